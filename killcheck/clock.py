@@ -1,0 +1,284 @@
+"""Time, as a dependency: the only module that reads a clock or sleeps.
+
+Everything in killcheck that waits does so on a :class:`Loop`: a small discrete-event loop with timers.
+:class:`WallLoop` runs on the host's clock (a real cluster); :class:`VirtualLoop` jumps from timer to timer
+(the embedded cluster), so that a night passes in a blink. The drill, the controllers of the embedded cluster
+and its hollow nodes are the same code on either.
+
+What may *not* live here: anything that knows of Kubernetes, HTTP or drills.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+__all__ = ["Hold", "Loop", "Timer", "VirtualLoop", "WallLoop", "wall_now", "wall_seconds"]
+
+#: How long a virtual loop sleeps (wall seconds) between two looks at whether an outside process is waiting.
+HOLD_POLL_S = 0.001
+
+
+def wall_now() -> datetime:
+    """The host's time, UTC."""
+    return datetime.now(UTC)
+
+
+def wall_seconds() -> float:
+    """The host's monotonic clock in seconds, for measuring how long something took on the wall."""
+    return time.monotonic()
+
+
+class Timer:
+    """One scheduled call. ``when`` is in the loop's monotonic seconds."""
+
+    __slots__ = ("args", "cancelled", "fn", "seq", "when")
+
+    def __init__(self, when: float, seq: int, fn: Callable[..., object], args: tuple[Any, ...]) -> None:
+        self.when = when
+        self.seq = seq
+        self.fn = fn
+        self.args = args
+        self.cancelled = False
+
+    def cancel(self) -> None:
+        """Make sure the call never happens; safe at any time, more than once."""
+        self.cancelled = True
+
+    def __lt__(self, other: Timer) -> bool:
+        return (self.when, self.seq) < (other.when, other.seq)
+
+
+class Hold:
+    """Something outside the loop is at work (a process, a request): virtual time stands still meanwhile.
+
+    ``waiting`` answers whether that something is itself only waiting for time to pass or for the loop to act;
+    while every hold waits, time moves.
+    """
+
+    __slots__ = ("_loop", "waiting")
+
+    def __init__(self, loop: Loop, waiting: Callable[[], bool]) -> None:
+        self._loop = loop
+        self.waiting = waiting
+
+    def release(self) -> None:
+        """Let time move again; idempotent."""
+        self._loop.release(self)
+
+
+class Loop(ABC):
+    """Timers, callbacks and one lock.
+
+    Callbacks run one at a time, in order of (time, order of scheduling), with :attr:`lock` held by the
+    thread that is in :meth:`run_until`. Another thread that wants to touch what callbacks touch does so
+    inside ``with loop.entered():``, or hands a callback over with :meth:`post`.
+    """
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self._wake = threading.Condition(self.lock)
+        self._timers: list[Timer] = []
+        self._ready: deque[Timer] = deque()
+        self._seq = itertools.count()
+        self._holds: list[Hold] = []
+        self._contenders = 0
+        self._running = False
+
+    # -- the time ------------------------------------------------------------------------------------------
+    @abstractmethod
+    def now(self) -> datetime:
+        """The time of day, UTC, timezone-aware."""
+
+    @abstractmethod
+    def monotonic(self) -> float:
+        """Seconds since the loop was made; never goes back."""
+
+    @abstractmethod
+    def _pass_time(self, until: float | None) -> None:
+        """Let time pass until ``until`` (monotonic seconds; None: for ever) or until woken; lock held."""
+
+    # -- scheduling ----------------------------------------------------------------------------------------
+    def call_soon(self, fn: Callable[..., object], *args: Any) -> Timer:
+        """Run ``fn(*args)`` at this same moment, after what is already due."""
+        with self.lock:
+            timer = Timer(self.monotonic(), next(self._seq), fn, args)
+            self._ready.append(timer)
+            self._wake.notify_all()
+            return timer
+
+    #: Thread-safe by the same token: the name says that the caller is another thread.
+    post = call_soon
+
+    def call_at(self, when: float, fn: Callable[..., object], *args: Any) -> Timer:
+        """Run ``fn(*args)`` at monotonic second ``when`` (at once if that has passed)."""
+        with self.lock:
+            timer = Timer(when, next(self._seq), fn, args)
+            heapq.heappush(self._timers, timer)
+            self._wake.notify_all()
+            return timer
+
+    def call_later(self, delay_s: float, fn: Callable[..., object], *args: Any) -> Timer:
+        """Run ``fn(*args)`` in ``delay_s`` seconds."""
+        return self.call_at(self.monotonic() + max(0.0, delay_s), fn, *args)
+
+    def call_at_time(self, when: datetime, fn: Callable[..., object], *args: Any) -> Timer:
+        """Run ``fn(*args)`` when :meth:`now` reaches ``when``."""
+        return self.call_later((when - self.now()).total_seconds(), fn, *args)
+
+    # -- other threads -------------------------------------------------------------------------------------
+    @contextmanager
+    def entered(self) -> Iterator[None]:
+        """Hold the loop's lock from another thread; a running loop makes way between two callbacks."""
+        self._contenders += 1  # a hint only: a lost update costs one turn of patience
+        try:
+            with self.lock:
+                yield
+                self._wake.notify_all()
+        finally:
+            self._contenders -= 1
+
+    def hold(self, waiting: Callable[[], bool] = lambda: False) -> Hold:
+        """Keep virtual time from moving until the hold is released, or while ``waiting()`` is true."""
+        with self.lock:
+            hold = Hold(self, waiting)
+            self._holds.append(hold)
+            return hold
+
+    def release(self, hold: Hold) -> None:
+        """Give a hold up; idempotent."""
+        with self.lock:
+            if hold in self._holds:
+                self._holds.remove(hold)
+            self._wake.notify_all()
+
+    # -- running -------------------------------------------------------------------------------------------
+    def run_until(self, done: Callable[[], bool], timeout_s: float | None = None) -> bool:
+        """Run callbacks until ``done()`` or until ``timeout_s`` seconds of this loop's time have passed.
+
+        Returns what ``done()`` said last. ``done`` is asked after every callback, so it must be cheap.
+        A virtual loop with nothing left to do and no timeout returns too: nothing could ever change.
+        """
+        with self.lock:
+            deadline = None if timeout_s is None else self.monotonic() + timeout_s
+            while not done():
+                if self._contenders:
+                    self._wake.wait(0.0001)
+                if self._run_one():
+                    continue
+                upcoming = self._next_due()
+                if deadline is not None and (upcoming is None or upcoming > deadline):
+                    self._pass_time(deadline)
+                    if self.monotonic() >= deadline and not self._ready and not self._due():
+                        return done()
+                elif upcoming is None and self._exhausted():
+                    return False
+                else:
+                    self._pass_time(upcoming)
+            return True
+
+    def sleep(self, seconds: float) -> None:
+        """Let ``seconds`` of this loop's time pass, running what falls due."""
+        self.run_until(lambda: False, seconds)
+
+    def _exhausted(self) -> bool:
+        return False
+
+    def _due(self) -> bool:
+        upcoming = self._next_due()
+        return upcoming is not None and upcoming <= self.monotonic()
+
+    def _next_due(self) -> float | None:
+        while self._timers and self._timers[0].cancelled:
+            heapq.heappop(self._timers)
+        return self._timers[0].when if self._timers else None
+
+    def _run_one(self) -> bool:
+        """Run the next callback that is due; False if none is."""
+        if self._due():
+            timer = heapq.heappop(self._timers)
+            # What was made ready at an earlier moment goes first.
+            if self._ready and self._ready[0].when <= timer.when:
+                heapq.heappush(self._timers, timer)
+                timer = self._ready.popleft()
+        elif self._ready:
+            timer = self._ready.popleft()
+        else:
+            return False
+        if not timer.cancelled:
+            timer.fn(*timer.args)
+        return True
+
+
+class WallLoop(Loop):
+    """The host's clock: a real cluster's time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._start = time.monotonic()
+
+    def now(self) -> datetime:
+        """The host's time, UTC."""
+        return wall_now()
+
+    def monotonic(self) -> float:
+        """Wall seconds since the loop was made."""
+        return time.monotonic() - self._start
+
+    def _pass_time(self, until: float | None) -> None:
+        if not self._ready:
+            self._wake.wait(None if until is None else max(0.0, until - self.monotonic()))
+
+
+class VirtualLoop(Loop):
+    """A clock that jumps to the next timer, unless something outside holds it.
+
+    ``start`` is the time of day at which it begins; ``speed`` virtual seconds pass in a wall second
+    (None: as fast as there is something to do; 0: only by :meth:`run_until` with a timeout, never by itself).
+    """
+
+    def __init__(self, start: datetime, speed: float | None = None) -> None:
+        super().__init__()
+        self._start = start.astimezone(UTC)
+        self._elapsed = 0.0
+        self.speed = speed
+
+    def now(self) -> datetime:
+        """The virtual time of day, UTC."""
+        return self._start + timedelta(seconds=self._elapsed)
+
+    def monotonic(self) -> float:
+        """Virtual seconds since the loop was made."""
+        return self._elapsed
+
+    def _exhausted(self) -> bool:
+        return not self._holds
+
+    def _pass_time(self, until: float | None) -> None:
+        if self._ready:
+            return
+        # Every hold is asked, also after one said that it is at work: each watches its own process.
+        waiting = [hold.waiting() for hold in self._holds]
+        if not all(waiting) or until is None:
+            self._wake.wait(HOLD_POLL_S)
+            return
+        if self.speed is not None:
+            self._pace(until)
+            return
+        self._elapsed = max(self._elapsed, until)
+
+    def _pace(self, until: float) -> None:
+        if not self.speed:
+            self._wake.wait(0.05)
+            return
+        before = time.monotonic()
+        self._wake.wait(min(0.05, max(0.0, (until - self._elapsed) / self.speed)))
+        self._elapsed = min(until, self._elapsed + (time.monotonic() - before) * self.speed)

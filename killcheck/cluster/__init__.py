@@ -1,0 +1,1 @@
+"""Where a drill runs: a real cluster by kubeconfig, kind, or the embedded one; one protocol, three implementations."""

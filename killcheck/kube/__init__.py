@@ -1,0 +1,1 @@
+"""Any Kubernetes API: client, watches, selectors, quantities. Nothing here knows what a drill is."""

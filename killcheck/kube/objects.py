@@ -1,0 +1,108 @@
+"""Kubernetes objects as plain dicts, and the few questions asked of any of them.
+
+Objects that came from the API are read-only by convention (as in client-go's caches): copy before editing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any, cast
+
+__all__ = [
+    "Obj", "annotations_of", "condition", "controller_of", "copy", "dig", "format_time", "key_of", "labels_of",
+    "name_of", "namespace_of", "owners", "parse_time", "ref_of", "uid_of",
+]
+
+#: A Kubernetes object or any part of one, as JSON has it.
+Obj = dict[str, Any]
+
+
+def copy(value: Obj) -> Obj:
+    """A deep copy of JSON-like data (several times faster than ``copy.deepcopy``)."""
+    return cast(Obj, _copy(value))
+
+
+def _copy(value: Any) -> Any:
+    kind = value.__class__
+    if kind is dict:
+        return {k: (_copy(v) if v.__class__ in (dict, list) else v) for k, v in value.items()}
+    if kind is list:
+        return [(_copy(v) if v.__class__ in (dict, list) else v) for v in value]
+    return value
+
+
+def dig(obj: Any, *path: str | int, default: Any = None) -> Any:
+    """Follow ``path`` through dicts and lists; ``default`` where a step is missing or null."""
+    for step in path:
+        if isinstance(obj, Mapping):
+            obj = obj.get(step)
+        elif isinstance(obj, list) and isinstance(step, int) and -len(obj) <= step < len(obj):
+            obj = obj[step]
+        else:
+            return default
+    return default if obj is None else obj
+
+
+def name_of(obj: Obj) -> str:
+    """``metadata.name``; empty where there is none."""
+    return str(dig(obj, "metadata", "name", default=""))
+
+
+def namespace_of(obj: Obj) -> str:
+    """``metadata.namespace``; empty for cluster-scoped objects."""
+    return str(dig(obj, "metadata", "namespace", default=""))
+
+
+def uid_of(obj: Obj) -> str:
+    """``metadata.uid``."""
+    return str(dig(obj, "metadata", "uid", default=""))
+
+
+def key_of(obj: Obj) -> tuple[str, str]:
+    """(namespace, name)."""
+    return namespace_of(obj), name_of(obj)
+
+
+def ref_of(obj: Obj) -> str:
+    """How people write it: ``Deployment/inference/vllm``, ``Node/gpu-1``."""
+    parts = [str(obj.get("kind", "?")), namespace_of(obj), name_of(obj)]
+    return "/".join(part for part in parts if part)
+
+
+def labels_of(obj: Obj) -> dict[str, str]:
+    """``metadata.labels``, never None."""
+    return dig(obj, "metadata", "labels", default={})  # type: ignore[no-any-return]
+
+
+def annotations_of(obj: Obj) -> dict[str, str]:
+    """``metadata.annotations``, never None."""
+    return dig(obj, "metadata", "annotations", default={})  # type: ignore[no-any-return]
+
+
+def owners(obj: Obj) -> Iterator[Obj]:
+    """``metadata.ownerReferences``."""
+    yield from dig(obj, "metadata", "ownerReferences", default=[])
+
+
+def controller_of(obj: Obj) -> Obj | None:
+    """The owner reference with ``controller: true``."""
+    return next((owner for owner in owners(obj) if owner.get("controller")), None)
+
+
+def condition(obj: Obj, kind: str) -> Obj | None:
+    """The entry of ``status.conditions`` whose type is ``kind``."""
+    return next((c for c in dig(obj, "status", "conditions", default=[]) if c.get("type") == kind), None)
+
+
+def parse_time(text: str) -> datetime:
+    """RFC 3339 as Kubernetes writes it (metav1.Time and MicroTime), timezone-aware UTC.
+
+    Raises ValueError for anything else.
+    """
+    return datetime.fromisoformat(text.replace("Z", "+00:00")).astimezone(UTC)
+
+
+def format_time(when: datetime, *, micro: bool = False) -> str:
+    """metav1.Time (whole seconds), or MicroTime with ``micro``."""
+    return when.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ" if micro else "%Y-%m-%dT%H:%M:%SZ")

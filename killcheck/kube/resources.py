@@ -1,0 +1,96 @@
+"""Resources by name: what killcheck addresses without asking discovery first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["Resource", "by_kind"]
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """One resource type of the API: where it is served and what it is called."""
+
+    group: str
+    version: str
+    plural: str
+    kind: str
+    namespaced: bool = True
+
+    @property
+    def api_version(self) -> str:
+        """``apps/v1``, or ``v1`` for the core group."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def qualified(self) -> str:
+        """``deployments.apps``, or ``pods`` for the core group."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+    def path(self, namespace: str | None = None, name: str | None = None, subresource: str | None = None) -> str:
+        """The URL path of the collection, an object in it, or a subresource of that."""
+        root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
+        if self.namespaced and namespace:
+            root += f"/namespaces/{namespace}"
+        return "/".join(part for part in (root, self.plural, name, subresource) if part)
+
+
+def _core(plural: str, kind: str, namespaced: bool = True) -> Resource:
+    return Resource("", "v1", plural, kind, namespaced)
+
+
+PODS = _core("pods", "Pod")
+NODES = _core("nodes", "Node", False)
+NAMESPACES = _core("namespaces", "Namespace", False)
+EVENTS = _core("events", "Event")
+SECRETS = _core("secrets", "Secret")
+CONFIGMAPS = _core("configmaps", "ConfigMap")
+SERVICES = _core("services", "Service")
+ENDPOINTS = _core("endpoints", "Endpoints")
+SERVICEACCOUNTS = _core("serviceaccounts", "ServiceAccount")
+RESOURCEQUOTAS = _core("resourcequotas", "ResourceQuota")
+LIMITRANGES = _core("limitranges", "LimitRange")
+PERSISTENTVOLUMECLAIMS = _core("persistentvolumeclaims", "PersistentVolumeClaim")
+PERSISTENTVOLUMES = _core("persistentvolumes", "PersistentVolume", False)
+REPLICATIONCONTROLLERS = _core("replicationcontrollers", "ReplicationController")
+DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment")
+REPLICASETS = Resource("apps", "v1", "replicasets", "ReplicaSet")
+STATEFULSETS = Resource("apps", "v1", "statefulsets", "StatefulSet")
+DAEMONSETS = Resource("apps", "v1", "daemonsets", "DaemonSet")
+JOBS = Resource("batch", "v1", "jobs", "Job")
+CRONJOBS = Resource("batch", "v1", "cronjobs", "CronJob")
+HPAS = Resource("autoscaling", "v2", "horizontalpodautoscalers", "HorizontalPodAutoscaler")
+PDBS = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget")
+ROLES = Resource("rbac.authorization.k8s.io", "v1", "roles", "Role")
+ROLEBINDINGS = Resource("rbac.authorization.k8s.io", "v1", "rolebindings", "RoleBinding")
+CLUSTERROLES = Resource("rbac.authorization.k8s.io", "v1", "clusterroles", "ClusterRole", False)
+CLUSTERROLEBINDINGS = Resource("rbac.authorization.k8s.io", "v1", "clusterrolebindings", "ClusterRoleBinding", False)
+LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease")
+NETWORKPOLICIES = Resource("networking.k8s.io", "v1", "networkpolicies", "NetworkPolicy")
+ENDPOINTSLICES = Resource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice")
+PRIORITYCLASSES = Resource("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", False)
+RESOURCECLAIMS = Resource("resource.k8s.io", "v1", "resourceclaims", "ResourceClaim")
+RESOURCECLAIMTEMPLATES = Resource("resource.k8s.io", "v1", "resourceclaimtemplates", "ResourceClaimTemplate")
+RESOURCESLICES = Resource("resource.k8s.io", "v1", "resourceslices", "ResourceSlice", False)
+DEVICECLASSES = Resource("resource.k8s.io", "v1", "deviceclasses", "DeviceClass", False)
+CRDS = Resource("apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", False)
+VALIDATINGWEBHOOKS = Resource(
+    "admissionregistration.k8s.io", "v1", "validatingwebhookconfigurations", "ValidatingWebhookConfiguration", False)
+MUTATINGWEBHOOKS = Resource(
+    "admissionregistration.k8s.io", "v1", "mutatingwebhookconfigurations", "MutatingWebhookConfiguration", False)
+VOLUMEATTACHMENTS = Resource("storage.k8s.io", "v1", "volumeattachments", "VolumeAttachment", False)
+ACCESSREVIEWS = Resource("authorization.k8s.io", "v1", "subjectaccessreviews", "SubjectAccessReview", False)
+SELFACCESSREVIEWS = Resource("authorization.k8s.io", "v1", "selfsubjectaccessreviews", "SelfSubjectAccessReview", False)
+NODEPOOLS = Resource("karpenter.sh", "v1", "nodepools", "NodePool", False)
+NODECLAIMS = Resource("karpenter.sh", "v1", "nodeclaims", "NodeClaim", False)
+EC2NODECLASSES = Resource("karpenter.k8s.aws", "v1", "ec2nodeclasses", "EC2NodeClass", False)
+SCALEDOBJECTS = Resource("keda.sh", "v1alpha1", "scaledobjects", "ScaledObject")
+HTTPSCALEDOBJECTS = Resource("http.keda.sh", "v1alpha1", "httpscaledobjects", "HTTPScaledObject")
+APPLICATIONS = Resource("argoproj.io", "v1alpha1", "applications", "Application")
+
+_KNOWN = tuple(value for value in list(globals().values()) if isinstance(value, Resource))
+
+
+def by_kind(api_version: str, kind: str) -> Resource | None:
+    """The resource known here for an object's ``apiVersion`` and ``kind``; None: ask discovery."""
+    return next((r for r in _KNOWN if r.kind == kind and r.api_version == api_version), None)
