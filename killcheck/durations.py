@@ -1,0 +1,28 @@
+"""Durations as people write them (``5m``, ``90s``, ``1h30m``) and as seconds."""
+
+from __future__ import annotations
+
+import re
+
+__all__ = ["PATTERN", "format_duration", "parse_duration"]
+
+_UNITS = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
+#: What a duration looks like, largest unit first; also for the JSON Schema.
+PATTERN = r"^(\d+(\.\d+)?d)?(\d+(\.\d+)?h)?(\d+(\.\d+)?m)?(\d+(\.\d+)?s)?(\d+ms)?$"
+_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|[dhms])")
+
+
+def parse_duration(text: str) -> float:
+    """Seconds. Raises ValueError, with what was expected, for anything else (a bare number has no unit)."""
+    if not text or not re.match(PATTERN, text):
+        raise ValueError(f"expected a duration such as 90s, 5m or 1h30m, found {text!r}")
+    return round(sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(text)), 6)
+
+
+def format_duration(seconds: float) -> str:
+    """The shortest exact spelling down to milliseconds: 300 is ``5m``, 90 is ``90s``, 5400 is ``90m``."""
+    for unit in ("h", "m", "s"):
+        count = seconds / _UNITS[unit]
+        if count.is_integer() and (count or unit == "s"):
+            return f"{int(count)}{unit}"
+    return f"{round(seconds * 1000)}ms"

@@ -1,0 +1,276 @@
+"""YAML and JSON as Kubernetes reads them (YAML 1.1 by go-yaml's rules), every value with the line it stands on.
+
+The spec and manifests both come through here. PyYAML composes the nodes (its C scanner, where it was built with it:
+a folder of manifests in milliseconds); what a plain scalar *means* is decided here, since go-yaml and PyYAML
+disagree: ``y`` is a boolean to Kubernetes, ``03:00`` is text, ``0o17`` a number (go-yaml v2 ``resolve.go``, as vendored
+by sigs.k8s.io/yaml; recorded on v1.36: a name ``y`` is answered with 400, an annotation ``03:00`` is accepted).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import yaml
+
+__all__ = ["Document", "Path", "YamlError", "documents", "format_path"]
+
+#: Where a value stands: keys and indexes from the document's root.
+Path = tuple[str | int, ...]
+
+_TRUE = frozenset({"y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"})
+_FALSE = frozenset({"n", "N", "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF"})
+_NULL = frozenset({"", "~", "null", "Null", "NULL"})
+_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+_INT = re.compile(r"[-+]?(0[xX][0-9a-fA-F]+|0[oO]?[0-7]+|0[bB][01]+|0|[1-9][0-9]*)")
+_SPECIAL = {
+    ".nan": float("nan"), ".NaN": float("nan"), ".NAN": float("nan"), ".inf": float("inf"), ".Inf": float("inf"),
+    ".INF": float("inf"), "+.inf": float("inf"), "-.inf": float("-inf"), "-.Inf": float("-inf"), "-.INF": float("-inf"),
+}
+#: More values than any honest document has: aliases of aliases multiply ('billion laughs').
+_MAX_VALUES = 2_000_000
+_UNTAGGED = "!untagged"
+_TYPED = frozenset(f"tag:yaml.org,2002:{name}" for name in ("int", "float", "bool", "null"))
+
+
+class YamlError(Exception):
+    """The text is not YAML. ``line`` (1-based) is where it stops making sense, ``problem`` what is wrong there."""
+
+    def __init__(self, file: str, line: int, problem: str) -> None:
+        self.file = file
+        self.line = line
+        self.problem = problem
+        super().__init__(f"{file}:{line}: {problem}")
+
+
+def format_path(path: Path) -> str:
+    """``spec.containers[0].name``, as people write it; a key that has dots in it goes in brackets."""
+    text = ""
+    for step in path:
+        if isinstance(step, int):
+            text += f"[{step}]"
+        elif re.fullmatch(r"[\w-]+", step):
+            text += f".{step}" if text else step
+        else:
+            text += f"[{step!r}]"
+    return text
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One YAML document. ``value`` is JSON-like data.
+
+    ``duplicates`` are keys given twice (the last one won) and their lines; ``boolean_keys`` are unquoted keys such as
+    ``on`` that YAML 1.1 takes for a boolean: the path (with the key as JSON has it), the key as written, its line.
+    """
+
+    value: Any
+    file: str
+    line: int
+    duplicates: tuple[tuple[Path, int], ...]
+    boolean_keys: tuple[tuple[Path, str, int], ...]
+    _node: yaml.Node | None = field(repr=False)
+
+    def line_of(self, path: Path = ()) -> int:
+        """The line (1-based) of what stands at ``path``: of its key in a mapping, else of the value itself.
+
+        A path that leads further than the document does is answered with the line of the last step that exists.
+        """
+        line = self.line
+        for key, node in self._walk(path):
+            line = (key or node).start_mark.line + 1
+        return line
+
+    def raw(self, path: Path) -> str | None:
+        """The scalar at ``path`` as it is written (``off``, ``0o17``), None where there is none or it is quoted."""
+        nodes = list(self._walk(path))
+        if len(nodes) != len(path) or not path:
+            return None
+        node = nodes[-1][1]
+        return str(node.value) if _plain(node) else None
+
+    def _walk(self, path: Path) -> Iterator[tuple[yaml.Node | None, yaml.Node]]:
+        node = self._node
+        for step in path:
+            found = _step(node, step)
+            if found is None:
+                return
+            yield found
+            node = found[1]
+
+
+def documents(text: str, file: str) -> list[Document]:
+    """Every document of ``text`` (YAML, possibly several, or JSON); empty documents are left out.
+
+    Raises YamlError, with the first problem, where it is not YAML.
+    """
+    import yaml
+
+    try:
+        nodes = list(yaml.compose_all(text, Loader=_loader()))
+    except yaml.MarkedYAMLError as error:
+        raise YamlError(file, *_explain(error, text)) from error
+    except (yaml.YAMLError, ValueError) as error:  # ReaderError: a character that no YAML may contain
+        line = text.count("\n", 0, getattr(error, "position", 0)) + 1
+        raise YamlError(file, line, " ".join(str(getattr(error, "reason", error)).split())) from error
+    return [_document(node, file) for node in nodes if node is not None and not _blank(node)]
+
+
+@cache
+def _loader() -> type[yaml.SafeLoader]:
+    import yaml
+
+    base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    # No implicit types: a scalar without a tag of its own is recognised by this one, and resolved here.
+    return type("_Loader", (base,), {"yaml_implicit_resolvers": {}, "DEFAULT_SCALAR_TAG": _UNTAGGED})
+
+
+def _plain(node: Any) -> bool:
+    """Whether it is a scalar that is neither quoted nor tagged."""
+    return node.id == "scalar" and not node.style and node.tag == _UNTAGGED
+
+
+def _blank(node: yaml.Node) -> bool:
+    return _plain(node) and node.value in _NULL
+
+
+def _document(node: yaml.Node, file: str) -> Document:
+    builder = _Builder(file)
+    value = builder.build(node, ())
+    return Document(value, file, node.start_mark.line + 1, tuple(builder.duplicates), tuple(builder.boolean_keys), node)
+
+
+def _explain(error: yaml.MarkedYAMLError, text: str) -> tuple[int, str]:
+    """The line and one sentence, with a hint for the two mistakes that people make most."""
+    mark = error.problem_mark or error.context_mark
+    lines = text.splitlines() or [""]
+    line = min(mark.line + 1 if mark else 1, len(lines))
+    problem = error.problem or "not YAML"
+    here = lines[line - 1]
+    if "\t" in here[: len(here) - len(here.lstrip())]:
+        problem = "a tab character indents this line; YAML wants spaces"
+    elif "{{" in here or "{%" in here:
+        problem += " (a template? render it first)"
+    elif error.context:
+        problem = f"{error.context}, {problem}"
+    return line, problem
+
+
+def _step(node: Any, step: str | int) -> tuple[yaml.Node | None, yaml.Node] | None:
+    """One step down: (the key's node or None, the value's node)."""
+    if isinstance(step, int):
+        is_list = isinstance(getattr(node, "value", None), list) and node.id == "sequence"
+        return (None, node.value[step]) if is_list and 0 <= step < len(node.value) else None
+    if getattr(node, "id", "") != "mapping":
+        return None
+    merged = None
+    for key, value in reversed(node.value):
+        if key.id != "scalar":
+            continue
+        if _key(key) == step:
+            return key, value
+        if _merges(key):
+            sources = value.value if value.id == "sequence" else [value]
+            merged = merged or next(filter(None, (_step(source, step) for source in sources)), None)
+    return merged
+
+
+def _merges(key: Any) -> bool:
+    return key.value == "<<" and _plain(key)
+
+
+def _key(node: Any) -> str:
+    """A mapping's key as JSON has it: always text. go-yaml reads ``on:`` as the boolean, and writes it as "true"."""
+    value = _resolve(node.value) if _plain(node) else None
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value) if isinstance(value, int) else str(node.value)
+
+
+def _resolve(text: str) -> Any:
+    """What go-yaml makes of a plain scalar."""
+    if text in _NULL:
+        return None
+    if text in _TRUE:
+        return True
+    if text in _FALSE:
+        return False
+    if text in _SPECIAL:
+        return _SPECIAL[text]
+    if text[0] not in "+-.0123456789":
+        return text
+    plain = text.replace("_", "")
+    if _INT.fullmatch(plain):
+        return _integer(plain)
+    return _number(float(plain)) if _FLOAT.fullmatch(plain) else text
+
+
+def _number(value: float) -> int | float:
+    """As Go writes it in JSON: ``1e3`` is 1000, and so an integer to whoever reads that."""
+    return int(value) if abs(value) < 1e21 and value.is_integer() else value
+
+
+def _integer(text: str) -> int:
+    sign, digits = (-1, text[1:]) if text[0] == "-" else (1, text.lstrip("+"))
+    if len(digits) > 1 and digits[0] == "0" and digits[1] in "01234567":
+        return sign * int(digits, 8)
+    return sign * int(digits, 0)
+
+
+class _Builder:
+    """Turns composed nodes into JSON-like data, once an alias as often as it is used."""
+
+    def __init__(self, file: str) -> None:
+        self.file = file
+        self.duplicates: list[tuple[Path, int]] = []
+        self.boolean_keys: list[tuple[Path, str, int]] = []
+        self._count = 0
+        self._open: set[int] = set()
+
+    def build(self, node: Any, path: Path) -> Any:
+        self._count += 1
+        if self._count > _MAX_VALUES:
+            raise YamlError(self.file, node.start_mark.line + 1, "too many values: aliases that multiply?")
+        if node.id == "scalar":
+            typed = _plain(node) or node.tag in _TYPED
+            return _resolve(node.value) if typed else node.value
+        if id(node) in self._open:
+            raise YamlError(self.file, node.start_mark.line + 1, "an alias that contains itself")
+        self._open.add(id(node))
+        try:
+            if node.id == "sequence":
+                return [self.build(item, (*path, i)) for i, item in enumerate(node.value)]
+            return self._mapping(node, path)
+        finally:
+            self._open.discard(id(node))
+
+    def _mapping(self, node: Any, path: Path) -> dict[str, Any]:
+        built: dict[str, Any] = {}
+        seen: set[str] = set()
+        for key, value in node.value:
+            if key.id != "scalar":
+                raise YamlError(self.file, key.start_mark.line + 1, "a key must be text, not a list or a mapping")
+            if _merges(key):
+                self._merge(built, seen, value, path)
+                continue
+            name = _key(key)
+            if name in seen:
+                self.duplicates.append(((*path, name), key.start_mark.line + 1))
+            if name != key.value and name in ("true", "false"):
+                self.boolean_keys.append(((*path, name), key.value, key.start_mark.line + 1))
+            seen.add(name)
+            built[name] = self.build(value, (*path, name))
+        return built
+
+    def _merge(self, built: dict[str, Any], seen: set[str], node: Any, path: Path) -> None:
+        for source in node.value if node.id == "sequence" else [node]:
+            if source.id != "mapping":
+                line = source.start_mark.line + 1
+                raise YamlError(self.file, line, "map merge requires map or sequence of maps as the value")
+            for name, value in self.build(source, path).items():
+                if name not in seen:
+                    built.setdefault(name, value)
