@@ -17,12 +17,45 @@ from itertools import pairwise
 from typing import TypeVar
 
 __all__ = [
-    "API_VERSION", "DEFAULT_PROOF", "PHASES", "Command", "Consent", "Deadlines", "FenceCeiling", "KillPath", "Layer",
-    "LayerType", "NodePool", "Outcome", "Policy", "Proof", "Ref", "Rule", "Sentinel", "Suppression", "Target",
+    "API_VERSION", "DEFAULT_PROOF", "KINDS", "PHASES", "PHASE_KEYS", "Command", "Consent", "Deadlines", "FenceCeiling",
+    "KillPath", "Layer", "LayerType", "NodePool", "Outcome", "Policy", "Proof", "Ref", "Rule", "Sentinel",
+    "Suppression", "Target", "spec_key",
 ]
 
 #: The only ``apiVersion`` a spec can have.
 API_VERSION = "killcheck/v1"
+
+#: The ``apiVersion`` of the kinds that a spec may name without one (Kubernetes 1.36, the projects' 2026 releases).
+KINDS: Mapping[str, str] = {
+    "Pod": "v1",
+    "ReplicationController": "v1",
+    "ConfigMap": "v1",
+    "Deployment": "apps/v1",
+    "ReplicaSet": "apps/v1",
+    "StatefulSet": "apps/v1",
+    "DaemonSet": "apps/v1",
+    "Job": "batch/v1",
+    "CronJob": "batch/v1",
+    "HorizontalPodAutoscaler": "autoscaling/v2",
+    "LeaderWorkerSet": "leaderworkerset.x-k8s.io/v1",
+    "JobSet": "jobset.x-k8s.io/v1alpha2",
+    "RayCluster": "ray.io/v1",
+    "RayJob": "ray.io/v1",
+    "RayService": "ray.io/v1",
+    "InferenceService": "serving.kserve.io/v1beta1",
+    "LLMInferenceService": "serving.kserve.io/v1alpha1",
+    "NIMService": "apps.nvidia.com/v1alpha1",
+    "Notebook": "kubeflow.org/v1",
+    "PyTorchJob": "kubeflow.org/v1",
+    "MPIJob": "kubeflow.org/v2beta1",
+    "TrainJob": "trainer.kubeflow.org/v1alpha1",
+    "Rollout": "argoproj.io/v1alpha1",
+    "Workflow": "argoproj.io/v1alpha1",
+    "Service": "serving.knative.dev/v1",
+    "ScaledObject": "keda.sh/v1alpha1",
+    "ScaledJob": "keda.sh/v1alpha1",
+    "HTTPScaledObject": "http.keda.sh/v1alpha1",
+}
 
 
 class LayerType(StrEnum):
@@ -219,6 +252,16 @@ class Deadlines:
 
 #: The fields of Deadlines that are moments, in the order in which they come.
 PHASES: tuple[str, ...] = tuple(f.name for f in fields(Deadlines) if f.name != "held_s")
+
+
+def spec_key(field_name: str) -> str:
+    """How the spec file writes the field of a deadline: ``pods_gone_s`` is ``podsGone``."""
+    first, *rest = field_name.removesuffix("_s").split("_")
+    return first + "".join(part.capitalize() for part in rest)
+
+
+#: The same as the spec file writes them.
+PHASE_KEYS: tuple[str, ...] = tuple(spec_key(name) for name in PHASES)
 
 
 def _refuse_disorder(said: Mapping[str, float]) -> None:

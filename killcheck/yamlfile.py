@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import yaml
 
-__all__ = ["Document", "Path", "YamlError", "documents", "format_path"]
+__all__ = ["Document", "Path", "YamlError", "documents", "format_path", "reads_as_text"]
 
 #: Where a value stands: keys and indexes from the document's root.
 Path = tuple[str | int, ...]
@@ -207,6 +207,12 @@ def _resolve(text: str) -> Any:
     if _INT.fullmatch(plain):
         return _integer(plain)
     return _number(float(plain)) if _FLOAT.fullmatch(plain) else text
+
+
+def reads_as_text(scalar: str) -> bool:
+    """Whether an unquoted scalar is text to YAML 1.1 and 1.2 readers alike (``off``, ``1e3``, ``03:00`` are not)."""
+    numeric = bool(re.fullmatch(r"[-+]?[0-9][0-9_:]*(\.[0-9_]*)?|0o[0-7]+", scalar))
+    return isinstance(_resolve(scalar), str) and not numeric
 
 
 def _number(value: float) -> int | float:
