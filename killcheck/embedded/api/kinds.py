@@ -5,6 +5,7 @@ Source of names, short names, categories and verbs: the discovery documents of K
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -229,7 +230,7 @@ def _cluster() -> list[Kind]:
         _kind(r.VOLUMEATTACHMENTS, sub="status"),
         _kind(of(storage, "volumeattributesclasses", "VolumeAttributesClass"), "vac"),
         _kind(r.DEVICECLASSES, generation=True),
-        _kind(r.RESOURCECLAIMS, sub="status"),
+        _kind(r.RESOURCECLAIMS, sub="status", schema="ResourceV1ResourceClaim"),
         _kind(r.RESOURCECLAIMTEMPLATES),
         _kind(r.RESOURCESLICES, generation=True),
         _kind(r.MUTATINGWEBHOOKS, categories="api-extensions", generation=True),
@@ -267,8 +268,6 @@ def from_crd(crd: Obj) -> list[Kind]:
 
 def _priority(version: str) -> tuple[int, int, int, str]:
     """Kubernetes' order of versions: GA, then beta, then alpha, each by number; then the rest by name."""
-    import re
-
     match = re.fullmatch(r"v(\d+)(?:(alpha|beta)(\d+))?", version)
     if not match:
         return (-1, 0, 0, version)

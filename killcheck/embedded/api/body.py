@@ -1,0 +1,200 @@
+"""Request bodies: JSON or YAML text, or dicts that were handed over within this process; and duplicate keys in them."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from killcheck.embedded.api.call import Call
+from killcheck.embedded.api.status import StatusError, bad_request, unsupported_media_type
+
+__all__ = ["GoJSONError", "Parsed", "dumps", "parse_json", "parse_yaml", "read_object"]
+
+
+class GoJSONError(ValueError):
+    """Text that is not JSON; the message is Go's encoding/json's."""
+
+
+class Parsed:
+    """A parsed body: the value, and the paths of keys that occurred twice (the last one won)."""
+
+    __slots__ = ("duplicates", "value")
+
+    def __init__(self, value: Any, duplicates: list[str]) -> None:
+        self.value = value
+        self.duplicates = duplicates
+
+
+class _Duplicated(dict[str, Any]):
+    """A dict that remembers which of its keys were given more than once."""
+
+    twice: tuple[str, ...] = ()
+
+
+def parse_json(text: str | bytes) -> Parsed:
+    """Parse JSON. Raises GoJSONError."""
+    repeated = False
+
+    def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
+        nonlocal repeated
+        plain = dict(items)
+        if len(plain) == len(items):
+            return plain
+        repeated = True
+        marked = _Duplicated(plain)
+        seen: set[str] = set()
+        marked.twice = tuple(key for key, _ in items if key in seen or seen.add(key))
+        return marked
+
+    if isinstance(text, bytes):
+        text = text.decode("utf-8", "replace")
+    try:
+        value = json.loads(text, object_pairs_hook=pairs)
+    except json.JSONDecodeError as error:
+        raise GoJSONError(_go_words(text, error)) from error
+    if not repeated:
+        return Parsed(value, [])
+    duplicates: list[str] = []
+    return Parsed(_collect(value, "", duplicates), duplicates)
+
+
+def _collect(value: Any, path: str, found: list[str]) -> Any:
+    if isinstance(value, dict):
+        if isinstance(value, _Duplicated):
+            found.extend(f"{path}.{key}".lstrip(".") for key in value.twice)
+        return {key: _collect(inner, f"{path}.{key}", found) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_collect(inner, f"{path}[{i}]", found) for i, inner in enumerate(value)]
+    return value
+
+
+def _go_words(text: str, error: json.JSONDecodeError) -> str:
+    """What encoding/json says about the same text."""
+    rest = text[error.pos:].lstrip() if error.pos < len(text) else ""
+    if not rest:
+        return "unexpected end of JSON input"
+    char = rest[0]
+    shown = "'\\''" if char == "'" else f"'{char}'"
+    if error.msg.startswith("Extra data"):
+        return f"invalid character {shown} after top-level value"
+    if error.msg.startswith("Expecting property name"):
+        return f"invalid character {shown} looking for beginning of object key string"
+    if error.msg.startswith("Expecting ':'"):
+        return f"invalid character {shown} after object key"
+    if error.msg.startswith("Expecting ',' delimiter"):
+        opened = text[:error.pos]
+        in_object = opened.count("{") > opened.count("}")
+        inside = "object key:value pair" if in_object else "array element"
+        return f"invalid character {shown} after {inside}"
+    return f"invalid character {shown} looking for beginning of value"
+
+
+def dumps(value: Any) -> str:
+    """JSON as Go writes it: no spaces."""
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+
+
+def parse_yaml(text: str | bytes) -> Parsed:
+    """Parse YAML as go-yaml does for Kubernetes: YAML 1.1's booleans (``off``, ``y``), no sexagesimal numbers.
+
+    Text that begins with a brace is JSON. Raises GoJSONError whose message begins with ``yaml:`` or Go's JSON words.
+    """
+    if isinstance(text, bytes):
+        text = text.decode("utf-8", "replace")
+    if text.lstrip()[:1] == "{":
+        return parse_json(text)
+    from ruamel.yaml.error import MarkedYAMLError, YAMLError
+
+    try:
+        return Parsed(_yaml_loader().load(text), [])
+    except MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else 0
+        raise GoJSONError(f"yaml: line {line}: {_yaml_words(error, text)}") from error
+    except YAMLError as error:
+        raise GoJSONError(f"yaml: {error}") from error
+
+
+def _yaml_words(error: Any, text: str) -> str:
+    lines = text.splitlines()
+    mark = error.problem_mark
+    if mark is not None and mark.line < len(lines) and lines[mark.line].lstrip(" ")[:1] == "\t":
+        return "found a tab character that violates indentation"
+    return str(error.problem or error.context or "could not parse")
+
+
+#: go-yaml's resolution of plain scalars (v2, which sigs.k8s.io/yaml carries on).
+_BOOLS = re.compile(r"^(?:y|Y|yes|Yes|YES|on|On|ON|true|True|TRUE|n|N|no|No|NO|off|Off|OFF|false|False|FALSE)$")
+_INTS = re.compile(r"^[-+]?(?:0b[01_]+|0x[0-9a-fA-F_]+|0o?[0-7_]+|0|[1-9][0-9_]*)$")
+_FLOATS = re.compile(r"^[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?$")
+_NULLS = re.compile(r"^(?:~|null|Null|NULL|)$")
+_TRUE = frozenset({"y", "yes", "on", "true"})
+
+
+def _yaml_loader() -> Any:
+    from ruamel.yaml import YAML
+    from ruamel.yaml.constructor import SafeConstructor
+    from ruamel.yaml.resolver import BaseResolver
+
+    class Resolver(BaseResolver):
+        processing_version = (1, 2)
+
+        def __init__(self, version: Any = None, loader: Any = None, loadumper: Any = None) -> None:
+            super().__init__(loader if loadumper is None else loadumper)
+
+    class Constructor(SafeConstructor):
+        def construct_yaml_bool(self, node: Any) -> bool:
+            return node.value.lower() in _TRUE
+
+        def construct_yaml_int(self, node: Any) -> int:
+            digits = node.value.replace("_", "")
+            octal = re.fullmatch(r"([-+]?)0([0-7]+)", digits)
+            return int(f"{octal[1]}0o{octal[2]}" if octal else digits, 0)
+
+    for tag, pattern in (("bool", _BOOLS), ("int", _INTS), ("float", _FLOATS), ("null", _NULLS)):
+        Resolver.add_implicit_resolver_base(f"tag:yaml.org,2002:{tag}", pattern, None)
+    for tag in ("bool", "int"):
+        Constructor.add_constructor(f"tag:yaml.org,2002:{tag}", getattr(Constructor, f"construct_yaml_{tag}"))
+    yaml = YAML(typ="safe", pure=True)
+    yaml.Resolver = Resolver
+    yaml.Constructor = Constructor
+    return yaml
+
+
+_JSON_TYPES = frozenset({"application/json", "text/json", "", "*/*"})
+
+
+def read_object(call: Call) -> Parsed:
+    """The object in a POST or PUT. Raises StatusError 400 or 415."""
+    body = call.request.body
+    if isinstance(body, dict):
+        return Parsed(body, [])
+    kind = call.kind.resource.kind
+    content_type = call.content_type()
+    if content_type == "application/yaml":
+        parse = parse_yaml
+    elif content_type in _JSON_TYPES:
+        parse = parse_json
+    else:
+        raise unsupported_media_type(
+            "the body of the request was in an unknown format - accepted media types include: application/json, "
+            "application/yaml, application/vnd.kubernetes.protobuf, application/cbor")
+    raw = body or b""
+    try:
+        parsed = parse(raw)
+    except GoJSONError as error:
+        data = raw if isinstance(raw, bytes) else str(raw).encode()
+        shown = data[:28].hex() + (" ..." if len(data) > 28 else "")
+        raise bad_request(
+            f"the object provided is unrecognized (must be of type {kind}): {error} ({shown})") from error
+    if not isinstance(parsed.value, dict):
+        raise _not_an_object(call, parsed.value)
+    return parsed
+
+
+def _not_an_object(call: Call, value: Any) -> StatusError:
+    resource = call.kind.resource
+    go = {list: "array", str: "string", bool: "bool", int: "number", float: "number"}.get(type(value), "null")
+    return bad_request(
+        f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: '
+        f"json: cannot unmarshal {go} into Go value of type {resource.kind}")
