@@ -1,0 +1,203 @@
+"""Which concrete machine types a set of requirements lets through: bit masks over the catalogue, one bit a type.
+
+What the catalogue cannot decide (network bandwidth, capacity reservations, keys of a newer Karpenter) is kept apart:
+:attr:`Selection.possible` is everything that could not be excluded, :attr:`Selection.certain` what surely passes.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from killcheck.cloud.catalogue import Catalogue, InstanceType
+from killcheck.cloud.requirements import Requirement
+
+__all__ = ["AUTO_MODE", "KARPENTER_AWS", "Launchable", "Selection", "launchable", "well_known"]
+
+#: Label prefixes of the two AWS flavours of Karpenter.
+KARPENTER_AWS = "karpenter.k8s.aws"
+AUTO_MODE = "eks.amazonaws.com"
+
+_TYPE = "node.kubernetes.io/instance-type"
+_CAPACITY = "karpenter.sh/capacity-type"
+
+#: Well-known labels whose values depend on where a node starts, not on its type: any value can be had.
+_ANYWHERE = frozenset({
+    "topology.kubernetes.io/zone", "topology.kubernetes.io/region", "topology.k8s.aws/zone-id",
+    "karpenter.sh/nodepool",
+})
+#: Names after the prefix that are well-known although the catalogue does not know their values.
+_UNDECIDED = frozenset({
+    "instance-network-bandwidth", "capacity-reservation-id", "capacity-reservation-type",
+    "capacity-reservation-interruptible", "placement-group-id", "placement-group-partition",
+})
+_NAMES = (
+    "category", "generation", "family", "size", "cpu", "memory", "cpu-manufacturer", "cpu-sustained-clock-speed-mhz",
+    "ebs-bandwidth", "local-nvme", "capability-flex", "hypervisor", "encryption-in-transit-supported", "gpu-name",
+    "gpu-manufacturer", "gpu-count", "gpu-memory", "accelerator-name", "accelerator-manufacturer", "accelerator-count",
+    "tenancy",
+)
+
+
+@functools.cache
+def well_known(prefix: str) -> frozenset[str]:
+    """The labels that the Karpenter with ``prefix`` knows the values of, and that pods may therefore ask for."""
+    own = {f"{prefix}/instance-{name}" for name in _NAMES} | {f"{prefix}/{name}" for name in _UNDECIDED}
+    core = {_TYPE, _CAPACITY, "kubernetes.io/arch", "kubernetes.io/os", "node.kubernetes.io/windows-build"}
+    # The Nitro enclaves label has had two names.
+    nitro = {f"{prefix}/instance-nitro-enclaves-supported", f"{prefix}/nitro-sandbox"}
+    return frozenset(own | core | _ANYWHERE | nitro)
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Masks of types; ``undecided`` are the keys that kept ``certain`` from being ``possible``."""
+
+    certain: int
+    possible: int
+    undecided: tuple[str, ...] = ()
+
+
+class Launchable:
+    """The types of one provider, indexed by label value. Make it with :func:`launchable`, which keeps it."""
+
+    def __init__(self, catalogue: Catalogue) -> None:
+        self.types: tuple[InstanceType, ...] = tuple(catalogue)
+        self.all = (1 << len(self.types)) - 1
+        self.bits = {one.name: 1 << index for index, one in enumerate(self.types)}
+        self._index: dict[str, dict[str, int]] = {}
+        self._bearers: dict[str, int] = {}
+        self._masks: dict[Requirement, int] = {}
+        self._rank: dict[str, list[tuple[int, InstanceType]]] = {}
+
+    def members(self, mask: int) -> Iterator[InstanceType]:
+        """The types of a mask, in order of name."""
+        while mask:
+            lowest = mask & -mask
+            yield self.types[lowest.bit_length() - 1]
+            mask ^= lowest
+
+    def mask(self, types: Iterable[InstanceType]) -> int:
+        """The mask of some types (unknown ones left out)."""
+        found = 0
+        for one in types:
+            found |= self.bits.get(one.name, 0)
+        return found
+
+    def first(self, mask: int, by: str) -> InstanceType | None:
+        """The first of a mask by ``devices`` (most), ``usd`` (dearest) or ``cheapest``; ties go to the dearer one.
+
+        Unpriced types come last by ``usd`` and by ``cheapest``.
+        """
+        return next((one for bit, one in self._ranked(by) if mask & bit), None)
+
+    def ordered(self, mask: int, by: str) -> list[InstanceType]:
+        """All types of a mask in that order."""
+        return [one for bit, one in self._ranked(by) if mask & bit]
+
+    def select(self, requirements: Mapping[str, Requirement], prefix: str, *, os: str = "linux") -> Selection:
+        """The types that pass every requirement on a label Karpenter knows; other keys restrict nothing."""
+        certain = possible = self.all
+        undecided = []
+        for key, requirement in requirements.items():
+            sure, maybe = self._passing(key, requirement, prefix, os)
+            certain &= sure
+            possible &= maybe
+            if sure != maybe:
+                undecided.append(key)
+        return Selection(certain, possible, tuple(undecided))
+
+    def within(self, mask: int, limits: Mapping[str, float]) -> int:
+        """The types of ``mask`` whose capacity exceeds none of ``limits`` (in a capacity's own units)."""
+        for resource, most in limits.items():
+            if resource == "nodes":
+                mask = mask if most >= 1 else 0
+                continue
+            for amount, bits in self._amounts(resource).items():
+                if amount > most:
+                    mask &= ~bits
+        return mask
+
+    # -- inside --------------------------------------------------------------------------------------------
+    def _passing(self, key: str, requirement: Requirement, prefix: str, os: str) -> tuple[int, int]:
+        """(surely, possibly) passing masks of one requirement."""
+        if key in _ANYWHERE:
+            passes = requirement.complement or bool(requirement.values)
+            return (self.all, self.all) if passes else (0, 0)
+        if key == "kubernetes.io/os":
+            passes = requirement.allows((os,))
+            return (self.all, self.all) if passes else (0, self.all if requirement.allows(("windows",)) else 0)
+        if key == "node.kubernetes.io/windows-build":
+            return (self.all, self.all) if requirement.lenient and os == "linux" else (0, self.all)
+        if key == _CAPACITY:
+            sure = self._indexed("usage", requirement)
+            return sure, self.all if requirement.has("reserved") else sure
+        if key in (_TYPE, "kubernetes.io/arch"):
+            mask = self._indexed("type" if key == _TYPE else "arch", requirement)
+            return mask, mask
+        domain, _, name = key.partition("/")
+        if domain != prefix:
+            return self.all, self.all
+        name = {"nitro-sandbox": "instance-nitro-enclaves-supported"}.get(name, name)
+        if name.startswith("instance-") and (name[9:] in _NAMES or name[9:] == "nitro-enclaves-supported"):
+            mask = self._indexed(name[9:], requirement)
+            return mask, mask
+        return 0, self.all
+
+    def _indexed(self, name: str, requirement: Requirement) -> int:
+        """Types whose label ``name`` passes; kept by requirement, which is immutable."""
+        known = self._masks.get(requirement)
+        if known is None:
+            values = self._values(name)
+            known = ~self._bearers[name] & self.all if requirement.lenient else 0
+            if requirement.complement:
+                for value, mask in values.items():
+                    if requirement.has(value):
+                        known |= mask
+            else:
+                for value in requirement.values:
+                    known |= values.get(value, 0)
+            self._masks[requirement] = known
+        return known
+
+    def _values(self, name: str) -> dict[str, int]:
+        if name not in self._index:
+            values: dict[str, int] = {}
+            bearers = 0
+            for index, one in enumerate(self.types):
+                for value in one.usage if name == "usage" else one.labels[name]:
+                    values[value] = values.get(value, 0) | 1 << index
+                    bearers |= 1 << index
+            self._index[name] = values
+            self._bearers[name] = bearers
+        return self._index[name]
+
+    def _amounts(self, resource: str) -> dict[int, int]:
+        name = f"capacity {resource}"
+        if name not in self._index:
+            amounts: dict[int, int] = {}
+            for index, one in enumerate(self.types):
+                amount = one.capacity.get(resource, 0)
+                amounts[amount] = amounts.get(amount, 0) | 1 << index
+            self._index[name] = amounts  # type: ignore[assignment]
+        return self._index[name]  # type: ignore[return-value]
+
+    def _ranked(self, by: str) -> list[tuple[int, InstanceType]]:
+        if by not in self._rank:
+            order = {
+                "devices": lambda one: (-one.devices, -(one.usd_per_hour or 0), one.name),
+                "usd": lambda one: (-(one.usd_per_hour or 0), -one.devices, one.name),
+                "cheapest": lambda one: (one.usd_per_hour is None, one.usd_per_hour or 0, one.vcpu, one.name),
+            }[by]
+            self._rank[by] = [(self.bits[one.name], one) for one in sorted(self.types, key=order)]
+        return self._rank[by]
+
+
+def launchable(catalogue: Catalogue) -> Launchable:
+    """The index of a catalogue's AWS types; made once a catalogue."""
+    kept = catalogue._views
+    if "launchable" not in kept:
+        kept["launchable"] = Launchable(catalogue.of("aws"))
+    found: Launchable = kept["launchable"]
+    return found
