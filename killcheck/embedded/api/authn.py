@@ -1,0 +1,127 @@
+"""Who is asking: bearer tokens, client certificates, impersonation, and the anonymous rest.
+
+Sources: k8s.io/apiserver/pkg/authentication and endpoints/filters/impersonation of Kubernetes v1.36; recording 10.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from urllib.parse import unquote
+
+from killcheck.embedded.api import status
+from killcheck.embedded.api.http import Request, User
+from killcheck.embedded.api.rbac import Attributes, Authorizer
+from killcheck.embedded.api.tokens import Issuer, TokenRefused
+
+__all__ = ["ANONYMOUS", "PEER", "Authenticator", "peer_header"]
+
+ANONYMOUS = User("system:anonymous", ("system:unauthenticated",))
+AUTHENTICATED = "system:authenticated"
+UNAUTHENTICATED = "system:unauthenticated"
+
+#: The field in which the TLS layer says whose certificate it has verified. Its name begins with a colon, which no
+#: HTTP/1.1 header name may, so no client can send it; the TLS layer must still drop any name that begins so.
+PEER = ":peer-certificate"
+
+_USER = "impersonate-user"
+_GROUP = "impersonate-group"
+_UID = "impersonate-uid"
+_EXTRA = "impersonate-extra-"
+
+
+def peer_header(common_name: str, organizations: tuple[str, ...] = ()) -> dict[str, str]:
+    """The header field for a verified client certificate: its CN is the user, its Os are the groups."""
+    return {PEER: json.dumps({"cn": common_name, "o": list(organizations)})}
+
+
+@dataclass
+class Authenticator:
+    """Finds the user of a request. ``static_tokens`` are bearer tokens that never end, as in a token file."""
+
+    issuer: Issuer
+    authorizer: Authorizer
+    static_tokens: Mapping[str, User] = field(default_factory=dict)
+
+    def authenticate(self, request: Request) -> User:
+        """Who is asking, after impersonation.
+
+        A trusted caller's ``request.user`` stands. No credentials: ``system:anonymous``. Raises StatusError 401 for
+        credentials that are no good, 403 for an impersonation that is not allowed, 400 for a broken one.
+        """
+        user = request.user or self._certificate(request) or self._bearer(request) or ANONYMOUS
+        if any(name.startswith("impersonate-") for name in request.headers):
+            return self._impersonated(user, request.headers)
+        return user
+
+    def _certificate(self, request: Request) -> User | None:
+        peer = request.headers.get(PEER)
+        if not peer:
+            return None
+        subject = json.loads(peer)
+        return User(subject["cn"], (*subject["o"], AUTHENTICATED)) if subject["cn"] else None
+
+    def _bearer(self, request: Request) -> User | None:
+        scheme, _, rest = request.headers.get("authorization", "").strip().partition(" ")
+        token = rest.strip().partition(" ")[0]
+        if scheme.lower() != "bearer" or not token:
+            return None
+        known = self.static_tokens.get(token)
+        if known is not None:
+            groups = known.groups if AUTHENTICATED in known.groups else (*known.groups, AUTHENTICATED)
+            return User(known.name, groups, known.uid, known.extra)
+        try:
+            return self.issuer.authenticate(token).user
+        except TokenRefused as refused:
+            raise status.unauthorized() from refused
+
+    # -- impersonation -------------------------------------------------------------------------------------
+    def _impersonated(self, user: User, headers: Mapping[str, str]) -> User:
+        """The user whom the headers ask to be. Repeated group headers arrive joined by commas."""
+        name, uid = headers.get(_USER, ""), headers.get(_UID, "")
+        groups = [group.strip() for group in headers.get(_GROUP, "").split(",") if group.strip()]
+        extra = {
+            unquote(key.removeprefix(_EXTRA)): [value] for key, value in headers.items() if key.startswith(_EXTRA)}
+        if not name:
+            if groups or uid or extra:
+                raise _without_user(groups, uid, extra)
+            return user
+        account = _service_account(name)
+        self._allow(user, account[1] if account else name, "serviceaccounts" if account else "users",
+                    namespace=account[0] if account else "")
+        for group in groups:
+            self._allow(user, group, "groups")
+        for key, values in extra.items():
+            for value in values:
+                self._allow(user, value, "userextras", group="authentication.k8s.io", subresource=key)
+        if uid:
+            self._allow(user, uid, "uids", group="authentication.k8s.io")
+        if account and not groups:
+            groups = ["system:serviceaccounts", f"system:serviceaccounts:{account[0]}"]
+        return User(name, _completed(name, groups), uid, extra)
+
+    def _allow(
+        self, user: User, name: str, resource: str, *, group: str = "", subresource: str = "", namespace: str = "",
+    ) -> None:
+        self.authorizer.check(user, Attributes("impersonate", group, resource, subresource, name, namespace))
+
+
+def _service_account(name: str) -> tuple[str, str] | None:
+    parts = name.split(":")
+    if len(parts) == 4 and parts[:2] == ["system", "serviceaccount"] and parts[2] and parts[3]:
+        return parts[2], parts[3]
+    return None
+
+
+def _completed(name: str, groups: list[str]) -> tuple[str, ...]:
+    if name == ANONYMOUS.name:
+        return tuple(groups) if UNAUTHENTICATED in groups else (*groups, UNAUTHENTICATED)
+    if AUTHENTICATED in groups or UNAUTHENTICATED in groups:
+        return tuple(groups)
+    return (*groups, AUTHENTICATED)
+
+
+def _without_user(groups: list[str], uid: str, extra: Mapping[str, list[str]]) -> status.StatusError:
+    what = f"groups [{' '.join(groups)}]" if groups else f"uid {uid}" if uid else f"userExtra {sorted(extra)}"
+    return status.bad_request(f"requested {what} without impersonating a user name")
