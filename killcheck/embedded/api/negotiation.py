@@ -1,0 +1,98 @@
+"""What shape an answer should have: as it is, as a Table, or metadata alone (``Accept: ...;as=Table``)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import NamedTuple
+
+from killcheck.clock import Loop
+from killcheck.embedded.api import status
+from killcheck.embedded.api.call import Call
+from killcheck.embedded.api.conversion import converted
+from killcheck.embedded.api.kinds import Kind
+from killcheck.kube.objects import Obj
+
+__all__ = ["PLAIN", "Shape", "renderer", "shape_of", "shaped"]
+
+_JSON = frozenset({"application/json", "*/*", "application/*", "application/yaml"})
+
+
+class Shape(NamedTuple):
+    """``as_kind`` is empty, Table, PartialObjectMetadata or PartialObjectMetadataList."""
+
+    as_kind: str = ""
+    version: str = ""
+
+
+PLAIN = Shape()
+
+
+def shape_of(call: Call) -> Shape:
+    """The first media type in Accept that can be served. Raises StatusError 406 where none can."""
+    accept = call.request.headers.get("accept", "")
+    if not accept or accept in _JSON:
+        return PLAIN
+    for clause in accept.split(","):
+        media, *parameters = (part.strip() for part in clause.split(";"))
+        if media not in _JSON:
+            continue
+        given = dict(part.split("=", 1) for part in parameters if "=" in part)
+        as_kind = given.get("as", "")
+        if not as_kind:
+            return PLAIN
+        if given.get("g") == "meta.k8s.io" and given.get("v") in ("v1", "v1beta1") and as_kind in _SHAPES:
+            return Shape(as_kind, given["v"])
+    raise status.not_acceptable(
+        "only the following media types are accepted: application/json, application/yaml, "
+        "application/vnd.kubernetes.protobuf")
+
+
+_SHAPES = frozenset({"Table", "PartialObjectMetadata", "PartialObjectMetadataList"})
+
+
+def shaped(shape: Shape, call: Call, items: list[Obj], list_meta: Obj, now: datetime) -> Obj:
+    """Objects in the shape asked for."""
+    api_version = f"meta.k8s.io/{shape.version}"
+    if shape.as_kind == "Table":
+        table = _table(call.kind, items, now, list_meta, call.request.param("includeObject") or "Metadata")
+        table["apiVersion"] = api_version
+        return table
+    if shape.as_kind == "PartialObjectMetadata" and call.name:
+        return _partial(items[0], api_version)
+    return {
+        "kind": "PartialObjectMetadataList", "apiVersion": api_version, "metadata": list_meta,
+        "items": [_partial(item, api_version) for item in items],
+    }
+
+
+def renderer(call: Call, loop: Loop) -> Callable[[Obj], Obj] | None:
+    """How a watch's objects are to be shown; None: as they are stored."""
+    kind = call.kind
+    shape = shape_of(call)
+    if shape is PLAIN:
+        needs = kind.crd is not None or kind.stored_as is not None or kind.resource.group == "autoscaling"
+        return (lambda obj: converted(kind, obj)) if needs else None
+    if shape.as_kind != "Table":
+        return lambda obj: _partial(converted(kind, obj), f"meta.k8s.io/{shape.version}")
+    first = [True]
+
+    def as_table(obj: Obj) -> Obj:
+        meta = {"resourceVersion": obj["metadata"].get("resourceVersion", "")}
+        table = shaped(shape, call, [converted(kind, obj)], meta, loop.now())
+        if not first[0]:  # columns are told once
+            table["columnDefinitions"] = []
+        first[0] = False
+        return table
+
+    return as_table
+
+
+def _partial(obj: Obj, api_version: str) -> Obj:
+    return {"kind": "PartialObjectMetadata", "apiVersion": api_version, "metadata": obj["metadata"]}
+
+
+def _table(kind: Kind, items: list[Obj], now: datetime, list_meta: Obj, include: str) -> Obj:
+    from killcheck.embedded.api import tables
+
+    return tables.render(kind, items, now, list_meta, include)
