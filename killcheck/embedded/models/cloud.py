@@ -1,0 +1,319 @@
+"""A model of the cloud beneath the embedded cluster: instances that launch, bill and terminate, and a message queue.
+
+Who launches is remembered on each instance, and so is what nobody else would tell: an instance bills from its
+launch until it is terminated, whether or not a Node stands for it. An instance that no Node and no NodeClaim stands for
+is a *ghost* (:meth:`Cloud.ghosts`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from random import Random
+from typing import Any, Literal
+
+from killcheck.clock import Loop, Timer
+from killcheck.cloud.catalogue import Catalogue, InstanceType, shipped
+
+__all__ = ["Cloud", "CloudError", "Instance", "NoSuchInstance", "Queue", "Timing"]
+
+State = Literal["pending", "running", "shutting-down", "stopping", "stopped", "terminated"]
+
+#: States in which an instance costs money.
+BILLED: frozenset[str] = frozenset({"pending", "running", "stopping", "shutting-down"})
+#: From these an instance does not come back.
+GONE: frozenset[str] = frozenset({"shutting-down", "terminated"})
+
+
+class CloudError(Exception):
+    """The cloud refused; ``code`` is the error code in AWS' words."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(f"{code}: {message}")
+        self.code = code
+
+
+class NoSuchInstance(CloudError):
+    """InvalidInstanceID.NotFound; terminated instances count as not found once they are gone."""
+
+    def __init__(self, instance_id: str) -> None:
+        super().__init__("InvalidInstanceID.NotFound", f"The instance ID '{instance_id}' does not exist")
+
+
+@dataclass(frozen=True)
+class Timing:
+    """How long things take, in seconds: to a running instance, from there to its kubelet's first word, to the end of a
+    termination, and between a spot notice and the reclaim."""
+
+    run_s: float = 12.0
+    boot_s: float = 28.0
+    terminate_s: float = 30.0
+    notice_s: float = 120.0
+
+
+@dataclass
+class Instance:
+    """One machine. ``usd_per_hour`` is the on-demand price (an upper bound for spot; None: not known);
+    ``launched_by`` and ``terminated_by`` name who did it; ``notice`` is the spot notice it got (FACTS: fixed at
+    the notice)."""
+
+    instance_id: str
+    type: InstanceType
+    zone: str
+    capacity_type: str
+    launched: datetime
+    launched_by: str
+    tags: dict[str, str] = field(default_factory=dict)
+    state: State = "pending"
+    running: datetime | None = None
+    terminated: datetime | None = None
+    terminated_by: str = ""
+    node_name: str = ""
+    notice: datetime | None = None
+    rebalance: datetime | None = None
+    #: What the machine's user data makes its kubelet register with: labels, taints, annotations.
+    node: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def provider_id(self) -> str:
+        """``aws:///us-east-1a/i-0123...``, as Node.spec.providerID has it."""
+        return f"aws:///{self.zone}/{self.instance_id}"
+
+    @property
+    def usd_per_hour(self) -> float | None:
+        """The type's on-demand price."""
+        return self.type.usd_per_hour
+
+    def hours(self, now: datetime) -> float:
+        """Hours billed up to ``now``."""
+        return max(0.0, ((self.terminated or now) - self.launched).total_seconds()) / 3600
+
+    def usd(self, now: datetime) -> float | None:
+        """Dollars billed up to ``now``; None where the price is not known."""
+        return None if self.usd_per_hour is None else self.usd_per_hour * self.hours(now)
+
+
+class Queue:
+    """A message queue (SQS): bodies go to whoever subscribed, or wait until someone does."""
+
+    def __init__(self, loop: Loop, *, delivery_s: float = 1.0) -> None:
+        self.loop = loop
+        self.delivery_s = delivery_s
+        self.waiting: list[str] = []
+        self.sent: list[str] = []
+        self._subscribers: list[Callable[[str], None]] = []
+
+    def send(self, body: str | Mapping[str, Any]) -> None:
+        """Put a message in; an EventBridge event as a mapping is written as JSON."""
+        text = body if isinstance(body, str) else json.dumps(body)
+        self.sent.append(text)
+        self.waiting.append(text)
+        if self._subscribers:
+            self.loop.call_later(self.delivery_s, self._deliver)
+
+    def subscribe(self, consumer: Callable[[str], None]) -> Callable[[], None]:
+        """Hand every message to ``consumer`` (which thereby deletes it); returns how to stop."""
+        self._subscribers.append(consumer)
+        if self.waiting:
+            self.loop.call_later(self.delivery_s, self._deliver)
+
+        def stop() -> None:
+            if consumer in self._subscribers:
+                self._subscribers.remove(consumer)
+
+        return stop
+
+    def _deliver(self) -> None:
+        if self._subscribers:
+            waiting, self.waiting = self.waiting, []
+            for body in waiting:
+                self._subscribers[0](body)
+
+
+class Cloud:
+    """Instances and the queue. Not part of the API: models and faults call it, nothing else does.
+
+    ``listeners`` are called with (instance, the state it was in) at every change of state, in the order of listing;
+    ``joins`` with an instance whose kubelet is up and would register.
+    """
+
+    def __init__(
+        self, loop: Loop, rng: Random, *, catalogue: Catalogue | None = None, region: str = "us-east-1",
+        account: str = "111122223333", timing: Timing | None = None,
+    ) -> None:
+        self.loop = loop
+        self.rng = rng
+        self._catalogue = catalogue
+        self.region = region
+        self.account = account
+        self.timing = timing or Timing()
+        self.zones = tuple(f"{region}{letter}" for letter in "abc")
+        self.queue = Queue(loop)
+        self.instances: dict[str, Instance] = {}
+        self.listeners: list[Callable[[Instance, State], None]] = []
+        self.joins: list[Callable[[Instance], None]] = []
+        #: API actions that are refused with UnauthorizedOperation, as when a role lost them.
+        self.denied: set[str] = set()
+        #: Types that cannot be had (InsufficientInstanceCapacity).
+        self.exhausted: set[str] = set()
+        self._timers: dict[str, list[Timer]] = {}
+
+    @property
+    def catalogue(self) -> Catalogue:
+        """What can be launched; read when first asked for."""
+        if self._catalogue is None:
+            self._catalogue = shipped()
+        return self._catalogue
+
+    # -- what its API would do -----------------------------------------------------------------------------
+    def launch(
+        self, name: str, *, by: str, capacity_type: str = "on-demand", zone: str = "",
+        tags: Mapping[str, str] | None = None, node: Mapping[str, Any] | None = None,
+    ) -> Instance:
+        """Launch an instance of type ``name``. Raises CloudError where it is denied, exhausted or unknown."""
+        self._allow("ec2:RunInstances")
+        kind = self.catalogue.get(name)
+        if kind is None:
+            raise CloudError("InvalidParameterValue", f"Invalid value '{name}' for InstanceType.")
+        if name in self.exhausted:
+            raise CloudError(
+                "InsufficientInstanceCapacity",
+                f"We currently do not have sufficient {name} capacity in the Availability Zone you requested ({zone}).")
+        instance = Instance(
+            f"i-{self.rng.getrandbits(68):017x}", kind, zone or self.zones[0], capacity_type, self.loop.now(), by,
+            dict(tags or {}), node=dict(node or {}))
+        self.instances[instance.instance_id] = instance
+        self._later(instance, self.timing.run_s, self._run, instance)
+        return instance
+
+    def terminate(self, instance_id: str, *, by: str) -> None:
+        """Begin to terminate an instance; once it is on its way, again is no error. Raises NoSuchInstance, CloudError."""
+        self._allow("ec2:TerminateInstances")
+        instance = self.describe(instance_id)
+        if instance.state in GONE:
+            return
+        self._end(instance, by)
+
+    def describe(self, instance_id: str) -> Instance:
+        """One instance that is not terminated. Raises NoSuchInstance."""
+        instance = self.instances.get(instance_id)
+        if instance is None or instance.state == "terminated":
+            raise NoSuchInstance(instance_id)
+        return instance
+
+    # -- what happens to machines --------------------------------------------------------------------------
+    def interrupt(self, instance_id: str, *, in_s: float | None = None) -> Instance:
+        """A spot interruption: notice now (queue and metadata), reclaim in ``in_s`` seconds. Raises NoSuchInstance."""
+        instance = self.describe(instance_id)
+        wait_s = self.timing.notice_s if in_s is None else in_s
+        instance.notice = self.loop.now() + timedelta(seconds=wait_s)
+        self.queue.send(self.event(
+            "EC2 Spot Instance Interruption Warning", instance, {"instance-action": "terminate"}))
+        self._later(instance, wait_s, self._reclaimed, instance)
+        self._tell(instance, instance.state)
+        return instance
+
+    def reclaim(self, instance_id: str) -> Instance:
+        """A reclaim without notice: the machine stops at once, its Node stays. Raises NoSuchInstance."""
+        instance = self.describe(instance_id)
+        self._reclaimed(instance)
+        return instance
+
+    def recommend_rebalance(self, instance_id: str) -> Instance:
+        """A rebalance recommendation: a message and metadata, nothing more. Raises NoSuchInstance."""
+        instance = self.describe(instance_id)
+        instance.rebalance = self.loop.now()
+        self.queue.send(self.event("EC2 Instance Rebalance Recommendation", instance, {}))
+        return instance
+
+    def ghost(self, name: str, *, by: str = "unknown", capacity_type: str = "on-demand") -> Instance:
+        """An instance that is running and never joins: what a leaked handle leaves behind."""
+        instance = self.launch(name, by=by, capacity_type=capacity_type)
+        instance.node = {"joins": False}
+        return instance
+
+    # -- what can be asked of it ---------------------------------------------------------------------------
+    def billed(self) -> list[Instance]:
+        """Every instance that costs money now, oldest first."""
+        return [one for one in self.instances.values() if one.state in BILLED]
+
+    def of(self, node_name: str) -> Instance | None:
+        """The newest instance behind a Node's name."""
+        return next((one for one in reversed(self.instances.values()) if one.node_name == node_name), None)
+
+    def by_provider_id(self, provider_id: str) -> Instance | None:
+        """The instance of a ``spec.providerID``, terminated ones included."""
+        return self.instances.get(provider_id.rpartition("/")[2])
+
+    def ghosts(self, provider_ids: Iterable[str]) -> list[Instance]:
+        """Billed instances that none of ``provider_ids`` (of Nodes and NodeClaims) stands for."""
+        known = set(provider_ids)
+        return [one for one in self.billed() if one.provider_id not in known]
+
+    def event(self, detail_type: str, instance: Instance, detail: Mapping[str, Any]) -> dict[str, Any]:
+        """An EventBridge event about an instance, as it arrives in a queue."""
+        return {
+            "version": "0", "id": f"{self.rng.getrandbits(128):032x}", "detail-type": detail_type, "source": "aws.ec2",
+            "account": self.account, "time": self.loop.now().strftime("%Y-%m-%dT%H:%M:%SZ"), "region": self.region,
+            "resources": [f"arn:aws:ec2:{self.region}:instance/{instance.instance_id}"],
+            "detail": {"instance-id": instance.instance_id, **detail},
+        }
+
+    def stop(self) -> None:
+        """Drop every timer: nothing changes any more."""
+        for timers in self._timers.values():
+            for timer in timers:
+                timer.cancel()
+        self._timers.clear()
+
+    # -- inside --------------------------------------------------------------------------------------------
+    def _allow(self, action: str) -> None:
+        if action in self.denied:
+            raise CloudError("UnauthorizedOperation", f"You are not authorized to perform this operation: {action}")
+
+    def _later(self, instance: Instance, delay_s: float, fn: Callable[..., object], *args: Any) -> None:
+        self._timers.setdefault(instance.instance_id, []).append(self.loop.call_later(delay_s, fn, *args))
+
+    def _run(self, instance: Instance) -> None:
+        if instance.state == "pending":
+            instance.running = self.loop.now()
+            self._become(instance, "running")
+            self._later(instance, self.timing.boot_s, self._join, instance)
+
+    def _join(self, instance: Instance) -> None:
+        if instance.state == "running" and instance.node.get("joins", True):
+            for join in list(self.joins):
+                join(instance)
+
+    def _reclaimed(self, instance: Instance) -> None:
+        if instance.state not in GONE:
+            self._end(instance, "spot-reclaim" if instance.capacity_type == "spot" else "aws")
+
+    def _end(self, instance: Instance, by: str) -> None:
+        instance.terminated_by = by
+        for timer in self._timers.pop(instance.instance_id, ()):
+            timer.cancel()
+        self._become(instance, "shutting-down")
+        self._later(instance, self.timing.terminate_s, self._terminated, instance)
+
+    def _terminated(self, instance: Instance) -> None:
+        instance.terminated = self.loop.now()
+        self._timers.pop(instance.instance_id, None)
+        self._become(instance, "terminated")
+
+    def _become(self, instance: Instance, state: State) -> None:
+        before, instance.state = instance.state, state
+        self.queue_state(instance)
+        self._tell(instance, before)
+
+    def queue_state(self, instance: Instance) -> None:
+        """The state-change notification that EventBridge sends where a rule forwards it (Karpenter's does)."""
+        if instance.state in ("stopping", "stopped", "shutting-down", "terminated"):
+            self.queue.send(self.event(
+                "EC2 Instance State-change Notification", instance, {"state": instance.state}))
+
+    def _tell(self, instance: Instance, before: State) -> None:
+        for listener in list(self.listeners):
+            listener(instance, before)
