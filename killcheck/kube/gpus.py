@@ -1,8 +1,8 @@
 """Who holds GPUs, and how many: extended resources of every vendor, DRA claims, nodes' capacity.
 
-'GPU' stands for every accelerator that is rented by the hour: MIG slices, time slices, TPUs, Neuron, Gaudi too. Names are
-those that the vendors' device plugins and DRA drivers register (their documentation, 2026). What is in doubt counts as a
-GPU: a holder too many is a question, one too few a false pass.
+'GPU' stands for every accelerator rented by the hour: MIG slices, time slices, TPUs, Neuron and Gaudi devices too.
+The names are those that the vendors' device plugins and DRA drivers register (their documentation, 2026). What is in
+doubt counts as a GPU: a holder too many is a question, one too few a false pass.
 """
 
 from __future__ import annotations
@@ -185,7 +185,7 @@ def _claim_devices(claim: Obj | None) -> int:
 
 
 def _request_devices(request: Obj) -> int:
-    """How many devices one request of a claim wants (v1 wraps in ``exactly``, v1beta1 does not); 'All' is at least 1."""
+    """How many devices a request of a claim wants (v1 wraps in ``exactly``, v1beta1 does not); 'All' is at least 1."""
     choices = request.get("firstAvailable") or [request.get("exactly") or request]
     wanted = [
         int(choice.get("count") or 1) for choice in choices
