@@ -1,0 +1,43 @@
+# `make drill` and `make test` do all the set-up themselves: an environment of their own under .venv.
+PYTHON ?= python3.11
+VENV ?= .venv
+BIN := $(VENV)/bin
+WORKERS ?= auto
+
+.PHONY: drill test lint types imports unit wheel zoo bench clean
+
+$(VENV)/.installed: pyproject.toml
+	$(PYTHON) -m venv $(VENV) 2>/dev/null || python3 -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade pip
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	touch $@
+
+$(VENV)/.dev: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[all]' --group dev
+	touch $@
+
+drill: $(VENV)/.installed ## The main job: four nights on the embedded cluster
+	$(BIN)/killcheck demo
+
+test: lint types imports unit wheel ## Everything that CI runs
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+
+types: $(VENV)/.dev
+	$(BIN)/mypy
+
+imports: $(VENV)/.dev
+	$(BIN)/lint-imports
+
+unit: $(VENV)/.dev
+	$(BIN)/python -m pytest -n $(WORKERS) tests
+
+wheel: $(VENV)/.dev ## The wheel in an empty environment, driven from an empty folder
+	$(BIN)/python tests/wheel/try_wheel.py
+
+bench: $(VENV)/.dev
+	for script in benchmarks/[a-z]*.py; do $(BIN)/python $$script || exit 1; done
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .hypothesis .import_linter_cache

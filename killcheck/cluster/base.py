@@ -1,0 +1,43 @@
+"""Where a drill runs, as the drill sees it: one small protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, Protocol
+
+from killcheck.clock import Loop
+from killcheck.kube.client import Kube
+from killcheck.kube.objects import Obj
+
+__all__ = ["Cluster", "ClusterError", "InstanceState"]
+
+InstanceState = Literal["running", "stopping", "terminated", "unknown"]
+
+
+class ClusterError(Exception):
+    """The cluster could not be set up or reached; one sentence for a person."""
+
+
+class Cluster(Protocol):
+    """A real, kind or embedded cluster."""
+
+    #: As the user named it.
+    name: str
+    #: What is lost when something goes wrong here is somebody's: consent is needed.
+    real: bool
+    kube: Kube
+    loop: Loop
+    #: Faults that act on more than the API find what they need here, by name (``registry``, ``nodes``, ``cloud``...).
+    levers: dict[str, object]
+
+    def instance_state(self, node: Obj) -> InstanceState:
+        """What the cloud says of the instance behind a node (also after the Node object has gone)."""
+
+    def assumptions(self) -> Sequence[str]:
+        """What the answer rests on without having been seen (images whose contents are assumed...)."""
+
+    def unknowns(self) -> Sequence[str]:
+        """What makes an outcome unknown here: processes that were not allowed to run, and why."""
+
+    def close(self) -> None:
+        """Stop what was started; idempotent."""

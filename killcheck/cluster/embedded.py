@@ -1,0 +1,49 @@
+"""The embedded cluster as a place to drill on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+
+from killcheck.cluster.base import InstanceState
+from killcheck.embedded.cluster import EmbeddedCluster
+from killcheck.kube.objects import Obj
+
+__all__ = ["EmbeddedDrillCluster"]
+
+
+class EmbeddedDrillCluster:
+    """An :class:`~killcheck.embedded.cluster.EmbeddedCluster` with manifests loaded, under the drill's protocol."""
+
+    name = "embedded"
+    real = False
+
+    def __init__(self, objects: Iterable[Obj], *, exec_mode: str, start: datetime, seed: int = 1) -> None:
+        self.embedded = EmbeddedCluster(start=start, seed=seed, exec_mode=exec_mode)
+        self.kube = self.embedded.kube
+        self.loop = self.embedded.loop
+        self.levers: dict[str, object] = {
+            "registry": self.embedded.registry, "nodes": self.embedded.nodes, "cloud": self.embedded.cloud,
+            "controllers": self.embedded, "wire": self.embedded.wire,
+        }
+        try:
+            self.embedded.load(objects)
+        except BaseException:
+            self.embedded.close()
+            raise
+
+    def instance_state(self, node: Obj) -> InstanceState:
+        """What the model cloud says of the instance behind a node."""
+        return self.embedded.instance_state(node)
+
+    def assumptions(self) -> Sequence[str]:
+        """What was assumed about images and missing objects."""
+        return self.embedded.assumptions
+
+    def unknowns(self) -> Sequence[str]:
+        """Executors that were not allowed to run."""
+        return self.embedded.unknowns
+
+    def close(self) -> None:
+        """Stop everything; idempotent."""
+        self.embedded.close()

@@ -1,0 +1,114 @@
+"""``killcheck drill``."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from killcheck.commands.errors import guarded
+
+__all__ = ["command"]
+
+
+@click.command("drill", context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("spec", required=False, type=click.Path(path_type=Path))
+@click.option("--on", default="embedded", show_default=True, metavar="embedded|kind|CONTEXT",
+              help="Where: the embedded cluster, a kind cluster, or a kubeconfig context (never a default one).")
+@click.option("--layer", "layer_names", multiple=True, metavar="NAME", help="Only this layer (repeatable; default: all).")
+@click.option("--under", "fault_names", multiple=True, metavar="FAULT",
+              help="Sabotage first (repeatable: all at once). See killcheck faults.")
+@click.option("--manifests", multiple=True, type=click.Path(path_type=Path, exists=True), metavar="PATH",
+              help="YAML to load into the embedded cluster (file or folder, repeatable).")
+@click.option("--exec", "exec_mode", type=click.Choice(["host", "docker", "none"]),
+              help="How executors' commands run on the embedded cluster. Your own manifests run only if you say so here.")
+@click.option("--kubeconfig", type=click.Path(path_type=Path), help="A kubeconfig file (default: KUBECONFIG, ~/.kube/config).")
+@click.option("--watch", "horizon", metavar="DURATION",
+              help="Watch this long after the trigger while GPUs stay on (embedded: 7h; a real cluster: until the last deadline).")
+@click.option("--night", "night", metavar="DURATION", help="Go on watching this long also after everything is proven.")
+@click.option("--dry-run", is_flag=True, help="Show what would be changed, and stop.")
+@click.option("--yes", is_flag=True, help="Do not ask before changing a real cluster.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output, nothing else.")
+@click.option("--quiet", "-q", is_flag=True, help="Only the verdicts.")
+@click.option("--no-color", is_flag=True, help="No colours (also: NO_COLOR).")
+@guarded
+def command(**options: Any) -> None:
+    """Pull each layer's trigger, watch the GPUs go to zero, and prove it.
+
+    SPEC is a killcheck.yaml. Without it the kill path is found in --manifests; without either, the shipped
+    reference kill path is drilled on the embedded cluster.
+
+    \b
+    Examples:
+      killcheck drill
+      killcheck drill --under image-gone
+      killcheck drill --manifests deploy/ --exec host --json
+      killcheck drill killcheck.yaml --on staging --layer nightly-off
+    """
+    from killcheck.run import Run, plan_for
+    from killcheck.session import Session
+
+    session = Session(
+        spec=options["spec"], on=options["on"], manifests=options["manifests"], exec_mode=options["exec_mode"],
+        kubeconfig=options["kubeconfig"])
+    planned = _planned(session, options)
+    out = _terminal(options)
+    if options["dry_run"]:
+        with session.cluster(planned[0]) as (cluster, kill_path):
+            out.plan(plan_for(cluster, kill_path, planned, "dry-run"))
+        return
+    approve = (lambda plan: True) if options["yes"] else _asking(out)
+    result = Run(session, planned, sinks=[out], approve=approve).execute()
+    if options["as_json"]:
+        click.echo(json.dumps(result.to_json(), indent=2))
+    else:
+        out.summary(result)
+    sys.exit(result.exit_code)
+
+
+def _planned(session: Any, options: dict[str, Any]) -> list[Any]:
+    from killcheck import faults
+    from killcheck.drill import Options
+    from killcheck.durations import parse_duration
+    from killcheck.near import did_you_mean
+    from killcheck.run import PlannedDrill
+
+    names = [layer.name for layer in session.kill_path.layers]
+    for wanted in options["layer_names"]:
+        if wanted not in names:
+            raise click.UsageError(f"the spec has no layer {wanted!r}{did_you_mean(wanted, names)}")
+    for wanted in options["fault_names"]:
+        try:
+            faults.named(wanted)
+        except KeyError as error:
+            raise click.UsageError(str(error.args[0])) from None
+    try:
+        horizon = parse_duration(options["horizon"]) if options["horizon"] else None
+        night = parse_duration(options["night"]) if options["night"] else 0.0
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+    how = Options(horizon_s=horizon, run_out_s=night)
+    return [
+        PlannedDrill(name, tuple(options["fault_names"]), how) for name in names
+        if not options["layer_names"] or name in options["layer_names"]
+    ]
+
+
+def _terminal(options: dict[str, Any]) -> Any:
+    from killcheck.reports.terminal import Terminal
+
+    return Terminal(quiet=options["quiet"] or options["as_json"], color=False if options["no_color"] else None)
+
+
+def _asking(out: Any) -> Any:
+    def approve(plan: Any) -> bool:
+        out.plan(plan)
+        if not sys.stdin.isatty():
+            click.echo("killcheck: not a terminal: say --yes to change a real cluster", err=True)
+            return False
+        return click.confirm("Go on?", default=False)
+
+    return approve

@@ -1,0 +1,76 @@
+"""From what went wrong to one clear message and the documented exit code."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, TypeVar
+
+import click
+
+from killcheck.verdict import EXIT_CODES
+
+__all__ = ["Interrupted", "guarded"]
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+class Interrupted(KeyboardInterrupt):
+    """SIGTERM or SIGHUP arrived: unwind and heal as for Ctrl-C."""
+
+
+def guarded(function: _F) -> _F:
+    """Decorate a command: signals unwind it, and every expected failure ends in one message and an exit code."""
+
+    @wraps(function)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        _signals()
+        try:
+            return function(*args, **kwargs)
+        except KeyboardInterrupt:
+            _fail("interrupted; what was changed has been put back, see the run record", "unfinished")
+        except BrokenPipeError:
+            sys.exit(EXIT_CODES["unfinished"])
+        except tuple(kind for kind, _ in _meanings()) as error:
+            word = next(word for kind, word in _meanings() if isinstance(error, kind))
+            _fail(str(error), word)
+
+    return run  # type: ignore[return-value]
+
+
+def _meanings() -> list[tuple[type[Exception], str]]:
+    from killcheck.cluster.base import ClusterError
+    from killcheck.consent import ConsentError
+    from killcheck.discover import DiscoveryError
+    from killcheck.journal import JournalError
+    from killcheck.kube.errors import KubeConfigError, KubeError
+    from killcheck.kube.manifests import ManifestError
+    from killcheck.layers.base import LayerError
+    from killcheck.record import RecordError
+    from killcheck.run import Declined
+    from killcheck.session import SessionError
+    from killcheck.specfile import SpecError
+
+    return [
+        (SpecError, "usage"), (ManifestError, "usage"), (DiscoveryError, "usage"), (SessionError, "usage"),
+        (LayerError, "usage"), (ConsentError, "usage"), (KubeConfigError, "usage"), (RecordError, "usage"),
+        (KubeError, "unfinished"), (ClusterError, "unfinished"), (JournalError, "unfinished"), (Declined, "unfinished"),
+        (OSError, "unfinished"),
+    ]
+
+
+def _signals() -> None:
+    import signal
+
+    def unwind(number: int, frame: object) -> None:
+        raise Interrupted
+
+    for name in ("SIGTERM", "SIGHUP"):
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), unwind)
+
+
+def _fail(message: str, word: str) -> None:
+    click.echo(f"killcheck: {message}", err=True)
+    sys.exit(EXIT_CODES[word])

@@ -1,0 +1,105 @@
+"""Consent: on a cluster that is somebody's, nothing is touched that nobody named.
+
+A context is only ever named explicitly and must be allowed by the spec; protected ones are refused whatever the spec
+says elsewhere; a namespace opts in by a label; pools by name; limits bound what a drill may put at stake.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from killcheck.cluster.base import Cluster
+from killcheck.killpath import KillPath
+from killcheck.kube import resources as r
+from killcheck.kube.objects import labels_of
+from killcheck.kube.permissions import Permission, missing, rules
+
+__all__ = ["LABEL", "ConsentError", "Plan", "check", "reading"]
+
+#: A namespace consents by carrying this label with the value "true".
+LABEL = "killcheck.dev/consent"
+
+
+class ConsentError(Exception):
+    """Something that the drill would touch has not consented. ``problems``: one sentence each, with what to do."""
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        self.problems = list(problems)
+        super().__init__("; ".join(self.problems))
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a run will touch: shown before anything happens. ``changes``: one sentence each."""
+
+    cluster: str
+    changes: tuple[str, ...]
+    namespaces: tuple[str, ...]
+    permissions: tuple[Permission, ...]
+    usd_per_hour: float | None = None
+    gpu_nodes: int = 0
+
+
+def check(cluster: Cluster, kill_path: KillPath, plan: Plan) -> None:
+    """Raise ConsentError with every problem at once; does nothing on a cluster that is killcheck's own."""
+    if not cluster.real:
+        return
+    problems = [
+        *_context(cluster.name, kill_path), *_namespaces(cluster, kill_path, plan.namespaces), *_pools(kill_path),
+        *_limits(kill_path, plan), *_rights(cluster, plan.permissions),
+    ]
+    if problems:
+        raise ConsentError(problems)
+
+
+def _context(context: str, kill_path: KillPath) -> Iterable[str]:
+    consent = kill_path.consent
+    if consent.allows_context(context):
+        return
+    if not consent.contexts:
+        yield f"context {context} is not named in the spec: add it under consent.contexts"
+    elif any(fnmatchcase(context, pattern) for pattern in consent.contexts):
+        yield f"context {context} is protected (consent.protected: {', '.join(consent.protected)})"
+    else:
+        yield f"context {context} is not among consent.contexts ({', '.join(consent.contexts)})"
+
+
+def _namespaces(cluster: Cluster, kill_path: KillPath, wanted: Iterable[str]) -> Iterable[str]:
+    for name in sorted(set(wanted)):
+        if kill_path.consent.namespaces and name not in kill_path.consent.namespaces:
+            yield f"namespace {name} is not named in the spec: add it under consent.namespaces"
+            continue
+        found = cluster.kube.find(r.NAMESPACES, name)
+        if found is None:
+            yield f"namespace {name} does not exist"
+        elif labels_of(found).get(LABEL) != "true":
+            yield f"namespace {name} has not opted in: kubectl label namespace {name} {LABEL}=true"
+
+
+def _pools(kill_path: KillPath) -> Iterable[str]:
+    if not kill_path.nodes:
+        yield "no node pool is named: list the GPU pools under nodes:"
+    for pool in kill_path.nodes:
+        if kill_path.consent.pools and pool.name not in kill_path.consent.pools:
+            yield f"node pool {pool.name} is not named in the spec: add it under consent.pools"
+
+
+def _limits(kill_path: KillPath, plan: Plan) -> Iterable[str]:
+    consent = kill_path.consent
+    if consent.max_gpu_nodes is not None and plan.gpu_nodes > consent.max_gpu_nodes:
+        yield f"{plan.gpu_nodes} GPU nodes are on; the spec allows {consent.max_gpu_nodes} (consent.maxGpuNodes)"
+
+
+def _rights(cluster: Cluster, permissions: Iterable[Permission]) -> Iterable[str]:
+    lacking = missing(cluster.kube, permissions)
+    if lacking:
+        listed = "\n".join(f"    {permission}" for permission in lacking)
+        yield f"missing permissions:\n{listed}\n  grant them with:\n{rules(lacking)}"
+
+
+def reading() -> list[Permission]:
+    """What every drill needs to see, in all namespaces: a GPU pod anywhere on the pools' nodes counts."""
+    wanted = [("", "pods"), ("", "nodes"), ("", "events"), ("batch", "jobs"), ("apps", "replicasets")]
+    return [Permission(verb, group, resource) for group, resource in wanted for verb in ("list", "watch")]

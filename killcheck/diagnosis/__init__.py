@@ -1,0 +1,27 @@
+"""Why a drill got stuck: what a person would find after ten minutes of kubectl, with the evidence and the remedy.
+
+Rules are asked in order, the most specific first; each reads conditions, container statuses, events and logs and answers
+with a :class:`Diagnosis` or None. What may *not* live here: verdicts, and any call that changes something.
+"""
+
+from __future__ import annotations
+
+from killcheck.diagnosis import executor, nodes, targets
+from killcheck.diagnosis.case import Case, Diagnosis
+
+__all__ = ["Case", "Diagnosis", "diagnose"]
+
+_RULES = (*executor.RULES, *targets.RULES, *nodes.RULES)
+
+
+def diagnose(case: Case) -> Diagnosis:
+    """The first rule that recognises what happened; an honest 'do not know' with all the evidence otherwise."""
+    for rule in _RULES:
+        found = rule(case)
+        if found is not None:
+            return found
+    return Diagnosis(
+        cause=f"stuck before {case.stuck_at}, and nothing that Kubernetes says explains it",
+        evidence=tuple(case.last_words()),
+        remedy="read the timeline in the run record; the objects are still there while the drill has not healed",
+    )

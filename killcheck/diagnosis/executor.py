@@ -1,0 +1,249 @@
+"""Why the executor did not do its work: refused, unschedulable, unpullable, unable to start, failed - or falsely green.
+
+The words are those of a v1.36 cluster (kubelet, Job controller, scheduler), as recorded.
+"""
+
+from __future__ import annotations
+
+import re
+
+from killcheck.diagnosis.case import Case, Diagnosis, said
+from killcheck.kube.objects import Obj, dig, name_of
+
+__all__ = ["RULES"]
+
+#: curl's exit codes that an executor meets (curl's manual, EXIT CODES).
+CURL_EXITS = {
+    6: "curl could not resolve the host", 7: "curl could not connect", 22: "the API answered with an error (curl -f)",
+    28: "curl timed out", 35: "the TLS handshake failed", 56: "the connection broke", 60: "the certificate could not be verified",
+}
+
+
+def suspended(case: Case) -> Diagnosis | None:
+    """The layer's CronJob was suspended: the schedule would never have fired by itself."""
+    cron_job: Obj = getattr(case.layer, "cron_job", {})
+    if case.stuck_at != "triggered" or not dig(cron_job, "spec", "suspend"):
+        return None
+    return Diagnosis(
+        cause=f"CronJob {name_of(cron_job)} is suspended: nothing fires, and Kubernetes says nothing about it",
+        evidence=("spec.suspend: true",), remedy="set spec.suspend to false", failures=(7,))
+
+
+def pod_refused(case: Case) -> Diagnosis | None:
+    """The API server refused the executor's pod."""
+    events = case.events("FailedCreate")
+    if case.pods or not events:
+        return None
+    message = str(events[0].get("message", ""))
+    remedies = (
+        ("serviceaccount", "create the ServiceAccount that the template names", (11,)),
+        ("exceeded quota", "give the executor's namespace quota for one more pod, or move the executor out of it", (11,)),
+        ("failed quota", "declare resources in the executor's template, as the quota demands", (11,)),
+        ("podsecurity", "give the executor a securityContext that the namespace's PodSecurity level admits", (11,)),
+        ("failed calling webhook", "exclude the executor's namespace from the webhook, or let it fail open "
+                                   "(failurePolicy: Ignore): a kill switch must not wait for a policy server", (11,)),
+        ("usage per", "set the executor's resources within the namespace's LimitRange", (11,)),
+    )
+    lowered = message.lower()
+    remedy, rows = next(
+        ((text, rows) for mark, text, rows in remedies if mark in lowered),
+        ("make the template's pod admissible: try it with kubectl create --dry-run=server", (11,)))
+    return Diagnosis(
+        cause=f"the executor's pod was refused: {message}", evidence=tuple(said(e) for e in events[:3]),
+        remedy=remedy, failures=rows)
+
+
+def unschedulable(case: Case) -> Diagnosis | None:
+    """No node takes the executor's pod."""
+    for pod in reversed(case.pods):
+        for cond in dig(pod, "status", "conditions", default=[]):
+            if cond.get("type") == "PodScheduled" and cond.get("status") == "False":
+                message = cond.get("message") or cond.get("reason", "")
+                return Diagnosis(
+                    cause=f"the executor's pod {name_of(pod)} stayed Pending: {message}",
+                    evidence=(f"condition PodScheduled False {cond.get('reason', '')}: {message}",
+                              *(said(e) for e in case.events("FailedScheduling")[:2])),
+                    remedy="give the executor a node it can always have: small requests, tolerations, a high "
+                           "priorityClass, a pool that does not scale to zero",
+                    failures=(12,))
+    return None
+
+
+_PULL_HINTS: tuple[tuple[str, str, tuple[int, ...]], ...] = (
+    ("toomanyrequests", "the registry's pull quota is used up: pull with credentials, or mirror the image", (4,)),
+    ("429", "the registry's pull quota is used up: pull with credentials, or mirror the image", (4,)),
+    ("unauthorized", "the pull secret is missing or has expired: renew it, or use an image that needs none", (6,)),
+    ("authentication required", "the pull secret is missing or has expired: renew it, or use an image that needs none", (6,)),
+    ("403", "the pull secret is missing or has expired: renew it, or use an image that needs none", (6,)),
+    ("not found", "use an image that cannot go away: one the cluster already runs, mirrored in your own registry and pinned by "
+                  "digest", (1,)),
+    ("no such host", "the registry's name does not resolve: an executor must not depend on an outside registry", (3,)),
+    ("connection refused", "the registry is down: an executor must not depend on an outside registry", (3,)),
+    ("x509", "the node does not trust the registry's certificate", (3,)),
+)
+
+
+def image(case: Case) -> Diagnosis | None:
+    """The image could not be had."""
+    for pod, status in case.containers():
+        waiting = dig(status, "state", "waiting", default={})
+        reason = waiting.get("reason", "")
+        if reason not in ("ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName",
+                          "ImageInspectError", "RegistryUnavailable"):
+            continue
+        message = _pull_message(case, waiting)
+        lowered = message.lower()
+        remedy, rows = next(
+            ((text, rows) for mark, text, rows in _PULL_HINTS if mark in lowered),
+            ("name an image that exists and that every eligible node can have", (1,)))
+        if reason == "ErrImageNeverPull":
+            remedy, rows = "the image is not on the node and imagePullPolicy is Never: load it on every eligible node", (5,)
+        if reason == "InvalidImageName":
+            remedy, rows = "the image reference does not parse: repositories are lower case", (2,)
+        return Diagnosis(
+            cause=f"{reason}: {message}",
+            evidence=(f"pod {name_of(pod)}, container {status['name']}: waiting, {reason}",
+                      "the Job stays active: backoffLimit never counts a pod that cannot pull",
+                      *(said(e) for e in case.events("Failed", "BackOff", "ErrImageNeverPull", "InspectFailed")[:2])),
+            remedy=remedy, failures=rows)
+    return None
+
+
+def _pull_message(case: Case, waiting: Obj) -> str:
+    """The registry's own words: the back-off's message may hide them."""
+    for event in case.events("Failed"):
+        message = str(event.get("message", ""))
+        if message.startswith("Failed to pull image"):
+            return message
+    return str(waiting.get("message", ""))
+
+
+def waiting(case: Case) -> Diagnosis | None:
+    """The container waits for something that does not exist."""
+    for pod, status in case.containers():
+        state = dig(status, "state", "waiting", default={})
+        reason = state.get("reason", "")
+        mounts = case.events("FailedMount", "FailedAttachVolume")
+        if reason == "CreateContainerConfigError":
+            return Diagnosis(
+                cause=f"CreateContainerConfigError: {state.get('message', '')}",
+                evidence=(f"pod {name_of(pod)}, container {status['name']}: waiting",),
+                remedy="create what the template refers to, or take the reference out", failures=(11,))
+        if reason == "ContainerCreating" and mounts:
+            return Diagnosis(
+                cause=f"FailedMount: {mounts[0].get('message', '')}", evidence=tuple(said(e) for e in mounts[:2]),
+                remedy="create the volume's source, or take the volume out: an executor needs none", failures=(11,))
+    return None
+
+
+def ended_badly(case: Case) -> Diagnosis | None:
+    """The executor started, or tried to, and failed."""
+    for pod, status in case.containers():
+        ended = dig(status, "state", "terminated") or dig(status, "lastState", "terminated")
+        if not ended or ended.get("exitCode") == 0:
+            continue
+        if case.job_condition("Failed") and case.job_condition("Failed")["reason"] == "DeadlineExceeded":  # type: ignore[index]
+            return None
+        cause, remedy, rows = _exit(case, ended)
+        verdict = case.job_condition("Failed")
+        evidence = [f"pod {name_of(pod)}, container {status['name']}: exit code {ended.get('exitCode')}"
+                    + (f", {ended['reason']}" if ended.get("reason") else "")]
+        if verdict:
+            evidence.append(f"Job {name_of(case.job)}: Failed, {verdict.get('reason')}: {verdict.get('message')}")
+        return Diagnosis(cause=cause, evidence=(*evidence, *case.log_lines()), remedy=remedy, failures=rows)
+    return None
+
+
+def _exit(case: Case, ended: Obj) -> tuple[str, str, tuple[int, ...]]:
+    code = int(ended.get("exitCode", 0))
+    log = case.log()
+    lines = [line for line in log.splitlines() if line.strip()]
+    last = lines[-1].strip()[:300] if lines else ""
+    if ended.get("reason") == "StartError" or code == 128:
+        return (f"the container could not start: {ended.get('message', '').strip()}",
+                "the image lacks the program that the template runs: use an image that has it, and drill it", (2,))
+    if code == 127 or "not found" in last and code in (1, 126):
+        missing = re.search(r"(\S+): (?:command )?not found", log)
+        what = missing.group(1).rstrip(":") if missing else "the command"
+        return (f"exit code 127: {last or what + ': not found'}",
+                f"the image has no {what}: use an image that has it, or do the same with what the image has "
+                "(python:3.12-slim has python3 and no curl)", (2,))
+    if "exec format error" in log:
+        return (f"exec format error: {last}", "the image is of another architecture than the node: build it for both", (2,))
+    if code == 137 and ended.get("reason") == "OOMKilled":
+        return "OOMKilled: the executor ran out of memory", "raise the executor's memory limit", (11,)
+    if "forbidden" in log.lower() or "403" in last:
+        return (f"403 Forbidden: {_line_with(log, 'forbidden', '403')}",
+                "give the executor's ServiceAccount exactly this: verb, resource, subresource and name (deployments/scale is not "
+                "deployments)", (16,))
+    if "unauthorized" in log.lower() or "401" in last:
+        return (f"401 Unauthorized: {_line_with(log, 'unauthorized', '401')}",
+                "the executor's token is not accepted: mount a fresh one (projected, audience of the API server) and read it at "
+                "each use", (17, 19))
+    if code in CURL_EXITS and "curl" in log:
+        rows = (23,) if code in (6, 7, 28) else (25,)
+        return (f"curl exit code {code}, {CURL_EXITS[code]}: {last}",
+                "the executor cannot reach the API server: allow its egress to the API server's real address and to DNS, and let it "
+                "retry", rows)
+    return f"the executor failed with exit code {code}: {last}", "read the log, mend the executor, drill again", ()
+
+
+def _line_with(log: str, *marks: str) -> str:
+    for line in log.splitlines():
+        if any(mark in line.lower() for mark in marks):
+            return line.strip().strip('",')[:300]
+    return ""
+
+
+def deadline(case: Case) -> Diagnosis | None:
+    """The Job ran into its own activeDeadlineSeconds."""
+    failed = case.job_condition("Failed") or case.job_condition("FailureTarget")
+    if not failed or failed.get("reason") != "DeadlineExceeded":
+        return None
+    return Diagnosis(
+        cause=f"DeadlineExceeded: {failed.get('message', 'Job was active longer than specified deadline')}",
+        evidence=(f"spec.activeDeadlineSeconds: {dig(case.job, 'spec', 'activeDeadlineSeconds')}", *case.last_words()),
+        remedy="find what the executor waited for; a deadline ends the Job, it does not turn the GPUs off", failures=(8,))
+
+
+def false_green(case: Case) -> Diagnosis | None:
+    """The Job is Complete and the GPUs are on."""
+    done = case.job_condition("Complete")
+    if not done or case.stuck_at not in ("scale_written", "pods_terminating", "pods_gone"):
+        return None
+    if "scale_written" in case.timeline.reached:
+        return None
+    log = case.log()
+    refused = next((mark for mark in ("Forbidden", "Unauthorized", "NotFound", "Failure") if mark in log), "")
+    why = _line_with(log, '"message"', "forbidden", "unauthorized", "not found", "error") if refused else ""
+    return Diagnosis(
+        cause="false green: the Job is Complete, the GPUs are on" + (f" - {why}" if why else ""),
+        evidence=(f"Job {name_of(case.job)}: Complete, {done.get('reason', '')}",
+                  *(f"{t}: asks for {n} replica(s)" for t, n in _still_on(case)), *case.log_lines()),
+        remedy="let the executor fail when its call fails (curl -f, set -eu, no '|| true'), and give it the rights it lacks: never "
+               "trust Complete, count the GPUs",
+        failures=(14,))
+
+
+def _still_on(case: Case) -> list[tuple[str, int]]:
+    targets = case.scene.kill_path.covered_by(case.layer.layer)
+    return [(str(t), case.scene.replicas(t)) for t in targets if t.kind and case.scene.replicas(t)]
+
+
+def hangs(case: Case) -> Diagnosis | None:
+    """The executor runs on and on."""
+    for pod, status in case.containers():
+        started = dig(status, "state", "running", "startedAt")
+        if started and case.stuck_at in ("executor_finished", "scale_written", "pods_gone", "pods_terminating"):
+            return Diagnosis(
+                cause=f"the executor hangs: {name_of(pod)} has been running since {started} and has not done its work",
+                evidence=tuple(case.last_words()),
+                remedy="give its calls time limits, and the Job an activeDeadlineSeconds below its period (under Forbid a hung Job "
+                       "stops every later night)",
+                failures=(8,))
+    return None
+
+
+RULES = (
+    suspended, pod_refused, unschedulable, image, waiting, deadline, ended_badly, false_green, hangs,
+)

@@ -1,0 +1,123 @@
+"""Why the targets' pods are still there: Terminating for long, held by a finalizer, force-deleted, scaled back, not covered."""
+
+from __future__ import annotations
+
+from killcheck.diagnosis.case import Case, Diagnosis, said
+from killcheck.kube.objects import Obj, dig, name_of, namespace_of, uid_of
+from killcheck.scene import still_running
+
+__all__ = ["RULES", "writer_of"]
+
+#: Who writes replicas, by the field manager they use.
+RIVALS = {
+    "keda": ("KEDA", "let KEDA hold it at zero while it is killed: annotation autoscaling.keda.sh/paused-replicas: \"0\"", 27),
+    "argocd": ("Argo CD", "take spec.replicas out of the Application (ignoreDifferences with RespectIgnoreDifferences)", 30),
+    "horizontal-pod-autoscaler": ("the HPA", "delete or pause the HPA while it is killed", 29),
+    "kube-controller-manager": ("a controller", "scale the owner, not the child", 31),
+}
+
+
+def writer_of(obj: Obj) -> str:
+    """The field manager that last wrote ``spec.replicas``; empty where managedFields do not tell."""
+    found = [
+        entry for entry in dig(obj, "metadata", "managedFields", default=[])
+        if "f:replicas" in dig(entry, "fieldsV1", "f:spec", default={})
+    ]
+    newest = max(found, key=lambda e: str(e.get("time", "")), default=None)
+    return str(newest.get("manager", "")) if newest else ""
+
+
+def scaled_back(case: Case) -> Diagnosis | None:
+    """It was zero, and then something lit it again."""
+    if case.stuck_at != "held" and not case.relit:
+        return None
+    scene = case.scene
+    for target in scene.kill_path.targets:
+        if not target.kind:
+            continue
+        for obj in scene.objects_of(target):
+            if scene.replicas(target):
+                manager = writer_of(obj)
+                who, remedy, row = next(
+                    (entry for mark, entry in RIVALS.items() if mark in manager.lower()),
+                    (manager or "something", "find who owns spec.replicas and let only one own it", 31))
+                return Diagnosis(
+                    cause=f"scaled back: {who} set {obj['kind']} {name_of(obj)} to {scene.replicas(target)} replica(s) again",
+                    evidence=(f"spec.replicas last written by field manager {manager or 'unknown'}",
+                              *(said(e) for e in scene.events_about(obj)[-3:])),
+                    remedy=remedy, failures=(row,))
+    return None
+
+
+def ghosts(case: Case) -> Diagnosis | None:
+    """Objects were force-deleted; their processes are not known to be gone."""
+    found = [pod for pod in case.scene.gpu_pods() if pod.ghost]
+    if not found or case.stuck_at not in ("pods_gone", "node_drained", "node_gone"):
+        return None
+    return Diagnosis(
+        cause=f"force-deleted: {len(found)} GPU pod(s) left the API while their containers were running; the processes may "
+              "hold the GPUs still",
+        evidence=tuple(str(pod) for pod in found),
+        remedy="do not use --force --grace-period=0 in a kill path; only the node's end frees the GPUs now", failures=(38,))
+
+
+def terminating(case: Case) -> Diagnosis | None:
+    """The pods are told to go and stay."""
+    if case.stuck_at not in ("pods_gone", "node_drained", "node_gone"):
+        return None
+    for held in case.scene.gpu_pods():
+        pod = case.scene.pods.get(held.name, held.namespace)
+        if pod is None or not held.terminating:
+            continue
+        finalizers = dig(pod, "metadata", "finalizers", default=[])
+        where = f"pod {namespace_of(pod)}/{name_of(pod)} on {held.node}"
+        if finalizers and not still_running(pod):
+            return Diagnosis(
+                cause=f"{where} is held by finalizer(s) {', '.join(finalizers)}: its containers are dead, the object stays",
+                evidence=(f"metadata.finalizers: {finalizers}", f"deletionTimestamp: {pod['metadata']['deletionTimestamp']}"),
+                remedy="bring back the controller that owns the finalizer, or have it removed", failures=(36,))
+        node = case.scene.nodes.get(held.node)
+        if node is None or not _ready(node):
+            return Diagnosis(
+                cause=f"{where} stays Terminating: its node does not answer",
+                evidence=(f"node {held.node}: Ready {_ready_word(node)}",),
+                remedy="terminate the instance: only that stops the GPUs of a node that does not answer", failures=(37,))
+        grace = dig(pod, "metadata", "deletionGracePeriodSeconds", default=dig(pod, "spec", "terminationGracePeriodSeconds"))
+        return Diagnosis(
+            cause=f"{where} is still Terminating: terminationGracePeriodSeconds {grace} and preStop run out first",
+            evidence=(f"deletionTimestamp: {pod['metadata']['deletionTimestamp']}", f"grace: {grace} s",
+                      "status.replicas is 0 all the while: it does not count Terminating pods"),
+            remedy="shorten terminationGracePeriodSeconds and preStop, handle SIGTERM, or set the deadline to what the grace "
+                   "allows", failures=(35, 36))
+    return None
+
+
+def not_covered(case: Case) -> Diagnosis | None:
+    """Zero was written for the targets, but other GPU pods in scope were never told to go."""
+    if case.stuck_at != "pods_gone" or "scale_written" not in case.timeline.reached:
+        return None
+    left = [held for held in case.scene.gpu_pods() if not held.terminating and not held.ghost]
+    if not left:
+        return None
+    roots = set()
+    for held in left:
+        pod = case.scene.pods.get(held.name, held.namespace)
+        if pod is not None and uid_of(pod) == held.uid:
+            kind, name = case.scene.root_owner(pod)
+            roots.add(f"{kind} {held.namespace}/{name}")
+    return Diagnosis(
+        cause=f"coverage gap: the layer turned its targets off, but {', '.join(sorted(roots))} still hold(s) GPUs",
+        evidence=tuple(f"{held}: {held.devices} device(s) on {held.node}" for held in left),
+        remedy="let the layer cover every GPU holder in its scope, or fence them out of the pool", failures=(39,))
+
+
+def _ready(node: Obj) -> bool:
+    return _ready_word(node) == "True"
+
+
+def _ready_word(node: Obj | None) -> str:
+    conditions = dig(node or {}, "status", "conditions", default=[])
+    return next((str(c.get("status")) for c in conditions if c.get("type") == "Ready"), "gone" if node is None else "Unknown")
+
+
+RULES = (scaled_back, ghosts, terminating, not_covered)

@@ -1,0 +1,427 @@
+"""The drill: consent -> steady state -> sabotage (and bite) -> trigger -> watch -> judge -> heal.
+
+It knows nothing of HTTP, pytest or terminals: it emits events (:mod:`killcheck.events`) and returns a
+:class:`~killcheck.verdict.DrillResult`. The same code runs on every cluster, on its clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
+from datetime import datetime, timedelta
+
+from killcheck import diagnosis, events, layers
+from killcheck.cluster.base import Cluster
+from killcheck.cost import Meter
+from killcheck.faults.base import Fault, FaultError
+from killcheck.journal import Journal, JournalError, Undo
+from killcheck.killpath import KillPath, Layer, Proof, Target
+from killcheck.kube.errors import KubeError
+from killcheck.kube.informer import Change
+from killcheck.kube.objects import Obj, dig, format_time, key_of, name_of, ref_of, uid_of
+from killcheck.layers.base import LayerError, LayerRun, Stage
+from killcheck.progress import Progress
+from killcheck.scene import Scene, SceneBroken
+from killcheck.timeline import PHASES, Timeline
+from killcheck.verdict import DrillResult, Verdict
+
+__all__ = ["Drill", "Inconclusive", "Options"]
+
+#: On a real cluster what is on must already be on; on the embedded one it has to come up first.
+STEADY_TIMEOUT_S = 1800.0
+#: How long the steady state may take to come back after a drill, in seconds.
+HEAL_TIMEOUT_S = 1800.0
+
+
+class Inconclusive(Exception):
+    """Nothing is proven; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How to run a drill.
+
+    ``horizon_s``: how long to watch at most after the trigger when the GPUs stay on (None: until the last deadline has passed).
+    ``run_out_s``: go on watching until then also after everything is proven. ``heal``: put the targets back on.
+    """
+
+    horizon_s: float | None = None
+    run_out_s: float = 0.0
+    steady_timeout_s: float = STEADY_TIMEOUT_S
+    heal_timeout_s: float = HEAL_TIMEOUT_S
+    title: str = ""
+
+
+class Drill:
+    """One drill of one layer under zero or more faults."""
+
+    def __init__(
+        self, cluster: Cluster, kill_path: KillPath, layer: Layer, faults: Sequence[Fault] = (), *, run: str,
+        journal: Journal, sink: events.Sink = lambda event: None, price: Callable[[str], float | None] = lambda kind: None,
+        options: Options | None = None,
+    ) -> None:
+        self.cluster = cluster
+        self.kill_path = kill_path
+        self.layer = layer
+        self.faults = list(faults)
+        self.journal = journal
+        self.options = options or Options()
+        self.id = "-".join([layer.name, *(f.name for f in faults)]) if faults else layer.name
+        self._sink = sink
+        self.scene = Scene(cluster, kill_path, self._changed, namespaces=_namespaces(layer))
+        self.stage = Stage(cluster, kill_path, self.scene, journal, run)
+        self.runner: LayerRun | None = None
+        self.meter = Meter(price, dict(kill_path.prices))
+        self.progress: Progress | None = None
+        self.bites: dict[str, str] = {}
+        self.notes: list[str] = []
+        self._dirty = True
+        self._sample: tuple[int, int, int] | None = None
+
+    # -- the sequence --------------------------------------------------------------------------------------
+    def run(self) -> DrillResult:
+        """The whole sequence. Always heals, also when interrupted; then re-raises what interrupted it.
+
+        Raises LayerError, ConsentError or KubeError for what is wrong before anything was changed.
+        """
+        self._emit(
+            events.DrillStarted, layer=self.layer.name, layer_type=str(self.layer.type), faults=[f.name for f in self.faults],
+            deadlines=self.deadlines, proof=sorted(self.kill_path.proof), title=self.options.title)
+        verdict: DrillResult | None = None
+        try:
+            try:
+                self._prepare()
+                self._steady_state()
+                self._sabotage()
+                self._trigger()
+                self._watch()
+                verdict = self._judge()
+            except (Inconclusive, FaultError, SceneBroken, JournalError) as why:
+                verdict = self._inconclusive(str(why))
+            except KubeError as error:
+                if self.journal.entries or self.progress:
+                    verdict = self._inconclusive(f"lost sight of the cluster: {error}")
+                else:
+                    raise
+        finally:
+            healed = self._heal()
+            self.scene.close()
+        result = self._finish(verdict, healed)
+        self._emit(events.DrillFinished, result=result.to_json())
+        return result
+
+    # -- 1 and 2: prepare, steady state --------------------------------------------------------------------
+    def _prepare(self) -> None:
+        self.runner = layers.of(self.layer, self.stage)
+        self.runner.prepare()
+        for fault in self.faults:
+            why_not = fault.applies(self.runner)
+            if why_not:
+                raise Inconclusive(f"{fault.name} means nothing to {self.layer.name}: {why_not}")
+            missing = [lever for lever in fault.needs if lever not in self.cluster.levers]
+            if missing:
+                raise Inconclusive(f"{fault.name} cannot be injected on {self.cluster.name}: it needs {', '.join(missing)}")
+            fault.plan(self.stage, self.runner)
+        self.scene.open()
+
+    def _steady_state(self) -> None:
+        covered = [t for t in self.kill_path.covered_by(self.layer) if t.kind]
+        if covered and not any(self.scene.replicas(t) for t in covered) and not self.scene.gpu_pods():
+            raise Inconclusive(
+                "nothing to turn off: " + ", ".join(f"{t} asks for no replicas" for t in covered) + " and no GPU pod is there")
+        self.cluster.loop.run_until(lambda: self._fresh() and not self._unsteady(), self.options.steady_timeout_s)
+        unsteady = self._unsteady()
+        if unsteady:
+            raise Inconclusive(f"no steady state to begin with: {unsteady}")
+        pods, nodes = self.scene.gpu_pods(), self.scene.pool_nodes()
+        now = self.cluster.loop.now()
+        for node in nodes:
+            self.meter.count(node, now)
+        if self.meter.unpriced():
+            self._note(f"no price for {', '.join(self.meter.unpriced())}: dollars are unknown (give one under prices:)")
+        self._emit(
+            events.SteadyState, gpu_pods=[str(p) for p in pods], nodes=[name_of(n) for n in nodes],
+            devices=sum(p.devices for p in pods), usd_per_hour=self.meter.rate(),
+            replicas={t.name: self.scene.replicas(t) for t in covered})
+
+    def _unsteady(self) -> str:
+        """What is not as it should be before a drill; empty: all is steady."""
+        if self.scene.broken():
+            return f"the watch is down: {self.scene.broken()}"
+        pods = self.scene.gpu_pods()
+        if not pods:
+            return "no GPU pod is running in scope"
+        moving = [str(p) for p in pods if p.terminating]
+        if moving:
+            return f"{', '.join(moving)}: something else is under way"
+        for held in pods:
+            pod = self.scene.pods.get(held.name, held.namespace)
+            if pod is None or dig(pod, "status", "phase") != "Running":
+                return f"GPU pod {held} is not running yet"
+        for target in self.kill_path.covered_by(self.layer):
+            if target.kind and not self.scene.replicas(target):
+                return f"{target} asks for no replicas: nothing to turn off"
+        if not self.scene.pool_nodes():
+            return "no node of the GPU pools is there (does the spec's nodes: selector match?)"
+        leaving = [name_of(n) for n in self.scene.pool_nodes() if "deletionTimestamp" in n["metadata"]]
+        return f"node(s) {', '.join(leaving)} are being removed already" if leaving else ""
+
+    # -- 3 and 4: sabotage, trigger ------------------------------------------------------------------------
+    def _sabotage(self) -> None:
+        for fault in self.faults:
+            changes = fault.inject(self.stage, self._layer_run)
+            self._emit(events.FaultInjected, fault=fault.name, changes=list(changes))
+        self._see_bites()
+
+    def _trigger(self) -> None:
+        now = self.cluster.loop.now()
+        timeline = Timeline(now, self._phases(), self.deadlines)
+        self.stage.timeline = timeline
+        self.progress = Progress(self.scene, self.kill_path, self.layer, timeline, self.deadlines["held"], self.meter)
+        for target in self.kill_path.targets:
+            self._remember(target)
+        timeline.reach("triggered", now, now, "")
+        how = self._layer_run.trigger()
+        self._emit(events.Triggered, how=how)
+
+    def _remember(self, target: Target) -> None:
+        """Write down how to put a target back on, before anything can turn it off."""
+        if not target.kind:
+            return
+        resource = self.scene.resource_of(target)
+        for obj in self.scene.objects_of(target):
+            namespace, name = key_of(obj)
+            replicas = dig(obj, "spec", "replicas")
+            what = f"{ref_of(obj)} was on ({replicas} replica(s))" if replicas is not None else f"{ref_of(obj)} was on"
+            if replicas is not None:
+                body = {"spec": {"replicas": replicas}}
+                manual = f"kubectl scale {resource.qualified} {name} -n {namespace} --replicas={replicas}"
+                undo = Undo("merge", resource.path(namespace, name), body, uid_of(obj), (("spec", "replicas"), 0), manual)
+                with self.journal.change(what, undo):
+                    pass
+
+    # -- 5: watch ------------------------------------------------------------------------------------------
+    def _watch(self) -> None:
+        loop = self.cluster.loop
+        horizon = self.options.horizon_s
+        if horizon is None:
+            horizon = max(v for k, v in self.deadlines.items() if k != "held") + self.deadlines["held"]
+        self._wake_at_deadlines()
+        loop.run_until(self._fresh_and_proven, horizon)
+        assert self.progress is not None
+        if self.progress.proven() and self.options.run_out_s:
+            elapsed = (loop.now() - self.progress.timeline.start).total_seconds()
+            loop.run_until(self._fresh_never_done, max(0.0, self.options.run_out_s - elapsed))
+        self._fresh(force=True)
+
+    def _wake_at_deadlines(self) -> None:
+        for seconds in sorted(set(self.deadlines.values())):
+            self.cluster.loop.call_later(seconds + 0.001, self._touch)
+
+    def _fresh_and_proven(self) -> bool:
+        self._fresh()
+        return self.progress is not None and self.progress.proven()
+
+    def _fresh(self, *, force: bool = False) -> bool:
+        """Evaluate if anything changed since last time; always True."""
+        if self._dirty or force:
+            self._dirty = False
+            self._see_bites()
+            if self.progress is not None:
+                for event in self.progress.evaluate(self.cluster.loop.now(), self._wake_in):
+                    self._emit_event(event)
+            self._sample_now()
+        return True
+
+    def _fresh_never_done(self) -> bool:
+        self._fresh()
+        return False
+
+    def _wake_in(self, seconds: float) -> None:
+        self.cluster.loop.call_later(seconds, self._touch)
+
+    def _touch(self) -> None:
+        self._dirty = True
+
+    def _changed(self, change: Change, old: Obj | None, new: Obj) -> None:
+        self._dirty = True
+        if new.get("kind") == "Event":
+            self._overhear(change, new)
+        elif new.get("kind") == "Node" and self.progress is not None:
+            self.progress.node_changed(change, new, self.cluster.loop.now())
+        if self.runner is not None:
+            before = set(self.stage.testimony.logs)
+            self.runner.notice(change, old, new)
+            for key in set(self.stage.testimony.logs) - before:
+                self._emit(events.LogTaken, pod=key[0], container=key[1], text=self.stage.testimony.logs[key])
+
+    def _overhear(self, change: Change, event: Obj) -> None:
+        about = event.get("involvedObject") or {}
+        if change == "deleted" or self.progress is None:
+            return
+        self._emit(
+            events.Said, object="/".join(p for p in (about.get("kind", ""), about.get("namespace", ""), about.get("name", "")) if p),
+            type=str(event.get("type")), reason=str(event.get("reason")), message=str(event.get("message")),
+            count=int(event.get("count") or 1),
+            component=str(event.get("reportingComponent") or dig(event, "source", "component", default="")))
+
+    def _see_bites(self) -> None:
+        if self.runner is None:
+            return
+        for fault in self.faults:
+            if fault.name not in self.bites:
+                evidence = fault.bitten(self.stage, self.runner)
+                if evidence:
+                    self.bites[fault.name] = evidence
+                    self._emit(events.FaultBitten, fault=fault.name, evidence=evidence)
+
+    def _sample_now(self) -> None:
+        if self.progress is None or self.scene.broken():
+            return
+        sample = (len(self.scene.gpu_pods()), len(self.scene.pool_nodes()), self.scene.all_replicas())
+        if sample != self._sample:
+            self._sample = sample
+            self._emit(events.Sampled, gpu_pods=sample[0], nodes=sample[1], replicas=sample[2],
+                       usd=self.meter.usd(self.cluster.loop.now()))
+
+    # -- 6: judge ------------------------------------------------------------------------------------------
+    def _judge(self) -> DrillResult:
+        assert self.progress is not None
+        self.scene.assert_sound()
+        unbitten = [f.name for f in self.faults if f.name not in self.bites]
+        if unbitten:
+            raise Inconclusive(
+                f"{', '.join(unbitten)} did not bite: nothing shows that the fault took hold, so nothing is proven about it")
+        missing = self.progress.missing()
+        if missing:
+            return self._exposed(missing)
+        if Proof.P5 in self.kill_path.proof:
+            raise Inconclusive("P5 is wanted, and whether the alarm was raised cannot be seen here")
+        zero_at = self.progress.timeline.reached["scale_written"].at if "scale_written" in self.progress.timeline.reached \
+            else self.progress.timeline.reached["pods_gone"].at
+        evidence = self._layer_run.acted(zero_at)
+        if evidence:
+            return self._result(Verdict.SURVIVED, f"{self.layer.name} turned the GPUs off: {evidence}", off_by=self.layer.name)
+        other = self.progress.other_hand()
+        if other:
+            return self._result(Verdict.COVERED, f"{self.layer.name} did not, {other} did", off_by=other)
+        raise Inconclusive(
+            f"the GPUs went off, but neither {self.layer.name} nor any other layer of the spec can be shown to have done it")
+
+    def _exposed(self, missing: str) -> DrillResult:
+        assert self.progress is not None
+        unknown = self.cluster.unknowns()
+        if unknown:
+            raise Inconclusive("; ".join(unknown))
+        timeline = self.progress.timeline
+        stuck = self.progress.stuck_at(missing)
+        case = diagnosis.Case(
+            stuck, self._layer_run, self.scene, timeline, self.stage.testimony, relit=self.progress.relit)
+        found = diagnosis.diagnose(case)
+        self._emit(
+            events.Diagnosed, stuck_at=stuck, cause=found.cause, evidence=list(found.evidence), remedy=found.remedy,
+            failures=list(found.failures))
+        at_s = timeline.at_s(missing)
+        if at_s is not None:
+            why = f"{missing} came after {at_s:.0f} s; its deadline is {self.deadlines[missing]:.0f} s"
+        else:
+            why = f"stuck before {stuck}"
+        now = self.cluster.loop.now()
+        chance = self._next_chance(now)
+        rate, usd = self.meter.rate(), self.meter.usd(now)
+        until = None
+        if chance is not None and rate is not None and usd is not None:
+            until = usd + rate * (chance - now).total_seconds() / 3600.0
+        return self._result(
+            Verdict.EXPOSED, why, stuck_at=stuck, cause=found.cause, remedy=found.remedy, evidence=found.evidence,
+            failures=found.failures, next_chance=format_time(chance) if chance else "", usd_until_next_chance=until)
+
+    def _next_chance(self, now: datetime) -> datetime | None:
+        """When a layer of the path fires next by itself."""
+        chances = []
+        for layer in self.kill_path.layers:
+            if layer.name == self.layer.name:
+                chances.append(self._layer_run.next_chance(now + timedelta(seconds=1)))
+        return min((c for c in chances if c is not None), default=None)
+
+    def _inconclusive(self, why: str) -> DrillResult:
+        return self._result(Verdict.INCONCLUSIVE, why, cause=why)
+
+    def _result(self, verdict: Verdict, why: str, **more: object) -> DrillResult:
+        now = self.cluster.loop.now()
+        timeline = self.progress.timeline if self.progress else None
+        self._emit(events.Judged, verdict=str(verdict), off_by=str(more.get("off_by", "")), why=why)
+        return DrillResult(
+            layer=self.layer.name, faults=tuple(f.name for f in self.faults), verdict=verdict, why=why,
+            seconds_to_zero=timeline.at_s("pods_gone") if timeline else None,
+            seconds_to_drained=timeline.at_s("node_drained") if timeline else None,
+            watched_s=(now - timeline.start).total_seconds() if timeline else 0.0,
+            usd=self.meter.usd(now) if timeline else 0.0, usd_per_hour=self.meter.rate(),
+            phases=tuple(timeline.rows()) if timeline else (), bites=dict(self.bites), title=self.options.title,
+            gpu_pods=tuple(str(p) for p in self.scene.gpu_pods()) if timeline else (), **more)  # type: ignore[arg-type]
+
+    # -- 7: heal -------------------------------------------------------------------------------------------
+    def _heal(self) -> tuple[list[str], list[str]]:
+        if not self.journal.open:
+            return [], []
+        undone, problems = self.journal.undo_all()
+        for fault in self.faults:
+            self._emit(events.FaultHealed, fault=fault.name)
+        steady = not problems and self._steady_again()
+        if not steady and not problems:
+            self._note(f"everything is put back, but the steady state is not: {self._unsteady()}")
+        self._emit(events.Healed, undone=undone, problems=problems, steady_again=steady)
+        return undone, problems
+
+    def _steady_again(self) -> bool:
+        if self.progress is None:
+            return True
+        self._dirty = True
+        self.progress = None
+        return self.cluster.loop.run_until(lambda: not self._unsteady(), self.options.heal_timeout_s)
+
+    def _finish(self, verdict: DrillResult | None, healed: tuple[list[str], list[str]]) -> DrillResult:
+        assert verdict is not None
+        for text in self.cluster.assumptions():
+            self._note(text)
+        return replace(verdict, healed=tuple(healed[0]), problems=tuple(healed[1]), notes=tuple(self.notes))
+
+    # -- small things --------------------------------------------------------------------------------------
+    @property
+    def deadlines(self) -> dict[str, float]:
+        """Seconds after the trigger by phase; ``held`` is a length."""
+        own = self.kill_path.deadlines_for(self.layer)
+        return {f.name.removesuffix("_s"): getattr(own, f.name) for f in fields(own)}
+
+    @property
+    def _layer_run(self) -> LayerRun:
+        if self.runner is None:
+            raise LayerError(f"layer {self.layer.name} was not prepared")
+        return self.runner
+
+    def _phases(self) -> tuple[str, ...]:
+        proof = self.kill_path.proof
+        wanted = {*self._layer_run.own_phases, "scale_written", "pods_terminating", "pods_gone"}
+        if Proof.P2 in proof:
+            wanted |= {"node_cordoned", "node_drained", "node_gone"}
+        if Proof.P3 in proof:
+            wanted.add("instance_gone")
+        if Proof.P4 in proof:
+            wanted.add("held")
+        return tuple(phase for phase in PHASES if phase in wanted)
+
+    def _note(self, text: str) -> None:
+        if text not in self.notes:
+            self.notes.append(text)
+            self._emit(events.Noted, text=text)
+
+    def _emit(self, kind: type[events.Event], **values: object) -> None:
+        self._sink(kind(at=self.cluster.loop.now(), drill=self.id, **values))
+
+    def _emit_event(self, event: events.Event) -> None:
+        self._sink(replace(event, drill=self.id))
+
+
+def _namespaces(layer: Layer) -> list[str]:
+    return [layer.ref.namespace] if layer.ref and layer.ref.namespace else []
+

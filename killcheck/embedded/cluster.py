@@ -1,0 +1,171 @@
+"""The embedded cluster, put together: store, API server, controllers, hollow nodes, models - and manifests into it."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Collection, Iterable
+from datetime import UTC, datetime
+from typing import Any
+
+from killcheck.clock import VirtualLoop
+from killcheck.embedded import ground
+from killcheck.embedded import wire
+from killcheck.embedded.api import bootstrap
+from killcheck.embedded.api.admission.chain import Chain
+from killcheck.embedded.api.authn import Authenticator
+from killcheck.embedded.api.http import User
+from killcheck.embedded.api.rbac import Authorizer
+from killcheck.embedded.api.server import ApiServer
+from killcheck.embedded.api.store import Store
+from killcheck.embedded.api.tokens import Issuer
+from killcheck.embedded.controllers import start_all
+from killcheck.embedded.controllers.runtime import Controller, Informers
+from killcheck.embedded.models import MODELS, crds
+from killcheck.embedded.models.cloud import Cloud
+from killcheck.embedded.nodes import HollowNodes
+from killcheck.embedded.nodes.registry import Registry
+from killcheck.embedded.pki import Pki
+from killcheck.embedded.transport import InProcessTransport
+from killcheck.kube.client import Kube
+from killcheck.kube.errors import Conflict, KubeError, NotFound
+from killcheck.kube.objects import Obj, copy, dig, namespace_of, ref_of
+
+__all__ = ["EmbeddedCluster", "LoadError"]
+
+ADMIN = User("kubernetes-admin", ("system:masters", "system:authenticated"))
+CONTROLLERS = User("system:kube-controller-manager", ("system:masters", "system:authenticated"))
+
+#: What must exist before what: everything else comes after these, in the order of the manifests.
+_FIRST = ("CustomResourceDefinition", "Namespace", "PriorityClass", "StorageClass", "ServiceAccount", "ConfigMap", "Secret",
+          "ClusterRole", "Role", "ClusterRoleBinding", "RoleBinding", "EC2NodeClass", "NodePool", "Node")
+
+
+class LoadError(KubeError):
+    """A manifest was refused; the message names the object and says why in the API server's words."""
+
+
+class EmbeddedCluster:
+    """A Kubernetes in this process, on a virtual clock that begins at ``start``.
+
+    ``seed`` makes names and uids repeatable; ``exec_mode`` says how executors' commands run (host, docker, none);
+    ``disabled`` names controllers and models that do not run; ``speed`` paces the clock for a person (None: as fast as it goes).
+    """
+
+    def __init__(
+        self, *, start: datetime = datetime(2026, 1, 15, 3, 0, 1, tzinfo=UTC), seed: int = 1, exec_mode: str = "host",
+        speed: float | None = None, disabled: Collection[str] = (),
+    ) -> None:
+        self.rng = random.Random(seed)  # noqa: S311 - names, not secrets
+        self.loop = VirtualLoop(start, speed)
+        self.store = Store()
+        self.pki = Pki()
+        self.issuer = Issuer(self.store, self.loop, rng=self.rng)
+        self.authorizer = Authorizer(self.store)
+        self.server = ApiServer(
+            self.store, self.loop, authenticator=Authenticator(self.issuer, self.authorizer), authorizer=self.authorizer,
+            admission=Chain(self.store, self.loop), rng=self.rng)
+        self.kube = self.kube_as(ADMIN)
+        self.wire = wire.Server(self.server, self.loop, self.pki)
+        self.cloud = Cloud(self.loop, self.rng)
+        self.registry = Registry()
+        self.notes: list[str] = []
+        self._closed = False
+        for obj in bootstrap.objects():
+            self._create(obj)
+        for obj in crds():
+            self._create(obj)
+        self.informers = Informers(self.kube_as(CONTROLLERS), self.loop)
+        self.controllers: dict[str, Controller] = start_all(
+            self.kube_as(CONTROLLERS), self.loop, self.informers, disabled=disabled, ca_pem=self.pki.ca_pem)
+        self.nodes = HollowNodes(
+            self.kube_as, self.loop, self.registry, exec_mode=exec_mode, rng=self.rng, wire=self.wire, server=self.server)
+        for model in MODELS:
+            if model.name not in disabled:
+                self.start_model(model)
+
+    # -- clients -------------------------------------------------------------------------------------------
+    def kube_as(self, user: User) -> Kube:
+        """A client with somebody's identity."""
+        return Kube(InProcessTransport(self.server, self.loop, user), field_manager=user.name.rpartition(":")[2])
+
+    def kubeconfig(self) -> str:
+        """A kubeconfig for kubectl and any other client; starts the TLS server."""
+        self.wire.start()
+        return self.wire.kubeconfig()
+
+    # -- controllers and models ----------------------------------------------------------------------------
+    def start_model(self, model: type[Controller]) -> None:
+        """Start a model of what lives beside Kubernetes."""
+        kube = self.kube_as(CONTROLLERS)
+        extra: dict[str, Any] = {"cloud": self.cloud} if "cloud" in model.__dataclass_fields__ else {}
+        controller = model(kube, self.loop, self.informers, **extra)
+        controller.name = model.name
+        controller.start()
+        self.controllers[controller.name] = controller
+
+    def stop_controller(self, name: str) -> None:
+        """As if its Deployment were at zero. Raises KeyError."""
+        self.controllers.pop(name).stop()
+
+    # -- content -------------------------------------------------------------------------------------------
+    def load(self, objects: Iterable[Obj]) -> None:
+        """Create manifests, and the ground they stand on where they bring none (CPU nodes, GPU nodes, namespaces).
+
+        Raises LoadError for the first that the API server refuses.
+        """
+        objects = [copy(obj) for obj in objects]
+        with self.loop.entered():
+            extra, notes = ground.missing_ground(objects, self.kube)
+            self.notes += notes
+            for obj in sorted([*extra, *objects], key=_order):
+                self._create(obj)
+
+    def _create(self, obj: Obj) -> None:
+        try:
+            resource = self.kube.resource_for(str(obj.get("apiVersion", "")), str(obj.get("kind", "")))
+            namespace = (namespace_of(obj) or "default") if resource.namespaced else None
+            self.kube.create(resource, obj, namespace)
+            if obj.get("status") and "Node" in (obj["kind"],):
+                self.kube.patch(resource, obj["metadata"]["name"], {"status": obj["status"]}, subresource="status")
+        except Conflict:
+            self.kube.patch(resource, obj["metadata"]["name"], obj, namespace)
+        except NotFound as error:
+            raise LoadError(f"{ref_of(obj)}: {error.message}") from error
+        except KubeError as error:
+            raise LoadError(f"{ref_of(obj)}: {error}") from error
+
+    # -- what the drill asks -------------------------------------------------------------------------------
+    @property
+    def assumptions(self) -> list[str]:
+        """What is assumed about images and about what the manifests did not bring."""
+        return [*self.notes, *self.nodes.assumptions]
+
+    @property
+    def unknowns(self) -> list[str]:
+        """Pods whose outcome is unknown because they were not run, and why."""
+        return list(self.nodes.unknown)
+
+    def instance_state(self, node: Obj) -> Any:
+        """The model cloud's word on the instance behind a node; ``unknown`` for a node that it did not launch."""
+        instance = self.cloud.by_provider_id(dig(node, "spec", "providerID", default=""))
+        if instance is None:
+            return "unknown"
+        return {"shutting-down": "stopping", "pending": "running", "stopped": "terminated"}.get(instance.state, instance.state)
+
+    def close(self) -> None:
+        """Stop everything: processes, server, timers; idempotent."""
+        if self._closed:
+            return
+        self._closed = True
+        with self.loop.entered():
+            for controller in self.controllers.values():
+                controller.stop()
+            self.nodes.stop()
+            self.cloud.stop()
+            self.informers.stop()
+        self.wire.stop()
+
+
+def _order(obj: Obj) -> int:
+    kind = str(obj.get("kind"))
+    return _FIRST.index(kind) if kind in _FIRST else len(_FIRST)

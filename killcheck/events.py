@@ -1,0 +1,230 @@
+"""What happens in a run, as one stream of typed events: the drill emits, everything else consumes.
+
+The run record is these events as JSON lines; terminal, HTML, JUnit, Allure and Prometheus are made from them alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, fields
+from datetime import datetime
+from typing import Any, ClassVar
+
+from killcheck.kube.objects import format_time, parse_time
+
+__all__ = [
+    "Diagnosed", "DrillFinished", "DrillStarted", "Event", "FaultBitten", "FaultHealed", "FaultInjected", "Healed", "Judged",
+    "LogTaken", "Noted", "ObjectChanged", "PhaseLost", "PhaseReached", "RunFinished", "RunStarted", "Sampled", "Said",
+    "Sink", "SteadyState", "Triggered", "from_json",
+]
+
+_KINDS: dict[str, type[Event]] = {}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Event:
+    """``at``: the cluster's time (UTC); ``drill``: the drill it belongs to, empty for the run itself."""
+
+    kind: ClassVar[str] = ""
+    at: datetime
+    drill: str = ""
+
+    def __init_subclass__(cls) -> None:
+        cls.kind = cls.__name__
+        _KINDS[cls.kind] = cls
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON object; :func:`from_json` reads it back."""
+        data = asdict(self)
+        data["at"] = format_time(self.at, micro=True)
+        return {"event": self.kind, **data}
+
+
+Sink = Callable[[Event], None]
+
+
+def from_json(data: dict[str, Any]) -> Event | None:
+    """The event that :meth:`Event.to_json` wrote; None for a kind that this version does not know."""
+    cls = _KINDS.get(str(data.get("event")))
+    if cls is None:
+        return None
+    known = {f.name for f in fields(cls)}
+    values = {key: value for key, value in data.items() if key in known}
+    values["at"] = parse_time(values["at"])
+    return cls(**values)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunStarted(Event):
+    """A run begins: what, on which cluster, with which spec."""
+
+    run: str
+    version: str
+    cluster: str
+    real: bool
+    kill_path: str
+    drills: list[dict[str, Any]] = field(default_factory=list)
+    spec: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DrillStarted(Event):
+    """A drill begins; deadlines are seconds after the trigger."""
+
+    layer: str
+    layer_type: str
+    faults: list[str]
+    deadlines: dict[str, float]
+    proof: list[str]
+    title: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SteadyState(Event):
+    """The GPUs are on: what is at stake."""
+
+    gpu_pods: list[str]
+    nodes: list[str]
+    devices: int
+    usd_per_hour: float | None
+    replicas: dict[str, int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class FaultInjected(Event):
+    """A fault was put in place; ``changes`` says what was changed, object by object."""
+
+    fault: str
+    changes: list[str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class FaultBitten(Event):
+    """The evidence that a fault took hold."""
+
+    fault: str
+    evidence: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class FaultHealed(Event):
+    """A fault was undone (``problem`` empty) or could not be."""
+
+    fault: str
+    problem: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Triggered(Event):
+    """The layer's trigger was pulled: time zero of the drill."""
+
+    how: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class PhaseReached(Event):
+    """A phase of the timeline; ``at_s`` seconds after the trigger by the API's own timestamps where there are any."""
+
+    phase: str
+    at_s: float
+    observed_s: float
+    deadline_s: float | None
+    evidence: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class PhaseLost(Event):
+    """A phase that had been reached no longer holds: something scaled back."""
+
+    phase: str
+    why: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sampled(Event):
+    """How things stand, at every change: GPUs on, nodes, dollars so far (None: a price is unknown)."""
+
+    gpu_pods: int
+    nodes: int
+    replicas: int
+    usd: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Said(Event):
+    """A Kubernetes event about an object on the kill path."""
+
+    object: str
+    type: str
+    reason: str
+    message: str
+    count: int = 1
+    component: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ObjectChanged(Event):
+    """A telling change of an object on the kill path, in a few words."""
+
+    object: str
+    what: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogTaken(Event):
+    """An executor container's log, secrets redacted, the last part of it."""
+
+    pod: str
+    container: str
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Noted(Event):
+    """Something a reader should know: an assumption, a doubt."""
+
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Diagnosed(Event):
+    """Why it stuck, as a person would find after ten minutes of kubectl."""
+
+    stuck_at: str
+    cause: str
+    evidence: list[str]
+    remedy: str
+    failures: list[int] = field(default_factory=list)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judged(Event):
+    """The verdict of a drill, with the reason in a sentence."""
+
+    verdict: str
+    off_by: str
+    why: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Healed(Event):
+    """What killcheck changed is put back: ``undone`` in words; ``problems`` non-empty means dirty."""
+
+    undone: list[str]
+    problems: list[str]
+    steady_again: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class DrillFinished(Event):
+    """The drill's result as the JSON document has it."""
+
+    result: dict[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunFinished(Event):
+    """The run is over."""
+
+    verdict: str
+    exit_code: int

@@ -1,0 +1,65 @@
+"""What every fault is: a plan, an injection through the journal, the evidence that it bit, and its healing.
+
+A fault's undo is data in the journal; a fault has no healing code that only its own process could run.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from killcheck.kube.permissions import Permission
+from killcheck.layers.base import LayerRun, Stage
+
+__all__ = ["Fault", "FaultError", "Plan"]
+
+
+class FaultError(Exception):
+    """The fault cannot be injected here; one sentence for a person. The drill is inconclusive."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a fault will change, before anything happens.
+
+    ``changes``: one sentence each. ``namespaces``: where it changes something that exists (the drill's own Job is not
+    that), and so needs consent. ``permissions``: verbs beyond reading. ``levers``: what of the cluster it acts on besides the API.
+    """
+
+    changes: tuple[str, ...]
+    namespaces: tuple[str, ...] = ()
+    permissions: tuple[Permission, ...] = ()
+    levers: tuple[str, ...] = ()
+
+
+class Fault(ABC):
+    """One reversible sabotage of something that a layer depends on."""
+
+    #: As ``--under`` takes it.
+    name: ClassVar[str]
+    #: What happens in the world, in a sentence.
+    simulates: ClassVar[str]
+    #: The family of DESIGN's table: image, credentials, network, spot, orchestrator, schedule, admission, rivals, drain.
+    family: ClassVar[str]
+    #: Rows of the failure catalogue that it reproduces.
+    failures: ClassVar[tuple[int, ...]] = ()
+    #: Levers without which it cannot be injected (``registry``, ``nodes``, ...); none: any Kubernetes API will do.
+    needs: ClassVar[tuple[str, ...]] = ()
+
+    def applies(self, layer: LayerRun) -> str:
+        """Why this fault means nothing to a layer; empty where it applies. Asked after ``layer.prepare()``."""
+        return ""
+
+    @abstractmethod
+    def plan(self, stage: Stage, layer: LayerRun) -> Plan:
+        """What it will change; changes nothing. Raises FaultError where it cannot be injected honestly here."""
+
+    @abstractmethod
+    def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
+        """Put it in place, every change through ``stage.journal``; returns what was changed, in words."""
+
+    @abstractmethod
+    def bitten(self, stage: Stage, layer: LayerRun) -> str:
+        """The evidence that it took hold; empty as long as there is none. Asked at every change until it answers."""

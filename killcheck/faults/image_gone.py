@@ -1,0 +1,61 @@
+"""The executor's tag is gone from its registry and not cached: the founding story's failure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from killcheck.faults.base import Fault, Plan
+from killcheck.kube.objects import Obj, dig, name_of
+from killcheck.layers.base import LayerRun, Stage
+
+__all__ = ["ImageGone", "without_tag"]
+
+
+def without_tag(image: str) -> str:
+    """The repository of an image reference, without tag and digest (a port's colon is not a tag's)."""
+    repository = image.partition("@")[0]
+    head, slash, last = repository.rpartition("/")
+    return head + slash + last.partition(":")[0]
+
+
+class ImageGone(Fault):
+    """Reproduces rows 1 and 5: the drill's own copy of the Job asks for a tag that the registry does not have."""
+
+    name = "image-gone"
+    simulates = "the registry has dropped the tag of the executor's image, and no node has it cached"
+    family = "image"
+    failures = (1, 5)
+
+    def applies(self, layer: LayerRun) -> str:
+        """Only where an executor's pod is made from the drill's own template."""
+        return "" if layer.layer.cron_job else "the layer runs no Job whose image could be missing"
+
+    def plan(self, stage: Stage, layer: LayerRun) -> Plan:
+        """Nothing that exists is changed."""
+        return Plan((f"the drill's own copy of the Job asks for a tag that no registry has ({self._tag(stage)})",))
+
+    def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
+        """Rewrite the image of every container of the drill's Job."""
+        tag = self._tag(stage)
+
+        def rewrite(template: Obj) -> None:
+            for container in dig(template, "spec", "containers", default=[]):
+                container["image"] = f"{without_tag(container['image'])}:{tag}"
+                container["imagePullPolicy"] = "IfNotPresent"
+
+        stage.rewrites.append(rewrite)
+        return [f"the drill's copy of the Job asks for tag {tag}"]
+
+    def bitten(self, stage: Stage, layer: LayerRun) -> str:
+        """A waiting reason of the kubelet that names our image."""
+        for pod in stage.testimony.pods.values():
+            for status in dig(pod, "status", "containerStatuses", default=[]):
+                waiting = dig(status, "state", "waiting", default={})
+                if waiting.get("reason") in ("ErrImagePull", "ImagePullBackOff") and self._tag(stage) in (
+                        status.get("image", "") + waiting.get("message", "")):
+                    return f"{name_of(pod)}: {waiting['reason']}: {waiting.get('message', '')}"
+        return ""
+
+    @staticmethod
+    def _tag(stage: Stage) -> str:
+        return f"killcheck-gone-{stage.run[-6:]}"

@@ -1,0 +1,91 @@
+"""What every layer type is: a trigger, phases of its own, and the question whether it was this layer that acted."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from killcheck.cluster.base import Cluster
+from killcheck.journal import Journal
+from killcheck.killpath import KillPath, Layer
+from killcheck.kube.informer import Change
+from killcheck.kube.objects import Obj
+from killcheck.kube.permissions import Permission
+from killcheck.scene import Scene
+from killcheck.timeline import Timeline
+
+__all__ = ["LayerError", "LayerRun", "Stage", "Testimony"]
+
+
+class LayerError(Exception):
+    """The layer cannot be drilled as the spec has it; one sentence for a person."""
+
+
+@dataclass
+class Testimony:
+    """What is known of an executor's life, kept also when its objects are gone: the diagnosis reads it."""
+
+    job: Obj | None = None
+    pods: dict[str, Obj] = field(default_factory=dict)
+    logs: dict[tuple[str, str], str] = field(default_factory=dict)
+    events: dict[str, Obj] = field(default_factory=dict)
+
+
+@dataclass
+class Stage:
+    """What a layer works with during one drill."""
+
+    cluster: Cluster
+    kill_path: KillPath
+    scene: Scene
+    journal: Journal
+    run: str
+    #: Rewrites of the executor's pod template by faults that act on the drill's own copy.
+    rewrites: list[Callable[[Obj], None]] = field(default_factory=list)
+    testimony: Testimony = field(default_factory=Testimony)
+    timeline: Timeline | None = None
+
+
+class LayerRun(ABC):
+    """One drill of one layer."""
+
+    #: The phases of this layer before the targets react, in order.
+    own_phases: tuple[str, ...] = ()
+
+    def __init__(self, layer: Layer, stage: Stage) -> None:
+        self.layer = layer
+        self.stage = stage
+
+    @abstractmethod
+    def prepare(self) -> None:
+        """Read what is needed and check that the layer can be drilled. Raises LayerError or KubeError; changes nothing."""
+
+    @abstractmethod
+    def permissions(self) -> Sequence[Permission]:
+        """What the drill of this layer needs beyond reading."""
+
+    def namespaces(self) -> Sequence[str]:
+        """Namespaces in which it changes something."""
+        return [self.layer.ref.namespace] if self.layer.ref and self.layer.ref.namespace else []
+
+    @abstractmethod
+    def trigger(self) -> str:
+        """Pull the trigger through the journal; returns what was done, in words."""
+
+    @abstractmethod
+    def notice(self, change: Change, old: Obj | None, new: Obj) -> None:
+        """A difference in the scene: record phases and testimony."""
+
+    @abstractmethod
+    def acted(self, zero_at: datetime) -> str:
+        """The evidence that it was this layer that brought the targets to zero at that moment; empty: it was not."""
+
+    def over(self) -> bool:
+        """Whether the layer has finished for good without having acted (nothing more can come of it)."""
+        return False
+
+    def next_chance(self, after: datetime) -> datetime | None:
+        """When this layer would act next by itself; None where it has no schedule."""
+        return None

@@ -1,0 +1,223 @@
+"""The dead-man's switch: a scheduled Job that turns the GPUs off whatever else happens.
+
+The trigger is a Job made from the CronJob's template, exactly as the Job controller would see it, but not owned by
+the CronJob: a manual Job with a controller reference advances ``status.lastSuccessfulTime`` and makes a dead schedule look
+healthy (pkg/controller/cronjob/cronjob_controllerv2.go, recorded in 01b-create-job-from).
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from killcheck.journal import LABEL
+from killcheck.kube import resources as r
+from killcheck.kube import schedule
+from killcheck.kube.errors import KubeError, NotFound
+from killcheck.kube.informer import Change
+from killcheck.kube.objects import Obj, condition, controller_of, copy, dig, name_of, namespace_of, parse_time, uid_of
+from killcheck.kube.permissions import Permission
+from killcheck.layers.base import LayerError, LayerRun, Stage
+from killcheck.killpath import Layer
+from killcheck.redact import redact
+
+__all__ = ["DeadMan", "job_from"]
+
+#: A write that the executor made can be observed this much later than the executor's own end, in seconds.
+WRITE_SLACK_S = 10.0
+#: How much of an executor's log is kept, in characters.
+LOG_KEPT = 16_000
+
+
+def job_from(cron_job: Obj, name: str, run: str) -> Obj:
+    """The Job that a firing would make, without the owner reference and under another name."""
+    template = dig(cron_job, "spec", "jobTemplate", default={})
+    meta = template.get("metadata") or {}
+    return {
+        "apiVersion": "batch/v1", "kind": "Job",
+        "metadata": {
+            "name": name, "namespace": namespace_of(cron_job),
+            "labels": {**(meta.get("labels") or {}), LABEL: run},
+            "annotations": {**(meta.get("annotations") or {}), "cronjob.kubernetes.io/instantiate": "manual"},
+        },
+        "spec": copy(template.get("spec") or {}),
+    }
+
+
+class DeadMan(LayerRun):
+    """One drill of a dead-man CronJob."""
+
+    own_phases = (
+        "triggered", "job_created", "pod_created", "pod_scheduled", "image_pulled", "container_started", "executor_finished",
+    )
+
+    def __init__(self, layer: Layer, stage: Stage) -> None:
+        super().__init__(layer, stage)
+        if layer.cron_job is None:
+            raise LayerError(f"layer {layer.name}: a dead-man layer names its cronJob")
+        self.ref = layer.cron_job
+        self.cron_job: Obj = {}
+        self.job_name = ""
+        self._finished: list[tuple[datetime, datetime]] = []
+
+    # -- before --------------------------------------------------------------------------------------------
+    def prepare(self) -> None:
+        """Read the CronJob and see that its template could run at all."""
+        kube = self.stage.cluster.kube
+        try:
+            self.cron_job = kube.get(r.CRONJOBS, self.ref.name, self.ref.namespace)
+        except NotFound:
+            raise LayerError(self._no_such()) from None
+        if not dig(self.cron_job, "spec", "jobTemplate", "spec", "template", "spec", "containers"):
+            raise LayerError(
+                f"layer {self.layer.name}: CronJob {self.ref.namespace}/{self.ref.name} has no template that can run: "
+                "spec.jobTemplate.spec.template.spec.containers is empty")
+        # 63 characters are what the Job's pods' labels can hold.
+        self.job_name = f"{self.ref.name[:40].rstrip('-.')}-killcheck-{self.stage.run[-6:]}"
+
+    def _no_such(self) -> str:
+        kube = self.stage.cluster.kube
+        found = [name_of(c) for c in kube.list(r.CRONJOBS, self.ref.namespace).items]
+        near = difflib.get_close_matches(self.ref.name, found, n=3, cutoff=0.4) or found[:5]
+        hint = f"; there are: {', '.join(near)}" if near else "; there is no CronJob at all in that namespace"
+        return f"layer {self.layer.name}: no CronJob {self.ref.name} in namespace {self.ref.namespace}{hint}"
+
+    def permissions(self) -> Sequence[Permission]:
+        """Reading the CronJob, making and removing the Job, reading its log."""
+        ns = self.ref.namespace
+        return [
+            Permission("get", "batch", "cronjobs", namespace=ns), Permission("list", "batch", "cronjobs", namespace=ns),
+            Permission("create", "batch", "jobs", namespace=ns), Permission("delete", "batch", "jobs", namespace=ns),
+            Permission("get", "", "pods", "log", namespace=ns),
+        ]
+
+    # -- the trigger ---------------------------------------------------------------------------------------
+    def trigger(self) -> str:
+        """Create the Job."""
+        job = job_from(self.cron_job, self.job_name, self.stage.run)
+        for rewrite in self.stage.rewrites:
+            rewrite(job["spec"]["template"])
+        created = self.stage.journal.create(r.JOBS, job)
+        self.stage.testimony.job = created
+        now = self.stage.cluster.loop.now()
+        self._reach("job_created", parse_time(created["metadata"]["creationTimestamp"]), now, f"Job {self.job_name}")
+        return f"Job {self.ref.namespace}/{self.job_name} made from CronJob {self.ref.name} (not owned by it)"
+
+    # -- watching ------------------------------------------------------------------------------------------
+    def notice(self, change: Change, old: Obj | None, new: Obj) -> None:
+        """Follow the Job, its pods and what is said about them."""
+        kind = new.get("kind")
+        if kind == "Job" and self._is_ours(new):
+            if change != "deleted":
+                self.stage.testimony.job = new
+        elif kind == "Pod" and self._is_our_pod(new):
+            self.stage.testimony.pods[uid_of(new)] = new
+            self._follow_pod(change, new)
+        elif kind == "Event" and change != "deleted" and self._is_about_us(new):
+            self.stage.testimony.events[name_of(new)] = new
+            if new.get("reason") == "Pulled":
+                self._pulled(new)
+
+    def _is_ours(self, job: Obj) -> bool:
+        return bool(self.job_name) and name_of(job) == self.job_name and namespace_of(job) == self.ref.namespace
+
+    def _is_our_pod(self, pod: Obj) -> bool:
+        owner = controller_of(pod)
+        return (bool(owner) and owner["kind"] == "Job" and owner["name"] == self.job_name  # type: ignore[index]
+                and namespace_of(pod) == self.ref.namespace)
+
+    def _is_about_us(self, event: Obj) -> bool:
+        about = event.get("involvedObject") or {}
+        if about.get("namespace") != self.ref.namespace:
+            return False
+        if about.get("kind") == "Job":
+            return bool(about.get("name") == self.job_name)
+        return about.get("kind") == "Pod" and about.get("uid") in self.stage.testimony.pods
+
+    def _pulled(self, event: Obj) -> None:
+        when = event.get("lastTimestamp") or event.get("eventTime")
+        if when:
+            self._reach("image_pulled", parse_time(when), self._now(), str(event.get("message", "")))
+
+    def _follow_pod(self, change: Change, pod: Obj) -> None:
+        now = self._now()
+        self._reach("pod_created", parse_time(pod["metadata"]["creationTimestamp"]), now, f"Pod {name_of(pod)}")
+        scheduled = condition(pod, "PodScheduled")
+        if scheduled and scheduled.get("status") == "True":
+            at = parse_time(scheduled.get("lastTransitionTime") or pod["metadata"]["creationTimestamp"])
+            self._reach("pod_scheduled", at, now, f"on node {dig(pod, 'spec', 'nodeName')}")
+        for status in dig(pod, "status", "containerStatuses", default=[]):
+            self._follow_container(pod, status, now)
+        if "deletionTimestamp" in pod["metadata"] and change != "deleted":
+            # A Job that fails deletes its pod, and the log goes with it: take it while it is there.
+            for status in dig(pod, "status", "containerStatuses", default=[]):
+                if "running" in status.get("state", {}):
+                    self._take_log(pod, status["name"])
+
+    def _follow_container(self, pod: Obj, status: Obj, now: datetime) -> None:
+        state = status.get("state") or {}
+        ended = state.get("terminated") or dig(status, "lastState", "terminated")
+        begun = dig(state, "running", "startedAt") or (ended or {}).get("startedAt")
+        # A container that never started has the epoch as its start (StartError).
+        if begun and parse_time(begun).year > 1970:
+            started = parse_time(begun)
+            self._reach("image_pulled", started, now, f"container {status['name']} started")
+            self._reach("container_started", started, now, f"container {status['name']} of {name_of(pod)}")
+        if not ended:
+            return
+        self._take_log(pod, status["name"])
+        if ended.get("exitCode") == 0 and begun:
+            finished = parse_time(ended["finishedAt"])
+            self._finished.append((parse_time(begun), finished))
+            self._reach("executor_finished", finished, now, f"container {status['name']} ended with exit code 0")
+
+    def _take_log(self, pod: Obj, container: str) -> None:
+        key = (name_of(pod), container)
+        if self.stage.testimony.logs.get(key):
+            return
+        try:
+            text = self.stage.cluster.kube.logs(name_of(pod), namespace_of(pod), container=container)
+        except KubeError as error:
+            # A log that cannot be read is not an empty log.
+            text = f"[the log could not be read: {error}]"
+        self.stage.testimony.logs[key] = redact(text)[-LOG_KEPT:]
+
+    def _reach(self, phase: str, at: datetime, observed: datetime, evidence: str) -> None:
+        if self.stage.timeline is not None:
+            self.stage.timeline.reach(phase, at, observed, evidence)
+
+    def _now(self) -> datetime:
+        return self.stage.cluster.loop.now()
+
+    # -- judging -------------------------------------------------------------------------------------------
+    def acted(self, zero_at: datetime) -> str:
+        """It was the executor if the write falls into its life: it had started, and ended well no earlier than just before."""
+        slack = timedelta(seconds=WRITE_SLACK_S)
+        second = timedelta(seconds=1)  # the API's times are whole seconds
+        for begun, finished in self._finished:
+            if begun - second <= zero_at <= finished + slack:
+                return f"its executor ran from {begun:%H:%M:%S} to {finished:%H:%M:%S} and ended with exit code 0"
+        for pod in self.stage.testimony.pods.values():
+            for status in dig(pod, "status", "containerStatuses", default=[]):
+                begun_text = dig(status, "state", "running", "startedAt")
+                if begun_text and parse_time(begun_text) - second <= zero_at:
+                    return f"its executor was running since {parse_time(begun_text):%H:%M:%S}"
+        return ""
+
+    def over(self) -> bool:
+        """The Job is Complete or Failed."""
+        job = self.stage.testimony.job or {}
+        return any(
+            c.get("type") in ("Complete", "Failed") and c.get("status") == "True"
+            for c in dig(job, "status", "conditions", default=[]))
+
+    def next_chance(self, after: datetime) -> datetime | None:
+        """The CronJob's next firing; None where it is suspended or its schedule cannot be read."""
+        if dig(self.cron_job, "spec", "suspend"):
+            return None
+        try:
+            parsed = schedule.parse(self.cron_job["spec"]["schedule"], dig(self.cron_job, "spec", "timeZone", default=""))
+        except (ValueError, KeyError):
+            return None
+        return parsed.next(after)

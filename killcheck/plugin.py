@@ -1,0 +1,1 @@
+"""The pytest plugin, registered by entry point: thin, and importing late."""

@@ -1,0 +1,197 @@
+"""From what the scene shows to phases of the timeline: the watching part of a drill."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
+
+from killcheck import events
+from killcheck.cost import Meter
+from killcheck.diagnosis.targets import writer_of
+from killcheck.killpath import KillPath, Layer, LayerType, Proof
+from killcheck.kube.informer import Change
+from killcheck.kube.objects import Obj, dig, name_of, parse_time
+from killcheck.scene import Scene
+from killcheck.timeline import Reached, Timeline
+
+__all__ = ["Progress"]
+
+#: Field managers that give another layer's hand away.
+_HANDS = {"keda": LayerType.SCALE_TO_ZERO}
+
+
+class Progress:
+    """Evaluates the scene against the proof wanted; :meth:`evaluate` is called whenever something changed."""
+
+    def __init__(
+        self, scene: Scene, kill_path: KillPath, layer: Layer, timeline: Timeline, hold_s: float, meter: Meter,
+    ) -> None:
+        self.scene = scene
+        self.kill_path = kill_path
+        self.layer = layer
+        self.timeline = timeline
+        self.hold_s = hold_s
+        self.meter = meter
+        #: Something that had been off came on again before it was proven to hold.
+        self.relit = False
+        self._off_since: datetime | None = None
+        self._told: set[str] = set()
+        self._writer = ""
+        # Nodes that were there at the trigger: these must go, whatever comes after them.
+        self._nodes = dict(scene.known_nodes)
+
+    # -- evaluation ----------------------------------------------------------------------------------------
+    def evaluate(self, now: datetime, wake_in: Callable[[float], None]) -> Iterator[events.Event]:
+        """Record the phases that hold now; yields what is new as events. ``wake_in`` asks for another look later."""
+        if not self.scene.broken():  # nothing may be concluded from what may be stale
+            lost = list(self._losses(now))
+            yield from lost
+            self._targets(now)
+            self._nodes_phases(now)
+            self._held(now, wake_in)
+        yield from self._news(now)
+
+    def _targets(self, now: datetime) -> None:
+        covered = [t for t in self.kill_path.covered_by(self.layer) if t.kind]
+        if covered and not any(self.scene.replicas(t) for t in covered):
+            at, who = now, ""
+            for target in covered:
+                for obj in self.scene.objects_of(target):
+                    written = _written_at(obj)
+                    at = min(at, written) if written else at
+                    who = who or writer_of(obj)
+            self._writer = who
+            self.timeline.reach("scale_written", at, now, f"spec.replicas 0, written by {who or 'an unknown manager'}")
+        pods = self.scene.gpu_pods()
+        leaving = [p for p in pods if p.terminating]
+        if leaving:
+            self.timeline.reach("pods_terminating", now, now, ", ".join(str(p) for p in leaving[:5]))
+        if not pods:
+            self.timeline.reach("pods_terminating", now, now, "no GPU pod is left")
+            self.timeline.reach("pods_gone", now, now, "no GPU pod in scope, Terminating included")
+
+    def _nodes_phases(self, now: datetime) -> None:
+        names = list(self._nodes)
+        there = {name: self.scene.nodes.get(name) for name in names}
+        floor = sum(pool.floor for pool in self.kill_path.nodes)
+        left = [name for name, node in there.items() if node is not None]
+        if all(node is None or _cordoned(node) for node in there.values()):
+            self.timeline.reach("node_cordoned", now, now, ", ".join(names))
+        if "pods_gone" not in self.timeline.reached:
+            return
+        if all(node is None or not self.scene.pods_on(name) for name, node in there.items()):
+            self.timeline.reach("node_drained", now, now, "no pod left but DaemonSets'")
+        if len(left) <= floor and len(self.scene.pool_nodes()) <= floor:
+            at = max((self.scene.gone_at.get(name, now) for name in names if name not in left), default=now)
+            self.timeline.reach("node_cordoned", at, now, "the nodes are gone")
+            self.timeline.reach("node_drained", at, now, "the nodes are gone")
+            self.timeline.reach("node_gone", at, now, f"{len(self.scene.pool_nodes())} node(s) left in the pools, floor {floor}")
+        if "instance_gone" in self.timeline.phases and "node_gone" in self.timeline.reached:
+            states = [self.scene.cluster.instance_state(node) for node in self._nodes.values()]
+            if all(state == "terminated" for state in states):
+                self.timeline.reach("instance_gone", now, now, f"{len(states)} instance(s) terminated")
+
+    def _off_phases(self) -> list[str]:
+        return [p for p in ("pods_gone", "node_gone", "instance_gone") if p in self.timeline.phases]
+
+    def _held(self, now: datetime, wake_in: Callable[[float], None]) -> None:
+        off = [self.timeline.reached.get(phase) for phase in self._off_phases()]
+        if any(entry is None for entry in off):
+            self._off_since = None
+            return
+        since = max(entry.observed for entry in off if entry is not None)
+        if self._off_since != since:
+            self._off_since = since
+            wake_in(self.hold_s)
+        if now >= since + timedelta(seconds=self.hold_s):
+            self.timeline.reach("held", since + timedelta(seconds=self.hold_s), now, f"nothing came back for {self.hold_s:.0f} s")
+
+    def _losses(self, now: datetime) -> Iterator[events.Event]:
+        """Phases that no longer hold: something scaled back before 'held' was proven."""
+        if "held" in self.timeline.reached:
+            return
+        covered = [t for t in self.kill_path.covered_by(self.layer) if t.kind]
+        checks = (
+            ("scale_written", any(self.scene.replicas(t) for t in covered), "the targets ask for replicas again"),
+            ("pods_gone", bool(self.scene.gpu_pods()), "a GPU pod is there again"),
+            ("node_gone", len(self.scene.pool_nodes()) > sum(p.floor for p in self.kill_path.nodes), "a GPU node is there again"),
+        )
+        for phase, back, why in checks:
+            if back and self.timeline.lose(phase):
+                self.relit = True
+                self._told.discard(phase)
+                yield events.PhaseLost(at=now, phase=phase, why=why)
+
+    def _news(self, now: datetime) -> Iterator[events.Event]:
+        fresh = [e for phase, e in self.timeline.reached.items() if phase not in self._told]
+        for entry in sorted(fresh, key=lambda e: (e.at, self.timeline.phases.index(e.phase))):
+            self._told.add(entry.phase)
+            yield self._event(entry, now)
+
+    def _event(self, entry: Reached, now: datetime) -> events.PhaseReached:
+        start = self.timeline.start
+        return events.PhaseReached(
+            at=now, phase=entry.phase, at_s=round((entry.at - start).total_seconds(), 3),
+            observed_s=round((entry.observed - start).total_seconds(), 3),
+            deadline_s=self.timeline.deadlines.get(entry.phase), evidence=entry.evidence)
+
+    def node_changed(self, change: Change, node: Obj, now: datetime) -> None:
+        """Keep the meter: a node in scope bills from when it is there until it is gone."""
+        if not self.scene.in_pool(node):
+            return
+        if change == "deleted":
+            self.meter.stop(name_of(node), now)
+        else:
+            self.meter.count(node, now)
+
+    # -- judging -------------------------------------------------------------------------------------------
+    def required(self) -> list[str]:
+        """The phases that the wanted proof rests on, in order."""
+        wanted = {Proof.P1: "pods_gone", Proof.P2: "node_gone", Proof.P3: "instance_gone", Proof.P4: "held"}
+        phases = [phase for proof, phase in wanted.items() if proof in self.kill_path.proof]
+        return [p for p in ("pods_gone", "node_drained", "node_gone", "instance_gone", "held")
+                if p in phases or (p == "node_drained" and "node_gone" in phases)]
+
+    def proven(self) -> bool:
+        """Whether every required phase has been reached."""
+        return all(phase in self.timeline.reached for phase in self.required())
+
+    def missing(self) -> str:
+        """The first required phase that was not reached in time ('held' has no deadline of its own); empty: none."""
+        for phase in self.required():
+            if phase == "held":
+                if phase not in self.timeline.reached:
+                    return phase
+            elif not self.timeline.in_time(phase):
+                return phase
+        return ""
+
+    def stuck_at(self, missing: str) -> str:
+        """The phase that is the matter: the first one on the way to ``missing`` that was not reached."""
+        return self.timeline.first_missing(missing) or missing
+
+    def other_hand(self) -> str:
+        """The other layer of the spec that wrote the zero, as far as the field manager tells; empty: cannot be told."""
+        for layer in self.kill_path.layers:
+            if layer.name == self.layer.name:
+                continue
+            if any(mark in self._writer.lower() and layer.type is kind for mark, kind in _HANDS.items()):
+                return layer.name
+        return ""
+
+
+def _cordoned(node: Obj) -> bool:
+    if "deletionTimestamp" in node["metadata"] or dig(node, "spec", "unschedulable"):
+        return True
+    return any(
+        taint.get("key") in ("karpenter.sh/disrupted", "ToBeDeletedByClusterAutoscaler", "node.kubernetes.io/unschedulable")
+        for taint in dig(node, "spec", "taints", default=[]))
+
+
+def _written_at(obj: Obj) -> datetime | None:
+    """When ``spec.replicas`` was last written, by managedFields."""
+    times = [
+        str(entry["time"]) for entry in dig(obj, "metadata", "managedFields", default=[])
+        if entry.get("time") and "f:replicas" in dig(entry, "fieldsV1", "f:spec", default={})
+    ]
+    return parse_time(max(times)) if times else None

@@ -1,0 +1,67 @@
+"""The run record: one JSON-lines file that holds everything that was seen, written as it happens."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Self
+
+from killcheck.events import Event, from_json
+
+__all__ = ["RecordError", "RecordWriter", "read"]
+
+
+class RecordError(Exception):
+    """The file is not a run record; the message says where it stops being one."""
+
+
+class RecordWriter:
+    """Writes each event as a line, flushed at once: a record cut short by a kill is complete up to there."""
+
+    def __init__(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self.path = path
+        self._file: IO[str] = path.open("w", encoding="utf-8")
+        path.chmod(0o600)
+
+    def __call__(self, event: Event) -> None:
+        self._file.write(json.dumps(event.to_json(), separators=(",", ":")) + "\n")
+        self._file.flush()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file after it has reached the disk; idempotent."""
+        if not self._file.closed:
+            self._file.flush()
+            os.fsync(self._file.fileno())
+            self._file.close()
+
+
+def read(path: Path) -> Iterator[Event]:
+    """The events of a record, in order; a last line cut short by a kill is left out.
+
+    Raises RecordError for a file that is not a run record, OSError where it cannot be read.
+    """
+    lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    for number, line in enumerate(lines, 1):
+        try:
+            data = json.loads(line)
+            event = from_json(data) if isinstance(data, dict) else None
+        except (ValueError, TypeError, KeyError) as error:
+            if number == len(lines) and number > 1:
+                return
+            raise RecordError(f"{path}:{number}: not a line of a killcheck run record ({error})") from error
+        if number == 1 and event is None:
+            raise RecordError(f"{path}:1: not a killcheck run record: the first line must be a RunStarted event")
+        if event is not None:
+            yield event

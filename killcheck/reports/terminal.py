@@ -1,0 +1,189 @@
+"""The terminal: a drill as it happens, line by line, and the closing table. Consumes events; knows no cluster."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from killcheck import events
+
+if TYPE_CHECKING:
+    from killcheck.consent import Plan
+    from killcheck.run import RunResult
+    from killcheck.verdict import DrillResult
+
+__all__ = ["Terminal", "clock", "money", "span"]
+
+_STYLES = {"survived": "bold green", "covered": "bold yellow", "exposed": "bold red", "inconclusive": "bold magenta"}
+#: Phases as a person would say them.
+_PHASES = {
+    "triggered": "trigger pulled", "job_created": "Job created", "pod_created": "executor's pod created",
+    "pod_scheduled": "pod scheduled", "image_pulled": "image there", "container_started": "container started",
+    "executor_finished": "executor finished", "scale_written": "replicas 0 written", "pods_terminating": "GPU pods terminating",
+    "pods_gone": "GPU pods gone", "node_cordoned": "node cordoned", "node_drained": "node drained", "node_gone": "node gone",
+    "instance_gone": "instance terminated", "held": "stayed off",
+}
+
+
+def span(seconds: float | None) -> str:
+    """A duration a tired person can read: 38 s, 4 min 10 s, 7 h."""
+    if seconds is None:
+        return "-"
+    whole = round(seconds)
+    if seconds < 10 and seconds != whole:
+        return f"{seconds:.1f} s"
+    hours, rest = divmod(whole, 3600)
+    minutes, left = divmod(rest, 60)
+    parts = [f"{hours} h" if hours else "", f"{minutes} min" if minutes else "", f"{left} s" if left else ""]
+    return " ".join(part for part in parts[:2] if part) if hours else " ".join(p for p in parts if p) or "0 s"
+
+
+def money(usd: float | None) -> str:
+    """Dollars; a question mark where a price is not known."""
+    if usd is None:
+        return "$ ?"
+    return f"${usd:,.2f}"
+
+
+def clock(event: events.Event) -> str:
+    """The cluster's time of day, UTC."""
+    return f"{event.at:%H:%M:%S}"
+
+
+class Terminal:
+    """A sink for events that prints; ``quiet`` prints nothing but :meth:`summary` (and not even that with --json)."""
+
+    def __init__(self, *, quiet: bool = False, color: bool | None = None, width: int | None = None, file: Any = None) -> None:
+        no_color = color is False or bool(os.environ.get("NO_COLOR"))
+        self.console = Console(
+            no_color=no_color, width=width, file=file, highlight=False, soft_wrap=True, force_terminal=True if color else None)
+        self.quiet = quiet
+
+    # -- live ----------------------------------------------------------------------------------------------
+    def __call__(self, event: events.Event) -> None:
+        if self.quiet:
+            return
+        show = getattr(self, f"_on_{event.kind}", None)
+        if show is not None:
+            show(event)
+
+    def _line(self, event: events.Event, mark: str, text: str, style: str = "") -> None:
+        line = Text(f"  {clock(event)}  ", style="dim")
+        line.append(f"{mark} ", style=style or "default")
+        line.append(text, style=style if mark in "✗!" else "default")
+        self.console.print(line)
+
+    def _on_DrillStarted(self, event: events.DrillStarted) -> None:
+        under = f" under {', '.join(event.faults)}" if event.faults else ""
+        self.console.print()
+        title = Text(event.title + "  " if event.title else "", style="bold")
+        title.append(f"{event.layer}{under}", style="bold cyan" if not event.title else "cyan")
+        self.console.print(title)
+
+    def _on_SteadyState(self, event: events.SteadyState) -> None:
+        rate = f", {money(event.usd_per_hour)} an hour" if event.usd_per_hour is not None else ""
+        self._line(event, "●", f"on: {len(event.gpu_pods)} GPU pod(s), {event.devices} GPUs, {len(event.nodes)} node(s){rate}")
+
+    def _on_FaultInjected(self, event: events.FaultInjected) -> None:
+        self._line(event, "⚡", f"{event.fault}: {'; '.join(event.changes)}", "yellow")
+
+    def _on_FaultBitten(self, event: events.FaultBitten) -> None:
+        self._line(event, "⚡", f"{event.fault} bit: {_short(event.evidence)}", "yellow")
+
+    def _on_Triggered(self, event: events.Triggered) -> None:
+        self._line(event, "▶", event.how)
+
+    def _on_PhaseReached(self, event: events.PhaseReached) -> None:
+        late = event.deadline_s is not None and event.phase != "held" and event.at_s > event.deadline_s
+        against = f" of {span(event.deadline_s)}" if event.deadline_s is not None and event.phase != "held" else ""
+        text = f"{_PHASES.get(event.phase, event.phase):<24} {span(event.at_s)}{against}"
+        self._line(event, "✗" if late else "✓", text + (" - too late" if late else ""), "red" if late else "green")
+
+    def _on_PhaseLost(self, event: events.PhaseLost) -> None:
+        self._line(event, "✗", f"{_PHASES.get(event.phase, event.phase)} no more: {event.why}", "red")
+
+    def _on_Said(self, event: events.Said) -> None:
+        if event.type == "Warning" and event.count == 1:
+            self._line(event, "!", f"{event.object}: {event.reason}: {_short(event.message)}", "yellow")
+
+    def _on_Noted(self, event: events.Noted) -> None:
+        self._line(event, "·", event.text, "dim")
+
+    def _on_Healed(self, event: events.Healed) -> None:
+        if event.problems:
+            for problem in event.problems:
+                self._line(event, "✗", f"NOT put back: {problem}", "red")
+        elif event.undone:
+            state = "; the GPUs are on again" if event.steady_again else ""
+            self._line(event, "↺", f"put back: {len(event.undone)} change(s){state}")
+
+    def _on_DrillFinished(self, event: events.DrillFinished) -> None:
+        self.console.print(_verdict_lines(event.result))
+
+    # -- before and after ----------------------------------------------------------------------------------
+    def plan(self, plan: Plan) -> None:
+        """What a run will touch."""
+        self.console.print(f"\nOn [bold]{plan.cluster}[/bold] this would:")
+        for change in plan.changes:
+            self.console.print(f"  - {change}", markup=False)
+        self.console.print(f"  in namespaces: {', '.join(plan.namespaces) or 'none'}", markup=False)
+        self.console.print("  with these rights beyond your own reading:", markup=False)
+        for permission in plan.permissions:
+            self.console.print(f"    {permission}", markup=False)
+
+    def summary(self, result: RunResult) -> None:
+        """The closing table, what to mend first, and where the record is."""
+        if len(result.drills) > 1:
+            self.console.print()
+            self.console.print(_table(result.drills))
+        self.console.print()
+        if result.record:
+            self.console.print(f"run record: {result.record}", style="dim", markup=False)
+
+
+def _verdict_lines(result: dict[str, Any]) -> Text:
+    verdict = result["verdict"]
+    text = Text("  ")
+    text.append(f" {verdict.upper()} ", style=f"reverse {_STYLES[verdict]}")
+    if verdict in ("survived", "covered"):
+        text.append(f"  GPUs off after {span(result['seconds_to_zero'])}")
+        if result["seconds_to_drained"] is not None:
+            text.append(f", node drained after {span(result['seconds_to_drained'])}")
+        text.append(f", {money(result['usd'])} spent\n            {result['why']}")
+        return text
+    if verdict == "inconclusive":
+        text.append(f"  nothing is proven: {result['why']}")
+        return text
+    text.append(f"  GPUs still on after {span(result['watched_s'])}: {money(result['usd'])} so far")
+    if result["usd_until_next_chance"] is not None:
+        text.append(f", {money(result['usd_until_next_chance'])} by the next chance at {result['next_chance'][11:16]} UTC")
+    text.append("\n    stuck   ", style="dim")
+    text.append(f"before '{_PHASES.get(result['stuck_at'], result['stuck_at'])}'")
+    text.append("\n    cause   ", style="dim")
+    text.append(_short(result["cause"] or "", 400))
+    text.append("\n    remedy  ", style="dim")
+    text.append(result["remedy"] or "")
+    return text
+
+
+def _table(drills: tuple[DrillResult, ...]) -> Table:
+    table = Table(box=None, pad_edge=False, show_edge=False, header_style="dim")
+    for name, style in (("night", "bold"), ("verdict", ""), ("GPUs off", ""), ("drained", ""), ("cost", ""), ("because", "")):
+        table.add_column(name, style=style, overflow="fold", justify="right" if name in ("cost",) else "left")
+    for drill in drills:
+        row = drill.to_json()
+        name = drill.title or " under ".join(filter(None, [drill.layer, ", ".join(drill.faults)]))
+        cost = row["usd_until_next_chance"] if row["usd_until_next_chance"] is not None else row["usd"]
+        table.add_row(
+            name, Text(str(drill.verdict), style=_STYLES[str(drill.verdict)]), span(drill.seconds_to_zero),
+            span(drill.seconds_to_drained), money(cost), _short(drill.cause or drill.why, 90))
+    return table
+
+
+def _short(text: str, most: int = 160) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= most else text[: most - 1] + "…"

@@ -1,0 +1,154 @@
+"""A run: one or more drills on one kind of cluster, with a run record, a journal each, and one verdict."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from killcheck import __version__, consent, events, faults, layers
+from killcheck.clock import wall_now
+from killcheck.cloud.prices import price_of
+from killcheck.cluster.base import Cluster
+from killcheck.drill import Drill, Options
+from killcheck.journal import Journal
+from killcheck.killpath import KillPath, Layer
+from killcheck.layers.base import Stage
+from killcheck.record import RecordWriter
+from killcheck.scene import Scene
+from killcheck.session import Session
+from killcheck.verdict import DrillResult, overall
+
+__all__ = ["PlannedDrill", "Run", "RunResult", "plan_for", "state_dir"]
+
+
+@dataclass(frozen=True)
+class PlannedDrill:
+    """One drill of a run. ``expect``: the verdict that is the right one here (empty: proven is)."""
+
+    layer: str
+    faults: tuple[str, ...] = ()
+    options: Options = Options()
+    expect: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """For the run record."""
+        return {"layer": self.layer, "faults": list(self.faults), "title": self.options.title}
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """What a run found, and where its record is."""
+
+    run: str
+    verdict: str
+    exit_code: int
+    drills: tuple[DrillResult, ...]
+    record: Path | None
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON document, schema killcheck.result/v1."""
+        return {
+            "schema": "killcheck.result/v1", "run": self.run, "verdict": self.verdict,
+            "drills": [drill.to_json() for drill in self.drills], "findings": [], "fences": [],
+            "record": str(self.record) if self.record else None,
+        }
+
+
+def state_dir() -> Path:
+    """Where run records and journals are kept: ``.killcheck/`` in the working folder."""
+    return Path(".killcheck")
+
+
+def plan_for(cluster: Cluster, kill_path: KillPath, planned: Sequence[PlannedDrill], run: str) -> consent.Plan:
+    """What the drills will touch, found out by reading only. Raises LayerError, FaultError, KubeError."""
+    changes: list[str] = []
+    namespaces: set[str] = set()
+    permissions = consent.reading()
+    for drill in planned:
+        layer = kill_path.layer(drill.layer)
+        scene = Scene(cluster, kill_path, lambda change, old, new: None)
+        stage = Stage(cluster, kill_path, scene, Journal(run, cluster.loop, cluster.kube), run)
+        runner = layers.of(layer, stage)
+        runner.prepare()
+        namespaces |= set(runner.namespaces()) | {t.namespace for t in kill_path.covered_by(layer) if t.namespace}
+        permissions += runner.permissions()
+        changes.append(f"{layer.name}: pull its trigger; its targets go to zero and are put back on afterwards")
+        for name in drill.faults:
+            fault = faults.named(name)
+            if fault.applies(runner):
+                continue
+            sabotage = fault.plan(stage, runner)
+            changes += [f"{name}: {change}" for change in sabotage.changes]
+            namespaces |= set(sabotage.namespaces)
+            permissions += sabotage.permissions
+    unique = tuple(dict.fromkeys(permissions))
+    return consent.Plan(cluster.name, tuple(dict.fromkeys(changes)), tuple(sorted(namespaces)), unique)
+
+
+class Run:
+    """Drills one after the other; every event goes to the run record and to the ``sinks``."""
+
+    def __init__(
+        self, session: Session, planned: Sequence[PlannedDrill], *, sinks: Sequence[events.Sink] = (),
+        folder: Path | None = None, approve: Callable[[consent.Plan], bool] = lambda plan: True,
+    ) -> None:
+        self.session = session
+        self.planned = list(planned)
+        self.id = f"{wall_now():%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
+        self.folder = (folder or state_dir()) / "runs" / self.id
+        self.approve = approve
+        self._record: RecordWriter | None = None
+        self._sinks = list(sinks)
+
+    def execute(self) -> RunResult:
+        """Run them all. Raises what :meth:`killcheck.drill.Drill.run` raises, and Declined where the plan is not approved."""
+        results: list[DrillResult] = []
+        with RecordWriter(self.folder / "run.jsonl") as record:
+            self._record = record
+            self._emit(events.RunStarted(
+                at=wall_now(), run=self.id, version=__version__, cluster=self.session.on, real=self.session.real,
+                kill_path=self.session.kill_path.name, drills=[d.to_json() for d in self.planned]))
+            for number, drill in enumerate(self.planned):
+                results.append(self._one(number, drill))
+            wanted = [_as_wanted(result, drill) for result, drill in zip(results, self.planned, strict=True)]
+            verdict, code = overall(results, required=wanted)
+            if all(wanted) and code in (1, 3):
+                code = 0
+            self._emit(events.RunFinished(at=wall_now(), verdict=verdict, exit_code=code))
+        return RunResult(self.id, verdict, code, tuple(results), record.path)
+
+    def _one(self, number: int, planned: PlannedDrill) -> DrillResult:
+        with self.session.cluster(planned) as (cluster, kill_path):
+            layer: Layer = kill_path.layer(planned.layer)
+            if cluster.real:
+                plan = plan_for(cluster, kill_path, [planned], self.id)
+                consent.check(cluster, kill_path, plan)
+                if not self.approve(plan):
+                    raise Declined("the plan was not approved: nothing was changed")
+            home = layer.ref.namespace if cluster.real and layer.ref else ""
+            path = self.folder / f"journal-{number}.jsonl" if cluster.real else None
+            journal = Journal(f"{self.id}-{number}", cluster.loop, cluster.kube, path=path, home=home)
+            options = planned.options
+            if options.horizon_s is None and not cluster.real:
+                options = replace(options, horizon_s=self.session.night_s)
+            drill = Drill(
+                cluster, kill_path, layer, [faults.named(name) for name in planned.faults], run=f"{self.id}-{number}",
+                journal=journal, sink=self._emit, price=price_of, options=options)
+            return drill.run()
+
+    def _emit(self, event: events.Event) -> None:
+        if self._record is not None:
+            self._record(event)
+        for sink in self._sinks:
+            sink(event)
+
+
+class Declined(Exception):
+    """The person said no."""
+
+
+def _as_wanted(result: DrillResult, planned: PlannedDrill) -> bool:
+    return result.verdict == planned.expect if planned.expect else result.proven

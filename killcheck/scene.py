@@ -1,0 +1,265 @@
+"""What a drill watches: targets, GPU pods, nodes, and what Kubernetes says about them - live, from informers.
+
+Zero is counted here, never inferred: an answer is only given while every informer is synced and unbroken, and a
+pod that vanished while its containers were still running counts as running until its node is gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import datetime
+
+from killcheck.cluster.base import Cluster
+from killcheck.killpath import KillPath, NodePool, Target
+from killcheck.kube import gpus, selectors
+from killcheck.kube import resources as r
+from killcheck.kube.errors import KubeError
+from killcheck.kube.informer import Change, Informer
+from killcheck.kube.objects import Obj, controller_of, dig, key_of, labels_of, name_of, namespace_of, parse_time, uid_of
+from killcheck.kube.resources import Resource
+
+__all__ = ["GpuPod", "Scene", "SceneBroken"]
+
+
+class SceneBroken(Exception):
+    """What is here may be stale: nothing may be concluded. The message says since what."""
+
+
+@dataclass(frozen=True, slots=True)
+class GpuPod:
+    """A pod that holds GPUs in scope. ``ghost``: its object has gone, but its containers were still running then."""
+
+    namespace: str
+    name: str
+    uid: str
+    node: str
+    devices: int
+    terminating: bool
+    ghost: bool = False
+
+    def __str__(self) -> str:
+        state = " (object force-deleted, processes unaccounted for)" if self.ghost else ""
+        return f"{self.namespace}/{self.name}{state or (' (Terminating)' if self.terminating else '')}"
+
+
+class Scene:
+    """Live state of one kill path on one cluster; ``on_change(change, old, new)`` is called for every difference."""
+
+    def __init__(
+        self, cluster: Cluster, kill_path: KillPath, on_change: Callable[[Change, Obj | None, Obj], None],
+        *, namespaces: Iterable[str] = (),
+    ) -> None:
+        self.cluster = cluster
+        self.kill_path = kill_path
+        self._on_change = on_change
+        self._ghosts: dict[str, GpuPod] = {}
+        self._owner_roots: dict[str, tuple[str, str]] = {}
+        self.gone_at: dict[str, datetime] = {}
+        #: Nodes in scope that were seen, by name: what they were when last seen.
+        self.known_nodes: dict[str, Obj] = {}
+        self.namespaces = sorted({t.namespace for t in kill_path.targets if t.namespace} | {n for n in namespaces if n})
+        self._informers: dict[str, Informer] = {}
+
+    # -- life ----------------------------------------------------------------------------------------------
+    def open(self) -> Scene:
+        """Start watching. Raises KubeError."""
+        self.pods = self._follow("pods", r.PODS)
+        self.nodes = self._follow("nodes", r.NODES)
+        self.claims = self._follow("nodeclaims", r.NODECLAIMS, optional=True)
+        self.jobs = self._follow("jobs", r.JOBS)
+        self.replicasets = self._follow("replicasets", r.REPLICASETS)
+        self.events = self._follow("events", r.EVENTS)
+        for target in self.kill_path.targets:
+            if target.kind and target.kind not in ("Pod", "Job", "ReplicaSet"):
+                resource = self.resource_of(target)
+                if resource.qualified not in self._informers:
+                    self._follow(resource.qualified, resource)
+        for node in self.nodes.values():
+            if self.in_pool(node):
+                self.known_nodes[name_of(node)] = node
+        return self
+
+    def close(self) -> None:
+        """Stop watching; idempotent."""
+        for informer in self._informers.values():
+            informer.stop()
+        self._informers.clear()
+
+    def _follow(self, name: str, resource: Resource, *, optional: bool = False) -> Informer:
+        informer = Informer(
+            self.cluster.kube, self.cluster.loop, resource, optional=optional, on_broken=lambda _: self._woken(),
+        )
+        self._informers[name] = informer
+        informer.start()
+        informer.handlers.append(self._changed)
+        return informer
+
+    def _woken(self) -> None:
+        self._on_change("modified", None, {"kind": "Watch"})
+
+    def _changed(self, change: Change, old: Obj | None, new: Obj) -> None:
+        kind = new.get("kind")
+        if kind == "Pod" and change == "deleted":
+            self._pod_gone(old, new)
+        elif kind == "Node":
+            self._node_changed(change, new)
+        self._on_change(change, old, new)
+
+    def _pod_gone(self, old: Obj | None, new: Obj) -> None:
+        pod = self._as_gpu_pod(new) or (self._as_gpu_pod(old) if old else None)
+        if pod and pod.node and still_running(new) and pod.node in self.known_nodes:
+            self._ghosts[pod.uid] = GpuPod(
+                pod.namespace, pod.name, pod.uid, pod.node, pod.devices, terminating=True, ghost=True)
+
+    def _node_changed(self, change: Change, node: Obj) -> None:
+        name = name_of(node)
+        if change != "deleted" and self.in_pool(node):
+            self.known_nodes[name] = node
+            self.gone_at.pop(name, None)
+        elif change == "deleted" and name in self.known_nodes:
+            self.known_nodes[name] = node
+            self.gone_at[name] = self.cluster.loop.now()
+            self._ghosts = {uid: ghost for uid, ghost in self._ghosts.items() if ghost.node != name}
+
+    # -- can it be trusted ---------------------------------------------------------------------------------
+    def broken(self) -> KubeError | None:
+        """The error of a watch that is down right now."""
+        return next((i.broken for i in self._informers.values() if i.broken), None)
+
+    def assert_sound(self) -> None:
+        """Raise SceneBroken unless everything shown here is current."""
+        error = self.broken()
+        if error is not None:
+            raise SceneBroken(f"the watch is down: {error}")
+        if not self._informers or not all(i.synced for i in self._informers.values()):
+            raise SceneBroken("the watches are not synced yet")
+
+    # -- targets -------------------------------------------------------------------------------------------
+    def resource_of(self, target: Target) -> Resource:
+        """The API resource of a target. Raises NotFound where the server has no such kind."""
+        return self.cluster.kube.resource_for(target.api_version, target.kind)
+
+    def objects_of(self, target: Target) -> list[Obj]:
+        """The objects that a target names, as last seen."""
+        informers = {"Pod": "pods", "Job": "jobs", "ReplicaSet": "replicasets"}
+        informer = self._informers[informers.get(target.kind) or self.resource_of(target).qualified]
+        found = [o for o in informer.values() if namespace_of(o) == target.namespace or not target.namespace]
+        if target.object:
+            return [o for o in found if name_of(o) == target.object]
+        return [o for o in found if target.selector and selectors.matches(target.selector, labels_of(o))]
+
+    def replicas(self, target: Target) -> int:
+        """How many replicas a target asks for (``spec.replicas``, or a Job's parallelism; absent objects ask for none)."""
+        return sum(asked_for(obj) for obj in self.objects_of(target))
+
+    def all_replicas(self) -> int:
+        """Over all targets in Kubernetes."""
+        return sum(self.replicas(t) for t in self.kill_path.targets if t.kind)
+
+    # -- pods and nodes ------------------------------------------------------------------------------------
+    def gpu_pods(self) -> list[GpuPod]:
+        """Every pod that holds GPUs in scope: in the targets' namespaces or on the pools' nodes, DaemonSets excepted.
+
+        Terminating pods count, and so do ghosts. Pods not yet on a node hold nothing.
+        """
+        found = [pod for obj in self.pods.values() if (pod := self._as_gpu_pod(obj)) is not None]
+        return found + list(self._ghosts.values())
+
+    def _as_gpu_pod(self, obj: Obj) -> GpuPod | None:
+        node = dig(obj, "spec", "nodeName", default="")
+        if not node or (namespace_of(obj) not in self.namespaces and node not in self.known_nodes):
+            return None
+        if dig(obj, "status", "phase") in ("Succeeded", "Failed") and not still_running(obj):
+            # Its containers are dead: it holds nothing any more, unless somebody is still deleting it.
+            if "deletionTimestamp" not in obj["metadata"]:
+                return None
+        owner = controller_of(obj)
+        if owner and owner.get("kind") == "DaemonSet":
+            return None
+        devices = gpus.devices(obj)
+        if not devices:
+            return None
+        return GpuPod(
+            namespace_of(obj), name_of(obj), uid_of(obj), node, devices, "deletionTimestamp" in obj["metadata"])
+
+    def pool_nodes(self) -> list[Obj]:
+        """The nodes in scope that exist."""
+        return [node for node in self.nodes.values() if name_of(node) in self.known_nodes]
+
+    def in_pool(self, node: Obj) -> bool:
+        """Whether a node belongs to one of the kill path's pools; without pools, whether it has GPUs."""
+        if not self.kill_path.nodes:
+            return gpus.node_devices(node) > 0
+        return any(matches_pool(pool, node) for pool in self.kill_path.nodes)
+
+    def pods_on(self, node: str) -> list[Obj]:
+        """Pods on a node that a drain has to move: DaemonSets', mirror and finished pods left out."""
+        return [pod for pod in self.pods.values() if dig(pod, "spec", "nodeName") == node and needs_draining(pod)]
+
+    def root_owner(self, pod: Obj) -> tuple[str, str]:
+        """(kind, name) of what a pod belongs to, through its ReplicaSet."""
+        owner = controller_of(pod)
+        if owner is None:
+            return "Pod", name_of(pod)
+        if owner["kind"] == "ReplicaSet":
+            parent = self.replicasets.get(owner["name"], namespace_of(pod))
+            root = controller_of(parent) if parent else None
+            if root:
+                self._owner_roots[owner["uid"]] = (root["kind"], root["name"])
+            return self._owner_roots.get(owner["uid"], ("ReplicaSet", owner["name"]))
+        return owner["kind"], owner["name"]
+
+    def events_about(self, *objects: Obj) -> list[Obj]:
+        """Kubernetes' events about these objects, oldest first."""
+        keys = {(obj.get("kind"), *key_of(obj)) for obj in objects}
+        found = [
+            event for event in self.events.values()
+            if (dig(event, "involvedObject", "kind"), dig(event, "involvedObject", "namespace", default=""),
+                dig(event, "involvedObject", "name")) in keys
+        ]
+        return sorted(found, key=event_time)
+
+
+def event_time(event: Obj) -> str:
+    """When an event last happened, as text that sorts."""
+    return str(event.get("lastTimestamp") or event.get("eventTime") or event["metadata"].get("creationTimestamp", ""))
+
+
+def matches_pool(pool: NodePool, node: Obj) -> bool:
+    """Whether a node is of a pool: by Karpenter's label, the pool's own selector, or both."""
+    return bool(pool.node_selector) and selectors.matches(pool.node_selector, labels_of(node))
+
+
+def still_running(pod: Obj) -> bool:
+    """Whether any container was running when the pod was last seen."""
+    statuses = (
+        *dig(pod, "status", "containerStatuses", default=[]), *dig(pod, "status", "initContainerStatuses", default=[]))
+    return any("running" in (status.get("state") or {}) for status in statuses)
+
+
+def needs_draining(pod: Obj) -> bool:
+    """Whether a drain must wait for a pod."""
+    owner = controller_of(pod)
+    if owner and owner.get("kind") in ("DaemonSet", "Node"):
+        return False
+    return dig(pod, "status", "phase") not in ("Succeeded", "Failed")
+
+
+def asked_for(obj: Obj) -> int:
+    """How many GPU pods an object asks for."""
+    kind = obj.get("kind")
+    if kind == "Pod":
+        return 0 if dig(obj, "status", "phase") in ("Succeeded", "Failed") else 1
+    if kind == "Job":
+        finished = any(
+            c.get("type") in ("Complete", "Failed") and c.get("status") == "True"
+            for c in dig(obj, "status", "conditions", default=[]))
+        return 0 if finished or dig(obj, "spec", "suspend") else int(dig(obj, "spec", "parallelism", default=1))
+    return int(dig(obj, "spec", "replicas", default=0 if "replicas" in obj.get("spec", {}) else 1))
+
+
+def stamp(obj: Obj, *path: str | int) -> datetime | None:
+    """A timestamp inside an object; None where it is absent."""
+    text = dig(obj, *path)
+    return parse_time(text) if text else None

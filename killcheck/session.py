@@ -1,0 +1,141 @@
+"""What a run works on: a kill path, and clusters to drill it on, from what the user named.
+
+Without a spec, a cluster and manifests: the shipped reference kill path on the embedded cluster. Manifests go into
+the embedded cluster and the kill path is found in them. A real cluster is only ever one that was named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from killcheck import discover, specfile
+from killcheck.cluster.base import Cluster
+from killcheck.killpath import KillPath
+from killcheck.kube import manifests
+from killcheck.kube.objects import Obj, dig
+
+if TYPE_CHECKING:
+    from killcheck.run import PlannedDrill
+
+__all__ = ["ExecMode", "Session", "SessionError"]
+
+ExecMode = Literal["host", "docker", "none"]
+
+#: How long the embedded cluster watches GPUs that nobody turns off: from the night's slot until somebody comes in.
+NIGHT_S = 7 * 3600.0
+#: The night that the embedded cluster lives through; the moment is set to just after the layer's slot.
+SOME_NIGHT = datetime(2026, 1, 15, 12, 0, tzinfo=UTC)
+REFERENCE = "dead-man"
+
+
+class SessionError(Exception):
+    """What the user named does not fit together; one sentence with what to do (exit 2)."""
+
+
+@dataclass
+class Session:
+    """A kill path and where to drill it.
+
+    ``on``: ``embedded``, ``kind`` or a kubeconfig context. ``exec_mode``: how executors' commands run on the embedded
+    cluster; None: the shipped fixtures run on the host, a user's own manifests do not run.
+    """
+
+    spec: Path | None = None
+    on: str = "embedded"
+    manifests: Sequence[Path] = ()
+    exec_mode: ExecMode | None = None
+    kubeconfig: Path | None = None
+    fixture: str = REFERENCE
+    night_s: float = NIGHT_S
+    notes: list[str] = field(default_factory=list)
+    _kill_path: KillPath | None = None
+    _objects: list[Obj] | None = None
+
+    @property
+    def real(self) -> bool:
+        """Whether it runs on a cluster that is somebody's."""
+        return self.on not in ("embedded", "kind")
+
+    @property
+    def shipped(self) -> bool:
+        """Whether what is drilled came with killcheck."""
+        return not self.manifests and not self.real and self.on == "embedded"
+
+    @property
+    def kill_path(self) -> KillPath:
+        """The spec, or what is found in the manifests or the cluster.
+
+        Raises SpecError, ManifestError, SessionError, KubeError.
+        """
+        if self._kill_path is None:
+            self._kill_path = self._find_kill_path()
+        return self._kill_path
+
+    def _find_kill_path(self) -> KillPath:
+        if self.spec is not None:
+            return specfile.load(self.spec)
+        if self.real:
+            raise SessionError(
+                f"a drill on {self.on} needs a spec that names what may be touched: killcheck init --on {self.on} writes one")
+        if self.manifests:
+            found = discover.from_objects(self.objects)
+            self.notes += found.notes
+            return found.kill_path
+        from killcheck import fixtures
+
+        return specfile.load(fixtures.path(self.fixture) / "killcheck.yaml")
+
+    @property
+    def objects(self) -> list[Obj]:
+        """The manifests for the embedded cluster. Raises ManifestError."""
+        if self._objects is None:
+            from killcheck import fixtures
+
+            folders = list(self.manifests) or [fixtures.path(self.fixture)]
+            self._objects = [m.obj for m in manifests.load(folders).manifests if m.obj.get("apiVersion") != "killcheck/v1"]
+        return self._objects
+
+    @contextmanager
+    def cluster(self, planned: PlannedDrill | None = None) -> Iterator[tuple[Cluster, KillPath]]:
+        """A cluster for one drill: a fresh embedded one, or the real one. Raises ClusterError, KubeError."""
+        if self.on == "kind":
+            raise SessionError("--on kind is not built yet: name a kubeconfig context, or leave --on out for the embedded cluster")
+        cluster = self._connect() if self.real else self._embedded(planned)
+        try:
+            yield cluster, self.kill_path
+        finally:
+            cluster.close()
+
+    def _connect(self) -> Cluster:
+        from killcheck.cluster.kubeconfig import KubeconfigCluster
+
+        return KubeconfigCluster(self.on, kubeconfig=self.kubeconfig)
+
+    def _embedded(self, planned: PlannedDrill | None) -> Cluster:
+        from killcheck.cluster.embedded import EmbeddedDrillCluster
+
+        mode = self.exec_mode or ("host" if self.shipped else "none")
+        return EmbeddedDrillCluster(self.objects, exec_mode=mode, start=self._night(planned))
+
+    def _night(self, planned: PlannedDrill | None) -> datetime:
+        """Just after the slot of the layer's schedule, so that its own next firing is a night away."""
+        from killcheck.kube import schedule
+
+        layer = self.kill_path.layer(planned.layer) if planned else None
+        if layer is None or layer.cron_job is None:
+            return SOME_NIGHT
+        cron_job = next((
+            o for o in self.objects if o.get("kind") == "CronJob" and dig(o, "metadata", "name") == layer.cron_job.name), None)
+        try:
+            parsed = schedule.parse(dig(cron_job, "spec", "schedule", default=""), dig(cron_job, "spec", "timeZone", default=""))
+        except ValueError:
+            return SOME_NIGHT
+        slot = parsed.next(SOME_NIGHT)
+        return SOME_NIGHT if slot is None else slot + timedelta(seconds=1)
+
+

@@ -1,0 +1,77 @@
+"""The timeline of a drill: which phase was reached when, against which deadline."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+__all__ = ["PHASES", "Reached", "Timeline"]
+
+#: Every phase a drill can go through, in order. Not every layer has every phase.
+PHASES = (
+    "triggered", "job_created", "pod_created", "pod_scheduled", "image_pulled", "container_started",
+    "executor_finished", "scale_written", "pods_terminating", "pods_gone", "node_cordoned", "node_drained",
+    "node_gone", "instance_gone", "held",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """``at``: by the API server's own object where it says so; ``observed``: when killcheck saw it."""
+
+    phase: str
+    at: datetime
+    observed: datetime
+    evidence: str
+
+
+@dataclass
+class Timeline:
+    """Phases against deadlines; ``start`` is the trigger, deadlines are seconds after it."""
+
+    start: datetime
+    phases: tuple[str, ...]
+    deadlines: Mapping[str, float]
+    reached: dict[str, Reached] = field(default_factory=dict)
+
+    def reach(self, phase: str, at: datetime, observed: datetime, evidence: str) -> Reached | None:
+        """Record a phase the first time it is seen; None if it was known already, or is not one of this drill's."""
+        if phase in self.reached or phase not in self.phases:
+            return None
+        # The API's times are whole seconds, rounded down: never before the trigger itself.
+        entry = Reached(phase, min(max(at, self.start), observed), observed, evidence)
+        self.reached[phase] = entry
+        return entry
+
+    def lose(self, phase: str) -> Reached | None:
+        """Take a phase back that no longer holds."""
+        return self.reached.pop(phase, None)
+
+    def at_s(self, phase: str) -> float | None:
+        """Seconds from the trigger to the phase; None if it was not reached."""
+        entry = self.reached.get(phase)
+        return None if entry is None else max(0.0, (entry.at - self.start).total_seconds())
+
+    def in_time(self, phase: str) -> bool:
+        """Whether the phase was reached, and by its deadline where it has one."""
+        seconds = self.at_s(phase)
+        deadline = self.deadlines.get(phase)
+        return seconds is not None and (deadline is None or seconds <= deadline)
+
+    def first_missing(self, upto: str | None = None) -> str:
+        """The first phase of this drill that was not reached (up to and including ``upto``); empty if none is missing."""
+        for phase in self.phases:
+            if phase not in self.reached:
+                return phase
+            if phase == upto:
+                break
+        return ""
+
+    def rows(self) -> list[dict[str, object]]:
+        """For the result document: every phase with the second it was reached at (None: not) and its deadline."""
+        return [
+            {"phase": phase, "at_s": None if (at := self.at_s(phase)) is None else round(at, 3),
+             "deadline_s": self.deadlines.get(phase)}
+            for phase in self.phases
+        ]

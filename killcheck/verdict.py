@@ -1,0 +1,119 @@
+"""The verdict of a drill and of a run, and the result as users get it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from killcheck.durations import parse_duration
+
+__all__ = ["EXIT_CODES", "DrillResult", "Verdict", "overall"]
+
+
+class Verdict(StrEnum):
+    """``survived``: the layer itself turned the GPUs off in time; ``covered``: another layer did; ``exposed``: nobody
+    did; ``inconclusive``: nothing is proven.
+    """
+
+    SURVIVED = "survived"
+    COVERED = "covered"
+    EXPOSED = "exposed"
+    INCONCLUSIVE = "inconclusive"
+
+
+#: The documented exit codes.
+EXIT_CODES = {
+    "proven": 0, "exposed": 1, "usage": 2, "inconclusive": 3, "unfinished": 4, "dirty": 5,
+}
+
+
+@dataclass(frozen=True)
+class DrillResult:
+    """What one drill found. Seconds count from the trigger; None: it did not happen (or a price is not known).
+
+    ``usd``: what the nodes in scope cost from the trigger to the end of the watch. ``usd_until_next_chance``: until the layer's
+    next scheduled firing, should nothing else happen.
+    """
+
+    layer: str
+    faults: tuple[str, ...]
+    verdict: Verdict
+    why: str
+    off_by: str = ""
+    stuck_at: str = ""
+    cause: str = ""
+    remedy: str = ""
+    evidence: tuple[str, ...] = ()
+    failures: tuple[int, ...] = ()
+    seconds_to_zero: float | None = None
+    seconds_to_drained: float | None = None
+    watched_s: float = 0.0
+    usd: float | None = None
+    usd_per_hour: float | None = None
+    next_chance: str = ""
+    usd_until_next_chance: float | None = None
+    phases: tuple[dict[str, Any], ...] = ()
+    bites: dict[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    healed: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
+    gpu_pods: tuple[str, ...] = ()
+    title: str = ""
+
+    @property
+    def dirty(self) -> bool:
+        """Whether something killcheck changed could not be put back."""
+        return bool(self.problems)
+
+    @property
+    def proven(self) -> bool:
+        """Whether the GPUs were seen to go off in time, by whichever layer."""
+        return self.verdict in (Verdict.SURVIVED, Verdict.COVERED)
+
+    def replicas_zero_within(self, limit: str | float) -> bool:
+        """Whether every GPU pod in scope was gone within ``limit`` (seconds, or '5m'), proven."""
+        return self._within(self.seconds_to_zero, limit)
+
+    def nodes_drained_within(self, limit: str | float) -> bool:
+        """Whether every node in scope was drained within ``limit`` (seconds, or '15m'), proven."""
+        return self._within(self.seconds_to_drained, limit)
+
+    def _within(self, value: float | None, limit: str | float) -> bool:
+        bound = parse_duration(limit) if isinstance(limit, str) else float(limit)
+        return self.proven and value is not None and value <= bound
+
+    def to_json(self) -> dict[str, Any]:
+        """As the JSON document has it (schema killcheck.result/v1, an entry of ``drills``)."""
+        return {
+            "layer": self.layer, "faults": list(self.faults), "title": self.title, "verdict": str(self.verdict), "why": self.why,
+            "off_by": self.off_by or None, "stuck_at": self.stuck_at or None, "cause": self.cause or None,
+            "remedy": self.remedy or None, "evidence": list(self.evidence), "failures": list(self.failures),
+            "seconds_to_zero": _round(self.seconds_to_zero), "seconds_to_drained": _round(self.seconds_to_drained),
+            "watched_s": _round(self.watched_s), "usd": _round(self.usd, 4), "usd_per_hour": _round(self.usd_per_hour, 4),
+            "next_chance": self.next_chance or None, "usd_until_next_chance": _round(self.usd_until_next_chance, 4),
+            "phases": list(self.phases), "bites": self.bites, "notes": list(self.notes), "healed": list(self.healed),
+            "problems": list(self.problems), "gpu_pods": list(self.gpu_pods),
+        }
+
+
+def _round(value: float | None, digits: int = 3) -> float | None:
+    return None if value is None else round(value, digits)
+
+
+def overall(results: Sequence[DrillResult], *, required: Iterable[bool] | None = None) -> tuple[str, int]:
+    """The verdict and exit code of a run: the worst of its drills.
+
+    ``required`` says for each drill whether its outcome is the one asked for (default: proven). Dirty outranks
+    everything, then exposed, then inconclusive. A run without drills proves nothing.
+    """
+    if any(result.dirty for result in results):
+        return "dirty", EXIT_CODES["dirty"]
+    good = list(required) if required is not None else [result.proven for result in results]
+    if any(not ok and result.verdict is not Verdict.INCONCLUSIVE for ok, result in zip(good, results, strict=True)):
+        return "exposed", EXIT_CODES["exposed"]
+    if not results or any(result.verdict is Verdict.INCONCLUSIVE for result in results):
+        return "inconclusive", EXIT_CODES["inconclusive"]
+    worst = "covered" if any(result.verdict is Verdict.COVERED for result in results) else "survived"
+    return worst, EXIT_CODES["proven"]

@@ -1,0 +1,51 @@
+"""The run record: what was written comes back, also when a kill cut it short."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from killcheck import events
+from killcheck.record import RecordError, RecordWriter, read
+
+AT = datetime(2026, 1, 15, 3, 0, 0, 123456, tzinfo=UTC)
+STARTED = events.RunStarted(at=AT, run="r", version="0", cluster="embedded", real=False, kill_path="p")
+PHASE = events.PhaseReached(
+    at=AT, drill="d", phase="pods_gone", at_s=38.0, observed_s=38.1, deadline_s=300.0, evidence="no GPU pod")
+
+
+def written(path, *what):
+    with RecordWriter(path) as record:
+        for event in what:
+            record(event)
+    return path
+
+
+def test_what_was_written_comes_back(tmp_path):
+    assert list(read(written(tmp_path / "run.jsonl", STARTED, PHASE))) == [STARTED, PHASE]
+
+
+def test_a_record_cut_short_is_whole_up_to_there(tmp_path):
+    path = written(tmp_path / "run.jsonl", STARTED, PHASE)
+    path.write_text(path.read_text()[:-20])
+    assert list(read(path)) == [STARTED]
+
+
+def test_every_line_is_on_disk_as_soon_as_it_happened(tmp_path):
+    record = RecordWriter(tmp_path / "run.jsonl")
+    record(STARTED)
+    assert list(read(record.path)) == [STARTED]
+    record.close()
+
+
+@pytest.mark.parametrize("text", ["not json\nmore\n", '{"event": "Nonsense", "at": "2026-01-15T03:00:00Z"}\n'])
+def test_another_file_is_refused_by_name_and_line(tmp_path, text):
+    path = tmp_path / "other.jsonl"
+    path.write_text(text)
+    with pytest.raises(RecordError, match=r"other\.jsonl:1: not a"):
+        list(read(path))
+
+
+def test_the_record_is_the_owners_alone(tmp_path):
+    assert written(tmp_path / "run.jsonl", STARTED).stat().st_mode & 0o077 == 0
