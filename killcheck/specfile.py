@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any
 
 from killcheck import killpath as k
 from killcheck.near import did_you_mean
+from killcheck.problem import FileProblems, Problem
 from killcheck.yamlfile import Document, Path, YamlError, documents, format_path
 
 if TYPE_CHECKING:
@@ -24,26 +24,8 @@ if TYPE_CHECKING:
 __all__ = ["Problem", "SpecError", "dump", "is_spec", "json_schema", "load", "loads"]
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """One thing wrong with a file. ``line`` is 1-based (0: the file as a whole), ``path`` the field (may be empty)."""
-
-    file: str
-    line: int
-    path: str
-    message: str
-
-    def __str__(self) -> str:
-        where = f"{self.file}:{self.line}" if self.line else self.file
-        return f"{where}: {self.path}: {self.message}" if self.path else f"{where}: {self.message}"
-
-
-class SpecError(Exception):
-    """The spec cannot be used. ``problems`` are all that is wrong with it, in the file's order."""
-
-    def __init__(self, problems: Iterable[Problem]) -> None:
-        self.problems = tuple(problems)
-        super().__init__("\n".join(map(str, self.problems)))
+class SpecError(FileProblems):
+    """The spec cannot be used; ``problems`` are all that is wrong with it, in the file's order."""
 
 
 def load(path: FilePath | str) -> k.KillPath:

@@ -1,0 +1,64 @@
+"""Which files of a folder are manifests, and what its charts and kustomizations would have made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from killcheck.kube.manifest_text import Skipped
+from killcheck.yamlfile import YamlError, documents
+
+__all__ = ["files"]
+
+_SUFFIXES = frozenset({".yaml", ".yml", ".json"})
+_KUSTOMIZATIONS = ("kustomization.yaml", "kustomization.yml", "Kustomization")
+_NOT_MANIFESTS = frozenset({"node_modules", "vendor", "__pycache__"})
+#: What a kustomization says that does not change what is deployed.
+_NEUTRAL = frozenset({"apiVersion", "kind", "metadata", "resources", "bases", "buildMetadata", "sortOptions", "crds"})
+
+
+def files(path: Path, skipped: list[Skipped], notes: list[str]) -> Iterator[Path]:
+    """The manifest files of a file or folder, in order of name.
+
+    A folder with a kustomization has the files that its resources name; a chart's templates are skipped. Both are
+    said in ``skipped`` and ``notes``. A path that does not exist is yielded: reading it says so.
+    """
+    if not path.is_dir():
+        yield path
+        return
+    kustomization = next((path / name for name in _KUSTOMIZATIONS if (path / name).is_file()), None)
+    if kustomization is not None:
+        yield from _kustomized(kustomization, skipped, notes)
+    elif (path / "Chart.yaml").is_file():
+        why = f"a Helm chart, which is not rendered here: helm template {path} > rendered.yaml"
+        skipped.append(Skipped(str(path), 0, why))
+        notes.append(f"{path}: {why}")
+    else:
+        for entry in sorted(path.iterdir()):
+            if entry.name.startswith(".") or entry.name in _NOT_MANIFESTS:
+                continue
+            if entry.is_dir() and not entry.is_symlink():
+                yield from files(entry, skipped, notes)
+            elif entry.suffix in _SUFFIXES and entry.is_file():
+                yield entry
+
+
+def _kustomized(file: Path, skipped: list[Skipped], notes: list[str]) -> Iterator[Path]:
+    try:
+        found = documents(file.read_text(encoding="utf-8"), str(file))
+    except YamlError:
+        yield file  # reading it again says what is wrong
+        return
+    spec: dict[str, Any] = found[0].value if found and isinstance(found[0].value, dict) else {}
+    undone = sorted(key for key, value in spec.items() if key not in _NEUTRAL and value)
+    if undone:
+        how = f"kubectl kustomize {file.parent} > rendered.yaml"
+        notes.append(f"{file}: not rendered here: {', '.join(undone)} ({how})")
+    for entry in (*(spec.get("resources") or ()), *(spec.get("bases") or ())):
+        target = file.parent / str(entry)
+        if target.exists():
+            yield from files(target, skipped, notes)
+        else:
+            skipped.append(Skipped(str(file), 0, f"its resource {entry} is not a file here, and nothing is downloaded"))
+            notes.append(f"{file}: its resource {entry} is not a file here, and nothing is downloaded")

@@ -1,0 +1,30 @@
+"""One thing wrong with a file that a person wrote, with its place: how every error about specs and manifests reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+__all__ = ["FileProblems", "Problem"]
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing wrong with a file. ``line`` is 1-based (0: the file as a whole), ``path`` the field (may be empty)."""
+
+    file: str
+    line: int
+    path: str
+    message: str
+
+    def __str__(self) -> str:
+        where = f"{self.file}:{self.line}" if self.line else self.file
+        return f"{where}: {self.path}: {self.message}" if self.path else f"{where}: {self.message}"
+
+
+class FileProblems(Exception):
+    """Files that cannot be used as they are. ``problems`` are all that is wrong, in the files' order."""
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n".join(map(str, self.problems)))
