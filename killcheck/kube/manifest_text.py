@@ -34,7 +34,7 @@ _TEXT_IN_CONTAINERS = frozenset({"name", "image", "command", "args", "value", "w
 #: Groups of files that configure programs: YAML with a kind, but nothing an API server keeps.
 _CONFIGURATION = re.compile(
     r"kustomize\.config\.k8s\.io|kind\.x-k8s\.io|.*kubelet\.config\.k8s\.io|kubeadm\.k8s\.io|.*\.config\.k8s\.io"
-    r"|skaffold|eksctl\.io|killcheck|helm\.toolkit|ctlptl\.dev|apiserver\.config\.k8s\.io|audit\.k8s\.io",
+    r"|skaffold|eksctl\.io|ctlptl\.dev|audit\.k8s\.io|config\.kueue\.x-k8s\.io",
 )
 _BUILTIN = re.compile(r"v1|(apps|batch|autoscaling|policy|extensions)/.*|[^/]*\.k8s\.io/.*")
 
@@ -222,7 +222,9 @@ def _scalars(value: Any, path: Path) -> Iterator[tuple[Path, Any]]:
 def _wants_text(path: Path, is_data: bool) -> bool:
     """Whether every API object has text at such a path."""
     parent = path[-2] if len(path) > 1 else ""
-    if (parent in _TEXT_MAPS and isinstance(path[-1], str)) or (is_data and path[0] in ("data", "stringData") and len(path) == 2):
+    if parent in _TEXT_MAPS and isinstance(path[-1], str):
+        return True
+    if is_data and path[0] in ("data", "stringData") and len(path) == 2:
         return True
     if path[0] == "metadata" and path[-1] in ("name", "namespace", "generateName") and len(path) == 2:
         return True
