@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 from killcheck.clock import Loop
 from killcheck.embedded.api import status
@@ -358,8 +359,7 @@ class Issuer:
         return True
 
     def _uuid(self) -> str:
-        bits = f"{self.rng.getrandbits(128):032x}"
-        return f"{bits[:8]}-{bits[8:12]}-4{bits[13:16]}-{'89ab'[int(bits[16], 16) % 4]}{bits[17:20]}-{bits[20:]}"
+        return str(UUID(int=self.rng.getrandbits(128), version=4))
 
 
 def service_account_user(namespace: str, name: str, uid: str = "", extra: dict[str, list[str]] | None = None) -> User:

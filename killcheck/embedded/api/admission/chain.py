@@ -1,0 +1,111 @@
+"""The admission chain: the plugins that are on by default, in Kubernetes' order, mutation before validation.
+
+Source: pkg/kubeapiserver/options/plugins.go.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import replace
+
+from killcheck.clock import Loop
+from killcheck.embedded.api.admission.limitranger import LimitRanger
+from killcheck.embedded.api.admission.namespace_lifecycle import NamespaceLifecycle
+from killcheck.embedded.api.admission.nodetaint import TaintNodes
+from killcheck.embedded.api.admission.podsecurity import TEMPLATES, PodSecurity
+from killcheck.embedded.api.admission.priority import CLASSES, Priority
+from killcheck.embedded.api.admission.rbac_escalation import BINDINGS, ROLES, RbacEscalation
+from killcheck.embedded.api.admission.request import AdmissionRequest, Mutator, Validator
+from killcheck.embedded.api.admission.resourcequota import QUOTAS, ResourceQuota
+from killcheck.embedded.api.admission.serviceaccount import ServiceAccount
+from killcheck.embedded.api.admission.tolerations import DefaultTolerationSeconds
+from killcheck.embedded.api.admission.validatingadmissionpolicy import BINDINGS as POLICY_BINDINGS
+from killcheck.embedded.api.admission.validatingadmissionpolicy import ValidatingAdmissionPolicy
+from killcheck.embedded.api.admission.webhook_calls import WebhookCaller
+from killcheck.embedded.api.admission.webhooks import MUTATING, VALIDATING, Webhooks
+from killcheck.embedded.api.rbac import GROUP, Authorizer
+from killcheck.embedded.api.store import Store
+from killcheck.kube.objects import Obj, copy
+
+__all__ = ["AdmissionRequest", "Chain"]
+
+PODS = ("", "pods")
+CLAIMS = ("", "persistentvolumeclaims")
+NAMESPACES = ("", "namespaces")
+NODES = ("", "nodes")
+
+Table = tuple[str, str]
+
+
+class Chain:
+    """Admission of one cluster. ``caller`` reaches webhooks: put models of webhook servers in ``caller.backends``."""
+
+    def __init__(self, store: Store, loop: Loop, authorizer: Authorizer, rng: random.Random) -> None:
+        self.store = store
+        self.caller = WebhookCaller(store)
+        self.webhooks = Webhooks(store, self.caller, rng)
+        limits, priority, security = LimitRanger(store), Priority(store), PodSecurity(store)
+        self._lifecycle = NamespaceLifecycle(store)
+        self._mutators: dict[Table, tuple[Mutator, ...]] = {
+            PODS: (limits, ServiceAccount(store, loop, rng), priority, DefaultTolerationSeconds()),
+            NODES: (TaintNodes(),),
+        }
+        self._validators: dict[Table, tuple[Validator, ...]] = {
+            PODS: (limits, security), CLAIMS: (limits,), NAMESPACES: (security,), CLASSES: (priority,),
+        }
+        self._validators |= dict.fromkeys(TEMPLATES, (security,))
+        grants = RbacEscalation(authorizer)
+        self._validators |= dict.fromkeys(((GROUP, plural) for plural in ROLES | BINDINGS), (grants,))
+        self._policies = ValidatingAdmissionPolicy(store)
+        self._quota = ResourceQuota(store, loop)
+
+    def admit(
+        self, request: AdmissionRequest, between: Callable[[Obj], None] | None = None,
+    ) -> tuple[Obj, list[str]]:
+        """Run both halves: the object as it is to be stored, and what the client is warned of.
+
+        ``request.obj`` is left alone: what comes back is a copy wherever something may change it. ``between`` is
+        called with it between the halves: the server generates names and validates there, so that refusals of the
+        second half name the object as recorded (``pods "gpu-off-drill-gf697" is forbidden``). For a DELETE the
+        object is ``request.old``. Raises StatusError.
+        """
+        request, warnings = self.mutate(request)
+        if between is not None and request.obj is not None:
+            between(request.obj)
+        warnings += self.validate(request)
+        return request.obj if request.obj is not None else request.old or {}, warnings
+
+    def mutate(self, request: AdmissionRequest) -> tuple[AdmissionRequest, list[str]]:
+        """The first half: answers the request with the object that mutation made, and warnings."""
+        warnings: list[str] = []
+        self._lifecycle.mutate(request)
+        mutators = self._mutators.get(request.resource, ())
+        hooks = _any(self.store, MUTATING)
+        if (mutators or hooks) and request.obj is not None:
+            request = replace(request, obj=copy(request.obj))
+        for mutator in mutators:
+            mutator.mutate(request)
+        if hooks and self.webhooks.mutate(request, warnings):
+            for mutator in mutators:
+                mutator.mutate(request)
+            self.webhooks.mutate(request, warnings, again=True)
+        return request, warnings
+
+    def validate(self, request: AdmissionRequest) -> list[str]:
+        """The second half, on the object as mutation and naming left it; answers warnings."""
+        warnings: list[str] = []
+        for validator in self._validators.get(request.resource, ()):
+            warnings += validator.validate(request)
+        if _any(self.store, POLICY_BINDINGS):
+            warnings += self._policies.validate(request)
+        if _any(self.store, VALIDATING):
+            warnings += self.webhooks.validate(request)
+        if request.operation == "CREATE" and _any(self.store, QUOTAS):
+            warnings += self._quota.validate(request)
+        return warnings
+
+
+def _any(store: Store, table: Table) -> bool:
+    """Whether a table holds anything: most writes meet no webhook, no policy and no quota."""
+    return next(iter(store.values(table)), None) is not None

@@ -1,0 +1,71 @@
+"""CEL expressions of admission policies and match conditions, through ``celpy`` where it is installed."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+from killcheck.embedded.api.admission.request import AdmissionRequest
+from killcheck.embedded.api.kinds import subresource_of
+from killcheck.embedded.api.store import Store
+from killcheck.embedded.api.tokens import user_info
+from killcheck.kube.objects import Obj
+
+__all__ = ["ExpressionError", "evaluate", "variables_of"]
+
+NAMESPACES = ("", "namespaces")
+
+
+class ExpressionError(Exception):
+    """The expression does not compile or does not evaluate, or CEL is not installed; the message says which."""
+
+
+def variables_of(request: AdmissionRequest, store: Store, params: Obj | None = None) -> Obj:
+    """The variables that expressions of a policy see."""
+    resource = request.kind.resource
+    sub = subresource_of(request.kind, request.subresource) if request.subresource else None
+    spoken = sub or resource
+    described = {
+        "kind": {"group": spoken.group, "version": spoken.version, "kind": spoken.kind},
+        "resource": {"group": resource.group, "version": resource.version, "resource": resource.plural},
+        "subResource": request.subresource, "name": request.name, "namespace": request.namespace,
+        "operation": request.operation, "userInfo": user_info(request.user), "dryRun": request.dry_run,
+    }
+    namespace = store.get(NAMESPACES, ("", request.namespace)) if request.namespace else None
+    return {
+        "object": request.obj, "oldObject": request.old, "request": described, "params": params,
+        "namespaceObject": namespace,
+    }
+
+
+def evaluate(expression: str, variables: Obj) -> Any:
+    """The value of an expression; a CEL boolean as Python's own. Raises ExpressionError."""
+    program = _compiled(expression)
+    from celpy.adapter import json_to_cel
+    from celpy.evaluation import CELEvalError
+
+    try:
+        value = program.evaluate({name: json_to_cel(value) for name, value in variables.items()})
+    except CELEvalError as error:
+        raise ExpressionError(f"expression '{expression}' resulted in error: {_first(error)}") from error
+    return bool(value) if type(value).__name__ == "BoolType" else value
+
+
+@lru_cache(maxsize=256)
+def _compiled(expression: str) -> Any:
+    try:
+        from celpy import Environment
+        from celpy.celparser import CELParseError
+    except ImportError as missing:
+        raise ExpressionError(
+            "the embedded cluster cannot evaluate CEL: install killcheck[dra] (cel-python)") from missing
+    environment = Environment()
+    try:
+        return environment.program(environment.compile(expression))
+    except CELParseError as error:
+        raise ExpressionError(f"compilation failed: {_first(error)}") from error
+
+
+def _first(error: Exception) -> str:
+    """The first thing that an error of celpy says, on one line."""
+    return str(error.args[0]).splitlines()[0] if error.args else str(error)
