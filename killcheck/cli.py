@@ -1,4 +1,4 @@
-"""The ``killcheck`` command: thin; every command lives in :mod:`killcheck.commands` and is imported when it is called."""
+"""The ``killcheck`` command: thin; a command lives in :mod:`killcheck.commands`, imported when it is called."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ __all__ = ["main"]
 #: Command -> (module in killcheck.commands, its line in --help).
 COMMANDS = {
     "drill": ("drill", "Pull a layer's trigger, watch the GPUs go, and prove it."),
+    "faults": ("faults", "List what a drill can sabotage."),
     "demo": ("demo", "Four nights on the embedded cluster: one that works, three that do not."),
 }
 

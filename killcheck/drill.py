@@ -41,7 +41,8 @@ class Inconclusive(Exception):
 class Options:
     """How to run a drill.
 
-    ``horizon_s``: how long to watch at most after the trigger when the GPUs stay on (None: until the last deadline has passed).
+    ``horizon_s``: how long to watch at most after the trigger when the GPUs stay on (None: until the last deadline
+    has passed).
     ``run_out_s``: go on watching until then also after everything is proven. ``heal``: put the targets back on.
     """
 
@@ -57,7 +58,8 @@ class Drill:
 
     def __init__(
         self, cluster: Cluster, kill_path: KillPath, layer: Layer, faults: Sequence[Fault] = (), *, run: str,
-        journal: Journal, sink: events.Sink = lambda event: None, price: Callable[[str], float | None] = lambda kind: None,
+        journal: Journal, sink: events.Sink = lambda event: None,
+        price: Callable[[str], float | None] = lambda kind: None,
         options: Options | None = None,
     ) -> None:
         self.cluster = cluster
@@ -85,7 +87,8 @@ class Drill:
         Raises LayerError, ConsentError or KubeError for what is wrong before anything was changed.
         """
         self._emit(
-            events.DrillStarted, layer=self.layer.name, layer_type=str(self.layer.type), faults=[f.name for f in self.faults],
+            events.DrillStarted, layer=self.layer.name, layer_type=str(self.layer.type), faults=[
+                f.name for f in self.faults],
             deadlines=self.deadlines, proof=sorted(self.kill_path.proof), title=self.options.title)
         verdict: DrillResult | None = None
         try:
@@ -120,7 +123,8 @@ class Drill:
                 raise Inconclusive(f"{fault.name} means nothing to {self.layer.name}: {why_not}")
             missing = [lever for lever in fault.needs if lever not in self.cluster.levers]
             if missing:
-                raise Inconclusive(f"{fault.name} cannot be injected on {self.cluster.name}: it needs {', '.join(missing)}")
+                raise Inconclusive(
+                    f"{fault.name} cannot be injected on {self.cluster.name}: it needs {', '.join(missing)}")
             fault.plan(self.stage, self.runner)
         self.scene.open()
 
@@ -128,7 +132,8 @@ class Drill:
         covered = [t for t in self.kill_path.covered_by(self.layer) if t.kind]
         if covered and not any(self.scene.replicas(t) for t in covered) and not self.scene.gpu_pods():
             raise Inconclusive(
-                "nothing to turn off: " + ", ".join(f"{t} asks for no replicas" for t in covered) + " and no GPU pod is there")
+                "nothing to turn off: " + ", ".join(f"{t} asks for no replicas" for t in covered)
+                + " and no GPU pod is there")
         self.cluster.loop.run_until(lambda: self._fresh() and not self._unsteady(), self.options.steady_timeout_s)
         unsteady = self._unsteady()
         if unsteady:
@@ -177,7 +182,8 @@ class Drill:
         now = self.cluster.loop.now()
         timeline = Timeline(now, self._phases(), self.deadlines)
         self.stage.timeline = timeline
-        self.progress = Progress(self.scene, self.kill_path, self.layer, timeline, self.deadlines["held"], self.meter)
+        self.progress = Progress(
+            self.scene, self.kill_path, self.layer, timeline, hold_s=self.deadlines["held"], meter=self.meter)
         for target in self.kill_path.targets:
             self._remember(target)
         timeline.reach("triggered", now, now, "")
@@ -196,7 +202,8 @@ class Drill:
             if replicas is not None:
                 body = {"spec": {"replicas": replicas}}
                 manual = f"kubectl scale {resource.qualified} {name} -n {namespace} --replicas={replicas}"
-                undo = Undo("merge", resource.path(namespace, name), body, uid_of(obj), (("spec", "replicas"), 0), manual)
+                undo = Undo(
+                    "merge", resource.path(namespace, name), body, uid_of(obj), (("spec", "replicas"), 0), manual)
                 with self.journal.change(what, undo):
                     pass
 
@@ -260,7 +267,8 @@ class Drill:
         if change == "deleted" or self.progress is None:
             return
         self._emit(
-            events.Said, object="/".join(p for p in (about.get("kind", ""), about.get("namespace", ""), about.get("name", "")) if p),
+            events.Said, object="/".join(
+                p for p in (about.get("kind", ""), about.get("namespace", ""), about.get("name", "")) if p),
             type=str(event.get("type")), reason=str(event.get("reason")), message=str(event.get("message")),
             count=int(event.get("count") or 1),
             component=str(event.get("reportingComponent") or dig(event, "source", "component", default="")))
@@ -291,22 +299,23 @@ class Drill:
         unbitten = [f.name for f in self.faults if f.name not in self.bites]
         if unbitten:
             raise Inconclusive(
-                f"{', '.join(unbitten)} did not bite: nothing shows that the fault took hold, so nothing is proven about it")
+                f"{', '.join(unbitten)} did not bite: nothing shows that the fault took hold, so nothing is proven")
         missing = self.progress.missing()
         if missing:
             return self._exposed(missing)
         if Proof.P5 in self.kill_path.proof:
             raise Inconclusive("P5 is wanted, and whether the alarm was raised cannot be seen here")
-        zero_at = self.progress.timeline.reached["scale_written"].at if "scale_written" in self.progress.timeline.reached \
-            else self.progress.timeline.reached["pods_gone"].at
+        reached = self.progress.timeline.reached
+        zero_at = (reached.get("scale_written") or reached["pods_gone"]).at
         evidence = self._layer_run.acted(zero_at)
         if evidence:
-            return self._result(Verdict.SURVIVED, f"{self.layer.name} turned the GPUs off: {evidence}", off_by=self.layer.name)
+            return self._result(
+                Verdict.SURVIVED, f"{self.layer.name} turned the GPUs off: {evidence}", off_by=self.layer.name)
         other = self.progress.other_hand()
         if other:
             return self._result(Verdict.COVERED, f"{self.layer.name} did not, {other} did", off_by=other)
         raise Inconclusive(
-            f"the GPUs went off, but neither {self.layer.name} nor any other layer of the spec can be shown to have done it")
+            f"the GPUs went off, but neither {self.layer.name} nor another layer can be shown to have done it")
 
     def _exposed(self, missing: str) -> DrillResult:
         assert self.progress is not None

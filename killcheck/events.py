@@ -13,9 +13,28 @@ from typing import Any, ClassVar
 from killcheck.kube.objects import format_time, parse_time
 
 __all__ = [
-    "Diagnosed", "DrillFinished", "DrillStarted", "Event", "FaultBitten", "FaultHealed", "FaultInjected", "Healed", "Judged",
-    "LogTaken", "Noted", "ObjectChanged", "PhaseLost", "PhaseReached", "RunFinished", "RunStarted", "Sampled", "Said",
-    "Sink", "SteadyState", "Triggered", "from_json",
+    "Diagnosed",
+    "DrillFinished",
+    "DrillStarted",
+    "Event",
+    "FaultBitten",
+    "FaultHealed",
+    "FaultInjected",
+    "Healed",
+    "Judged",
+    "LogTaken",
+    "Noted",
+    "ObjectChanged",
+    "PhaseLost",
+    "PhaseReached",
+    "RunFinished",
+    "RunStarted",
+    "Said",
+    "Sampled",
+    "Sink",
+    "SteadyState",
+    "Triggered",
+    "from_json",
 ]
 
 _KINDS: dict[str, type[Event]] = {}

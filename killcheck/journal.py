@@ -22,7 +22,7 @@ from killcheck.kube.client import Kube
 from killcheck.kube.errors import ApiError, Conflict, KubeError, NotFound
 from killcheck.kube.objects import Obj, dig, format_time, parse_time, uid_of
 
-__all__ = ["Entry", "Journal", "JournalError", "LABEL", "Undo", "UndoProblem", "undo_entry"]
+__all__ = ["LABEL", "Entry", "Journal", "JournalError", "Undo", "UndoProblem", "undo_entry"]
 
 #: Label on everything that killcheck creates; the value is the run's id.
 LABEL = "killcheck.dev/run"
@@ -42,7 +42,8 @@ class UndoProblem(Exception):
 class Undo:
     """One API call that takes a change back.
 
-    ``action``: *delete* the object, *merge*-patch ``body`` into it, or *create* ``body`` again. ``uid``: only the object we changed.
+    ``action``: *delete* the object, *merge*-patch ``body`` into it, or *create* ``body`` again. ``uid``: only the
+    object we changed.
     ``expect``: a path of keys and the value we left there; somebody else's later change is not overwritten.
     """
 
@@ -85,8 +86,8 @@ class Entry:
 class Journal:
     """The journal of one run.
 
-    ``path``: the local file. ``home``: the namespace for the copy in the cluster; empty for none (the embedded cluster, which
-    dies with its process). ``lifetime_s``: seconds after which the janitor may undo what is left.
+    ``path``: the local file. ``home``: the namespace for the copy in the cluster; empty for none (the embedded
+    cluster, which dies with its process). ``lifetime_s``: seconds after which the janitor may undo what is left.
     """
 
     run: str
@@ -134,7 +135,8 @@ class Journal:
         return created
 
     def merge(
-        self, resource: r.Resource, name: str, namespace: str | None, patch: Obj, what: str, *, subresource: str | None = None,
+        self, resource: r.Resource, name: str, namespace: str | None, patch: Obj, what: str, *,
+        subresource: str | None = None,
     ) -> Obj:
         """Merge-patch an object, journalled: the undo restores exactly the fields the patch touches."""
         before = self.kube.get(resource, name, namespace)
@@ -213,7 +215,8 @@ class Journal:
         name = f"killcheck-journal-{self.run}"
         body = {
             "apiVersion": "v1", "kind": "ConfigMap", "data": {"entries.jsonl": text},
-            "metadata": {"name": name, "namespace": self.home, "labels": {LABEL: self.run, "killcheck.dev/journal": "true"}},
+            "metadata": {
+                "name": name, "namespace": self.home, "labels": {LABEL: self.run, "killcheck.dev/journal": "true"}},
         }
         try:
             try:

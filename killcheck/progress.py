@@ -24,7 +24,7 @@ class Progress:
     """Evaluates the scene against the proof wanted; :meth:`evaluate` is called whenever something changed."""
 
     def __init__(
-        self, scene: Scene, kill_path: KillPath, layer: Layer, timeline: Timeline, hold_s: float, meter: Meter,
+        self, scene: Scene, kill_path: KillPath, layer: Layer, timeline: Timeline, *, hold_s: float, meter: Meter,
     ) -> None:
         self.scene = scene
         self.kill_path = kill_path
@@ -85,7 +85,8 @@ class Progress:
             at = max((self.scene.gone_at.get(name, now) for name in names if name not in left), default=now)
             self.timeline.reach("node_cordoned", at, now, "the nodes are gone")
             self.timeline.reach("node_drained", at, now, "the nodes are gone")
-            self.timeline.reach("node_gone", at, now, f"{len(self.scene.pool_nodes())} node(s) left in the pools, floor {floor}")
+            self.timeline.reach(
+                "node_gone", at, now, f"{len(self.scene.pool_nodes())} node(s) left in the pools, floor {floor}")
         if "instance_gone" in self.timeline.phases and "node_gone" in self.timeline.reached:
             states = [self.scene.cluster.instance_state(node) for node in self._nodes.values()]
             if all(state == "terminated" for state in states):
@@ -104,7 +105,8 @@ class Progress:
             self._off_since = since
             wake_in(self.hold_s)
         if now >= since + timedelta(seconds=self.hold_s):
-            self.timeline.reach("held", since + timedelta(seconds=self.hold_s), now, f"nothing came back for {self.hold_s:.0f} s")
+            self.timeline.reach(
+                "held", since + timedelta(seconds=self.hold_s), now, f"nothing came back for {self.hold_s:.0f} s")
 
     def _losses(self, now: datetime) -> Iterator[events.Event]:
         """Phases that no longer hold: something scaled back before 'held' was proven."""
@@ -114,7 +116,8 @@ class Progress:
         checks = (
             ("scale_written", any(self.scene.replicas(t) for t in covered), "the targets ask for replicas again"),
             ("pods_gone", bool(self.scene.gpu_pods()), "a GPU pod is there again"),
-            ("node_gone", len(self.scene.pool_nodes()) > sum(p.floor for p in self.kill_path.nodes), "a GPU node is there again"),
+            ("node_gone", len(self.scene.pool_nodes()) > sum(
+                p.floor for p in self.kill_path.nodes), "a GPU node is there again"),
         )
         for phase, back, why in checks:
             if back and self.timeline.lose(phase):
@@ -184,7 +187,8 @@ def _cordoned(node: Obj) -> bool:
     if "deletionTimestamp" in node["metadata"] or dig(node, "spec", "unschedulable"):
         return True
     return any(
-        taint.get("key") in ("karpenter.sh/disrupted", "ToBeDeletedByClusterAutoscaler", "node.kubernetes.io/unschedulable")
+        taint.get("key") in (
+            "karpenter.sh/disrupted", "ToBeDeletedByClusterAutoscaler", "node.kubernetes.io/unschedulable")
         for taint in dig(node, "spec", "taints", default=[]))
 
 

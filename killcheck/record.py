@@ -28,6 +28,7 @@ class RecordWriter:
         path.chmod(0o600)
 
     def __call__(self, event: Event) -> None:
+        """Write an event."""
         self._file.write(json.dumps(event.to_json(), separators=(",", ":")) + "\n")
         self._file.flush()
 

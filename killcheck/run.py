@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from killcheck import __version__, consent, events, faults, layers
 from killcheck.clock import wall_now
-from killcheck.cloud.prices import price_of
+from killcheck.cloud.catalogue import shipped
 from killcheck.cluster.base import Cluster
 from killcheck.drill import Drill, Options
 from killcheck.journal import Journal
@@ -30,7 +30,7 @@ class PlannedDrill:
 
     layer: str
     faults: tuple[str, ...] = ()
-    options: Options = Options()
+    options: Options = field(default_factory=Options)
     expect: str = ""
 
     def to_json(self) -> dict[str, Any]:
@@ -104,7 +104,7 @@ class Run:
         self._sinks = list(sinks)
 
     def execute(self) -> RunResult:
-        """Run them all. Raises what :meth:`killcheck.drill.Drill.run` raises, and Declined where the plan is not approved."""
+        """Run them all. Raises what a drill raises, and Declined where the plan is not approved."""
         results: list[DrillResult] = []
         with RecordWriter(self.folder / "run.jsonl") as record:
             self._record = record
@@ -136,7 +136,7 @@ class Run:
                 options = replace(options, horizon_s=self.session.night_s)
             drill = Drill(
                 cluster, kill_path, layer, [faults.named(name) for name in planned.faults], run=f"{self.id}-{number}",
-                journal=journal, sink=self._emit, price=price_of, options=options)
+                journal=journal, sink=self._emit, price=_price, options=options)
             return drill.run()
 
     def _emit(self, event: events.Event) -> None:
@@ -148,6 +148,12 @@ class Run:
 
 class Declined(Exception):
     """The person said no."""
+
+
+def _price(instance_type: str) -> float | None:
+    """The shipped catalogue's on-demand price: an upper bound for spot."""
+    found = shipped().get(instance_type)
+    return found.usd_per_hour if found else None
 
 
 def _as_wanted(result: DrillResult, planned: PlannedDrill) -> bool:

@@ -147,10 +147,10 @@ class Scene:
         found = [o for o in informer.values() if namespace_of(o) == target.namespace or not target.namespace]
         if target.object:
             return [o for o in found if name_of(o) == target.object]
-        return [o for o in found if target.selector and selectors.matches(target.selector, labels_of(o))]
+        return [o for o in found if target.selector and _labelled(target.selector, o)]
 
     def replicas(self, target: Target) -> int:
-        """How many replicas a target asks for (``spec.replicas``, or a Job's parallelism; absent objects ask for none)."""
+        """How many replicas a target asks for (``spec.replicas``, a Job's parallelism; absent objects: none)."""
         return sum(asked_for(obj) for obj in self.objects_of(target))
 
     def all_replicas(self) -> int:
@@ -170,10 +170,9 @@ class Scene:
         node = dig(obj, "spec", "nodeName", default="")
         if not node or (namespace_of(obj) not in self.namespaces and node not in self.known_nodes):
             return None
-        if dig(obj, "status", "phase") in ("Succeeded", "Failed") and not still_running(obj):
-            # Its containers are dead: it holds nothing any more, unless somebody is still deleting it.
-            if "deletionTimestamp" not in obj["metadata"]:
-                return None
+        ended = dig(obj, "status", "phase") in ("Succeeded", "Failed") and not still_running(obj)
+        if ended and "deletionTimestamp" not in obj["metadata"]:
+            return None  # its containers are dead: it holds nothing; one that is being deleted still counts (P1)
         owner = controller_of(obj)
         if owner and owner.get("kind") == "DaemonSet":
             return None
@@ -228,7 +227,11 @@ def event_time(event: Obj) -> str:
 
 def matches_pool(pool: NodePool, node: Obj) -> bool:
     """Whether a node is of a pool: by Karpenter's label, the pool's own selector, or both."""
-    return bool(pool.node_selector) and selectors.matches(pool.node_selector, labels_of(node))
+    return bool(pool.node_selector) and _labelled(pool.node_selector, node)
+
+
+def _labelled(selector: str, obj: Obj) -> bool:
+    return selectors.parse_labels(selector).matches(labels_of(obj))
 
 
 def still_running(pod: Obj) -> bool:

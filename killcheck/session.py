@@ -81,7 +81,7 @@ class Session:
             return specfile.load(self.spec)
         if self.real:
             raise SessionError(
-                f"a drill on {self.on} needs a spec that names what may be touched: killcheck init --on {self.on} writes one")
+                f"a drill on {self.on} needs a spec that names what may be touched (killcheck init writes one)")
         if self.manifests:
             found = discover.from_objects(self.objects)
             self.notes += found.notes
@@ -97,14 +97,16 @@ class Session:
             from killcheck import fixtures
 
             folders = list(self.manifests) or [fixtures.path(self.fixture)]
-            self._objects = [m.obj for m in manifests.load(folders).manifests if m.obj.get("apiVersion") != "killcheck/v1"]
+            self._objects = [
+                m.obj for m in manifests.load(folders).manifests if m.obj.get("apiVersion") != "killcheck/v1"]
         return self._objects
 
     @contextmanager
     def cluster(self, planned: PlannedDrill | None = None) -> Iterator[tuple[Cluster, KillPath]]:
         """A cluster for one drill: a fresh embedded one, or the real one. Raises ClusterError, KubeError."""
         if self.on == "kind":
-            raise SessionError("--on kind is not built yet: name a kubeconfig context, or leave --on out for the embedded cluster")
+            raise SessionError(
+                "--on kind is not built yet: name a kubeconfig context, or leave --on out for the embedded cluster")
         cluster = self._connect() if self.real else self._embedded(planned)
         try:
             yield cluster, self.kill_path
@@ -129,10 +131,12 @@ class Session:
         layer = self.kill_path.layer(planned.layer) if planned else None
         if layer is None or layer.cron_job is None:
             return SOME_NIGHT
-        cron_job = next((
-            o for o in self.objects if o.get("kind") == "CronJob" and dig(o, "metadata", "name") == layer.cron_job.name), None)
+        name = layer.cron_job.name
+        found = (o for o in self.objects if o.get("kind") == "CronJob" and dig(o, "metadata", "name") == name)
+        cron_job = next(found, None)
         try:
-            parsed = schedule.parse(dig(cron_job, "spec", "schedule", default=""), dig(cron_job, "spec", "timeZone", default=""))
+            parsed = schedule.parse(
+                dig(cron_job, "spec", "schedule", default=""), dig(cron_job, "spec", "timeZone", default=""))
         except ValueError:
             return SOME_NIGHT
         slot = parsed.next(SOME_NIGHT)

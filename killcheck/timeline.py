@@ -60,7 +60,7 @@ class Timeline:
         return seconds is not None and (deadline is None or seconds <= deadline)
 
     def first_missing(self, upto: str | None = None) -> str:
-        """The first phase of this drill that was not reached (up to and including ``upto``); empty if none is missing."""
+        """The first phase of this drill that was not reached, up to and including ``upto``; empty: none is missing."""
         for phase in self.phases:
             if phase not in self.reached:
                 return phase

@@ -33,8 +33,8 @@ EXIT_CODES = {
 class DrillResult:
     """What one drill found. Seconds count from the trigger; None: it did not happen (or a price is not known).
 
-    ``usd``: what the nodes in scope cost from the trigger to the end of the watch. ``usd_until_next_chance``: until the layer's
-    next scheduled firing, should nothing else happen.
+    ``usd``: what the nodes in scope cost from the trigger to the end of the watch. ``usd_until_next_chance``: until
+    the layer's next scheduled firing, should nothing else happen.
     """
 
     layer: str
@@ -87,11 +87,13 @@ class DrillResult:
     def to_json(self) -> dict[str, Any]:
         """As the JSON document has it (schema killcheck.result/v1, an entry of ``drills``)."""
         return {
-            "layer": self.layer, "faults": list(self.faults), "title": self.title, "verdict": str(self.verdict), "why": self.why,
+            "layer": self.layer, "faults": list(self.faults), "title": self.title,
+            "verdict": str(self.verdict), "why": self.why,
             "off_by": self.off_by or None, "stuck_at": self.stuck_at or None, "cause": self.cause or None,
             "remedy": self.remedy or None, "evidence": list(self.evidence), "failures": list(self.failures),
             "seconds_to_zero": _round(self.seconds_to_zero), "seconds_to_drained": _round(self.seconds_to_drained),
-            "watched_s": _round(self.watched_s), "usd": _round(self.usd, 4), "usd_per_hour": _round(self.usd_per_hour, 4),
+            "watched_s": _round(self.watched_s), "usd": _round(self.usd, 4), "usd_per_hour": _round(
+                self.usd_per_hour, 4),
             "next_chance": self.next_chance or None, "usd_until_next_chance": _round(self.usd_until_next_chance, 4),
             "phases": list(self.phases), "bites": self.bites, "notes": list(self.notes), "healed": list(self.healed),
             "problems": list(self.problems), "gpu_pods": list(self.gpu_pods),

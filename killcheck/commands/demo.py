@@ -35,7 +35,7 @@ def command(as_json: bool, no_color: bool) -> None:
     out = Terminal(quiet=as_json, color=False if no_color else None)
     drills: list[DrillResult] = []
     documents: list[dict[str, Any]] = []
-    good, last = True, None
+    good = True
     for night in NIGHTS:
         session = Session(fixture=night.path)
         layer = session.kill_path.layers[0].name
@@ -44,9 +44,8 @@ def command(as_json: bool, no_color: bool) -> None:
         drills += last.drills
         documents += last.to_json()["drills"]
         good = good and last.exit_code == 0 and last.drills[0].stuck_at == night.stuck_at
-    assert last is not None
     code = 0 if good else 1
-    combined = RunResult(last.run, "as expected" if good else "not as expected", code, tuple(drills), None)
+    combined = RunResult("demo", "as expected" if good else "not as expected", code, tuple(drills), None)
     if as_json:
         click.echo(json.dumps(combined.to_json() | {"drills": documents}, indent=2))
     else:

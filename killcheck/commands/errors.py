@@ -63,7 +63,7 @@ def _meanings() -> list[tuple[type[Exception], str]]:
 def _signals() -> None:
     import signal
 
-    def unwind(number: int, frame: object) -> None:
+    def unwind(_number: int, _frame: object) -> None:
         raise Interrupted
 
     for name in ("SIGTERM", "SIGHUP"):

@@ -1,7 +1,7 @@
 """Why a drill got stuck: what a person would find after ten minutes of kubectl, with the evidence and the remedy.
 
-Rules are asked in order, the most specific first; each reads conditions, container statuses, events and logs and answers
-with a :class:`Diagnosis` or None. What may *not* live here: verdicts, and any call that changes something.
+Rules are asked in order, the most specific first; each reads conditions, container statuses, events and logs and
+answers with a :class:`Diagnosis` or None. What may *not* live here: verdicts, and any call that changes something.
 """
 
 from __future__ import annotations

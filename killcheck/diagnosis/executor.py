@@ -15,8 +15,20 @@ __all__ = ["RULES"]
 #: curl's exit codes that an executor meets (curl's manual, EXIT CODES).
 CURL_EXITS = {
     6: "curl could not resolve the host", 7: "curl could not connect", 22: "the API answered with an error (curl -f)",
-    28: "curl timed out", 35: "the TLS handshake failed", 56: "the connection broke", 60: "the certificate could not be verified",
+    28: "curl timed out", 35: "the TLS handshake failed", 56: "the connection broke",
+    60: "the certificate could not be verified",
 }
+
+
+_REFUSALS = (
+    ("serviceaccount", "create the ServiceAccount that the template names"),
+    ("exceeded quota", "give the executor's namespace quota for one more pod, or move the executor out of it"),
+    ("failed quota", "declare resources in the executor's template, as the quota demands"),
+    ("podsecurity", "give the executor a securityContext that the namespace's PodSecurity level admits"),
+    ("failed calling webhook", "exclude the executor's namespace from the webhook, or let it fail open (failurePolicy: "
+                               "Ignore): a kill switch must not wait for a policy server"),
+    ("usage per", "set the executor's resources within the namespace's LimitRange"),
+)
 
 
 def suspended(case: Case) -> Diagnosis | None:
@@ -35,22 +47,12 @@ def pod_refused(case: Case) -> Diagnosis | None:
     if case.pods or not events:
         return None
     message = str(events[0].get("message", ""))
-    remedies = (
-        ("serviceaccount", "create the ServiceAccount that the template names", (11,)),
-        ("exceeded quota", "give the executor's namespace quota for one more pod, or move the executor out of it", (11,)),
-        ("failed quota", "declare resources in the executor's template, as the quota demands", (11,)),
-        ("podsecurity", "give the executor a securityContext that the namespace's PodSecurity level admits", (11,)),
-        ("failed calling webhook", "exclude the executor's namespace from the webhook, or let it fail open "
-                                   "(failurePolicy: Ignore): a kill switch must not wait for a policy server", (11,)),
-        ("usage per", "set the executor's resources within the namespace's LimitRange", (11,)),
-    )
-    lowered = message.lower()
-    remedy, rows = next(
-        ((text, rows) for mark, text, rows in remedies if mark in lowered),
-        ("make the template's pod admissible: try it with kubectl create --dry-run=server", (11,)))
+    remedy = next(
+        (text for mark, text in _REFUSALS if mark in message.lower()),
+        "make the template's pod admissible: try it with kubectl create --dry-run=server")
     return Diagnosis(
         cause=f"the executor's pod was refused: {message}", evidence=tuple(said(e) for e in events[:3]),
-        remedy=remedy, failures=rows)
+        remedy=remedy, failures=(11,))
 
 
 def unschedulable(case: Case) -> Diagnosis | None:
@@ -69,14 +71,13 @@ def unschedulable(case: Case) -> Diagnosis | None:
     return None
 
 
+_QUOTA = "the registry's pull quota is used up: pull with credentials, or mirror the image"
+_SECRET = "the pull secret is missing or has expired: renew it, or use an image that needs none"  # noqa: S105 - a remedy
 _PULL_HINTS: tuple[tuple[str, str, tuple[int, ...]], ...] = (
-    ("toomanyrequests", "the registry's pull quota is used up: pull with credentials, or mirror the image", (4,)),
-    ("429", "the registry's pull quota is used up: pull with credentials, or mirror the image", (4,)),
-    ("unauthorized", "the pull secret is missing or has expired: renew it, or use an image that needs none", (6,)),
-    ("authentication required", "the pull secret is missing or has expired: renew it, or use an image that needs none", (6,)),
-    ("403", "the pull secret is missing or has expired: renew it, or use an image that needs none", (6,)),
-    ("not found", "use an image that cannot go away: one the cluster already runs, mirrored in your own registry and pinned by "
-                  "digest", (1,)),
+    ("toomanyrequests", _QUOTA, (4,)), ("429", _QUOTA, (4,)),
+    ("unauthorized", _SECRET, (6,)), ("authentication required", _SECRET, (6,)), ("403", _SECRET, (6,)),
+    ("not found", "use an image that cannot go away: one the cluster already runs, mirrored in your own registry and "
+                  "pinned by digest", (1,)),
     ("no such host", "the registry's name does not resolve: an executor must not depend on an outside registry", (3,)),
     ("connection refused", "the registry is down: an executor must not depend on an outside registry", (3,)),
     ("x509", "the node does not trust the registry's certificate", (3,)),
@@ -97,7 +98,7 @@ def image(case: Case) -> Diagnosis | None:
             ((text, rows) for mark, text, rows in _PULL_HINTS if mark in lowered),
             ("name an image that exists and that every eligible node can have", (1,)))
         if reason == "ErrImageNeverPull":
-            remedy, rows = "the image is not on the node and imagePullPolicy is Never: load it on every eligible node", (5,)
+            remedy, rows = "imagePullPolicy is Never and the image is not there: load it on every eligible node", (5,)
         if reason == "InvalidImageName":
             remedy, rows = "the image reference does not parse: repositories are lower case", (2,)
         return Diagnosis(
@@ -162,29 +163,30 @@ def _exit(case: Case, ended: Obj) -> tuple[str, str, tuple[int, ...]]:
     if ended.get("reason") == "StartError" or code == 128:
         return (f"the container could not start: {ended.get('message', '').strip()}",
                 "the image lacks the program that the template runs: use an image that has it, and drill it", (2,))
-    if code == 127 or "not found" in last and code in (1, 126):
+    if code == 127 or ("not found" in last and code in (1, 126)):
         missing = re.search(r"(\S+): (?:command )?not found", log)
         what = missing.group(1).rstrip(":") if missing else "the command"
         return (f"exit code 127: {last or what + ': not found'}",
                 f"the image has no {what}: use an image that has it, or do the same with what the image has "
                 "(python:3.12-slim has python3 and no curl)", (2,))
     if "exec format error" in log:
-        return (f"exec format error: {last}", "the image is of another architecture than the node: build it for both", (2,))
+        return (f"exec format error: {last}",
+                "the image is of another architecture than the node: build it for both", (2,))
     if code == 137 and ended.get("reason") == "OOMKilled":
         return "OOMKilled: the executor ran out of memory", "raise the executor's memory limit", (11,)
     if "forbidden" in log.lower() or "403" in last:
         return (f"403 Forbidden: {_line_with(log, 'forbidden', '403')}",
-                "give the executor's ServiceAccount exactly this: verb, resource, subresource and name (deployments/scale is not "
-                "deployments)", (16,))
+                "give the executor's ServiceAccount exactly this: verb, resource, subresource and name "
+                "(deployments/scale is not deployments)", (16,))
     if "unauthorized" in log.lower() or "401" in last:
         return (f"401 Unauthorized: {_line_with(log, 'unauthorized', '401')}",
-                "the executor's token is not accepted: mount a fresh one (projected, audience of the API server) and read it at "
-                "each use", (17, 19))
+                "the executor's token is not accepted: mount a fresh one (projected, audience of the API server) and "
+                "read it at each use", (17, 19))
     if code in CURL_EXITS and "curl" in log:
         rows = (23,) if code in (6, 7, 28) else (25,)
         return (f"curl exit code {code}, {CURL_EXITS[code]}: {last}",
-                "the executor cannot reach the API server: allow its egress to the API server's real address and to DNS, and let it "
-                "retry", rows)
+                "the executor cannot reach the API server: allow its egress to the API server's real address and to "
+                "DNS, and let it retry", rows)
     return f"the executor failed with exit code {code}: {last}", "read the log, mend the executor, drill again", ()
 
 
@@ -203,7 +205,8 @@ def deadline(case: Case) -> Diagnosis | None:
     return Diagnosis(
         cause=f"DeadlineExceeded: {failed.get('message', 'Job was active longer than specified deadline')}",
         evidence=(f"spec.activeDeadlineSeconds: {dig(case.job, 'spec', 'activeDeadlineSeconds')}", *case.last_words()),
-        remedy="find what the executor waited for; a deadline ends the Job, it does not turn the GPUs off", failures=(8,))
+        remedy="find what the executor waited for; a deadline ends the Job, it does not turn the GPUs off",
+        failures=(8,))
 
 
 def false_green(case: Case) -> Diagnosis | None:
@@ -220,8 +223,8 @@ def false_green(case: Case) -> Diagnosis | None:
         cause="false green: the Job is Complete, the GPUs are on" + (f" - {why}" if why else ""),
         evidence=(f"Job {name_of(case.job)}: Complete, {done.get('reason', '')}",
                   *(f"{t}: asks for {n} replica(s)" for t, n in _still_on(case)), *case.log_lines()),
-        remedy="let the executor fail when its call fails (curl -f, set -eu, no '|| true'), and give it the rights it lacks: never "
-               "trust Complete, count the GPUs",
+        remedy="let the executor fail when its call fails (curl -f, set -eu, no '|| true'), and give it the rights it "
+               "lacks: never trust Complete, count the GPUs",
         failures=(14,))
 
 
@@ -238,8 +241,8 @@ def hangs(case: Case) -> Diagnosis | None:
             return Diagnosis(
                 cause=f"the executor hangs: {name_of(pod)} has been running since {started} and has not done its work",
                 evidence=tuple(case.last_words()),
-                remedy="give its calls time limits, and the Job an activeDeadlineSeconds below its period (under Forbid a hung Job "
-                       "stops every later night)",
+                remedy="give its calls time limits, and the Job an activeDeadlineSeconds below its period (under "
+                       "Forbid a hung Job stops every later night)",
                 failures=(8,))
     return None
 

@@ -23,7 +23,7 @@ def blocked_pods(case: Case) -> Diagnosis | None:
                 if notes.get(key) == value:
                     return Diagnosis(
                         cause=f"{where} says {key}: {value}", evidence=(f"metadata.annotations[{key}]: {value}",),
-                        remedy="take the annotation off, or give the NodePool a terminationGracePeriod that overrides it",
+                        remedy="take it off, or give the NodePool a terminationGracePeriod that overrides it",
                         failures=(43,))
             if "deletionTimestamp" not in pod["metadata"] and "deletionTimestamp" in node["metadata"]:
                 budget = next((e for e in case.scene.events_about(pod, node)
@@ -47,7 +47,8 @@ def still_occupied(case: Case) -> Diagnosis | None:
             return Diagnosis(
                 cause=f"node {name_of(node)} is not empty: {names}",
                 evidence=tuple(f"{namespace_of(p)}/{name_of(p)}: {dig(p, 'status', 'phase')}" for p in left[:5]),
-                remedy="keep other pods off GPU nodes with a taint, so that an idle one is an empty one", failures=(46,))
+                remedy="keep other pods off GPU nodes with a taint, so that an idle one is an empty one",
+                failures=(46,))
     return None
 
 
@@ -97,7 +98,7 @@ def pool_settings(case: Case) -> Diagnosis | None:
                 failures=(47,))
         if dig(pool, "spec", "replicas") is not None:
             return Diagnosis(
-                cause=f"NodePool {name} is static: spec.replicas {dig(pool, 'spec', 'replicas')} nodes stay whatever runs on them",
+                cause=f"NodePool {name} is static: its nodes stay whatever runs on them",
                 evidence=(f"spec.replicas: {dig(pool, 'spec', 'replicas')}",),
                 remedy="scale the NodePool itself to zero at night, or use a dynamic pool", failures=(45,))
         for budget in dig(pool, "spec", "disruption", "budgets", default=[]):
@@ -116,9 +117,10 @@ def nobody_removes(case: Case) -> Diagnosis | None:
         return None
     names = ", ".join(name_of(n) for n in case.scene.pool_nodes())
     return Diagnosis(
-        cause=f"the GPU pods are gone, but nothing removes the empty node(s) {names}: a pool floor, or a dead autoscaler",
+        cause=f"the GPU pods are gone, but nothing removes empty node(s) {names}: a pool floor, or a dead autoscaler",
         evidence=tuple(f"node {name_of(n)}: no pod left but DaemonSets'" for n in case.scene.pool_nodes()),
-        remedy="check the pool's minimum size, and that its autoscaler runs and may terminate instances", failures=(45, 48))
+        remedy="check the pool's minimum size, and that its autoscaler runs and may terminate instances",
+        failures=(45, 48))
 
 
 RULES = (blocked_pods, autoscaler_says, pool_settings, still_occupied, nobody_removes)

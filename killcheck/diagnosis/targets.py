@@ -1,4 +1,4 @@
-"""Why the targets' pods are still there: Terminating for long, held by a finalizer, force-deleted, scaled back, not covered."""
+"""Why the targets' pods are still there: Terminating for long, held by a finalizer, scaled back, not covered."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ __all__ = ["RULES", "writer_of"]
 
 #: Who writes replicas, by the field manager they use.
 RIVALS = {
-    "keda": ("KEDA", "let KEDA hold it at zero while it is killed: annotation autoscaling.keda.sh/paused-replicas: \"0\"", 27),
-    "argocd": ("Argo CD", "take spec.replicas out of the Application (ignoreDifferences with RespectIgnoreDifferences)", 30),
+    "keda": (
+        "KEDA", "let KEDA hold it at zero while it is killed: annotation autoscaling.keda.sh/paused-replicas: '0'", 27),
+    "argocd": (
+        "Argo CD", "take spec.replicas out of the Application (ignoreDifferences, RespectIgnoreDifferences)", 30),
     "horizontal-pod-autoscaler": ("the HPA", "delete or pause the HPA while it is killed", 29),
     "kube-controller-manager": ("a controller", "scale the owner, not the child", 31),
 }
@@ -42,7 +44,7 @@ def scaled_back(case: Case) -> Diagnosis | None:
                     (entry for mark, entry in RIVALS.items() if mark in manager.lower()),
                     (manager or "something", "find who owns spec.replicas and let only one own it", 31))
                 return Diagnosis(
-                    cause=f"scaled back: {who} set {obj['kind']} {name_of(obj)} to {scene.replicas(target)} replica(s) again",
+                    cause=f"scaled back: {who} set {obj['kind']} {name_of(obj)} to {scene.replicas(target)} replica(s)",
                     evidence=(f"spec.replicas last written by field manager {manager or 'unknown'}",
                               *(said(e) for e in scene.events_about(obj)[-3:])),
                     remedy=remedy, failures=(row,))
@@ -55,10 +57,11 @@ def ghosts(case: Case) -> Diagnosis | None:
     if not found or case.stuck_at not in ("pods_gone", "node_drained", "node_gone"):
         return None
     return Diagnosis(
-        cause=f"force-deleted: {len(found)} GPU pod(s) left the API while their containers were running; the processes may "
-              "hold the GPUs still",
+        cause=f"force-deleted: {len(found)} GPU pod(s) left the API while their containers were running; the processes "
+              "may hold the GPUs still",
         evidence=tuple(str(pod) for pod in found),
-        remedy="do not use --force --grace-period=0 in a kill path; only the node's end frees the GPUs now", failures=(38,))
+        remedy="do not use --force --grace-period=0 in a kill path; only the node's end frees the GPUs now",
+        failures=(38,))
 
 
 def terminating(case: Case) -> Diagnosis | None:
@@ -73,22 +76,24 @@ def terminating(case: Case) -> Diagnosis | None:
         where = f"pod {namespace_of(pod)}/{name_of(pod)} on {held.node}"
         if finalizers and not still_running(pod):
             return Diagnosis(
-                cause=f"{where} is held by finalizer(s) {', '.join(finalizers)}: its containers are dead, the object stays",
-                evidence=(f"metadata.finalizers: {finalizers}", f"deletionTimestamp: {pod['metadata']['deletionTimestamp']}"),
+                cause=f"{where} is held by finalizer(s) {', '.join(finalizers)}: its containers are dead, it stays",
+                evidence=(f"metadata.finalizers: {finalizers}",
+                          f"deletionTimestamp: {pod['metadata']['deletionTimestamp']}"),
                 remedy="bring back the controller that owns the finalizer, or have it removed", failures=(36,))
         node = case.scene.nodes.get(held.node)
         if node is None or not _ready(node):
             return Diagnosis(
                 cause=f"{where} stays Terminating: its node does not answer",
                 evidence=(f"node {held.node}: Ready {_ready_word(node)}",),
-                remedy="terminate the instance: only that stops the GPUs of a node that does not answer", failures=(37,))
-        grace = dig(pod, "metadata", "deletionGracePeriodSeconds", default=dig(pod, "spec", "terminationGracePeriodSeconds"))
+                remedy="terminate the instance: only that stops the GPUs of a node that does not answer",
+                failures=(37,))
+        grace = dig(pod, "metadata", "deletionGracePeriodSeconds")
         return Diagnosis(
             cause=f"{where} is still Terminating: terminationGracePeriodSeconds {grace} and preStop run out first",
             evidence=(f"deletionTimestamp: {pod['metadata']['deletionTimestamp']}", f"grace: {grace} s",
                       "status.replicas is 0 all the while: it does not count Terminating pods"),
-            remedy="shorten terminationGracePeriodSeconds and preStop, handle SIGTERM, or set the deadline to what the grace "
-                   "allows", failures=(35, 36))
+            remedy="shorten terminationGracePeriodSeconds and preStop, handle SIGTERM, or set the deadline to what the "
+                   "grace allows", failures=(35, 36))
     return None
 
 
@@ -117,7 +122,8 @@ def _ready(node: Obj) -> bool:
 
 def _ready_word(node: Obj | None) -> str:
     conditions = dig(node or {}, "status", "conditions", default=[])
-    return next((str(c.get("status")) for c in conditions if c.get("type") == "Ready"), "gone" if node is None else "Unknown")
+    unknown = "gone" if node is None else "Unknown"
+    return next((str(c.get("status")) for c in conditions if c.get("type") == "Ready"), unknown)
 
 
 RULES = (scaled_back, ghosts, terminating, not_covered)

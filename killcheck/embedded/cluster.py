@@ -8,8 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from killcheck.clock import VirtualLoop
-from killcheck.embedded import ground
-from killcheck.embedded import wire
+from killcheck.embedded import ground, wire
 from killcheck.embedded.api import bootstrap
 from killcheck.embedded.api.admission.chain import Chain
 from killcheck.embedded.api.authn import Authenticator
@@ -36,8 +35,8 @@ ADMIN = User("kubernetes-admin", ("system:masters", "system:authenticated"))
 CONTROLLERS = User("system:kube-controller-manager", ("system:masters", "system:authenticated"))
 
 #: What must exist before what: everything else comes after these, in the order of the manifests.
-_FIRST = ("CustomResourceDefinition", "Namespace", "PriorityClass", "StorageClass", "ServiceAccount", "ConfigMap", "Secret",
-          "ClusterRole", "Role", "ClusterRoleBinding", "RoleBinding", "EC2NodeClass", "NodePool", "Node")
+_FIRST = ("CustomResourceDefinition", "Namespace", "PriorityClass", "StorageClass", "ServiceAccount", "ConfigMap",
+          "Secret", "ClusterRole", "Role", "ClusterRoleBinding", "RoleBinding", "EC2NodeClass", "NodePool", "Node")
 
 
 class LoadError(KubeError):
@@ -48,7 +47,8 @@ class EmbeddedCluster:
     """A Kubernetes in this process, on a virtual clock that begins at ``start``.
 
     ``seed`` makes names and uids repeatable; ``exec_mode`` says how executors' commands run (host, docker, none);
-    ``disabled`` names controllers and models that do not run; ``speed`` paces the clock for a person (None: as fast as it goes).
+    ``disabled`` names controllers and models that do not run; ``speed`` paces the clock for a person (None: as fast
+    as it goes).
     """
 
     def __init__(
@@ -62,7 +62,8 @@ class EmbeddedCluster:
         self.issuer = Issuer(self.store, self.loop, rng=self.rng)
         self.authorizer = Authorizer(self.store)
         self.server = ApiServer(
-            self.store, self.loop, authenticator=Authenticator(self.issuer, self.authorizer), authorizer=self.authorizer,
+            self.store, self.loop, authenticator=Authenticator(
+                self.issuer, self.authorizer), authorizer=self.authorizer,
             admission=Chain(self.store, self.loop), rng=self.rng)
         self.kube = self.kube_as(ADMIN)
         self.wire = wire.Server(self.server, self.loop, self.pki)
@@ -78,7 +79,8 @@ class EmbeddedCluster:
         self.controllers: dict[str, Controller] = start_all(
             self.kube_as(CONTROLLERS), self.loop, self.informers, disabled=disabled, ca_pem=self.pki.ca_pem)
         self.nodes = HollowNodes(
-            self.kube_as, self.loop, self.registry, exec_mode=exec_mode, rng=self.rng, wire=self.wire, server=self.server)
+            self.kube_as, self.loop, self.registry, exec_mode=exec_mode, rng=self.rng, wire=self.wire,
+            server=self.server)
         for model in MODELS:
             if model.name not in disabled:
                 self.start_model(model)
@@ -150,7 +152,8 @@ class EmbeddedCluster:
         instance = self.cloud.by_provider_id(dig(node, "spec", "providerID", default=""))
         if instance is None:
             return "unknown"
-        return {"shutting-down": "stopping", "pending": "running", "stopped": "terminated"}.get(instance.state, instance.state)
+        return {"shutting-down": "stopping", "pending": "running", "stopped": "terminated"}.get(
+            instance.state, instance.state)
 
     def close(self) -> None:
         """Stop everything: processes, server, timers; idempotent."""

@@ -1,4 +1,4 @@
-"""The ground that manifests stand on where they bring none: namespaces, CPU nodes, and GPU nodes for what asks for GPUs.
+"""The ground that manifests stand on where they bring none: namespaces, CPU nodes, GPU nodes for what asks for GPUs.
 
 Everything made here is said in a note: a drill on it rests on these assumptions.
 """
@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from killcheck.kube import gpus
+from killcheck.kube import gpus, workloads
 from killcheck.kube.client import Kube
-from killcheck.kube.objects import Obj, dig, namespace_of
+from killcheck.kube.objects import Obj, namespace_of
 
 __all__ = ["missing_ground", "node"]
 
@@ -38,7 +38,7 @@ def missing_ground(objects: Iterable[Obj], kube: Kube) -> tuple[list[Obj], list[
         extra += gpu
         if gpu:
             notes.append(
-                f"no node pool is in the manifests: {len(gpu)} GPU node(s) made for what asks for GPUs, which nothing removes")
+                f"no node pool is in the manifests: {len(gpu)} GPU node(s) made, which nothing removes")
     return extra, notes
 
 
@@ -62,16 +62,17 @@ def node(
 def _gpu_nodes(objects: list[Obj]) -> list[Obj]:
     made: list[Obj] = []
     for obj in objects:
-        template = gpus.pod_template(obj)
-        wanted = gpus.requested(template) if template else {}
-        copies = int(dig(obj, "spec", "replicas", default=1) or 1)
-        if not wanted or obj.get("kind") == "CronJob":
+        if obj.get("kind") == "CronJob":
             continue
-        count = max(wanted.values())
-        kind = GPU_TYPES.get(count) or GPU_TYPES[min((c for c in GPU_TYPES if c >= count), default=8)]
-        for _ in range(copies):
-            number = len(made) + 1
-            made.append(node(
-                f"gpu-{number}", kind, cpu=96, memory="1152Gi", devices=wanted,
-                labels=dict(dig(template, "spec", "nodeSelector", default={}))))
+        for template in workloads.templates(obj):
+            spec = template.spec
+            wanted = gpus.requests(spec)
+            if not wanted:
+                continue
+            count = max(wanted.values())
+            kind = GPU_TYPES.get(count) or GPU_TYPES[min((c for c in GPU_TYPES if c >= count), default=8)]
+            for _ in range(template.count):
+                made.append(node(
+                    f"gpu-{len(made) + 1}", kind, cpu=96, memory="1152Gi", devices=wanted,
+                    labels=dict(spec.get("nodeSelector") or {})))
     return made

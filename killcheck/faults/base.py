@@ -25,7 +25,8 @@ class Plan:
     """What a fault will change, before anything happens.
 
     ``changes``: one sentence each. ``namespaces``: where it changes something that exists (the drill's own Job is not
-    that), and so needs consent. ``permissions``: verbs beyond reading. ``levers``: what of the cluster it acts on besides the API.
+    that), and so needs consent. ``permissions``: verbs beyond reading. ``levers``: what of the cluster it acts on
+    besides the API.
     """
 
     changes: tuple[str, ...]
@@ -41,7 +42,8 @@ class Fault(ABC):
     name: ClassVar[str]
     #: What happens in the world, in a sentence.
     simulates: ClassVar[str]
-    #: The family of DESIGN's table: image, credentials, network, spot, orchestrator, schedule, admission, rivals, drain.
+    #: The family of DESIGN's table: image, credentials, network, spot, orchestrator, schedule, admission, rivals,
+    #: drain.
     family: ClassVar[str]
     #: Rows of the failure catalogue that it reproduces.
     failures: ClassVar[tuple[int, ...]] = ()

@@ -30,7 +30,8 @@ class RoleBindingGone(Fault):
         namespace, account = _identity(layer)
         bindings = self._bindings(stage, namespace, account)
         if not bindings:
-            raise FaultError(f"no RoleBinding in {namespace} names ServiceAccount {account} alone: nothing to take away")
+            raise FaultError(
+                f"no RoleBinding in {namespace} names ServiceAccount {account} alone: nothing to take away")
         changes = tuple(f"delete RoleBinding {namespace}/{name_of(b)}, put back afterwards" for b in bindings)
         verbs = tuple(
             Permission(verb, "rbac.authorization.k8s.io", "rolebindings", namespace=namespace)

@@ -60,7 +60,7 @@ class LayerRun(ABC):
 
     @abstractmethod
     def prepare(self) -> None:
-        """Read what is needed and check that the layer can be drilled. Raises LayerError or KubeError; changes nothing."""
+        """Read what is needed, check that the layer can be drilled. Raises LayerError, KubeError; changes nothing."""
 
     @abstractmethod
     def permissions(self) -> Sequence[Permission]:

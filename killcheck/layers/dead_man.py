@@ -1,8 +1,8 @@
 """The dead-man's switch: a scheduled Job that turns the GPUs off whatever else happens.
 
 The trigger is a Job made from the CronJob's template, exactly as the Job controller would see it, but not owned by
-the CronJob: a manual Job with a controller reference advances ``status.lastSuccessfulTime`` and makes a dead schedule look
-healthy (pkg/controller/cronjob/cronjob_controllerv2.go, recorded in 01b-create-job-from).
+the CronJob: a manual Job with a controller reference advances ``status.lastSuccessfulTime`` and makes a dead schedule
+look healthy (pkg/controller/cronjob/cronjob_controllerv2.go, recorded in 01b-create-job-from).
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from killcheck.journal import LABEL
+from killcheck.killpath import Layer
 from killcheck.kube import resources as r
 from killcheck.kube import schedule
 from killcheck.kube.errors import KubeError, NotFound
@@ -19,7 +20,6 @@ from killcheck.kube.informer import Change
 from killcheck.kube.objects import Obj, condition, controller_of, copy, dig, name_of, namespace_of, parse_time, uid_of
 from killcheck.kube.permissions import Permission
 from killcheck.layers.base import LayerError, LayerRun, Stage
-from killcheck.killpath import Layer
 from killcheck.redact import redact
 
 __all__ = ["DeadMan", "job_from"]
@@ -49,7 +49,8 @@ class DeadMan(LayerRun):
     """One drill of a dead-man CronJob."""
 
     own_phases = (
-        "triggered", "job_created", "pod_created", "pod_scheduled", "image_pulled", "container_started", "executor_finished",
+        "triggered", "job_created", "pod_created", "pod_scheduled", "image_pulled", "container_started",
+        "executor_finished",
     )
 
     def __init__(self, layer: Layer, stage: Stage) -> None:
@@ -192,7 +193,7 @@ class DeadMan(LayerRun):
 
     # -- judging -------------------------------------------------------------------------------------------
     def acted(self, zero_at: datetime) -> str:
-        """It was the executor if the write falls into its life: it had started, and ended well no earlier than just before."""
+        """It was the executor if the write falls into its life: after its start, and not long after it ended well."""
         slack = timedelta(seconds=WRITE_SLACK_S)
         second = timedelta(seconds=1)  # the API's times are whole seconds
         for begun, finished in self._finished:
@@ -217,7 +218,8 @@ class DeadMan(LayerRun):
         if dig(self.cron_job, "spec", "suspend"):
             return None
         try:
-            parsed = schedule.parse(self.cron_job["spec"]["schedule"], dig(self.cron_job, "spec", "timeZone", default=""))
+            parsed = schedule.parse(
+                self.cron_job["spec"]["schedule"], dig(self.cron_job, "spec", "timeZone", default=""))
         except (ValueError, KeyError):
             return None
         return parsed.next(after)

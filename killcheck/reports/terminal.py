@@ -23,9 +23,10 @@ _STYLES = {"survived": "bold green", "covered": "bold yellow", "exposed": "bold 
 _PHASES = {
     "triggered": "trigger pulled", "job_created": "Job created", "pod_created": "executor's pod created",
     "pod_scheduled": "pod scheduled", "image_pulled": "image there", "container_started": "container started",
-    "executor_finished": "executor finished", "scale_written": "replicas 0 written", "pods_terminating": "GPU pods terminating",
-    "pods_gone": "GPU pods gone", "node_cordoned": "node cordoned", "node_drained": "node drained", "node_gone": "node gone",
-    "instance_gone": "instance terminated", "held": "stayed off",
+    "executor_finished": "executor finished", "scale_written": "replicas 0 written",
+    "pods_terminating": "GPU pods terminating", "pods_gone": "GPU pods gone", "node_cordoned": "node cordoned",
+    "node_drained": "node drained", "node_gone": "node gone", "instance_gone": "instance terminated",
+    "held": "stayed off",
 }
 
 
@@ -57,14 +58,18 @@ def clock(event: events.Event) -> str:
 class Terminal:
     """A sink for events that prints; ``quiet`` prints nothing but :meth:`summary` (and not even that with --json)."""
 
-    def __init__(self, *, quiet: bool = False, color: bool | None = None, width: int | None = None, file: Any = None) -> None:
+    def __init__(
+        self, *, quiet: bool = False, color: bool | None = None, width: int | None = None, file: Any = None,
+    ) -> None:
         no_color = color is False or bool(os.environ.get("NO_COLOR"))
         self.console = Console(
-            no_color=no_color, width=width, file=file, highlight=False, soft_wrap=True, force_terminal=True if color else None)
+            no_color=no_color, width=width, file=file, highlight=False, soft_wrap=True,
+            force_terminal=True if color else None)
         self.quiet = quiet
 
     # -- live ----------------------------------------------------------------------------------------------
     def __call__(self, event: events.Event) -> None:
+        """Show an event."""
         if self.quiet:
             return
         show = getattr(self, f"_on_{event.kind}", None)
@@ -86,7 +91,8 @@ class Terminal:
 
     def _on_SteadyState(self, event: events.SteadyState) -> None:
         rate = f", {money(event.usd_per_hour)} an hour" if event.usd_per_hour is not None else ""
-        self._line(event, "●", f"on: {len(event.gpu_pods)} GPU pod(s), {event.devices} GPUs, {len(event.nodes)} node(s){rate}")
+        self._line(
+            event, "●", f"on: {len(event.gpu_pods)} GPU pod(s), {event.devices} GPUs, {len(event.nodes)} node(s){rate}")
 
     def _on_FaultInjected(self, event: events.FaultInjected) -> None:
         self._line(event, "⚡", f"{event.fault}: {'; '.join(event.changes)}", "yellow")
@@ -160,7 +166,8 @@ def _verdict_lines(result: dict[str, Any]) -> Text:
         return text
     text.append(f"  GPUs still on after {span(result['watched_s'])}: {money(result['usd'])} so far")
     if result["usd_until_next_chance"] is not None:
-        text.append(f", {money(result['usd_until_next_chance'])} by the next chance at {result['next_chance'][11:16]} UTC")
+        text.append(
+            f", {money(result['usd_until_next_chance'])} by the next chance at {result['next_chance'][11:16]} UTC")
     text.append("\n    stuck   ", style="dim")
     text.append(f"before '{_PHASES.get(result['stuck_at'], result['stuck_at'])}'")
     text.append("\n    cause   ", style="dim")
@@ -172,7 +179,8 @@ def _verdict_lines(result: dict[str, Any]) -> Text:
 
 def _table(drills: tuple[DrillResult, ...]) -> Table:
     table = Table(box=None, pad_edge=False, show_edge=False, header_style="dim")
-    for name, style in (("night", "bold"), ("verdict", ""), ("GPUs off", ""), ("drained", ""), ("cost", ""), ("because", "")):
+    for name, style in (
+        ("night", "bold"), ("verdict", ""), ("GPUs off", ""), ("drained", ""), ("cost", ""), ("because", "")):
         table.add_column(name, style=style, overflow="fold", justify="right" if name in ("cost",) else "left")
     for drill in drills:
         row = drill.to_json()
