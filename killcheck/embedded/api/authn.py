@@ -40,7 +40,7 @@ def peer_header(common_name: str, organizations: tuple[str, ...] = ()) -> dict[s
 class Authenticator:
     """Finds the user of a request. ``static_tokens`` are bearer tokens that never end, as in a token file."""
 
-    issuer: Issuer
+    tokens: Issuer
     authorizer: Authorizer
     static_tokens: Mapping[str, User] = field(default_factory=dict)
 
@@ -72,7 +72,7 @@ class Authenticator:
             groups = known.groups if AUTHENTICATED in known.groups else (*known.groups, AUTHENTICATED)
             return User(known.name, groups, known.uid, known.extra)
         try:
-            return self.issuer.authenticate(token).user
+            return self.tokens.authenticate(token).user
         except TokenRefused as refused:
             raise status.unauthorized() from refused
 

@@ -26,7 +26,7 @@ from killcheck.embedded.api.admission.webhook_calls import WebhookCaller
 from killcheck.embedded.api.admission.webhooks import MUTATING, VALIDATING, Webhooks
 from killcheck.embedded.api.rbac import GROUP, Authorizer
 from killcheck.embedded.api.store import Store
-from killcheck.kube.objects import Obj, copy
+from killcheck.kube.objects import Obj, dig
 
 __all__ = ["AdmissionRequest", "Chain"]
 
@@ -34,6 +34,9 @@ PODS = ("", "pods")
 CLAIMS = ("", "persistentvolumeclaims")
 NAMESPACES = ("", "namespaces")
 NODES = ("", "nodes")
+
+#: Characters that a generated name has more than its ``generateName``.
+SUFFIX_LENGTH = 5
 
 Table = tuple[str, str]
 
@@ -65,32 +68,29 @@ class Chain:
     ) -> tuple[Obj, list[str]]:
         """Run both halves: the object as it is to be stored, and what the client is warned of.
 
-        ``request.obj`` is left alone: what comes back is a copy wherever something may change it. ``between`` is
-        called with it between the halves: the server generates names and validates there, so that refusals of the
-        second half name the object as recorded (``pods "gpu-off-drill-gf697" is forbidden``). For a DELETE the
-        object is ``request.old``. Raises StatusError.
+        ``request.obj`` must be the caller's own: it is edited in place, and is what comes back. ``between`` is
+        called with it between the halves (the real server validates the object there). For a DELETE the object is
+        ``request.old``. Raises StatusError.
         """
-        request, warnings = self.mutate(request)
+        warnings = self.mutate(request)
         if between is not None and request.obj is not None:
             between(request.obj)
         warnings += self.validate(request)
         return request.obj if request.obj is not None else request.old or {}, warnings
 
-    def mutate(self, request: AdmissionRequest) -> tuple[AdmissionRequest, list[str]]:
-        """The first half: answers the request with the object that mutation made, and warnings."""
+    def mutate(self, request: AdmissionRequest) -> list[str]:
+        """The first half: edits ``request.obj``; answers warnings."""
         warnings: list[str] = []
+        request = _unnamed(request)
         self._lifecycle.mutate(request)
         mutators = self._mutators.get(request.resource, ())
-        hooks = _any(self.store, MUTATING)
-        if (mutators or hooks) and request.obj is not None:
-            request = replace(request, obj=copy(request.obj))
         for mutator in mutators:
             mutator.mutate(request)
-        if hooks and self.webhooks.mutate(request, warnings):
+        if _any(self.store, MUTATING) and self.webhooks.mutate(request, warnings):
             for mutator in mutators:
                 mutator.mutate(request)
             self.webhooks.mutate(request, warnings, again=True)
-        return request, warnings
+        return warnings
 
     def validate(self, request: AdmissionRequest) -> list[str]:
         """The second half, on the object as mutation and naming left it; answers warnings."""
@@ -104,6 +104,18 @@ class Chain:
         if request.operation == "CREATE" and _any(self.store, QUOTAS):
             warnings += self._quota.validate(request)
         return warnings
+
+
+def _unnamed(request: AdmissionRequest) -> AdmissionRequest:
+    """The request as mutation sees it: a name made from ``generateName`` has not been made yet.
+
+    So what refuses there speaks of ``pods "gpu-off-drill-"``, and what refuses later of ``pods "gpu-off-drill-gf697"``
+    (recordings 11 and 12).
+    """
+    base = dig(request.obj, "metadata", "generateName", default="")
+    if request.operation != "CREATE" or not base or request.name[:-SUFFIX_LENGTH] != base:
+        return request
+    return replace(request, name=base)
 
 
 def _any(store: Store, table: Table) -> bool:

@@ -142,8 +142,8 @@ class Webhooks:
         where = {"group": resource.group, "version": resource.version, "resource": resource.plural}
         options = {"CREATE": "CreateOptions", "UPDATE": "UpdateOptions", "DELETE": "DeleteOptions"}
         body: Obj = {
-            "uid": str(UUID(int=self.rng.getrandbits(128), version=4)), "kind": kind, "resource": where, "requestKind": kind,
-            "requestResource": where, "name": request.name, "namespace": request.namespace,
+            "uid": str(UUID(int=self.rng.getrandbits(128), version=4)), "kind": kind, "resource": where,
+            "requestKind": kind, "requestResource": where, "name": request.name, "namespace": request.namespace,
             "operation": request.operation, "userInfo": user_info(request.user), "object": request.obj,
             "oldObject": request.old, "dryRun": request.dry_run,
             "options": {"kind": options.get(request.operation, "CreateOptions"), "apiVersion": "meta.k8s.io/v1"},
