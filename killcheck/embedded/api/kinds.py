@@ -167,7 +167,7 @@ def _core() -> list[Kind]:
         _kind(r.PERSISTENTVOLUMECLAIMS, "pvc", sub="status"),
         _kind(r.PERSISTENTVOLUMES, "pv", sub="status"),
         _kind(
-            r.PODS, "po", sub="binding ephemeralcontainers eviction log resize status", categories="all",
+            r.PODS, "po", sub="binding eviction log status", categories="all",
             generation=True),
         _kind(core("podtemplates", "PodTemplate"), generation=True),
         _kind(r.REPLICATIONCONTROLLERS, "rc", sub="scale status", categories="all", generation=True),

@@ -13,7 +13,6 @@ from killcheck.embedded.api.call import Call
 from killcheck.embedded.api.conversion import converted
 from killcheck.embedded.api.fieldlabels import check_fields, value_of
 from killcheck.embedded.api.http import Response
-from killcheck.embedded.api.kinds import Kind
 from killcheck.embedded.api.store import Key, Store, Table, TooOld
 from killcheck.embedded.api.watch import Filter, WatchStream, frame_of
 from killcheck.kube.objects import Obj
@@ -57,10 +56,18 @@ class Snapshots:
             else:
                 rows[change.key] = change.old
         found = sorted(rows.items(), key=lambda row: row[0])
-        self._kept[wanted] = found
+        self._keep(wanted, found)
+        return found
+
+    def keep_for(self, table: Table, namespace: str, rows: list[tuple[Key, Obj]], limit: int) -> None:
+        """Remember what is there now where one page of ``limit`` will not hold it."""
+        if 0 < limit < len(rows):
+            self._keep((table, namespace, self.store.revision), rows)
+
+    def _keep(self, wanted: tuple[Table, str, int], rows: list[tuple[Key, Obj]]) -> None:
+        self._kept[wanted] = rows
         while len(self._kept) > self.keep:
             del self._kept[next(iter(self._kept))]
-        return found
 
 
 class Reader:
@@ -126,8 +133,9 @@ class Reader:
             if name is not None and (where.namespace or not call.kind.resource.namespaced):
                 obj = self.store.get(table, (where.namespace, name))
                 return [((where.namespace, name), obj)] if obj else []
-            if not call.request.param("limit"):
-                return list(self.store.items(table, where.namespace))
+            rows = list(self.store.items(table, where.namespace))
+            self.snapshots.keep_for(table, where.namespace, rows, _number(call.request.param("limit")))
+            return rows
         try:
             return self.snapshots.at(table, where.namespace, revision)
         except TooOld as error:
@@ -249,7 +257,8 @@ class Reader:
         path = "resourceVersionMatch"
         if request.param("sendInitialEvents"):
             if match != "NotOlderThan":
-                causes.append(_forbidden(path, "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"))
+                message = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
+                causes.append(_forbidden(path, message))
         elif match:
             causes.append(_forbidden(path, f"{path} is forbidden for watch unless sendInitialEvents is provided"))
         if causes:

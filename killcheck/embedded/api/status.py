@@ -29,7 +29,7 @@ class StatusError(Exception):
         }
         if reason:
             self.status["reason"] = reason
-        if details:
+        if details is not None:
             self.status["details"] = details
         self.status["code"] = code
 

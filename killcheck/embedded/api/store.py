@@ -58,9 +58,8 @@ class Store:
     def items(self, table: Table, namespace: str = "") -> Iterator[tuple[Key, Obj]]:
         """All objects of a table in key order, of one namespace if given."""
         rows = self._tables.get(table, {})
-        for key in sorted(rows):
-            if not namespace or key[0] == namespace:
-                yield key, rows[key]
+        for key in sorted(key for key in rows if not namespace or key[0] == namespace):
+            yield key, rows[key]
 
     def values(self, table: Table, namespace: str = "") -> Iterator[Obj]:
         """As :meth:`items`, without the keys and in no order."""

@@ -1,0 +1,263 @@
+"""Custom resources against the structural schema of their CRD: pruning, defaults, validation.
+
+Source: k8s.io/apiextensions-apiserver (pruning, defaulting) and kube-openapi/pkg/validation for the words. Rules in CEL
+(``x-kubernetes-validations``) are not evaluated.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from killcheck.embedded.api.kinds import Kind
+from killcheck.kube.objects import Obj, copy
+
+__all__ = ["apply_defaults", "prune", "schema_of", "validate"]
+
+_ROOT = frozenset({"apiVersion", "kind", "metadata"})
+_TYPES: dict[str, tuple[type, ...]] = {
+    "string": (str,), "boolean": (bool,), "object": (dict,), "array": (list,), "integer": (int,),
+    "number": (int, float),
+}
+
+
+def schema_of(kind: Kind) -> Obj:
+    """``openAPIV3Schema`` of the version; empty where it has none."""
+    return (kind.crd_version.get("schema") or {}).get("openAPIV3Schema") or {}
+
+
+# -- pruning ---------------------------------------------------------------------------------------------------
+def prune(kind: Kind, obj: Obj) -> tuple[Obj, list[str]]:
+    """The object without fields that the schema does not know, and their paths."""
+    schema = schema_of(kind)
+    unknown: list[str] = []
+    if not schema or (kind.crd or {}).get("spec", {}).get("preserveUnknownFields"):
+        return obj, unknown
+    result = {name: value for name, value in obj.items() if name in _ROOT}
+    rest = {name: value for name, value in obj.items() if name not in _ROOT}
+    return result | _pruned(rest, schema, "", unknown), unknown
+
+
+def _pruned(value: Any, schema: Obj, path: str, unknown: list[str]) -> Any:
+    if isinstance(value, list):
+        items = schema.get("items") or {}
+        return [_pruned(entry, items, f"{path}[{i}]", unknown) for i, entry in enumerate(value)]
+    if not isinstance(value, dict):
+        return value
+    properties = schema.get("properties") or {}
+    extra = schema.get("additionalProperties")
+    keep = bool(schema.get("x-kubernetes-preserve-unknown-fields")) or extra is True
+    embedded = bool(schema.get("x-kubernetes-embedded-resource"))
+    result: Obj = {}
+    for name, inner in value.items():
+        where = f"{path}.{name}" if path else name
+        if name in properties:
+            result[name] = _pruned(inner, properties[name], where, unknown)
+        elif isinstance(extra, dict):
+            result[name] = _pruned(inner, extra, where, unknown)
+        elif keep or (embedded and name in _ROOT):
+            result[name] = inner
+        else:
+            unknown.append(where)
+    return result
+
+
+# -- defaults --------------------------------------------------------------------------------------------------
+def apply_defaults(kind: Kind, obj: Obj) -> None:
+    """Fill in ``default:`` values, in place."""
+    _default(obj, schema_of(kind))
+
+
+def _default(value: Any, schema: Obj) -> None:
+    if isinstance(value, list):
+        items = schema.get("items") or {}
+        for entry in value:
+            _default(entry, items)
+        return
+    if not isinstance(value, dict):
+        return
+    properties = schema.get("properties") or {}
+    for name, inner in properties.items():
+        missing = name not in value or (value[name] is None and not inner.get("nullable"))
+        if missing and "default" in inner:
+            default = inner["default"]
+            value[name] = copy(default) if isinstance(default, dict | list) else default
+        if name in value:
+            _default(value[name], inner)
+    extra = schema.get("additionalProperties")
+    if isinstance(extra, dict):
+        for name, entry in value.items():
+            if name not in properties:
+                _default(entry, extra)
+
+
+# -- validation ------------------------------------------------------------------------------------------------
+def validate(kind: Kind, obj: Obj) -> list[Obj]:
+    """What the schema has against an object, as causes in the API server's words."""
+    schema = schema_of(kind)
+    if not schema:
+        return []
+    rest = {name: value for name, value in obj.items() if name not in _ROOT}
+    required = [name for name in schema.get("required") or [] if name not in _ROOT]
+    return list(_check(rest, schema | {"required": required}, ""))
+
+
+def _check(value: Any, schema: Obj, path: str) -> Iterator[Obj]:
+    if value is None:
+        if not schema.get("nullable") and schema.get("type"):
+            yield _type_error(path, str(schema["type"]), None)
+        return
+    wrong = _wrong_type(value, schema, path)
+    if wrong is not None:
+        yield wrong
+        return
+    yield from _check_enum(value, schema, path)
+    if isinstance(value, dict):
+        yield from _check_object(value, schema, path)
+    elif isinstance(value, list):
+        yield from _check_array(value, schema, path)
+    elif isinstance(value, str):
+        yield from _check_string(value, schema, path)
+    elif not isinstance(value, bool):
+        yield from _check_number(value, schema, path)
+    yield from _check_combined(value, schema, path)
+
+
+def _wrong_type(value: Any, schema: Obj, path: str) -> Obj | None:
+    wanted = schema.get("type")
+    if schema.get("x-kubernetes-int-or-string"):
+        fits = isinstance(value, int | str) and not isinstance(value, bool)
+        return None if fits else _type_error(path, "integer,string", value)
+    if not wanted:
+        return None
+    fits = isinstance(value, _TYPES.get(wanted, (object,)))
+    if isinstance(value, bool) and wanted != "boolean":
+        fits = False
+    if wanted == "integer" and isinstance(value, float) and value.is_integer():
+        fits = True
+    return None if fits else _type_error(path, wanted, value)
+
+
+def _type_error(path: str, wanted: str, value: Any) -> Obj:
+    have = _type_name(value)
+    why = f'{path} in body must be of type {wanted}: "{have}"'
+    return _invalid(path, f'"{have}"', why, reason="FieldValueTypeInvalid")
+
+
+def _type_name(value: Any) -> str:
+    if value is None:
+        return "null"
+    for name in ("boolean", "string", "object", "array", "integer"):
+        if isinstance(value, _TYPES[name]):
+            return name
+    return "number"
+
+
+def _check_enum(value: Any, schema: Obj, path: str) -> Iterator[Obj]:
+    allowed = schema.get("enum")
+    if allowed and value not in allowed:
+        listed = ", ".join(_shown(entry) if isinstance(entry, str) else f'"{_shown(entry)}"' for entry in allowed)
+        message = f"Unsupported value: {_shown(value)}: supported values: {listed}"
+        yield {"reason": "FieldValueNotSupported", "message": message, "field": path}
+
+
+def _check_object(value: Obj, schema: Obj, path: str) -> Iterator[Obj]:
+    properties = schema.get("properties") or {}
+    for name in schema.get("required") or []:
+        if name not in value:
+            yield {"reason": "FieldValueRequired", "message": "Required value", "field": _join(path, name)}
+    extra = schema.get("additionalProperties")
+    for name, inner in value.items():
+        below = properties.get(name, extra if isinstance(extra, dict) else None)
+        if below:
+            yield from _check(inner, below, _join(path, name))
+    most, least = schema.get("maxProperties"), schema.get("minProperties")
+    if most is not None and len(value) > most:
+        message = f"Too many: {len(value)}: must have at most {most} items"
+        yield {"reason": "FieldValueTooMany", "message": message, "field": path}
+    if least is not None and len(value) < least:
+        yield _invalid(path, str(len(value)), f"{path} in body should have at least {least} properties")
+
+
+def _check_array(value: list[Any], schema: Obj, path: str) -> Iterator[Obj]:
+    most, least = schema.get("maxItems"), schema.get("minItems")
+    if most is not None and len(value) > most:
+        message = f"Too many: {len(value)}: must have at most {most} items"
+        yield {"reason": "FieldValueTooMany", "message": message, "field": path}
+    if least is not None and len(value) < least:
+        yield _invalid(path, str(len(value)), f"{path} in body should have at least {least} items")
+    items = schema.get("items") or {}
+    keys = schema.get("x-kubernetes-list-map-keys") or []
+    seen: list[Any] = []
+    for i, entry in enumerate(value):
+        yield from _check(entry, items, f"{path}[{i}]")
+        if schema.get("x-kubernetes-list-type") in ("map", "set"):
+            identity = {key: entry.get(key) for key in keys} if keys and isinstance(entry, dict) else entry
+            if identity in seen:
+                message = f"Duplicate value: {json.dumps(identity, separators=(',', ':'))}"
+                yield {"reason": "FieldValueDuplicate", "message": message, "field": f"{path}[{i}]"}
+            seen.append(identity)
+
+
+def _check_string(value: str, schema: Obj, path: str) -> Iterator[Obj]:
+    most, least, pattern = schema.get("maxLength"), schema.get("minLength"), schema.get("pattern")
+    if most is not None and len(value) > most:
+        yield {"reason": "FieldValueTooLong", "message": f"Too long: may not be more than {most} bytes", "field": path}
+    if least is not None and len(value) < least:
+        yield _invalid(path, _shown(value), f"{path} in body should be at least {least} chars long")
+    if pattern and not _compiled(pattern).search(value):
+        yield _invalid(path, _shown(value), f"{path} in body should match '{pattern}'")
+
+
+def _check_number(value: float, schema: Obj, path: str) -> Iterator[Obj]:
+    least, most = schema.get("minimum"), schema.get("maximum")
+    if least is not None and (value < least or (value == least and schema.get("exclusiveMinimum"))):
+        than = "greater than" if schema.get("exclusiveMinimum") else "greater than or equal to"
+        yield _invalid(path, _shown(value), f"{path} in body should be {than} {least}")
+    if most is not None and (value > most or (value == most and schema.get("exclusiveMaximum"))):
+        than = "less than" if schema.get("exclusiveMaximum") else "less than or equal to"
+        yield _invalid(path, _shown(value), f"{path} in body should be {than} {most}")
+    step = schema.get("multipleOf")
+    if step and value % step:
+        yield _invalid(path, _shown(value), f"{path} in body should be a multiple of {step}")
+
+
+def _check_combined(value: Any, schema: Obj, path: str) -> Iterator[Obj]:
+    def fits(other: Obj) -> bool:
+        return next(_check(value, other, path), None) is None
+
+    shown = _shown(value)
+    for other in schema.get("allOf") or []:
+        yield from _check(value, other, path)
+    any_of, one_of = schema.get("anyOf"), schema.get("oneOf")
+    if any_of and not schema.get("x-kubernetes-int-or-string") and not any(fits(other) for other in any_of):
+        yield _invalid(path, shown, f"{path} in body must validate at least one schema (anyOf)")
+    if one_of and sum(fits(other) for other in one_of) != 1:
+        yield _invalid(path, shown, f"{path} in body must validate one and only one schema (oneOf)")
+    if schema.get("not") and fits(schema["not"]):
+        yield _invalid(path, shown, f"{path} in body must not validate the schema (not)")
+
+
+_patterns: dict[str, re.Pattern[str]] = {}
+
+
+def _compiled(pattern: str) -> re.Pattern[str]:
+    """RE2 patterns as Python's re reads them: the subset CRDs use is the same but for ``\\z`` and POSIX classes."""
+    if pattern not in _patterns:
+        text = pattern.replace(r"\z", r"\Z")
+        _patterns[pattern] = re.compile(re.sub(r"\$$", r"\\Z", text) if not text.endswith(r"\$") else text)
+    return _patterns[pattern]
+
+
+def _invalid(path: str, shown: str, why: str, *, reason: str = "FieldValueInvalid") -> Obj:
+    return {"reason": reason, "message": f"Invalid value: {shown}: {why}", "field": path or "<nil>"}
+
+
+def _shown(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+
+
+def _join(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name

@@ -1,0 +1,89 @@
+"""From a body to an object of the right type: kind and version, unknown and repeated fields, in Go's words."""
+
+from __future__ import annotations
+
+from killcheck.embedded.api import seam
+from killcheck.embedded.api.body import Parsed
+from killcheck.embedded.api.call import Call
+from killcheck.embedded.api.status import StatusError, bad_request
+from killcheck.kube.objects import Obj, copy, dig
+
+__all__ = ["check_name", "decode_object", "say_strict", "strict_problems"]
+
+
+def strict_problems(duplicates: list[str], unknown: list[str]) -> list[str]:
+    """The words of strict decoding."""
+    return [f'duplicate field "{path}"' for path in duplicates] + [f'unknown field "{path}"' for path in unknown]
+
+
+def say_strict(call: Call, problems: list[str]) -> str:
+    """Warn of what strict decoding finds; or, under ``fieldValidation=Strict``, the words to refuse it with."""
+    mode = call.validation
+    if not problems or mode == "Ignore":
+        return ""
+    if mode == "Strict":
+        return "strict decoding error: " + ", ".join(problems)
+    for problem in problems:
+        call.warn(problem)
+    return ""
+
+
+def decode_object(
+    call: Call, parsed: Parsed, *, kind_name: str = "", api_version: str = "", schema: str | None = None,
+) -> Obj:
+    """A private copy of a POSTed or PUT object of the call's type (or of the one named). Raises StatusError 400."""
+    resource = call.kind.resource
+    want_kind, want_version = kind_name or resource.kind, api_version or resource.api_version
+    obj: Obj = parsed.value
+    got_kind, got_version = obj.get("kind") or want_kind, obj.get("apiVersion") or want_version
+    if got_kind != want_kind:
+        raise _wrong_kind(str(got_kind), str(got_version), want_kind, want_version)
+    if got_version != want_version:
+        raise bad_request(
+            f"the API version in the data ({got_version}) does not match the expected API version ({want_version})")
+    version = want_version.rpartition("/")[2]
+    prefix = f'{want_kind} in version "{version}" cannot be handled as a {want_kind}: '
+    try:
+        clean, unknown = seam.decode(call.kind, obj, schema)
+    except StatusError as error:
+        if error.code != 400 or str(error).startswith(prefix):
+            raise
+        raise bad_request(prefix + str(error)) from error
+    refused = say_strict(call, strict_problems(parsed.duplicates, unknown))
+    if refused:
+        raise bad_request(prefix + refused)
+    clean = copy(clean)
+    meta = clean.get("metadata")
+    ordered: Obj = {"kind": want_kind, "apiVersion": want_version, "metadata": meta if isinstance(meta, dict) else {}}
+    return ordered | {k: v for k, v in clean.items() if k not in ordered and v is not None}
+
+
+def _wrong_kind(kind: str, api_version: str, want_kind: str, want_version: str) -> StatusError:
+    version = api_version.rpartition("/")[2]
+    want = want_version.rpartition("/")[2]
+    return bad_request(
+        f'{kind} in version "{version}" cannot be handled as a {want_kind}: converting ({version}.{kind}) to '
+        f"({want}.{want_kind}): unknown conversion")
+
+
+def check_name(call: Call, obj: Obj) -> None:
+    """A PUT's name and namespace must be the URL's. Raises StatusError 400."""
+    meta = obj["metadata"]
+    name = meta.get("name")
+    if not name:
+        raise bad_request(
+            f"the name of the object ({call.name} based on URL) was undeterminable: name must be provided")
+    if name != call.name:
+        raise bad_request(f"the name of the object ({name}) does not match the name on the URL ({call.name})")
+    check_namespace(call, obj)
+
+
+def check_namespace(call: Call, obj: Obj) -> None:
+    """The object's namespace is the URL's, or is filled in from it. Raises StatusError 400."""
+    namespace = dig(obj, "metadata", "namespace", default="")
+    if not call.kind.resource.namespaced:
+        obj["metadata"].pop("namespace", None)
+        return
+    if namespace and namespace != call.namespace:
+        raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
+    obj["metadata"]["namespace"] = call.namespace

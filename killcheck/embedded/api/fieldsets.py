@@ -1,0 +1,194 @@
+"""Sets of fields in the form of ``FieldsV1``, and what can be done with them.
+
+A set is a tree of path elements: ``f:NAME`` a field, ``k:{...}`` an item by its keys, ``v:...`` a value in a set. A
+branch is itself in the set where it is empty or has a ``.``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from killcheck.embedded.api.mergekeys import KEY_DEFAULTS, ApplyLists
+from killcheck.kube.objects import Obj
+
+__all__ = [
+    "BUILT_IN", "Fields", "changed", "fields_of", "intersect", "item_element", "merged", "paths", "show_path", "subtract",
+]
+
+Fields = dict[str, Any]
+#: How the lists of built-in types merge.
+BUILT_IN = ApplyLists(None)
+#: Metadata that nobody manages.
+_SYSTEM = frozenset({
+    "name", "namespace", "uid", "creationTimestamp", "generation", "resourceVersion", "managedFields", "selfLink",
+    "deletionTimestamp", "deletionGracePeriodSeconds",
+})
+
+
+def fields_of(obj: Obj | None, lists: ApplyLists = BUILT_IN) -> Fields:
+    """Every field that an object sets."""
+    return changed(None, obj or {}, lists)
+
+
+def changed(old: Obj | None, new: Obj, lists: ApplyLists = BUILT_IN) -> Fields:
+    """The fields that ``new`` sets and ``old`` sets otherwise or not at all."""
+    found: Fields = {}
+    for name, value in new.items():
+        if name in ("apiVersion", "kind"):
+            continue
+        before = old.get(name) if old is not None else None
+        if name == "metadata":
+            value = {k: v for k, v in (value or {}).items() if k not in _SYSTEM}
+            before = before or {}
+            inner = _members(before, value, (name,), lists)
+            if inner:
+                found["f:metadata"] = inner
+            continue
+        tree = _diff(before, value, (name,), lists, old is not None and name in old)
+        if tree is not None:
+            found[f"f:{name}"] = tree
+    return found
+
+
+def _diff(old: Any, new: Any, path: tuple[str, ...], lists: ApplyLists, existed: bool) -> Fields | None:
+    """The tree of what differs at ``path``; None: nothing."""
+    if existed and old == new:
+        return None
+    if isinstance(new, dict) and new and not lists.is_atomic(path):
+        tree = _members(old if isinstance(old, dict) else {}, new, path, lists)
+        if lists.is_map(path) and not (existed and isinstance(old, dict)):
+            tree = {".": {}} | tree
+        return tree or None
+    if isinstance(new, list):
+        keys = lists.keys(path)
+        if keys is not None and new:
+            return _items(old if isinstance(old, list) else [], new, path, lists, keys=keys,
+                          existed=existed)
+    return {}
+
+
+def _members(old: Obj, new: Obj, path: tuple[str, ...], lists: ApplyLists) -> Fields:
+    found: Fields = {}
+    for name, value in new.items():
+        tree = _diff(old.get(name), value, (*path, name), lists, name in old)
+        if tree is not None:
+            found[f"f:{name}"] = tree
+    return found
+
+
+def _items(
+    old: list[Any], new: list[Any], path: tuple[str, ...], lists: ApplyLists, *, keys: tuple[str, ...], existed: bool,
+) -> Fields | None:
+    found: Fields = {} if existed else {".": {}}
+    before = {item_element(item, keys): item for item in old}
+    for item in new:
+        element = item_element(item, keys)
+        if element.startswith("v:") or not isinstance(item, dict):
+            if element not in before:
+                found[element] = {}
+            continue
+        known = element in before
+        if known and before[element] == item:
+            continue
+        tree = _members(before[element] if known else {}, item, path, lists)
+        found[element] = tree if known else {".": {}} | tree
+    return found or None
+
+
+def item_element(item: Any, keys: tuple[str, ...]) -> str:
+    """The path element of an item: ``k:{"name":"x"}``, or ``v:"x"`` in a set."""
+    if not keys or not isinstance(item, dict):
+        return "v:" + json.dumps(item, separators=(",", ":"))
+    given = {key: item.get(key, KEY_DEFAULTS.get(key)) for key in sorted(keys)}
+    present = {key: value for key, value in given.items() if value is not None}
+    return "k:" + json.dumps(present, separators=(",", ":"))
+
+
+def _is_member(tree: Fields) -> bool:
+    return not tree or "." in tree
+
+
+def merged(left: Fields, right: Fields) -> Fields:
+    """What is in either."""
+    if not right:
+        return left
+    if not left:
+        return right
+    out = dict(left)
+    for element, tree in right.items():
+        have = out.get(element)
+        if have is None:
+            out[element] = tree
+        elif element != ".":
+            both = merged(have, tree)
+            if both and (_is_member(have) or _is_member(tree)) and "." not in both:
+                both = {".": {}} | both
+            out[element] = both
+    return out
+
+
+def subtract(left: Fields, right: Fields) -> Fields:
+    """What is in ``left`` and not in ``right``."""
+    if not left or not right:
+        return left
+    out: Fields = {}
+    for element, tree in left.items():
+        other = right.get(element)
+        if other is None:
+            out[element] = tree
+            continue
+        if element == ".":
+            continue
+        member = _is_member(tree) and not _is_member(other)
+        rest = subtract({k: v for k, v in tree.items() if k != "."}, other)
+        if member:
+            out[element] = ({".": {}} | rest) if rest else {}
+        elif rest:
+            out[element] = rest
+    return out
+
+
+def intersect(left: Fields, right: Fields) -> Fields:
+    """What is in both."""
+    out: Fields = {}
+    for element, tree in left.items():
+        other = right.get(element)
+        if other is None:
+            continue
+        if element == ".":
+            out[element] = {}
+            continue
+        both = intersect({k: v for k, v in tree.items() if k != "."}, {k: v for k, v in other.items() if k != "."})
+        if _is_member(tree) and _is_member(other):
+            out[element] = ({".": {}} | both) if both else {}
+        elif both:
+            out[element] = both
+    return out
+
+
+def paths(fields: Fields, prefix: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """Every member, as a tuple of path elements."""
+    for element, tree in fields.items():
+        if element == ".":
+            continue
+        path = (*prefix, element)
+        if _is_member(tree):
+            yield path
+        yield from paths(tree, path)
+
+
+def show_path(path: tuple[str, ...]) -> str:
+    """``.spec.containers[name="c"].image``, as conflicts are told."""
+    shown = ""
+    for element in path:
+        sort, text = element[:2], element[2:]
+        if sort == "f:":
+            shown += f".{text}"
+        elif sort == "k:":
+            keys = json.loads(text)
+            shown += "[" + ",".join(f"{key}={json.dumps(value)}" for key, value in keys.items()) + "]"
+        else:
+            shown += f"[={text}]"
+    return shown

@@ -1,0 +1,146 @@
+"""Who manages which field (``metadata.managedFields``), computed only when somebody looks.
+
+Each write leaves a note (who, and the objects before and after); the notes are folded into field sets when an
+object is read over the wire, when server-side apply needs them, or when many have gathered.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from killcheck.clock import Loop
+from killcheck.embedded.api.call import Call
+from killcheck.embedded.api.fieldsets import BUILT_IN, Fields, changed, fields_of, merged, subtract
+from killcheck.embedded.api.kinds import Kind
+from killcheck.embedded.api.mergekeys import ApplyLists
+from killcheck.embedded.api.store import Key, Table
+from killcheck.kube.objects import Obj, format_time
+
+__all__ = ["ManagedFields", "Manager"]
+
+#: Notes about one object that may gather before they are folded.
+MAX_NOTES = 16
+
+
+class Manager(NamedTuple):
+    """One entry of managedFields is told from another by these."""
+
+    name: str
+    operation: str
+    api_version: str
+    subresource: str = ""
+
+
+class _Note(NamedTuple):
+    manager: Manager
+    old: Obj | None
+    new: Obj
+    time: str
+    applied: Fields | None
+
+
+@dataclass(slots=True)
+class _Record:
+    lists: ApplyLists
+    sets: dict[Manager, Fields] = field(default_factory=dict)
+    times: dict[Manager, str] = field(default_factory=dict)
+    notes: list[_Note] = field(default_factory=list)
+
+
+class ManagedFields:
+    """The field managers of every object."""
+
+    def __init__(self, loop: Loop) -> None:
+        self.loop = loop
+        self._records: dict[tuple[Table, Key], _Record] = {}
+
+    def record(
+        self, call: Call, key: Key, old: Obj | None, new: Obj, *, operation: str = "Update",
+        applied: Fields | None = None,
+    ) -> None:
+        """Note a write. ``applied``: the fields of an apply's own configuration."""
+        kind = call.kind
+        manager = Manager(call.manager, operation, kind.resource.api_version, call.subresource)
+        record = self._records.get((kind.table, key))
+        if record is None:
+            record = self._records[kind.table, key] = _Record(ApplyLists(kind) if kind.crd else BUILT_IN)
+        notes = record.notes
+        time = format_time(self.loop.now())
+        if notes and notes[-1].manager == manager and applied is None and notes[-1].old is not None:
+            notes[-1] = notes[-1]._replace(new=new, time=time)  # the same writer again: one note for both
+            return
+        notes.append(_Note(manager, old, new, time, applied))
+        if len(notes) > MAX_NOTES:
+            _fold(record)
+
+    def forget(self, table: Table, key: Key) -> None:
+        """The object is gone."""
+        self._records.pop((table, key), None)
+
+    def sets(self, table: Table, key: Key) -> dict[Manager, Fields]:
+        """Every manager's fields now (read-only)."""
+        record = self._records.get((table, key))
+        if record is None:
+            return {}
+        _fold(record)
+        return record.sets
+
+    def time_of(self, table: Table, key: Key, manager: Manager) -> str:
+        """When a manager last wrote."""
+        record = self._records.get((table, key))
+        return record.times.get(manager, "") if record else ""
+
+    def release(self, table: Table, key: Key, fields: Fields, keep: Manager) -> None:
+        """Take fields away from every manager but ``keep``, as a forced apply does."""
+        record = self._records.get((table, key))
+        if record is None:
+            return
+        _fold(record)
+        for manager in list(record.sets):
+            if manager != keep:
+                _assign(record, manager, subtract(record.sets[manager], fields))
+
+    def shown(self, kind: Kind, key: Key, obj: Obj) -> Obj:
+        """The object with its managedFields (a shallow copy)."""
+        record = self._records.get((kind.table, key))
+        if record is None:
+            return obj
+        _fold(record)
+        ordered = sorted(record.sets, key=lambda manager: (manager.operation, record.times[manager]))
+        entries = []
+        for manager in ordered:
+            entry: Obj = {
+                "manager": manager.name, "operation": manager.operation, "apiVersion": manager.api_version,
+                "time": record.times[manager], "fieldsType": "FieldsV1", "fieldsV1": record.sets[manager]}
+            if manager.subresource:
+                entry["subresource"] = manager.subresource
+            entries.append(entry)
+        return obj | {"metadata": obj["metadata"] | {"managedFields": entries}} if entries else obj
+
+
+def _fold(record: _Record) -> None:
+    """Work the notes into the sets."""
+    notes, record.notes = record.notes, []
+    for note in notes:
+        touched = changed(note.old, note.new, record.lists)
+        gone: Fields = {}
+        if note.old is not None:
+            gone = subtract(fields_of(note.old, record.lists), fields_of(note.new, record.lists))
+        applied = note.applied
+        for manager in list(record.sets):
+            others = manager != note.manager and applied is None
+            lost = merged(gone, touched) if others else gone
+            _assign(record, manager, subtract(record.sets[manager], lost))
+        mine = merged(record.sets.get(note.manager, {}), touched) if applied is None else applied
+        _assign(record, note.manager, mine, note.time)
+
+
+def _assign(record: _Record, manager: Manager, fields: Fields, time: str | None = None) -> None:
+    if not fields:
+        record.sets.pop(manager, None)
+        record.times.pop(manager, None)
+        return
+    if time is not None or manager not in record.times:
+        record.times[manager] = time or ""
+    record.sets[manager] = fields

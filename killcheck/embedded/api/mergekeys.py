@@ -1,0 +1,110 @@
+"""Which lists merge by key: for strategic merge patches, and (slightly differently) for server-side apply.
+
+Source: the ``patchMergeKey``, ``listType`` and ``listMapKey`` tags of the types in k8s.io/api; a CRD's own schema.
+"""
+
+from __future__ import annotations
+
+from killcheck.embedded.api.kinds import Kind
+from killcheck.kube.objects import Obj
+
+__all__ = ["MAPS", "ApplyLists", "merge_key", "merges_primitives", "retains_keys"]
+
+Path = tuple[str, ...]
+
+_BY_NAME: dict[str, str] = {
+    "containers": "name", "initContainers": "name", "ephemeralContainers": "name", "env": "name", "volumes": "name",
+    "volumeMounts": "mountPath", "volumeDevices": "devicePath", "imagePullSecrets": "name", "hostAliases": "ip",
+    "ownerReferences": "uid", "conditions": "type", "topologySpreadConstraints": "topologyKey",
+    "resourceClaims": "name", "schedulingGates": "name", "webhooks": "name", "secrets": "name", "podIPs": "ip",
+    "hostIPs": "ip", "matchConditions": "name",
+}
+_BY_PATH: dict[Path, str] = {
+    ("containers", "ports"): "containerPort", ("initContainers", "ports"): "containerPort",
+    ("ephemeralContainers", "ports"): "containerPort", ("spec", "ports"): "port", ("status", "addresses"): "type",
+    ("spec", "taints"): "key",
+}
+_PRIMITIVES = frozenset({"finalizers"})
+_RETAINS = frozenset({("spec", "strategy"), ("spec", "volumes"), ("spec", "resourceClaims")})
+
+
+def merge_key(path: Path) -> str | None:
+    """The ``patchMergeKey`` of the list at ``path`` (field names from the top); None: it is replaced as a whole."""
+    return _BY_PATH.get(path[-2:]) or _BY_NAME.get(path[-1])
+
+
+def merges_primitives(path: Path) -> bool:
+    """Whether the list at ``path`` is merged value by value."""
+    return path[-1] in _PRIMITIVES
+
+
+def retains_keys(path: Path) -> bool:
+    """Whether clients send ``$retainKeys`` for what is at ``path``."""
+    return path[-2:] in _RETAINS
+
+
+#: Objects that are maps with free keys, not structures, in built-in types.
+MAPS = frozenset({
+    "labels", "annotations", "matchLabels", "nodeSelector", "data", "binaryData", "limits", "requests", "capacity",
+    "allocatable", "hard", "used", "parameters", "overhead", "disruptedPods",
+})
+
+_APPLY_BY_NAME: dict[str, tuple[str, ...]] = {
+    "containers": ("name",), "initContainers": ("name",), "ephemeralContainers": ("name",), "env": ("name",),
+    "volumes": ("name",), "volumeMounts": ("mountPath",), "volumeDevices": ("devicePath",),
+    "imagePullSecrets": ("name",), "hostAliases": ("ip",), "ownerReferences": ("uid",), "conditions": ("type",),
+    "topologySpreadConstraints": ("topologyKey", "whenUnsatisfiable"), "resourceClaims": ("name",),
+    "schedulingGates": ("name",), "webhooks": ("name",), "secrets": ("name",), "podIPs": ("ip",), "hostIPs": ("ip",),
+    "claims": ("name",), "matchConditions": ("name",), "allocations": (),
+}
+_APPLY_BY_PATH: dict[Path, tuple[str, ...]] = {
+    ("containers", "ports"): ("containerPort", "protocol"),
+    ("initContainers", "ports"): ("containerPort", "protocol"),
+    ("ephemeralContainers", "ports"): ("containerPort", "protocol"), ("spec", "ports"): ("port", "protocol"),
+    ("status", "addresses"): ("type",),
+}
+#: What a key field left out of an item counts as.
+KEY_DEFAULTS = {"protocol": "TCP"}
+
+
+class ApplyLists:
+    """How server-side apply sees the lists and objects of a type."""
+
+    def __init__(self, kind: Kind | None) -> None:
+        self.custom = kind is not None and kind.crd is not None
+        self.schema: Obj = (kind.crd_version.get("schema") or {}).get("openAPIV3Schema") or {} if kind else {}
+
+    def keys(self, path: Path) -> tuple[str, ...] | None:
+        """The keys of the associative list at ``path``; () for a set of values; None: atomic."""
+        if path[0] == "metadata" or not self.custom:
+            if path[-1] == "finalizers":
+                return ()
+            return _APPLY_BY_PATH.get(path[-2:]) or _APPLY_BY_NAME.get(path[-1]) or None
+        schema = self._at(path)
+        kind = schema.get("x-kubernetes-list-type")
+        if kind == "map":
+            return tuple(schema.get("x-kubernetes-list-map-keys") or ())
+        return () if kind == "set" else None
+
+    def is_map(self, path: Path) -> bool:
+        """Whether the object at ``path`` counts as a field of its own beside its members."""
+        return path[-1] in MAPS if path[0] == "metadata" or not self.custom else True
+
+    def is_atomic(self, path: Path) -> bool:
+        """Whether the object at ``path`` is owned as a whole."""
+        if self.custom and path[0] != "metadata":
+            return self._at(path).get("x-kubernetes-map-type") == "atomic"
+        return path[-1] in ("selector", "fieldRef", "resourceFieldRef", "secretKeyRef", "configMapKeyRef") and (
+            path[-1] != "selector" or len(path) == 2)
+
+    def _at(self, path: Path) -> Obj:
+        schema = self.schema
+        for step in path:
+            if "items" in schema:
+                schema = schema["items"]
+            inner = (schema.get("properties") or {}).get(step)
+            if inner is None:
+                extra = schema.get("additionalProperties")
+                inner = extra if isinstance(extra, dict) else {}
+            schema = inner
+        return schema

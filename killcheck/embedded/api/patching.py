@@ -1,0 +1,262 @@
+"""PATCH: from a content type and a body to the object as it should be.
+
+Source: k8s.io/apiserver/pkg/endpoints/handlers/patch.go; recording 25.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from killcheck.embedded.api import seam, status
+from killcheck.embedded.api.body import GoJSONError, Parsed, dumps, parse_json, parse_yaml
+from killcheck.embedded.api.call import Call
+from killcheck.embedded.api.decoding import say_strict, strict_problems
+from killcheck.embedded.api.fieldsets import Fields, changed, fields_of, intersect, paths, show_path, subtract
+from killcheck.embedded.api.http import Response
+from killcheck.embedded.api.managedfields import Manager
+from killcheck.embedded.api.mergekeys import ApplyLists
+from killcheck.embedded.api.patch import (
+    PatchFailed,
+    apply_merge,
+    go_map,
+    json_patch,
+    merge_patch,
+    remove_fields,
+    strategic_patch,
+)
+from killcheck.embedded.api.status import StatusError
+from killcheck.kube.objects import Obj, copy, dig
+
+if TYPE_CHECKING:
+    from killcheck.embedded.api.server import ApiServer
+
+__all__ = ["APPLY", "JSON", "MERGE", "STRATEGIC", "Patcher"]
+
+JSON = "application/json-patch+json"
+MERGE = "application/merge-patch+json"
+STRATEGIC = "application/strategic-merge-patch+json"
+APPLY = "application/apply-patch+yaml"
+
+
+class Patcher:
+    """Patches objects on behalf of calls. Every method raises StatusError."""
+
+    def __init__(self, server: ApiServer) -> None:
+        self.server = server
+        self.store = server.store
+
+    def patch(self, call: Call) -> Response:
+        """PATCH on an object or its status."""
+        content_type = self.content_type(call)
+        writer = self.server.writer
+        if content_type == APPLY:
+            return self.apply(call)
+        patched = self.function(call, content_type)
+        updated = writer.update(call, lambda old: patched(old, call.kind.schema))
+        return Response(200, writer.answer(call, updated))
+
+    def content_type(self, call: Call) -> str:
+        """The kind of patch. Raises StatusError 415, 422."""
+        content_type = call.content_type()
+        call.dry_run  # noqa: B018  (refuse a bad value before anything else)
+        supported = (JSON, MERGE, APPLY) if call.kind.crd else (JSON, MERGE, STRATEGIC, APPLY)
+        if content_type not in supported:
+            if call.kind.crd:
+                raise status.unsupported_media_type(
+                    "the body of the request was in an unknown format - accepted media types include: "
+                    + ", ".join(supported))
+            raise StatusError(415, "UnsupportedMediaType", "415: Unsupported Media Type", details={})
+        manager, force = call.request.param("fieldManager"), call.request.param("force")
+        if content_type == APPLY and not manager:
+            raise _bad_options("FieldValueRequired", "fieldManager", "Required value: is required for apply patch")
+        if content_type != APPLY and force:
+            raise _bad_options("FieldValueForbidden", "force", "Forbidden: may not be specified for non-apply patch")
+        return content_type
+
+    def function(self, call: Call, content_type: str) -> Callable[[Obj, str | None], Obj]:
+        """What turns the present object into the patched one, given its schema (None: the custom resource's)."""
+        parsed = self._parse(call, content_type)
+        value = parsed.value
+
+        def patched(old: Obj, schema: str | None) -> Obj:
+            target = copy(old)
+            try:
+                if content_type == JSON:
+                    new = json_patch(target, value)
+                elif content_type == MERGE:
+                    new = merge_patch(target, value)
+                else:
+                    new = strategic_patch(target, value)
+            except PatchFailed as error:
+                raise _failed(content_type, str(error)) from error
+            return self._decoded(call, new, parsed, schema, content_type)
+
+        return patched
+
+    def _parse(self, call: Call, content_type: str) -> Parsed:
+        body = call.request.body
+        wanted = list if content_type == JSON else dict
+        if isinstance(body, wanted):
+            return Parsed(copy(body) if isinstance(body, dict) else [dict(op) for op in body], [])
+        if isinstance(body, dict | list):
+            parsed = Parsed(body, [])
+        else:
+            try:
+                parsed = parse_json(body or b"")
+            except GoJSONError as error:
+                raise status.bad_request(f"error decoding patch: {error}") from error
+        if not isinstance(parsed.value, wanted):
+            go = "object" if isinstance(parsed.value, dict) else "array" if isinstance(
+                parsed.value, list) else "value"
+            target = "[]handlers.jsonPatchOp" if content_type == JSON else "map[string]interface {}"
+            raise status.bad_request(
+                f"error decoding patch: json: cannot unmarshal {go} into Go value of type {target}")
+        return parsed
+
+    def _decoded(self, call: Call, new: Any, parsed: Parsed, schema: str | None, content_type: str) -> Obj:
+        """The patched object, typed. Raises StatusError 422 with the whole object in it, as there."""
+        if not isinstance(new, dict):
+            raise _failed(content_type, "")
+        try:
+            clean, unknown = seam.decode(call.kind, new, schema)
+        except StatusError as error:
+            if error.code != 400:
+                raise
+            raise self._invalid(new, parsed, content_type, str(error)) from error
+        problems = strict_problems([] if content_type == JSON else parsed.duplicates, unknown)
+        refused = say_strict(call, problems)
+        if refused:
+            raise self._invalid(new, parsed, content_type, refused)
+        return copy(clean) if clean is not new else clean
+
+    def _invalid(self, new: Obj, parsed: Parsed, content_type: str, why: str) -> StatusError:
+        if content_type == STRATEGIC:
+            shown = go_map(parsed.value)
+        else:
+            shown = dumps(dict(sorted(new.items())))
+        shown = shown.replace("\\", "\\\\").replace('"', '\\"')
+        causes = [{"reason": "FieldValueInvalid", "message": f'Invalid value: "{shown}": {why}', "field": "patch"}]
+        return status.invalid("", "", "", causes)
+
+    # -- server-side apply ---------------------------------------------------------------------------------
+    def apply(self, call: Call) -> Response:
+        """Server-side apply on an object or its status; creates what is not there."""
+        config = self.applied_config(call)
+        meta = config["metadata"]
+        if meta.get("managedFields"):
+            raise status.bad_request("metadata.managedFields must be nil")
+        writer = self.server.writer
+        lists = ApplyLists(call.kind)
+        applied = fields_of(config, lists)
+        if self.store.get(call.kind.table, call.key) is None:
+            if call.subresource:
+                raise status.not_found(call.kind.resource.plural, call.kind.resource.group, call.name)
+            meta.setdefault("name", call.name)
+            created = writer.create(call, copy(config), operation="Apply", applied=applied)
+            return Response(201, writer.answer(call, created))
+        updated = writer.update(
+            call, lambda old: self.applied(call, old, config, applied, lists), operation="Apply", applied=applied)
+        return Response(200, writer.answer(call, updated))
+
+    def applied_config(self, call: Call, *, schema: str | None = None, api_version: str = "", kind: str = "") -> Obj:
+        """The configuration in the body, typed."""
+        body = call.request.body
+        parsed = Parsed(copy(body), []) if isinstance(body, dict) else self._parse_apply(body)
+        config = parsed.value
+        api_version = api_version or call.kind.resource.api_version
+        kind = kind or call.kind.resource.kind
+        if not isinstance(config, dict):
+            raise status.bad_request("error decoding YAML: json: cannot unmarshal into Go value")
+        if config.get("apiVersion") != api_version or config.get("kind") != kind:
+            have = f"{config.get('apiVersion', '')}, Kind={config.get('kind', '')}"
+            raise status.bad_request(f"Invalid value: {have}: must be {api_version}, Kind={kind}")
+        meta = config.setdefault("metadata", {})
+        name, namespace = meta.get("name"), meta.get("namespace")
+        if name and name != call.name:
+            raise status.bad_request(
+                f"the name of the object ({name}) does not match the name on the URL ({call.name})")
+        if namespace and namespace != call.namespace:
+            raise status.bad_request(
+                "the namespace of the provided object does not match the namespace sent on the request")
+        try:
+            clean, unknown = seam.decode(call.kind, config, schema)
+        except StatusError as error:
+            if error.code != 400:
+                raise
+            raise status.bad_request(f"failed to create typed patch object ({call.namespace}/{call.name}; {api_version}"
+                                     f", Kind={kind}): {error}") from error
+        refused = say_strict(call, strict_problems(parsed.duplicates, unknown))
+        if refused:
+            raise status.bad_request(f"error decoding YAML: {refused}")
+        return copy(clean)
+
+    def _parse_apply(self, body: Any) -> Parsed:
+        try:
+            return parse_yaml(body or b"")
+        except GoJSONError as error:
+            raise status.bad_request(f"error decoding YAML: {error}") from error
+
+    def applied(self, call: Call, old: Obj, config: Obj, applied: Fields, lists: ApplyLists) -> Obj:
+        """The object with a configuration applied. Raises StatusError 409 where others manage what it changes."""
+        managed = self.server.managed
+        table, key = call.kind.table, call.key
+        me = Manager(call.manager, "Apply", call.kind.resource.api_version, call.subresource)
+        sets = dict(managed.sets(table, key))
+        new = apply_merge(copy(old), copy(config), lists)
+        differs = intersect(changed(old, new, lists), applied)
+        conflicts = [
+            (manager, hit) for manager, fields in sets.items()
+            if manager != me and (hit := intersect(fields, differs))]
+        if conflicts and not call.request.flag("force"):
+            raise self._conflict(call, conflicts)
+        if conflicts and not call.dry_run:
+            managed.release(table, key, differs, me)
+        dropped = subtract(sets.get(me, {}), applied)
+        for manager, fields in sets.items():
+            if manager != me:
+                dropped = subtract(dropped, fields)
+        new = remove_fields(new, dropped, lists) if dropped else new
+        for field in ("resourceVersion", "uid"):
+            asked = dig(config, "metadata", field)
+            new["metadata"][field] = asked or old["metadata"][field]
+        return new  # type: ignore[no-any-return]
+
+    def _conflict(self, call: Call, conflicts: list[tuple[Manager, Fields]]) -> StatusError:
+        causes = []
+        by_manager: dict[str, list[str]] = {}
+        for manager, fields in conflicts:
+            who = _show_manager(manager, self.server.managed.time_of(call.kind.table, call.key, manager))
+            for path in paths(fields):
+                field = show_path(path)
+                by_manager.setdefault(who, []).append(field)
+                causes.append({
+                    "reason": "FieldManagerConflict", "message": f"conflict with {who}", "field": field})
+        if len(causes) == 1:
+            text = f"Apply failed with 1 conflict: conflict with {who}: {causes[0]['field']}"
+        else:
+            lines = [f"conflicts with {who}:\n" + "\n".join(f"- {field}" for field in fields)
+                     for who, fields in sorted(by_manager.items())]
+            text = f"Apply failed with {len(causes)} conflicts: " + "\n".join(lines)
+        return StatusError(409, "Conflict", text, details={"causes": causes})
+
+
+def _show_manager(manager: Manager, time: str) -> str:
+    shown = f'"{manager.name}"'
+    if manager.subresource:
+        shown += f' with subresource "{manager.subresource}"'
+    if manager.operation == "Update":
+        shown += f" using {manager.api_version}" + (f" at {time}" if time else "")
+    return shown
+
+
+def _failed(content_type: str, why: str) -> StatusError:
+    if content_type == JSON:
+        message = "the server rejected our request due to an error in our request"
+        return StatusError(422, "Invalid", message, details={})
+    return status.bad_request(why)
+
+
+def _bad_options(reason: str, field: str, message: str) -> StatusError:
+    causes = [{"reason": reason, "message": message, "field": field}]
+    return status.invalid("PatchOptions", "meta.k8s.io", "", causes)

@@ -1,0 +1,59 @@
+"""Schemas, defaults and validation, for built-in types and custom resources alike; imported when first needed."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from functools import cache
+from importlib.util import find_spec
+
+from killcheck.embedded.api.kinds import Kind
+from killcheck.kube.objects import Obj
+
+__all__ = ["apply_defaults", "decode", "validate"]
+
+
+@cache
+def _there(name: str) -> bool:
+    return find_spec(f"killcheck.embedded.api.{name}") is not None
+
+
+def decode(kind: Kind, obj: Obj, schema: str | None = None) -> tuple[Obj, list[str]]:
+    """The object without the fields its schema does not have, and their paths. Raises StatusError 400."""
+    if kind.crd is not None and schema is None:
+        from killcheck.embedded.api import crdschema
+
+        return crdschema.prune(kind, obj)
+    schema = schema or kind.schema
+    if schema is None or not _there("schemas"):
+        return obj, []
+    from killcheck.embedded.api import schemas
+
+    decoded = schemas.decode(schema, obj)
+    return decoded.obj, decoded.unknown
+
+
+def apply_defaults(kind: Kind, obj: Obj, now: datetime) -> None:
+    """Fill in what was left out, in place."""
+    if kind.crd is not None:
+        from killcheck.embedded.api import crdschema
+
+        crdschema.apply_defaults(kind, obj)
+        return
+    if not _there("defaults"):
+        return
+    from killcheck.embedded.api import defaults
+
+    defaults.apply(kind, obj, now)
+
+
+def validate(kind: Kind, new: Obj, old: Obj | None) -> list[Obj]:
+    """What is wrong with an object, as causes."""
+    if kind.crd is not None:
+        from killcheck.embedded.api import crdschema
+
+        return crdschema.validate(kind, new)
+    if not _there("validation"):
+        return []
+    from killcheck.embedded.api import validation
+
+    return validation.validate(kind, new, old)

@@ -1,0 +1,204 @@
+"""The API server, without any IO: one :class:`Request` in, one :class:`Response` out.
+
+The caller holds the loop's lock. Routing and the order of things (who are you, may you, is it there) live here; what
+each verb does is next door: ``reads``, ``writes``, ``patching``, ``deletion``, ``subresources``, ``crds``.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from killcheck.clock import Loop
+from killcheck.embedded.api import status
+from killcheck.embedded.api.addresses import Addresses
+from killcheck.embedded.api.call import Call, Route, route, verb_of
+from killcheck.embedded.api.crds import CustomResources
+from killcheck.embedded.api.deletion import Deleter
+from killcheck.embedded.api.http import Request, Response, User
+from killcheck.embedded.api.kinds import Kind, Registry, subresource_of
+from killcheck.embedded.api.managedfields import ManagedFields
+from killcheck.embedded.api.patching import Patcher
+from killcheck.embedded.api.rbac import Attributes, forbidden
+from killcheck.embedded.api.reads import Reader
+from killcheck.embedded.api.status import StatusError
+from killcheck.embedded.api.store import Store
+from killcheck.embedded.api.subresources import Subresources
+from killcheck.embedded.api.watch import Watches
+from killcheck.embedded.api.writes import Writer, new_uid
+from killcheck.kube.objects import Obj
+
+__all__ = ["ApiServer", "KubeletEndpoint"]
+
+_HEALTH = frozenset({"/healthz", "/readyz", "/livez"})
+_MASTERS = "system:masters"
+
+
+class KubeletEndpoint(Protocol):
+    """What the API server asks of a node's kubelet."""
+
+    def log(self, pod: Obj, container: str, *, previous: bool) -> str:
+        """A container's log. Raises StatusError."""
+
+
+class ApiServer:
+    """A Kubernetes API over a :class:`Store`.
+
+    ``authenticator``, ``authorizer`` and ``admission`` have the methods of ``authn.Authenticator``,
+    ``rbac.Authorizer`` and ``admission.Chain``; ``issuer`` (``tokens.Issuer``) answers TokenRequests and defaults to
+    the authenticator's. ``rng`` makes uids and generated names.
+    """
+
+    def __init__(
+        self, store: Store, loop: Loop, *, authenticator: Any, authorizer: Any, admission: Any, rng: random.Random,
+        version: str = "v1.36.2", issuer: Any = None,
+    ) -> None:
+        self.store = store
+        self.loop = loop
+        self.authenticator = authenticator
+        self.authorizer = authorizer
+        self.admission = admission
+        self.rng = rng
+        self.version = version
+        self.issuer = issuer if issuer is not None else getattr(authenticator, "tokens", None)
+        self.kinds = Registry()
+        self.kubelets: dict[str, KubeletEndpoint] = {}
+        self.watches = Watches(store, loop)
+        self.managed = ManagedFields(loop)
+        self.addresses = Addresses(store)
+        self.reader = Reader(self)
+        self.writer = Writer(self)
+        self.deleter = Deleter(self)
+        self.patcher = Patcher(self)
+        self.subresources = Subresources(self)
+        self.custom = CustomResources(self)
+        self._verbs: dict[str, Callable[[Call], Response]] = {
+            "get": self.reader.get, "list": self.reader.list, "watch": self.reader.watch,
+            "create": self.writer.post, "update": self.writer.put, "patch": self.patcher.patch,
+            "delete": self.deleter.delete, "deletecollection": self.deleter.delete_collection,
+        }
+
+    def handle(self, request: Request) -> Response:
+        """Answer a request; failures come back as Status bodies, never as exceptions."""
+        call: Call | None = None
+        try:
+            user = request.user or self.authenticator.authenticate(request)
+            at = route(request.path)
+            if not at.plural:
+                return self._elsewhere(request, user)
+            verb = verb_of(request, at)
+            self._authorize(user, at, verb, request)
+            call = self._call(request, user, at, verb)
+            response = self._dispatch(call)
+        except StatusError as error:
+            response = Response(error.code, error.status, dict(error.headers))
+        if call is not None and call.warnings:
+            response.headers["Warning"] = ", ".join(_warning(text) for text in call.warnings)
+        return response
+
+    # -- for what lives next door --------------------------------------------------------------------------
+    def new_uid(self) -> str:
+        """A fresh uid from the seeded generator."""
+        return new_uid(self.rng.getrandbits(128))
+
+    def admit(
+        self, call: Call, operation: str, obj: Obj | None, old: Obj | None, *, dry_run: bool, subresource: str = "",
+        kind: Kind | None = None,
+    ) -> Any:
+        """Run admission for a write and collect its warnings; returns the object as admission left it."""
+        from killcheck.embedded.api.admission.request import AdmissionRequest
+
+        request = AdmissionRequest(
+            operation=operation, kind=kind or call.kind, subresource=subresource, namespace=call.namespace,
+            name=call.name, obj=obj, old=old, user=call.user, dry_run=dry_run)
+        admitted, warnings = self.admission.admit(request)
+        for text in warnings:
+            call.warn(text)
+        return admitted
+
+    def authorize(self, user: User, attributes: Attributes) -> None:
+        """Raise StatusError 403 where ``user`` may not."""
+        if _MASTERS in user.groups:
+            return
+        decision = self.authorizer.decide(user, attributes)
+        if not decision.allowed:
+            raise forbidden(user, attributes, decision.reason)
+
+    # -- inside --------------------------------------------------------------------------------------------
+    def _authorize(self, user: User, at: Route, verb: str, request: Request) -> None:
+        if _MASTERS in user.groups:
+            return
+        name = at.name
+        if not name and verb in ("list", "watch", "deletecollection"):
+            selector = request.param("fieldSelector")
+            if selector.startswith("metadata.name=") and "," not in selector:
+                name = selector.removeprefix("metadata.name=").lstrip("=")
+        namespace = "" if at.plural == "namespaces" and not at.group and not at.name else at.namespace
+        self.authorize(user, Attributes(verb, at.group, at.plural, at.subresource, name, namespace))
+
+    def _call(self, request: Request, user: User, at: Route, verb: str) -> Call:
+        """Raises StatusError 404 or 405."""
+        kind = self.kinds.find(at.group, at.version, at.plural)
+        if kind is None:
+            raise status.path_not_found()
+        namespace = at.namespace
+        if not kind.resource.namespaced:
+            if namespace and not (kind.table == ("", "namespaces") and namespace == at.name):
+                raise status.path_not_found()
+            namespace = ""
+        elif at.name and not namespace:
+            raise status.path_not_found()
+        call = Call(request, user, kind, namespace, at.name, at.subresource, verb)
+        verbs = kind.verbs
+        if at.subresource:
+            sub = subresource_of(kind, at.subresource)
+            if sub is None:
+                raise status.path_not_found()
+            verbs = sub.verbs
+        else:
+            homeless = kind.resource.namespaced and not namespace and verb in ("create", "deletecollection")
+            if homeless or (verb == "create" and at.name) or (verb in ("update", "patch") and not at.name):
+                raise status.method_not_allowed()
+        if verb not in verbs:
+            raise status.method_not_allowed()
+        return call
+
+    def _dispatch(self, call: Call) -> Response:
+        if call.subresource:
+            return self.subresources.handle(call)
+        if len(call.kind.verbs) == 1:
+            return self.subresources.review(call)
+        return self._verbs[call.verb](call)
+
+    def _elsewhere(self, request: Request, user: User) -> Response:
+        """Discovery, OpenAPI, health, version: what is no resource."""
+        path = request.path
+        self.authorize(user, Attributes(verb_of(request, Route(name=path)), path=path))
+        if path.rstrip("/") in _HEALTH or path.split("/")[1] in ("healthz", "readyz", "livez"):
+            return Response(200, "ok", {"Content-Type": "text/plain; charset=utf-8"})
+        if path == "/version":
+            return Response(200, self._version())
+        if path.startswith("/openapi"):
+            from killcheck.embedded.api import openapi
+
+            answered = openapi.respond(self.kinds, request)
+        else:
+            from killcheck.embedded.api import discovery
+
+            answered = discovery.respond(self.kinds, request)
+        if answered is None:
+            raise status.path_not_found()
+        return answered
+
+    def _version(self) -> Obj:
+        major, minor = self.version.removeprefix("v").split(".")[:2]
+        return {
+            "major": major, "minor": minor, "gitVersion": self.version, "gitCommit": "", "gitTreeState": "clean",
+            "buildDate": "", "goVersion": "", "compiler": "gc", "platform": "linux/amd64"}
+
+
+def _warning(text: str) -> str:
+    """One value of a Warning header (RFC 7234)."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'299 - "{escaped}"'

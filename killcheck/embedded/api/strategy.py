@@ -1,0 +1,170 @@
+"""What each type does to its own objects before they are stored: initial status, generation, what a writer may change.
+
+Source: the ``PrepareForCreate`` and ``PrepareForUpdate`` of each type under pkg/registry in Kubernetes v1.36.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable
+
+from killcheck.embedded.api.kinds import Kind
+from killcheck.kube.objects import Obj, copy, dig
+
+__all__ = ["prepare_for_create", "prepare_for_update"]
+
+_NOT_SPEC = frozenset({"apiVersion", "kind", "metadata", "status"})
+_INITIAL_STATUS: dict[tuple[str, str], Obj] = {
+    ("", "pods"): {"phase": "Pending"},
+    ("", "namespaces"): {"phase": "Active"},
+    ("", "persistentvolumeclaims"): {"phase": "Pending"},
+    ("", "persistentvolumes"): {"phase": "Pending"},
+    ("", "services"): {"loadBalancer": {}},
+    ("", "replicationcontrollers"): {"replicas": 0},
+    ("apps", "replicasets"): {"replicas": 0},
+    ("apps", "statefulsets"): {"replicas": 0, "availableReplicas": 0},
+    ("apps", "daemonsets"): {
+        "currentNumberScheduled": 0, "numberMisscheduled": 0, "desiredNumberScheduled": 0, "numberReady": 0},
+    ("autoscaling", "horizontalpodautoscalers"): {"desiredReplicas": 0, "currentMetrics": None},
+    ("policy", "poddisruptionbudgets"): {
+        "disruptionsAllowed": 0, "currentHealthy": 0, "desiredHealthy": 0, "expectedPods": 0},
+    ("storage.k8s.io", "volumeattachments"): {"attached": False},
+}
+#: Types whose status is taken from whoever creates them (a kubelet registers its node with one).
+_KEEPS_STATUS = frozenset({("", "nodes")})
+
+
+def prepare_for_create(kind: Kind, obj: Obj) -> None:
+    """Set what the server decides in a new object, in place."""
+    meta = obj["metadata"]
+    if kind.generation:
+        meta["generation"] = 1
+    table = kind.table
+    if "status" in kind.subresources and table not in _KEEPS_STATUS:
+        obj.pop("status", None)
+        if kind.crd is None:
+            obj["status"] = copy(_INITIAL_STATUS.get(table, {}))
+    special = _ON_CREATE.get(table)
+    if special is not None:
+        special(obj)
+
+
+def prepare_for_update(kind: Kind, new: Obj, old: Obj, subresource: str) -> Obj:
+    """What of ``new`` may take effect; returns the object to store (``new`` is used up)."""
+    if subresource == "status":
+        new = _status_only(kind, new, old)
+    elif "status" in kind.subresources:
+        if "status" in old:
+            new["status"] = old["status"]
+        else:
+            new.pop("status", None)
+    special = _ON_UPDATE.get(kind.table)
+    if special is not None:
+        special(new, old)
+    if kind.generation and _spec_changed(kind, new, old):
+        new["metadata"]["generation"] = int(old["metadata"].get("generation", 0)) + 1
+    return new
+
+
+def _status_only(kind: Kind, new: Obj, old: Obj) -> Obj:
+    result = {key: value for key, value in old.items() if key != "status"}
+    meta = new["metadata"]
+    if kind.crd is not None:
+        kept = dict(old["metadata"])
+        kept["resourceVersion"] = meta.get("resourceVersion", kept["resourceVersion"])
+        meta = kept
+    elif kind.table not in (("", "pods"), ("", "nodes")):
+        labels = old["metadata"].get("labels")
+        meta = {k: v for k, v in meta.items() if k != "labels"} | ({"labels": labels} if labels else {})
+    result["metadata"] = meta
+    if "status" in new:
+        result["status"] = new["status"]
+    return result
+
+
+def _spec_changed(kind: Kind, new: Obj, old: Obj) -> bool:
+    ignored = _NOT_SPEC
+    if kind.crd is not None and "status" not in kind.subresources:
+        ignored = frozenset({"apiVersion", "kind", "metadata"})
+    for key in new.keys() | old.keys():
+        if key not in ignored and new.get(key) != old.get(key):
+            return True
+    if kind.table == ("apps", "deployments"):  # a Deployment's annotations count as its spec
+        return bool((new["metadata"].get("annotations") or {}) != (old["metadata"].get("annotations") or {}))
+    return False
+
+
+# -- single types ----------------------------------------------------------------------------------------------
+def _pod(obj: Obj) -> None:
+    obj["status"] = {"phase": "Pending", "qosClass": qos_class(obj.get("spec") or {})}
+
+
+def qos_class(spec: Obj) -> str:
+    """Guaranteed, Burstable or BestEffort, from the containers' CPU and memory alone."""
+    containers = [*(spec.get("containers") or []), *(spec.get("initContainers") or [])]
+    any_set = False
+    guaranteed = bool(containers)
+    for container in containers:
+        requests = dig(container, "resources", "requests", default={})
+        limits = dig(container, "resources", "limits", default={})
+        for name in ("cpu", "memory"):
+            any_set = any_set or name in requests or name in limits
+            if name not in limits or requests.get(name, limits[name]) != limits[name]:
+                guaranteed = False
+    return "Guaranteed" if guaranteed else "Burstable" if any_set else "BestEffort"
+
+
+def _namespace(obj: Obj) -> None:
+    spec = obj.setdefault("spec", {})
+    if "kubernetes" not in spec.setdefault("finalizers", []):
+        spec["finalizers"].append("kubernetes")
+    obj["metadata"].setdefault("labels", {})["kubernetes.io/metadata.name"] = obj["metadata"]["name"]
+
+
+def _namespace_update(new: Obj, old: Obj) -> None:
+    new["spec"] = old.get("spec", {})
+    new["metadata"].setdefault("labels", {})["kubernetes.io/metadata.name"] = old["metadata"]["name"]
+
+
+def _secret(obj: Obj) -> None:
+    plain = obj.pop("stringData", None)
+    if plain:
+        data = obj.setdefault("data", {})
+        data.update({key: base64.b64encode(str(value).encode()).decode() for key, value in plain.items()})
+    obj.setdefault("type", "Opaque")
+
+
+def _job(obj: Obj) -> None:
+    """A Job's selector and its pods' labels come from its uid, unless ``manualSelector``."""
+    spec = obj.setdefault("spec", {})
+    if spec.get("manualSelector"):
+        return
+    meta = obj["metadata"]
+    uid, name = meta["uid"], meta["name"]
+    labels = spec.setdefault("template", {}).setdefault("metadata", {}).setdefault("labels", {})
+    labels |= {
+        "batch.kubernetes.io/controller-uid": uid, "batch.kubernetes.io/job-name": name, "controller-uid": uid,
+        "job-name": name,
+    }
+    if not spec.get("selector"):
+        spec["selector"] = {"matchLabels": {"batch.kubernetes.io/controller-uid": uid}}
+    spec["manualSelector"] = False
+
+
+def _service_update(new: Obj, old: Obj) -> None:
+    """An address that was given is kept where the writer leaves it out."""
+    spec, before = new.get("spec") or {}, old.get("spec") or {}
+    if spec.get("type") == "ExternalName":
+        return
+    for field in ("clusterIP", "clusterIPs"):
+        if not spec.get(field) and before.get(field):
+            spec[field] = before[field]
+
+
+_ON_CREATE: dict[tuple[str, str], Callable[[Obj], None]] = {
+    ("", "pods"): _pod, ("", "namespaces"): _namespace, ("", "secrets"): _secret, ("batch", "jobs"): _job,
+}
+_ON_UPDATE: dict[tuple[str, str], Callable[[Obj, Obj], None]] = {
+    ("", "namespaces"): _namespace_update, ("", "secrets"): lambda new, _: _secret(new),
+    ("", "services"): _service_update,
+}

@@ -1,0 +1,189 @@
+"""Subresources other than an object's own status: where each is sent, and the small ones themselves."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from killcheck.embedded.api import status
+from killcheck.embedded.api.body import read_object
+from killcheck.embedded.api.call import Call
+from killcheck.embedded.api.decoding import check_name, check_namespace, decode_object
+from killcheck.embedded.api.eviction import Evictor
+from killcheck.embedded.api.http import Response
+from killcheck.embedded.api.scale import Scaler
+from killcheck.embedded.api.status import StatusError
+from killcheck.kube.objects import Obj, condition, copy, dig, format_time
+
+if TYPE_CHECKING:
+    from killcheck.embedded.api.server import ApiServer
+
+__all__ = ["Subresources"]
+
+_PODS = ("", "pods")
+_CREATED: Obj = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
+
+
+class Subresources:
+    """Answers calls on subresources and on resources that are only questions. Every method raises StatusError."""
+
+    def __init__(self, server: ApiServer) -> None:
+        self.server = server
+        self.store = server.store
+        self.scaler = Scaler(server)
+        self.evictor = Evictor(server)
+        self._routes = {
+            "status": self._status, "scale": self.scaler.handle, "eviction": self.evictor.handle,
+            "binding": self._binding, "log": self._log, "token": self._token, "finalize": self._finalize,
+        }
+
+    def handle(self, call: Call) -> Response:
+        """A call on a subresource that the kind has."""
+        return self._routes[call.subresource](call)
+
+    def _status(self, call: Call) -> Response:
+        server = self.server
+        if call.verb == "get":
+            return server.reader.get(call)
+        return server.writer.put(call) if call.verb == "update" else server.patcher.patch(call)
+
+    # -- questions -----------------------------------------------------------------------------------------
+    def review(self, call: Call) -> Response:
+        """POST of a review (or of a Binding, the old way to schedule)."""
+        obj = decode_object(call, read_object(call))
+        if call.kind.resource.kind == "Binding":
+            call.name = str(obj["metadata"].get("name", ""))
+            return self._bind(call, obj)
+        if call.kind.resource.namespaced:
+            check_namespace(call, obj)
+        from killcheck.embedded.api import reviews
+
+        server = self.server
+        return Response(201, reviews.create(call.kind, obj, call.user, server.authorizer, server.issuer))
+
+    def _token(self, call: Call) -> Response:
+        """POST serviceaccounts/NAME/token."""
+        request = decode_object(
+            call, read_object(call), kind_name="TokenRequest", api_version="authentication.k8s.io/v1",
+            schema="AuthenticationV1TokenRequest")
+        self.server.reader.find(call)
+        admitted = self.server.admit(call, "CREATE", request, None, dry_run=call.dry_run, subresource="token")
+        return Response(201, self.server.issuer.issue(call.namespace, call.name, admitted))
+
+    # -- pods ----------------------------------------------------------------------------------------------
+    def _binding(self, call: Call) -> Response:
+        binding = decode_object(
+            call, read_object(call), kind_name="Binding", api_version="v1", schema="V1Binding")
+        if binding["metadata"].get("name") not in (None, "", call.name):
+            raise status.bad_request("name in URL does not match name in Binding object")
+        return self._bind(call, binding)
+
+    def _bind(self, call: Call, binding: Obj) -> Response:
+        """Assign a pod to a node: ``spec.nodeName`` and the condition PodScheduled."""
+        pod = self.store.get(_PODS, call.key)
+        if pod is None:
+            raise status.not_found("pods", "", call.name)
+        node = str(dig(binding, "target", "name", default=""))
+        meta = pod["metadata"]
+        self._check_binding(call, pod, binding, node)
+        self.server.admit(
+            call, "CREATE", binding, None, dry_run=call.dry_run, subresource="binding",
+            kind=self.server.kinds.find("", "v1", "pods"))
+        if call.dry_run:
+            return Response(201, dict(_CREATED))
+        new = copy(pod)
+        new["spec"]["nodeName"] = node
+        annotations = dig(binding, "metadata", "annotations", default={})
+        if annotations:
+            new["metadata"]["annotations"] = (meta.get("annotations") or {}) | annotations
+        scheduled = {
+            "type": "PodScheduled", "observedGeneration": int(meta.get("generation", 0)), "status": "True",
+            "lastProbeTime": None, "lastTransitionTime": format_time(self.server.loop.now())}
+        known = condition(new, "PodScheduled")
+        if known is None:
+            new["status"].setdefault("conditions", []).append(scheduled)
+        else:
+            known.clear()
+            known.update(scheduled)
+        stored = self.store.put(_PODS, call.key, new)
+        self.server.managed.record(call, call.key, pod, stored)
+        return Response(201, dict(_CREATED))
+
+    def _check_binding(self, call: Call, pod: Obj, binding: Obj, node: str) -> None:
+        meta, uid = pod["metadata"], dig(binding, "metadata", "uid", default="")
+        if not node:
+            causes = [{"reason": "FieldValueRequired", "message": "Required value", "field": "target.name"}]
+            raise status.invalid("Binding", "", call.name, causes)
+        problem = ""
+        if uid and uid != meta["uid"]:
+            problem = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {meta['uid']}"
+        elif "deletionTimestamp" in meta:
+            problem = f"pod {call.name} is being deleted, cannot be assigned to a host"
+        elif pod["spec"].get("nodeName"):
+            problem = f'pod {call.name} is already assigned to node "{pod["spec"]["nodeName"]}"'
+        elif pod["spec"].get("schedulingGates"):
+            problem = f"pod {call.name} has non-empty .spec.schedulingGates"
+        if problem:
+            raise status.conflict("pods/binding", "", call.name, problem)
+
+    def _log(self, call: Call) -> Response:
+        """GET pods/NAME/log, from the kubelet of the pod's node."""
+        pod = self.server.reader.find(call)
+        container = _container(pod, call.request.param("container"))
+        node = str(dig(pod, "spec", "nodeName", default=""))
+        headers = {"Content-Type": "text/plain"}
+        if not node:
+            return Response(200, "", headers)
+        kubelet = self.server.kubelets.get(node)
+        if kubelet is None:
+            path = f"https://{node}:10250/containerLogs/{call.namespace}/{call.name}/{container}"
+            raise StatusError(500, "", f'Get "{path}": dial tcp: lookup {node}: no such host')
+        text = kubelet.log(pod, container, previous=call.request.flag("previous"))
+        return Response(200, _trimmed(text, call), headers)
+
+    # -- namespaces ----------------------------------------------------------------------------------------
+    def _finalize(self, call: Call) -> Response:
+        """PUT namespaces/NAME/finalize: the only way to change ``spec.finalizers``."""
+        obj = decode_object(call, read_object(call))
+        check_name(call, obj)
+        old = self.server.reader.find(call)
+        version = obj["metadata"].get("resourceVersion")
+        if version and version != old["metadata"]["resourceVersion"]:
+            raise status.conflict("namespaces", "", call.name)
+        new = copy(old)
+        new["spec"] = {"finalizers": list(dig(obj, "spec", "finalizers", default=[]))}
+        if not new["spec"]["finalizers"]:
+            del new["spec"]["finalizers"]
+        meta = new["metadata"]
+        done = "finalizers" not in new["spec"] and not meta.get("finalizers")
+        if done and meta.get("deletionTimestamp"):
+            self.server.deleter.remove(call.kind, call.key)
+            return Response(200, new)
+        return Response(200, self.store.put(call.kind.table, call.key, new) if new != old else old)
+
+
+def _container(pod: Obj, asked: str) -> str:
+    """The container whose log is meant. Raises StatusError 400."""
+    spec, name = pod["spec"], pod["metadata"]["name"]
+    main = [c["name"] for c in spec.get("containers") or []]
+    init = [c["name"] for c in spec.get("initContainers") or []]
+    if asked:
+        if asked not in main + init:
+            raise status.bad_request(f"container {asked} is not valid for pod {name}")
+        return asked
+    if len(main) == 1 and not init:
+        return str(main[0])
+    if not main:
+        raise status.bad_request(f"a container name must be specified for pod {name}")
+    choices = f"a container name must be specified for pod {name}, choose one of: [{' '.join(main + init)}]"
+    if init and len(main) == 1:
+        return str(main[0])
+    raise status.bad_request(choices)
+
+
+def _trimmed(text: str, call: Call) -> str:
+    """The end of a log, as ``tailLines`` and ``limitBytes`` ask for it."""
+    tail, limit = call.request.param("tailLines"), call.request.param("limitBytes")
+    if tail:
+        lines = text.splitlines(keepends=True)
+        text = "".join(lines[-int(tail):]) if int(tail) else ""
+    return text[:int(limit)] if limit else text

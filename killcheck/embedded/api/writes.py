@@ -1,0 +1,256 @@
+"""Create and update: names, uids, versions, defaults, admission, validation, and then the store.
+
+Source: k8s.io/apiserver/pkg/registry/rest/{create,update}.go and registry/generic/registry/store.go.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from killcheck.embedded.api import seam, status
+from killcheck.embedded.api.body import read_object
+from killcheck.embedded.api.call import Call
+from killcheck.embedded.api.conversion import converted, to_storage
+from killcheck.embedded.api.decoding import check_name, check_namespace, decode_object
+from killcheck.embedded.api.deletion import ready_to_go
+from killcheck.embedded.api.fieldsets import Fields
+from killcheck.embedded.api.http import Response
+from killcheck.embedded.api.kinds import Kind
+from killcheck.embedded.api.strategy import prepare_for_create, prepare_for_update
+from killcheck.kube.objects import Obj, copy, dig, format_time
+
+if TYPE_CHECKING:
+    from killcheck.embedded.api.server import ApiServer
+
+__all__ = ["SAFE", "Writer"]
+
+#: The letters of generated names: no vowels, nothing easily confused.
+SAFE = "bcdfghjklmnpqrstvwxz2456789"
+_MAX_GENERATED = 63 - 5
+_NAMESPACES = ("", "namespaces")
+_CRDS = ("apiextensions.k8s.io", "customresourcedefinitions")
+#: Types that a PUT creates where they do not exist.
+_CREATED_BY_PUT = frozenset({
+    ("coordination.k8s.io", "leases"), ("", "events"), ("", "endpoints"), ("", "limitranges"), ("", "services"),
+    ("rbac.authorization.k8s.io", "roles"), ("rbac.authorization.k8s.io", "rolebindings"),
+    ("rbac.authorization.k8s.io", "clusterroles"), ("rbac.authorization.k8s.io", "clusterrolebindings"),
+})
+#: Built-in types that want a resourceVersion with every PUT (custom resources do, too).
+_CONDITIONAL = frozenset({("coordination.k8s.io", "leases"), ("", "endpoints")})
+
+
+class Writer:
+    """Writes objects on behalf of calls. Every method raises StatusError."""
+
+    def __init__(self, server: ApiServer) -> None:
+        self.server = server
+        self.store = server.store
+
+    # -- create --------------------------------------------------------------------------------------------
+    def post(self, call: Call) -> Response:
+        """POST on a collection."""
+        obj = decode_object(call, read_object(call))
+        return Response(201, self.answer(call, self.create(call, obj)))
+
+    def create(self, call: Call, obj: Obj, *, operation: str = "Update", applied: Fields | None = None) -> Obj:
+        """Create ``obj`` (private, of the call's type); returns it as stored, or as it would be (dry run)."""
+        kind, resource, loop = call.kind, call.kind.resource, self.server.loop
+        dry_run = call.dry_run
+        if not resource.namespaced and call.namespace and call.kind.table != _NAMESPACES:
+            raise status.path_not_found()
+        check_namespace(call, obj)
+        self._check_home(call)
+        self._fill_meta(call, obj)
+        name = obj["metadata"]["name"]
+        if name:
+            call.name = name
+        if kind.table == ("", "pods"):
+            obj.get("spec", {}).pop("ephemeralContainers", None)
+        now = loop.now()
+        seam.apply_defaults(kind, obj, now)
+        prepare_for_create(kind, obj)
+        if kind.table == ("", "services"):
+            self.server.addresses.assign(obj)
+        elif kind.table == _CRDS:
+            self.server.custom.accept(obj)
+        obj = self._admit(call, "CREATE", obj, None, dry_run=dry_run)
+        self._validate(kind, obj, None)
+        key = (call.namespace if resource.namespaced else "", name)
+        if self.store.get(kind.table, key) is not None:
+            raise status.already_exists(resource.plural, resource.group, name)
+        if dry_run:
+            return obj
+        stored = self.store.put(kind.table, key, to_storage(kind, obj))
+        self.server.managed.record(call, key, None, stored, operation=operation, applied=applied)
+        return converted(kind, stored)
+
+    def _fill_meta(self, call: Call, obj: Obj) -> None:
+        """System fields of a new object; raises 422 where it has no name and none can be generated."""
+        meta = obj["metadata"]
+        if meta.get("resourceVersion"):
+            raise status.StatusError(500, "", "resourceVersion should not be set on objects to be created")
+        for field in ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "managedFields", "generation",
+                      "resourceVersion"):
+            meta.pop(field, None)
+        if not meta.get("name") and meta.get("generateName"):
+            meta["name"] = self._generate(call, str(meta["generateName"]))
+        meta["uid"] = self.server.new_uid()
+        meta["creationTimestamp"] = format_time(self.server.loop.now())
+        if not meta.get("name"):
+            resource = call.kind.resource
+            causes = [{
+                "reason": "FieldValueRequired", "message": "Required value: name or generateName is required",
+                "field": "metadata.name"}]
+            raise status.invalid(resource.kind, resource.group, "", causes)
+
+    def _generate(self, call: Call, base: str) -> str:
+        rng = self.server.rng
+        namespace = call.namespace if call.kind.resource.namespaced else ""
+        while True:
+            name = base[:_MAX_GENERATED] + "".join(rng.choice(SAFE) for _ in range(5))
+            if self.store.get(call.kind.table, (namespace, name)) is None:
+                return name
+
+    def _check_home(self, call: Call) -> None:
+        """The namespace of a new object must exist and not be going away."""
+        if not call.kind.resource.namespaced:
+            return
+        namespace = self.store.get(_NAMESPACES, ("", call.namespace))
+        if namespace is None:
+            raise status.not_found("namespaces", "", call.namespace)
+        if namespace["metadata"].get("deletionTimestamp"):
+            resource = call.kind.resource
+            error = status.forbidden(
+                resource.plural, resource.group, call.name or dig(call.request.body, "metadata", "name", default=""),
+                f"unable to create new content in namespace {call.namespace} because it is being terminated")
+            error.status["details"]["causes"] = [{
+                "reason": "NamespaceTerminating", "message": f"namespace {call.namespace} is being terminated",
+                "field": "metadata.namespace"}]
+            raise error
+
+    # -- update --------------------------------------------------------------------------------------------
+    def put(self, call: Call) -> Response:
+        """PUT on an object, or on its status."""
+        obj = decode_object(call, read_object(call))
+        check_name(call, obj)
+        if self.store.get(call.kind.table, call.key) is None and self._put_creates(call):
+            return Response(201, self.answer(call, self.create(call, obj)))
+        needs_version = call.kind.crd is not None or call.kind.table in _CONDITIONAL
+        if needs_version and not obj["metadata"].get("resourceVersion"):
+            resource = call.kind.resource
+            if self.store.get(call.kind.table, call.key) is None:
+                raise status.not_found(resource.plural, resource.group, call.name)
+            causes = [{
+                "reason": "FieldValueInvalid", "message": "Invalid value: 0: must be specified for an update",
+                "field": "metadata.resourceVersion"}]
+            raise status.invalid(resource.kind, resource.group, call.name, causes)
+        return Response(200, self.answer(call, self.update(call, lambda _: obj)))
+
+    def _put_creates(self, call: Call) -> bool:
+        return not call.subresource and call.kind.table in _CREATED_BY_PUT
+
+    def update(
+        self, call: Call, change: Callable[[Obj], Obj], *, operation: str = "Update", subresource: str | None = None,
+        applied: Fields | None = None, admit: bool = True,
+    ) -> Obj:
+        """Replace the call's object by ``change(old)``, a private object in the call's version.
+
+        ``old`` is what is stored, in the call's version and read-only. ``admit=False``: admission has been asked
+        already, about what the subresource speaks. Returns the object as it now is.
+        """
+        kind, resource = call.kind, call.kind.resource
+        subresource = call.subresource if subresource is None else subresource
+        stored = self.store.get(kind.table, call.key)
+        if stored is None:
+            raise status.not_found(resource.plural, resource.group, call.name)
+        dry_run = call.dry_run
+        old = converted(kind, stored)
+        new = change(old)
+        self._check_meta(call, new, old)
+        if not subresource:
+            seam.apply_defaults(kind, new, self.server.loop.now())
+        new = prepare_for_update(kind, new, old, subresource)
+        if kind.table == _CRDS:
+            new = copy(new)
+            self.server.custom.accept(new)
+        if admit:
+            new = self._admit(call, "UPDATE", new, old, dry_run=dry_run, subresource=subresource)
+        if new == old:
+            if applied is not None and not dry_run:
+                self.server.managed.record(call, call.key, stored, stored, operation=operation, applied=applied)
+            return old
+        if subresource != "status" or kind.crd is not None:
+            self._validate(kind, new, old)
+        if dry_run:
+            return new
+        if ready_to_go(new) and old["metadata"].get("deletionTimestamp"):
+            self.server.deleter.remove(kind, call.key)
+            return new
+        result = self.store.put(kind.table, call.key, to_storage(kind, new))
+        self.server.managed.record(call, call.key, stored, result, operation=operation, applied=applied)
+        return converted(kind, result)
+
+    def _check_meta(self, call: Call, new: Obj, old: Obj) -> None:
+        """Optimistic concurrency, and the metadata that nobody but the server changes."""
+        resource = call.kind.resource
+        meta, before = new["metadata"], old["metadata"]
+        version = meta.get("resourceVersion")
+        if version and version != "0" and version != before["resourceVersion"]:
+            raise status.conflict(resource.plural, resource.group, call.name)
+        uid = meta.get("uid")
+        if uid and uid != before["uid"]:
+            raise status.conflict(
+                resource.plural, resource.group, call.name,
+                f"Precondition failed: UID in precondition: {uid}, UID in object meta: {before['uid']}")
+        meta.pop("managedFields", None)
+        meta.pop("selfLink", None)
+        for field in _SYSTEM:
+            if field in before:
+                meta[field] = before[field]
+            else:
+                meta.pop(field, None)
+        for field in ("labels", "annotations", "finalizers", "ownerReferences"):
+            if field in meta and not meta[field]:
+                del meta[field]
+        if "deletionTimestamp" in before:
+            self._check_finalizers(call, meta, before)
+
+    def _check_finalizers(self, call: Call, meta: Obj, before: Obj) -> None:
+        added = [name for name in meta.get("finalizers") or [] if name not in (before.get("finalizers") or [])]
+        if added:
+            resource = call.kind.resource
+            listed = ", ".join(f'"{name}"' for name in added)
+            message = (
+                "Forbidden: no new finalizers can be added if the object is being deleted, found new finalizers "
+                f"[]string{{{listed}}}")
+            causes = [{"reason": "FieldValueForbidden", "message": message, "field": "metadata.finalizers"}]
+            raise status.invalid(resource.kind, resource.group, call.name, causes)
+
+    # -- shared --------------------------------------------------------------------------------------------
+    def _admit(
+        self, call: Call, operation: str, obj: Obj, old: Obj | None, *, dry_run: bool, subresource: str = "",
+    ) -> Obj:
+        return self.server.admit(call, operation, obj, old, dry_run=dry_run, subresource=subresource)
+
+    def _validate(self, kind: Kind, new: Obj, old: Obj | None) -> None:
+        causes = seam.validate(kind, new, old)
+        if causes:
+            resource = kind.resource
+            raise status.invalid(resource.kind, resource.group, str(new["metadata"].get("name", "")), causes)
+
+    def answer(self, call: Call, obj: Obj) -> Obj:
+        """What the writer is shown: over the wire with managedFields."""
+        return self.server.managed.shown(call.kind, call.key, obj) if call.over_wire else obj
+
+
+#: Metadata that an update takes from the object as it is.
+_SYSTEM = (
+    "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation", "generateName",
+    "namespace", "name", "resourceVersion")
+
+
+def new_uid(bits: int) -> str:
+    """A version 4 UUID from 128 random bits."""
+    return str(uuid.UUID(int=bits, version=4))
