@@ -1,0 +1,400 @@
+"""One TLS connection to the embedded API server: requests in, answers and streams out, on a thread of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import select
+import socket
+import ssl
+import struct
+import threading
+from collections import deque
+from collections.abc import Mapping
+from email.utils import format_datetime
+from typing import Any, Protocol
+from urllib.parse import parse_qs, unquote, urlsplit
+
+import h11
+
+from killcheck.clock import Loop
+from killcheck.embedded.api import status
+from killcheck.embedded.api.authn import peer_header
+from killcheck.embedded.api.http import Request, Response, Stream
+
+__all__ = ["BODY_LIMIT", "HANG", "RESET", "Client", "Connection"]
+
+#: What an interceptor returns to break the connection (the peer sees a reset), or to never answer.
+RESET = Response(0)
+HANG = Response(-1)
+
+#: Bytes of a request's body (k8s.io/apiserver/pkg/server/config.go, MaxRequestBodyBytes) and of its head (Go's own).
+BODY_LIMIT = 3 * 1024 * 1024
+HEAD_LIMIT = 1 << 20
+#: Seconds of silence after which a connection that never finished its handshake is closed.
+HANDSHAKE_S = 10.0
+CHUNK = 65536
+
+
+class Client:
+    """Everything that comes in over one listening socket: a container's processes, or the world's.
+
+    ``requests`` counts what it ever sent, ``last_status`` is the status it was last answered with (0: none yet).
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.requests = 0
+        self.last_status = 0
+        self.in_flight = 0
+        self.watches = 0
+        self.undelivered = 0
+        self._lock = threading.Lock()
+
+    def add(self, *, in_flight: int = 0, watches: int = 0, undelivered: int = 0) -> None:
+        """Count up or down."""
+        with self._lock:
+            self.in_flight += in_flight
+            self.watches += watches
+            self.undelivered += undelivered
+
+    def answered(self, status: int) -> None:
+        """Count a request that has its answer."""
+        with self._lock:
+            self.requests += 1
+            self.last_status = status
+
+    @property
+    def busy(self) -> bool:
+        """Whether it waits for something that the server has yet to say (an open, quiet watch is not that)."""
+        return self.in_flight > 0 or self.undelivered > 0
+
+
+class Host(Protocol):
+    """The server that a connection belongs to."""
+
+    loop: Loop
+
+    def answer(self, request: Request) -> Response:
+        """Handle one request."""
+
+    def forget(self, connection: Connection) -> None:
+        """The connection has ended."""
+
+
+class Gone(Exception):
+    """The peer has closed the connection, or we have."""
+
+
+class Connection:
+    """Serves requests one after the other until either side closes."""
+
+    def __init__(self, host: Host, client: Client, sock: socket.socket, context: ssl.SSLContext) -> None:
+        self.host = host
+        self.client = client
+        self._raw = sock
+        self._context = context
+        self._sock: ssl.SSLSocket | None = None
+        self._peer: dict[str, str] = {}
+        self._aborted = False
+        self._thread = threading.Thread(target=self._run, name="killcheck-connection", daemon=True)
+
+    def start(self) -> None:
+        """Begin to serve."""
+        self.client.add(in_flight=1)  # its handshake
+        self._thread.start()
+
+    def abort(self) -> None:
+        """Break the connection, from any thread."""
+        self._aborted = True
+        with contextlib.suppress(OSError):
+            (self._sock or self._raw).shutdown(socket.SHUT_RDWR)
+
+    def join(self) -> None:
+        """Wait for the thread to be gone."""
+        self._thread.join()
+
+    # -- the thread ----------------------------------------------------------------------------------------
+    def _run(self) -> None:
+        try:
+            if self._handshake():
+                self._serve()
+        except (Gone, OSError):
+            pass  # a peer that goes ends its connection and nothing else
+        except h11.RemoteProtocolError:
+            self._bad_request()
+        finally:
+            self._close()
+            self.host.forget(self)
+
+    def _handshake(self) -> bool:
+        try:
+            self._raw.settimeout(HANDSHAKE_S)
+            self._sock = self._context.wrap_socket(self._raw, server_side=True)
+            self._sock.settimeout(None)
+            self._peer = _peer(self._sock)
+            return not self._aborted
+        finally:
+            self.client.add(in_flight=-1)
+
+    def _serve(self) -> None:
+        http = h11.Connection(h11.SERVER, max_incomplete_event_size=HEAD_LIMIT)
+        while True:
+            head = self._next(http)
+            if not isinstance(head, h11.Request):
+                return
+            self.client.add(in_flight=1)
+            try:
+                keep = self._one(http, head)
+            finally:
+                self.client.add(in_flight=-1)
+            if not keep:
+                return
+            http.start_next_cycle()
+
+    def _next(self, http: h11.Connection) -> Any:
+        while True:
+            event = http.next_event()
+            if event is not h11.NEED_DATA:
+                return event
+            if http.they_are_waiting_for_100_continue:
+                self._send(http.send(h11.InformationalResponse(status_code=100, headers=[])))
+            http.receive_data(self._receive())
+
+    def _one(self, http: h11.Connection, head: h11.Request) -> bool:
+        """Serve one request; False if the connection ends with it."""
+        body = self._body(http)
+        request = _request(head, body, self._peer)
+        if body is None:
+            error = status.StatusError(
+                413, "RequestEntityTooLarge", f"Request entity too large: limit is {BODY_LIMIT}")
+            response = Response(413, error.status)
+        else:
+            response = self.host.answer(request)
+        if response is RESET or response is HANG:
+            self._misbehave(response)
+        self.client.answered(response.status)
+        if response.stream is not None:
+            self._stream(http, response, response.stream)
+        else:
+            self._plain(http, request, response)
+        return body is not None and http.our_state is h11.DONE and http.their_state is h11.DONE
+
+    def _body(self, http: h11.Connection) -> bytes | None:
+        """The request's body; None where it is too large."""
+        parts: list[bytes] = []
+        size = 0
+        while True:
+            event = self._next(http)
+            if isinstance(event, h11.Data):
+                size += len(event.data)
+                if size > BODY_LIMIT:
+                    return None
+                parts.append(bytes(event.data))
+            elif isinstance(event, h11.EndOfMessage):
+                return b"".join(parts)
+            else:
+                raise Gone
+
+    def _misbehave(self, response: Response) -> None:
+        if response is HANG:
+            self.client.add(in_flight=-1, watches=1)
+            try:
+                self._receive()
+            finally:
+                self.client.add(in_flight=1, watches=-1)
+        else:
+            self._raw_reset()
+        raise Gone
+
+    # -- answers -------------------------------------------------------------------------------------------
+    def _plain(self, http: h11.Connection, request: Request, response: Response) -> None:
+        content_type, payload = _encoded(request, response)
+        headers = self._headers(response, content_type)
+        if response.status != 204:
+            headers.append(("Content-Length", str(len(payload))))
+        out = http.send(h11.Response(status_code=response.status, headers=headers)) or b""
+        if payload and request.method != "HEAD" and response.status != 204:
+            out += http.send(h11.Data(data=payload)) or b""
+        out += http.send(h11.EndOfMessage()) or b""
+        self._send(out)
+
+    def _headers(self, response: Response, content_type: str) -> list[tuple[str, str]]:
+        given = {name.lower() for name in response.headers}
+        headers = [("Cache-Control", "no-cache, private"), ("Date", format_datetime(self.host.loop.now(), usegmt=True))]
+        if content_type and "content-type" not in given:
+            headers.append(("Content-Type", content_type))
+        return headers + list(response.headers.items())
+
+    def _stream(self, http: h11.Connection, response: Response, stream: Stream) -> None:
+        self._send(http.send(h11.Response(
+            status_code=response.status, headers=self._headers(response, "application/json"))))
+        frames = _Frames(self.client)
+        self.client.add(in_flight=-1, watches=1)
+        try:
+            with self.host.loop.entered():
+                stream.subscribe(frames.put, frames.end)
+            self._pump(http, frames)
+        finally:
+            with self.host.loop.entered():
+                stream.close()
+            frames.close()
+            self.client.add(in_flight=1, watches=-1)
+
+    def _pump(self, http: h11.Connection, frames: _Frames) -> None:
+        while True:
+            if not frames.wait(self._need()):
+                with contextlib.suppress(ssl.SSLWantReadError):
+                    self._receive()  # a client says nothing more while it watches: what comes is its farewell
+                raise Gone
+            batch, ended = frames.take()
+            out = b"".join(http.send(h11.Data(data=_frame(frame))) or b"" for frame in batch)
+            if ended:
+                out += http.send(h11.EndOfMessage()) or b""
+            try:
+                self._send(out)
+            finally:
+                self.client.add(undelivered=-len(batch))
+            if ended:
+                return
+
+    # -- bytes ---------------------------------------------------------------------------------------------
+    def _bad_request(self) -> None:
+        """As Go's server answers what is no HTTP."""
+        with contextlib.suppress(Gone, OSError):
+            self._send(
+                b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n"
+                b"400 Bad Request")
+
+    def _need(self) -> ssl.SSLSocket:
+        if self._sock is None or self._aborted:
+            raise Gone
+        return self._sock
+
+    def _receive(self) -> bytes:
+        data = self._need().recv(CHUNK)
+        if not data and self._aborted:
+            raise Gone
+        return data
+
+    def _send(self, data: bytes | None) -> None:
+        if data:
+            self._need().sendall(data)
+
+    def _raw_reset(self) -> None:
+        with contextlib.suppress(OSError):
+            self._need().setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+    def _close(self) -> None:
+        sock: socket.socket = self._sock or self._raw
+        with contextlib.suppress(OSError):
+            sock.close()
+
+
+class _Frames:
+    """Frames between the loop, which puts, and one connection's thread, which waits for them or for its peer's end."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._frames: deque[Any] = deque()
+        self._ended = False
+        self._lock = threading.Lock()
+        self._reader, self._writer = socket.socketpair()
+
+    def put(self, frame: Any) -> None:
+        """Called on the loop."""
+        self._client.add(undelivered=1)
+        with self._lock:
+            self._frames.append(frame)
+            first = len(self._frames) == 1
+        if first:
+            self._signal()
+
+    def end(self) -> None:
+        """Called on the loop, once."""
+        self._ended = True
+        self._signal()
+
+    def wait(self, sock: ssl.SSLSocket) -> bool:
+        """Wait; False where the peer said something instead."""
+        if sock.pending():
+            return False
+        poll = select.poll()
+        poll.register(self._reader, select.POLLIN)
+        poll.register(sock, select.POLLIN)
+        return self._reader.fileno() in [descriptor for descriptor, _ in poll.poll()]
+
+    def take(self) -> tuple[list[Any], bool]:
+        """All frames there are, and whether the stream is over."""
+        self._reader.recv(4096)
+        with self._lock:
+            batch = list(self._frames)
+            self._frames.clear()
+            return batch, self._ended
+
+    def close(self) -> None:
+        """Drop what is left."""
+        with self._lock:
+            left = len(self._frames)
+            self._frames.clear()
+        self._client.add(undelivered=-left)
+        self._reader.close()
+        self._writer.close()
+
+    def _signal(self) -> None:
+        with contextlib.suppress(OSError):
+            self._writer.send(b".")
+
+
+def _peer(sock: ssl.SSLSocket) -> dict[str, str]:
+    certificate = sock.getpeercert()
+    if not certificate:
+        return {}
+    subject: Any = certificate.get("subject", ())
+    fields = [field for rdn in subject for field in rdn]
+    names = [str(value) for key, value in fields if key == "commonName"]
+    groups = tuple(str(value) for key, value in fields if key == "organizationName")
+    return peer_header(names[0], groups) if names else {}
+
+
+def _request(head: h11.Request, body: bytes | None, peer: Mapping[str, str]) -> Request:
+    """Header names are lower-case already; repeated ones are joined by commas. No name can begin with a colon."""
+    headers: dict[str, str] = {}
+    for raw_name, raw_value in head.headers:
+        name, value = raw_name.decode("latin-1"), raw_value.decode("latin-1")
+        headers[name] = f"{headers[name]},{value}" if name in headers else value
+    target = urlsplit(head.target.decode("latin-1"))
+    query = parse_qs(target.query, keep_blank_values=True)
+    return Request(
+        head.method.decode("latin-1"), unquote(target.path), query, headers | dict(peer), body or None)
+
+
+def _encoded(request: Request, response: Response) -> tuple[str, bytes]:
+    """(content type, payload). curl, wget and browsers get indented JSON, as the API server gives them."""
+    body = response.body
+    if body is None:
+        return "", b""
+    if isinstance(body, bytes):
+        return "application/octet-stream", body
+    if isinstance(body, str):
+        return "text/plain; charset=utf-8", body.encode()
+    if request.headers.get("accept", "").split(";")[0] == "application/yaml":
+        import yaml
+
+        return "application/yaml", yaml.safe_dump(body, sort_keys=False).encode()
+    if _pretty(request):
+        return "application/json", json.dumps(body, indent=2, ensure_ascii=False).encode()
+    return "application/json", json.dumps(body, separators=(",", ":"), ensure_ascii=False).encode() + b"\n"
+
+
+def _pretty(request: Request) -> bool:
+    """k8s.io/apiserver/pkg/endpoints/handlers/negotiation: ``pretty`` in the query, else by the user agent."""
+    if "pretty" in request.query:
+        return request.flag("pretty")
+    return request.headers.get("user-agent", "").startswith(("curl", "Wget", "Mozilla/5.0"))
+
+
+def _frame(frame: Any) -> bytes:
+    if isinstance(frame, str):
+        return frame.encode()
+    return json.dumps(frame, separators=(",", ":"), ensure_ascii=False).encode() + b"\n"
