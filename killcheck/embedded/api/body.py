@@ -43,8 +43,8 @@ def parse_json(text: str | bytes) -> Parsed:
             return plain
         repeated = True
         marked = _Duplicated(plain)
-        seen: set[str] = set()
-        marked.twice = tuple(key for key, _ in items if key in seen or seen.add(key))
+        keys = [key for key, _ in items]
+        marked.twice = tuple(key for i, key in enumerate(keys) if key in keys[:i])
         return marked
 
     if isinstance(text, bytes):

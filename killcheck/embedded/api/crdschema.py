@@ -82,8 +82,7 @@ def _default(value: Any, schema: Obj) -> None:
     for name, inner in properties.items():
         missing = name not in value or (value[name] is None and not inner.get("nullable"))
         if missing and "default" in inner:
-            default = inner["default"]
-            value[name] = copy(default) if isinstance(default, dict | list) else default
+            value[name] = copy({"default": inner["default"]})["default"]
         if name in value:
             _default(value[name], inner)
     extra = schema.get("additionalProperties")

@@ -120,9 +120,8 @@ class Evictor:
         new = copy(pod)
         conditions = new.setdefault("status", {}).setdefault("conditions", [])
         target = {
-            "type": "DisruptionTarget", "observedGeneration": int(new["metadata"].get("generation", 0)),
-            "status": "True", "lastProbeTime": None, "lastTransitionTime": format_time(self.server.loop.now()),
-            "reason": "EvictionByEvictionAPI", "message": "Eviction API: evicting"}
+            "type": "DisruptionTarget", "status": "True", "lastProbeTime": None,
+            "lastTransitionTime": format_time(self.server.loop.now()), "reason": "EvictionByEvictionAPI", "message": "Eviction API: evicting"}
         known = condition(new, "DisruptionTarget")
         if known is None:
             conditions.append(target)

@@ -14,7 +14,8 @@ from killcheck.embedded.api.mergekeys import KEY_DEFAULTS, ApplyLists
 from killcheck.kube.objects import Obj
 
 __all__ = [
-    "BUILT_IN", "Fields", "changed", "fields_of", "intersect", "item_element", "merged", "paths", "show_path", "subtract",
+    "BUILT_IN", "Fields", "changed", "fields_of", "intersect", "item_element", "merged", "paths",
+    "show_path", "subtract",
 ]
 
 Fields = dict[str, Any]

@@ -98,7 +98,7 @@ class Reader:
         return converted(call.kind, obj)
 
     # -- lists ---------------------------------------------------------------------------------------------
-    def list(self, call: Call) -> Response:
+    def listing(self, call: Call) -> Response:
         """A list, a page of one, or a Table of either."""
         kind = call.kind
         where = self._filter(call)

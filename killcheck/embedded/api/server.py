@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from killcheck.clock import Loop
 from killcheck.embedded.api import status
 from killcheck.embedded.api.addresses import Addresses
+from killcheck.embedded.api.admission.request import AdmissionRequest, Operation
 from killcheck.embedded.api.call import Call, Route, route, verb_of
 from killcheck.embedded.api.crds import CustomResources
 from killcheck.embedded.api.deletion import Deleter
@@ -61,7 +62,7 @@ class ApiServer:
         self.admission = admission
         self.rng = rng
         self.version = version
-        self.issuer = issuer if issuer is not None else getattr(authenticator, "tokens", None)
+        self.issuer: Any = issuer if issuer is not None else getattr(authenticator, "tokens", None)
         self.kinds = Registry()
         self.kubelets: dict[str, KubeletEndpoint] = {}
         self.watches = Watches(store, loop)
@@ -74,7 +75,7 @@ class ApiServer:
         self.subresources = Subresources(self)
         self.custom = CustomResources(self)
         self._verbs: dict[str, Callable[[Call], Response]] = {
-            "get": self.reader.get, "list": self.reader.list, "watch": self.reader.watch,
+            "get": self.reader.get, "list": self.reader.listing, "watch": self.reader.watch,
             "create": self.writer.post, "update": self.writer.put, "patch": self.patcher.patch,
             "delete": self.deleter.delete, "deletecollection": self.deleter.delete_collection,
         }
@@ -103,16 +104,17 @@ class ApiServer:
         return new_uid(self.rng.getrandbits(128))
 
     def admit(
-        self, call: Call, operation: str, obj: Obj | None, old: Obj | None, *, dry_run: bool, subresource: str = "",
-        kind: Kind | None = None,
+        self, call: Call, operation: Operation, obj: Obj | None, old: Obj | None, *, dry_run: bool,
+        subresource: str = "", kind: Kind | None = None, between: Callable[[Obj], None] | None = None,
     ) -> Any:
-        """Run admission for a write and collect its warnings; returns the object as admission left it."""
-        from killcheck.embedded.api.admission.request import AdmissionRequest
+        """Run admission for a write and collect its warnings; returns the object as admission left it.
 
+        ``between`` is called with the object after mutation and before validation.
+        """
         request = AdmissionRequest(
             operation=operation, kind=kind or call.kind, subresource=subresource, namespace=call.namespace,
             name=call.name, obj=obj, old=old, user=call.user, dry_run=dry_run)
-        admitted, warnings = self.admission.admit(request)
+        admitted, warnings = self.admission.admit(request, between)
         for text in warnings:
             call.warn(text)
         return admitted

@@ -96,8 +96,8 @@ class Subresources:
         if annotations:
             new["metadata"]["annotations"] = (meta.get("annotations") or {}) | annotations
         scheduled = {
-            "type": "PodScheduled", "observedGeneration": int(meta.get("generation", 0)), "status": "True",
-            "lastProbeTime": None, "lastTransitionTime": format_time(self.server.loop.now())}
+            "type": "PodScheduled", "status": "True", "lastProbeTime": None,
+            "lastTransitionTime": format_time(self.server.loop.now())}
         known = condition(new, "PodScheduled")
         if known is None:
             new["status"].setdefault("conditions", []).append(scheduled)

@@ -75,8 +75,8 @@ class Writer:
             self.server.addresses.assign(obj)
         elif kind.table == _CRDS:
             self.server.custom.accept(obj)
-        obj = self._admit(call, "CREATE", obj, None, dry_run=dry_run)
-        self._validate(kind, obj, None)
+        obj = self.server.admit(
+            call, "CREATE", obj, None, dry_run=dry_run, between=lambda new: self._validate(kind, new, None))
         key = (call.namespace if resource.namespaced else "", name)
         if self.store.get(kind.table, key) is not None:
             raise status.already_exists(resource.plural, resource.group, name)
@@ -175,14 +175,20 @@ class Writer:
         if kind.table == _CRDS:
             new = copy(new)
             self.server.custom.accept(new)
+
+        def check(obj: Obj) -> None:
+            if obj != old and (subresource != "status" or kind.crd is not None):
+                self._validate(kind, obj, old)
+
         if admit:
-            new = self._admit(call, "UPDATE", new, old, dry_run=dry_run, subresource=subresource)
+            new = self.server.admit(
+                call, "UPDATE", new, old, dry_run=dry_run, subresource=subresource, between=check)
+        else:
+            check(new)
         if new == old:
             if applied is not None and not dry_run:
                 self.server.managed.record(call, call.key, stored, stored, operation=operation, applied=applied)
             return old
-        if subresource != "status" or kind.crd is not None:
-            self._validate(kind, new, old)
         if dry_run:
             return new
         if ready_to_go(new) and old["metadata"].get("deletionTimestamp"):
@@ -229,11 +235,6 @@ class Writer:
             raise status.invalid(resource.kind, resource.group, call.name, causes)
 
     # -- shared --------------------------------------------------------------------------------------------
-    def _admit(
-        self, call: Call, operation: str, obj: Obj, old: Obj | None, *, dry_run: bool, subresource: str = "",
-    ) -> Obj:
-        return self.server.admit(call, operation, obj, old, dry_run=dry_run, subresource=subresource)
-
     def _validate(self, kind: Kind, new: Obj, old: Obj | None) -> None:
         causes = seam.validate(kind, new, old)
         if causes:
