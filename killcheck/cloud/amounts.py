@@ -22,10 +22,8 @@ _SUFFIX: dict[str, Fraction] = {
 
 def amount(value: Any) -> float:
     """``"500m"`` is 0.5, ``"4Gi"`` 4294967296.0, ``8`` 8.0. Raises ValueError for anything else."""
-    if isinstance(value, bool):
-        raise ValueError(f"not a quantity: {value!r}")
     match = _FORM.fullmatch(str(value).strip())
-    if not match:
+    if not match or value is True or value is False:
         raise ValueError(f"not a quantity: {value!r}")
     number, suffix = Fraction(match[1]), match[2] or ""
     if suffix[:1] in ("e", "E") and len(suffix) > 1 and suffix[1] != "i":

@@ -189,7 +189,7 @@ class Cloud:
         return instance
 
     def terminate(self, instance_id: str, *, by: str) -> None:
-        """Begin to terminate an instance; once it is on its way, again is no error. Raises NoSuchInstance, CloudError."""
+        """Begin to terminate an instance; again is no error. Raises NoSuchInstance, and CloudError where denied."""
         self._allow("ec2:TerminateInstances")
         instance = self.describe(instance_id)
         if instance.state in GONE:
@@ -305,10 +305,10 @@ class Cloud:
 
     def _become(self, instance: Instance, state: State) -> None:
         before, instance.state = instance.state, state
-        self.queue_state(instance)
+        self._announce(instance)
         self._tell(instance, before)
 
-    def queue_state(self, instance: Instance) -> None:
+    def _announce(self, instance: Instance) -> None:
         """The state-change notification that EventBridge sends where a rule forwards it (Karpenter's does)."""
         if instance.state in ("stopping", "stopped", "shutting-down", "terminated"):
             self.queue.send(self.event(

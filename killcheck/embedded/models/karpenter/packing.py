@@ -1,0 +1,244 @@
+"""Where pending pods would go: onto nodes that are there or under way, or onto new NodeClaims, pool by pool.
+
+Source: sigs.k8s.io/karpenter pkg/controllers/provisioning/scheduling, v1.14. Left out: topology spread, volumes' zones,
+preferences, pods with ResourceClaims (Karpenter leaves those out by default, too).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from killcheck.cloud.amounts import text, total
+from killcheck.cloud.catalogue import InstanceType
+from killcheck.cloud.launchable import Launchable, well_known
+from killcheck.cloud.requirements import RequirementError, Requirements
+from killcheck.embedded.models.karpenter.pods import alternatives, anti_affine, requests, tolerates
+from killcheck.embedded.models.karpenter.pool import Pool
+from killcheck.kube.objects import Obj, dig
+
+__all__ = ["Existing", "Fresh", "Packing", "allocatable", "daemon_specs", "distinct_values", "instance_type_names"]
+
+#: Karpenter offers this many types, the cheapest, to a launch.
+MAX_TYPES = 600
+
+
+def allocatable(one: InstanceType) -> dict[str, float]:
+    """What pods get of a type's capacity: less what the kubelet reserves and the eviction threshold (AL2023)."""
+    found = {name: float(value) for name, value in one.capacity.items()}
+    reserved = 0.0
+    for start, end, share in ((0, 1, 0.06), (1, 2, 0.01), (2, 4, 0.005), (4, 1 << 20, 0.0025)):
+        reserved += max(0, min(one.vcpu, end) - start) * share
+    found["cpu"] = round(one.vcpu - reserved, 3)
+    found["memory"] -= (11 * one.pods + 255 + 100) << 20
+    found["ephemeral-storage"] = found["ephemeral-storage"] * 0.9 - (1 << 30)
+    return found
+
+
+@dataclass
+class Existing:
+    """A node, or a NodeClaim on its way to be one. ``free`` is what is left of it."""
+
+    name: str
+    labels: Mapping[str, str]
+    taints: Sequence[Obj]
+    free: dict[str, float]
+    pods: list[Obj] = field(default_factory=list)
+
+    def take(self, pod: Obj, needs: Mapping[str, float], wanted: Sequence[Requirements]) -> bool:
+        """Put the pod here if it fits."""
+        if tolerates(pod["spec"], self.taints) or any(
+                value > self.free.get(name, 0.0) for name, value in needs.items() if value):
+            return False
+        if not any(self._carries(one) for one in wanted) or _apart(pod, self.pods):
+            return False
+        for name, value in needs.items():
+            self.free[name] = self.free.get(name, 0.0) - value
+        self.pods.append(pod)
+        return True
+
+    def _carries(self, wanted: Requirements) -> bool:
+        return all(one.allows((self.labels[key],) if key in self.labels else ()) for key, one in wanted.items())
+
+
+def _apart(pod: Obj, others: Iterable[Obj]) -> bool:
+    return any(anti_affine(pod, other) or anti_affine(other, pod) for other in others)
+
+
+@dataclass
+class Fresh:
+    """A NodeClaim that would be made: its pool, what it requires by now, the types still open to it."""
+
+    pool: Pool
+    requirements: Requirements
+    mask: int
+    needs: dict[str, float]
+    overhead: dict[str, float]
+    pods: list[Obj] = field(default_factory=list)
+
+
+class Packing:
+    """One round. ``pools`` come in the order in which they are tried; ``remaining`` is what limits leave each."""
+
+    def __init__(
+        self, types: Launchable, pools: Sequence[Pool], *, remaining: Mapping[str, Mapping[str, float]],
+        existing: Sequence[Existing], daemons: Sequence[Obj], unavailable: Mapping[str, int],
+    ) -> None:
+        self.types = types
+        self.pools = pools
+        self.remaining = {name: dict(left) for name, left in remaining.items()}
+        self.existing = existing
+        self.daemons = daemons
+        #: Masks of types without capacity at the moment, by capacity type.
+        self.unavailable = unavailable
+        self.fresh: list[Fresh] = []
+        self._allocatable: dict[str, dict[str, float]] = {}
+
+    def place(self, pod: Obj) -> str:
+        """Find a place for a pod; returns why there is none (empty: there is one)."""
+        try:
+            needs, wanted = requests(pod["spec"]), list(alternatives(pod["spec"]))
+        except (RequirementError, ValueError) as error:
+            return str(error)
+        if any(one.take(pod, needs, wanted) for one in self.existing):
+            return ""
+        self.fresh.sort(key=lambda one: len(one.pods))
+        if any(not self._join(one, pod, needs, want) for one in self.fresh for want in wanted):
+            return ""
+        if not self.pools:
+            return "nodepool requirements filtered out all available instance types"
+        errors: list[str] = []
+        for pool in self.pools:
+            reasons = [self._open(pool, pod, needs, want) for want in wanted]
+            if not all(reasons):
+                return ""
+            errors.append(reasons[0])
+        return "; ".join(errors)
+
+    # -- inside --------------------------------------------------------------------------------------------
+    def _open(self, pool: Pool, pod: Obj, needs: Mapping[str, float], wanted: Requirements) -> str:
+        """Try a new NodeClaim of ``pool``; returns why not."""
+        selection = self.types.select(pool.requirements, pool.prefix)
+        left = self.remaining.get(pool.name, {})
+        if left.get("nodes", 1.0) <= 0:
+            return f"node limits have been exhausted for nodepool (NodePool={pool.name})"
+        mask = self.types.within(selection.certain, left)
+        if not mask:
+            return f"all available instance types exceed limits for nodepool (NodePool={pool.name})"
+        one = Fresh(pool, Requirements(pool.requirements), mask, {}, self._daemon_overhead(pool))
+        why = self._join(one, pod, needs, wanted)
+        if why:
+            return why
+        self.fresh.append(one)
+        largest: dict[str, float] = {}
+        for member in self.types.members(one.mask):
+            for name, value in member.capacity.items():
+                largest[name] = max(largest.get(name, 0.0), value)
+        largest["nodes"] = 1.0
+        self.remaining[pool.name] = {name: value - largest.get(name, 0.0) for name, value in left.items()}
+        return ""
+
+    def _join(self, one: Fresh, pod: Obj, needs: Mapping[str, float], wanted: Requirements) -> str:
+        """Add the pod to a NodeClaim to be; returns why it cannot be."""
+        taint = tolerates(pod["spec"], one.pool.taints)
+        if taint:
+            value = f"={taint['value']}" if taint.get("value") else ""
+            return f"did not tolerate taint (taint={taint['key']}{value}:{taint['effect']})"
+        unknown = one.requirements.undefined(wanted, well_known(one.pool.prefix))
+        if unknown:
+            return f'incompatible requirements, label "{unknown[0]}" does not have known values'
+        conflicts = one.requirements.conflicts(wanted)
+        if conflicts:
+            key = conflicts[0]
+            return f"incompatible requirements, key {key}, {wanted[key]} not in {one.requirements[key]}"
+        if _apart(pod, one.pods):
+            return "pod anti-affinity rules out every node of the nodepool"
+        merged = one.requirements.merged(wanted)
+        combined = total([one.needs, needs])
+        mask = one.mask & self._offered(merged, one.pool.prefix)
+        fitting = self._fitting(mask, total([combined, one.overhead]))
+        if fitting and not distinct_values(self.types.members(fitting), merged, one.pool.prefix):
+            return f"minValues requirement is not met, requirements={_spelt(merged)}"
+        if not fitting:
+            return self._why(one, merged, combined)
+        one.requirements, one.needs, one.mask = merged, combined, fitting
+        one.pods.append(pod)
+        return ""
+
+    def _offered(self, requirements: Requirements, prefix: str) -> int:
+        """Types that pass and have capacity in a capacity type that is allowed."""
+        mask = self.types.select(requirements, prefix).certain
+        allowed = requirements.get("karpenter.sh/capacity-type")
+        without = [
+            self.unavailable.get(kind, 0) for kind in ("spot", "on-demand") if allowed is None or allowed.has(kind)
+        ]
+        for one in without[:1]:
+            lacking = one
+            for other in without[1:]:
+                lacking &= other
+            mask &= ~lacking
+        return mask
+
+    def _fitting(self, mask: int, needs: Mapping[str, float]) -> int:
+        found = 0
+        for one in self.types.members(mask):
+            room = self._allocatable.get(one.name)
+            if room is None:
+                room = self._allocatable[one.name] = allocatable(one)
+            if all(value <= room.get(name, 0.0) for name, value in needs.items() if value):
+                found |= self.types.bits[one.name]
+        return found
+
+    def _daemon_overhead(self, pool: Pool) -> dict[str, float]:
+        counted = []
+        for spec in self.daemons:
+            if tolerates(spec, pool.taints):
+                continue
+            wanted = list(alternatives(spec))
+            if any(not pool.requirements.conflicts(one) and not pool.requirements.undefined(
+                    one, well_known(pool.prefix)) for one in wanted):
+                counted.append(requests(spec))
+        return total(counted)
+
+    def _why(self, one: Fresh, merged: Requirements, needs: Mapping[str, float]) -> str:
+        met = self._offered(merged, one.pool.prefix)
+        fits = self._fitting(self.types.all, needs)
+        if not met and not fits:
+            says = "no instance type met the scheduling requirements or had enough resources"
+        elif not met:
+            says = "no instance type met all requirements"
+        elif not fits:
+            says = "no instance type has enough resources"
+        else:
+            says = ("no instance type which had enough resources and the required offering met the scheduling "
+                    "requirements")
+        spelt = json.dumps({name: text(name, value) for name, value in sorted(needs.items())}, separators=(",", ":"))
+        return f"{says}, requirements={_spelt(merged)}, resources={spelt}"
+
+
+def _spelt(requirements: Requirements) -> str:
+    return ", ".join(sorted(str(one) for one in requirements.values()))
+
+
+def distinct_values(types: Iterable[InstanceType], requirements: Requirements, prefix: str) -> bool:
+    """Whether the types have as many distinct values as every ``minValues`` asks for."""
+    asked = {key: one.min_values for key, one in requirements.items() if one.min_values}
+    if not asked:
+        return True
+    found: dict[str, set[str]] = {key: set() for key in asked}
+    for one in types:
+        for key in asked:
+            name = "type" if key.endswith("/instance-type") else key.removeprefix(f"{prefix}/instance-")
+            found[key].update(one.labels.get(name, one.usage if key.endswith("capacity-type") else ()))
+    return all(len(found[key]) >= least for key, least in asked.items())
+
+
+def instance_type_names(types: Launchable, mask: int) -> list[str]:
+    """The cheapest types of a mask, as many as Karpenter offers to a launch."""
+    return [one.name for one in types.ordered(mask, "cheapest")[:MAX_TYPES]]
+
+
+def daemon_specs(daemonsets: Iterable[Obj]) -> list[Obj]:
+    """The pod specs of some DaemonSets."""
+    return [dig(one, "spec", "template", "spec", default={}) for one in daemonsets]

@@ -1,0 +1,196 @@
+"""What Karpenter's controllers share: their view of the cluster and the cloud, events without repetition, writes."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from random import Random
+from typing import ClassVar
+
+from killcheck.clock import Loop
+from killcheck.cloud.amounts import amounts, total
+from killcheck.cloud.launchable import Launchable, launchable
+from killcheck.embedded.controllers.runtime import Controller, EventRecorder, Informers
+from killcheck.embedded.models.cloud import Cloud, CloudError
+from killcheck.embedded.models.karpenter import names as n
+from killcheck.embedded.models.karpenter.pool import Pool, PoolError, read_pool
+from killcheck.kube import resources as r
+from killcheck.kube.client import Kube
+from killcheck.kube.errors import NotFound
+from killcheck.kube.objects import Obj, dig, format_time, labels_of, name_of, uid_of
+from killcheck.kube.resources import Resource
+
+__all__ = ["Events", "Part", "State"]
+
+#: Karpenter does not repeat an event within this time unless the event says otherwise.
+DEDUPE_S = 120.0
+#: A type without capacity is not asked for again for this long (karpenter-provider-aws pkg/cache).
+UNAVAILABLE_S = 180.0
+
+
+class Events:
+    """Karpenter's recorder: one event a (reason, values) within its time-out."""
+
+    def __init__(self, kube: Kube, loop: Loop) -> None:
+        self.loop = loop
+        self.recorder = EventRecorder(kube, loop, "karpenter")
+        self._until: dict[tuple[str, ...], datetime] = {}
+
+    def publish(
+        self, about: Obj, kind: str, reason: str, message: str, *values: str, timeout_s: float = DEDUPE_S,
+    ) -> None:
+        """``values`` are what tells one event from another besides its reason (default: the object's uid)."""
+        key = (reason, *(values or (uid_of(about),)))
+        now = self.loop.now()
+        if self._until.get(key, now) > now:
+            return
+        self._until[key] = now + timedelta(seconds=timeout_s)
+        self.recorder.emit(about, kind, reason, message)
+
+
+@dataclass
+class State:
+    """Informers and indexes; pools as read; which claims are being disrupted; which types are without capacity."""
+
+    kube: Kube
+    loop: Loop
+    informers: Informers
+    cloud: Cloud
+    rng: Random
+    events: Events = field(init=False)
+    #: Names of NodeClaims that the disruption controller is about to delete.
+    disrupting: set[str] = field(default_factory=set)
+    #: Until when a NodeClaim's node is expected to get a pending pod, by name.
+    nominated: dict[str, datetime] = field(default_factory=dict)
+    _unavailable: dict[tuple[str, str], datetime] = field(default_factory=dict)
+    _pools: dict[tuple[str, str], Pool | PoolError] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.events = Events(self.kube, self.loop)
+        self.pods = self.informers.of(r.PODS)
+        self.nodes = self.informers.of(r.NODES)
+        self.claims = self.informers.of(r.NODECLAIMS, optional=True)
+        self.pools = self.informers.of(r.NODEPOOLS, optional=True)
+        self.classes = self.informers.of(r.EC2NODECLASSES, optional=True)
+        self.daemonsets = self.informers.of(r.DAEMONSETS)
+        self._pods_by_node = self.informers.index(r.PODS, "spec.nodeName", _node_name)
+        self._nodes_by_id = self.informers.index(r.NODES, "spec.providerID", _node_id)
+        self._claims_by_id = self.informers.index(r.NODECLAIMS, "status.providerID", _claim_id)
+
+    @property
+    def types(self) -> Launchable:
+        """What the cloud offers."""
+        return launchable(self.cloud.catalogue)
+
+    @property
+    def now(self) -> str:
+        """The time as objects spell it."""
+        return format_time(self.loop.now())
+
+    # -- looking things up ---------------------------------------------------------------------------------
+    def pool(self, name: str) -> Pool | None:
+        """A pool that can be used; None where it is gone or cannot be read."""
+        obj = self.pools.get(name)
+        if obj is None:
+            return None
+        key = (name, str(dig(obj, "metadata", "resourceVersion")))
+        if key not in self._pools:
+            for old in [one for one in self._pools if one[0] == name]:
+                del self._pools[old]
+            try:
+                self._pools[key] = read_pool(obj)
+            except PoolError as error:
+                self._pools[key] = error
+        found = self._pools[key]
+        return found if isinstance(found, Pool) else None
+
+    def pods_on(self, node: str) -> list[Obj]:
+        """The pods bound to a node."""
+        return self._pods_by_node.get(node)
+
+    def node_of(self, claim: Obj) -> Obj | None:
+        """The Node with the claim's provider id."""
+        provider_id = dig(claim, "status", "providerID")
+        if not provider_id:
+            return None
+        return next(iter(self._nodes_by_id.get(provider_id)), None)
+
+    def claim_of(self, node: Obj) -> Obj | None:
+        """The NodeClaim with the node's provider id."""
+        provider_id = dig(node, "spec", "providerID")
+        if not provider_id:
+            return None
+        return next(iter(self._claims_by_id.get(provider_id)), None)
+
+    def claims_in(self, pool: str) -> list[Obj]:
+        """A pool's NodeClaims."""
+        return [one for one in self.claims.values() if labels_of(one).get(n.NODEPOOL) == pool]
+
+    def used(self, pool: str, *, leaving: bool = True) -> dict[str, float]:
+        """What a pool's launched NodeClaims hold; without those on their way out unless ``leaving``."""
+        counted = [
+            one for one in self.claims_in(pool)
+            if leaving or not (dig(one, "metadata", "deletionTimestamp") or name_of(one) in self.disrupting)
+        ]
+        held = total(amounts(dig(one, "status", "capacity")) for one in counted)
+        held["nodes"] = float(len(counted))
+        return held
+
+    def without_capacity(self) -> dict[str, int]:
+        """Masks of the types that had no capacity lately, by capacity type."""
+        now = self.loop.now()
+        self._unavailable = {key: until for key, until in self._unavailable.items() if until > now}
+        found: dict[str, int] = {}
+        for name, kind in self._unavailable:
+            found[kind] = found.get(kind, 0) | self.types.bits.get(name, 0)
+        return found
+
+    def mark_unavailable(self, name: str, capacity_type: str) -> None:
+        """Do not ask for this type for a while."""
+        self._unavailable[name, capacity_type] = self.loop.now() + timedelta(seconds=UNAVAILABLE_S)
+
+    # -- writing -------------------------------------------------------------------------------------------
+    def write_status(self, resource: Resource, obj: Obj) -> None:
+        """Put the ``status`` of a changed copy, on condition that nobody wrote meanwhile. Raises Conflict."""
+        self.kube.patch(
+            resource, name_of(obj),
+            {"metadata": {"resourceVersion": obj["metadata"]["resourceVersion"]}, "status": obj["status"]},
+            subresource="status")
+
+    def delete_claim(self, claim: Obj) -> None:
+        """Delete a NodeClaim; that it is gone already is no error."""
+        try:
+            self.kube.delete(r.NODECLAIMS, name_of(claim))
+        except NotFound:
+            return
+
+
+def _node_name(pod: Obj) -> list[str]:
+    name = dig(pod, "spec", "nodeName")
+    return [name] if name else []
+
+
+def _node_id(node: Obj) -> list[str]:
+    provider_id = dig(node, "spec", "providerID")
+    return [provider_id] if provider_id else []
+
+
+def _claim_id(claim: Obj) -> list[str]:
+    provider_id = dig(claim, "status", "providerID")
+    return [provider_id] if provider_id else []
+
+
+@dataclass
+class Part(Controller):
+    """One of Karpenter's controllers. What the cloud refuses is tried again, as what the API refuses."""
+
+    state: State
+
+    name: ClassVar[str] = "karpenter"
+
+    def _work(self, key: Hashable) -> None:
+        try:
+            super()._work(key)
+        except CloudError:
+            self.queue.retry(key)
