@@ -1,0 +1,306 @@
+"""The registries that nodes pull from, modelled: what they have, what state they are in, and what nodes have cached.
+
+Error texts are containerd's as the kubelet reports them: recordings 02, 02b, 02c (not found), 03 (refused), 03b (host
+unknown), 03c (x509); 429 as in suxess-it/kubriX#1075; authorization as in containerd's remotes/docker/resolver.go.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Literal
+
+from killcheck.embedded.nodes.images import Contents, contents_of
+from killcheck.embedded.nodes.reference import Reference, parse
+from killcheck.kube.objects import Obj, dig
+
+__all__ = ["Cache", "Cached", "Host", "PullError", "Registry", "State", "credentials"]
+
+State = Literal["up", "refusing", "unresolvable", "untrusted", "timing-out", "slow", "rate-limited", "unavailable"]
+
+#: What a node asks for names, as in an AWS VPC.
+RESOLVER = "10.0.0.2:53"
+#: Seconds before a pull begins to move, bytes per second that it moves, seconds that a silent registry costs.
+LATENCY_S = 0.3
+BYTES_PER_S = 150_000_000
+TIMEOUT_S = 30.0
+SLOW_S = 300.0
+#: Docker Hub answers under other names than its own.
+_ENDPOINTS = {"docker.io": "registry-1.docker.io"}
+
+#: (user, password) by registry host, out of pull secrets.
+Credentials = dict[str, tuple[str, str]]
+
+
+class PullError(Exception):
+    """The pull failed; the message is what the container's status says. ``seconds``: how long it took to fail."""
+
+    def __init__(self, message: str, seconds: float = 0.05) -> None:
+        super().__init__(message)
+        self.seconds = seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Cached:
+    """An image on a node: its canonical names, its size in bytes, and since when it is there."""
+
+    reference: Reference
+    digest: str
+    size: int
+    since: datetime
+
+    @property
+    def image_id(self) -> str:
+        """``imageID`` of a container's status."""
+        return f"{self.reference.repository}@{self.digest}"
+
+    @property
+    def image(self) -> str:
+        """``image`` of a container's status: the canonical name, or the ID of one pulled by digest."""
+        return self.reference.canonical
+
+
+@dataclass(slots=True)
+class Cache:
+    """The images on one node."""
+
+    images: dict[str, Cached] = field(default_factory=dict)
+
+    def get(self, reference: Reference) -> Cached | None:
+        """The image by its canonical name, or by digest under any name."""
+        found = self.images.get(reference.canonical)
+        if found is None and reference.digest:
+            found = next((c for c in self.images.values() if c.digest == reference.digest and
+                          c.reference.repository == reference.repository), None)
+        return found
+
+    def put(self, cached: Cached) -> None:
+        """The image is on the node now."""
+        self.images[cached.reference.canonical] = cached
+
+    def evict(self, image: str) -> bool:
+        """Remove one image; whether it was there."""
+        return self.images.pop(parse(image).canonical, None) is not None
+
+    def collect(self, in_use: Iterable[str] = ()) -> list[str]:
+        """Image garbage collection under disk pressure: every image that no container uses goes."""
+        kept = {parse(image).canonical for image in in_use}
+        gone = [name for name in self.images if name not in kept]
+        for name in gone:
+            del self.images[name]
+        return gone
+
+
+@dataclass(slots=True)
+class Host:
+    """One registry. ``private``: its repositories (all: "*") answer only to ``users`` (name -> password, expiry)."""
+
+    name: str
+    state: State = "up"
+    latency_s: float = LATENCY_S
+    private: set[str] = field(default_factory=set)
+    users: dict[str, tuple[str, datetime | None]] = field(default_factory=dict)
+    #: A rate limit that counts anonymous pulls only, as Docker Hub's first one does.
+    anonymous_only: bool = False
+
+    @property
+    def address(self) -> str:
+        """An address that stands for the host in error texts: its own, or one out of TEST-NET-3."""
+        name, _, port = self.name.partition(":")
+        if name == "localhost":
+            name = "127.0.0.1"
+        numeric = name.replace(".", "").isdigit()
+        ip = name if numeric else f"203.0.113.{int(hashlib.sha256(name.encode()).hexdigest(), 16) % 250 + 1}"
+        return f"{ip}:{port or '443'}"
+
+    @property
+    def url(self) -> str:
+        """Scheme and host as containerd calls it: plain HTTP on this machine only."""
+        endpoint = _ENDPOINTS.get(self.name, self.name)
+        local = self.name.partition(":")[0] in ("localhost", "127.0.0.1")
+        return f"{'http' if local else 'https'}://{endpoint}"
+
+
+class Registry:
+    """Every registry there is. A repository that nobody described has every tag; see :attr:`assumed`."""
+
+    def __init__(self) -> None:
+        self.hosts: dict[str, Host] = {}
+        self.caches: dict[str, Cache] = {}
+        #: Images that were pulled without anything being known of them.
+        self.assumed: list[str] = []
+        self._missing: set[str] = set()
+        self._known: dict[str, set[str]] = {}
+        self._digests: dict[str, str] = {}
+        self._arches: dict[str, tuple[str, ...]] = {}
+        self._contents: dict[str, Contents] = {}
+
+    # -- levers --------------------------------------------------------------------------------------------
+    def host(self, name: str) -> Host:
+        """A registry by its host name; one that nobody spoke of is up."""
+        state: State = "unresolvable" if name.partition(":")[0].endswith(".invalid") else "up"
+        return self.hosts.setdefault(name, Host(name, state))
+
+    def set_state(self, host: str, state: State) -> State:
+        """Put a registry into a state; returns the one it was in."""
+        entry = self.host(host)
+        before, entry.state = entry.state, state
+        return before
+
+    def delete_tag(self, image: str) -> None:
+        """The tag (or digest) is gone from its registry."""
+        self._missing.add(parse(image).canonical)
+
+    def restore_tag(self, image: str) -> None:
+        """The tag is back."""
+        self._missing.discard(parse(image).canonical)
+
+    def delete_repository(self, image: str) -> None:
+        """The repository is gone, with every tag."""
+        self._missing.add(parse(image).repository)
+
+    def restore_repository(self, image: str) -> None:
+        """The repository is back."""
+        self._missing.discard(parse(image).repository)
+
+    def only_tags(self, repository: str, tags: Iterable[str]) -> None:
+        """The repository has these tags and no other."""
+        self._known[parse(repository).repository] = set(tags)
+
+    def describe(self, image: str, contents: Contents) -> None:
+        """Say what an image contains, in place of what the catalogue says."""
+        self._contents[parse(image).canonical] = contents
+
+    def make_private(self, repository: str, user: str, password: str, expires: datetime | None = None) -> None:
+        """The repository answers only to this user (and those named before), until ``expires``."""
+        reference = parse(repository)
+        host = self.host(reference.host)
+        host.private.add(reference.path)
+        host.users[user] = (password, expires)
+
+    def cache(self, node: str) -> Cache:
+        """The images on a node."""
+        return self.caches.setdefault(node, Cache())
+
+    def preload(self, node: str, image: str, now: datetime) -> None:
+        """Put an image on a node as if it had been pulled, whatever the registry says today."""
+        reference = parse(image)
+        self.cache(node).put(Cached(reference, self.digest_of(reference), self.contents(reference).size, now))
+
+    # -- what kubelets ask ---------------------------------------------------------------------------------
+    def contents(self, reference: Reference) -> Contents:
+        """What the image contains."""
+        return self._contents.get(reference.canonical) or contents_of(reference)
+
+    def digest_of(self, reference: Reference) -> str:
+        """The manifest digest: the one asked for, else one that stays the same for a name."""
+        if reference.digest:
+            return reference.digest
+        return "sha256:" + hashlib.sha256(reference.canonical.encode()).hexdigest()
+
+    def pull(self, reference: Reference, secrets: Credentials, now: datetime) -> tuple[Cached, float]:
+        """Pull an image: what arrived and how many seconds it took. Raises PullError."""
+        host = self.host(reference.host)
+        name = reference.canonical
+        head = f'failed to pull and unpack image "{name}"'
+        resolving = f'{head}: failed to resolve reference "{name}"'
+        self._reach(host, reference, resolving)
+        authenticated = self._authorize(host, reference, secrets, resolving, now)
+        if host.state == "rate-limited" and not (authenticated and host.anonymous_only):
+            raise PullError(self._too_many(host, reference, head, authenticated), 0.3)
+        contents = self.contents(reference)
+        if self._absent(reference, contents, now):
+            raise PullError(f"rpc error: code = NotFound desc = {resolving}: {name}: not found")
+        if not contents.known and name not in self.assumed:
+            self.assumed.append(name)
+        seconds = host.latency_s + contents.size / BYTES_PER_S + (SLOW_S if host.state == "slow" else 0.0)
+        return Cached(reference, self.digest_of(reference), contents.size, now), seconds
+
+    # -- inside --------------------------------------------------------------------------------------------
+    def _reach(self, host: Host, reference: Reference, resolving: str) -> None:
+        ask = f'{host.url}/v2/{reference.path}/manifests/{reference.version}'
+        failed = f'{resolving}: failed to do request: Head "{ask}"'
+        endpoint = host.url.partition("://")[2].partition(":")[0]
+        if host.state == "refusing":
+            raise PullError(f"{failed}: dial tcp {host.address}: connect: connection refused")
+        if host.state == "unresolvable":
+            raise PullError(f"{failed}: dial tcp: lookup {endpoint} on {RESOLVER}: no such host")
+        if host.state == "untrusted":
+            raise PullError(f"{failed}: {_x509(endpoint)}")
+        if host.state == "timing-out":
+            raise PullError(f"{failed}: dial tcp {host.address}: i/o timeout", TIMEOUT_S)
+        if host.state == "unavailable":
+            raise PullError(f"{resolving}: unexpected status from HEAD request to {ask}: 503 Service Unavailable", 0.3)
+
+    def _authorize(
+        self, host: Host, reference: Reference, secrets: Credentials, resolving: str, now: datetime,
+    ) -> bool:
+        """Whether the pull is somebody's. Raises PullError where the repository asks for more."""
+        given = secrets.get(host.name)
+        known = host.users.get(given[0]) if given else None
+        good = bool(given and known and known[0] == given[1] and (known[1] is None or now < known[1]))
+        if reference.path not in host.private and "*" not in host.private:
+            return good or (given is not None and not host.users)
+        if good:
+            return True
+        if given and known and known[1] is not None and now >= known[1]:
+            ask = f"{host.url}/v2/{reference.path}/manifests/{reference.version}"
+            raise PullError(f"{resolving}: unexpected status from HEAD request to {ask}: 403 Forbidden", 0.3)
+        why = "authorization failed: no basic auth credentials"
+        if given or host.name == "docker.io":
+            why = "server message: insufficient_scope: authorization failed"
+        raise PullError(
+            f"{resolving}: pull access denied, repository does not exist or may require authorization: {why}", 0.3)
+
+    def _too_many(self, host: Host, reference: Reference, head: str, authenticated: bool) -> str:
+        url = f"{host.url}/v2/{reference.path}/manifests/{self.digest_of(reference)}"
+        limit = "pull rate limit" if authenticated else "unauthenticated pull rate limit"
+        return (
+            f"{head}: failed to copy: httpReadSeeker: failed open: unexpected status code {url}: 429 Too Many Requests"
+            f" - Server message: toomanyrequests: You have reached your {limit}."
+            " https://www.docker.com/increase-rate-limit")
+
+    def _absent(self, reference: Reference, contents: Contents, now: datetime) -> bool:
+        if reference.canonical in self._missing or reference.repository in self._missing:
+            return True
+        tags = self._known.get(reference.repository)
+        if tags is not None and not reference.digest:
+            return reference.tag not in tags
+        return contents.gone_since is not None and now >= contents.gone_since
+
+
+def credentials(secrets: Iterable[Obj]) -> Credentials:
+    """What pull secrets hold, by registry host; a secret that cannot be read holds nothing, as for the kubelet."""
+    found: Credentials = {}
+    for secret in secrets:
+        raw = dig(secret, "data", ".dockerconfigjson", default="")
+        try:
+            auths = json.loads(base64.b64decode(raw)).get("auths", {})
+        except (ValueError, binascii.Error, AttributeError):
+            continue
+        for url, entry in auths.items():
+            host = url.partition("://")[2] or url
+            host = host.partition("/")[0]
+            found["docker.io" if host == "index.docker.io" else host] = _login(entry)
+    return found
+
+
+def _login(entry: Obj) -> tuple[str, str]:
+    if entry.get("username"):
+        return str(entry["username"]), str(entry.get("password", ""))
+    try:
+        user, _, password = base64.b64decode(entry.get("auth", "")).decode().partition(":")
+    except (ValueError, binascii.Error):
+        return "", ""
+    return user, password
+
+
+def _x509(endpoint: str) -> str:
+    if endpoint.replace(".", "").isdigit():
+        return f"x509: cannot validate certificate for {endpoint} because it doesn't contain any IP SANs"
+    return "tls: failed to verify certificate: x509: certificate signed by unknown authority"
