@@ -4,6 +4,7 @@ import pytest
 from access_world import executor, world
 
 from killcheck.embedded.api.admission.resourcequota import usage
+from killcheck.embedded.api.quota_status import QuotaStatus
 from killcheck.embedded.api.status import StatusError
 
 
@@ -220,3 +221,33 @@ def test_its_defaults_satisfy_a_quota():
     limits(w, {"type": "Container", "max": {"cpu": "1"}})
     assert w.admit("CREATE", executor())[0]["spec"]["containers"][0]["resources"] == {
         "requests": {"cpu": "1"}, "limits": {"cpu": "1"}}
+
+
+def status_of(w):
+    return w.store.get(("", "resourcequotas"), ("team", "team"))["status"]
+
+
+def test_the_status_follows_what_is_used():
+    w = world()
+    QuotaStatus(w.store, w.loop)
+    quota(w, {"pods": "1", "requests.cpu": "4000m"})
+    w.loop.sleep(0)
+    assert status_of(w) == {"hard": {"pods": "1", "requests.cpu": "4"}, "used": {"pods": "0", "requests.cpu": "0"}}
+    running(w, "vllm", {"requests": {"cpu": "500m"}})
+    w.loop.sleep(0)
+    assert status_of(w)["used"] == {"pods": "1", "requests.cpu": "500m"}
+    w.remove("pods", "vllm")
+    w.loop.sleep(0)
+    assert status_of(w)["used"] == {"pods": "0", "requests.cpu": "0"}
+
+
+def test_nothing_is_written_where_nothing_changes():
+    w = world()
+    QuotaStatus(w.store, w.loop)
+    quota(w, {"pods": "5"})
+    running(w, "vllm")
+    w.loop.sleep(0)
+    before = w.store.revision
+    running(w, "vllm")
+    w.loop.sleep(0)
+    assert w.store.revision == before + 1

@@ -42,9 +42,17 @@ Table = tuple[str, str]
 
 
 class Chain:
-    """Admission of one cluster. ``caller`` reaches webhooks: put models of webhook servers in ``caller.backends``."""
+    """Admission of one cluster.
 
-    def __init__(self, store: Store, loop: Loop, authorizer: Authorizer, rng: random.Random) -> None:
+    ``authorizer`` answers the escalation check of roles and bindings, ``rng`` makes the names of token volumes;
+    share the cluster's own. ``caller`` reaches webhooks: put models of webhook servers in ``caller.backends``.
+    """
+
+    def __init__(
+        self, store: Store, loop: Loop, authorizer: Authorizer | None = None, rng: random.Random | None = None,
+    ) -> None:
+        authorizer = authorizer or Authorizer(store)
+        rng = rng or random.Random(0)  # noqa: S311 - names, not secrets
         self.store = store
         self.caller = WebhookCaller(store)
         self.webhooks = Webhooks(store, self.caller, rng)
