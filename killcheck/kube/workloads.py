@@ -6,7 +6,7 @@ and the replica fields on the way to it multiply. Kinds that say it otherwise (L
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 
 from killcheck.kube.gpus import Claims, spec_devices
@@ -135,8 +135,10 @@ def _inference(obj: Obj) -> Iterator[PodTemplate]:
         yield PodTemplate(("spec",), {"containers": [{"name": "nim", **obj["spec"]}]}, {}, count)
 
 
-def root_of(obj: Obj, find: Callable[[Obj, str], Obj | None]) -> Obj:
-    """What an object belongs to in the end, up its owners; itself where nobody owns it.
+def root_of(
+    obj: Obj, find: Callable[[Obj, str], Obj | None], *, stop_at: Collection[str] = ("Node",),
+) -> Obj:
+    """What an object belongs to in the end, up its owners; itself where nobody owns it, or only a kind in ``stop_at``.
 
     ``find(owner_reference, namespace)`` gets an owner, None where it cannot be had: then the last reference stands for
     it (an object of only apiVersion, kind and metadata).
@@ -144,7 +146,7 @@ def root_of(obj: Obj, find: Callable[[Obj, str], Obj | None]) -> Obj:
     seen: set[str] = set()
     while True:
         owner = controller_of(obj) or next(owners(obj), None)
-        if owner is None or owner.get("uid", "") in seen or owner.get("kind") == "Node":
+        if owner is None or owner.get("uid", "") in seen or owner.get("kind") in stop_at:
             return obj
         seen.add(str(owner.get("uid", "")))
         found = find(owner, namespace_of(obj))

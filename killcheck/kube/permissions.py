@@ -1,0 +1,77 @@
+"""What an identity may do, read off Roles and bindings as objects: for manifests, where nobody can be asked.
+
+The rules are those of Kubernetes' RBAC authorizer: additive, ``*`` matches all. On a live cluster ask with a SubjectAccessReview instead: other authorizers may say more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from killcheck.kube.objects import Obj, dig, name_of, namespace_of
+
+__all__ = ["Permissions"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Grant:
+    """Rules, and the namespace they hold in (None: everywhere)."""
+
+    namespace: str | None
+    rules: Sequence[Obj]
+
+
+class Permissions:
+    """Roles and bindings among ``objects``."""
+
+    def __init__(self, objects: Iterable[Obj]) -> None:
+        self._roles: dict[tuple[str, str, str], Obj] = {}
+        self._bindings: list[Obj] = []
+        for obj in objects:
+            kind = str(obj.get("kind"))
+            if kind in ("Role", "ClusterRole"):
+                self._roles[kind, namespace_of(obj) if kind == "Role" else "", name_of(obj)] = obj
+            elif kind in ("RoleBinding", "ClusterRoleBinding"):
+                self._bindings.append(obj)
+
+    def allows(
+        self, account: str, account_namespace: str, *, verb: str, group: str, resource: str, subresource: str = "",
+        name: str = "", namespace: str = "",
+    ) -> bool:
+        """Whether a ServiceAccount may make a request. Empty ``name`` and ``namespace`` ask for any."""
+        target = f"{resource}/{subresource}" if subresource else resource
+        return any(
+            _matches(rule, verb, group, target, name)
+            for grant in self._grants(account, account_namespace)
+            if grant.namespace is None or not namespace or grant.namespace == namespace
+            for rule in grant.rules
+        )
+
+    def _grants(self, account: str, account_namespace: str) -> Iterator[_Grant]:
+        for binding in self._bindings:
+            at = namespace_of(binding) if binding["kind"] == "RoleBinding" else None
+            subjects = dig(binding, "subjects", default=[])
+            if any(_is_subject(subject, account, account_namespace, at) for subject in subjects):
+                kind = str(dig(binding, "roleRef", "kind", default=""))
+                key = (kind, (at or "") if kind == "Role" else "", str(dig(binding, "roleRef", "name", default="")))
+                yield _Grant(at, dig(self._roles.get(key, {}), "rules", default=[]))
+
+
+def _is_subject(subject: Obj, account: str, namespace: str, binding_namespace: str | None) -> bool:
+    kind, name = subject.get("kind"), subject.get("name")
+    if kind == "ServiceAccount":
+        return name == account and (subject.get("namespace") or binding_namespace) == namespace
+    if kind == "Group":
+        return name in ("system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated")
+    return kind == "User" and name == f"system:serviceaccount:{namespace}:{account}"
+
+
+def _matches(rule: Obj, verb: str, group: str, resource: str, name: str) -> bool:
+    names = rule.get("resourceNames") or []
+    wanted = {resource, "*", f"*/{resource.partition('/')[2]}" if "/" in resource else "*"}
+    return (
+        bool({verb, "*"} & set(rule.get("verbs") or ()))
+        and bool({group, "*"} & set(rule.get("apiGroups") or ()))
+        and bool(wanted & set(rule.get("resources") or ()))
+        and (not names or not name or name in names)
+    )
