@@ -1,4 +1,4 @@
-"""What every controller of the embedded cluster is made of: informers, a work queue with back-off, events.
+"""What every controller of the embedded cluster is made of: informers, indexes, a work queue, events.
 
 Controllers are clients of the API like any other: nothing here knows of the store.
 """
@@ -7,25 +7,67 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from killcheck.clock import Loop, Timer
-from killcheck.kube import resources as r
+from killcheck.embedded.controllers.events import EventRecorder
 from killcheck.kube.client import Kube
-from killcheck.kube.errors import KubeError, NotFound
+from killcheck.kube.errors import KubeError
 from killcheck.kube.informer import Change, Informer
-from killcheck.kube.objects import Obj, controller_of, format_time, name_of, namespace_of, uid_of
+from killcheck.kube.objects import Obj, controller_of, key_of, name_of, namespace_of
 from killcheck.kube.resources import Resource
 
-__all__ = ["Controller", "EventRecorder", "Informers", "WorkQueue"]
+__all__ = ["Controller", "EventRecorder", "Index", "Informers", "Key", "WorkQueue"]
+
+#: (namespace, name).
+Key = tuple[str, str]
+#: What an index files an object under: any number of values.
+Terms = Callable[[Obj], list[str]]
+
+
+class Index:
+    """The objects of an informer by something other than their name (an owner's uid, a node).
+
+    Kept current by the informer itself, before any handler of a controller that asked for it later is called.
+    """
+
+    def __init__(self, informer: Informer, terms: Terms) -> None:
+        self.terms = terms
+        self._by: dict[str, dict[Key, Obj]] = {}
+        informer.handlers.insert(0, self._changed)
+        for obj in informer.values():
+            self._changed("added", None, obj)
+
+    def get(self, term: str) -> list[Obj]:
+        """Every object filed under ``term``, in the order in which they came."""
+        return list(self._by.get(term, {}).values())
+
+    def count(self, term: str) -> int:
+        """How many there are."""
+        return len(self._by.get(term, ()))
+
+    def _changed(self, change: Change, old: Obj | None, new: Obj) -> None:
+        before = self.terms(old) if old is not None else []
+        after = self.terms(new) if change != "deleted" else []
+        key = key_of(new)
+        for term in before:
+            if term not in after:
+                rows = self._by.get(term, {})
+                rows.pop(key, None)
+                if not rows:
+                    self._by.pop(term, None)
+        for term in after:
+            self._by.setdefault(term, {})[key] = new
 
 
 class Informers:
-    """One shared informer a resource, as client-go's factories have it."""
+    """One shared informer a resource, as client-go's factories have it, and the indexes over them."""
 
     def __init__(self, kube: Kube, loop: Loop) -> None:
         self.kube = kube
         self.loop = loop
         self._by_resource: dict[Resource, Informer] = {}
+        self._indexes: dict[tuple[Resource, str], Index] = {}
 
     def of(self, resource: Resource, *, optional: bool = False) -> Informer:
         """The informer, started at first use."""
@@ -36,17 +78,32 @@ class Informers:
             informer.start()
         return informer
 
+    def index(self, resource: Resource, name: str, terms: Terms) -> Index:
+        """The index ``name`` over a resource; ``terms`` counts only where there is none yet."""
+        index = self._indexes.get((resource, name))
+        if index is None:
+            index = self._indexes[resource, name] = Index(self.of(resource), terms)
+        return index
+
+    def drop(self, resource: Resource) -> None:
+        """Close the watch of a resource that is no longer served."""
+        informer = self._by_resource.pop(resource, None)
+        if informer is not None:
+            informer.stop()
+
     def stop(self) -> None:
         """Close every watch."""
         for informer in self._by_resource.values():
             informer.stop()
         self._by_resource.clear()
+        self._indexes.clear()
 
 
 class WorkQueue:
-    """Keys to reconcile: each at most once at a time, retried with exponential back-off when the work fails.
+    """Keys to reconcile, as client-go's rate-limiting queue: each at most once at a time, some of them later.
 
-    ``base_s`` and ``max_s`` bound the back-off (client-go's defaults are 5 ms and 1000 s).
+    ``base_s`` and ``max_s`` bound the back-off after failures (client-go's defaults are 5 ms and 1000 s). A key that is
+    due later stays due although it is reconciled earlier for another reason.
     """
 
     def __init__(
@@ -57,27 +114,37 @@ class WorkQueue:
         self.base_s = base_s
         self.max_s = max_s
         self.stopped = False
-        self._pending: dict[Hashable, Timer] = {}
+        self._ready: dict[Hashable, Timer] = {}
+        self._later: dict[Hashable, Timer] = {}
         self._failures: dict[Hashable, int] = {}
 
     def add(self, key: Hashable, after_s: float = 0.0) -> None:
-        """Reconcile ``key`` in ``after_s`` seconds, or earlier if it is already due earlier."""
+        """Reconcile ``key`` now, or in ``after_s`` seconds unless it is already due before that."""
         if self.stopped:
             return
+        if after_s <= 0:
+            if key not in self._ready:
+                self._ready[key] = self.loop.call_soon(self._run, key)
+            return
         when = self.loop.monotonic() + after_s
-        pending = self._pending.get(key)
+        pending = self._later.get(key)
         if pending is not None:
             if pending.when <= when:
                 return
             pending.cancel()
-        call = self.loop.call_soon if after_s <= 0 else lambda fn, k: self.loop.call_later(after_s, fn, k)
-        self._pending[key] = call(self._run, key)
+        self._later[key] = self.loop.call_later(after_s, self._fall_due, key)
+
+    def cancel(self, key: Hashable) -> None:
+        """What was due later is no longer."""
+        pending = self._later.pop(key, None)
+        if pending is not None:
+            pending.cancel()
 
     def backoff(self, key: Hashable) -> float:
         """Count a failure of ``key`` and answer how long to wait before the next try, in seconds."""
         count = self._failures.get(key, 0)
         self._failures[key] = count + 1
-        return float(min(self.max_s, self.base_s * 2.0**count))
+        return float(min(self.max_s, self.base_s * 2.0 ** min(count, 64)))
 
     def retry(self, key: Hashable) -> None:
         """Reconcile ``key`` again after its back-off."""
@@ -90,58 +157,20 @@ class WorkQueue:
     def stop(self) -> None:
         """Drop everything that is due."""
         self.stopped = True
-        for timer in self._pending.values():
+        for timer in (*self._ready.values(), *self._later.values()):
             timer.cancel()
-        self._pending.clear()
+        self._ready.clear()
+        self._later.clear()
+
+    def _fall_due(self, key: Hashable) -> None:
+        # Not run at once: what has been written at this moment reaches the informers first.
+        self._later.pop(key, None)
+        self.add(key)
 
     def _run(self, key: Hashable) -> None:
-        self._pending.pop(key, None)
+        self._ready.pop(key, None)
         if not self.stopped:
             self.work(key)
-
-
-class EventRecorder:
-    """Events in the legacy core/v1 form, counted up where text and object are the same (client-go's correlator)."""
-
-    def __init__(self, kube: Kube, loop: Loop, component: str, *, host: str = "") -> None:
-        self.kube = kube
-        self.loop = loop
-        self.component = component
-        self.host = host
-        self._seen: dict[tuple[str, ...], tuple[str, str, int]] = {}
-
-    def emit(
-        self, about: Obj, kind: str, reason: str, message: str, *, field_path: str = "", api_version: str = "",
-        object_kind: str = "",
-    ) -> None:
-        """``kind`` is Normal or Warning; ``about`` the object it is about. A refused event is dropped, as there."""
-        namespace = namespace_of(about) or "default"
-        regarding = {
-            "kind": object_kind or about.get("kind", ""), "namespace": namespace_of(about), "name": name_of(about),
-            "uid": uid_of(about), "apiVersion": api_version or about.get("apiVersion", ""),
-            "fieldPath": field_path,
-        }
-        key = (*regarding.values(), namespace, kind, reason, message)
-        now = format_time(self.loop.now())
-        try:
-            if key in self._seen:
-                name, _, count = self._seen[key]
-                self._seen[key] = (name, now, count + 1)
-                self.kube.patch(r.EVENTS, name, {"count": count + 1, "lastTimestamp": now}, namespace, kind="strategic")
-                return
-            name = f"{regarding['name']}.{int(self.loop.now().timestamp() * 1e9) + len(self._seen):016x}"
-            self.kube.create(r.EVENTS, {
-                "apiVersion": "v1", "kind": "Event", "metadata": {"name": name, "namespace": namespace},
-                "involvedObject": {k: v for k, v in regarding.items() if v}, "reason": reason, "message": message, "type": kind, "count": 1,
-                "firstTimestamp": now, "lastTimestamp": now, "eventTime": None,
-                "source": {"component": self.component} | ({"host": self.host} if self.host else {}),
-                "reportingComponent": self.component, "reportingInstance": self.host,
-            })
-            self._seen[key] = (name, now, 1)
-        except NotFound:
-            self._seen.pop(key, None)
-        except KubeError:
-            return
 
 
 @dataclass
@@ -155,13 +184,20 @@ class Controller:
     kube: Kube
     loop: Loop
     informers: Informers
-    name: str = "controller"
     queue: WorkQueue = field(init=False)
     events: EventRecorder = field(init=False)
 
+    #: What kube-controller-manager's ``--controllers`` calls it.
+    name: ClassVar[str] = "controller"
+    #: How it signs its events, where that is not ``name``.
+    component: ClassVar[str] = ""
+    #: First and longest pause after a failure, seconds.
+    backoff_s: ClassVar[tuple[float, float]] = (0.005, 1000.0)
+
     def __post_init__(self) -> None:
-        self.queue = WorkQueue(self.loop, self._work)
-        self.events = EventRecorder(self.kube, self.loop, self.name)
+        base_s, max_s = self.backoff_s
+        self.queue = WorkQueue(self.loop, self._work, base_s=base_s, max_s=max_s)
+        self.events = EventRecorder(self.kube, self.loop, self.component or self.name)
         self._unfollow: list[Callable[[], None]] = []
 
     # -- for subclasses ------------------------------------------------------------------------------------
@@ -169,31 +205,37 @@ class Controller:
         """Subscribe to informers; called once by :meth:`start`."""
         raise NotImplementedError
 
-    def reconcile(self, key: tuple[str, str]) -> None:
+    def reconcile(self, key: Key) -> None:
         """Bring one object to where it should be. Raise ApiError to be retried with back-off."""
         raise NotImplementedError
 
     def follow(
-        self, resource: Resource, keys: Callable[[Change, Obj | None, Obj], list[tuple[str, str]]] | None = None,
+        self, resource: Resource, keys: Callable[[Change, Obj | None, Obj], list[Key]] | None = None,
         *, optional: bool = False,
     ) -> Informer:
         """Reconcile at every change of ``resource``; ``keys`` maps a change to keys (default: the object's own)."""
-        informer = self.informers.of(resource, optional=optional)
 
         def changed(change: Change, old: Obj | None, new: Obj) -> None:
             for key in keys(change, old, new) if keys else [(namespace_of(new), name_of(new))]:
                 self.queue.add(key)
 
+        return self.listen(resource, changed, optional=optional)
+
+    def listen(
+        self, resource: Resource, changed: Callable[[Change, Obj | None, Obj], None], *, optional: bool = False,
+    ) -> Informer:
+        """Call ``changed`` for every object that is there, and at every change, until :meth:`stop`."""
+        informer = self.informers.of(resource, optional=optional)
         informer.handlers.append(changed)
         self._unfollow.append(lambda: informer.handlers.remove(changed))
         for obj in informer.values():
             changed("added", None, obj)
         return informer
 
-    def owned_by(self, kind: str) -> Callable[[Change, Obj | None, Obj], list[tuple[str, str]]]:
+    def owned_by(self, kind: str) -> Callable[[Change, Obj | None, Obj], list[Key]]:
         """For :meth:`follow`: the controlling owners of ``kind``, before and after."""
 
-        def keys(_change: Change, old: Obj | None, new: Obj) -> list[tuple[str, str]]:
+        def keys(_change: Change, old: Obj | None, new: Obj) -> list[Key]:
             found = []
             for obj in (old, new):
                 owner = controller_of(obj) if obj else None

@@ -1,0 +1,156 @@
+"""The ReplicaSet controller: so many pods, no more, no fewer.
+
+Source: pkg/controller/replicaset of Kubernetes v1.36; recordings 01, 16b, 21, 22.
+"""
+
+from __future__ import annotations
+
+from killcheck.embedded.controllers import pods as podset
+from killcheck.embedded.controllers.podcontrol import PodControl, claim, slow_start
+from killcheck.embedded.controllers.runtime import Controller, Key
+from killcheck.kube import resources as r
+from killcheck.kube.errors import ApiError, Conflict
+from killcheck.kube.informer import Change
+from killcheck.kube.objects import Obj, controller_of, dig, format_time, labels_of, name_of, namespace_of, uid_of
+from killcheck.kube.selectors import LabelSelector, from_match_labels
+
+__all__ = ["ReplicaSetController"]
+
+#: Pods created or deleted in one pass.
+BURST = 500
+_FAILURE = "ReplicaFailure"
+
+
+class ReplicaSetController(Controller):
+    """Keeps every ReplicaSet's pods and status."""
+
+    name = "replicaset-controller"
+
+    def setup(self) -> None:
+        """Follow ReplicaSets and their pods."""
+        self.pods = PodControl(self.kube, self.events, r.REPLICASETS)
+        self.by_owner = podset.by_controller(self.informers)
+        self.sets = self.follow(r.REPLICASETS)
+        self.set_siblings = self.informers.index(
+            r.REPLICASETS, "controller", lambda rs: [ref["uid"]] if (ref := controller_of(rs)) else [])
+        self.follow(r.PODS, self._owners)
+
+    def _owners(self, _change: Change, old: Obj | None, new: Obj) -> list[Key]:
+        keys = self.owned_by("ReplicaSet")(_change, old, new)
+        if keys or controller_of(new) is not None or _change == "deleted":
+            return keys
+        namespace, labels = namespace_of(new), labels_of(new)
+        return [
+            (namespace, name_of(rs)) for rs in self.sets.values()
+            if namespace_of(rs) == namespace and from_match_labels(rs["spec"].get("selector")).matches(labels)
+        ]
+
+    def reconcile(self, key: Key) -> None:
+        """Create or delete pods as needed, and say so in the status."""
+        rs = self.sets.get(key[1], key[0])
+        if rs is None:
+            return
+        selector = from_match_labels(rs["spec"].get("selector"))
+        own = [*self.by_owner.get(uid_of(rs)), *self.by_owner.get(f"{key[0]}/")]
+        active = claim(
+            self.kube, r.REPLICASETS, rs, selector, [pod for pod in own if podset.is_active(pod)],
+            target=r.PODS)
+        terminating = _claimed(rs, selector, own)
+        failure: ApiError | None = None
+        if "deletionTimestamp" not in rs["metadata"]:
+            try:
+                self._manage(rs, active)
+            except ApiError as error:
+                failure = error
+        self._update_status(rs, active, len(terminating), failure)
+        if failure is not None:
+            raise failure
+        self._plan_availability(key, rs, active)
+
+    def _manage(self, rs: Obj, active: list[Obj]) -> None:
+        diff = len(active) - int(rs["spec"].get("replicas", 1))
+        if diff < 0:
+            template = rs["spec"]["template"]
+            slow_start(min(-diff, BURST), lambda: self.pods.create(rs, template))
+        elif diff > 0:
+            surplus = active
+            if diff < len(active):
+                surplus = podset.deletion_rank(active, self._related(rs), self.loop.now())
+            failure: ApiError | None = None
+            for pod in surplus[:min(diff, BURST)]:
+                try:
+                    self.pods.delete(rs, pod)
+                except ApiError as error:
+                    failure = failure or error
+            if failure is not None:
+                raise failure
+
+    def _related(self, rs: Obj) -> list[Obj]:
+        """The pods of all ReplicaSets of the same owner."""
+        owner = controller_of(rs)
+        sets = self.set_siblings.get(owner["uid"]) if owner else [rs]
+        return [pod for sibling in sets for pod in self.by_owner.get(uid_of(sibling))]
+
+    # -- status --------------------------------------------------------------------------------------------
+    def _update_status(self, rs: Obj, active: list[Obj], terminating: int, failure: ApiError | None) -> None:
+        old = rs.get("status") or {}
+        status = self._status(rs, active, terminating, failure)
+        if {**old, "observedGeneration": 0} == {**status, "observedGeneration": 0} and (
+                old.get("observedGeneration") == rs["metadata"].get("generation")):
+            return
+        try:
+            self.kube.replace(r.REPLICASETS, rs | {"status": status}, subresource="status")
+        except Conflict:
+            fresh = self.kube.get(r.REPLICASETS, name_of(rs), namespace_of(rs))
+            self.kube.replace(r.REPLICASETS, fresh | {"status": status}, subresource="status")
+
+    def _status(self, rs: Obj, active: list[Obj], terminating: int, failure: ApiError | None) -> Obj:
+        now = self.loop.now()
+        template = dig(rs, "spec", "template", "metadata", "labels", default={})
+        ready = [pod for pod in active if podset.is_ready(pod)]
+        min_ready = int(rs["spec"].get("minReadySeconds") or 0)
+        counts = {
+            "fullyLabeledReplicas": sum(template.items() <= labels_of(pod).items() for pod in active),
+            "readyReplicas": len(ready),
+            "availableReplicas": sum(podset.is_available(pod, min_ready, now) for pod in ready),
+        }
+        status: Obj = {"replicas": len(active)} | {name: count for name, count in counts.items() if count}
+        status["terminatingReplicas"] = terminating
+        status["observedGeneration"] = rs["metadata"].get("generation", 0)
+        conditions = self._conditions(rs, len(active), failure)
+        if conditions:
+            status["conditions"] = conditions
+        return status
+
+    def _conditions(self, rs: Obj, active: int, failure: ApiError | None) -> list[Obj]:
+        conditions: list[Obj] = dig(rs, "status", "conditions", default=[])
+        present = any(c["type"] == _FAILURE for c in conditions)
+        if failure is None:
+            return [c for c in conditions if c["type"] != _FAILURE]
+        if present:
+            return conditions
+        reason = "FailedCreate" if active < int(rs["spec"].get("replicas", 1)) else "FailedDelete"
+        return [*conditions, {
+            "type": _FAILURE, "status": "True", "lastTransitionTime": format_time(self.loop.now()),
+            "reason": reason, "message": failure.message,
+        }]
+
+    def _plan_availability(self, key: Key, rs: Obj, active: list[Obj]) -> None:
+        min_ready = int(rs["spec"].get("minReadySeconds") or 0)
+        if not min_ready:
+            return
+        now = self.loop.now()
+        waits = [podset.next_available_s(pod, min_ready, now) for pod in active if podset.is_ready(pod)]
+        due = [wait for wait in waits if wait > 0]
+        if due:
+            self.queue.add(key, min(due))
+
+
+def _claimed(rs: Obj, selector: LabelSelector, pods: list[Obj]) -> list[Obj]:
+    """Its terminating pods, by the selector."""
+    found = []
+    for pod in pods:
+        ref = controller_of(pod)
+        if podset.is_terminating(pod) and ref and ref["uid"] == uid_of(rs) and selector.matches(labels_of(pod)):
+            found.append(pod)
+    return found
