@@ -288,10 +288,9 @@ class _Parser:
                 if expecting:
                     found.add("")
                 expecting = True
-            elif kind == "id":
-                raise SelectorError(f"found '{text}', expected: ',' or ')'")
             else:
-                raise SelectorError(f"found '{text}', expected: ',', or identifier")
+                wanted = "',', or identifier" if expecting else "',' or ')'"
+                raise SelectorError(f"found '{text}', expected: {wanted}")
 
 
 def _lex(text: str) -> list[tuple[str, str]]:

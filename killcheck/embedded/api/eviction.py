@@ -121,7 +121,8 @@ class Evictor:
         conditions = new.setdefault("status", {}).setdefault("conditions", [])
         target = {
             "type": "DisruptionTarget", "status": "True", "lastProbeTime": None,
-            "lastTransitionTime": format_time(self.server.loop.now()), "reason": "EvictionByEvictionAPI", "message": "Eviction API: evicting"}
+            "lastTransitionTime": format_time(self.server.loop.now()), "reason": "EvictionByEvictionAPI",
+            "message": "Eviction API: evicting"}
         known = condition(new, "DisruptionTarget")
         if known is None:
             conditions.append(target)
