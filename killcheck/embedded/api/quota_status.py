@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from killcheck.clock import Loop
 from killcheck.embedded.api.admission.resourcequota import CLAIMS, PODS, QUOTAS, SERVICES, usage
-from killcheck.embedded.api.quantities import quantity
+from killcheck.embedded.api.pod_resources import quantity
 from killcheck.embedded.api.store import Change, Store
 from killcheck.kube.objects import dig
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from killcheck.embedded.api.admission.request import AdmissionRequest
-from killcheck.embedded.api.quantities import ZERO, Quantity, pod_resources, quantity
+from killcheck.embedded.api.pod_resources import ZERO, Quantity, pod_resources, quantity
 from killcheck.embedded.api.store import Store
 from killcheck.kube.objects import Obj, dig
 

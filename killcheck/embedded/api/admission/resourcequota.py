@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 
 from killcheck.clock import Loop
 from killcheck.embedded.api.admission.request import AdmissionRequest
-from killcheck.embedded.api.quantities import ZERO, Quantity, pod_resources, quantity
+from killcheck.embedded.api.pod_resources import ZERO, Quantity, pod_resources, quantity
 from killcheck.embedded.api.store import Store
 from killcheck.kube.objects import Obj, dig, name_of, parse_time
 

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import base64
 import json
-import socket
-import ssl
 from collections.abc import Callable
-from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from killcheck.embedded.api.store import Store
 from killcheck.kube.objects import Obj, dig, labels_of, name_of
+
+if TYPE_CHECKING:
+    from http.client import HTTPConnection
 
 __all__ = ["Backend", "CallFailed", "WebhookCaller"]
 
@@ -102,12 +103,18 @@ def _service_url(ref: Obj) -> str:
 
 def _post(url: str, query: str, review: Obj, ca: str | None, timeout_s: int) -> Obj:
     """Really call a URL; only on loopback, for the embedded cluster touches nothing beyond this machine."""
+    import ssl
+    from http.client import HTTPException
+
     parts = urlsplit(url)
     host = parts.hostname or ""
     if host not in LOOPBACK:
         raise CallFailed(f"dial tcp: {host}: killcheck's embedded cluster calls webhooks on loopback only")
     port = parts.port or (80 if parts.scheme == "http" else 443)
-    connection = _connection(parts.scheme, host, port, ca, timeout_s)
+    try:
+        connection = _connection(parts.scheme, host, port, ca, timeout_s)
+    except (ValueError, ssl.SSLError) as error:
+        raise CallFailed("tls: failed to load the webhook's caBundle") from error
     headers = {"Content-Type": "application/json", "Accept": "application/json, */*"}
     try:
         connection.request("POST", f"{parts.path or '/'}?{query}", json.dumps(review), headers)
@@ -120,13 +127,16 @@ def _post(url: str, query: str, review: Obj, ca: str | None, timeout_s: int) -> 
     except ConnectionRefusedError as error:
         raise CallFailed(f"dial tcp {host}:{port}: connect: connection refused") from error
     except (OSError, HTTPException) as error:
-        raise CallFailed("EOF" if not isinstance(error, socket.gaierror) else f"dial tcp: {error}") from error
+        raise CallFailed("EOF") from error
     finally:
         connection.close()
     return _parsed(code, body)
 
 
 def _connection(scheme: str, host: str, port: int, ca: str | None, timeout_s: int) -> HTTPConnection:
+    import ssl
+    from http.client import HTTPConnection, HTTPSConnection
+
     if scheme == "http":
         return HTTPConnection(host, port, timeout=timeout_s)
     context = ssl.create_default_context(cadata=base64.b64decode(ca).decode() if ca else None)
