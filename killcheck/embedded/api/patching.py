@@ -128,13 +128,13 @@ class Patcher:
         refused = say_strict(call, problems)
         if refused:
             raise self._invalid(new, parsed, content_type, refused)
-        return copy(clean) if clean is not new else clean
+        return clean
 
     def _invalid(self, new: Obj, parsed: Parsed, content_type: str, why: str) -> StatusError:
         if content_type == STRATEGIC:
             shown = go_map(parsed.value)
         else:
-            shown = dumps(dict(sorted(new.items())))
+            shown = dumps(_as_merged(new, parsed.value))
         shown = shown.replace("\\", "\\\\").replace('"', '\\"')
         causes = [{"reason": "FieldValueInvalid", "message": f'Invalid value: "{shown}": {why}', "field": "patch"}]
         return status.invalid("", "", "", causes)
@@ -180,7 +180,7 @@ class Patcher:
             raise status.bad_request(
                 "the namespace of the provided object does not match the namespace sent on the request")
         try:
-            clean, unknown = seam.decode(call.kind, config, schema)
+            clean, unknown = seam.decode(call.kind, config, schema, partial=True)
         except StatusError as error:
             if error.code != 400:
                 raise
@@ -248,6 +248,14 @@ def _show_manager(manager: Manager, time: str) -> str:
     if manager.operation == "Update":
         shown += f" using {manager.api_version}" + (f" at {time}" if time else "")
     return shown
+
+
+def _as_merged(new: Any, patch: Any) -> Any:
+    """The object with the keys sorted where a merge patch touched it, as Go writes what it merged."""
+    if not isinstance(new, dict) or not isinstance(patch, dict | list):
+        return new
+    below = patch if isinstance(patch, dict) else {}
+    return {key: _as_merged(new[key], below.get(key)) for key in sorted(new)}
 
 
 def _failed(content_type: str, why: str) -> StatusError:

@@ -17,8 +17,13 @@ def _there(name: str) -> bool:
     return find_spec(f"killcheck.embedded.api.{name}") is not None
 
 
-def decode(kind: Kind, obj: Obj, schema: str | None = None) -> tuple[Obj, list[str]]:
-    """The object without the fields its schema does not have, and their paths. Raises StatusError 400."""
+def decode(
+    kind: Kind, obj: Obj, schema: str | None = None, *, partial: bool = False,
+) -> tuple[Obj, list[str]]:
+    """The object without the fields its schema does not have, and their paths. Raises StatusError 400.
+
+    ``partial``: an applied configuration, to which nothing is added.
+    """
     if kind.crd is not None and schema is None:
         from killcheck.embedded.api import crdschema
 
@@ -28,7 +33,7 @@ def decode(kind: Kind, obj: Obj, schema: str | None = None) -> tuple[Obj, list[s
         return obj, []
     from killcheck.embedded.api import schemas
 
-    decoded = schemas.decode(schema, obj)
+    decoded = schemas.decode(schema, obj, partial=partial)
     return decoded.obj, decoded.unknown
 
 

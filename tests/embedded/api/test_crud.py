@@ -195,7 +195,7 @@ def test_a_body_that_is_not_json(world):
 
 
 def test_a_body_in_yaml(world):
-    text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: y}\ndata:\n  at: 03:00\n"
+    text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\ndata:\n  at: 03:00\n"
     made = world.raw("POST", "/api/v1/namespaces/default/configmaps", body=text, content_type="application/yaml")
     assert (made.status, made.body["data"]) == (201, {"at": "03:00"})
 
