@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from killcheck.discover_nodes import Pools
 from killcheck.durations import format_duration
-from killcheck.killpath import Deadlines
+from killcheck.killpath import Deadlines, Layer
 from killcheck.kube.objects import Obj, dig, name_of, ref_of
 from killcheck.kube.workloads import templates
 
-__all__ = ["Suggested", "go_duration_s", "suggest"]
+__all__ = ["Suggested", "after_idling", "go_duration_s", "suggest"]
 
 #: What a step may take beyond what is written down, in seconds: seen on an idle cluster, times ten.
 _SCHEDULE_S, _PULL_S, _START_S, _MARGIN_S = 60.0, 120.0, 30.0, 60.0
@@ -67,6 +67,18 @@ def suggest(
         "deadlines.nodeGone": f"{format_duration(_TERMINATE_S)} for the instance to terminate",
     }
     return Suggested(Deadlines.fitted(said), tuple(_budget_notes(objects))), comments
+
+
+def after_idling(layer: Layer, deadlines: Deadlines) -> Layer:
+    """The layer with deadlines that begin to count when its target has been idle for long enough."""
+    if not layer.idle_s:
+        return layer
+    idle_s = layer.idle_s
+    late = {
+        name: getattr(deadlines, name) + idle_s
+        for name in ("scale_written_s", "pods_gone_s", "node_drained_s", "node_gone_s", "instance_gone_s")
+    }
+    return replace(layer, deadlines=Deadlines.fitted(late, deadlines))
 
 
 def _run_s(cron_job: Obj) -> float:

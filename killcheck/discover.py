@@ -86,7 +86,8 @@ def from_objects(objects: Iterable[Obj] | Loaded, name: str = "") -> Discovery:
     notes += [*seen.notes, *pools.notes, *deadlines.notes]
     notes += [f"no layer turns {target} off" for target in targets if target.name in uncovered]
     path = killpath.KillPath(
-        name=name or targets[0].namespace or "kill-path", targets=targets, layers=seen.layers, nodes=pools.pools,
+        name=name or targets[0].namespace or "kill-path", targets=targets, nodes=pools.pools,
+        layers=tuple(deadline_sums.after_idling(layer, deadlines.deadlines) for layer in seen.layers),
         deadlines=deadlines.deadlines,
         consent=killpath.Consent(
             namespaces=tuple(dict.fromkeys(target.namespace for target in targets)),

@@ -11,7 +11,7 @@ from killcheck.api_calls import ApiCall
 from killcheck.executor import Reading
 from killcheck.killpath import Layer, LayerType, Ref, Target
 from killcheck.kube.gpus import spec_devices
-from killcheck.kube.objects import Obj, dig, name_of, namespace_of, ref_of
+from killcheck.kube.objects import Obj, dig, labels_of, name_of, namespace_of, ref_of
 from killcheck.kube.permissions import Permissions
 from killcheck.kube.workloads import templates
 
@@ -149,6 +149,8 @@ class _Finder:
             return True
         if call.resource == "pods" and target.kind in ("Pod", "Job"):
             return call.verb.startswith("delete") and call.namespace in ("", target.namespace)
+        if call.resource in ("clusterqueues", "localqueues", "workloads") and call.verb in ("patch", "update"):
+            return _is_queued(self.by_target[target.name])
         if call.resource == "scaledobjects":
             return any(name == target.name for name in self._scaled_by(call.name, call.namespace))
         group = target.api_version.rpartition("/")[0]
@@ -225,6 +227,11 @@ class _Finder:
                 continue
             seconds = idle_s if idle_s is not None else float(limit)
             yield Layer(f"{target.name}-self", LayerType.SELF_TERMINATING, (target.name,), idle_s=seconds)
+
+
+def _is_queued(obj: Obj) -> bool:
+    """Whether Kueue admits it: holding its queue stops it."""
+    return "kueue.x-k8s.io/queue-name" in labels_of(obj)
 
 
 def _floor(obj: Obj) -> int:

@@ -106,7 +106,7 @@ class Ref:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A program: ``argv`` as given to exec (no shell), and how long it may take."""
+    """A program: ``argv`` as given to exec (no shell), in the spec's folder, and how long it may take."""
 
     argv: tuple[str, ...]
     timeout_s: float = 60.0
@@ -350,7 +350,8 @@ class Suppression:
 class KillPath:
     """Everything between 'the GPUs should be off' and 'the bill stops', as one team declares it.
 
-    ``prices`` are US dollars an hour by instance type; they go before the catalogue's.
+    ``prices`` are US dollars an hour by instance type; they go before the catalogue's. ``folder`` is where the spec was
+    read from (empty: nowhere); its commands run there.
     """
 
     name: str
@@ -364,6 +365,7 @@ class KillPath:
     policy: Policy = field(default_factory=Policy)
     fences: FenceCeiling = field(default_factory=FenceCeiling)
     suppress: tuple[Suppression, ...] = ()
+    folder: str = field(default="", compare=False)
 
     def target(self, name: str) -> Target:
         """The target of that name. Raises KeyError."""

@@ -20,6 +20,7 @@ from killcheck.shell_script import UNKNOWN
 __all__ = ["PythonReading", "read"]
 
 _METHODS = frozenset({"get", "post", "put", "patch", "delete", "head"})
+_HTTP = frozenset(method.upper() for method in _METHODS)
 _CLIENT_METHOD = re.compile(
     r"(?P<verb>create|read|list|patch|replace|delete_collection|delete)_(?:namespaced_)?(?P<kind>\w+?)"
     r"(?:_(?P<sub>scale|status|eviction|log|token))?(?:_for_all_namespaces|_with_http_info)?$",
@@ -195,9 +196,18 @@ class _Reader(ast.NodeVisitor):
                 self.uses_requests = True
         elif last in _STARTERS and node.args and re.match(r"(subprocess|os)\b|run$|check_", name):
             self._program(node.args[0])
-        else:
+        elif not self._own_function(node):
             self._client(last, node)
         self.generic_visit(node)
+
+    def _own_function(self, node: ast.Call) -> bool:
+        """A function of the script's own that is handed a method and a URL: ``call("DELETE", f"{API}/apis/...")``."""
+        texts = [self.text(arg) for arg in node.args]
+        method = next((text for text in texts if text.upper() in _HTTP and text.isupper()), "")
+        index = next((i for i, text in enumerate(texts) if re.search(r"/apis?/", text)), None)
+        if not method or index is None:
+            return False
+        return self._url(method, node, index)
 
     def _keyword(self, node: ast.Call, name: str) -> str:
         return next((self.text(k.value) for k in node.keywords if k.arg == name), "")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +33,8 @@ def load(path: FilePath | str) -> k.KillPath:
     """The kill path that a file declares. Raises SpecError, also where the file cannot be read."""
     path = FilePath(path)
     try:
-        return loads(path.read_text(encoding="utf-8"), str(path))
+        found = loads(path.read_text(encoding="utf-8"), str(path))
+        return replace(found, folder=str(path.parent.resolve()))
     except UnicodeDecodeError as error:
         raise SpecError([Problem(str(path), 0, "", f"not text in UTF-8 (byte {error.start})")]) from error
     except IsADirectoryError as error:

@@ -68,7 +68,7 @@ class _Model(BaseModel):
 
 
 class CommandModel(_Model):
-    """A program to run on the host where killcheck runs; no shell."""
+    """A program to run where killcheck runs, in the folder of the spec; no shell."""
 
     argv: list[Text] = Field(min_length=1, description="The program and its arguments, as given to exec.")
     timeout: Duration = Field(default=60.0, description="How long it may take.")

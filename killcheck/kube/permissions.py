@@ -1,6 +1,7 @@
 """What an identity may do, read off Roles and bindings as objects: for manifests, where nobody can be asked.
 
-The rules are those of Kubernetes' RBAC authorizer: additive, ``*`` matches all. On a live cluster ask with a SubjectAccessReview instead: other authorizers may say more.
+The rules are those of Kubernetes' RBAC authorizer: additive, ``*`` matches all. On a live cluster ask with a
+SubjectAccessReview instead: other authorizers may say more.
 """
 
 from __future__ import annotations
