@@ -12,6 +12,7 @@ __all__ = ["main"]
 COMMANDS = {
     "drill": ("drill", "Pull a layer's trigger, watch the GPUs go, and prove it."),
     "faults": ("faults", "List what a drill can sabotage."),
+    "cluster": ("cluster", "Run the embedded cluster by itself, for kubectl."),
     "demo": ("demo", "Four nights on the embedded cluster: one that works, three that do not."),
 }
 

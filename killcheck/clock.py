@@ -242,13 +242,14 @@ class VirtualLoop(Loop):
     """A clock that jumps to the next timer, unless something outside holds it.
 
     ``start`` is the time of day at which it begins; ``speed`` virtual seconds pass in a wall second
-    (None: as fast as there is something to do; 0: only by :meth:`run_until` with a timeout, never by itself).
+    (None: as fast as there is something to do; 0: frozen but for :meth:`advance`).
     """
 
     def __init__(self, start: datetime, speed: float | None = None) -> None:
         super().__init__()
         self._start = start.astimezone(UTC)
         self._elapsed = 0.0
+        self._goal = 0.0
         self.speed = speed
 
     def now(self) -> datetime:
@@ -259,26 +260,43 @@ class VirtualLoop(Loop):
         """Virtual seconds since the loop was made."""
         return self._elapsed
 
+    def advance(self, seconds: float) -> None:
+        """From another thread: let ``seconds`` pass as fast as they go, whatever the speed, while the loop runs.
+
+        Returns when they have passed.
+        """
+        with self.entered():
+            goal = max(self._goal, self._elapsed) + seconds
+            self._goal = goal
+            while self._elapsed < goal:
+                self._wake.notify_all()
+                self._wake.wait(0.01)
+
     def _exhausted(self) -> bool:
-        return not self._holds
+        return not self._holds and self.speed is None and self._goal <= self._elapsed
 
     def _pass_time(self, until: float | None) -> None:
         if self._ready:
             return
         # Every hold is asked, also after one said that it is at work: each watches its own process.
         waiting = [hold.waiting() for hold in self._holds]
-        if not all(waiting) or until is None:
+        if not all(waiting):
             self._wake.wait(HOLD_POLL_S)
-            return
-        if self.speed is not None:
+        elif self._goal > self._elapsed:
+            self._elapsed = self._goal if until is None else min(until, self._goal)
+        elif self.speed is not None:
             self._pace(until)
-            return
-        self._elapsed = max(self._elapsed, until)
+        elif until is None:
+            self._wake.wait(HOLD_POLL_S)
+        else:
+            self._elapsed = max(self._elapsed, until)
 
-    def _pace(self, until: float) -> None:
+    def _pace(self, until: float | None) -> None:
         if not self.speed:
             self._wake.wait(0.05)
             return
         before = time.monotonic()
-        self._wake.wait(min(0.05, max(0.0, (until - self._elapsed) / self.speed)))
-        self._elapsed = min(until, self._elapsed + (time.monotonic() - before) * self.speed)
+        ahead = 0.05 if until is None else (until - self._elapsed) / self.speed
+        self._wake.wait(min(0.05, max(0.0, ahead)))
+        passed = self._elapsed + (time.monotonic() - before) * self.speed
+        self._elapsed = passed if until is None else min(until, passed)

@@ -118,7 +118,7 @@ class Drill:
         self.runner = layers.of(self.layer, self.stage)
         self.runner.prepare()
         for fault in self.faults:
-            why_not = fault.applies(self.runner)
+            why_not = fault.applies(self.layer)
             if why_not:
                 raise Inconclusive(f"{fault.name} means nothing to {self.layer.name}: {why_not}")
             missing = [lever for lever in fault.needs if lever not in self.cluster.levers]

@@ -78,7 +78,7 @@ def plan_for(cluster: Cluster, kill_path: KillPath, planned: Sequence[PlannedDri
         changes.append(f"{layer.name}: pull its trigger; its targets go to zero and are put back on afterwards")
         for name in drill.faults:
             fault = faults.named(name)
-            if fault.applies(runner):
+            if fault.applies(layer):
                 continue
             sabotage = fault.plan(stage, runner)
             changes += [f"{name}: {change}" for change in sabotage.changes]

@@ -19,8 +19,12 @@ from killcheck.embedded.api.store import Store
 from killcheck.embedded.api.tokens import Issuer
 from killcheck.embedded.controllers import start_all
 from killcheck.embedded.controllers.runtime import Controller, Informers
-from killcheck.embedded.models import MODELS, crds
+from killcheck.embedded.models.argocd import ArgoCd
 from killcheck.embedded.models.cloud import Cloud
+from killcheck.embedded.models.cloudnodes import CloudNodes
+from killcheck.embedded.models.definitions import crds
+from killcheck.embedded.models.karpenter import Karpenter
+from killcheck.embedded.models.keda import Keda
 from killcheck.embedded.nodes import HollowNodes
 from killcheck.embedded.nodes.registry import Registry
 from killcheck.embedded.pki import Pki
@@ -33,6 +37,9 @@ __all__ = ["EmbeddedCluster", "LoadError"]
 
 ADMIN = User("kubernetes-admin", ("system:masters", "system:authenticated"))
 CONTROLLERS = User("system:kube-controller-manager", ("system:masters", "system:authenticated"))
+
+#: What lives beside Kubernetes here; each works only where its own resources are.
+MODELS: tuple[type[Controller], ...] = (CloudNodes, Karpenter, Keda, ArgoCd)
 
 #: What must exist before what: everything else comes after these, in the order of the manifests.
 _FIRST = ("CustomResourceDefinition", "Namespace", "PriorityClass", "StorageClass", "ServiceAccount", "ConfigMap",
@@ -64,7 +71,7 @@ class EmbeddedCluster:
         self.server = ApiServer(
             self.store, self.loop, authenticator=Authenticator(
                 self.issuer, self.authorizer), authorizer=self.authorizer,
-            admission=Chain(self.store, self.loop), rng=self.rng)
+            admission=Chain(self.store, self.loop, self.authorizer, self.rng), rng=self.rng)
         self.kube = self.kube_as(ADMIN)
         self.wire = wire.Server(self.server, self.loop, self.pki)
         self.cloud = Cloud(self.loop, self.rng)

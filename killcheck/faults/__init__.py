@@ -12,11 +12,17 @@ from killcheck.faults.base import Fault, FaultError, Plan
 from killcheck.faults.command_missing import CommandMissing
 from killcheck.faults.image_gone import ImageGone
 from killcheck.faults.rolebinding_gone import RoleBindingGone
+from killcheck.killpath import Layer
 
-__all__ = ["ALL", "Fault", "FaultError", "Plan", "named"]
+__all__ = ["ALL", "Fault", "FaultError", "Plan", "means_something", "named"]
 
 #: Every fault, in the order in which they are listed.
 ALL: tuple[type[Fault], ...] = (ImageGone, CommandMissing, RoleBindingGone)
+
+
+def means_something(kind: type[Fault], layer: Layer) -> bool:
+    """Whether a fault applies to a layer at all."""
+    return not kind().applies(layer)
 
 
 def named(name: str) -> Fault:

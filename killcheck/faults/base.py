@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from killcheck.killpath import Layer
 from killcheck.kube.permissions import Permission
 from killcheck.layers.base import LayerRun, Stage
 
@@ -50,8 +51,8 @@ class Fault(ABC):
     #: Levers without which it cannot be injected (``registry``, ``nodes``, ...); none: any Kubernetes API will do.
     needs: ClassVar[tuple[str, ...]] = ()
 
-    def applies(self, layer: LayerRun) -> str:
-        """Why this fault means nothing to a layer; empty where it applies. Asked after ``layer.prepare()``."""
+    def applies(self, layer: Layer) -> str:
+        """Why this fault means nothing to a layer; empty where it applies."""
         return ""
 
     @abstractmethod

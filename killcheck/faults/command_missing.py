@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from killcheck.faults.base import Fault, Plan
+from killcheck.killpath import Layer
 from killcheck.kube.objects import Obj, dig, name_of
 from killcheck.layers.base import LayerRun, Stage
 
@@ -22,9 +23,9 @@ class CommandMissing(Fault):
     family = "image"
     failures = (2,)
 
-    def applies(self, layer: LayerRun) -> str:
+    def applies(self, layer: Layer) -> str:
         """Only where an executor's pod is made from the drill's own template."""
-        return "" if layer.layer.cron_job else "the layer runs no Job whose image could lack a command"
+        return "" if layer.cron_job else "the layer runs no Job whose image could lack a command"
 
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
         """Nothing that exists is changed."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from killcheck.faults.base import Fault, Plan
+from killcheck.killpath import Layer
 from killcheck.kube.objects import Obj, dig, name_of
 from killcheck.layers.base import LayerRun, Stage
 
@@ -26,9 +27,9 @@ class ImageGone(Fault):
     family = "image"
     failures = (1, 5)
 
-    def applies(self, layer: LayerRun) -> str:
+    def applies(self, layer: Layer) -> str:
         """Only where an executor's pod is made from the drill's own template."""
-        return "" if layer.layer.cron_job else "the layer runs no Job whose image could be missing"
+        return "" if layer.cron_job else "the layer runs no Job whose image could be missing"
 
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
         """Nothing that exists is changed."""

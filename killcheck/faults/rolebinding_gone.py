@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from killcheck.faults.base import Fault, FaultError, Plan
+from killcheck.killpath import Layer
 from killcheck.kube import resources as r
 from killcheck.kube.objects import Obj, dig, name_of
 from killcheck.kube.permissions import Permission
@@ -21,9 +22,9 @@ class RoleBindingGone(Fault):
     family = "credentials"
     failures = (14, 16)
 
-    def applies(self, layer: LayerRun) -> str:
+    def applies(self, layer: Layer) -> str:
         """Only where an executor acts through a ServiceAccount."""
-        return "" if layer.layer.cron_job else "the layer has no executor with a ServiceAccount of its own"
+        return "" if layer.cron_job else "the layer has no executor with a ServiceAccount of its own"
 
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
         """Every RoleBinding that gives something to the executor's ServiceAccount alone is deleted and put back."""

@@ -6,20 +6,23 @@ What may *not* live here: faults, verdicts, anything about a particular cluster.
 from __future__ import annotations
 
 from killcheck.killpath import Layer, LayerType
-from killcheck.layers.base import LayerRun, Stage
+from killcheck.layers.base import LayerError, LayerRun, Stage
 from killcheck.layers.dead_man import DeadMan
 
-__all__ = ["LayerRun", "Stage", "of"]
+__all__ = ["LayerRun", "Stage", "drillable", "of"]
 
 _TYPES: dict[LayerType, type[LayerRun]] = {LayerType.DEAD_MAN: DeadMan}
+
+
+def drillable(layer: Layer) -> bool:
+    """Whether this version can drill a layer of that type."""
+    return layer.type in _TYPES
 
 
 def of(layer: Layer, stage: Stage) -> LayerRun:
     """What drills a layer. Raises LayerError for a type that cannot be drilled."""
     kind = _TYPES.get(layer.type)
     if kind is None:
-        from killcheck.layers.base import LayerError
-
         known = ", ".join(sorted(_TYPES))
         raise LayerError(f"layer {layer.name}: cannot drill a layer of type {layer.type}; this version drills: {known}")
     return kind(layer, stage)

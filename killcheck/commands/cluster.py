@@ -1,0 +1,131 @@
+"""``killcheck cluster``: the embedded cluster by itself, for kubectl."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import click
+
+from killcheck.commands.errors import guarded
+
+__all__ = ["command"]
+
+_SETTINGS = {"help_option_names": ["-h", "--help"]}
+
+
+@click.group("cluster", context_settings=_SETTINGS)
+def command() -> None:
+    """Run the embedded cluster by itself, and play a night through by hand.
+
+    \b
+      killcheck cluster up --frozen &
+      export KUBECONFIG=$(killcheck cluster kubeconfig)
+      kubectl get pods -A
+      killcheck cluster advance 8h
+      killcheck cluster down
+    """
+
+
+def _folder() -> Path:
+    from killcheck.run import state_dir
+
+    return state_dir() / "cluster"
+
+
+@command.command("up", context_settings=_SETTINGS)
+@click.option("--speed", type=float, default=1.0, show_default=True, help="Virtual seconds that pass in a second.")
+@click.option("--frozen", is_flag=True, help="Time passes only by 'killcheck cluster advance'.")
+@click.option("--manifests", multiple=True, type=click.Path(path_type=Path, exists=True), metavar="PATH",
+              help="YAML to load (default: the shipped reference kill path).")
+@click.option("--empty", is_flag=True, help="Load nothing.")
+@click.option("--exec", "exec_mode", type=click.Choice(["host", "none"]), help="How executors' commands run.")
+@guarded
+def up(speed: float, frozen: bool, manifests: tuple[Path, ...], empty: bool, exec_mode: str | None) -> None:
+    """Start a cluster in this process and serve it until Ctrl-C or 'killcheck cluster down'."""
+    from killcheck.embedded.cluster import EmbeddedCluster
+    from killcheck.embedded.control import Control
+    from killcheck.session import Session
+
+    session = Session(manifests=manifests)
+    stopped: list[bool] = []
+    cluster = EmbeddedCluster(speed=0.0 if frozen else speed, exec_mode=exec_mode or ("none" if manifests else "host"))
+    try:
+        if not empty:
+            cluster.load(session.objects)
+        cluster.wire.server = Control(cluster.server, cluster.loop, lambda: stopped.append(True))
+        path = _folder() / "kubeconfig"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        cluster.wire.start()
+        cluster.wire.write_kubeconfig(path)
+        (path.parent / "cluster.json").write_text(json.dumps({"pid": os.getpid(), "kubeconfig": str(path.resolve())}))
+        click.echo(f"the embedded cluster is up: export KUBECONFIG={path.resolve()}")
+        cluster.loop.run_until(lambda: bool(stopped))
+    finally:
+        cluster.close()
+        (_folder() / "cluster.json").unlink(missing_ok=True)
+        (_folder() / "kubeconfig").unlink(missing_ok=True)
+
+
+@command.command("kubeconfig", context_settings=_SETTINGS)
+@guarded
+def kubeconfig() -> None:
+    """Print the path of the running cluster's kubeconfig."""
+    click.echo(_running()["kubeconfig"])
+
+
+@command.command("load", context_settings=_SETTINGS)
+@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True))
+@guarded
+def load(paths: tuple[Path, ...]) -> None:
+    """Create what is in these files and folders."""
+    from killcheck.kube import manifests
+    from killcheck.kube.objects import ref_of
+
+    kube = _kube()
+    for obj in manifests.load(list(paths)).objects:
+        resource = kube.resource_for(obj["apiVersion"], obj["kind"])
+        namespace = obj["metadata"].get("namespace", "default") if resource.namespaced else None
+        kube.create(resource, obj, namespace)
+        click.echo(f"{ref_of(obj)} created")
+
+
+@command.command("advance", context_settings=_SETTINGS)
+@click.argument("duration")
+@guarded
+def advance(duration: str) -> None:
+    """Let DURATION (8h, 90s) pass as fast as it goes."""
+    from killcheck.durations import parse_duration
+
+    try:
+        seconds = parse_duration(duration)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+    answer = _kube().call("POST", "/killcheck/advance", query={"seconds": str(seconds)})
+    click.echo(f"it is {answer.body['time']}")
+
+
+@command.command("down", context_settings=_SETTINGS)
+@guarded
+def down() -> None:
+    """Stop the running cluster."""
+    _kube().call("POST", "/killcheck/stop")
+    click.echo("the embedded cluster is down")
+
+
+def _running() -> dict[str, Any]:
+    from killcheck.cluster.base import ClusterError
+
+    try:
+        return json.loads((_folder() / "cluster.json").read_text())  # type: ignore[no-any-return]
+    except (OSError, ValueError):
+        raise ClusterError("no embedded cluster runs in this folder: start one with 'killcheck cluster up'") from None
+
+
+def _kube() -> Any:
+    from killcheck.clock import WallLoop
+    from killcheck.kube.config import connect
+
+    return connect("killcheck-embedded", kubeconfig=Path(_running()["kubeconfig"]), loop=WallLoop())

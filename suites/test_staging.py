@@ -1,0 +1,21 @@
+"""Every layer under every fault that applies, judged by the spec's policy. For the night, against staging."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from killcheck.killpath import KillPath
+from killcheck.verdict import DrillResult
+
+pytestmark = pytest.mark.killcheck("staging")
+
+
+def test_gpus_go_off(case: tuple[str, str], kill_path: KillPath, drill: Callable[..., DrillResult]) -> None:
+    """The outcome must be at least what the policy requires of this layer under this fault."""
+    layer, fault = case
+    required = str(kill_path.policy.required(layer, [fault]))
+    result = drill(layer, under=[fault])
+    good = {"survived"} if required == "survived" else {"survived", "covered"}
+    assert str(result.verdict) in good, f"{layer} under {fault} must be {required}, is {result.verdict}: {result.cause}"
