@@ -184,7 +184,7 @@ def read_object(call: Call) -> Parsed:
         parsed = parse(raw)
     except GoJSONError as error:
         data = raw if isinstance(raw, bytes) else str(raw).encode()
-        shown = data[:28].hex() + (" ..." if len(data) > 28 else "")
+        shown = data[:30].hex() + (" ..." if len(data) > 30 else "")
         raise bad_request(
             f"the object provided is unrecognized (must be of type {kind}): {error} ({shown})") from error
     if not isinstance(parsed.value, dict):

@@ -135,7 +135,10 @@ def _secret(obj: Obj) -> None:
 
 
 def _job(obj: Obj) -> None:
-    """A Job's selector and its pods' labels come from its uid, unless ``manualSelector``."""
+    """A Job's selector and its pods' labels come from its uid, unless ``manualSelector``.
+
+    A Job without labels of its own gets those of its pods (recording 31).
+    """
     spec = obj.setdefault("spec", {})
     if spec.get("manualSelector"):
         return
@@ -149,6 +152,8 @@ def _job(obj: Obj) -> None:
     if not spec.get("selector"):
         spec["selector"] = {"matchLabels": {"batch.kubernetes.io/controller-uid": uid}}
     spec["manualSelector"] = False
+    if not meta.get("labels"):
+        meta["labels"] = dict(labels)
 
 
 def _service_update(new: Obj, old: Obj) -> None:

@@ -41,7 +41,8 @@ def running(world, *, ready):
 def budget(world, name="one", *, allowed=0, healthy=1, desired=1, observed=1, spec=None, conditions=None):
     selector = {"matchLabels": {"app": "victim"}}
     world.kube.create(r.PDBS, {
-        "metadata": {"name": name, "namespace": "default"}, "spec": {"minAvailable": 1, "selector": selector} | (spec or {})})
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"minAvailable": 1, "selector": selector} | (spec or {})})
     state = {
         "disruptionsAllowed": allowed, "currentHealthy": healthy, "desiredHealthy": desired, "expectedPods": 1,
         "observedGeneration": observed} | ({"conditions": conditions} if conditions else {})

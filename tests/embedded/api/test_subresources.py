@@ -71,7 +71,8 @@ SCHEMA = {
         "spec": {
             "type": "object", "required": ["pool"],
             "properties": {
-                "pool": {"type": "string", "enum": ["gpu", "cpu"]}, "replicas": {"type": "integer", "minimum": 0, "default": 1},
+                "pool": {"type": "string", "enum": ["gpu", "cpu"]},
+                "replicas": {"type": "integer", "minimum": 0, "default": 1},
                 "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
                 "ports": {"type": "array", "maxItems": 2, "items": {"type": "object", "properties": {
                     "port": {"x-kubernetes-int-or-string": True}}}}}},
@@ -91,7 +92,8 @@ CRD = {
     "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
     "metadata": {"name": "workers.example.com"},
     "spec": {
-        "group": "example.com", "scope": "Namespaced", "names": {"plural": "workers", "kind": "Worker", "shortNames": ["wk"]},
+        "group": "example.com", "scope": "Namespaced",
+        "names": {"plural": "workers", "kind": "Worker", "shortNames": ["wk"]},
         "versions": [version("v1beta1", storage=False), version("v1", storage=True)]}}
 
 
@@ -128,12 +130,13 @@ def test_unknown_fields_are_pruned_with_a_warning(custom):
 @pytest.mark.parametrize(("spec", "message"), [
     ({"pool": "tpu"}, 'spec.pool: Unsupported value: "tpu": supported values: "gpu", "cpu"'),
     ({"pool": 1}, 'spec.pool: Invalid value: "integer": spec.pool in body must be of type string: "integer"'),
-    ({"pool": "gpu", "replicas": -1}, "spec.replicas: Invalid value: -1: spec.replicas in body should be greater than or "
-                                      "equal to 0"),
+    ({"pool": "gpu", "replicas": -1},
+     "spec.replicas: Invalid value: -1: spec.replicas in body should be greater than or equal to 0"),
     ({"replicas": 1}, "spec.pool: Required value"),
     ({"pool": "gpu", "ports": [{}, {}, {}]}, "spec.ports: Too many: 3: must have at most 2 items"),
-    ({"pool": "gpu", "ports": [{"port": True}]}, "spec.ports[0].port: Invalid value: \"boolean\": spec.ports[0].port in "
-                                                "body must be of type integer,string: \"boolean\""),
+    ({"pool": "gpu", "ports": [{"port": True}]},
+     'spec.ports[0].port: Invalid value: "boolean": spec.ports[0].port in body must be of type integer,string: '
+     '"boolean"'),
 ])
 def test_the_schema_is_enforced(custom, spec, message):
     with pytest.raises(Invalid) as caught:
