@@ -57,6 +57,8 @@ class DeleteOptions:
 def ready_to_go(obj: Obj) -> bool:
     """Whether an object that is being deleted has nothing left to wait for."""
     meta = obj["metadata"]
+    if obj.get("kind") == "Namespace" and dig(obj, "spec", "finalizers"):
+        return False
     return bool(meta.get("deletionTimestamp")) and not meta.get("finalizers") and not meta.get(
         "deletionGracePeriodSeconds")
 

@@ -153,11 +153,24 @@ class Patcher:
             if call.subresource:
                 raise status.not_found(call.kind.resource.plural, call.kind.resource.group, call.name)
             meta.setdefault("name", call.name)
+            self.server.authorize_create(call)
             created = writer.create(call, copy(config), operation="Apply", applied=applied)
             return Response(201, writer.answer(call, created))
-        updated = writer.update(
-            call, lambda old: self.applied(call, old, config, applied, lists), operation="Apply", applied=applied)
+        taken: list[Fields] = []
+
+        def change(old: Obj) -> Obj:
+            new, forced = self.applied(call, old, config, applied, lists)
+            taken.append(forced)
+            return new
+
+        updated = writer.update(call, change, operation="Apply", applied=applied)
+        self.take(call, taken[-1])
         return Response(200, writer.answer(call, updated))
+
+    def take(self, call: Call, fields: Fields) -> None:
+        """Give the applier alone what it took from others by force."""
+        if fields and not call.dry_run:
+            self.server.managed.release(call.kind.table, call.key, fields, _applier(call))
 
     def applied_config(self, call: Call, *, schema: str | None = None, api_version: str = "", kind: str = "") -> Obj:
         """The configuration in the body, typed."""
@@ -197,11 +210,16 @@ class Patcher:
         except GoJSONError as error:
             raise status.bad_request(f"error decoding YAML: {error}") from error
 
-    def applied(self, call: Call, old: Obj, config: Obj, applied: Fields, lists: ApplyLists) -> Obj:
-        """The object with a configuration applied. Raises StatusError 409 where others manage what it changes."""
+    def applied(
+        self, call: Call, old: Obj, config: Obj, applied: Fields, lists: ApplyLists,
+    ) -> tuple[Obj, Fields]:
+        """The object with a configuration applied, and the fields taken from others by force.
+
+        Raises StatusError 409 where others manage what it changes.
+        """
         managed = self.server.managed
         table, key = call.kind.table, call.key
-        me = Manager(call.manager, "Apply", call.kind.resource.api_version, call.subresource)
+        me = _applier(call)
         sets = dict(managed.sets(table, key))
         new = apply_merge(copy(old), copy(config), lists)
         differs = intersect(changed(old, new, lists), applied)
@@ -210,8 +228,6 @@ class Patcher:
             if manager != me and (hit := intersect(fields, differs))]
         if conflicts and not call.request.flag("force"):
             raise self._conflict(call, conflicts)
-        if conflicts and not call.dry_run:
-            managed.release(table, key, differs, me)
         dropped = subtract(sets.get(me, {}), applied)
         for manager, fields in sets.items():
             if manager != me:
@@ -220,7 +236,7 @@ class Patcher:
         for field in ("resourceVersion", "uid"):
             asked = dig(config, "metadata", field)
             new["metadata"][field] = asked or old["metadata"][field]
-        return new  # type: ignore[no-any-return]
+        return new, differs if conflicts else {}
 
     def _conflict(self, call: Call, conflicts: list[tuple[Manager, Fields]]) -> StatusError:
         causes = []
@@ -239,6 +255,10 @@ class Patcher:
                      for who, fields in sorted(by_manager.items())]
             text = f"Apply failed with {len(causes)} conflicts: " + "\n".join(lines)
         return StatusError(409, "Conflict", text, details={"causes": causes})
+
+
+def _applier(call: Call) -> Manager:
+    return Manager(call.manager, "Apply", call.kind.resource.api_version, call.subresource)
 
 
 def _show_manager(manager: Manager, time: str) -> str:

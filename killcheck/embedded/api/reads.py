@@ -229,11 +229,11 @@ class Reader:
                 stream.end()
                 return Response(200, None, stream=stream)
         self.server.watches.open(stream)
-        timeout = call.request.param("timeoutSeconds")
+        timeout = _number(call.request.param("timeoutSeconds"))
         if timeout:
             resource = kind.resource
             bookmark = (resource.kind, resource.api_version) if stream.bookmarks else None
-            stream.end_at(_number(timeout), bookmark)
+            stream.end_at(timeout, bookmark)
         return Response(200, None, stream=stream)
 
     def _replay(self, stream: WatchStream, table: Table, revision: int) -> status.StatusError | None:

@@ -11,7 +11,7 @@ from killcheck.embedded.api import status
 from killcheck.embedded.api.body import read_object
 from killcheck.embedded.api.call import Call
 from killcheck.embedded.api.decoding import check_name, decode_object
-from killcheck.embedded.api.fieldsets import fields_of
+from killcheck.embedded.api.fieldsets import Fields, fields_of
 from killcheck.embedded.api.http import Response
 from killcheck.embedded.api.kinds import Kind
 from killcheck.embedded.api.mergekeys import ApplyLists
@@ -88,8 +88,9 @@ class Scaler:
         shape: Obj = {"metadata": {}}
         path = _path(call.kind, "specReplicasPath", "spec.replicas")
         _put_at(shape, path, replicas)
+        forced: Fields = {}
         if dig(old, *path, default=0):
-            patcher.applied(call, old, shape, fields_of(shape), ApplyLists(call.kind))
+            _, forced = patcher.applied(call, old, shape, fields_of(shape), ApplyLists(call.kind))
 
         def change(before: Obj) -> Obj:
             meta = dig(config, "metadata", "resourceVersion")
@@ -97,7 +98,9 @@ class Scaler:
             extra = {"resourceVersion": meta} if meta else {}
             return before | {"spec": spec, "metadata": before["metadata"] | extra}
 
-        return self._write(call, change, applied=shape)
+        response = self._write(call, change, applied=shape)
+        patcher.take(call, forced)
+        return response
 
 
 def scale_of(kind: Kind, obj: Obj) -> Obj:

@@ -127,6 +127,12 @@ class ApiServer:
         if not decision.allowed:
             raise forbidden(user, attributes, decision.reason)
 
+    def authorize_create(self, call: Call) -> None:
+        """Whoever creates by PUT or by apply must be allowed to create, too."""
+        resource = call.kind.resource
+        self.authorize(
+            call.user, Attributes("create", resource.group, resource.plural, "", call.name, call.namespace))
+
     # -- inside --------------------------------------------------------------------------------------------
     def _authorize(self, user: User, at: Route, verb: str, request: Request) -> None:
         if _MASTERS in user.groups:

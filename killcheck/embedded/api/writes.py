@@ -136,6 +136,7 @@ class Writer:
         obj = decode_object(call, read_object(call))
         check_name(call, obj)
         if self.store.get(call.kind.table, call.key) is None and self._put_creates(call):
+            self.server.authorize_create(call)
             return Response(201, self.answer(call, self.create(call, obj)))
         needs_version = call.kind.crd is not None or call.kind.table in _CONDITIONAL
         if needs_version and not obj["metadata"].get("resourceVersion"):

@@ -63,6 +63,7 @@ def test_the_namespace_must_exist_and_stay(world):
 def test_a_namespace_goes_when_it_is_finalized(world):
     world.kube.create(r.NAMESPACES, {"metadata": {"name": "team"}})
     world.kube.delete(r.NAMESPACES, "team")
+    world.kube.patch(r.NAMESPACES, "team", {"metadata": {"labels": {"still": "here"}}})
     team = copy(world.kube.get(r.NAMESPACES, "team"))
     team["spec"]["finalizers"] = []
     world.kube.replace(r.NAMESPACES, team, subresource="finalize")

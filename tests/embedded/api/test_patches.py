@@ -258,3 +258,21 @@ def test_many_writers_in_turn_are_kept_apart(world):
 def test_invalid_values_after_a_patch_are_told_with_the_object(world):
     with pytest.raises(Invalid):
         world.kube.patch(r.DEPLOYMENTS, "vllm", [{"op": "test", "path": "/kind", "value": 1}], "default", kind="json")
+
+
+def test_creating_by_apply_or_put_needs_the_right_to_create():
+    from killcheck.embedded.api.http import User
+    from killcheck.embedded.api.rbac import Decision
+
+    class NoCreates:
+        def decide(self, user, attributes):
+            return Decision(attributes.verb != "create")
+
+    world = World(authorizer=NoCreates())
+    path = r.LEASES.path("default", "l") + "?fieldManager=x"
+    lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "l", "namespace": "default"}}
+    for method, content_type in (("PATCH", "application/apply-patch+yaml"), ("PUT", "application/json")):
+        refused = world.raw(method, path, lease, content_type, User("somebody"))
+        assert (refused.status, "cannot create" in refused.body["message"]) == (403, True)
+    world.raw("PUT", path, lease)
+    assert world.raw("GET", path).status == 200
