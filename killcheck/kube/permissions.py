@@ -10,8 +10,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from killcheck.kube.objects import Obj, dig, name_of, namespace_of
+from killcheck.kube.preflight import Permission, missing, rules
 
-__all__ = ["Permissions"]
+__all__ = ["Permission", "Permissions", "missing", "rules"]
 
 
 @dataclass(frozen=True, slots=True)

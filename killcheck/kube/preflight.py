@@ -1,0 +1,84 @@
+"""May we? Every permission that a run needs, asked before it touches anything, and the rules that would grant them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from killcheck.kube.client import Kube
+
+__all__ = ["Permission", "missing", "rules"]
+
+#: Verbs on a collection, which RBAC cannot narrow to a name (the object's name is not part of the request).
+_NAMELESS = frozenset({"create", "deletecollection"})
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Permission:
+    """One verb on one resource. Empty ``namespace``: in all of them (or cluster-scoped); empty ``name``: any."""
+
+    verb: str
+    group: str
+    resource: str
+    subresource: str = ""
+    namespace: str = ""
+    name: str = ""
+
+    @property
+    def target(self) -> str:
+        """``pods/log``: how RBAC rules write it."""
+        return f"{self.resource}/{self.subresource}" if self.subresource else self.resource
+
+    def __str__(self) -> str:
+        group = f".{self.group}" if self.group else ""
+        sub = f"/{self.subresource}" if self.subresource else ""
+        name = f" {self.name}" if self.name else ""
+        return f"{self.verb} {self.resource}{group}{sub}{name} " + (
+            f"in namespace {self.namespace}" if self.namespace else "cluster-wide")
+
+
+def missing(kube: Kube, wanted: Iterable[Permission]) -> list[Permission]:
+    """Those of ``wanted`` that the API server says we lack, each asked once (SelfSubjectAccessReview).
+
+    Raises KubeError where it cannot be asked: not knowing is not having.
+    """
+    return [permission for permission in dict.fromkeys(wanted) if not kube.may(
+        permission.verb, permission.resource, group=permission.group, subresource=permission.subresource,
+        name=permission.name, namespace=permission.namespace)]
+
+
+def rules(permissions: Iterable[Permission], name: str = "killcheck") -> str:
+    """YAML of the Roles (and the ClusterRole, for what is cluster-wide) that would grant ``permissions``."""
+    places: dict[str, list[Permission]] = {}
+    for permission in sorted(set(permissions)):
+        places.setdefault(permission.namespace, []).append(permission)
+    return "---\n".join(_role(name, namespace, wanted) for namespace, wanted in places.items())
+
+
+def _role(name: str, namespace: str, wanted: Iterable[Permission]) -> str:
+    metadata = f"{{name: {name}, namespace: {namespace}}}" if namespace else f"{{name: {name}}}"
+    lines = [
+        "apiVersion: rbac.authorization.k8s.io/v1", f"kind: {'Role' if namespace else 'ClusterRole'}",
+        f"metadata: {metadata}", "rules:",
+    ]
+    for (group, verbs, names), targets in _merged(wanted).items():
+        restricted = f", resourceNames: [{', '.join(names)}]" if names else ""
+        lines.append(
+            f'- {{apiGroups: ["{group}"], resources: [{", ".join(targets)}]{restricted}, verbs: [{", ".join(verbs)}]}}')
+    return "\n".join(lines) + "\n"
+
+
+def _merged(wanted: Iterable[Permission]) -> Mapping[tuple[str, tuple[str, ...], tuple[str, ...]], list[str]]:
+    """{(group, verbs, names): resources}: as few rules as say the same and no more."""
+    verbs: dict[tuple[str, str, str], list[str]] = {}
+    for permission in wanted:
+        name = "" if permission.verb in _NAMELESS and not permission.subresource else permission.name
+        verbs.setdefault((permission.group, permission.target, name), []).append(permission.verb)
+    names: dict[tuple[str, str, tuple[str, ...]], list[str]] = {}
+    for (group, target, name), allowed in verbs.items():
+        names.setdefault((group, target, tuple(dict.fromkeys(allowed))), []).append(name)
+    merged: dict[tuple[str, tuple[str, ...], tuple[str, ...]], list[str]] = {}
+    for (group, target, allowed_verbs), listed in names.items():
+        restricted = () if "" in listed else tuple(listed)
+        merged.setdefault((group, allowed_verbs, restricted), []).append(target)
+    return merged

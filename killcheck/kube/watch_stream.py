@@ -1,0 +1,165 @@
+"""One open watch: a thread reads JSON lines off the wire and hands them to the loop, in order, until closed."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from killcheck.clock import Loop
+from killcheck.kube.errors import KubeError, Unreachable
+from killcheck.kube.objects import Obj
+
+if TYPE_CHECKING:
+    import urllib3
+
+__all__ = ["WatchStream"]
+
+#: Seconds that the thread waits for the loop's lock before it looks whether it has been closed meanwhile.
+_PATIENCE_S = 0.02
+#: Seconds that closing waits for the thread: only one that is still connecting takes longer, and it calls nobody.
+_JOIN_S = 1.0
+
+
+class WatchStream:
+    """``open_`` connects (raises KubeError), ``told`` puts an error of urllib3 into words.
+
+    ``on_event`` and ``on_end`` run on the loop, ``on_end`` last and once; neither after :meth:`close`.
+    """
+
+    def __init__(
+        self, open_: Callable[[], urllib3.HTTPResponse], told: Callable[[Exception], KubeError], loop: Loop,
+        on_event: Callable[[Obj], None], on_end: Callable[[KubeError | None], None],
+    ) -> None:
+        self._open = open_
+        self._told = told
+        self._loop = loop
+        self._on_event = on_event
+        self._on_end = on_end
+        self._frames: deque[Obj] = deque()
+        self._end: list[KubeError | None] = []
+        self._posted = False
+        self._closed = False
+        self._response: urllib3.HTTPResponse | None = None
+        self._lock = threading.Lock()
+        self._thread = threading.Thread(target=self._run, name="killcheck-watch", daemon=True)
+
+    def start(self) -> None:
+        """Start reading."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """End the watch and its thread; idempotent."""
+        with self._lock:
+            self._closed = True
+            if self._response is not None:
+                _shut(self._response)
+        if threading.current_thread() is not self._thread:
+            self._thread.join(_JOIN_S)
+
+    # -- on the thread -------------------------------------------------------------------------------------
+    def _run(self) -> None:
+        error: KubeError | None = Unreachable("the watch ended without a reason: a defect of killcheck")
+        try:
+            error = self._follow()
+        finally:  # whatever happened, a stream that has ended must never look like a quiet one
+            self._end.append(error)
+            self._hand_over()
+
+    def _follow(self) -> KubeError | None:
+        from urllib3.exceptions import HTTPError
+
+        try:
+            response = self._open()
+        except KubeError as error:
+            return error
+        try:
+            with self._lock:
+                self._response = response
+                if self._closed:
+                    return None
+            for line in _lines(response):
+                self._frames.append(_frame(line))
+                self._hand_over()
+            return None
+        except HTTPError as error:
+            return _chained(self._told(error), error)
+        except OSError as error:  # urllib3 lets some of them pass while a body is read
+            return _chained(self._told(_as_protocol_error(error)), error)
+        except _HalfFrameError as error:
+            return _chained(Unreachable(f"{self._told(_as_protocol_error(error))}; half an event arrived"), error)
+        finally:
+            with self._lock:
+                self._response = None
+            response.close()
+
+    def _hand_over(self) -> None:
+        """Have the loop look at the queue. Never blocks for good: whoever closes us may hold the loop's lock."""
+        while not self._closed:
+            with self._lock:
+                if self._posted:
+                    return
+            if self._loop.lock.acquire(timeout=_PATIENCE_S):
+                try:
+                    self._posted = True
+                    self._loop.post(self._drain)
+                finally:
+                    self._loop.lock.release()
+                return
+
+    # -- on the loop ---------------------------------------------------------------------------------------
+    def _drain(self) -> None:
+        with self._lock:
+            self._posted = False
+        while self._frames and not self._closed:
+            self._on_event(self._frames.popleft())
+        if self._end and not self._frames and not self._closed:
+            self._closed = True
+            self._on_end(self._end[0])
+
+
+class _HalfFrameError(Exception):
+    """A line that is no JSON object: the stream broke in the middle of an event."""
+
+
+def _lines(response: urllib3.HTTPResponse) -> Iterator[bytes]:
+    """Lines as they arrive. Raises _HalfFrameError for what is left over at the end of the stream."""
+    pending = b""
+    while True:
+        data = response.read1(65536)
+        if not data:
+            break
+        *lines, pending = (pending + data).split(b"\n")
+        yield from (line for line in lines if line.strip())
+    if pending.strip():
+        raise _HalfFrameError
+
+
+def _frame(line: bytes) -> Obj:
+    try:
+        frame = json.loads(line)
+    except ValueError as error:
+        raise _HalfFrameError from error
+    if not isinstance(frame, dict) or "type" not in frame:
+        raise _HalfFrameError
+    return frame
+
+
+def _shut(response: urllib3.HTTPResponse) -> None:
+    """Wake the thread that reads; it closes the connection."""
+    with contextlib.suppress(OSError, ValueError, RuntimeError):  # gone already
+        response.shutdown()
+
+
+def _as_protocol_error(error: Exception) -> Exception:
+    from urllib3.exceptions import ProtocolError
+
+    return ProtocolError("broken", error)
+
+
+def _chained(error: KubeError, cause: Exception) -> KubeError:
+    error.__cause__ = cause
+    return error
