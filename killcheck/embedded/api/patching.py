@@ -80,7 +80,8 @@ class Patcher:
         value = parsed.value
 
         def patched(old: Obj, schema: str | None) -> Obj:
-            target = copy(old)
+            # Decoding makes a new object of a built-in type; patching itself never changes its target.
+            target = copy(old) if schema is None else old
             try:
                 if content_type == JSON:
                     new = json_patch(target, value)

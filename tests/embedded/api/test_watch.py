@@ -1,5 +1,7 @@
 """Watches: from where, what, in which order, until when; and a copy that is kept by one always equals a list."""
 
+import threading
+
 import pytest
 from api_world import World, configmap, pod
 from hypothesis import settings
@@ -139,6 +141,21 @@ def test_a_reader_that_fails_costs_the_others_nothing(world):
         world.settle()
     world.settle()
     assert [event.object["metadata"]["name"] for event in heard] == ["a"]
+
+
+def test_another_thread_may_ask_while_the_loop_runs(world):
+    answers = []
+    hold = world.loop.hold()
+
+    def ask():
+        answers.append(world.kube.create(r.CONFIGMAPS, configmap("a")))
+        hold.release()
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    world.loop.run_until(lambda: bool(answers), 60)
+    thread.join()
+    assert answers[0]["metadata"]["creationTimestamp"] == "2026-11-21T02:01:06Z"  # no virtual time had passed
 
 
 def test_refusals_reach_a_client_through_the_end_of_the_watch(world):
