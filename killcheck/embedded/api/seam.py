@@ -44,8 +44,6 @@ def apply_defaults(kind: Kind, obj: Obj, now: datetime) -> None:
 
         crdschema.apply_defaults(kind, obj)
         return
-    if not _there("defaults"):
-        return
     from killcheck.embedded.api import defaults
 
     defaults.apply(kind, obj, now)
