@@ -20,9 +20,13 @@ def parse_duration(text: str) -> float:
 
 
 def format_duration(seconds: float) -> str:
-    """The shortest exact spelling down to milliseconds: 300 is ``5m``, 90 is ``90s``, 5400 is ``90m``."""
-    for unit in ("h", "m", "s"):
-        count = seconds / _UNITS[unit]
-        if count.is_integer() and (count or unit == "s"):
-            return f"{int(count)}{unit}"
-    return f"{round(seconds * 1000)}ms"
+    """Exact down to milliseconds: 300 is ``5m``, 90 is ``90s``, 5400 is ``90m``, 2130 is ``35m30s``."""
+    millis = round(seconds * 1000)
+    if millis % 1000:
+        return f"{millis}ms"
+    whole = millis // 1000
+    if whole and whole % 3600 == 0:
+        return f"{whole // 3600}h"
+    if whole % 60 == 0 and whole:
+        return f"{whole // 60}m"
+    return f"{whole}s" if whole < 120 else f"{whole // 60}m{whole % 60}s"

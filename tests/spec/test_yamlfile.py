@@ -1,0 +1,105 @@
+"""YAML as Kubernetes reads it."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from killcheck.durations import format_duration, parse_duration
+from killcheck.yamlfile import YamlError, documents, format_path, reads_as_text
+
+
+@pytest.mark.parametrize(("written", "read"), [
+    ("off", False), ("On", True), ("y", True), ("N", False), ("yes", True), ("true", True), ("nO", "nO"), ("oN", "oN"),
+    ("~", None), ("null", None), ("", None), ("1e3", 1000), ("1.5", 1.5), (".5", 0.5), ("017", 15), ("0o17", 15),
+    ("0x1F", 31), ("0b11", 3), ("1_000", 1000), ("-12", -12), ("+3", 3), ("08", 8), ("03:00", "03:00"),
+    ("1:30", "1:30"), ("2026-11-21", "2026-11-21"), ("1.2.3", "1.2.3"), ("0x", "0x"), ("'off'", "off"), ('"12"', "12"),
+    ("!!str off", "off"), ("!!int '7'", 7), ("|-\n  off", "off"), ("<<", "<<"), ("8Gi", "8Gi"), ("-", [None]),
+])
+def test_scalars_mean_what_they_mean_to_go_yaml(written: str, read: object):
+    assert documents(f"a: {written}\n" if written != "-" else "a:\n-\n", "f")[0].value == {"a": read}
+
+
+@given(st.text(st.characters(codec="utf-8", exclude_categories=["C", "Z"]), min_size=1, max_size=8))
+def test_what_reads_as_text_does(text: str):
+    if reads_as_text(text) and text.isalnum():
+        assert documents(f"a: {text}", "f")[0].value == {"a": text}
+
+
+TEXT = """\
+# a comment
+a:
+  b: [1, {c: off}]
+---
+base: &base {x: 1, y-: 2}
+m:
+  <<: *base
+  x: 9
+"on": quoted
+off: plain
+m2: *base
+"""
+
+
+def test_every_value_knows_its_line():
+    first, second = documents(TEXT, "f")
+    assert (first.line, first.line_of(("a", "b", 1, "c")), second.line, second.line_of(("m", "x"))) == (2, 3, 5, 8)
+    assert second.line_of(("m", "y-")) == 5  # where the merged mapping has it
+    assert second.line_of(("m", "nowhere", "at", "all")) == 6
+    assert second.line_of(("m2", "x")) == 5
+
+
+def test_merges_and_aliases_are_followed_and_boolean_keys_noticed():
+    value = documents(TEXT, "f")[1].value
+    assert value["m"] == {"x": 9, "y-": 2}
+    assert value["m2"] == {"x": 1, "y-": 2}
+    assert documents(TEXT, "f")[1].boolean_keys == ((("false",), "off", 10),)
+
+
+def test_the_raw_text_of_plain_scalars_only():
+    doc = documents("a: off\nb: 'off'\nc: [0o17]", "f")[0]
+    assert (doc.raw(("a",)), doc.raw(("b",)), doc.raw(("c", 0)), doc.raw(("d",))) == ("off", None, "0o17", None)
+
+
+def test_duplicates_are_noticed_and_the_last_one_wins():
+    doc = documents("a: 1\nb:\n  c: 1\n  c: 2\n", "f")[0]
+    assert doc.value == {"a": 1, "b": {"c": 2}}
+    assert doc.duplicates == ((("b", "c"), 4),)
+
+
+@pytest.mark.parametrize(("text", "line", "said"), [
+    ("a: b: c", 1, "mapping values are not allowed"),
+    ("a:\n\tb: 1", 2, "a tab character"),
+    ("x: 1\na: {{ .Values.x }}\n", 2, "a key must be text"),
+    ("x: 1\na: {{ .Values.x }} b\n", 2, "a template\\? render it first"),
+    ("a: \x01", 1, "control characters are not allowed"),
+    ("a: &a [*a]", 1, "an alias that contains itself"),
+    ("? [a]\n: b", 1, "a key must be text"),
+    ("m: {<<: 3}", 1, "map merge requires"),
+])
+def test_what_is_no_yaml_is_one_error_with_its_line(text: str, line: int, said: str):
+    with pytest.raises(YamlError, match=said) as caught:
+        documents(text, "f")
+    assert caught.value.line == line
+
+
+def test_aliases_that_multiply_end_in_an_error_and_not_in_all_memory():
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 9)]
+    with pytest.raises(YamlError, match="aliases that multiply"):
+        documents("\n".join(lines), "f")
+
+
+def test_paths_read_as_people_write_them():
+    assert format_path(("spec", "containers", 0, "env")) == "spec.containers[0].env"
+    assert format_path(("metadata", "labels", "app.kubernetes.io/name")) == "metadata.labels['app.kubernetes.io/name']"
+
+
+@given(st.integers(0, 10**9))
+def test_durations_are_written_exactly(millis: int):
+    assert parse_duration(format_duration(millis / 1000)) == millis / 1000
+
+
+@pytest.mark.parametrize("text", ["", "5", "5 m", "m", "-5m", "5m1h", "1.m", "5min"])
+def test_what_is_no_duration_says_what_was_expected(text: str):
+    with pytest.raises(ValueError, match="expected a duration"):
+        parse_duration(text)
