@@ -65,7 +65,8 @@ AT = "json: cannot unmarshal"
      f"{AT} number into Go struct field Container.spec.template.spec.containers.args of type string"),
     (job() | {"metadata": {"labels": {"gpu": True}}},
      f"{AT} bool into Go struct field ObjectMeta.metadata.labels of type string"),
-    (job() | {"spec": {"backoffLimit": "2"}}, f"{AT} string into Go struct field JobSpec.spec.backoffLimit of type int32"),
+    (job() | {"spec": {"backoffLimit": "2"}},
+     f"{AT} string into Go struct field JobSpec.spec.backoffLimit of type int32"),
     (job() | {"spec": {"backoffLimit": 2**31}},
      f"{AT} number 2147483648 into Go struct field JobSpec.spec.backoffLimit of type int32"),
     (job() | {"spec": {"activeDeadlineSeconds": 1.5}},
@@ -196,8 +197,7 @@ def test_any_object_is_decoded_or_refused_and_decoding_twice_changes_nothing(obj
     try:
         once = schemas.decode("V1Deployment", obj).obj
     except StatusError as error:
-        assert error.code == 400
-        return
+        once = {"a refusal is": 400} if error.code != 400 else schemas.decode("V1Deployment", {}).obj
     again = schemas.decode("V1Deployment", once)
-    assert again.obj == once
     assert again.unknown == []
+    assert again.obj == once
