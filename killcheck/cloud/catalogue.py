@@ -112,9 +112,8 @@ class InstanceType:
     def labels(self) -> Mapping[str, tuple[str, ...]]:
         """The values that each well-known label can take on its nodes, by the label's name without a prefix.
 
-        ``()`` is Karpenter's DoesNotExist. Keys are those of ``karpenter.k8s.aws/instance-*`` without that
-        prefix, plus ``arch`` and ``instance-type``. Source: karpenter-provider-aws
-        pkg/providers/instancetype/types.go, computeRequirements (v1.14).
+        ``()`` is Karpenter's DoesNotExist. Keys are what follows ``karpenter.k8s.aws/``, plus ``arch`` and ``type``.
+        Source: karpenter-provider-aws pkg/providers/instancetype/types.go, computeRequirements (v1.14).
         """
         scheme = _SCHEME.match(self.instance_type)
         gpu, accelerator = self.device_kind == "gpu", self.device_kind == "accelerator"
@@ -122,28 +121,28 @@ class InstanceType:
         return {
             "type": (self.instance_type,),
             "arch": (self.arch,),
-            "category": (scheme[1],) if scheme else (),
-            "generation": (scheme[3],) if scheme else (),
-            "family": (self.family,),
-            "size": (self.size,) if self.size else (),
-            "cpu": (str(self.vcpu),),
-            "memory": (str(self.memory_mib),),
-            "cpu-manufacturer": _some(self.cpu_manufacturer),
-            "cpu-sustained-clock-speed-mhz": _some(self.clock_mhz),
-            "ebs-bandwidth": _some(self.ebs_mbps),
-            "local-nvme": _some(self.local_nvme_gb),
-            "capability-flex": ("true" if "-flex" in self.family else "false",),
-            "hypervisor": (self.hypervisor,),
-            "encryption-in-transit-supported": (str(self.encryption_in_transit).lower(),),
-            "nitro-enclaves-supported": (str(self.nitro_enclaves).lower(),),
-            "gpu-name": (self.device_name,) if gpu else (),
-            "gpu-manufacturer": (self.device_manufacturer,) if gpu else (),
-            "gpu-count": counted if gpu else (),
-            "gpu-memory": (str(self.device_memory_mib),) if gpu else (),
-            "accelerator-name": (self.device_name,) if accelerator else (),
-            "accelerator-manufacturer": (self.device_manufacturer,) if accelerator else (),
-            "accelerator-count": counted if accelerator else (),
-            "tenancy": ("default", "dedicated"),
+            "instance-category": (scheme[1],) if scheme else (),
+            "instance-generation": (scheme[3],) if scheme else (),
+            "instance-family": (self.family,),
+            "instance-size": (self.size,) if self.size else (),
+            "instance-cpu": (str(self.vcpu),),
+            "instance-memory": (str(self.memory_mib),),
+            "instance-cpu-manufacturer": _some(self.cpu_manufacturer),
+            "instance-cpu-sustained-clock-speed-mhz": _some(self.clock_mhz),
+            "instance-ebs-bandwidth": _some(self.ebs_mbps),
+            "instance-local-nvme": _some(self.local_nvme_gb),
+            "instance-capability-flex": ("true" if "-flex" in self.family else "false",),
+            "instance-hypervisor": (self.hypervisor,),
+            "instance-encryption-in-transit-supported": (str(self.encryption_in_transit).lower(),),
+            "nitro-sandbox": (str(self.nitro_enclaves).lower(),),
+            "instance-gpu-name": (self.device_name,) if gpu else (),
+            "instance-gpu-manufacturer": (self.device_manufacturer,) if gpu else (),
+            "instance-gpu-count": counted if gpu else (),
+            "instance-gpu-memory": (str(self.device_memory_mib),) if gpu else (),
+            "instance-accelerator-name": (self.device_name,) if accelerator else (),
+            "instance-accelerator-manufacturer": (self.device_manufacturer,) if accelerator else (),
+            "instance-accelerator-count": counted if accelerator else (),
+            "instance-tenancy": ("default", "dedicated"),
         }
 
     @cached_property

@@ -32,22 +32,21 @@ _UNDECIDED = frozenset({
     "instance-network-bandwidth", "capacity-reservation-id", "capacity-reservation-type",
     "capacity-reservation-interruptible", "placement-group-id", "placement-group-partition",
 })
-_NAMES = (
-    "category", "generation", "family", "size", "cpu", "memory", "cpu-manufacturer", "cpu-sustained-clock-speed-mhz",
-    "ebs-bandwidth", "local-nvme", "capability-flex", "hypervisor", "encryption-in-transit-supported", "gpu-name",
-    "gpu-manufacturer", "gpu-count", "gpu-memory", "accelerator-name", "accelerator-manufacturer", "accelerator-count",
-    "tenancy",
-)
+#: Names after the prefix whose values the catalogue knows (karpenter-provider-aws pkg/apis/v1/labels.go, v1.14).
+_NAMES = frozenset({
+    "nitro-sandbox", *(f"instance-{name}" for name in (
+        "category", "generation", "family", "size", "cpu", "memory", "cpu-manufacturer",
+        "cpu-sustained-clock-speed-mhz", "ebs-bandwidth", "local-nvme", "capability-flex", "hypervisor",
+        "encryption-in-transit-supported", "gpu-name", "gpu-manufacturer", "gpu-count", "gpu-memory",
+        "accelerator-name", "accelerator-manufacturer", "accelerator-count", "tenancy")),
+})
 
 
 @functools.cache
 def well_known(prefix: str) -> frozenset[str]:
     """The labels that the Karpenter with ``prefix`` knows the values of, and that pods may therefore ask for."""
-    own = {f"{prefix}/instance-{name}" for name in _NAMES} | {f"{prefix}/{name}" for name in _UNDECIDED}
     core = {_TYPE, _CAPACITY, "kubernetes.io/arch", "kubernetes.io/os", "node.kubernetes.io/windows-build"}
-    # The Nitro enclaves label has had two names.
-    nitro = {f"{prefix}/instance-nitro-enclaves-supported", f"{prefix}/nitro-sandbox"}
-    return frozenset(own | core | _ANYWHERE | nitro)
+    return frozenset({f"{prefix}/{name}" for name in _NAMES | _UNDECIDED} | core | _ANYWHERE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,9 +138,10 @@ class Launchable:
         domain, _, name = key.partition("/")
         if domain != prefix:
             return self.all, self.all
-        name = {"nitro-sandbox": "instance-nitro-enclaves-supported"}.get(name, name)
-        if name.startswith("instance-") and (name[9:] in _NAMES or name[9:] == "nitro-enclaves-supported"):
-            mask = self._indexed(name[9:], requirement)
+        if name in ("ec2nodeclass", "nodeclass"):
+            return self.all, self.all  # the pool's own label: no type carries it, and nothing conflicts
+        if name in _NAMES:
+            mask = self._indexed(name, requirement)
             return mask, mask
         return 0, self.all
 

@@ -154,6 +154,9 @@ class Cloud:
         self.instances: dict[str, Instance] = {}
         self.listeners: list[Callable[[Instance, State], None]] = []
         self.joins: list[Callable[[Instance], None]] = []
+        #: Auto Scaling groups by name (killcheck.embedded.models.nodegroups), and who is told of a new desired size.
+        self.groups: dict[str, Any] = {}
+        self.group_listeners: list[Callable[[str], None]] = []
         #: API actions that are refused with UnauthorizedOperation, as when a role lost them.
         self.denied: set[str] = set()
         #: Types that cannot be had (InsufficientInstanceCapacity).

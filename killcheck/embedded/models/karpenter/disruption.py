@@ -217,7 +217,7 @@ class Emptiness(Part):
         if not is_true(claim, "Initialized") or dig(claim, "metadata", "deletionTimestamp") or name_of(
                 claim) in state.disrupting:
             return False
-        if state.nominated.get(name_of(claim), now) > now:
+        if state.is_nominated(name_of(claim)):
             return False
         blocked = ""
         if annotations_of(node).get(n.DO_NOT_DISRUPT) == "true":

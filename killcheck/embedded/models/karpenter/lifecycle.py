@@ -43,6 +43,7 @@ LAUNCH_CALL_S = 2.0
 #: A claim that has not launched, or whose node has not registered, after this long is deleted.
 LAUNCH_TIMEOUT_S = 300.0
 REGISTRATION_TIMEOUT_S = 900.0
+EFA = "vpc.amazonaws.com/efa"
 #: Between two looks at whether an instance is gone.
 TERMINATION_POLL_S = 5.0
 
@@ -122,12 +123,12 @@ class Lifecycle(Part):
             self._launch_failed(claim, error)
             return {}
         self._launched[uid] = instance
-        capacity = instance.type.capacity
-        claim["status"] |= {
-            "providerID": instance.provider_id, "imageID": "ami-0123456789abcdef0",
-            "capacity": {name: text(name, value) for name, value in capacity.items()},
-            "allocatable": {name: text(name, value) for name, value in allocatable(instance.type).items()},
-        }
+        claim["status"] |= {"providerID": instance.provider_id, "imageID": "ami-0123456789abcdef0"}
+        asked = dig(claim, "spec", "resources", "requests", default={})
+        for name, amounts_of in (("capacity", instance.type.capacity), ("allocatable", allocatable(instance.type))):
+            # EFA interfaces are attached, and counted, only where a pod asks for them.
+            claim["status"][name] = {
+                key: text(key, value) for key, value in amounts_of.items() if key != EFA or EFA in asked}
         put(claim, "Launched", "True", self.state.now)
         return {**resolved_labels(instance, _prefix(claim)), **labels_of(claim)}
 
@@ -195,7 +196,7 @@ class Lifecycle(Part):
                 "ownerReferences": [owner], "annotations": annotations_of(claim),
                 "labels": {**labels_of(claim), n.REGISTERED: "true"},
             },
-            "spec": {"taints": taints},
+            "spec": {"taints": taints or None},
         })
 
     def _initialize(self, claim: Obj) -> None:
@@ -359,7 +360,7 @@ def resolved_labels(instance: Instance, prefix: str) -> dict[str, str]:
         n.ZONE: instance.zone, n.REGION: instance.zone[:-1], n.CAPACITY_TYPE: instance.capacity_type,
     }
     for name, values in instance.type.labels.items():
-        if name not in ("type", "arch", "tenancy") and len(values) == 1:
-            found[f"{prefix}/instance-{name}"] = values[0]
+        if name not in ("type", "arch") and len(values) == 1:
+            found[f"{prefix}/{name}"] = values[0]
     found[f"{prefix}/instance-tenancy"] = "default"
     return found

@@ -86,7 +86,10 @@ class Packing:
         existing: Sequence[Existing], daemons: Sequence[Obj], unavailable: Mapping[str, int],
     ) -> None:
         self.types = types
-        self.pools = pools
+        offered = {pool.name: types.select(pool.requirements, pool.prefix).certain for pool in pools}
+        #: Pools whose requirements leave no type at all.
+        self.barren = [pool for pool in pools if not offered[pool.name]]
+        self.pools = [pool for pool in pools if offered[pool.name]]
         self.remaining = {name: dict(left) for name, left in remaining.items()}
         self.existing = existing
         self.daemons = daemons
@@ -229,7 +232,7 @@ def distinct_values(types: Iterable[InstanceType], requirements: Requirements, p
     found: dict[str, set[str]] = {key: set() for key in asked}
     for one in types:
         for key in asked:
-            name = "type" if key.endswith("/instance-type") else key.removeprefix(f"{prefix}/instance-")
+            name = "type" if key.endswith("/instance-type") else key.removeprefix(f"{prefix}/")
             found[key].update(one.labels.get(name, one.usage if key.endswith("capacity-type") else ()))
     return all(len(found[key]) >= least for key, least in asked.items())
 

@@ -20,7 +20,6 @@ from killcheck.embedded.models.karpenter.pods import (
     is_daemon,
     is_empty_cost,
     is_provisionable,
-    is_reschedulable,
     is_terminal,
     requests,
 )
@@ -65,6 +64,10 @@ class Provisioning(Part):
         if not self._pools():
             return
         packing = self._packing()
+        for pool in packing.barren:
+            state.events.publish(
+                pool.obj, "Warning", "NoCompatibleInstanceTypes",
+                "NodePool requirements filtered out all compatible available instance types", timeout_s=60)
         failed = False
         for pod in self._pending():
             why = packing.place(pod)
@@ -125,16 +128,7 @@ class Provisioning(Part):
 
     def _pending(self) -> list[Obj]:
         """Pods to find room for, largest first: pending ones, and those on nodes that are going."""
-        state = self.state
-        found = [pod for pod in state.pods.values() if is_provisionable(pod)]
-        for claim in state.claims.values():
-            if not dig(claim, "metadata", "deletionTimestamp") and name_of(claim) not in state.disrupting:
-                continue
-            for pod in state.pods_on(str(dig(claim, "status", "nodeName", default=""))):
-                if is_reschedulable(pod) and do_not_disrupt_until(pod) is None and not dig(
-                        pod, "metadata", "deletionTimestamp"):
-                    found.append(pod)
-        return sorted(found, key=_largest_first)
+        return sorted(self.state.homeless(), key=_largest_first)
 
     def _packing(self) -> Packing:
         state, pools = self.state, self._pools()
@@ -183,7 +177,7 @@ class Provisioning(Part):
         for one in existing:
             kind, _, name = one.name.partition("/")
             if one.pods and kind == "nodeclaim":
-                self.state.nominated[name] = until
+                self.state.nominated[name] = (until, frozenset(uid_of(pod) for pod in one.pods))
 
     def _create(self, fresh: Fresh) -> None:
         state = self.state
@@ -191,6 +185,8 @@ class Provisioning(Part):
         if any(used.get(name, 0.0) > most for name, most in fresh.pool.limits.items()):
             return
         claim = self.kube.create(r.NODECLAIMS, claim_for(fresh, state.types))
+        until = self.loop.now() + timedelta(seconds=NOMINATION_S)
+        state.nominated[name_of(claim)] = (until, frozenset(uid_of(pod) for pod in fresh.pods))
         for pod in fresh.pods:
             state.events.publish(
                 pod, "Normal", "Nominated", f"Pod should schedule on: nodeclaim/{name_of(claim)}", uid_of(pod))

@@ -14,12 +14,19 @@ from killcheck.cloud.launchable import Launchable, launchable
 from killcheck.embedded.controllers.runtime import Controller, EventRecorder, Informers
 from killcheck.embedded.models.cloud import Cloud, CloudError
 from killcheck.embedded.models.karpenter import names as n
+from killcheck.embedded.models.karpenter.pods import (
+    do_not_disrupt_until,
+    is_active,
+    is_provisionable,
+    is_reschedulable,
+)
 from killcheck.embedded.models.karpenter.pool import Pool, PoolError, read_pool
 from killcheck.kube import resources as r
 from killcheck.kube.client import Kube
 from killcheck.kube.errors import NotFound
-from killcheck.kube.objects import Obj, dig, format_time, labels_of, name_of, uid_of
+from killcheck.kube.objects import Obj, dig, format_time, labels_of, name_of, namespace_of, uid_of
 from killcheck.kube.resources import Resource
+from killcheck.kube.selectors import from_match_labels
 
 __all__ = ["Events", "Part", "State"]
 
@@ -61,8 +68,8 @@ class State:
     events: Events = field(init=False)
     #: Names of NodeClaims that the disruption controller is about to delete.
     disrupting: set[str] = field(default_factory=set)
-    #: Until when a NodeClaim's node is expected to get a pending pod, by name.
-    nominated: dict[str, datetime] = field(default_factory=dict)
+    #: The pods (by uid) that a NodeClaim's node is expected to get, and until when at least, by the claim's name.
+    nominated: dict[str, tuple[datetime, frozenset[str]]] = field(default_factory=dict)
     _unavailable: dict[tuple[str, str], datetime] = field(default_factory=dict)
     _pools: dict[tuple[str, str], Pool | PoolError] = field(default_factory=dict)
 
@@ -74,6 +81,7 @@ class State:
         self.pools = self.informers.of(r.NODEPOOLS, optional=True)
         self.classes = self.informers.of(r.EC2NODECLASSES, optional=True)
         self.daemonsets = self.informers.of(r.DAEMONSETS)
+        self.budgets = self.informers.of(r.PDBS)
         self._pods_by_node = self.informers.index(r.PODS, "spec.nodeName", _node_name)
         self._nodes_by_id = self.informers.index(r.NODES, "spec.providerID", _node_id)
         self._claims_by_id = self.informers.index(r.NODECLAIMS, "status.providerID", _claim_id)
@@ -127,6 +135,23 @@ class State:
         """A pool's NodeClaims."""
         return [one for one in self.claims.values() if labels_of(one).get(n.NODEPOOL) == pool]
 
+    def is_nominated(self, claim: str) -> bool:
+        """Whether pods that are still on their way are expected on the claim's node."""
+        until, uids = self.nominated.get(claim, (self.loop.now(), frozenset()))
+        return until > self.loop.now() or any(uids & {uid_of(pod)} for pod in self.homeless())
+
+    def homeless(self) -> list[Obj]:
+        """Pods to find room for: pending ones that fit nowhere, and movable ones on nodes that are going."""
+        found = [pod for pod in self.pods.values() if is_provisionable(pod)]
+        for claim in self.claims.values():
+            if not dig(claim, "metadata", "deletionTimestamp") and name_of(claim) not in self.disrupting:
+                continue
+            for pod in self.pods_on(str(dig(claim, "status", "nodeName", default=""))):
+                if is_reschedulable(pod) and is_active(pod) and do_not_disrupt_until(pod) is None and not any(
+                        _forbids(budget, pod) for budget in self.budgets.values()):
+                    found.append(pod)
+        return found
+
     def used(self, pool: str, *, leaving: bool = True) -> dict[str, float]:
         """What a pool's launched NodeClaims hold; without those on their way out unless ``leaving``."""
         counted = [
@@ -164,6 +189,14 @@ class State:
             self.kube.delete(r.NODECLAIMS, name_of(claim))
         except NotFound:
             return
+
+
+def _forbids(budget: Obj, pod: Obj) -> bool:
+    """Whether a disruption budget never lets this pod go (Karpenter does not look for a place for it then)."""
+    spec = budget.get("spec", {})
+    never = spec.get("maxUnavailable") in (0, "0%") or spec.get("minAvailable") == "100%"
+    return never and namespace_of(budget) == namespace_of(pod) and from_match_labels(
+        spec.get("selector") or {}).matches(labels_of(pod))
 
 
 def _node_name(pod: Obj) -> list[str]:

@@ -113,9 +113,10 @@ class Evictions(Part):
             node = self.state.nodes.get(dig(pod, "spec", "nodeName"))
             why = "eviction does not support multiple PDBs" if several else "evicting pod violates a PDB"
             if node is not None:
+                # Karpenter dedupes this with 'pods are waiting to be evicted'; over some minutes both get written.
                 self.state.events.publish(
                     node, "Warning", "FailedDraining",
-                    f"Failed to drain node, {why} (Pod={namespace_of(pod)}/{name_of(pod)})", name_of(node))
+                    f"Failed to drain node, {why} (Pod={namespace_of(pod)}/{name_of(pod)})", name_of(node), uid_of(pod))
             self._refused(key)
             return
         self.state.events.publish(
