@@ -1,1 +1,46 @@
-"""The controllers of kube-controller-manager and the scheduler, one file each, as clients of the API."""
+"""The controllers of kube-controller-manager and the scheduler, one file each, as clients of the API.
+
+What may not live here: anything that reaches into the API server or its store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from killcheck.clock import Loop
+from killcheck.embedded.controllers.cronjob import CronJobController
+from killcheck.embedded.controllers.deployment import DeploymentController
+from killcheck.embedded.controllers.garbage import GarbageCollector
+from killcheck.embedded.controllers.job import JobController
+from killcheck.embedded.controllers.replicaset import ReplicaSetController
+from killcheck.embedded.controllers.runtime import Controller, Informers
+from killcheck.embedded.controllers.scheduler import Scheduler
+from killcheck.embedded.controllers.serviceaccounts import RootCaPublisher, ServiceAccountController
+from killcheck.kube.client import Kube
+
+__all__ = ["ALL", "start_all"]
+
+#: Every controller, in the order in which they start; ``name`` is kube-controller-manager's.
+ALL: tuple[type[Controller], ...] = (
+    ServiceAccountController, RootCaPublisher, GarbageCollector, DeploymentController, ReplicaSetController,
+    JobController, CronJobController, Scheduler,
+)
+
+
+def start_all(
+    kube: Kube, loop: Loop, informers: Informers, disabled: Collection[str] = (), *, ca_pem: str = "",
+) -> dict[str, Controller]:
+    """Start every controller but those whose names are in ``disabled``; returns them by name.
+
+    ``ca_pem`` is the certificate that pods verify the API server with.
+    """
+    started: dict[str, Controller] = {}
+    for kind in ALL:
+        if kind.name in disabled:
+            continue
+        extra: dict[str, Any] = {"ca_pem": ca_pem} if "ca_pem" in kind.__dataclass_fields__ else {}
+        controller = kind(kube, loop, informers, **extra)
+        controller.start()
+        started[controller.name] = controller
+    return started

@@ -1,7 +1,7 @@
 """The garbage collector: what nobody owns any more is deleted, in the background, in the foreground, or orphaned.
 
-Source: pkg/controller/garbagecollector of Kubernetes v1.36; recordings 30b-*. It works from a graph of owners by uid that
-is kept by watching every type that owns or is owned, custom resources included.
+Source: pkg/controller/garbagecollector of Kubernetes v1.36; recordings 30b-*. It works from a graph of owners by
+uid that is kept by watching every type that owns or is owned, custom resources included.
 """
 
 from __future__ import annotations

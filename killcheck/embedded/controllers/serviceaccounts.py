@@ -1,7 +1,7 @@
 """A ``default`` ServiceAccount and the cluster's CA certificate in every namespace.
 
-Source: pkg/controller/serviceaccount/serviceaccounts_controller.go and pkg/controller/certificates/rootcacertpublisher of
-Kubernetes v1.36.
+Source: pkg/controller/serviceaccount/serviceaccounts_controller.go and pkg/controller/certificates/rootcacertpublisher
+of Kubernetes v1.36.
 """
 
 from __future__ import annotations
