@@ -76,7 +76,7 @@ class EventRecorder:
         where = tuple(regarding.values())
         message, key = self._aggregate((*where, kind, reason), message)
         seen = self._seen.get(key)
-        passes = self._may_pass(where[:-1])
+        passes = self._may_pass((*where[:-1], kind))  # normal ones and warnings apart: recording 28b
         now = format_time(self.loop.now())
         if seen is None:
             self._made += 1

@@ -1,0 +1,95 @@
+"""The seam between a kubelet and what really runs a container: a process on this host, a container engine, nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+from killcheck.embedded.nodes.images import Contents
+from killcheck.embedded.nodes.volumes import Mount
+from killcheck.kube.objects import Obj
+
+__all__ = ["Exit", "Launch", "NetworkPolicy", "NotRun", "Running", "Runtime", "StartError"]
+
+Reach = Literal["allow", "refuse", "drop"]
+
+
+@dataclass(slots=True)
+class NetworkPolicy:
+    """What a pod's packets meet on their way to the API server and to DNS; changes count for new connections."""
+
+    api: Reach = "allow"
+    dns: Reach = "allow"
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """One container, ready to start. ``argv`` is the whole command line, ``contents`` what its image has in it.
+
+    ``scratch`` is shared by the pod's containers (its emptyDirs live there); ``hosts`` maps names to addresses.
+    """
+
+    pod: Obj
+    container: str
+    argv: list[str]
+    env: dict[str, str]
+    mounts: list[Mount]
+    contents: Contents
+    image: str
+    working_dir: str = ""
+    hostname: str = ""
+    hosts: dict[str, str] = field(default_factory=dict)
+    cluster_dns: bool = True
+    run_as: int | None = None
+    network: NetworkPolicy = field(default_factory=NetworkPolicy)
+    termination_path: str = "/dev/termination-log"
+
+
+@dataclass(frozen=True, slots=True)
+class Exit:
+    """How a container ended: ``code`` as Kubernetes counts (128 + signal), ``signal`` 0 where none."""
+
+    code: int
+    signal: int = 0
+    reason: str = ""
+    message: str = ""
+
+
+class StartError(Exception):
+    """The container's process could not be started; the message is the runtime's. Exit code 128."""
+
+
+class NotRun(Exception):
+    """The container is not run here, so its outcome is unknown; the message says why."""
+
+
+class Running(Protocol):
+    """A started container."""
+
+    def terminate(self) -> None:
+        """SIGTERM to its first process."""
+
+    def kill(self) -> None:
+        """SIGKILL to all of it. The exit is reported as any other."""
+
+    def log(self) -> str:
+        """What it has written so far, both streams, the end of it where it was too much."""
+
+
+class Runtime(Protocol):
+    """Runs containers. The loop's lock is held in every call; exits are reported on the loop."""
+
+    def start(
+        self, launch: Launch, on_exit: Callable[[Exit], None], on_unknown: Callable[[str], None],
+    ) -> Running:
+        """Start a container. Raises StartError or NotRun.
+
+        ``on_unknown`` is called, instead of ``on_exit``, where it turns out later that it cannot be run here.
+        """
+
+    def release(self, pod_uid: str) -> None:
+        """The pod has gone: its scratch space may go too."""
+
+    def close(self) -> None:
+        """Kill everything and leave nothing behind; idempotent."""

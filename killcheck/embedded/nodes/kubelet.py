@@ -1,0 +1,221 @@
+"""One node's kubelet: its pods, its images, its heartbeat.
+
+Source: pkg/kubelet/kubelet.go, kubelet_node_status.go and pkg/kubelet/nodestatus of Kubernetes v1.36.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from killcheck.clock import Loop
+from killcheck.embedded.api import status
+from killcheck.embedded.controllers.events import EventRecorder
+from killcheck.embedded.nodes import commands
+from killcheck.embedded.nodes.backoff import Backoff
+from killcheck.embedded.nodes.execution import Launch, Runtime
+from killcheck.embedded.nodes.heartbeat import Heartbeat
+from killcheck.embedded.nodes.podlife import PodLife
+from killcheck.embedded.nodes.registry import Cache, Cached, Registry, credentials
+from killcheck.kube import resources as r
+from killcheck.kube.client import Kube
+from killcheck.kube.errors import KubeError
+from killcheck.kube.objects import Obj, dig, name_of, namespace_of, uid_of
+
+if TYPE_CHECKING:
+    from killcheck.embedded.nodes.registry import Credentials
+
+__all__ = ["Kubelet"]
+
+#: Names in ``node.status.images``: the kubelet's ``--node-status-max-images``.
+MAX_IMAGES = 50
+#: Pull progress of a waiting container in the words of a log request (pkg/kubelet/kubelet_pods.go).
+_WAITING = {"ErrImagePull": "image can't be pulled", "ImagePullBackOff": "trying and failing to pull image"}
+
+
+class Kubelet:
+    """Runs the pods bound to one Node. ``index`` tells its pods' addresses from other nodes'."""
+
+    def __init__(
+        self, node: Obj, kube: Kube, loop: Loop, *, registry: Registry, runtime: Runtime, rng: random.Random,
+        index: int, runs: Callable[[Obj], bool], unknown: Callable[[Obj, str], None],
+    ) -> None:
+        self.node = node
+        self.name = name_of(node)
+        self.kube = kube
+        self.loop = loop
+        self.registry = registry
+        self.runtime = runtime
+        self.rng = rng
+        self.index = index
+        self.runs = runs
+        self._unknown = unknown
+        self.stopped = False
+        self.events = EventRecorder(kube, loop, "kubelet", host=self.name)
+        self.image_backoff = Backoff()
+        self.crash_backoff = Backoff()
+        self.pulls_free_at = 0.0
+        self.pods: dict[str, PodLife] = {}
+        self.heartbeat = Heartbeat(self)
+        self._addresses = 0
+        self._images_due = False
+
+    # -- life ----------------------------------------------------------------------------------------------
+    def start(self) -> None:
+        """Register: Lease, conditions, images."""
+        self.heartbeat.start()
+
+    def stop(self) -> None:
+        """The kubelet's process dies; containers run on."""
+        if not self.stopped:
+            self.stopped = True
+            self.heartbeat.stop()
+
+    def resume(self, pods: list[Obj]) -> None:
+        """The kubelet's process is back; ``pods`` are those bound to its node now."""
+        if not self.stopped:
+            return
+        self.stopped = False
+        self.heartbeat.start()
+        bound = {uid_of(pod): pod for pod in pods}
+        for uid, life in list(self.pods.items()):
+            if uid in bound:
+                life.resume(bound[uid])
+            else:
+                life.removed()
+        for uid, pod in bound.items():
+            if uid not in self.pods:
+                self.seen(pod)
+
+    def vanish(self) -> None:
+        """The machine is gone: everything on it ends without a word."""
+        self.stopped = True
+        for life in list(self.pods.values()):
+            life.vanish()
+            self.runtime.release(life.uid)
+        self.pods.clear()
+        self.heartbeat.forget()
+
+    # -- pods ----------------------------------------------------------------------------------------------
+    def seen(self, pod: Obj) -> None:
+        """A pod of this node was added or has changed."""
+        if self.stopped:
+            return
+        life = self.pods.get(uid_of(pod))
+        if life is not None:
+            life.update(pod)
+        elif dig(pod, "status", "phase") not in ("Succeeded", "Failed") or pod["metadata"].get("deletionTimestamp"):
+            life = self.pods[uid_of(pod)] = PodLife(self, pod)
+            life.begin()
+
+    def removed(self, pod: Obj) -> None:
+        """A pod's object is gone."""
+        life = self.pods.get(uid_of(pod))
+        if life is not None and not self.stopped:
+            life.pod = pod
+            life.removed()
+
+    def dropped(self, life: PodLife) -> None:
+        """A pod worker has nothing left to do."""
+        self.pods.pop(life.uid, None)
+        self.image_backoff.forget(life.uid)
+        self.crash_backoff.forget(life.uid)
+        self.runtime.release(life.uid)
+
+    def holding(self) -> list[PodLife]:
+        """Pods with a container that runs on this node, whatever the API says of them."""
+        return [life for life in self.pods.values() if any(c.alive for c in life.containers)]
+
+    # -- for pod workers -----------------------------------------------------------------------------------
+    @property
+    def images(self) -> Cache:
+        """The images on this node."""
+        return self.registry.cache(self.name)
+
+    @property
+    def host_ip(self) -> str:
+        """The node's own address."""
+        addresses = {a["type"]: a["address"] for a in dig(self.node, "status", "addresses", default=[])}
+        return addresses.get("InternalIP") or f"10.0.{self.index // 250}.{self.index % 250 + 4}"
+
+    def next_pod_ip(self, life: PodLife) -> str:
+        """A fresh address for a pod; the node's own for one on the host's network."""
+        if life.pod["spec"].get("hostNetwork"):
+            return self.host_ip
+        self._addresses += 1
+        return f"10.244.{self.index % 256}.{self._addresses % 254 + 1}"
+
+    def hex_id(self) -> str:
+        """A container's id."""
+        return f"{self.rng.getrandbits(256):064x}"
+
+    def pull_secrets(self, pod: Obj) -> Credentials:
+        """The logins in the pod's imagePullSecrets; one that is not there is an event, and no more."""
+        found: list[Obj] = []
+        missing: list[str] = []
+        for ref in pod["spec"].get("imagePullSecrets") or ():
+            try:
+                secret = self.kube.find(r.SECRETS, ref.get("name", ""), namespace_of(pod))
+            except KubeError:
+                secret = None
+            if secret is None:
+                missing.append(ref.get("name", ""))
+            else:
+                found.append(secret)
+        if missing:
+            self.events.emit(
+                pod, "Warning", "FailedToRetrieveImagePullSecret",
+                f"Unable to retrieve some image pull secrets ({', '.join(missing)}); attempting to pull the image may "
+                "not succeed.", api_version="v1", object_kind="Pod")
+        return credentials(found)
+
+    def image_arrived(self, cached: Cached) -> None:
+        """An image was pulled: the node's status says so a little later."""
+        self.images.put(cached)
+        if not self._images_due:
+            self._images_due = True
+            self.loop.call_later(1.0, self.show_images)
+
+    def show_images(self) -> None:
+        """Write ``status.images``, largest first."""
+        self._images_due = False
+        if self.stopped:
+            return
+        images = sorted(self.images.images.values(), key=lambda c: (-c.size, c.image))[:MAX_IMAGES]
+        listed = [{"names": [c.image_id, c.image] if c.image != c.image_id else [c.image], "sizeBytes": c.size}
+                  for c in images]
+        try:
+            self.kube.patch(r.NODES, self.name, {"status": {"images": listed}}, subresource="status")
+        except KubeError:
+            return
+
+    def check_command(self, launch: Launch) -> None:
+        """Raises StartError where the modelled image has no such program."""
+        commands.check(launch)
+
+    def unknown(self, life: PodLife, why: str) -> None:
+        """A container's outcome is unknown."""
+        self._unknown(life.pod, why)
+
+    # -- logs ----------------------------------------------------------------------------------------------
+    def log(self, pod: Obj, container: str, *, previous: bool = False) -> str:
+        """A container's log, for the API server. Raises StatusError as the kubelet's own endpoint answers."""
+        life = self.pods.get(uid_of(pod))
+        if self.stopped:
+            raise status.internal(
+                f'Get "https://{self.host_ip}:10250/containerLogs/{namespace_of(pod)}/{name_of(pod)}/{container}": '
+                f"dial tcp {self.host_ip}:10250: connect: connection refused")
+        found = next((c for c in life.containers if c.name == container), None) if life else None
+        if found is None:
+            raise status.not_found("pods", "", name_of(pod))
+        where = f'container "{container}" in pod "{name_of(pod)}"'
+        if previous:
+            if not found.restarts:
+                raise status.bad_request(f'previous terminated {where[:len("container")]} "{container}" in pod '
+                                         f'"{name_of(pod)}" not found')
+            return found.previous_log
+        if found.state == "none":
+            reason = found.reason or "ContainerCreating"
+            raise status.bad_request(f"{where} is waiting to start: {_WAITING.get(reason, reason)}")
+        return found.running.log() if found.running is not None else found.log

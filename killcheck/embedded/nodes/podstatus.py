@@ -1,0 +1,93 @@
+"""A pod's phase and conditions out of its containers.
+
+Source: pkg/kubelet/kubelet_pods.go (getPhase, generateAPIPodStatus) and pkg/kubelet/status/generate.go of Kubernetes
+v1.36; recordings 01 (order and reasons of the conditions), 06, 07, 20b.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from killcheck.embedded.nodes.container import Container
+from killcheck.kube.objects import Obj, format_time
+
+__all__ = ["Conditions", "initialized", "phase_of"]
+
+
+def phase_of(containers: Sequence[Container], policy: str, *, terminal: bool) -> str:
+    """``terminal``: the pod is being ended (deleted, evicted, past its deadline), so nothing restarts."""
+    pending = failed = False
+    for init in (c for c in containers if c.role != "main"):
+        if init.role == "sidecar":
+            pending = pending or (init.state == "none" and not init.lost)
+        elif init.state == "exited" and not init.succeeded:
+            failed = failed or policy == "Never"
+            pending = pending or policy != "Never"
+        elif not init.succeeded:
+            pending = True
+    if failed:
+        return "Failed"
+    mains = [c for c in containers if c.role == "main"]
+    running = any(c.alive for c in mains)
+    done = all(c.succeeded for c in mains)
+    if terminal and not running:
+        return "Succeeded" if done else "Failed"
+    if pending or any(c.state == "none" and not c.lost for c in mains):
+        return "Pending"
+    if running or policy == "Always":
+        return "Running"
+    if done:
+        return "Succeeded"
+    return "Failed" if policy == "Never" else "Running"
+
+
+def initialized(containers: Sequence[Container]) -> list[str]:
+    """The init containers that are not done: those that have to end, and sidecars that have not started."""
+    return [
+        c.name for c in containers
+        if (c.role == "init" and not c.succeeded) or (c.role == "sidecar" and c.state == "none")]
+
+
+class Conditions:
+    """The conditions that a kubelet owns, with the moments at which each last changed."""
+
+    def __init__(self) -> None:
+        self._since: dict[str, tuple[str, str]] = {}
+
+    def render(
+        self, containers: Sequence[Container], phase: str, *, sandbox: bool, now: datetime, generation: int,
+    ) -> list[Obj]:
+        """All of them; ``phase`` is the one that the containers call for, shown yet or not."""
+        mains = [c for c in containers if c.role != "init"]
+        unready = [c.name for c in mains if not (c.ready and c.alive)]
+        incomplete = initialized(containers)
+        ready: Obj = {"status": "True"}
+        if phase in ("Succeeded", "Failed") and (unready or not mains):
+            ready = {"status": "False", "reason": "PodCompleted" if phase == "Succeeded" else "PodFailed"}
+        elif unready:
+            ready = {
+                "status": "False", "reason": "ContainersNotReady",
+                "message": f"containers with unready status: [{' '.join(unready)}]"}
+        init: Obj = {"status": "True"}
+        if phase == "Succeeded":
+            init["reason"] = "PodCompleted"
+        elif incomplete:
+            init = {
+                "status": "False", "reason": "ContainersNotInitialized",
+                "message": f"containers with incomplete status: [{' '.join(incomplete)}]"}
+        wanted: list[tuple[str, Obj]] = [
+            ("PodReadyToStartContainers", {"status": "True" if sandbox else "False"}), ("Initialized", init),
+            ("Ready", ready), ("ContainersReady", ready),
+        ]
+        return [self._condition(kind, body, now, generation) for kind, body in wanted]
+
+    def _condition(self, kind: str, body: Obj, now: datetime, generation: int) -> Obj:
+        status, since = self._since.get(kind, ("", ""))
+        if status != body["status"]:
+            since = format_time(now)
+            self._since[kind] = (body["status"], since)
+        result: Obj = {"type": kind, "lastProbeTime": None, "lastTransitionTime": since}
+        if generation:
+            result["observedGeneration"] = generation
+        return result | body
