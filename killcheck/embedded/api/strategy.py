@@ -61,7 +61,7 @@ def prepare_for_update(kind: Kind, new: Obj, old: Obj, subresource: str) -> Obj:
     special = _ON_UPDATE.get(kind.table)
     if special is not None:
         special(new, old)
-    if kind.generation and _spec_changed(kind, new, old):
+    if kind.generation and subresource != "status" and _spec_changed(kind, new, old):
         new["metadata"]["generation"] = int(old["metadata"].get("generation", 0)) + 1
     return new
 
