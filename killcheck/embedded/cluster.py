@@ -13,6 +13,8 @@ from killcheck.embedded.api import bootstrap
 from killcheck.embedded.api.admission.chain import Chain
 from killcheck.embedded.api.authn import Authenticator
 from killcheck.embedded.api.http import User
+from killcheck.embedded.api.legacy_tokens import LegacyTokens
+from killcheck.embedded.api.quota_status import QuotaStatus
 from killcheck.embedded.api.rbac import Authorizer
 from killcheck.embedded.api.server import ApiServer
 from killcheck.embedded.api.store import Store
@@ -72,6 +74,8 @@ class EmbeddedCluster:
             self.store, self.loop, authenticator=Authenticator(
                 self.issuer, self.authorizer), authorizer=self.authorizer,
             admission=Chain(self.store, self.loop, self.authorizer, self.rng), rng=self.rng)
+        self.quotas = QuotaStatus(self.store, self.loop)
+        self.legacy_tokens = LegacyTokens(self.store, self.loop, self.issuer, lambda: self.pki.ca_pem)
         self.kube = self.kube_as(ADMIN)
         self.wire = wire.Server(self.server, self.loop, self.pki)
         self.cloud = Cloud(self.loop, self.rng)

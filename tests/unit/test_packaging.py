@@ -1,0 +1,21 @@
+"""What the wheel carries is what the tree holds."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+CONFIG = tomllib.loads((ROOT / "pyproject.toml").read_text())
+
+
+def test_every_package_is_listed():
+    inside = {".".join(path.parent.relative_to(ROOT).parts) for path in (ROOT / "killcheck").rglob("__init__.py")}
+    mapped = set(CONFIG["tool"]["setuptools"]["package-dir"])
+    assert set(CONFIG["tool"]["setuptools"]["packages"]) == inside | mapped
+
+
+def test_every_dependency_has_a_lower_bound():
+    project = CONFIG["project"]
+    wanted = [*project["dependencies"], *(d for group in project["optional-dependencies"].values() for d in group)]
+    assert [d for d in wanted if ">=" not in d and not d.startswith("killcheck[")] == []
