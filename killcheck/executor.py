@@ -239,7 +239,7 @@ class _Reader:
     def shell(self, text: str, errexit: bool, depth: int, arguments: Sequence[str] = ()) -> None:
         """A shell script's text."""
         positional = {str(i): word for i, word in enumerate(arguments)} | {"@": " ".join(arguments[1:])}
-        text = self._with_files(text)
+        text = self._with_files(self._with_sources(text))
         try:
             script = shell_script.parse(text, self.environment | positional, errexit=errexit)
         except (ShellSyntaxError, IndexError) as error:
@@ -247,6 +247,15 @@ class _Reader:
             return
         for command in script.commands:
             self.program(command.words, command, depth + 1)
+
+    def _with_sources(self, text: str) -> str:
+        """Lines that source a file which is known, replaced by it: its functions are used further down."""
+        def content(match: re.Match[str]) -> str:
+            return self.files.get(normpath(match[1]), match[0])
+
+        for _ in range(_MAX_DEPTH):
+            text = re.sub(r"""^[ \t]*(?:\.|source)[ \t]+["']?([\w./-]+)["']?[ \t]*$""", content, text, flags=re.M)
+        return text
 
     def _with_files(self, text: str) -> str:
         """``$(cat FILE)`` of a file that is known (the namespace of the ServiceAccount, a ConfigMap's key)."""

@@ -169,7 +169,7 @@ def _object_problems(doc: Document, base: Path, obj: Any) -> Iterator[Problem]:
     if not isinstance(obj, dict) or not isinstance(obj.get("kind"), str) or "apiVersion" not in obj:
         yield problem((), "an item of a List without kind and apiVersion")
         return
-    if not dig(obj, "metadata", "name") and not dig(obj, "metadata", "generateName"):
+    if all(dig(obj, "metadata", key) in (None, "") for key in ("name", "generateName")):
         yield problem(("metadata",), f"{obj['kind']} without a metadata.name: no API server would take it")
         return
     for path in _templated(obj):
