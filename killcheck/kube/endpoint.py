@@ -106,10 +106,10 @@ def explain(error: Exception, endpoint: Endpoint, request: str, *, write: bool =
         text = f"cannot reach {what} through the proxy: check proxy-url, or HTTPS_PROXY and NO_PROXY"
     elif isinstance(reason, u.NameResolutionError):
         text = f"cannot resolve the host name {host} of {what}: check the address, DNS and the VPN"
+    elif isinstance(reason, u.NewConnectionError):  # a ConnectTimeoutError too, to urllib3
+        text = _not_connected(reason, what)
     elif isinstance(reason, u.ConnectTimeoutError):
         text = f"no connection to {what} within the time-out: check the network, the VPN and the firewall"
-    elif isinstance(reason, u.NewConnectionError):
-        text = _not_connected(reason, what)
     elif isinstance(reason, u.ReadTimeoutError) and request.startswith("watch "):
         text = f"{what} fell silent ({request}): the connection is dead, or the server hangs"
     elif isinstance(reason, u.ReadTimeoutError):

@@ -81,7 +81,8 @@ class ExecPlugin:
             _cluster_info(cluster) if config.get("provideClusterInfo") else None)
 
     def __str__(self) -> str:
-        return f"the credential plugin `{shlex.join(_masked([self.command, *self.args]))}`"
+        shown = (word if "<redacted>" in word else shlex.quote(word) for word in _masked([self.command, *self.args]))
+        return f"the credential plugin `{' '.join(shown)}`"
 
     def run(self) -> Issued:
         """Run the command. Raises CredentialsError naming it, its exit code and what it said."""

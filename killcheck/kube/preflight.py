@@ -52,7 +52,7 @@ def rules(permissions: Iterable[Permission], name: str = "killcheck") -> str:
     places: dict[str, list[Permission]] = {}
     for permission in sorted(set(permissions)):
         places.setdefault(permission.namespace, []).append(permission)
-    return "---\n".join(_role(name, namespace, wanted) for namespace, wanted in places.items())
+    return "---\n".join(_role(name, namespace, wanted) for namespace, wanted in sorted(places.items()))
 
 
 def _role(name: str, namespace: str, wanted: Iterable[Permission]) -> str:

@@ -107,12 +107,11 @@ class WireTransport:
                 response, login = self._authorised(call)
                 if response.status == 200:
                     return response
-                response.read()
+                answer = self._answer(response, login, call.described)
             except _BrokenError as error:
                 raise error.told from error.__cause__
             except _urllib3_error() as error:
                 raise told(error) from error
-            answer = self._answer(response, login, call.described)
             status = answer.body if isinstance(answer.body, dict) else {"message": str(answer.body).strip()}
             raise api_error(answer.status, status, f"watch {path}")
 
@@ -186,7 +185,7 @@ class WireTransport:
         if self.endpoint.secure:
             options["ssl_context"] = self.endpoint.tls(login)
             if self.endpoint.server_name:
-                options["server_hostname"] = options["assert_hostname"] = self.endpoint.server_name
+                options["server_hostname"] = self.endpoint.server_name
         if not self.endpoint.proxy:
             return urllib3.PoolManager(**options)
         account = urllib3.util.parse_url(self.endpoint.proxy).auth
