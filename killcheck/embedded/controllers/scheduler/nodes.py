@@ -35,7 +35,7 @@ def amounts(resources: dict[str, Fraction]) -> dict[str, int]:
 
 @lru_cache(maxsize=4096)
 def _allocatable(name: str, text: str) -> int:
-    value = quantity(text)
+    value = quantity(text).value
     return floor(value * 1000) if name == "cpu" else floor(value)
 
 
