@@ -10,6 +10,8 @@ __all__ = ["main"]
 
 #: Command -> (module in killcheck.commands, its line in --help).
 COMMANDS = {
+    "init": ("init", "Find the kill path of a cluster or of manifests, and write the spec."),
+    "lint": ("lint", "Ask every question that reading can answer: what will keep the GPUs on?"),
     "drill": ("drill", "Pull a layer's trigger, watch the GPUs go, and prove it."),
     "faults": ("faults", "List what a drill can sabotage."),
     "cluster": ("cluster", "Run the embedded cluster by itself, for kubectl."),

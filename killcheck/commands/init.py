@@ -1,0 +1,75 @@
+"""``killcheck init``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from killcheck.commands.errors import guarded
+
+if TYPE_CHECKING:
+    from killcheck.discover import Discovery
+
+__all__ = ["command"]
+
+
+@click.command("init", context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--on", metavar="CONTEXT", help="Find it on a live cluster, read-only: a kubeconfig context, by name.")
+@click.option("--manifests", multiple=True, type=click.Path(path_type=Path), metavar="PATH",
+              help="Find it in YAML (file or folder, repeatable; - is standard input).")
+@click.option("--kubeconfig", type=click.Path(path_type=Path), help="A kubeconfig file.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), default=Path("killcheck.yaml"), show_default=True,
+              help="Where to write the spec; - is standard output.")
+@click.option("--name", default="", help="What to call the kill path.")
+@click.option("--force", is_flag=True, help="Write over a file that exists.")
+@guarded
+def command(
+    *, on: str | None, manifests: tuple[Path, ...], kubeconfig: Path | None, output: Path, name: str, force: bool,
+) -> None:
+    """Find the kill path - what holds GPUs, what turns it off, where, by when - and write it as a commented spec.
+
+    Nothing is changed and nothing is run. What could not be understood is said; read the spec before you trust it.
+
+    \b
+    Examples:
+      killcheck init --manifests deploy/
+      killcheck init --on staging -o killcheck.yaml
+    """
+    if bool(on) == bool(manifests):
+        raise click.UsageError("say where to look: --on CONTEXT or --manifests PATH")
+    if str(output) != "-" and output.exists() and not force:
+        raise click.UsageError(f"{output} exists; --force writes over it")
+    found = _discover(on, manifests, kubeconfig, name)
+    if str(output) == "-":
+        click.echo(found.spec, nl=False)
+    else:
+        output.write_text(found.spec, "utf-8")
+    _say(found, output)
+
+
+def _discover(on: str | None, paths: tuple[Path, ...], kubeconfig: Path | None, name: str) -> Discovery:
+    from killcheck import discover
+
+    if on:
+        from killcheck.clock import WallLoop
+        from killcheck.kube.config import connect
+
+        return discover.from_cluster(connect(on, kubeconfig=kubeconfig, loop=WallLoop()), name)
+    from killcheck.kube import manifests
+
+    return discover.from_objects(manifests.load(list(paths)), name)
+
+
+def _say(found: Discovery, output: Path) -> None:
+    """What was found, on standard error: the spec may be on standard output."""
+    path = found.kill_path
+    counts = f"{len(path.targets)} target(s), {len(path.layers)} layer(s), {len(path.nodes)} node pool(s)"
+    click.echo(f"{output}: {counts}", err=True)
+    for layer in path.layers:
+        click.echo(f"  {layer.type.value:<16} {layer.name} turns off {', '.join(layer.covers)}", err=True)
+    for target in found.uncovered:
+        click.echo(f"  ! nothing turns {target} off", err=True)
+    for note in (*found.notes, *(f"not understood: {what}" for what in found.not_understood)):
+        click.echo(f"  · {note}", err=True)

@@ -1,0 +1,116 @@
+"""``killcheck lint``."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from killcheck.commands.errors import guarded
+
+__all__ = ["command"]
+
+
+@click.command("lint", context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("spec", required=False, type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.option("--on", metavar="CONTEXT", help="Ask about a live cluster, read-only: a kubeconfig context, by name.")
+@click.option("--manifests", multiple=True, type=click.Path(path_type=Path), metavar="PATH",
+              help="Ask about YAML (file or folder, repeatable; - is standard input).")
+@click.option("--kubeconfig", type=click.Path(path_type=Path), help="A kubeconfig file.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output, nothing else.")
+@click.option("--sarif", type=click.Path(path_type=Path), metavar="FILE", help="Also write SARIF 2.1.0.")
+@click.option("--github", is_flag=True, help="Print GitHub Actions annotations.")
+@click.option("--fail-on", type=click.Choice(["error", "warning", "note"]), default="error", show_default=True,
+              help="Exit 1 where a finding is at or above this severity.")
+@click.option("--baseline", type=click.Path(path_type=Path), metavar="FILE", help="Findings that are known already.")
+@click.option("--write-baseline", is_flag=True, help="Write what is found to the --baseline file, and exit 0.")
+@click.option("--pull-check", is_flag=True, help="Ask the registries whether the executors' images are there.")
+@click.option("--no-color", is_flag=True, help="No colours (also: NO_COLOR).")
+@guarded
+def command(**options: Any) -> None:
+    """Ask every question about the kill path that can be answered by reading.
+
+    SPEC is a killcheck.yaml; without it the kill path is found in --manifests or on the cluster. Without all three, the
+    shipped reference kill path is asked about. Nothing is changed anywhere.
+
+    Live with a finding for a while: suppress it in the spec, or annotate the object with
+    killcheck.dev/ignore: "PROBE until YYYY-MM-DD: reason".
+
+    \b
+    Examples:
+      killcheck lint --manifests deploy/
+      killcheck lint --manifests deploy/ --sarif killcheck.sarif --fail-on warning
+      killcheck lint --on staging --baseline .killcheck-baseline.json
+    """
+    from killcheck import lint
+
+    if options["write_baseline"] and not options["baseline"]:
+        raise click.UsageError("--write-baseline needs --baseline FILE")
+    world, notes = _world(options)
+    old = options["baseline"]
+    try:
+        known = lint.read_baseline(old) if old and not options["write_baseline"] else frozenset()
+    except lint.BaselineError as error:
+        raise click.UsageError(str(error)) from None
+    result = lint.lint(world, notes=notes, baseline=known, probes=_probes(options["pull_check"]))
+    _print(result, options)
+    if options["write_baseline"]:
+        number = lint.write_baseline(old, result)
+        click.echo(f"{old}: {number} finding(s) are the baseline now", err=True)
+        return
+    sys.exit(result.exit_code(options["fail_on"]))
+
+
+def _world(options: dict[str, Any]) -> Any:
+    """The probes' world: of manifests, of a cluster, or of the reference kill path."""
+    from killcheck import fixtures, lint, specfile
+    from killcheck.clock import wall_now
+    from killcheck.kube import manifests
+
+    spec, on, paths = options["spec"], options["on"], list(options["manifests"])
+    if on and paths:
+        raise click.UsageError("--on and --manifests are two places: name one")
+    kill_path = specfile.load(spec) if spec else None
+    if on:
+        from killcheck.clock import WallLoop
+        from killcheck.kube.config import connect
+        from killcheck.listing import read
+
+        listed = read(connect(on, kubeconfig=options["kubeconfig"], loop=WallLoop()))
+        return lint.world_of(listed.objects, wall_now(), kill_path=kill_path, live=True, unread=listed.unread)
+    if not paths:
+        paths = [spec.parent if spec else fixtures.path("dead-man")]
+        kill_path = kill_path or specfile.load(fixtures.spec("dead-man"))
+    return lint.world_of(manifests.load(paths), wall_now(), kill_path=kill_path)
+
+
+def _probes(pull_check: bool) -> tuple[Any, ...]:
+    from killcheck.probes import ALL
+
+    if pull_check:
+        from killcheck.probes.image_missing import ImageMissing
+
+        return (*ALL, ImageMissing())
+    return ALL
+
+
+def _print(result: Any, options: dict[str, Any]) -> None:
+    if options["sarif"]:
+        from killcheck.reports import sarif
+
+        options["sarif"].write_text(json.dumps(sarif.document(result), indent=2) + "\n", "utf-8")
+    if options["as_json"]:
+        click.echo(json.dumps(result.to_json(options["fail_on"]), indent=2))
+        return
+    if options["github"]:
+        from killcheck.reports import github
+
+        for line in github.lines(result):
+            click.echo(line)
+        return
+    from killcheck.reports import findings_terminal
+
+    findings_terminal.show(result, color=False if options["no_color"] else None)

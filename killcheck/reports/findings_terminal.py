@@ -1,0 +1,88 @@
+"""Findings for a person: grouped by object, the worst first, the fix beside each."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from killcheck.lint import LintResult
+    from killcheck.probes import Finding
+
+__all__ = ["show"]
+
+_STYLES = {"error": "bold red", "warning": "yellow", "note": "dim"}
+_MARKS = {"error": "✗", "warning": "!", "note": "·"}
+
+
+def show(result: LintResult, *, color: bool | None = None, file: Any = None, notes: bool = True) -> None:
+    """Print what was found and what was not asked; ``notes`` says whether notes are shown one by one."""
+    no_color = color is False or bool(os.environ.get("NO_COLOR"))
+    console = Console(
+        no_color=no_color, file=file, highlight=False, soft_wrap=True, force_terminal=True if color else None)
+    answered = [f for f in result.findings if not f.unproven and (notes or f.severity != "note")]
+    for obj, findings in _by_object(answered):
+        console.print()
+        console.print(_heading(obj, findings[0]))
+        for finding in findings:
+            console.print(_lines(finding))
+    _open_questions(console, [f for f in result.findings if f.unproven])
+    for note in result.notes:
+        console.print(Text(f"· {note}", style="dim"))
+    console.print()
+    console.print(_count(result))
+
+
+def _by_object(findings: Iterable[Finding]) -> Iterable[tuple[str, list[Finding]]]:
+    groups: dict[str, list[Finding]] = {}
+    for finding in findings:
+        groups.setdefault(finding.object, []).append(finding)
+    return groups.items()
+
+
+def _heading(obj: str, finding: Finding) -> Text:
+    text = Text(obj, style="bold")
+    if finding.file:
+        text.append(f"  {finding.file}", style="dim")
+    return text
+
+
+def _lines(finding: Finding) -> Text:
+    style = _STYLES[finding.severity]
+    text = Text("  ")
+    text.append(f"{_MARKS[finding.severity]} {finding.severity:<8}", style=style)
+    text.append(f"{finding.message}")
+    where = f":{finding.line}" if finding.line else ""
+    text.append(f"  [{finding.probe}{where}]", style="dim")
+    text.append(f"\n      fix     {finding.remedy}", style="green")
+    if finding.patch:
+        text.append(f"\n      {finding.patch}", style="cyan")
+    return text
+
+
+def _open_questions(console: Console, unproven: list[Finding]) -> None:
+    if not unproven:
+        return
+    reasons: dict[str, list[str]] = {}
+    for finding in unproven:
+        about = f"{finding.probe} ({finding.object})" if finding.object else finding.probe
+        reasons.setdefault(finding.message.removeprefix("not proven: "), []).append(about)
+    console.print()
+    console.print(Text("Not proven:", style="bold magenta"))
+    for reason, probes in reasons.items():
+        console.print(Text(f"  ? {', '.join(dict.fromkeys(probes))}: {reason}", style="magenta"))
+
+
+def _count(result: LintResult) -> Text:
+    counts = {
+        severity: sum(f.severity == severity and not f.unproven for f in result.findings) for severity in _STYLES}
+    parts = [f"{number} {name}{'s' if number != 1 else ''}" for name, number in counts.items()]
+    parts += [f"{len(result.suppressed)} suppressed"] if result.suppressed else []
+    parts += [f"{len(result.known)} in the baseline"] if result.known else []
+    path = result.kill_path
+    what = f"{len(path.targets)} target(s), {len(path.layers)} layer(s), {len(result.asked)} probes"
+    return Text(f"{path.name}: {what}: {', '.join(parts)}", style="bold red" if counts["error"] else "bold")

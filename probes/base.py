@@ -1,0 +1,115 @@
+"""What a probe is, and what it answers: findings with their evidence, their place and their remedy."""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
+
+from killcheck.kube.objects import Obj, dig, name_of, namespace_of, ref_of
+from killcheck.yamlfile import Path, format_path
+
+if TYPE_CHECKING:
+    from killcheck.probes.world import World
+
+__all__ = ["SEVERITIES", "Evidence", "Finding", "Probe", "Severity", "merge_patch"]
+
+Severity = Literal["error", "warning", "note"]
+#: SARIF's, the worst first.
+SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
+#: How much of a value is shown as evidence.
+_SHOWN = 200
+
+
+class Evidence(NamedTuple):
+    """What was read: an object (``CronJob/inference/nightly-off``), the path of a field in it, its value as text."""
+
+    object: str
+    path: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing wrong with one object. ``unproven``: the question could not be answered; what was missing is said.
+
+    ``patch`` is a command that mends it, where one is safe to give. ``line`` is 1-based, 0 where there is no file.
+    """
+
+    probe: str
+    severity: Severity
+    object: str
+    message: str
+    remedy: str
+    evidence: tuple[Evidence, ...] = ()
+    patch: str = ""
+    file: str = ""
+    line: int = 0
+    unproven: bool = False
+    failures: tuple[int, ...] = field(default=(), compare=False)
+
+    def to_json(self) -> dict[str, Any]:
+        """As the JSON document has it (schema killcheck.result/v1, an entry of ``findings``)."""
+        return {
+            "probe": self.probe, "severity": self.severity, "object": self.object, "message": self.message,
+            "remedy": self.remedy, "evidence": [entry._asdict() for entry in self.evidence],
+            "patch": self.patch or None, "file": self.file or None, "line": self.line or None,
+            "unproven": self.unproven, "failures": list(self.failures),
+        }
+
+
+class Probe(ABC):
+    """One read-only question. ``claim`` is what holds where it finds nothing, in one sentence.
+
+    ``failures`` are rows of the catalogue of failures, ``sources`` where the facts come from, ``needs`` the kinds that
+    must be readable for an answer, ``live`` whether only a running cluster can tell.
+    """
+
+    id: ClassVar[str]
+    claim: ClassVar[str]
+    remedy: ClassVar[str]
+    severity: ClassVar[Severity] = "error"
+    failures: ClassVar[tuple[int, ...]]
+    sources: ClassVar[tuple[str, ...]]
+    needs: ClassVar[tuple[str, ...]] = ()
+    live: ClassVar[bool] = False
+
+    @abstractmethod
+    def ask(self, world: World) -> Iterable[Finding]:
+        """The findings; nothing is changed."""
+
+    def finding(
+        self, world: World, obj: Obj, path: Path, message: str, *, remedy: str = "", severity: Severity | None = None,
+        patch: str = "", also: Iterable[tuple[Obj, Path]] = (),
+    ) -> Finding:
+        """A finding about the field at ``path`` of ``obj``; ``also`` are further fields that bear it out."""
+        file, line = world.place(obj, path)
+        return Finding(
+            self.id, severity or self.severity, ref_of(obj), message, remedy or self.remedy,
+            tuple(_evidence([(obj, path), *also])), patch, file, line, failures=self.failures)
+
+    def unproven(self, world: World, obj: Obj | None, message: str, *, remedy: str = "") -> Finding:
+        """What could not be answered, and why."""
+        file, line = world.place(obj, ()) if obj else ("", 0)
+        return Finding(
+            self.id, "note", ref_of(obj) if obj else "", f"not proven: {message}", remedy or self.remedy, (), "", file,
+            line, unproven=True, failures=self.failures)
+
+
+def _evidence(fields: Iterable[tuple[Obj, Path]]) -> Iterator[Evidence]:
+    for obj, path in fields:
+        value = dig(obj, *path)
+        if obj.get("kind") == "Secret" and path[:1] != ("metadata",):
+            text = "(not shown)"
+        else:
+            text = value if isinstance(value, str) else json.dumps(value, default=str)
+        yield Evidence(ref_of(obj), format_path(path), text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…")
+
+
+def merge_patch(obj: Obj, patch: dict[str, Any]) -> str:
+    """The kubectl command for a merge patch of ``obj``."""
+    namespace = f"-n {namespace_of(obj)} " if namespace_of(obj) else ""
+    body = json.dumps(patch, separators=(",", ":"))
+    return f"kubectl {namespace}patch {str(obj.get('kind', '')).lower()} {name_of(obj)} --type merge -p '{body}'"

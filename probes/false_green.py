@@ -1,0 +1,39 @@
+"""Executors that end well although their request was refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from killcheck.probes.base import Finding, Probe
+from killcheck.probes.where import command_path
+from killcheck.probes.world import World
+
+__all__ = ["FalseGreen"]
+
+
+class FalseGreen(Probe):
+    """The founding failure: curl without -f, ``|| true``, no ``set -e``, a pipe: a 403, exit 0, a Complete Job."""
+
+    id = "false-green"
+    claim = "An executor whose request is refused ends with an exit code other than 0."
+    remedy = "Let the refusal end the executor: curl -f, set -e, no '|| true', raise_for_status(), check=True."
+    failures = (14,)
+    sources = ("coreos/coreos-kubernetes#450", "curl(1) --fail")
+
+    def ask(self, world: World) -> Iterable[Finding]:
+        """One finding for each way that a failure gets lost."""
+        for one in world.layer_executors:
+            for how in one.reading.false_green:
+                yield self.finding(world, one.owner, command_path(one), how, remedy=_remedy(how))
+
+
+def _remedy(how: str) -> str:
+    if "curl without -f" in how:
+        return "Give curl -f (better: -fsS --retry 5): it then fails on 401, 403 and 404."
+    if "||" in how:
+        return "Take the '|| ...' away, or let what follows end in exit 1."
+    if "set -e" in how:
+        return "Begin the script with 'set -eu'."
+    if "pipe" in how:
+        return "Set 'set -o pipefail' (bash), or do not pipe the command on."
+    return ""

@@ -1,0 +1,26 @@
+"""When a CronJob fires."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from killcheck.kube.objects import Obj, dig
+from killcheck.kube.schedule import Schedule, ScheduleError, parse
+
+__all__ = ["period_s", "schedule_of"]
+
+
+def schedule_of(cron_job: Obj) -> Schedule | None:
+    """Its schedule; None where it cannot be parsed."""
+    try:
+        return parse(str(dig(cron_job, "spec", "schedule", default="")), dig(cron_job, "spec", "timeZone"))
+    except ScheduleError:
+        return None
+
+
+def period_s(cron_job: Obj, now: datetime) -> float | None:
+    """Seconds between its next two firings; None where it has none."""
+    schedule = schedule_of(cron_job)
+    one = schedule.next(now) if schedule else None
+    two = schedule.next(one) if schedule and one else None
+    return (two - one).total_seconds() if one and two else None

@@ -1,0 +1,249 @@
+"""What the probes ask: objects by kind, the kill path, what executors do, where things were written, what was not read.
+
+Built once from manifests or from a live listing; after that no probe goes near the network.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property
+
+from killcheck import executor
+from killcheck.discover import Holder, holders
+from killcheck.executor import Reading
+from killcheck.killpath import KillPath, Layer, LayerType, Target
+from killcheck.kube import gpus
+from killcheck.kube.manifests import Loaded, Manifest
+from killcheck.kube.objects import Obj, dig, labels_of, name_of, namespace_of, owners
+from killcheck.kube.permissions import Permissions
+from killcheck.kube.selectors import from_match_labels, parse_labels
+from killcheck.kube.workloads import PodTemplate, templates
+from killcheck.yamlfile import Path
+
+__all__ = ["Executor", "World", "namespace_or_default", "owners_of", "selected"]
+
+#: Kinds whose pods can be executors: scheduled ones, and controllers that watch.
+_EXECUTORS = frozenset({"CronJob", "Deployment", "StatefulSet", "DaemonSet"})
+
+
+def namespace_or_default(obj: Obj) -> str:
+    """Where a namespaced object lives; a manifest may leave ``default`` out."""
+    return namespace_of(obj) or "default"
+
+
+@dataclass(frozen=True, slots=True)
+class Executor:
+    """The pods of an object that change something. ``layer`` is None for one that turns no target off.
+
+    ``path`` leads to its pod spec, ``text`` is all that its containers are told to run, scripts included.
+    """
+
+    owner: Obj
+    path: Path
+    template: PodTemplate
+    reading: Reading
+    text: str
+    layer: Layer | None = None
+
+    @property
+    def spec(self) -> Obj:
+        """Its pod spec."""
+        return self.template.spec
+
+    @property
+    def namespace(self) -> str:
+        """Where its pods run."""
+        return namespace_or_default(self.owner)
+
+    @property
+    def account(self) -> str:
+        """Its ServiceAccount."""
+        return str(self.spec.get("serviceAccountName") or "default")
+
+    @property
+    def containers(self) -> list[tuple[Path, Obj]]:
+        """Every container with its path, init containers first."""
+        return [
+            ((*self.path, kind, index), container)
+            for kind in ("initContainers", "containers")
+            for index, container in enumerate(dig(self.spec, kind, default=[]))
+        ]
+
+
+@dataclass
+class World:
+    """``live``: from a cluster, so what is absent does not exist. ``unread``: why a kind could not be read."""
+
+    objects: Sequence[Obj]
+    kill_path: KillPath
+    now: datetime
+    loaded: Loaded | None = None
+    live: bool = False
+    unread: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._by_kind: dict[str, list[Obj]] = defaultdict(list)
+        self._by_key: dict[tuple[str, str, str], Obj] = {}
+        for obj in self.objects:
+            kind = str(obj.get("kind"))
+            self._by_kind[kind].append(obj)
+            self._by_key[kind, namespace_of(obj), name_of(obj)] = obj
+
+    # -- objects -------------------------------------------------------------------------------------------
+    def of(self, *kinds: str) -> Iterator[Obj]:
+        """Every object of these kinds."""
+        for kind in kinds:
+            yield from self._by_kind.get(kind, ())
+
+    def find(self, kind: str, namespace: str, name: str) -> Obj | None:
+        """One object; namespace ``default`` finds those that say none too."""
+        found = self._by_key.get((kind, namespace, name))
+        return found or (self._by_key.get((kind, "", name)) if namespace in ("", "default") else None)
+
+    def in_namespace(self, kind: str, namespace: str) -> Iterator[Obj]:
+        """Every object of a kind in a namespace."""
+        return (obj for obj in self.of(kind) if namespace_or_default(obj) == namespace)
+
+    def knows(self, kind: str) -> bool:
+        """Whether what is not here of this kind does not exist."""
+        return self.live and kind not in self.unread
+
+    @cached_property
+    def _places(self) -> dict[tuple[str, str, str], Manifest]:
+        manifests = self.loaded.manifests if self.loaded else ()
+        return {(str(m.obj.get("kind")), namespace_of(m.obj), name_of(m.obj)): m for m in manifests}
+
+    def place(self, obj: Obj, path: Path) -> tuple[str, int]:
+        """(file, line) of a field; ('', 0) for what came from a cluster."""
+        manifest = self._places.get((str(obj.get("kind")), namespace_of(obj), name_of(obj)))
+        return (manifest.file, manifest.line_of(path)) if manifest else ("", 0)
+
+    # -- the kill path -------------------------------------------------------------------------------------
+    @cached_property
+    def holders(self) -> list[Holder]:
+        """Every root workload that asks for GPUs."""
+        return holders(self.objects)
+
+    @cached_property
+    def targets(self) -> list[tuple[Target, Obj]]:
+        """The targets with their objects, those that are here."""
+        return [(t, obj) for t in self.kill_path.targets for obj in self.objects_of(t)]
+
+    def objects_of(self, target: Target) -> list[Obj]:
+        """The objects that a target names."""
+        if target.object:
+            found = self.find(target.kind, target.namespace, target.object)
+            return [found] if found else []
+        if not target.selector:
+            return []
+        selector = parse_labels(target.selector)
+        return [o for o in self.in_namespace(target.kind, target.namespace) if selector.matches(labels_of(o))]
+
+    @cached_property
+    def target_templates(self) -> list[tuple[Obj, PodTemplate]]:
+        """(target, one of its pod templates) for every target that is here."""
+        return [(obj, template) for _, obj in self.targets for template in templates(obj)]
+
+    def is_target(self, kind: str, namespace: str, name: str) -> bool:
+        """Whether an object is one that must go off."""
+        return any((o.get("kind"), namespace_or_default(o), name_of(o)) == (kind, namespace, name)
+                   for _, o in self.targets)
+
+    @cached_property
+    def schedules(self) -> list[tuple[Layer, Obj]]:
+        """The CronJobs that are layers."""
+        refs = ((layer, layer.cron_job) for layer in self.kill_path.layers if layer.cron_job)
+        found = ((layer, self.find("CronJob", ref.namespace, ref.name)) for layer, ref in refs)
+        return [(layer, obj) for layer, obj in found if obj is not None]
+
+    def zeroes(self, target: Target) -> list[Layer]:
+        """The layers other than a scaler's own that turn a target off."""
+        return [
+            layer for layer in self.kill_path.layers
+            if target.name in layer.covers and layer.type is not LayerType.SCALE_TO_ZERO
+        ]
+
+    # -- executors -----------------------------------------------------------------------------------------
+    @cached_property
+    def config_maps(self) -> dict[tuple[str, str], Obj]:
+        """ConfigMaps by (namespace, name)."""
+        return {(namespace_or_default(o), name_of(o)): o for o in self.of("ConfigMap")}
+
+    @cached_property
+    def permissions(self) -> Permissions:
+        """What RBAC objects say."""
+        return Permissions(self.objects)
+
+    @cached_property
+    def executors(self) -> list[Executor]:
+        """Everything here whose pods change something, and whatever the kill path names as a layer."""
+        found = []
+        for obj in self.of(*sorted(_EXECUTORS)):
+            layer = self._layer_of(obj)
+            if owners_of(obj) and layer is None:
+                continue
+            made = self._executor(obj, layer)
+            if made and (layer or made.reading.writes or made.reading.outside):
+                found.append(made)
+        return found
+
+    @property
+    def layer_executors(self) -> list[Executor]:
+        """Those that are layers of the kill path."""
+        return [one for one in self.executors if one.layer is not None]
+
+    def _layer_of(self, obj: Obj) -> Layer | None:
+        key = (str(obj.get("kind")), namespace_or_default(obj), name_of(obj))
+        for layer in self.kill_path.layers:
+            ref = layer.cron_job or layer.workload
+            if ref and (ref.kind, ref.namespace, ref.name) == key:
+                return layer
+        return None
+
+    def _executor(self, obj: Obj, layer: Layer | None) -> Executor | None:
+        found = templates(obj)
+        if not found or any(gpus.spec_devices(t.spec) for t in found):
+            return None
+        template = found[0]
+        reading = executor.read(template.spec, namespace_or_default(obj), self.config_maps)
+        return Executor(obj, template.path, template, reading, self._text(obj, template.spec), layer)
+
+    def _text(self, obj: Obj, spec: Obj) -> str:
+        """All that the containers are told to run."""
+        words = [
+            str(word) for kind in ("initContainers", "containers") for container in dig(spec, kind, default=[])
+            for part in ("command", "args") for word in container.get(part) or ()
+        ]
+        for volume in spec.get("volumes") or ():
+            for source in (volume, *dig(volume, "projected", "sources", default=[])):
+                name = dig(source, "configMap", "name")
+                found = self.config_maps.get((namespace_or_default(obj), str(name))) if name else None
+                words += [str(text) for text in dig(found, "data", default={}).values()] if found else []
+        return "\n".join(words)
+
+    # -- nodes ---------------------------------------------------------------------------------------------
+    @cached_property
+    def gpu_pools(self) -> list[Obj]:
+        """The Karpenter NodePools of the kill path."""
+        named = {pool.node_pool for pool in self.kill_path.nodes if pool.node_pool}
+        return [pool for pool in self.of("NodePool") if name_of(pool) in named]
+
+    @cached_property
+    def gpu_nodes(self) -> list[Obj]:
+        """Nodes that have GPUs."""
+        return [node for node in self.of("Node") if gpus.node_devices(node)]
+
+
+def owners_of(obj: Obj) -> list[Obj]:
+    """Who owns an object."""
+    return list(owners(obj))
+
+
+def selected(selector: Obj | None, labels: Mapping[str, str]) -> bool:
+    """Whether a LabelSelector object (empty: everything) matches labels."""
+    return from_match_labels(selector or {}).matches(labels)
+
+
