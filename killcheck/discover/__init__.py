@@ -1,0 +1,7 @@
+"""Finds the kill path in a cluster or in manifests: what holds GPUs, what turns it off, where, and by when."""
+
+from __future__ import annotations
+
+from killcheck.discover.finding import Discovery, DiscoveryError, Holder, from_cluster, from_objects, holders
+
+__all__ = ["Discovery", "DiscoveryError", "Holder", "from_cluster", "from_objects", "holders"]

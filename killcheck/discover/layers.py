@@ -1,0 +1,283 @@
+"""The layers of a kill path, found by what executors do, by what their identity may do, and by scalers' own words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from killcheck import executor
+from killcheck.executor import Reading
+from killcheck.executor.api_calls import ApiCall
+from killcheck.killpath import Layer, LayerType, Ref, Target
+from killcheck.kube.gpus import spec_devices
+from killcheck.kube.objects import Obj, dig, labels_of, name_of, namespace_of, ref_of
+from killcheck.kube.permissions import Permissions
+from killcheck.kube.workloads import templates
+
+__all__ = ["Found", "find", "plural_of"]
+
+#: KEDA's ``cooldownPeriod`` and the HTTP add-on's ``scaledownPeriod`` where they are not given, in seconds.
+KEDA_COOLDOWN_S = 300.0
+#: Cloud commands that take capacity away.
+_STOPS = re.compile(
+    r"terminate|stop|delete|deallocate|scale|resize|set-desired|update-auto-scaling-group|update-nodegroup|drain")
+_TERMINATION_HANDLERS = re.compile(r"aws-node-termination-handler|spot-termination|node-termination-handler")
+_IDLE = re.compile(r"(?i).*(idle|self_?terminat|inactiv).*?(ms|millis|seconds|secs?|minutes|mins?|hours?)?$")
+_UNIT_S = {"m": 60.0, "h": 3600.0, "s": 1.0}
+
+
+@dataclass(slots=True)
+class Found:
+    """``misses``: what came near to being a layer. ``cron_jobs``: those that are one."""
+
+    layers: tuple[Layer, ...] = ()
+    notes: list[str] = field(default_factory=list)
+    not_understood: tuple[str, ...] = ()
+    misses: list[str] = field(default_factory=list)
+    cron_jobs: list[Obj] = field(default_factory=list)
+
+
+def plural_of(kind: str) -> str:
+    """The resource of a kind, as RBAC and URLs have it (Kubernetes' kinds form their plurals regularly)."""
+    lower = kind.lower()
+    if lower.endswith(("s", "x", "ch")):
+        return lower if lower.endswith("sets") else lower + "es"
+    return lower[:-1] + "ies" if lower.endswith("y") else lower + "s"
+
+
+def find(objects: Sequence[Obj], targets: Sequence[Target], by_target: Mapping[str, Obj]) -> Found:
+    """Every layer among ``objects`` that turns one of ``targets`` off."""
+    return _Finder(objects, targets, by_target).find()
+
+
+class _Finder:
+    def __init__(self, objects: Sequence[Obj], targets: Sequence[Target], by_target: Mapping[str, Obj]) -> None:
+        self.objects = objects
+        self.targets = targets
+        self.by_target = by_target
+        self.permissions = Permissions(objects)
+        self.config_maps = {
+            (namespace_of(o) or "default", name_of(o)): o for o in objects if o.get("kind") == "ConfigMap"}
+        self.found = Found()
+        self.unread: list[str] = []
+
+    def find(self) -> Found:
+        layers: list[Layer] = []
+        for obj in self.objects:
+            layers += self._layers_of(obj)
+        layers += self._self_terminating()
+        self.found.layers = tuple(_named_apart(layers))
+        self.found.not_understood = tuple(dict.fromkeys(self.unread))
+        return self.found
+
+    def _layers_of(self, obj: Obj) -> Iterator[Layer]:
+        kind = obj.get("kind")
+        if kind == "CronJob":
+            yield from self._cron_job(obj)
+        elif kind in ("ScaledObject", "HTTPScaledObject", "HorizontalPodAutoscaler"):
+            yield from self._scaler(obj)
+        elif kind in ("Deployment", "StatefulSet", "DaemonSet") and not dig(obj, "metadata", "ownerReferences"):
+            yield from self._controller(obj)
+
+    # -- executors -------------------------------------------------------------------------------------------
+    def _read(self, obj: Obj) -> tuple[Reading, Obj] | None:
+        """What the pods of an object do; None where they hold GPUs themselves (they are what is turned off)."""
+        found = templates(obj)
+        if not found or any(spec_devices(t.spec) for t in found):
+            return None
+        namespace = namespace_of(obj) or "default"
+        return executor.read(found[0].spec, namespace, self.config_maps), found[0].spec
+
+    def _cron_job(self, obj: Obj) -> Iterator[Layer]:
+        read = self._read(obj)
+        if read is None:
+            return
+        reading, spec = read
+        covers = self._touched(obj, reading, spec)
+        if not covers:
+            self._missed(obj, reading)
+            return
+        often = _is_often(str(dig(obj, "spec", "schedule", default="")))
+        self.found.cron_jobs.append(obj)
+        self.found.notes += [f"{ref_of(obj)}: {how}" for how in reading.false_green]
+        if dig(obj, "spec", "suspend"):
+            self.found.notes.append(f"{ref_of(obj)} is suspended: it will not fire")
+        name = name_of(obj)
+        yield Layer(
+            name, LayerType.IDLE_MONITOR if often else LayerType.DEAD_MAN, covers,
+            cron_job=Ref("batch/v1", "CronJob", namespace_of(obj) or "default", name))
+
+    def _controller(self, obj: Obj) -> Iterator[Layer]:
+        """A long-running program that turns targets off, or one that drains nodes at a spot notice."""
+        read = self._read(obj)
+        if read is None:
+            return
+        reading, spec = read
+        ref = Ref(str(obj["apiVersion"]), str(obj["kind"]), namespace_of(obj) or "default", name_of(obj))
+        images = [str(c.get("image", "")) for c in dig(spec, "containers", default=[])]
+        if any(_TERMINATION_HANDLERS.search(image) for image in images):
+            yield Layer(name_of(obj), LayerType.SPOT_HANDLER, tuple(t.name for t in self.targets), workload=ref)
+            return
+        covers = self._named_by(reading, ref_of(obj))
+        if covers:
+            yield Layer(name_of(obj), LayerType.IDLE_MONITOR, covers, workload=ref)
+
+    def _touched(self, obj: Obj, reading: Reading, spec: Obj) -> tuple[str, ...]:
+        """The targets that an executor turns off: by its calls; where those cannot be read, by what it may do."""
+        covers = self._named_by(reading, ref_of(obj))
+        if covers or not reading.not_understood:
+            return covers
+        allowed = tuple(t.name for t in self.targets if self._may_stop(obj, spec, t))
+        if allowed:
+            unread = "; ".join(reading.not_understood)
+            self.found.notes.append(
+                f"{ref_of(obj)} is taken for a layer by what its ServiceAccount may do; not understood: {unread}")
+        return allowed
+
+    def _named_by(self, reading: Reading, who: str) -> tuple[str, ...]:
+        covers = [t.name for t in self.targets if any(self._stops(call, t, who) for call in reading.writes)]
+        clouds = [command for command in reading.outside if _STOPS.search(command)]
+        if clouds and not covers:
+            self.found.notes.append(f"{who} acts outside Kubernetes ({clouds[0]}): taken to turn off every target")
+            covers = [t.name for t in self.targets]
+        return tuple(covers)
+
+    def _stops(self, call: ApiCall, target: Target, who: str) -> bool:
+        """Whether an API call turns a target off."""
+        if call.resource in ("nodes", "nodeclaims", "nodepools") and call.verb in ("delete", "deletecollection"):
+            return True
+        if call.resource == "pods" and target.kind in ("Pod", "Job"):
+            return call.verb.startswith("delete") and call.namespace in ("", target.namespace)
+        if call.resource in ("clusterqueues", "localqueues", "workloads") and call.verb in ("patch", "update"):
+            return _is_queued(self.by_target[target.name])
+        if call.resource == "scaledobjects":
+            return any(name == target.name for name in self._scaled_by(call.name, call.namespace))
+        group = target.api_version.rpartition("/")[0]
+        if call.resource != plural_of(target.kind) or call.group != group:
+            return False
+        if call.namespace not in ("", target.namespace) or call.name not in ("", target.object):
+            return False
+        if call.replicas:
+            self.found.notes.append(f"{who} scales {target} to {call.replicas}: it starts what others stop")
+            return False
+        return call.verb.startswith("delete") or call.verb in ("patch", "update")
+
+    def _scaled_by(self, name: str, namespace: str) -> Iterator[str]:
+        for obj in self.objects:
+            same = obj.get("kind") == "ScaledObject" and name in ("", name_of(obj))
+            if same and namespace in ("", namespace_of(obj)):
+                target = self._scale_target(obj)
+                if target is not None:
+                    yield target.name
+
+    def _may_stop(self, obj: Obj, spec: Obj, target: Target) -> bool:
+        account = str(spec.get("serviceAccountName") or "default")
+        group = target.api_version.rpartition("/")[0]
+        ways = (("patch", "scale"), ("update", "scale"), ("delete", ""), ("patch", ""), ("update", ""))
+        return any(
+            self.permissions.allows(
+                account, namespace_of(obj) or "default", verb=verb, group=group, resource=plural_of(target.kind),
+                subresource=sub, name=target.object, namespace=target.namespace)
+            for verb, sub in ways
+        )
+
+    def _missed(self, obj: Obj, reading: Reading) -> None:
+        who = ref_of(obj)
+        self.unread += [f"{who}: {what}" for what in reading.not_understood]
+        did = "; ".join(str(call) for call in reading.writes[:3])
+        reason = f"it does {did}" if did else "no call to the Kubernetes API was found in it"
+        self.found.misses.append(f"{who} touches no target: {reason}")
+
+    # -- scalers ---------------------------------------------------------------------------------------------
+    def _scale_target(self, obj: Obj) -> Target | None:
+        ref = dig(obj, "spec", "scaleTargetRef", default={})
+        name = ref.get("name") or ref.get("deployment")
+        kind = ref.get("kind") or "Deployment"
+        namespace = namespace_of(obj) or "default"
+        return next(
+            (t for t in self.targets if (t.kind, t.namespace, t.object) == (kind, namespace, name)), None)
+
+    def _scaler(self, obj: Obj) -> Iterator[Layer]:
+        target = self._scale_target(obj)
+        if target is None or dig(obj, "metadata", "ownerReferences"):
+            return
+        floor, idle_s = _floor(obj), _cooldown_s(obj)
+        if floor:
+            self.found.notes.append(f"{ref_of(obj)} keeps at least {floor} of {target}: it undoes a scale to zero")
+            return
+        if dig(obj, "metadata", "annotations", "autoscaling.keda.sh/paused-replicas") or dig(
+                obj, "metadata", "annotations", "autoscaling.keda.sh/paused"):
+            self.found.notes.append(f"{ref_of(obj)} is paused: it scales nothing")
+        ref = Ref(str(obj["apiVersion"]), str(obj["kind"]), namespace_of(obj) or "default", name_of(obj))
+        yield Layer(f"{name_of(obj)}-to-zero", LayerType.SCALE_TO_ZERO, (target.name,), scaler=ref, idle_s=idle_s)
+
+    # -- workers that end themselves -------------------------------------------------------------------------
+    def _self_terminating(self) -> Iterator[Layer]:
+        """Targets whose environment says after how long without work they exit, and Jobs with a deadline."""
+        for target in self.targets:
+            obj = self.by_target[target.name]
+            idle_s = next((seconds for t in templates(obj) for seconds in _idle_seconds(t.spec)), None)
+            limit = dig(obj, "spec", "activeDeadlineSeconds")
+            if idle_s is None and (target.kind != "Job" or limit is None):
+                continue
+            if target.kind not in ("Pod", "Job"):
+                self.found.notes.append(
+                    f"{target} seems to end itself when idle, but a {target.kind} starts its pods again after exit 0")
+                continue
+            seconds = idle_s if idle_s is not None else float(limit)
+            yield Layer(f"{target.name}-self", LayerType.SELF_TERMINATING, (target.name,), idle_s=seconds)
+
+
+def _is_queued(obj: Obj) -> bool:
+    """Whether Kueue admits it: holding its queue stops it."""
+    return "kueue.x-k8s.io/queue-name" in labels_of(obj)
+
+
+def _floor(obj: Obj) -> int:
+    """How many replicas a scaler never goes below when there is nothing to do."""
+    if obj["kind"] == "HTTPScaledObject":
+        return int(dig(obj, "spec", "replicas", "min", default=0))
+    if obj["kind"] == "HorizontalPodAutoscaler":
+        return int(dig(obj, "spec", "minReplicas", default=1))
+    idle = dig(obj, "spec", "idleReplicaCount")
+    return int(dig(obj, "spec", "minReplicaCount", default=0) if idle is None else idle)
+
+
+def _cooldown_s(obj: Obj) -> float | None:
+    if obj["kind"] == "HTTPScaledObject":
+        return float(dig(obj, "spec", "scaledownPeriod", default=KEDA_COOLDOWN_S))
+    if obj["kind"] == "ScaledObject":
+        return float(dig(obj, "spec", "cooldownPeriod", default=KEDA_COOLDOWN_S))
+    return None
+
+
+def _idle_seconds(spec: Obj) -> Iterator[float]:
+    for container in dig(spec, "containers", default=[]):
+        for entry in container.get("env") or ():
+            match = _IDLE.fullmatch(str(entry.get("name", "")))
+            value = str(entry.get("value", ""))
+            if match and re.fullmatch(r"\d+(\.\d+)?", value):
+                unit = (match[2] or "seconds").lower()
+                yield float(value) * (0.001 if unit in ("ms", "millis") else _UNIT_S[unit[0]])
+
+
+def _is_often(schedule: str) -> bool:
+    """Whether a cron schedule fires more than a few times a day: that watches, where a dead-man's switch waits."""
+    hours = schedule.split()[1] if len(schedule.split()) >= 5 else ""
+    return hours == "*" or bool(re.fullmatch(r"\*/[1-4]", hours)) or schedule.startswith(("@hourly", "@every"))
+
+
+def _named_apart(layers: Sequence[Layer]) -> Iterator[Layer]:
+    """Layers with names of their own: the namespace before it, then a number after it."""
+    from dataclasses import replace
+
+    used: set[str] = set()
+    for layer in layers:
+        names = [layer.name]
+        if layer.ref:
+            names.append(f"{layer.ref.namespace}-{layer.name}")
+        names += [f"{layer.name}-{i}" for i in range(2, len(layers) + 2)]
+        name = next(name for name in names if name not in used)
+        used.add(name)
+        yield replace(layer, name=name)

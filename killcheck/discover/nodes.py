@@ -1,0 +1,133 @@
+"""Where the GPUs are: Karpenter pools, node groups by their label, or single nodes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from killcheck.killpath import NodePool
+from killcheck.kube import gpus
+from killcheck.kube.objects import Obj, dig, labels_of, name_of, ref_of
+from killcheck.kube.workloads import templates
+
+__all__ = ["Pools", "find"]
+
+#: Labels by which clouds group nodes, the first that a node has counts.
+_GROUPS = (
+    "karpenter.sh/nodepool", "eks.amazonaws.com/nodegroup", "alpha.eksctl.io/nodegroup-name",
+    "cloud.google.com/gke-nodepool", "kubernetes.azure.com/agentpool", "agentpool", "doks.digitalocean.com/node-pool",
+)
+_TYPE = "node.kubernetes.io/instance-type"
+#: Families with accelerators of EC2, GCE and Azure: enough to recognise a pool (the catalogue knows each type).
+_FAMILIES = re.compile(
+    r"(p\d|g\d|gr\d|trn\d|inf\d|dl\d)\w*(-\w+)?(\..+)?|(a2|a3|a4|g2|ct\d\w*)-.+|Standard_N[CDV].*")
+
+
+@dataclass(frozen=True, slots=True)
+class Pools:
+    """``pools`` for the spec; ``node_pools``: the Karpenter objects behind them."""
+
+    pools: tuple[NodePool, ...]
+    node_pools: tuple[Obj, ...]
+    notes: tuple[str, ...] = ()
+
+
+def find(objects: Sequence[Obj], targets: Sequence[Obj]) -> Pools:
+    """The pools that the targets' pods run on."""
+    node_pools = [obj for obj in objects if obj.get("kind") == "NodePool"]
+    named = set(_selected(targets, "karpenter.sh/nodepool"))
+    chosen = [pool for pool in node_pools if name_of(pool) in named]
+    chosen = chosen or [pool for pool in node_pools if _has_gpus(pool)]
+    if chosen:
+        pools = tuple(NodePool(name_of(pool), node_pool=name_of(pool)) for pool in chosen)
+        return Pools(pools, tuple(chosen), tuple(_pool_notes(chosen)))
+    nodes = [obj for obj in objects if obj.get("kind") == "Node" and gpus.node_devices(obj)]
+    if nodes:
+        return Pools(tuple(_groups(nodes)), ())
+    selected = _by_selector(targets)
+    note = () if selected else (
+        "no node pool was found: every node with GPUs counts as part of the kill path; name the pools under nodes",)
+    return Pools(selected, (), note)
+
+
+def _selected(targets: Sequence[Obj], key: str) -> Iterator[str]:
+    """The values of a node label that the targets' pods select."""
+    for obj in targets:
+        for template in templates(obj):
+            value = dig(template.spec, "nodeSelector", key)
+            if value:
+                yield str(value)
+            terms = dig(
+                template.spec, "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution",
+                "nodeSelectorTerms", default=[])
+            for term in terms:
+                for expression in term.get("matchExpressions") or ():
+                    if expression.get("key") == key and expression.get("operator") == "In":
+                        yield from expression.get("values") or ()
+
+
+def _has_gpus(pool: Obj) -> bool:
+    """Whether a Karpenter pool can have accelerators: by its requirements, taints or limits."""
+    spec = dig(pool, "spec", "template", "spec", default={})
+    if any(gpus.is_device(name) for name in dig(pool, "spec", "limits", default={})):
+        return True
+    if any(gpus.is_device(str(taint.get("key", ""))) for taint in spec.get("taints") or ()):
+        return True
+    for requirement in spec.get("requirements") or ():
+        key, operator = str(requirement.get("key", "")), requirement.get("operator")
+        values = [str(value) for value in requirement.get("values") or ()]
+        if re.search(r"/instance-(gpu|accelerator)-", key) and operator not in ("DoesNotExist", "NotIn"):
+            return values != ["0"] or operator == "Gt"
+        if operator == "In" and (key.endswith(("/instance-type", "/instance-family", "/instance-category"))):
+            return any(_FAMILIES.fullmatch(value) or value in ("g", "p", "trn", "inf", "dl") for value in values)
+    return False
+
+
+def _pool_notes(pools: Sequence[Obj]) -> Iterator[str]:
+    for pool in pools:
+        if dig(pool, "spec", "disruption", "consolidateAfter") == "Never":
+            yield f"{ref_of(pool)} has consolidateAfter: Never: an empty node stays and bills"
+        if dig(pool, "spec", "replicas"):
+            yield f"{ref_of(pool)} is static ({dig(pool, 'spec', 'replicas')} nodes): zero pods frees no node"
+
+
+def _groups(nodes: Sequence[Obj]) -> Iterator[NodePool]:
+    """Nodes by the label that their cloud groups them with; those without one by their names."""
+    groups: dict[tuple[str, str], list[Obj]] = {}
+    alone: list[Obj] = []
+    for node in nodes:
+        key = next((label for label in _GROUPS if label in labels_of(node)), None)
+        if key:
+            groups.setdefault((key, labels_of(node)[key]), []).append(node)
+        else:
+            alone.append(node)
+    for (key, value), members in groups.items():
+        types = {labels_of(node).get(_TYPE, "") for node in members}
+        pool = value if key == _GROUPS[0] else ""
+        selector = "" if pool else f"{key}={value}"
+        yield NodePool(value, node_pool=pool, selector=selector, instance_type=types.pop() if len(types) == 1 else "")
+    if alone:
+        hosts = ",".join(sorted(labels_of(node).get("kubernetes.io/hostname", name_of(node)) for node in alone))
+        yield NodePool("gpu-nodes", selector=f"kubernetes.io/hostname in ({hosts})")
+
+
+def _by_selector(targets: Sequence[Obj]) -> tuple[NodePool, ...]:
+    """Without any node to look at: the labels that the targets' pods select."""
+    found: dict[str, NodePool] = {}
+    for obj in targets:
+        for template in templates(obj):
+            selected = {
+                key: str(value) for key, value in dig(template.spec, "nodeSelector", default={}).items()
+                if not key.startswith(("kubernetes.io/", "beta.kubernetes.io/"))
+            }
+            pool = selected.pop("karpenter.sh/nodepool", "")
+            selector = ",".join(f"{key}={value}" for key, value in sorted(selected.items()))
+            if pool or selector:
+                name = pool or re.sub(r"[^A-Za-z0-9.-]+", "-", next(iter(selected.values()))).strip("-.") or "gpu"
+                found.setdefault(f"{pool} {selector}", NodePool(name, node_pool=pool, selector=selector))
+    names = [pool.name for pool in found.values()]
+    return tuple(
+        pool if names.count(pool.name) == 1 else NodePool(f"{pool.name}-{i}", pool.node_pool, pool.selector)
+        for i, pool in enumerate(found.values(), 1)
+    )

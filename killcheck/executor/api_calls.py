@@ -1,0 +1,180 @@
+"""API calls as RBAC sees them, read off URLs and off ``curl`` and ``wget`` commands."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from killcheck.executor.shell_script import UNKNOWN
+
+__all__ = ["ApiCall", "HttpCommand", "call_of_url", "curl", "replicas_in", "wget"]
+
+
+@dataclass(frozen=True, slots=True)
+class ApiCall:
+    """One request as the authorizer sees it. Empty ``name``: any, or one that could not be read; so with ``namespace``.
+
+    ``replicas`` is the number that the request writes, where it is written in the script.
+    """
+
+    verb: str
+    group: str
+    resource: str
+    subresource: str = ""
+    name: str = ""
+    namespace: str = ""
+    replicas: int | None = None
+
+    def __str__(self) -> str:
+        resource = self.resource + (f"/{self.subresource}" if self.subresource else "")
+        group = f".{self.group}" if self.group else ""
+        where = "/".join(part for part in (self.namespace, self.name) if part)
+        return f"{self.verb} {resource}{group}{' ' + where if where else ''}"
+
+    @property
+    def writes(self) -> bool:
+        """Whether it changes anything."""
+        return self.verb not in ("get", "list", "watch")
+
+
+@dataclass(frozen=True, slots=True)
+class HttpCommand:
+    """One curl or wget. ``fails``: an HTTP error makes it fail; ``prints_status``: it prints the HTTP status."""
+
+    method: str
+    url: str
+    body: str
+    fails: bool
+    prints_status: bool = False
+
+
+_PATH = re.compile(r"/(?:api/(?P<core>v\d\w*)|apis/(?P<group>[^/]+)/(?P<version>v\d\w*))(?:/(?P<rest>.*))?$")
+_REPLICAS = re.compile(r"""["']?replicas["']?\s*[:=]\s*["']?(\d+)""")
+_VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch"}
+
+
+def call_of_url(method: str, url: str, body: str = "") -> ApiCall | None:
+    """The call that a request to a Kubernetes API is; None where the URL's path is of no such API."""
+    path = urlsplit(url).path if "://" in url else url.partition("?")[0]
+    found = _PATH.search(path)
+    if found is None:
+        return None
+    rest = [part for part in (found["rest"] or "").split("/") if part]
+    namespace = ""
+    if len(rest) > 2 and rest[0] == "namespaces" and rest[2] not in ("status", "finalize"):
+        namespace, rest = rest[1], rest[2:]
+    if not rest:
+        return None
+    resource, name, subresource = (*rest[:3], "", "", "")[:3]
+    query = url.partition("?")[2]
+    verb = _verb(method, bool(name), "watch=true" in query or "watch=1" in query)
+    return ApiCall(
+        verb, found["group"] or "", _known(resource), _known(subresource), _known(name), _known(namespace),
+        replicas_in(body) if verb in ("patch", "update") else None,
+    )
+
+
+def replicas_in(body: str) -> int | None:
+    """The number of replicas that a body (JSON, or Python that will become it) writes."""
+    found = _REPLICAS.search(body)
+    return int(found[1]) if found else None
+
+
+def _verb(method: str, named: bool, watch: bool) -> str:
+    method = method.upper()
+    if method in ("GET", "HEAD"):
+        return "watch" if watch else ("get" if named else "list")
+    if method == "DELETE":
+        return "delete" if named else "deletecollection"
+    return _VERBS.get(method, method.lower())
+
+
+def _known(part: str) -> str:
+    """A part of a path, empty where it is not known in full."""
+    return "" if UNKNOWN in part or "{" in part or "%s" in part else part
+
+
+# -- curl --------------------------------------------------------------------------------------------------
+#: Options of curl that take a value (curl 8; those of its many that appear in executors).
+_CURL_VALUES = frozenset("XHdoumwATbceEKFxyYzrtCP")
+_CURL_LONG_VALUES = frozenset("""
+    request header data data-raw data-binary data-ascii data-urlencode json cacert capath cert key output user max-time
+    connect-timeout retry retry-delay retry-max-time write-out user-agent upload-file url cookie cookie-jar referer
+    config form proxy resolve oauth2-bearer unix-socket connect-to interface limit-rate range proto tlsv1 ciphers
+    cert-type key-type dump-header stderr trace noproxy
+""".split())  # noqa: SIM905
+_DATA = frozenset({"d", "data", "data-raw", "data-binary", "data-ascii", "data-urlencode", "json"})
+
+
+def curl(words: Sequence[str]) -> list[HttpCommand]:
+    """The requests of a curl command, one for each URL."""
+    options, urls = _curl_options(words[1:])
+    bodies = [value for name, value in options if name in _DATA]
+    named = {name for name, _ in options}
+    method = next((value for name, value in options if name in ("X", "request")), "")
+    method = method or _curl_method(named, bool(bodies))
+    status = any(name in ("w", "write-out") and "http_code" in value for name, value in options)
+    fails = bool(named & {"f", "fail", "fail-with-body"})
+    return [HttpCommand(method, url, "&".join(bodies), fails, status) for url in urls]
+
+
+def _curl_method(named: set[str], has_body: bool) -> str:
+    if named & {"T", "upload-file"}:
+        return "PUT"
+    if named & {"I", "head"}:
+        return "HEAD"
+    return "POST" if has_body and not named & {"G", "get"} else "GET"
+
+
+def _curl_options(words: Sequence[str]) -> tuple[list[tuple[str, str]], list[str]]:
+    options: list[tuple[str, str]] = []
+    urls: list[str] = []
+    rest = list(words)
+    while rest:
+        word = rest.pop(0)
+        if word.startswith("--") and len(word) > 2:
+            name, equals, value = word[2:].partition("=")
+            if not equals and name in _CURL_LONG_VALUES:
+                value = rest.pop(0) if rest else ""
+            options.append((name, value))
+            if name == "url":
+                urls.append(value)
+        elif word.startswith("-") and len(word) > 1:
+            options += _curl_short(word[1:], rest)
+        elif word:
+            urls.append(word)
+    return options, urls
+
+
+def _curl_short(letters: str, rest: list[str]) -> list[tuple[str, str]]:
+    """``-fsSkX PATCH``: letters until one that takes a value, which is what follows."""
+    found = []
+    for i, letter in enumerate(letters):
+        if letter in _CURL_VALUES:
+            found.append((letter, letters[i + 1 :] or (rest.pop(0) if rest else "")))
+            break
+        found.append((letter, ""))
+    return found
+
+
+# -- wget --------------------------------------------------------------------------------------------------
+def wget(words: Sequence[str]) -> list[HttpCommand]:
+    """The requests of a wget command. GNU's exits 8 on an HTTP error; busybox's knows neither PATCH nor PUT."""
+    method, body, urls = "", "", []
+    skip = False
+    for i, word in enumerate(words[1:], 1):
+        if skip:
+            skip = False
+            continue
+        name, equals, value = word.partition("=")
+        if name in ("--method", "--body-data", "--post-data", "--header", "-O", "-T", "-t", "--ca-certificate"):
+            skip = not equals
+            value = value if equals else (words[i + 1] if i + 1 < len(words) else "")
+            method = value if name == "--method" else method
+            if name in ("--body-data", "--post-data"):
+                body, method = value, method or "POST"
+        elif not word.startswith("-"):
+            urls.append(word)
+    return [HttpCommand(method or "GET", url, body, True) for url in urls]

@@ -1,0 +1,283 @@
+"""What a kubectl command asks of the API, request by request, so that RBAC can be checked for each.
+
+The requests are those that kubectl 1.36 sends (read in its sources: scaling reads the object and patches its scale;
+deleting by name sends DELETE and then waits by list and watch; drain reads the node, patches it and evicts).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+
+from killcheck.executor.api_calls import ApiCall, replicas_in
+from killcheck.executor.shell_script import UNKNOWN
+from killcheck.kube import resources
+from killcheck.kube.resources import Resource
+
+__all__ = ["Kubectl", "read"]
+
+#: Options that take a value, of the commands that executors use.
+_VALUES = frozenset("""
+    -n --namespace -l --selector -f --filename -p --patch -o --output -c --container --replicas --current-replicas
+    --context --cluster --user --kubeconfig -s --server --token --as --as-group --certificate-authority --timeout
+    --grace-period --field-selector --type --subresource --patch-file --from --image --for --cascade --pod-selector
+    --resource-version --field-manager --request-timeout --cache-dir --sort-by --to-revision --overrides --env
+    --skip-wait-for-delete-timeout --chunk-size --min --max --dry-run-strategy -k --kustomize -L --v -v
+""".split())  # noqa: SIM905
+_SHORT = {
+    "po": "pods", "no": "nodes", "ns": "namespaces", "deploy": "deployments", "rs": "replicasets", "ds": "daemonsets",
+    "sts": "statefulsets", "cj": "cronjobs", "cm": "configmaps", "svc": "services", "sa": "serviceaccounts",
+    "pdb": "poddisruptionbudgets", "hpa": "horizontalpodautoscalers", "pvc": "persistentvolumeclaims",
+    "rc": "replicationcontrollers", "so": "scaledobjects", "app": "applications", "ev": "events",
+}
+_MORE = (
+    Resource("leaderworkerset.x-k8s.io", "v1", "leaderworkersets", "LeaderWorkerSet"),
+    Resource("ray.io", "v1", "rayclusters", "RayCluster"),
+    Resource("ray.io", "v1", "rayjobs", "RayJob"),
+    Resource("ray.io", "v1", "rayservices", "RayService"),
+    Resource("serving.kserve.io", "v1beta1", "inferenceservices", "InferenceService"),
+    Resource("kubeflow.org", "v1", "notebooks", "Notebook"),
+    Resource("argoproj.io", "v1alpha1", "rollouts", "Rollout"),
+    Resource("jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet"),
+    Resource("kueue.x-k8s.io", "v1beta1", "clusterqueues", "ClusterQueue", False),
+    Resource("kueue.x-k8s.io", "v1beta1", "localqueues", "LocalQueue"),
+    Resource("apps.nvidia.com", "v1alpha1", "nimservices", "NIMService"),
+)
+#: kubectl commands that read one object and patch it.
+_GET_AND_PATCH = frozenset({"patch", "label", "annotate", "set", "edit", "taint", "cordon", "uncordon"})
+
+
+@dataclass(slots=True)
+class _Command:
+    """A kubectl command line taken apart. ``flags`` by name without dashes; a switch has the value 'true'."""
+
+    words: list[str] = field(default_factory=list)
+    flags: dict[str, str] = field(default_factory=dict)
+
+    def flag(self, *names: str) -> str:
+        return next((self.flags[name] for name in names if name in self.flags), "")
+
+
+@dataclass(frozen=True, slots=True)
+class Kubectl:
+    """``calls`` in order; ``empty``: why it changes nothing (a dry run); ``unknown``: what was not understood."""
+
+    calls: tuple[ApiCall, ...]
+    empty: str = ""
+    unknown: str = ""
+
+
+def read(words: Sequence[str], namespace: str, files: Mapping[str, str] | None = None, stdin: str = "") -> Kubectl:
+    """Read ``kubectl ...``. ``namespace`` is the pod's own; ``files`` are texts by path, for -f and --patch-file."""
+    command = _taken_apart(words[1:])
+    verb = command.words.pop(0) if command.words else ""
+    namespace = command.flag("n", "namespace") or namespace
+    namespace = "" if UNKNOWN in namespace or command.flag("A", "all-namespaces") else namespace
+    reader = _Reader(command, namespace, files or {}, stdin)
+    handler = getattr(reader, f"read_{verb.replace('-', '_')}", None)
+    dry = command.flag("dry-run")
+    empty = f"--dry-run={dry}: nothing is changed" if dry not in ("", "none", "false") else ""
+    if verb in _GET_AND_PATCH:
+        calls = tuple(reader.get_and_patch(verb))
+    elif handler is not None:
+        calls = tuple(handler())
+    else:
+        return Kubectl((), empty, "kubectl " + " ".join(words[1:]))
+    silent = bool(calls) or verb in ("version", "config", "completion", "cluster-info")
+    return Kubectl(calls, empty, "" if silent else "kubectl " + " ".join(words[1:]))
+
+
+def _taken_apart(words: Sequence[str]) -> _Command:
+    command, rest = _Command(), list(words)
+    while rest:
+        word = rest.pop(0)
+        if word == "--":
+            break
+        name, equals, value = word.partition("=")
+        if not word.startswith("-") or word == "-":
+            command.words.append(word)
+        elif equals:
+            command.flags[name.lstrip("-")] = value
+        elif name in _VALUES:
+            command.flags[name.lstrip("-")] = rest.pop(0) if rest else ""
+        elif len(name) > 2 and name[1] != "-" and name[:2] in _VALUES:
+            command.flags[name[1]] = name[2:]
+        else:
+            command.flags[name.lstrip("-")] = "true"
+    return command
+
+
+def _resource(name: str) -> Resource | None:
+    """The resource that a kubectl user names: plural, singular, short name, with its group or without."""
+    plain, _, group = name.lower().partition(".")
+    plain = _SHORT.get(plain, plain)
+    for known in _known():
+        if plain in (known.plural, known.kind.lower()) and (not group or group.startswith(known.group)):
+            return known
+    return None
+
+
+@cache
+def _known() -> tuple[Resource, ...]:
+    return (*(value for value in vars(resources).values() if isinstance(value, Resource)), *_MORE)
+
+
+class _Reader:
+    """One method for each kubectl command, named ``read_`` and the command."""
+
+    def __init__(self, command: _Command, namespace: str, files: Mapping[str, str], stdin: str) -> None:
+        self.command = command
+        self.namespace = namespace
+        self.files = files
+        self.stdin = stdin
+
+    # -- what is meant ---------------------------------------------------------------------------------------
+    def objects(self, default: str = "") -> Iterator[tuple[Resource, str]]:
+        """(resource, name) of every argument: ``deploy/a b`` or ``deploy a b``; the name is empty for all of them."""
+        words = list(self.command.words)
+        if default:
+            words = [word if "/" in word else f"{default}/{word}" for word in words] or [default]
+        if words and "/" not in words[0]:
+            kinds, *names = words
+            words = [f"{kind}/{name}" for kind in kinds.split(",") for name in names or [""]]
+        for word in words:
+            kind, _, name = word.partition("/")
+            found = _resource(kind)
+            if found is not None:
+                yield found, "" if UNKNOWN in name else name
+        yield from self._objects_in_files()
+
+    def _objects_in_files(self) -> Iterator[tuple[Resource, str]]:
+        from killcheck.yamlfile import YamlError, documents
+
+        file = self.command.flag("f", "filename")
+        text = self.stdin if file == "-" else self.files.get(file, "")
+        if not text:
+            return
+        try:
+            found = [doc.value for doc in documents(text, file) if isinstance(doc.value, dict)]
+        except YamlError:
+            return
+        for obj in found:
+            resource = _resource(str(obj.get("kind", "")))
+            if resource is not None:
+                metadata = obj.get("metadata") or {}
+                self.namespace = str(metadata.get("namespace") or self.namespace)
+                yield resource, str(metadata.get("name", ""))
+
+    def call(
+        self, verb: str, resource: Resource, name: str = "", subresource: str = "", replicas: int | None = None,
+    ) -> ApiCall:
+        namespace = self.namespace if resource.namespaced else ""
+        return ApiCall(verb, resource.group, resource.plural, subresource, name, namespace, replicas)
+
+    def reading(self, resource: Resource, name: str) -> ApiCall:
+        return self.call("get" if name else "list", resource, name)
+
+    # -- the commands ----------------------------------------------------------------------------------------
+    def read_scale(self) -> Iterator[ApiCall]:
+        text = self.command.flag("replicas")
+        replicas = int(text) if text.isdigit() else None
+        guarded = self.command.flag("current-replicas") or self.command.flag("resource-version")
+        for resource, name in self.objects():
+            yield self.reading(resource, name)
+            if guarded:
+                yield self.call("get", resource, name, "scale")
+            yield self.call("update" if guarded else "patch", resource, name, "scale", replicas)
+
+    def read_delete(self) -> Iterator[ApiCall]:
+        for resource, name in self.objects():
+            if not name:
+                yield self.call("list", resource)
+            yield self.call("delete", resource, name)
+            if self.command.flag("wait") not in ("false",):
+                yield self.call("get", resource, name)
+
+    def get_and_patch(self, verb: str) -> Iterator[ApiCall]:
+        default = "nodes" if verb in ("cordon", "uncordon") else ""
+        if verb == "set":
+            self.command.words[:1] = []
+        words = self.command.words
+        if verb in ("label", "annotate", "taint"):  # key=value, key-
+            self.command.words = words[:1] + [w for w in words[1:] if "=" not in w and not w.endswith("-")]
+        body = self.command.flag("p", "patch") or self.files.get(self.command.flag("patch-file"), "")
+        subresource = self.command.flag("subresource")
+        for resource, name in self.objects(default):
+            yield self.reading(resource, name)
+            yield self.call("patch", resource, name, subresource, replicas_in(body))
+
+    def read_get(self) -> Iterator[ApiCall]:
+        for resource, name in self.objects():
+            yield self.reading(resource, name)
+            if self.command.flag("w", "watch"):
+                yield self.call("watch", resource, name)
+
+    read_describe = read_get
+
+    def read_wait(self) -> Iterator[ApiCall]:
+        for resource, name in self.objects():
+            yield self.call("list", resource, name)
+            yield self.call("watch", resource, name)
+
+    def read_rollout(self) -> Iterator[ApiCall]:
+        action = self.command.words.pop(0) if self.command.words else ""
+        for resource, name in self.objects():
+            yield self.call("get", resource, name)
+            if action in ("restart", "pause", "resume", "undo"):
+                yield self.call("patch", resource, name)
+            elif action == "status":
+                yield self.call("watch", resource, name)
+
+    def read_drain(self) -> Iterator[ApiCall]:
+        for resource, name in self.objects("nodes"):
+            yield self.reading(resource, name)
+            yield self.call("patch", resource, name)
+        self.namespace = ""
+        yield self.call("list", resources.PODS)
+        yield self.call("get", resources.DAEMONSETS)
+        yield self.call("create", resources.PODS, subresource="eviction")
+        yield self.call("get", resources.PODS)
+
+    def read_create(self) -> Iterator[ApiCall]:
+        source = self.command.flag("from")
+        if source:
+            kind, _, name = source.partition("/")
+            found = _resource(kind)
+            if found is not None:
+                yield self.call("get", found, name)
+        for resource, _ in self.objects():
+            yield self.call("create", resource)
+
+    def read_apply(self) -> Iterator[ApiCall]:
+        for resource, name in self.objects():
+            yield self.call("get", resource, name)
+            yield self.call("patch", resource, name)
+            yield self.call("create", resource)
+
+    def read_replace(self) -> Iterator[ApiCall]:
+        for resource, name in self.objects():
+            yield self.call("get", resource, name)
+            yield self.call("update", resource, name)
+
+    def read_autoscale(self) -> Iterator[ApiCall]:
+        for resource, name in self.objects():
+            yield self.call("get", resource, name)
+        yield self.call("create", resources.HPAS)
+
+    def read_exec(self) -> Iterator[ApiCall]:
+        name = self.command.words[0] if self.command.words else ""
+        kind, slash, rest = name.partition("/")
+        if slash and (found := _resource(kind)) is not None:
+            yield self.call("get", found, rest)
+        yield self.call("get", resources.PODS, "" if slash else name)
+        yield self.call("create", resources.PODS, "" if slash else name, "exec")
+
+    def read_logs(self) -> Iterator[ApiCall]:
+        yield self.call("get", resources.PODS)
+        yield self.call("get", resources.PODS, subresource="log")
+
+    def read_version(self) -> Iterator[ApiCall]:
+        yield from ()
+
+    read_config = read_completion = read_cluster_info = read_version

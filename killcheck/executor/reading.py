@@ -1,0 +1,354 @@
+"""What an executor does, read off its pod template: its API calls, the programs it needs, how it hides failure.
+
+Nothing is run. Shell, kubectl, curl, wget and Python are understood, in the manifest itself or in a mounted ConfigMap;
+what is not is listed as not understood: an executor that touches a target by means we cannot read is still one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from posixpath import basename, join, normpath
+
+from killcheck.executor import kubectl_calls, python_calls, shell_script
+from killcheck.executor.api_calls import ApiCall, HttpCommand, call_of_url, curl, wget
+from killcheck.executor.shell_script import UNKNOWN, Command, ShellSyntaxError
+from killcheck.kube.objects import Obj, dig
+
+__all__ = ["ApiCall", "ConfigMaps", "Reading", "read"]
+
+#: ConfigMaps by (namespace, name).
+ConfigMaps = Mapping[tuple[str, str], Obj]
+
+_SHELLS = frozenset({"sh", "bash", "ash", "dash", "zsh", "ksh", "busybox"})
+_PYTHONS = re.compile(r"python(\d(\.\d+)?)?|pypy3?|uv")
+#: Words of the shell itself: no program is needed for them.
+_BUILTINS = frozenset("""
+    : . [ [[ alias bg break cd command continue declare echo eval exec exit export false fg getopts hash jobs kill let
+    local printf pwd read readonly return set shift source test times trap true type typeset ulimit umask unalias unset
+    wait
+""".split())  # noqa: SIM905
+#: Programs that act on something outside Kubernetes.
+_CLOUD = frozenset({"aws", "gcloud", "az", "eksctl", "doctl", "oci", "terraform", "tofu", "pulumi", "systemctl", "ssh"})
+#: Programs that act on Kubernetes in ways that are not read here.
+_OPAQUE = frozenset({"helm", "kustomize", "argocd", "flux", "kubeadm", "oc", "k9s", "stern", "keda"})
+#: Programs that start the rest of their arguments.
+_WRAPPERS = frozenset({"timeout", "env", "nice", "nohup", "time", "exec", "command", "xargs", "sudo", "tini"})
+_MAX_DEPTH = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What is known of an executor.
+
+    ``calls`` are its requests to the Kubernetes API, in order. ``tools``: the programs its image must contain.
+    ``outside``: commands that act elsewhere (a cloud CLI). ``not_understood``: what could not be read.
+    ``false_green``: how a failure of it ends as success, one sentence each.
+    """
+
+    calls: tuple[ApiCall, ...] = ()
+    tools: tuple[str, ...] = ()
+    outside: tuple[str, ...] = ()
+    not_understood: tuple[str, ...] = ()
+    false_green: tuple[str, ...] = ()
+
+    @property
+    def writes(self) -> tuple[ApiCall, ...]:
+        """The calls that change anything."""
+        return tuple(call for call in self.calls if call.writes)
+
+
+def read(spec: Obj, namespace: str, config_maps: ConfigMaps | None = None) -> Reading:
+    """Read a pod spec in ``namespace``; every container of it, init containers first."""
+    reader = _Reader(namespace, config_maps or {})
+    for container in (*dig(spec, "initContainers", default=[]), *dig(spec, "containers", default=[])):
+        reader.container(spec, container)
+    return reader.reading()
+
+
+@dataclass(slots=True)
+class _Reader:
+    namespace: str
+    config_maps: ConfigMaps
+    calls: list[ApiCall] = field(default_factory=list)
+    tools: list[str] = field(default_factory=list)
+    outside: list[str] = field(default_factory=list)
+    not_understood: list[str] = field(default_factory=list)
+    false_green: list[str] = field(default_factory=list)
+    files: dict[str, str] = field(default_factory=dict)
+    environment: dict[str, str] = field(default_factory=dict)
+
+    def reading(self) -> Reading:
+        def once(items: Iterable[str]) -> tuple[str, ...]:
+            return tuple(dict.fromkeys(items))
+
+        return Reading(
+            tuple(dict.fromkeys(self.calls)), once(self.tools), once(self.outside), once(self.not_understood),
+            once(self.false_green))
+
+    # -- a container -----------------------------------------------------------------------------------------
+    def container(self, spec: Obj, container: Obj) -> None:
+        """Read one container: its command, or what is known of its image's own."""
+        self.environment = self._environment(container)
+        self.files = self._files(spec, container)
+        words = [self._kubelet_expanded(str(word)) for word in container.get("command") or ()]
+        arguments = [self._kubelet_expanded(str(word)) for word in container.get("args") or ()]
+        if not words:
+            entrypoint = _entrypoint(str(container.get("image", "")))
+            if not entrypoint:
+                what = f"container {container.get('name')} runs the entrypoint of its image ({container.get('image')})"
+                self.not_understood.append(what)
+                return
+            words = [entrypoint]
+        self.program([*words, *arguments], Command(tuple(words), last=True))
+
+    def _environment(self, container: Obj) -> dict[str, str]:
+        found: dict[str, str] = {}
+        for source in container.get("envFrom") or ():
+            data = self._config_map(dig(source, "configMapRef", "name"))
+            found |= {f"{source.get('prefix', '')}{key}": str(value) for key, value in data.items()}
+        for entry in container.get("env") or ():
+            value = entry.get("value")
+            if value is None:
+                value = self._value_from(entry.get("valueFrom") or {})
+            if value is not None:
+                found[entry["name"]] = re.sub(
+                    r"\$\((\w+)\)", lambda m: found.get(m[1], m[0]), str(value))
+        found.setdefault("KUBERNETES_SERVICE_HOST", "kubernetes.default.svc")
+        found.setdefault("KUBERNETES_SERVICE_PORT", "443")
+        return found
+
+    def _value_from(self, source: Obj) -> str | None:
+        if dig(source, "fieldRef", "fieldPath") == "metadata.namespace":
+            return self.namespace
+        reference = source.get("configMapKeyRef") or {}
+        data = self._config_map(reference.get("name"))
+        return data.get(reference.get("key", ""))
+
+    def _config_map(self, name: object) -> dict[str, str]:
+        found = self.config_maps.get((self.namespace, str(name)))
+        return dig(found, "data", default={}) if found else {}
+
+    def _files(self, spec: Obj, container: Obj) -> dict[str, str]:
+        """The texts that ConfigMaps put into the container, by path."""
+        volumes = {str(volume.get("name")): volume for volume in spec.get("volumes") or ()}
+        found = {"/var/run/secrets/kubernetes.io/serviceaccount/namespace": self.namespace}
+        for mount in container.get("volumeMounts") or ():
+            entries = self._entries(volumes.get(str(mount.get("name")), {}))
+            at = str(mount.get("mountPath", ""))
+            sub = mount.get("subPath")
+            found |= {at: entries[sub]} if sub in entries else {join(at, path): text for path, text in entries.items()}
+        return found
+
+    def _entries(self, volume: Obj) -> dict[str, str]:
+        sources = [volume, *dig(volume, "projected", "sources", default=[])]
+        found: dict[str, str] = {}
+        for source in sources:
+            config_map = source.get("configMap")
+            if not config_map:
+                continue
+            data = self._config_map(config_map.get("name"))
+            items = config_map.get("items")
+            paths = {item["key"]: item["path"] for item in items} if items else {key: key for key in data}
+            found |= {path: data[key] for key, path in paths.items() if key in data}
+        return found
+
+    def _kubelet_expanded(self, word: str) -> str:
+        """``$(NAME)`` as the kubelet replaces it in command and args; ``$$(NAME)`` stays."""
+        return re.sub(
+            r"\$?\$\((\w+)\)", lambda m: m[0][1:] if m[0][1] == "$" else self.environment.get(m[1], m[0]), word)
+
+    # -- a program -------------------------------------------------------------------------------------------
+    def program(self, words: Sequence[str], command: Command, depth: int = 0) -> None:
+        """One program with its arguments, as ``command`` runs it (who sees its exit code)."""
+        words = _unwrapped(words, self.tools)
+        if not words or depth > _MAX_DEPTH:
+            return
+        name = basename(words[0])
+        path = normpath(words[0])
+        if UNKNOWN in words[0]:
+            self.not_understood.append("a command whose name is only known when it runs")
+        elif name == "eval":
+            self.shell(" ".join(words[1:]), False, depth + 1)
+        elif name in (".", "source"):
+            self._file(words[1] if len(words) > 1 else "", (), command, depth)
+        elif name in _SHELLS:
+            self._shell_command(name, words, command, depth)
+        elif path in self.files:
+            self._file(path, words[1:], command, depth)
+        elif _PYTHONS.fullmatch(name):
+            self._python_command(name, words, command, depth)
+        else:
+            self._leaf(name, words, command)
+
+    def _leaf(self, name: str, words: Sequence[str], command: Command) -> None:
+        if name not in _BUILTINS:
+            self.tools.append(name)
+        if name == "curl":
+            self._http(curl(words), command)
+        elif name == "wget":
+            self._http(wget(words), command)
+        elif name == "kubectl" or (name == "oc" and words[1:2] and words[1] in ("scale", "delete", "patch")):
+            self._kubectl(words, command)
+        elif name in _CLOUD:
+            self.outside.append(_shown(words))
+        elif name in _OPAQUE or (words[0][0] == "/" and not words[0].startswith(("/bin/", "/usr/", "/sbin/"))):
+            self.not_understood.append(_shown(words))
+
+    def _http(self, requests: Sequence[HttpCommand], command: Command) -> None:
+        for request in requests:
+            call = call_of_url(request.method, request.url, self._body(request.body))
+            if call is None:
+                self.not_understood.append(f"{request.method} {request.url.replace(UNKNOWN, '...')}")
+                continue
+            self.calls.append(call)
+            if call.writes and not request.fails and not request.prints_status:
+                self.false_green.append(f"curl without -f: a refused request ({call}) is exit code 0, the Job Complete")
+            if call.writes:
+                self._exit_code(str(call), command)
+
+    def _body(self, body: str) -> str:
+        return self.files.get(normpath(body[1:]), "") if body.startswith("@") else body
+
+    def _kubectl(self, words: Sequence[str], command: Command) -> None:
+        found = kubectl_calls.read(words, self.namespace, self.files, command.stdin or "")
+        if found.unknown:
+            self.not_understood.append(found.unknown.replace(UNKNOWN, "..."))
+        if found.empty:
+            self.false_green.append(f"kubectl {found.empty}")
+            return
+        self.calls += found.calls
+        if any(call.writes for call in found.calls):
+            self._exit_code(_shown(words[:3]), command)
+
+    def _exit_code(self, what: str, command: Command) -> None:
+        """Whether anyone would notice that a command which changes something failed."""
+        if command.then == "||":
+            ending = " ".join(command.fallback)
+            if not re.match(r"(exit [1-9]|exit$|return [1-9]|false\b|kill\b)", ending):
+                self.false_green.append(f"'{what}' is followed by '|| {ending}': its failure is swallowed")
+        elif command.then == "&":
+            self.false_green.append(f"'{what}' runs in the background: nobody sees its exit code")
+        elif command.then == "|" and not command.pipefail:
+            self.false_green.append(f"'{what}' is piped on without pipefail: its exit code is lost")
+        elif not (command.errexit or command.last or command.tested or command.then == "&&"):
+            self.false_green.append(f"no 'set -e', and more runs after '{what}': its failure is ignored")
+
+    # -- scripts ---------------------------------------------------------------------------------------------
+    def shell(self, text: str, errexit: bool, depth: int, arguments: Sequence[str] = ()) -> None:
+        """A shell script's text."""
+        positional = {str(i): word for i, word in enumerate(arguments)} | {"@": " ".join(arguments[1:])}
+        text = self._with_files(self._with_sources(text))
+        try:
+            script = shell_script.parse(text, self.environment | positional, errexit=errexit)
+        except (ShellSyntaxError, IndexError) as error:
+            self.not_understood.append(f"a shell script that cannot be read: {error}")
+            return
+        for command in script.commands:
+            self.program(command.words, command, depth + 1)
+
+    def _with_sources(self, text: str) -> str:
+        """Lines that source a file which is known, replaced by it: its functions are used further down."""
+        def content(match: re.Match[str]) -> str:
+            return self.files.get(normpath(match[1]), match[0])
+
+        for _ in range(_MAX_DEPTH):
+            text = re.sub(r"""^[ \t]*(?:\.|source)[ \t]+["']?([\w./-]+)["']?[ \t]*$""", content, text, flags=re.M)
+        return text
+
+    def _with_files(self, text: str) -> str:
+        """``$(cat FILE)`` of a file that is known (the namespace of the ServiceAccount, a ConfigMap's key)."""
+        def content(match: re.Match[str]) -> str:
+            found = self.files.get(normpath(match[1]))
+            simple = found is not None and re.fullmatch(r"[\w./:@-]*", found.strip())
+            return found.strip() if found is not None and simple else match[0]
+
+        return re.sub(r"""\$\((?:cat\s+|<\s*)["']?([\w./-]+)["']?\)""", content, text)
+
+    def _shell_command(self, name: str, words: Sequence[str], command: Command, depth: int) -> None:
+        """``sh -c TEXT``, ``bash script.sh``, or a script from a here-document."""
+        rest = list(words[1:])
+        if name == "busybox" and rest:
+            self.program(rest, command, depth + 1)
+            self.tools.append("busybox")
+            return
+        self.tools.append(name)
+        errexit = False
+        while rest and rest[0].startswith(("-", "+")):
+            option = rest.pop(0)
+            if option in ("-o", "+o") and rest:
+                errexit = errexit or rest.pop(0) == "errexit"
+                continue
+            errexit = errexit or (not option.startswith("--") and "e" in option and option[0] == "-")
+            if not option.startswith("--") and "c" in option:
+                self.shell(rest[0] if rest else "", errexit, depth + 1, ["sh", *rest[2:]])
+                return
+        if rest:
+            self._file(rest[0], rest[1:], command, depth, name)
+        elif command.stdin:
+            self.shell(command.stdin, errexit, depth + 1)
+
+    def _file(
+        self, path: str, arguments: Sequence[str], command: Command, depth: int, interpreter: str = "",
+    ) -> None:
+        """A script by its path, if a ConfigMap brings it."""
+        text = self.files.get(normpath(path)) if path else None
+        if text is None:
+            where = path.replace(UNKNOWN, "...")
+            self.not_understood.append(f"{where}: a script that is in the image, not in the manifests")
+            return
+        first = text.partition("\n")[0]
+        if "python" in first and not interpreter:
+            self.tools.append("python3")
+            self._python(text, depth)
+        else:
+            if first.startswith("#!") and not interpreter:
+                self.tools.append(basename(first[2:].split()[-1] if "env " in first else first[2:].split()[0]))
+            errexit = bool(re.match(r"#!.*\s-\w*e", first))
+            self.shell(text, errexit, depth + 1, [path, *arguments])
+
+    def _python_command(self, name: str, words: Sequence[str], command: Command, depth: int) -> None:
+        self.tools.append(name)
+        rest = [word for word in words[1:] if word not in ("-u", "-B", "-E", "-I", "-s", "-S", "-")]
+        if not rest:
+            self._python(command.stdin or "", depth)
+        elif rest[0] == "-c":
+            self._python(rest[1] if len(rest) > 1 else "", depth)
+        elif normpath(rest[0]) in self.files:
+            self._python(self.files[normpath(rest[0])], depth)
+        else:
+            self.not_understood.append(_shown(words) + ": a program that is in the image, not in the manifests")
+
+    def _python(self, text: str, depth: int) -> None:
+        found = python_calls.read(text, self.environment)
+        self.calls += found.calls
+        self.not_understood += found.not_understood
+        self.false_green += found.false_green
+        for words in found.programs:
+            self.program(words, Command(words, errexit=True), depth + 1)
+
+
+def _unwrapped(words: Sequence[str], tools: list[str]) -> list[str]:
+    """The command behind ``timeout 30 ...``, ``env A=b ...``, ``exec ...``."""
+    rest = list(words)
+    while rest and basename(rest[0]) in _WRAPPERS:
+        name = basename(rest.pop(0))
+        if name not in _BUILTINS:
+            tools.append(name)
+        while rest and (rest[0].startswith("-") or "=" in rest[0] or re.fullmatch(r"\d+[smh]?", rest[0])):
+            rest.pop(0)
+    return rest
+
+
+def _entrypoint(image: str) -> str:
+    """The entrypoint of images whose name says what they are; empty where nobody can know."""
+    name = basename(image.partition("@")[0]).partition(":")[0]
+    return {"kubectl": "kubectl", "curl": "curl"}.get(name, "")
+
+
+def _shown(words: Sequence[str]) -> str:
+    """A command for a message: at most a line, no secrets (values of headers and tokens left out)."""
+    text = " ".join("..." if re.search(r"(?i)bearer|token|password|secret", word) else word for word in words)
+    text = " ".join(text.replace(UNKNOWN, "...").split())
+    return text if len(text) <= 120 else text[:117] + "..."

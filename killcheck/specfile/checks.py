@@ -1,0 +1,163 @@
+"""What a spec must mean, beyond its shape: names that exist, parts that a type needs, deadlines in order.
+
+Works on what the file says, also where other parts of it are wrong, so that all problems come at once.
+What may *not* live here: files and lines (:mod:`killcheck.specfile` adds them).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any
+
+from killcheck import killpath
+from killcheck.durations import format_duration, parse_duration
+from killcheck.near import did_you_mean
+from killcheck.yamlfile import Path
+
+__all__ = ["check"]
+
+#: The parts a layer may have, by its type; of the required ones it must have exactly one.
+_PARTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "dead-man": (("cronJob",), ()),
+    "idle-monitor": (("cronJob", "workload", "command"), ("idle", "schedule", "timeZone")),
+    "self-terminating": ((), ("workload", "idle")),
+    "scale-to-zero": (("scaler",), ("idle",)),
+    "spot-handler": (("workload",), ()),
+    "sentinel": (("sentinel",), ()),
+    "command": (("command",), ("schedule", "timeZone")),
+}
+_EVERY_PART = ("cronJob", "workload", "scaler", "command", "sentinel", "idle", "schedule", "timeZone")
+
+Problem = tuple[Path, str]
+
+
+def check(spec: dict[str, Any]) -> Iterator[Problem]:
+    """Every (path, message) that is wrong in ``spec``, as the file has it."""
+    targets = _entries(spec, "targets")
+    for section in ("targets", "layers", "nodes"):
+        yield from _repeated(spec, section)
+    for i, target in targets:
+        yield from _target(("targets", i), target)
+    names = [str(target.get("name")) for _, target in targets]
+    for i, layer in _entries(spec, "layers"):
+        yield from _layer(("layers", i), layer, names)
+        yield from _order(("layers", i, "deadlines"), layer.get("deadlines"))
+    yield from _order(("deadlines",), spec.get("deadlines"))
+    yield from _nodes(spec)
+    yield from _rules(spec)
+
+
+def _entries(spec: dict[str, Any], section: str) -> list[tuple[int, dict[str, Any]]]:
+    found = spec.get(section)
+    return [(i, x) for i, x in enumerate(found) if isinstance(x, dict)] if isinstance(found, list) else []
+
+
+def _repeated(spec: dict[str, Any], section: str) -> Iterator[Problem]:
+    seen: dict[str, int] = {}
+    for i, entry in _entries(spec, section):
+        name = entry.get("name")
+        if isinstance(name, str) and seen.setdefault(name, i) != i:
+            yield (section, i, "name"), f"{name!r} is already the name of {section}[{seen[name]}]"
+
+
+def _target(path: Path, target: dict[str, Any]) -> Iterator[Problem]:
+    ways = [way for way in ("object", "selector", "count") if way in target]
+    if len(ways) != 1:
+        found = " and ".join(ways) or "none of them"
+        yield path, f"expected exactly one of object, selector and count (a target outside Kubernetes), found {found}"
+    inside = "count" not in target
+    for key in ("kind", "namespace"):
+        if inside and key not in target:
+            yield (*path, key), "missing: a target in Kubernetes has a kind and a namespace"
+        if not inside and key in target:
+            yield (*path, key), "a target that a command counts is outside Kubernetes and has no " + key
+    kind = target.get("kind")
+    if inside and isinstance(kind, str) and "apiVersion" not in target and kind not in killpath.KINDS:
+        yield (*path, "kind"), (
+            f"{kind!r} is a kind that killcheck does not know: give its apiVersion beside it"
+            + did_you_mean(kind, killpath.KINDS)
+        )
+
+
+def _layer(path: Path, layer: dict[str, Any], targets: list[str]) -> Iterator[Problem]:
+    covers = layer.get("covers")
+    for i, name in enumerate(covers if isinstance(covers, list) else []):
+        if isinstance(name, str) and name not in targets:
+            yield (*path, "covers", i), f"no target is named {name!r}{did_you_mean(name, targets)}"
+    kind = layer.get("type")
+    if not isinstance(kind, str) or kind not in _PARTS:
+        return
+    needed, allowed = _PARTS[kind]
+    given = [part for part in needed if part in layer]
+    if needed and len(given) != 1:
+        expected = needed[0] if len(needed) == 1 else "exactly one of " + ", ".join(needed)
+        yield path, f"a {kind} layer needs {expected}, found {' and '.join(given) or 'none'}"
+    for part in _EVERY_PART:
+        if part in layer and part not in (*needed, *allowed):
+            yield (*path, part), f"a {kind} layer has no {part}; it has {', '.join((*needed, *allowed))}"
+    yield from _sentinel((*path, "sentinel"), layer.get("sentinel"))
+    yield from _schedule((*path, "schedule"), layer.get("schedule"), layer.get("timeZone"))
+
+
+def _sentinel(path: Path, sentinel: Any) -> Iterator[Problem]:
+    if isinstance(sentinel, dict) and ("path" in sentinel) == ("configMap" in sentinel):
+        yield path, "expected exactly one of path (a file) and configMap"
+
+
+def _schedule(path: Path, schedule: Any, zone: Any) -> Iterator[Problem]:
+    if isinstance(schedule, str):
+        from datetime import UTC, datetime
+
+        from cronsim import CronSim, CronSimError
+
+        try:
+            CronSim(schedule, datetime(2026, 1, 1, tzinfo=UTC))
+        except CronSimError as error:
+            yield path, f"expected a cron schedule such as '0 3 * * *', found {schedule!r} ({error})"
+    if isinstance(zone, str):
+        from zoneinfo import ZoneInfo
+
+        try:
+            ZoneInfo(zone)
+        except (KeyError, ValueError, OSError):
+            yield (*path[:-1], "timeZone"), f"expected a time zone such as Europe/Berlin or Etc/UTC, found {zone!r}"
+
+
+def _order(path: Path, deadlines: Any) -> Iterator[Problem]:
+    """A phase's deadline is never before an earlier phase's: both count from the trigger."""
+    said: list[tuple[str, float]] = []
+    for key in killpath.PHASE_KEYS:
+        value = deadlines.get(key) if isinstance(deadlines, dict) else None
+        if isinstance(value, str):
+            try:
+                said.append((key, parse_duration(value)))
+            except ValueError:
+                continue
+    for (before, first), (after, second) in pairwise(said):
+        if second < first:
+            yield (*path, after), (
+                f"{after} ({format_duration(second)}) is before {before} ({format_duration(first)}); "
+                "each deadline counts from the trigger"
+            )
+
+
+def _nodes(spec: dict[str, Any]) -> Iterator[Problem]:
+    names = [str(pool.get("name")) for _, pool in _entries(spec, "nodes")]
+    for i, pool in _entries(spec, "nodes"):
+        if "nodePool" not in pool and "selector" not in pool:
+            yield ("nodes", i), "expected nodePool (Karpenter), selector (labels of the nodes), or both; found neither"
+    consent = spec.get("consent")
+    pools = consent.get("pools") if isinstance(consent, dict) else None
+    for i, name in enumerate(pools if isinstance(pools, list) else []):
+        if isinstance(name, str) and name not in names:
+            yield ("consent", "pools", i), f"no entry of nodes is named {name!r}{did_you_mean(name, names)}"
+
+
+def _rules(spec: dict[str, Any]) -> Iterator[Problem]:
+    layers = [str(layer.get("name")) for _, layer in _entries(spec, "layers")]
+    policy = spec.get("policy")
+    for i, rule in _entries(policy, "rules") if isinstance(policy, dict) else []:
+        name = rule.get("layer")
+        if isinstance(name, str) and not set(name) & set("*?[") and name not in layers:
+            yield ("policy", "rules", i, "layer"), f"no layer is named {name!r}{did_you_mean(name, layers)}"

@@ -1,0 +1,239 @@
+"""The spec file's shape as pydantic models: what :mod:`killcheck.specfile` validates with and publishes as JSON Schema.
+
+Imported only when a spec is read or its schema made (pydantic takes 50 ms). What may *not* live here: meaning across
+fields (names that must exist, parts that a type needs); that is in :mod:`killcheck.specfile.checks`.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import date
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+from pydantic.alias_generators import to_camel
+
+from killcheck import durations, killpath
+
+__all__ = ["SpecModel"]
+
+
+def _seconds(value: Any) -> float:
+    shown = f"{value}s" if isinstance(value, int) and not isinstance(value, bool) else "90s"
+    _need(isinstance(value, str), f"a duration with its unit, such as {shown} or 5m", value)
+    return durations.parse_duration(value)
+
+
+def _need(condition: bool, expected: str, value: Any) -> None:
+    """ValueError, also for a wrong type: pydantic reports those and no others."""
+    if not condition:
+        raise ValueError(f"expected {expected}, found {value!r}")
+
+
+def _day(value: Any) -> date:
+    try:
+        return date.fromisoformat(value)
+    except (TypeError, ValueError):
+        raise ValueError(f"expected a date such as 2027-01-31, found {value!r}") from None
+
+
+_SELECTOR_PART = re.compile(
+    r"\s*(!?\s*[\w./-]+|[\w./-]+\s*(=|==|!=)\s*[\w.-]*|[\w./-]+\s+(in|notin)\s*\([^()]*\))\s*",
+)
+
+
+def _selector(value: Any) -> str:
+    parts = re.split(r",(?![^()]*\))", value) if isinstance(value, str) else [""]
+    sound = all(_SELECTOR_PART.fullmatch(part) for part in parts)
+    _need(sound, "a label selector as kubectl takes it, such as app=vllm", value)
+    return str(value)
+
+
+Duration = Annotated[
+    float, BeforeValidator(_seconds), WithJsonSchema({"type": "string", "pattern": durations.PATTERN, "minLength": 2}),
+]
+Day = Annotated[date, BeforeValidator(_day), WithJsonSchema({"type": "string", "format": "date"})]
+Selector = Annotated[str, BeforeValidator(_selector), WithJsonSchema({"type": "string"})]
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$", max_length=253)]
+Text = Annotated[str, Field(min_length=1)]
+LayerKind = Literal[
+    "dead-man", "idle-monitor", "self-terminating", "scale-to-zero", "spot-handler", "sentinel", "command",
+]
+OutcomeKind = Literal["survived", "covered"]
+ProofKind = Literal["P1", "P2", "P3", "P4", "P5"]
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, alias_generator=to_camel)
+
+
+class CommandModel(_Model):
+    """A program to run where killcheck runs, in the folder of the spec; no shell."""
+
+    argv: list[Text] = Field(min_length=1, description="The program and its arguments, as given to exec.")
+    timeout: Duration = Field(default=60.0, description="How long it may take.")
+    env: dict[str, str] = Field(default_factory=dict, description="Variables beside PATH; nothing else is inherited.")
+
+
+class CronJobModel(_Model):
+    """A CronJob by name."""
+
+    namespace: Name
+    name: Name
+
+
+class WorkloadModel(_Model):
+    """An object by kind and name."""
+
+    api_version: Text | None = Field(default=None, description="Only for kinds that killcheck does not know.")
+    kind: Text = "Deployment"
+    namespace: Name
+    name: Name
+
+
+class ScalerModel(_Model):
+    """What scales to zero: a KEDA ScaledObject, an HTTPScaledObject, an autoscaler."""
+
+    api_version: Text | None = Field(default=None, description="Only for kinds that killcheck does not know.")
+    kind: Text = "ScaledObject"
+    namespace: Name
+    name: Name
+
+
+class ConfigMapModel(_Model):
+    """A ConfigMap by name, and the key that is the sentinel."""
+
+    namespace: Name
+    name: Name
+    key: Text
+
+
+class SentinelModel(_Model):
+    """What stops starters while it is set: a file on the host or a ConfigMap's key."""
+
+    path: Text | None = None
+    config_map: ConfigMapModel | None = None
+    starters: list[CommandModel] = Field(default_factory=list, description="The commands that must refuse.")
+
+
+class TargetModel(_Model):
+    """A workload that holds GPUs and must reach zero."""
+
+    name: Name
+    api_version: Text | None = Field(default=None, description="Only for kinds that killcheck does not know.")
+    kind: Text | None = Field(default=None, description="Deployment, StatefulSet, RayCluster, Pod...")
+    namespace: Name | None = None
+    object: Name | None = Field(default=None, description="The object's name; or give a selector.")
+    selector: Selector | None = Field(default=None, description="A label selector, as kubectl takes it.")
+    count: CommandModel | None = Field(
+        default=None, description="Outside Kubernetes: prints how many accelerator instances are on, as an integer.")
+    instance_type: Text | None = Field(default=None, description="Prices a target outside Kubernetes.")
+
+
+class DeadlinesModel(_Model):
+    """By when each phase must have been seen, counted from the trigger; held alone is a length."""
+
+    job_created: Duration | None = None
+    pod_created: Duration | None = None
+    pod_scheduled: Duration | None = None
+    image_pulled: Duration | None = None
+    container_started: Duration | None = None
+    executor_finished: Duration | None = None
+    scale_written: Duration | None = None
+    pods_gone: Duration | None = Field(default=None, description="No pod that holds a GPU is left.")
+    node_drained: Duration | None = None
+    node_gone: Duration | None = None
+    instance_gone: Duration | None = None
+    held: Duration | None = Field(default=None, description="How long everything must stay off before it counts.")
+
+
+class LayerModel(_Model):
+    """One independent way that targets get turned off."""
+
+    name: Name
+    type: LayerKind
+    covers: list[Name] = Field(min_length=1, description="Names of targets.")
+    cron_job: CronJobModel | None = None
+    workload: WorkloadModel | None = None
+    scaler: ScalerModel | None = None
+    command: CommandModel | None = None
+    sentinel: SentinelModel | None = None
+    idle: Duration | None = Field(default=None, description="How long a target must be idle before the layer acts.")
+    schedule: Text | None = Field(default=None, description="When a command fires (cron).")
+    time_zone: Text | None = None
+    deadlines: DeadlinesModel | None = Field(default=None, description="Where they differ from the path's.")
+
+
+class NodePoolModel(_Model):
+    """GPU nodes, by Karpenter pool, label selector, or both."""
+
+    name: Name
+    node_pool: Name | None = Field(default=None, description="A Karpenter NodePool's name.")
+    selector: Selector | None = Field(default=None, description="A label selector on nodes, as kubectl takes it.")
+    instance_type: Text | None = Field(default=None, description="Prices nodes that carry no instance-type label.")
+    floor: int = Field(default=0, ge=0, description="Nodes that may stay on for good.")
+
+
+class ConsentModel(_Model):
+    """What a drill may touch. Nothing is allowed that is not named here."""
+
+    namespaces: list[Name] = Field(default_factory=list)
+    pools: list[Name] = Field(default_factory=list, description="Names of entries of nodes.")
+    contexts: list[Text] = Field(default_factory=list, description="Shell patterns over kubeconfig contexts.")
+    protected: list[Text] = Field(
+        default_factory=lambda: list(killpath.Consent().protected),
+        description="Contexts that are refused whatever contexts says.")
+    max_gpu_nodes: int | None = Field(default=None, ge=0)
+    max_usd: float | None = Field(default=None, ge=0)
+
+
+class RuleModel(_Model):
+    """What is required where layer and fault match (shell patterns); the first rule that matches counts."""
+
+    require: OutcomeKind
+    layer: Text = "*"
+    fault: Text = "*"
+
+
+class PolicyModel(_Model):
+    """What a drill must end with."""
+
+    undisturbed: OutcomeKind = Field(default="survived", description="Without any fault.")
+    faulted: OutcomeKind = Field(default="covered", description="Under any fault that no rule speaks of.")
+    rules: list[RuleModel] = Field(default_factory=list)
+
+
+class FencesModel(_Model):
+    """The most that may ever be launched."""
+
+    max_devices_per_node: int | None = Field(default=None, ge=0)
+    max_usd_per_hour: float | None = Field(default=None, ge=0)
+    max_nodes: int | None = Field(default=None, ge=0)
+
+
+class SuppressionModel(_Model):
+    """A finding that someone decided to live with."""
+
+    probe: Name
+    object: Text = Field(default="*", description="A shell pattern over Kind/namespace/name.")
+    reason: Annotated[str, Field(min_length=3)]
+    until: Day = Field(description="The last day on which it holds.")
+
+
+class SpecModel(_Model):
+    """A kill path: everything between 'the GPUs should be off' and 'the bill stops'."""
+
+    api_version: Literal["killcheck/v1"]
+    kind: Literal["KillPath"] = "KillPath"
+    name: Name
+    targets: list[TargetModel] = Field(min_length=1)
+    layers: list[LayerModel] = Field(min_length=1)
+    nodes: list[NodePoolModel] = Field(default_factory=list)
+    deadlines: DeadlinesModel | None = None
+    proof: list[ProofKind] = Field(default=["P1", "P2", "P4"], min_length=1)
+    consent: ConsentModel | None = None
+    prices: dict[str, Annotated[float, Field(ge=0)]] = Field(
+        default_factory=dict, description="US dollars an hour by instance type, before the catalogue's.")
+    policy: PolicyModel | None = None
+    fences: FencesModel | None = None
+    suppress: list[SuppressionModel] = Field(default_factory=list)
