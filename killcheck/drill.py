@@ -14,7 +14,7 @@ from killcheck import diagnosis, events, layers
 from killcheck.cluster.base import Cluster
 from killcheck.cost import Meter
 from killcheck.faults.base import Fault, FaultError
-from killcheck.journal import Journal, JournalError, Undo
+from killcheck.journal import Dirty, Journal, JournalError, Undo
 from killcheck.killpath import KillPath, Layer, Proof, Target
 from killcheck.kube.errors import KubeError
 from killcheck.kube.informer import Change
@@ -109,6 +109,8 @@ class Drill:
         finally:
             healed = self._heal()
             self.scene.close()
+            if verdict is None and healed[1]:
+                raise Dirty(healed[1])
         result = self._finish(verdict, healed)
         self._emit(events.DrillFinished, result=result.to_json())
         return result
@@ -174,7 +176,9 @@ class Drill:
     # -- 3 and 4: sabotage, trigger ------------------------------------------------------------------------
     def _sabotage(self) -> None:
         for fault in self.faults:
+            self.journal.owner = fault.name
             changes = fault.inject(self.stage, self._layer_run)
+            self.journal.owner = ""
             self._emit(events.FaultInjected, fault=fault.name, changes=list(changes))
         self._see_bites()
 
@@ -203,7 +207,7 @@ class Drill:
                 body = {"spec": {"replicas": replicas}}
                 manual = f"kubectl scale {resource.qualified} {name} -n {namespace} --replicas={replicas}"
                 undo = Undo(
-                    "merge", resource.path(namespace, name), body, uid_of(obj), (("spec", "replicas"), 0), manual)
+                    "merge", resource.path(namespace, name), body, uid_of(obj), {"spec": {"replicas": 0}}, manual)
                 with self.journal.change(what, undo):
                     pass
 
@@ -296,6 +300,7 @@ class Drill:
     def _judge(self) -> DrillResult:
         assert self.progress is not None
         self.scene.assert_sound()
+        self.journal.guard()
         unbitten = [f.name for f in self.faults if f.name not in self.bites]
         if unbitten:
             raise Inconclusive(
@@ -375,7 +380,8 @@ class Drill:
             return [], []
         undone, problems = self.journal.undo_all()
         for fault in self.faults:
-            self._emit(events.FaultHealed, fault=fault.name)
+            left = [entry.problem for entry in self.journal.open if entry.owner == fault.name]
+            self._emit(events.FaultHealed, fault=fault.name, problem="; ".join(left))
         steady = not problems and self._steady_again()
         if not steady and not problems:
             self._note(f"everything is put back, but the steady state is not: {self._unsteady()}")

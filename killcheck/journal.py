@@ -1,85 +1,99 @@
 """The journal: what was changed and how to put it back, written before the change happens.
 
-An undo is data - one API call with its precondition - never code. Entries go intent -> applied -> undone -> verified.
-They are written to a local file (fsync) and, on a real cluster, to a ConfigMap in the namespace that consented, so that
-another machine can undo what this one left. If a write of the journal fails, the change does not happen.
+Entries go intent -> applied -> undone -> verified. They are written to a local file (fsync) and, on a real cluster,
+to a ConfigMap in the namespace that consented, so that another machine can undo what this one left
+(:mod:`killcheck.orphans`). If a write of the journal fails, the change does not happen.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator
+import platform
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
-from datetime import datetime, timedelta
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from killcheck.clock import Loop
 from killcheck.kube import resources as r
 from killcheck.kube.client import Kube
-from killcheck.kube.errors import ApiError, Conflict, KubeError, NotFound
-from killcheck.kube.objects import Obj, dig, format_time, parse_time, uid_of
+from killcheck.kube.errors import Conflict, KubeError, NotFound
+from killcheck.kube.objects import Obj, copy, dig, format_time, labels_of, uid_of
+from killcheck.kube.permissions import Permission
+from killcheck.undo import (
+    LABEL,
+    PATIENCE_S,
+    Entry,
+    Undo,
+    UndoProblem,
+    compare,
+    holds,
+    insist,
+    inverse,
+    kubectl,
+    recreatable,
+    take_back,
+    verify,
+)
 
-__all__ = ["LABEL", "Entry", "Journal", "JournalError", "Undo", "UndoProblem", "undo_entry"]
+__all__ = [
+    "JOURNAL_LABEL", "LABEL", "Dirty", "Entry", "Header", "Journal", "JournalError", "Undo", "UndoProblem",
+    "config_map_name", "parse", "permissions",
+]
 
-#: Label on everything that killcheck creates; the value is the run's id.
-LABEL = "killcheck.dev/run"
-
-State = Literal["intent", "applied", "undone", "verified", "failed"]
+#: Label of the ConfigMaps that are journals.
+JOURNAL_LABEL = "killcheck.dev/journal"
+#: Data key of such a ConfigMap.
+DATA = "journal.jsonl"
+#: Seconds for which a write of the journal is tried while nothing but what may pass is in the way.
+WRITE_PATIENCE_S = 10.0
 
 
 class JournalError(Exception):
     """The journal could not be written: nothing may be changed."""
 
 
-class UndoProblem(Exception):
-    """Something could not be put back; the message has the command that a person can run instead."""
+class Dirty(Exception):
+    """Something that killcheck changed could not be put back: one line each, with what a person can run instead."""
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        self.problems = list(problems)
+        super().__init__("could not be put back:\n" + "\n".join(f"  {problem}" for problem in problems))
 
 
 @dataclass(frozen=True, slots=True)
-class Undo:
-    """One API call that takes a change back.
-
-    ``action``: *delete* the object, *merge*-patch ``body`` into it, or *create* ``body`` again. ``uid``: only the
-    object we changed.
-    ``expect``: a path of keys and the value we left there; somebody else's later change is not overwritten.
-    """
-
-    action: Literal["delete", "merge", "create"]
-    path: str
-    body: Any = None
-    uid: str = ""
-    expect: tuple[tuple[str, ...], Any] | None = None
-    manual: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One change. ``lever`` entries name a lever of the cluster (a registry, a container) instead of an API call."""
+class Header:
+    """The first line of a journal: whose it is. ``host`` and ``pid`` tell whether its process can be alive still."""
 
     run: str
-    number: int
-    what: str
-    undo: Undo
-    expires: str
-    state: State = "intent"
-    problem: str = ""
-    lever: str = ""
+    context: str = ""
+    kubeconfig: str = ""
+    home: str = ""
+    host: str = ""
+    pid: int = 0
 
-    def to_json(self) -> Obj:
-        """A JSON object."""
-        return asdict(self)
 
-    @classmethod
-    def from_json(cls, data: Obj) -> Entry:
-        """What :meth:`to_json` wrote. Raises KeyError or TypeError for anything else."""
-        undo = dict(data["undo"])
-        if undo.get("expect") is not None:
-            path, value = undo["expect"]
-            undo["expect"] = (tuple(path), value)
-        return cls(**{**data, "undo": Undo(**undo)})
+def config_map_name(run: str) -> str:
+    """The name of a run's journal in the cluster."""
+    return f"killcheck-journal-{run}"
+
+
+def permissions(home: str) -> list[Permission]:
+    """What keeping a journal in namespace ``home`` needs."""
+    return [
+        Permission(verb, "", "configmaps", namespace=home) for verb in ("get", "list", "create", "patch", "delete")]
+
+
+def parse(text: str) -> tuple[Header, list[Entry]]:
+    """What a journal's text says. Raises ValueError where it is none."""
+    try:
+        first, *rest = (json.loads(line) for line in text.splitlines() if line.strip())
+        return Header(**first["journal"]), [Entry.from_json(data) for data in rest]
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"not a journal: {error}") from error
 
 
 @dataclass
@@ -88,6 +102,8 @@ class Journal:
 
     ``path``: the local file. ``home``: the namespace for the copy in the cluster; empty for none (the embedded
     cluster, which dies with its process). ``lifetime_s``: seconds after which the janitor may undo what is left.
+    ``levers``: what of the cluster is reached besides the API. ``guard`` is asked before every change and raises
+    JournalError where the run may not go on (its Lease was lost).
     """
 
     run: str
@@ -96,8 +112,14 @@ class Journal:
     path: Path | None = None
     home: str = ""
     lifetime_s: float = 6 * 3600.0
-    levers: dict[str, Callable[[Undo], None]] = field(default_factory=dict)
+    levers: Mapping[str, object] = field(default_factory=dict)
     entries: list[Entry] = field(default_factory=list)
+    context: str = ""
+    kubeconfig: str = ""
+    guard: Callable[[], None] = lambda: None
+    #: Whose changes they are: the fault that is being injected.
+    owner: str = ""
+    _in_cluster: bool = False
 
     # -- writing -------------------------------------------------------------------------------------------
     @contextmanager
@@ -107,9 +129,10 @@ class Journal:
         Yields a function that makes the undo more exact once the answer is known (the uid of what was created).
         Raises JournalError before anything has happened.
         """
+        self.guard()
         expires = format_time(self.loop.now() + timedelta(seconds=self.lifetime_s))
         number = len(self.entries)
-        self.entries.append(Entry(self.run, number, what, undo, expires, lever=lever))
+        self.entries.append(Entry(self.run, number, what, undo, expires, lever=lever, owner=self.owner))
         try:
             self._write()
         except JournalError:
@@ -123,38 +146,90 @@ class Journal:
         self._set(number, state="applied")
 
     def create(self, resource: r.Resource, obj: Obj, what: str = "") -> Obj:
-        """Create an object, journalled; it is labelled with the run."""
+        """Create an object, journalled; it is labelled with the run. Raises KubeError, JournalError."""
+        obj = copy(obj)
         meta = obj.setdefault("metadata", {})
         meta.setdefault("labels", {})[LABEL] = self.run
         path = resource.path(meta.get("namespace"), meta["name"])
-        manual = _kubectl("delete", resource, meta["name"], meta.get("namespace"))
-        undo = Undo("delete", path, manual=manual)
+        undo = Undo("delete", path, manual=kubectl("delete", resource, meta["name"], meta.get("namespace")))
         with self.change(what or f"created {resource.kind} {meta['name']}", undo) as refine:
-            created = self.kube.create(resource, obj)
+            created = insist(self.loop, lambda: self._create(resource, obj), patience_s=WRITE_PATIENCE_S)
             refine(replace(undo, uid=uid_of(created)))
         return created
+
+    def _create(self, resource: r.Resource, obj: Obj) -> Obj:
+        try:
+            return self.kube.create(resource, obj)
+        except Conflict:
+            # A request that was carried out and whose answer was lost looks like this when it is made again.
+            meta = obj["metadata"]
+            found = self.kube.find(resource, meta["name"], meta.get("namespace"))
+            if found is not None and labels_of(found).get(LABEL) == self.run:
+                return found
+            raise
 
     def merge(
         self, resource: r.Resource, name: str, namespace: str | None, patch: Obj, what: str, *,
         subresource: str | None = None,
     ) -> Obj:
-        """Merge-patch an object, journalled: the undo restores exactly the fields the patch touches."""
-        before = self.kube.get(resource, name, namespace)
-        undo = Undo(
-            "merge", resource.path(namespace, name, subresource), body=inverse(before, patch), uid=uid_of(before),
-            expect=_leaf(patch), manual=_kubectl("patch", resource, name, namespace, inverse(before, patch)),
-        )
-        with self.change(what, undo):
-            return self.kube.patch(resource, name, patch, namespace, subresource=subresource)
+        """Merge-patch an object, journalled: the undo restores exactly the fields the patch touches.
+
+        The patch only goes into the very version of the object that the undo was made from. Raises KubeError.
+        """
+        path = resource.path(namespace, name, subresource)
+
+        def once() -> Obj:
+            before = self.kube.get(resource, name, namespace, subresource=subresource)
+            back = inverse(before, patch)
+            undo = Undo("merge", path, back, uid_of(before), patch,
+                        kubectl("patch", resource, name, namespace, patch=back, sub=subresource or ""))
+            exact = copy(patch)
+            exact.setdefault("metadata", {})["resourceVersion"] = before["metadata"]["resourceVersion"]
+            with self.change(what, undo):
+                return self._patch(resource, exact, patch, before, subresource)
+
+        return insist(self.loop, once, patience_s=WRITE_PATIENCE_S)
+
+    def _patch(self, resource: r.Resource, exact: Obj, patch: Obj, before: Obj, subresource: str | None) -> Obj:
+        name, namespace = before["metadata"]["name"], before["metadata"].get("namespace")
+        try:
+            return self.kube.patch(resource, name, exact, namespace, subresource=subresource)
+        except Conflict:
+            found = self.kube.get(resource, name, namespace, subresource=subresource)
+            if holds(found, patch):  # ours, carried out twice
+                return found
+            self._never_happened()
+            raise
+
+    def _never_happened(self) -> None:
+        """The newest change was refused: there is nothing of it to take back."""
+        self._set(len(self.entries) - 1, state="verified", problem="refused: nothing was changed", strict=False)
 
     def delete(self, resource: r.Resource, name: str, namespace: str | None, what: str) -> Obj:
-        """Delete an object, journalled: the undo creates it again as it was."""
-        before = self.kube.get(resource, name, namespace)
-        manual = f"re-create {resource.kind} {name}: its manifest is in the journal"
+        """Delete an object, journalled: the undo creates it again as it was (with another uid)."""
+        before = insist(
+            self.loop, lambda: self.kube.get(resource, name, namespace), patience_s=WRITE_PATIENCE_S)
+        manual = f"re-create {resource.kind} {name} from the manifest in the journal"
         undo = Undo("create", resource.path(namespace), body=recreatable(before), manual=manual)
         with self.change(what, undo):
-            self.kube.delete(resource, name, namespace, uid=uid_of(before))
+            insist(self.loop, lambda: self._delete(resource, before, namespace), patience_s=WRITE_PATIENCE_S)
         return before
+
+    def _delete(self, resource: r.Resource, before: Obj, namespace: str | None) -> None:
+        try:
+            self.kube.delete(resource, before["metadata"]["name"], namespace, uid=uid_of(before))
+        except NotFound:
+            return
+
+    def pull(self, lever: str, what: str, call: Sequence[Any], back: Sequence[Any]) -> Any:
+        """Call a lever's method, journalled: ``call`` is its name and arguments, ``back`` those that take it back."""
+        with self.change(what, Undo("call", back[0], list(back[1:])), lever=lever):
+            return getattr(self.levers[lever], call[0])(*call[1:])
+
+    def turn(self, lever: str, what: str, attribute: str, value: Any) -> None:
+        """Set an attribute of a lever, journalled; the undo sets what it was."""
+        with self.change(what, Undo("set", attribute, getattr(self.levers[lever], attribute)), lever=lever):
+            setattr(self.levers[lever], attribute, value)
 
     # -- undoing -------------------------------------------------------------------------------------------
     def undo_all(self) -> tuple[list[str], list[str]]:
@@ -164,21 +239,37 @@ class Journal:
         """
         done: list[str] = []
         problems: list[str] = []
+        patience_s = PATIENCE_S
         for entry in reversed(list(self.entries)):
             if entry.state == "verified":
                 continue
             try:
-                said = undo_entry(self.kube, entry, self.levers)
+                said = take_back(self.kube, self.loop, entry, self.levers, patience_s=patience_s)
+                self._set(entry.number, state="undone", strict=False)
+                verify(self.kube, self.loop, entry, patience_s=patience_s)
             except (UndoProblem, KubeError) as error:
+                if isinstance(error, KubeError):
+                    patience_s = 0.0  # the rest is tried once: the cluster has had its time
                 manual = f" - by hand: {entry.undo.manual}" if entry.undo.manual else ""
                 problems.append(f"{entry.what}: {error}{manual}")
                 self._set(entry.number, state="failed", problem=str(error), strict=False)
                 continue
             done.append(said)
-            self._set(entry.number, state="verified", strict=False)
+            self._set(entry.number, state="verified", problem="", strict=False)
         if not problems:
             self._clear()
         return done, problems
+
+    def check(self) -> list[str]:
+        """What undoing would do now, in words; changes nothing."""
+        return [f"{entry.state}: {entry.what} - {self._check(entry)}" for entry in reversed(self.open)]
+
+    def _check(self, entry: Entry) -> str:
+        if entry.undo.action == "merge" and not entry.lever:
+            found = insist(self.loop, lambda: self.kube.call("GET", entry.undo.path).body, patience_s=WRITE_PATIENCE_S)
+            mine, theirs = compare(found, entry.undo.left or entry.undo.body, entry.undo.body)
+            return f"patch {json.dumps(mine)} back" if mine else ("; ".join(theirs) or "already as it was")
+        return entry.undo.manual or entry.undo.action
 
     @property
     def open(self) -> list[Entry]:
@@ -194,159 +285,82 @@ class Journal:
             if strict:
                 raise
 
+    def _text(self, *, local: bool) -> str:
+        header = {"run": self.run, "context": self.context, "home": self.home, "host": platform.node(),
+                  "pid": os.getpid()} | ({"kubeconfig": self.kubeconfig} if local else {})
+        lines = [{"journal": header}, *(entry.to_json() for entry in self.entries)]
+        return "".join(json.dumps(line) + "\n" for line in lines)
+
     def _write(self) -> None:
-        text = "".join(json.dumps(entry.to_json()) + "\n" for entry in self.entries)
         if self.path is not None:
             try:
-                self.path.parent.mkdir(parents=True, exist_ok=True)
-                temporary = self.path.with_suffix(".tmp")
-                with temporary.open("w", encoding="utf-8") as file:
-                    file.write(text)
-                    file.flush()
-                    os.fsync(file.fileno())
-                temporary.chmod(0o600)
-                temporary.replace(self.path)
+                _write_durably(self.path, self._text(local=True))
             except OSError as error:
                 raise JournalError(f"cannot write the journal {self.path}: {error}; nothing was changed") from error
         if self.home:
-            self._write_in_cluster(text)
-
-    def _write_in_cluster(self, text: str) -> None:
-        name = f"killcheck-journal-{self.run}"
-        body = {
-            "apiVersion": "v1", "kind": "ConfigMap", "data": {"entries.jsonl": text},
-            "metadata": {
-                "name": name, "namespace": self.home, "labels": {LABEL: self.run, "killcheck.dev/journal": "true"}},
-        }
-        try:
             try:
-                self.kube.patch(r.CONFIGMAPS, name, {"data": body["data"]}, self.home)
-            except NotFound:
+                insist(self.loop, self._write_in_cluster, patience_s=WRITE_PATIENCE_S)
+            except KubeError as error:
+                raise JournalError(
+                    f"cannot write the journal to ConfigMap {self.home}/{config_map_name(self.run)}: {error}; "
+                    "nothing was changed") from error
+
+    def _write_in_cluster(self) -> None:
+        name = config_map_name(self.run)
+        data = {DATA: self._text(local=False)}
+        body = {
+            "apiVersion": "v1", "kind": "ConfigMap", "data": data,
+            "metadata": {"name": name, "namespace": self.home, "labels": {LABEL: self.run, JOURNAL_LABEL: "true"}}}
+        if not self._in_cluster:
+            try:
                 self.kube.create(r.CONFIGMAPS, body)
-        except KubeError as error:
-            raise JournalError(
-                f"cannot write the journal to ConfigMap {self.home}/{name}: {error}; nothing was changed") from error
+                self._in_cluster = True
+                return
+            except Conflict:
+                self._in_cluster = True
+        try:
+            self.kube.patch(r.CONFIGMAPS, name, {"data": data}, self.home)
+        except NotFound:
+            self.kube.create(r.CONFIGMAPS, body)
 
     def _clear(self) -> None:
         """Everything is back: the copy in the cluster goes, so that nothing of ours is left; the local file stays."""
-        if self.home:
+        if not self.home:
+            return
+
+        def once() -> None:
             try:
-                self.kube.delete(r.CONFIGMAPS, f"killcheck-journal-{self.run}", self.home)
+                self.kube.delete(r.CONFIGMAPS, config_map_name(self.run), self.home)
             except NotFound:
                 return
-            except KubeError:
-                return  # the janitor finds it, all its entries verified
+
+        try:
+            insist(self.loop, once)
+        except KubeError:
+            return  # the next start and the janitor find it, all its entries verified
+
+    def adopt(self, entries: Sequence[Entry]) -> None:
+        """Take over what another process left."""
+        self.entries = [replace(entry, number=number) for number, entry in enumerate(entries)]
+        self._in_cluster = bool(self.home) and self._exists()
+
+    def _exists(self) -> bool:
+        found = insist(self.loop, lambda: self.kube.find(r.CONFIGMAPS, config_map_name(self.run), self.home))
+        return found is not None and dig(found, "data", DATA) is not None
 
 
-def undo_entry(kube: Kube, entry: Entry, levers: dict[str, Callable[[Undo], None]] | None = None) -> str:
-    """Take one change back; returns what was done, in words.
-
-    Idempotent. Raises UndoProblem (with the command to run by hand) or KubeError where it could not be put back.
-    """
-    if entry.lever:
-        lever = (levers or {}).get(entry.lever)
-        if lever is None:
-            raise UndoProblem(f"nothing here can reach the {entry.lever}")
-        lever(entry.undo)
-        return f"undone: {entry.what}"
-    undo = entry.undo
-    if undo.action == "delete":
-        return _undo_create(kube, entry)
-    if undo.action == "create":
-        return _undo_delete(kube, entry)
-    return _undo_merge(kube, entry)
-
-
-def _undo_create(kube: Kube, entry: Entry) -> str:
+def _write_durably(path: Path, text: str) -> None:
+    """Replace a file so that after a crash it is either the old or the new one. Raises OSError."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_suffix(".tmp")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)
+    folder = os.open(path.parent, os.O_RDONLY)
     try:
-        if not entry.undo.uid:  # killed between the call and its answer: ours only if it carries our label
-            found = kube.call("GET", entry.undo.path).body
-            if dig(found, "metadata", "labels", LABEL) != entry.run:
-                return f"left alone: {entry.what} (somebody else's object has that name)"
-        options: Obj = {"propagationPolicy": "Background"}
-        if entry.undo.uid:
-            options["preconditions"] = {"uid": entry.undo.uid}
-        kube.call("DELETE", entry.undo.path, body={"apiVersion": "v1", "kind": "DeleteOptions", **options})
-    except NotFound:
-        return f"already gone: {entry.what}"
-    except Conflict:
-        return f"already gone: {entry.what} (another object has that name now)"
-    return f"deleted: {entry.what}"
-
-
-def _undo_delete(kube: Kube, entry: Entry) -> str:
-    try:
-        kube.call("POST", entry.undo.path, body=entry.undo.body)
-    except Conflict:
-        return f"already there: {entry.what}"
-    return f"re-created: {entry.what}"
-
-
-def _undo_merge(kube: Kube, entry: Entry) -> str:
-    undo = entry.undo
-    try:
-        now = kube.call("GET", undo.path).body
-    except NotFound:
-        raise UndoProblem("the object has gone meanwhile") from None
-    if undo.uid and uid_of(now) != undo.uid:
-        raise UndoProblem("another object has that name now")
-    if undo.expect is not None and entry.state != "intent":
-        path, left = undo.expect
-        found = dig(now, *path)
-        if _zero(found) != _zero(left):
-            if _zero(found) == _zero(dig(undo.body, *path)):
-                return f"already back: {entry.what}"
-            raise UndoProblem(f"{'.'.join(path)} was left at {left!r} and is {found!r} now: somebody else changed it")
-    try:
-        kube.call(
-            "PATCH", undo.path, body=undo.body, headers={"content-type": "application/merge-patch+json"})
-    except ApiError as error:
-        raise UndoProblem(str(error)) from error
-    return f"restored: {entry.what}"
-
-
-def _zero(value: Any) -> Any:
-    """The API leaves out zeros, empty strings, false: to it they are the same as nothing."""
-    return value or None
-
-
-def inverse(before: Any, patch: Any) -> Any:
-    """The merge patch that takes ``patch`` back from an object that was ``before``."""
-    if not isinstance(patch, dict):
-        return before
-    return {
-        key: (inverse(dig(before, key, default={}), value) if isinstance(value, dict) and dig(before, key) is not None
-              else dig(before, key))
-        for key, value in patch.items()
-    }
-
-
-def recreatable(obj: Obj) -> Obj:
-    """An object without what the server sets, so that it can be created again."""
-    meta = {
-        key: value for key, value in obj["metadata"].items()
-        if key not in ("uid", "resourceVersion", "creationTimestamp", "generation", "managedFields", "selfLink",
-                       "deletionTimestamp", "deletionGracePeriodSeconds")
-    }
-    return {key: value for key, value in obj.items() if key != "status"} | {"metadata": meta}
-
-
-def expired(entry: Entry, now: datetime) -> bool:
-    """Whether the janitor may undo it."""
-    return parse_time(entry.expires) <= now
-
-
-def _leaf(patch: Obj) -> tuple[tuple[str, ...], Any] | None:
-    """The path and value of a patch's first leaf."""
-    path: list[str] = []
-    value: Any = patch
-    while isinstance(value, dict) and value:
-        key, value = next(iter(value.items()))
-        path.append(key)
-    return (tuple(path), value) if path else None
-
-
-def _kubectl(verb: str, resource: r.Resource, name: str, namespace: str | None, patch: Any = None) -> str:
-    where = f" -n {namespace}" if namespace else ""
-    extra = f" --type=merge -p '{json.dumps(patch)}'" if verb == "patch" else ""
-    return f"kubectl {verb} {resource.qualified} {name}{where}{extra}"
+        os.fsync(folder)
+    finally:
+        os.close(folder)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from killcheck import __version__, consent, events, faults, layers
+from killcheck import __version__, consent, events, faults, journal, layers, lease, orphans
 from killcheck.clock import wall_now
 from killcheck.cloud.catalogue import shipped
 from killcheck.cluster.base import Cluster
@@ -74,7 +74,9 @@ def plan_for(cluster: Cluster, kill_path: KillPath, planned: Sequence[PlannedDri
         runner = layers.of(layer, stage)
         runner.prepare()
         namespaces |= set(runner.namespaces()) | {t.namespace for t in kill_path.covered_by(layer) if t.namespace}
-        permissions += runner.permissions()
+        home = _home(kill_path, layer)
+        permissions += [*runner.permissions(), *journal.permissions(home)]
+        permissions += lease.permissions(place for place, _, _ in lease.wanted(kill_path, layer, home))
         changes.append(f"{layer.name}: pull its trigger; its targets go to zero and are put back on afterwards")
         for name in drill.faults:
             fault = faults.named(name)
@@ -128,22 +130,52 @@ class Run:
                 consent.check(cluster, kill_path, plan)
                 if not self.approve(plan):
                     raise Declined("the plan was not approved: nothing was changed")
-            home = layer.ref.namespace if cluster.real and layer.ref else ""
-            path = self.folder / f"journal-{number}.jsonl" if cluster.real else None
-            journal = Journal(f"{self.id}-{number}", cluster.loop, cluster.kube, path=path, home=home)
+            run = f"{self.id}-{number}"
+            home = _home(kill_path, layer) if cluster.real else ""
+            kept = Journal(
+                run, cluster.loop, cluster.kube, home=home, levers=cluster.levers, context=self.session.on,
+                path=self.folder / f"journal-{number}.jsonl" if cluster.real else None,
+                kubeconfig=str(self.session.kubeconfig or ""))
             options = planned.options
             if options.horizon_s is None and not cluster.real:
                 options = replace(options, horizon_s=self.session.night_s)
             drill = Drill(
-                cluster, kill_path, layer, [faults.named(name) for name in planned.faults], run=f"{self.id}-{number}",
-                journal=journal, sink=self._emit, price=_price, options=options)
+                cluster, kill_path, layer, [faults.named(name) for name in planned.faults], run=run,
+                journal=kept, sink=self._emit, price=_price, options=options)
+            if not cluster.real:
+                return drill.run()
+            return self._alone(drill, kept)
+
+    def _alone(self, drill: Drill, kept: Journal) -> DrillResult:
+        """Drill while no other run does, after what dead runs left here has been put back."""
+        kube, loop = kept.kube, kept.loop
+        leases = lease.wanted(drill.kill_path, drill.layer, kept.home)
+        places = sorted({kept.home, *(place for place, _, _ in leases)})
+        restored = orphans.settle(kube, loop, context=kept.context, namespaces=places, folder=self.folder.parents[1])
+        for said in restored.undone:
+            self._emit(events.Noted(at=wall_now(), drill=drill.id, text=f"left by a dead run: {said}"))
+        claim = lease.Claim(kube, loop, kept.run, leases)
+        claim.acquire()
+        kept.guard = claim.check
+        try:
             return drill.run()
+        finally:
+            if not kept.open:
+                claim.release()
+            else:
+                claim.abandon()
 
     def _emit(self, event: events.Event) -> None:
         if self._record is not None:
             self._record(event)
         for sink in self._sinks:
             sink(event)
+
+
+def _home(kill_path: KillPath, layer: Layer) -> str:
+    """The namespace that keeps the journal: the layer's own, else the first that a target is in."""
+    own = layer.ref.namespace if layer.ref else ""
+    return own or next((t.namespace for t in kill_path.covered_by(layer) if t.namespace), "")
 
 
 class Declined(Exception):

@@ -43,10 +43,11 @@ def _meanings() -> list[tuple[type[Exception], str]]:
     from killcheck.cluster.base import ClusterError
     from killcheck.consent import ConsentError
     from killcheck.discover import DiscoveryError
-    from killcheck.journal import JournalError
+    from killcheck.journal import Dirty, JournalError
     from killcheck.kube.errors import KubeConfigError, KubeError
     from killcheck.kube.manifests import ManifestError
     from killcheck.layers.base import LayerError
+    from killcheck.lease import Busy
     from killcheck.record import RecordError
     from killcheck.run import Declined
     from killcheck.session import SessionError
@@ -56,6 +57,7 @@ def _meanings() -> list[tuple[type[Exception], str]]:
         (SpecError, "usage"), (ManifestError, "usage"), (DiscoveryError, "usage"), (SessionError, "usage"),
         (LayerError, "usage"), (ConsentError, "usage"), (KubeConfigError, "usage"), (RecordError, "usage"),
         (KubeError, "unfinished"), (ClusterError, "unfinished"), (JournalError, "unfinished"), (Declined, "unfinished"),
+        (Busy, "unfinished"), (Dirty, "dirty"),
         (OSError, "unfinished"),
     ]
 

@@ -1,0 +1,198 @@
+"""What runs that are no more have left behind - found by label and in local journals - and putting it back.
+
+A run is an orphan when its process is known to be dead (same host) or its Leases have lapsed. Orphans are restored
+before anything new is changed. ``killcheck restore`` and the janitor are this.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+
+from killcheck.clock import Loop
+from killcheck.journal import DATA, JOURNAL_LABEL, Dirty, Entry, Header, Journal, parse
+from killcheck.kube import resources as r
+from killcheck.kube.client import Kube
+from killcheck.kube.errors import Conflict, Forbidden, KubeError
+from killcheck.kube.objects import Obj, dig, labels_of, namespace_of, parse_time
+from killcheck.lease import LEASE_LABEL, Claim, holder_of, lapsed, take_over
+from killcheck.undo import LABEL, insist
+
+__all__ = ["Orphan", "Outcome", "find", "local", "restore", "settle"]
+
+_ORDER = {"intent": 0, "applied": 1, "failed": 2, "undone": 3, "verified": 4}
+
+
+@dataclass
+class Orphan:
+    """What one run has left: its journal (local, in the cluster, or both), its Leases, objects that carry its label."""
+
+    run: str
+    header: Header | None = None
+    entries: dict[int, Entry] = field(default_factory=dict)
+    path: Path | None = None
+    home: str = ""
+    leases: list[Obj] = field(default_factory=list)
+
+    def merge(self, header: Header, entries: Iterable[Entry]) -> None:
+        """Add a copy of the journal: of each entry the state that is furthest on counts."""
+        self.header = self.header or header
+        self.home = self.home or header.home
+        for entry in entries:
+            known = self.entries.get(entry.number)
+            if known is None or _ORDER[entry.state] > _ORDER[known.state]:
+                self.entries[entry.number] = entry
+
+    def open(self) -> list[Entry]:
+        """What is not known to be put back."""
+        return [entry for _, entry in sorted(self.entries.items()) if entry.state != "verified"]
+
+    def alive(self, now: datetime) -> bool:
+        """Whether its process may still be at work."""
+        if self.header and self.header.host == platform.node() and self.header.pid and not _runs(self.header.pid):
+            return False
+        return any(not lapsed(lease, now) for lease in self.leases)
+
+    def expired(self, now: datetime) -> bool:
+        """Whether any change of it has outlived its expiry."""
+        return any(parse_time(entry.expires) <= now for entry in self.open())
+
+
+@dataclass
+class Outcome:
+    """What restoring did: in words, by run. ``skipped``: runs that are alive."""
+
+    undone: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    skipped: list[str] = field(default_factory=list)
+    runs: list[str] = field(default_factory=list)
+
+
+def local(folder: Path) -> list[tuple[Path, Header, list[Entry]]]:
+    """The journals under ``folder`` in which something is left; a file that is none is passed over."""
+    found = []
+    for path in sorted(folder.glob("runs/*/journal-*.jsonl")):
+        try:
+            header, entries = parse(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            continue  # cut short before its first change, or not ours
+        if any(entry.state != "verified" for entry in entries):
+            found.append((path, header, entries))
+    return found
+
+
+def find(
+    kube: Kube, loop: Loop, *, context: str = "", namespaces: Sequence[str] = (), folder: Path | None = None,
+) -> list[Orphan]:
+    """Every run of which something is left on this cluster, dead or alive, oldest first.
+
+    ``namespaces``: where to look (none: everywhere). ``folder``: local journals of the same ``context`` count too.
+    Raises KubeError: what could not be asked is not nothing.
+    """
+    found: dict[str, Orphan] = {}
+    for lease in _labelled(kube, loop, r.LEASES, LEASE_LABEL, namespaces):
+        run = holder_of(lease) or labels_of(lease).get(LABEL, "")
+        found.setdefault(run, Orphan(run)).leases.append(lease)
+    for config_map in _labelled(kube, loop, r.CONFIGMAPS, JOURNAL_LABEL, namespaces):
+        run = labels_of(config_map).get(LABEL, "")
+        orphan = found.setdefault(run, Orphan(run))
+        orphan.home = namespace_of(config_map)
+        try:
+            orphan.merge(*parse(dig(config_map, "data", DATA, default="")))
+        except ValueError:
+            continue
+    for path, header, entries in local(folder) if folder is not None else ():
+        if header.context == context:
+            orphan = found.setdefault(header.run, Orphan(header.run))
+            orphan.path = path
+            orphan.merge(header, entries)
+    return sorted(found.values(), key=lambda orphan: orphan.run)
+
+
+def _labelled(kube: Kube, loop: Loop, resource: r.Resource, label: str, namespaces: Sequence[str]) -> list[Obj]:
+    places: Sequence[str | None] = list(namespaces) or [None]
+    found: list[Obj] = []
+    for place in places:
+        try:
+            found += insist(
+                loop, lambda where=place: kube.list(resource, where, labels=f"{label}=true").items)  # type: ignore[misc]
+        except Forbidden as error:
+            raise KubeError(f"{error} (name the namespaces to look in with --namespace)") from error
+    return found
+
+
+def restore(
+    kube: Kube, loop: Loop, orphans: Iterable[Orphan], *, named: str = "", expired_only: bool = False,
+    by: str = "restore",
+) -> Outcome:
+    """Put back what dead runs left, newest change first; goes on past failures.
+
+    ``named``: this run, dead or alive (its process, if there is one, loses its Leases and stops). ``expired_only``:
+    those that outlived their expiry, dead or alive.
+    """
+    outcome = Outcome()
+    for orphan in orphans:
+        now = loop.now()
+        if named and orphan.run != named:
+            continue
+        if expired_only and not orphan.expired(now) and not _leftover(orphan, now):
+            continue
+        if not named and not (expired_only and orphan.expired(now)) and orphan.alive(now):
+            outcome.skipped.append(orphan.run)
+            continue
+        _restore_one(kube, loop, orphan, outcome, by)
+    return outcome
+
+
+def _leftover(orphan: Orphan, now: datetime) -> bool:
+    """Nothing of it is left but our own bookkeeping."""
+    return not orphan.open() and not orphan.alive(now)
+
+
+def _restore_one(kube: Kube, loop: Loop, orphan: Orphan, outcome: Outcome, by: str) -> None:
+    claims: list[Claim] = []
+    try:
+        for lease in orphan.leases:
+            claims.append(take_over(kube, loop, f"{by}-{orphan.run}", lease))
+    except Conflict:
+        outcome.skipped.append(orphan.run)
+        for claim in claims:
+            claim.release()
+        return
+    outcome.runs.append(orphan.run)
+    journal = Journal(
+        orphan.run, loop, kube, path=orphan.path, home=orphan.home,
+        context=orphan.header.context if orphan.header else "",
+        kubeconfig=orphan.header.kubeconfig if orphan.header else "")
+    journal.adopt([entry for _, entry in sorted(orphan.entries.items())])
+    done, problems = journal.undo_all()
+    outcome.undone += done
+    outcome.problems += problems
+    for claim in claims:
+        claim.release()
+
+
+def settle(
+    kube: Kube, loop: Loop, *, context: str, namespaces: Sequence[str], folder: Path | None,
+) -> Outcome:
+    """Restore orphans before anything new is changed. Raises Dirty where something could not be put back."""
+    found = find(kube, loop, context=context, namespaces=namespaces, folder=folder)
+    outcome = restore(kube, loop, found)
+    if outcome.problems:
+        raise Dirty(outcome.problems)
+    return outcome
+
+
+def _runs(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+

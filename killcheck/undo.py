@@ -1,0 +1,313 @@
+"""Taking a change back: undo as data, each one *look, compare, act, look again*, so that it may be tried any number of
+times, by any machine, in any state of the change.
+
+What may not live here: undo as code that only the process which made the change could run.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, TypeVar
+
+from killcheck.clock import Loop
+from killcheck.kube import resources as r
+from killcheck.kube.client import Kube
+from killcheck.kube.errors import (
+    ApiError,
+    Conflict,
+    Expired,
+    KubeError,
+    NotFound,
+    ServerFault,
+    TooManyRequests,
+    Unreachable,
+)
+from killcheck.kube.objects import Obj, dig, labels_of, uid_of
+
+__all__ = [
+    "LABEL", "PASSING", "Entry", "State", "Undo", "UndoProblem", "holds", "insist", "inverse", "kubectl", "recreatable",
+    "take_back", "verify",
+]
+
+#: Label on everything that killcheck creates; the value is the run's id.
+LABEL = "killcheck.dev/run"
+
+State = Literal["intent", "applied", "undone", "verified", "failed"]
+
+#: What may pass if one waits: no connection, throttling, a server fault, an answer out of date, a write that raced.
+PASSING = (Unreachable, TooManyRequests, ServerFault, Expired, Conflict)
+#: Seconds before each further try, the last one repeated.
+BACKOFF_S = (0.05, 0.2, 0.5, 1.0, 2.0, 5.0)
+#: How long a change is tried to be taken back while nothing but what may pass is in the way, in seconds.
+PATIENCE_S = 45.0
+
+_T = TypeVar("_T")
+
+
+class UndoProblem(Exception):
+    """Something could not be put back, and trying again would not help."""
+
+
+class _NotYetError(KubeError):
+    """The change has been taken back, and its effect cannot be seen yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Undo:
+    """One call that takes a change back.
+
+    ``action``: *delete* the object at ``path``, *merge*-patch ``body`` into it, *create* ``body`` again in the
+    collection ``path``; *call* the method ``path`` of a lever with the arguments ``body``, or *set* its attribute
+    ``path`` to ``body``. ``uid``: only the object that we changed. ``left``: the merge patch that made the change;
+    what is no longer as we left it is somebody else's, and not overwritten. ``manual``: what a person can run instead.
+    """
+
+    action: Literal["delete", "merge", "create", "call", "set"]
+    path: str
+    body: Any = None
+    uid: str = ""
+    left: Obj | None = None
+    manual: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One change of a run. ``lever`` entries name a lever of the cluster (a registry, a node) instead of an API call.
+
+    ``expires``: when the janitor may undo it (RFC 3339). ``owner``: the fault or step that made it.
+    """
+
+    run: str
+    number: int
+    what: str
+    undo: Undo
+    expires: str
+    state: State = "intent"
+    problem: str = ""
+    lever: str = ""
+    owner: str = ""
+
+    def to_json(self) -> Obj:
+        """A JSON object."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: Obj) -> Entry:
+        """What :meth:`to_json` wrote. Raises KeyError or TypeError for anything else."""
+        return cls(**{**data, "undo": Undo(**data["undo"])})
+
+
+def insist(
+    loop: Loop, step: Callable[[], _T], *, patience_s: float = PATIENCE_S,
+    passing: tuple[type[KubeError], ...] = PASSING,
+) -> _T:
+    """Do ``step`` again and again while it fails with what may pass; raises its last error when patience is at an end.
+
+    ``step`` must be safe to repeat: it begins by looking.
+    """
+    until = loop.monotonic() + patience_s
+    tries = 0
+    while True:
+        try:
+            return step()
+        except passing as error:
+            told = error.retry_after_s if isinstance(error, ApiError) else None
+            delay = max(BACKOFF_S[min(tries, len(BACKOFF_S) - 1)], min(told or 0.0, BACKOFF_S[-1]))
+            if loop.monotonic() + delay > until:
+                raise
+        loop.sleep(delay)
+        tries += 1
+
+
+# -- taking back -------------------------------------------------------------------------------------------
+def take_back(
+    kube: Kube, loop: Loop, entry: Entry, levers: Mapping[str, object] | None = None, *,
+    patience_s: float = PATIENCE_S,
+) -> str:
+    """Take one change back; returns what was done, in words. Idempotent.
+
+    Raises UndoProblem where it cannot be put back as it was, KubeError where it could not be asked.
+    """
+    if entry.lever:
+        return _pull_back(entry, levers or {})
+    act = {"delete": _remove, "create": _recreate, "merge": _merge_back}[entry.undo.action]
+    return insist(loop, lambda: act(kube, entry), patience_s=patience_s)
+
+
+def verify(kube: Kube, loop: Loop, entry: Entry, *, patience_s: float = PATIENCE_S) -> None:
+    """See that the change is taken back: gone, there again, or as it was. Raises UndoProblem or KubeError."""
+    if entry.lever:
+        return
+    try:
+        insist(loop, lambda: _look(kube, entry), patience_s=patience_s, passing=(*PASSING, _NotYetError))
+    except _NotYetError as error:
+        raise UndoProblem(str(error)) from error
+
+
+def _pull_back(entry: Entry, levers: Mapping[str, object]) -> str:
+    lever = levers.get(entry.lever)
+    if lever is None:
+        raise UndoProblem(f"nothing here can reach the {entry.lever}")
+    if entry.undo.action == "call":
+        getattr(lever, entry.undo.path)(*entry.undo.body)
+    else:
+        setattr(lever, entry.undo.path, entry.undo.body)
+    return f"undone: {entry.what}"
+
+
+def _find(kube: Kube, path: str) -> Obj | None:
+    try:
+        return kube.call("GET", path).body  # type: ignore[no-any-return]
+    except NotFound:
+        return None
+
+
+def _ours(entry: Entry, found: Obj) -> bool:
+    """Killed between the call and its answer we know no uid: then the label tells whose object it is."""
+    return uid_of(found) == entry.undo.uid if entry.undo.uid else labels_of(found).get(LABEL) == entry.run
+
+
+def _remove(kube: Kube, entry: Entry) -> str:
+    found = _find(kube, entry.undo.path)
+    if found is None:
+        return f"already gone: {entry.what}"
+    if not _ours(entry, found):
+        return f"left alone: {entry.what} (another object has that name now)"
+    if "deletionTimestamp" in found["metadata"]:
+        return f"already going: {entry.what}"
+    options = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background",
+               "preconditions": {"uid": uid_of(found)}}
+    try:
+        kube.call("DELETE", entry.undo.path, body=options)
+    except NotFound:
+        return f"already gone: {entry.what}"
+    return f"deleted: {entry.what}"
+
+
+def _recreate(kube: Kube, entry: Entry) -> str:
+    if _find(kube, f"{entry.undo.path}/{entry.undo.body['metadata']['name']}") is not None:
+        return f"already there: {entry.what}"
+    kube.call("POST", entry.undo.path, query={"fieldManager": kube.field_manager}, body=entry.undo.body)
+    return f"re-created: {entry.what}"
+
+
+def _merge_back(kube: Kube, entry: Entry) -> str:
+    undo = entry.undo
+    found = _changed_object(kube, entry)
+    mine, theirs = compare(found, undo.left if undo.left is not None else undo.body, undo.body)
+    if mine:
+        mine.setdefault("metadata", {})["resourceVersion"] = found["metadata"]["resourceVersion"]
+        kube.call(
+            "PATCH", undo.path, query={"fieldManager": kube.field_manager}, body=mine,
+            headers={"content-type": "application/merge-patch+json"})
+    if theirs:
+        raise UndoProblem("; ".join(theirs) + ": somebody else changed it, so it is left as it is")
+    return f"restored: {entry.what}" if mine else f"already back: {entry.what}"
+
+
+def _changed_object(kube: Kube, entry: Entry) -> Obj:
+    found = _find(kube, entry.undo.path)
+    if found is None:
+        raise UndoProblem("the object has gone meanwhile")
+    if entry.undo.uid and uid_of(found) != entry.undo.uid:
+        raise UndoProblem("another object has that name now")
+    return found
+
+
+def _look(kube: Kube, entry: Entry) -> None:
+    undo = entry.undo
+    if undo.action == "delete":
+        found = _find(kube, undo.path)
+        if found is not None and _ours(entry, found):
+            held = dig(found, "metadata", "finalizers", default=[])
+            raise _NotYetError(f"it is still there, held by {', '.join(held)}" if held else "it is still there")
+    elif undo.action == "create":
+        if _find(kube, f"{undo.path}/{undo.body['metadata']['name']}") is None:
+            raise _NotYetError("it is not there again")
+    elif undo.action == "merge":
+        found = _changed_object(kube, entry)
+        if not holds(found, undo.body):
+            raise _NotYetError("it is not as it was")
+
+
+# -- comparing ---------------------------------------------------------------------------------------------
+def compare(found: Obj, left: Obj, back: Obj) -> tuple[Obj, list[str]]:
+    """What of ``back`` is still to be patched in, and what is neither as we left it nor as it was, in words."""
+    mine: Obj = {}
+    theirs: list[str] = []
+    for path, value in _leaves(left):
+        now, was = dig(found, *path), dig(back, *path)
+        if _same(now, was):
+            continue
+        if _same(now, value) or (isinstance(value, (dict, list)) and _covers(now, value)):
+            _put(mine, path, was)
+        else:
+            theirs.append(f"{'.'.join(path)} was left at {json.dumps(value)} and is {json.dumps(now)} now")
+    return mine, theirs
+
+
+def holds(found: Obj, patch: Obj) -> bool:
+    """Whether an object is as a merge patch would make it."""
+    return all(_same(dig(found, *path), value) or (
+        value is not None and _covers(dig(found, *path), value)) for path, value in _leaves(patch))
+
+
+def _leaves(patch: Obj, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    for key, value in patch.items():
+        if isinstance(value, dict) and value:
+            yield from _leaves(value, (*path, key))
+        else:
+            yield (*path, key), value
+
+
+def _put(obj: Obj, path: tuple[str, ...], value: Any) -> None:
+    for key in path[:-1]:
+        obj = obj.setdefault(key, {})
+    obj[path[-1]] = value
+
+
+def _same(one: Any, other: Any) -> bool:
+    """The API leaves out zeros, empty strings, empty lists, false: to it they are the same as nothing."""
+    return (one or None) == (other or None)
+
+
+def _covers(found: Any, wanted: Any) -> bool:
+    """Whether ``found`` is ``wanted`` with nothing but the server's defaults added."""
+    if isinstance(wanted, dict) and isinstance(found, dict):
+        return all(_covers(found.get(key), value) for key, value in wanted.items())
+    if isinstance(wanted, list) and isinstance(found, list):
+        return len(found) == len(wanted) and all(_covers(f, w) for f, w in zip(found, wanted, strict=True))
+    return _same(found, wanted)
+
+
+def inverse(before: Any, patch: Any) -> Any:
+    """The merge patch that takes ``patch`` back from an object that was ``before``."""
+    if not isinstance(patch, dict):
+        return before
+    return {
+        key: (inverse(dig(before, key, default={}), value) if isinstance(value, dict) and value
+              else dig(before, key))
+        for key, value in patch.items()
+    }
+
+
+def recreatable(obj: Obj) -> Obj:
+    """An object without what the server sets, so that it can be created again."""
+    meta = {
+        key: value for key, value in obj["metadata"].items()
+        if key not in ("uid", "resourceVersion", "creationTimestamp", "generation", "managedFields", "selfLink",
+                       "deletionTimestamp", "deletionGracePeriodSeconds")
+    }
+    return {key: value for key, value in obj.items() if key != "status"} | {"metadata": meta}
+
+
+def kubectl(
+    verb: str, resource: r.Resource, name: str, namespace: str | None, *, patch: Any = None, sub: str = "",
+) -> str:
+    """The command that a person can run instead."""
+    where = f" -n {namespace}" if namespace else ""
+    extra = f" --type=merge -p '{json.dumps(patch)}'" if verb == "patch" else ""
+    extra += f" --subresource={sub}" if sub else ""
+    return f"kubectl {verb} {resource.qualified} {name}{where}{extra}"
