@@ -13,6 +13,7 @@ COMMANDS = {
     "init": ("init", "Find the kill path of a cluster or of manifests, and write the spec."),
     "lint": ("lint", "Ask every question that reading can answer: what will keep the GPUs on?"),
     "drill": ("drill", "Pull a layer's trigger, watch the GPUs go, and prove it."),
+    "restore": ("restore", "Put back what an interrupted run left."),
     "faults": ("faults", "List what a drill can sabotage."),
     "cluster": ("cluster", "Run the embedded cluster by itself, for kubectl."),
     "demo": ("demo", "Four nights on the embedded cluster: one that works, three that do not."),

@@ -13,11 +13,14 @@ from killcheck.verdict import EXIT_CODES
 
 __all__ = ["Interrupted", "guarded"]
 
+#: A person who interrupts this often wants out at once: ``killcheck restore`` does the rest.
+IMPATIENT = 4
+
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
 class Interrupted(KeyboardInterrupt):
-    """SIGTERM or SIGHUP arrived: unwind and heal as for Ctrl-C."""
+    """SIGINT, SIGTERM or SIGHUP arrived: unwind and heal; further signals do not cut the healing short."""
 
 
 def guarded(function: _F) -> _F:
@@ -29,7 +32,7 @@ def guarded(function: _F) -> _F:
         try:
             return function(*args, **kwargs)
         except KeyboardInterrupt:
-            _fail("interrupted; what was changed has been put back, see the run record", "unfinished")
+            _fail("interrupted; what was changed has been put back (killcheck restore makes sure)", "unfinished")
         except BrokenPipeError:
             sys.exit(EXIT_CODES["unfinished"])
         except tuple(kind for kind, _ in _meanings()) as error:
@@ -65,10 +68,15 @@ def _meanings() -> list[tuple[type[Exception], str]]:
 def _signals() -> None:
     import signal
 
-    def unwind(_number: int, _frame: object) -> None:
-        raise Interrupted
+    heard: list[int] = []
 
-    for name in ("SIGTERM", "SIGHUP"):
+    def unwind(number: int, _frame: object) -> None:
+        heard.append(number)
+        if len(heard) in (1, IMPATIENT):
+            raise Interrupted
+        click.echo("killcheck: putting back what was changed; what is left is in the journal", err=True)
+
+    for name in ("SIGINT", "SIGTERM", "SIGHUP"):
         if hasattr(signal, name):
             signal.signal(getattr(signal, name), unwind)
 

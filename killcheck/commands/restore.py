@@ -1,0 +1,135 @@
+"""``killcheck restore``."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from killcheck.commands.errors import guarded
+
+if TYPE_CHECKING:
+    from killcheck.kube.client import Kube
+    from killcheck.orphans import Orphan, Outcome
+
+__all__ = ["command"]
+
+#: The name by which a pod names the cluster that it runs in.
+IN_CLUSTER = "in-cluster"
+
+
+@click.command("restore", context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--on", metavar="CONTEXT",
+              help="The cluster: a kubeconfig context, or in-cluster (default: those of the journals in .killcheck/).")
+@click.option("--kubeconfig", type=click.Path(path_type=Path),
+              help="A kubeconfig file (default: KUBECONFIG, ~/.kube/config).")
+@click.option("--namespace", "-n", "namespaces", multiple=True, metavar="NAME",
+              help="Look for journals and Leases here only (repeatable; default: everywhere).")
+@click.option("--run", "named", metavar="ID",
+              help="This run, dead or alive. One that is alive loses its Leases and stops.")
+@click.option("--expired", is_flag=True, help="Only what has outlived its expiry: what the janitor runs.")
+@click.option("--dry-run", is_flag=True, help="Show what would be put back, and stop.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output, nothing else.")
+@guarded
+def command(**options: Any) -> None:
+    """Put back what an interrupted run left: from any machine, any number of times.
+
+    What a run changes is written down before it happens, here in .killcheck/ and in the cluster. A run that is
+    still alive is left alone unless it is named.
+
+    \b
+    Examples:
+      killcheck restore                       what this machine left
+      killcheck restore --on staging          what any machine left there
+      killcheck restore --on staging --dry-run
+      killcheck restore --on staging --run 20260115-030001-a1b2c3-0
+
+    Exit code 5 says that something could not be put back, and how to do it by hand.
+    """
+    from killcheck.clock import WallLoop
+    from killcheck.orphans import Outcome, restore
+
+    whole = Outcome()
+    shown: list[Orphan] = []
+    for context, kubeconfig in _places(options):
+        loop = WallLoop()
+        kube = _connect(context, kubeconfig, loop)
+        found = _find(kube, loop, context, options)
+        if options["dry_run"]:
+            shown += found
+            _show(kube, loop, found, options)
+            continue
+        outcome = restore(kube, loop, found, named=options["named"] or "", expired_only=options["expired"])
+        for name in ("undone", "problems", "skipped", "runs"):
+            getattr(whole, name).extend(getattr(outcome, name))
+    if options["as_json"]:
+        click.echo(json.dumps(_document(whole, shown), indent=2))
+    elif not options["dry_run"]:
+        _tell(whole)
+    sys.exit(5 if whole.problems else 0)
+
+
+def _places(options: dict[str, Any]) -> list[tuple[str, Path | None]]:
+    """(context, kubeconfig) of every cluster to look at."""
+    from killcheck.orphans import local
+    from killcheck.run import state_dir
+
+    if options["on"]:
+        return [(options["on"], options["kubeconfig"])]
+    found = {
+        (header.context, options["kubeconfig"] or (Path(header.kubeconfig) if header.kubeconfig else None))
+        for _, header, _ in local(state_dir()) if header.context}
+    return sorted(found, key=str)
+
+
+def _connect(context: str, kubeconfig: Path | None, loop: Any) -> Kube:
+    from killcheck.kube.config import connect, in_cluster
+
+    return in_cluster(loop) if context == IN_CLUSTER else connect(context, kubeconfig=kubeconfig, loop=loop)
+
+
+def _find(kube: Kube, loop: Any, context: str, options: dict[str, Any]) -> list[Orphan]:
+    from killcheck.orphans import find
+    from killcheck.run import state_dir
+
+    found = find(kube, loop, context=context, namespaces=options["namespaces"], folder=state_dir())
+    return [orphan for orphan in found if not options["named"] or orphan.run == options["named"]]
+
+
+def _show(kube: Kube, loop: Any, found: list[Orphan], options: dict[str, Any]) -> None:
+    from killcheck.journal import Journal
+
+    if options["as_json"]:
+        return
+    if not found:
+        click.echo("nothing is left to put back")
+    for orphan in found:
+        state = "alive" if orphan.alive(loop.now()) else "dead"
+        expired = ", expired" if orphan.expired(loop.now()) else ""
+        click.echo(f"run {orphan.run} ({state}{expired})")
+        journal = Journal(orphan.run, loop, kube)
+        journal.entries = orphan.open()
+        for line in journal.check():
+            click.echo(f"  {line}")
+
+
+def _tell(outcome: Outcome) -> None:
+    for said in outcome.undone:
+        click.echo(said)
+    for run in outcome.skipped:
+        click.echo(f"run {run} is alive, and left alone (killcheck restore --run {run} ends it)")
+    for problem in outcome.problems:
+        click.echo(f"could not be put back: {problem}", err=True)
+    if not (outcome.undone or outcome.problems or outcome.skipped):
+        click.echo("nothing is left to put back")
+
+
+def _document(outcome: Outcome, shown: list[Orphan]) -> dict[str, Any]:
+    return {
+        "schema": "killcheck.restore/v1", "runs": outcome.runs, "undone": outcome.undone, "problems": outcome.problems,
+        "skipped": outcome.skipped,
+        "left": [{"run": o.run, "entries": [entry.to_json() for entry in o.open()]} for o in shown],
+    }
