@@ -17,6 +17,8 @@ Change = Literal["added", "modified", "deleted"]
 
 #: Seconds between attempts to re-establish a broken watch, the last one repeated.
 BACKOFF_S = (0.1, 0.5, 1.0, 2.0, 5.0)
+#: A watch that lasted this long (seconds) worked, also if it had nothing to say: its end is no failure to back off from.
+SETTLED_S = 5.0
 
 
 class Informer:
@@ -51,6 +53,7 @@ class Informer:
         self._close: Closer | None = None
         self._retry: Timer | None = None
         self._failures = 0
+        self._opened = 0.0
         self._stopped = False
 
     def start(self) -> Informer:
@@ -103,6 +106,7 @@ class Informer:
         self.synced = True
 
     def _watch(self) -> None:
+        self._opened = self.loop.monotonic()
         self._close = self.kube.watch(
             self.resource, self._event, self._ended, namespace=self.namespace, since=self.resource_version,
             labels=self.labels, fields=self.fields,
@@ -133,6 +137,8 @@ class Informer:
         if self._stopped:
             return
         self._close = None
+        if self.loop.monotonic() - self._opened >= SETTLED_S:
+            self._failures = 0
         if error is not None and not isinstance(error, Expired):
             self._break(error)
         delay = 0.0 if error is None and not self._failures else BACKOFF_S[min(self._failures, len(BACKOFF_S) - 1)]

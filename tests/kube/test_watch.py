@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from https_server import Break, HttpsServer, Reply, Seen, Stream
 
-from killcheck.clock import WallLoop
+from killcheck.clock import VirtualLoop, WallLoop
 from killcheck.kube import resources as r
-from killcheck.kube.client import Kube, WatchEvent
+from killcheck.kube.client import Answer, Closer, Kube, WatchEvent
 from killcheck.kube.errors import Expired, Forbidden, KubeError, Unreachable
 from killcheck.kube.informer import Informer
 from killcheck.kube.objects import Obj, name_of
@@ -219,3 +220,30 @@ def test_an_informer_lists_again_after_410_or_a_broken_stream(
     assert informer.broken is None
     assert [type(report) for report in reports] == ([Unreachable, type(None)] if broken else [])
     informer.stop()
+
+
+class QuietWatches:
+    """A transport whose watches end after ``seconds`` without a word; ``opened`` says when each began."""
+
+    def __init__(self, loop: VirtualLoop, seconds: float) -> None:
+        self.loop = loop
+        self.seconds = seconds
+        self.opened: list[float] = []
+
+    def request(self, method: str, path: str, query: Any, body: Any, headers: Any) -> Answer:
+        return Answer(200, {"metadata": {"resourceVersion": "1"}, "items": []})
+
+    def watch(self, path: str, query: Any, on_event: Any, on_end: Callable[[None], None]) -> Closer:
+        self.opened.append(self.loop.monotonic())
+        return self.loop.call_later(self.seconds, on_end, None).cancel
+
+
+def test_quiet_watches_follow_each_other_without_a_gap() -> None:
+    loop = VirtualLoop(datetime(2026, 11, 21, tzinfo=UTC))
+    quiet, hasty = QuietWatches(loop, 90), QuietWatches(loop, 0)
+    informers = [Informer(Kube(transport), loop, r.PODS).start() for transport in (quiet, hasty)]
+    loop.sleep(400)
+    assert quiet.opened == [0, 90, 180, 270, 360]
+    assert len(hasty.opened) < 100, "a server that hangs up at once is not asked in a hurry"
+    for informer in informers:
+        informer.stop()
