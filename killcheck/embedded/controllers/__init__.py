@@ -10,21 +10,36 @@ from typing import Any
 
 from killcheck.clock import Loop
 from killcheck.embedded.controllers.cronjob import CronJobController
+from killcheck.embedded.controllers.daemonset import DaemonSetController
 from killcheck.embedded.controllers.deployment import DeploymentController
+from killcheck.embedded.controllers.disruption import DisruptionController
+from killcheck.embedded.controllers.endpoints import EndpointsController, EndpointSliceController
 from killcheck.embedded.controllers.garbage import GarbageCollector
+from killcheck.embedded.controllers.hpa import HorizontalPodAutoscaler
 from killcheck.embedded.controllers.job import JobController
+from killcheck.embedded.controllers.namespace import NamespaceController
+from killcheck.embedded.controllers.nodelifecycle import NodeLifecycleController
+from killcheck.embedded.controllers.persistentvolumes import PersistentVolumeBinder
+from killcheck.embedded.controllers.podgc import PodGarbageCollector
 from killcheck.embedded.controllers.replicaset import ReplicaSetController
+from killcheck.embedded.controllers.resourceclaims import ResourceClaimController
 from killcheck.embedded.controllers.runtime import Controller, Informers
 from killcheck.embedded.controllers.scheduler import Scheduler
 from killcheck.embedded.controllers.serviceaccounts import RootCaPublisher, ServiceAccountController
+from killcheck.embedded.controllers.statefulset import StatefulSetController
+from killcheck.embedded.controllers.tainteviction import TaintEvictionController
+from killcheck.embedded.controllers.ttl import TtlAfterFinished
 from killcheck.kube.client import Kube
 
 __all__ = ["ALL", "start_all"]
 
 #: Every controller, in the order in which they start; ``name`` is kube-controller-manager's.
 ALL: tuple[type[Controller], ...] = (
-    ServiceAccountController, RootCaPublisher, GarbageCollector, DeploymentController, ReplicaSetController,
-    JobController, CronJobController, Scheduler,
+    ServiceAccountController, RootCaPublisher, GarbageCollector, NamespaceController, DeploymentController,
+    ReplicaSetController, StatefulSetController, DaemonSetController, JobController, CronJobController,
+    TtlAfterFinished, NodeLifecycleController, TaintEvictionController, PodGarbageCollector, DisruptionController,
+    HorizontalPodAutoscaler, EndpointsController, EndpointSliceController, ResourceClaimController,
+    PersistentVolumeBinder, Scheduler,
 )
 
 

@@ -10,8 +10,8 @@ import re
 from functools import lru_cache
 from typing import Any
 
-from killcheck.kube.quantities import parse
 from killcheck.kube.objects import Obj
+from killcheck.kube.quantities import parse
 
 __all__ = ["CelMissing", "matches"]
 

@@ -9,8 +9,9 @@ from fractions import Fraction
 from functools import lru_cache
 from math import ceil, floor
 
-from killcheck.embedded.api.pod_resources import pod_resources, quantity
+from killcheck.embedded.api.pod_resources import pod_resources
 from killcheck.kube.objects import Obj, dig, labels_of, name_of, namespace_of, uid_of
+from killcheck.kube.quantities import parse
 
 __all__ = ["NodeInfo", "PodInfo", "Reject", "Snapshot", "amounts"]
 
@@ -35,7 +36,7 @@ def amounts(resources: dict[str, Fraction]) -> dict[str, int]:
 
 @lru_cache(maxsize=4096)
 def _allocatable(name: str, text: str) -> int:
-    value = quantity(text).value
+    value = parse(text)
     return floor(value * 1000) if name == "cpu" else floor(value)
 
 

@@ -1,0 +1,171 @@
+"""The volume binder: claims get a volume that is there, or one that their storage class provisions at once.
+
+A minimal form of pkg/controller/volume/persistentvolume of Kubernetes v1.36; provisioners are taken to work instantly.
+"""
+
+from __future__ import annotations
+
+from killcheck.embedded.controllers.runtime import Controller, Key
+from killcheck.embedded.controllers.scheduler.scheduler import STORAGECLASSES
+from killcheck.embedded.controllers.scheduler.volumes import SELECTED_NODE
+from killcheck.kube import resources as r
+from killcheck.kube.errors import Conflict, NotFound
+from killcheck.kube.informer import Change
+from killcheck.kube.objects import Obj, annotations_of, dig, key_of, name_of, namespace_of, uid_of
+from killcheck.kube.quantities import parse
+
+__all__ = ["PersistentVolumeBinder"]
+
+_DEFAULT = "storageclass.kubernetes.io/is-default-class"
+_NO_PROVISIONER = "kubernetes.io/no-provisioner"
+
+
+class PersistentVolumeBinder(Controller):
+    """Binds PersistentVolumeClaims; keys are theirs, or ("volume:", name of a volume whose claim has gone)."""
+
+    name = "persistentvolume-binder-controller"
+    component = "persistentvolume-controller"
+
+    def setup(self) -> None:
+        """Follow claims, volumes and classes."""
+        self.volumes = self.informers.of(r.PERSISTENTVOLUMES)
+        self.classes = self.informers.of(STORAGECLASSES, optional=True)
+        self.claims = self.informers.of(r.PERSISTENTVOLUMECLAIMS)
+        self.listen(r.PERSISTENTVOLUMECLAIMS, self._claim_changed)
+        self.listen(r.PERSISTENTVOLUMES, self._volume_changed)
+        self.follow(STORAGECLASSES, lambda *_: self._unbound(), optional=True)
+
+    def _unbound(self) -> list[Key]:
+        return [key_of(claim) for claim in self.claims.values() if not claim["spec"].get("volumeName")]
+
+    def _claim_changed(self, change: Change, _old: Obj | None, new: Obj) -> None:
+        volume = new["spec"].get("volumeName")
+        if change == "deleted" and volume:
+            self.queue.add(("volume:", volume))
+        elif change != "deleted":
+            self.queue.add(key_of(new))
+
+    def _volume_changed(self, change: Change, _old: Obj | None, new: Obj) -> None:
+        if change == "deleted":
+            return
+        if dig(new, "spec", "claimRef") is None:
+            if dig(new, "status", "phase") != "Available":
+                self.queue.add(("volume:", name_of(new)))
+            for key in self._unbound():
+                self.queue.add(key)
+
+    def reconcile(self, key: Key) -> None:
+        """Bind a claim, or deal with a volume that nobody claims."""
+        if key[0] == "volume:":
+            self._release(key[1])
+            return
+        claim = self.claims.objects.get(key)
+        if claim is None or "deletionTimestamp" in claim["metadata"] or dig(claim, "status", "phase") == "Bound":
+            return
+        named = claim["spec"].get("volumeName")
+        volume = self.volumes.get(named) if named else self._match(claim) or self._provision(claim)
+        if volume is not None:
+            self._bind(claim, volume)
+
+    def _class_of(self, claim: Obj) -> Obj | None:
+        name = claim["spec"].get("storageClassName")
+        if name is not None:
+            return self.classes.get(name) if name else None
+        return next((c for c in self.classes.values() if annotations_of(c).get(_DEFAULT) == "true"), None)
+
+    def _match(self, claim: Obj) -> Obj | None:
+        """The smallest volume that is free and suffices."""
+        found_class = self._class_of(claim)
+        class_name = name_of(found_class) if found_class else str(claim["spec"].get("storageClassName") or "")
+        wanted = parse(dig(claim, "spec", "resources", "requests", "storage", default="0"))
+        modes = set(claim["spec"].get("accessModes") or ())
+        fits = [
+            volume for volume in self.volumes.values() if _free_for(volume, claim)
+            and (volume["spec"].get("storageClassName") or "") == class_name
+            and modes <= set(volume["spec"].get("accessModes") or ()) and _size(volume) >= wanted]
+        return min(fits, key=lambda volume: (_size(volume), name_of(volume)), default=None)
+
+    def _provision(self, claim: Obj) -> Obj | None:
+        found = self._class_of(claim)
+        if found is None or found.get("provisioner", _NO_PROVISIONER) == _NO_PROVISIONER:
+            return None
+        late = found.get("volumeBindingMode") == "WaitForFirstConsumer"
+        if late and SELECTED_NODE not in annotations_of(claim):
+            text = "waiting for first consumer to be created before binding"
+            self.events.emit(claim, "Normal", "WaitForFirstConsumer", text)
+            return None
+        name = f"pvc-{uid_of(claim)}"
+        body = {
+            "apiVersion": "v1", "kind": "PersistentVolume",
+            "metadata": {"name": name, "annotations": {"pv.kubernetes.io/provisioned-by": found["provisioner"]}},
+            "spec": {
+                "capacity": {"storage": dig(claim, "spec", "resources", "requests", "storage", default="1Gi")},
+                "accessModes": claim["spec"].get("accessModes") or ["ReadWriteOnce"],
+                "persistentVolumeReclaimPolicy": found.get("reclaimPolicy", "Delete"),
+                "storageClassName": name_of(found), "claimRef": _reference(claim),
+                "csi": {"driver": found["provisioner"], "volumeHandle": name}}}
+        try:
+            volume = self.kube.create(r.PERSISTENTVOLUMES, body)
+        except Conflict:
+            return self.kube.get(r.PERSISTENTVOLUMES, name)
+        text = f"Successfully provisioned volume {name}"
+        self.events.emit(claim, "Normal", "ProvisioningSucceeded", text)
+        return volume
+
+    def _bind(self, claim: Obj, volume: Obj) -> None:
+        if dig(volume, "spec", "claimRef", "uid") != uid_of(claim):
+            volume = self.kube.replace(
+                r.PERSISTENTVOLUMES, volume | {"spec": volume["spec"] | {"claimRef": _reference(claim)}})
+        if dig(volume, "status", "phase") != "Bound":
+            self._phase(volume, "Bound")
+        meta = claim["metadata"]
+        marks = {"pv.kubernetes.io/bind-completed": "yes", "pv.kubernetes.io/bound-by-controller": "yes"}
+        meta = meta | {"annotations": annotations_of(claim) | marks}
+        written = self.kube.replace(
+            r.PERSISTENTVOLUMECLAIMS,
+            claim | {"metadata": meta, "spec": claim["spec"] | {"volumeName": name_of(volume)}})
+        status = {
+            "phase": "Bound", "accessModes": volume["spec"].get("accessModes"),
+            "capacity": volume["spec"].get("capacity")}
+        self.kube.replace(r.PERSISTENTVOLUMECLAIMS, written | {"status": status}, subresource="status")
+
+    def _release(self, name: str) -> None:
+        volume = self.volumes.get(name)
+        if volume is None:
+            return
+        ref = dig(volume, "spec", "claimRef")
+        if ref is None:
+            self._phase(volume, "Available")
+            return
+        claim = self.claims.get(ref["name"], ref["namespace"])
+        if claim is not None and uid_of(claim) == ref.get("uid"):
+            return
+        if volume["spec"].get("persistentVolumeReclaimPolicy") == "Delete":
+            try:
+                self.kube.delete(r.PERSISTENTVOLUMES, name)
+            except NotFound:
+                return
+        else:
+            self._phase(volume, "Released")
+
+    def _phase(self, volume: Obj, phase: str) -> None:
+        status = (volume.get("status") or {}) | {"phase": phase}
+        self.kube.replace(r.PERSISTENTVOLUMES, volume | {"status": status}, subresource="status")
+
+
+def _reference(claim: Obj) -> Obj:
+    return {
+        "apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": namespace_of(claim), "name": name_of(claim),
+        "uid": uid_of(claim), "resourceVersion": claim["metadata"]["resourceVersion"]}
+
+
+def _free_for(volume: Obj, claim: Obj) -> bool:
+    ref = dig(volume, "spec", "claimRef")
+    if ref is None:
+        return "deletionTimestamp" not in volume["metadata"]
+    same = (ref.get("namespace"), ref.get("name")) == key_of(claim)
+    return same and ref.get("uid") in (None, "", uid_of(claim))
+
+
+def _size(volume: Obj) -> float:
+    return float(parse(dig(volume, "spec", "capacity", "storage", default="0")))
