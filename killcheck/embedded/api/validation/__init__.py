@@ -1,0 +1,61 @@
+"""What is wrong with an object of a built-in type, in Kubernetes' words.
+
+What kill paths get wrong is checked as there: names, schedules, pods, selectors, what must not change. What no kill
+path touches (windows, iSCSI, cluster trust) is taken as it comes. One module a group of types; nothing in here knows
+of requests or of the store.
+"""
+
+from __future__ import annotations
+
+import importlib
+
+from killcheck.embedded.api.kinds import Kind
+from killcheck.kube.objects import Obj
+
+__all__ = ["validate"]
+
+#: (group, kind) -> the module that has ``create(kind, new)`` and ``update(kind, new, old)`` for it.
+_MODULES = {
+    ("", "Pod"): "podrules", ("", "PodTemplate"): "podrules",
+    ("", "ReplicationController"): "apps", ("apps", "Deployment"): "apps", ("apps", "ReplicaSet"): "apps",
+    ("apps", "StatefulSet"): "apps", ("apps", "DaemonSet"): "apps",
+    ("batch", "Job"): "batch", ("batch", "CronJob"): "batch",
+    ("autoscaling", "HorizontalPodAutoscaler"): "scaling", ("policy", "PodDisruptionBudget"): "scaling",
+    ("", "Service"): "services",
+    ("", "Secret"): "config", ("", "ConfigMap"): "config", ("", "ResourceQuota"): "config",
+    ("", "LimitRange"): "config",
+    ("", "Namespace"): "cluster", ("", "Node"): "cluster", ("scheduling.k8s.io", "PriorityClass"): "cluster",
+    ("coordination.k8s.io", "Lease"): "cluster", ("networking.k8s.io", "NetworkPolicy"): "cluster",
+    ("", "PersistentVolumeClaim"): "cluster", ("", "ServiceAccount"): "cluster",
+    ("resource.k8s.io", "ResourceClaim"): "cluster", ("resource.k8s.io", "ResourceClaimTemplate"): "cluster",
+    ("rbac.authorization.k8s.io", "Role"): "access", ("rbac.authorization.k8s.io", "ClusterRole"): "access",
+    ("rbac.authorization.k8s.io", "RoleBinding"): "access",
+    ("rbac.authorization.k8s.io", "ClusterRoleBinding"): "access",
+    ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration"): "extensions",
+    ("admissionregistration.k8s.io", "MutatingWebhookConfiguration"): "extensions",
+    ("apiextensions.k8s.io", "CustomResourceDefinition"): "extensions",
+}
+
+
+def validate(kind: Kind, new: Obj, old: Obj | None) -> list[Obj]:
+    """Causes (reason, message, field) in the order in which Kubernetes lists them; empty: nothing is wrong.
+
+    ``new`` is decoded and defaulted; ``old`` is None for a new object.
+    """
+    resource = kind.resource
+    name = _MODULES.get((resource.group, resource.kind), "anything")
+    module = importlib.import_module(f"{__name__}.{name}")
+    causes: list[Obj] = module.create(kind, new) if old is None else module.update(kind, new, old)
+    return _once(causes)
+
+
+def _once(causes: list[Obj]) -> list[Obj]:
+    """The same sentence about the same field is said once."""
+    seen: set[tuple[str, str]] = set()
+    kept = []
+    for cause in causes:
+        said = (cause["field"], cause["message"])
+        if said not in seen:
+            seen.add(said)
+            kept.append(cause)
+    return kept

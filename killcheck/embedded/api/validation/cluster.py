@@ -1,0 +1,218 @@
+"""Namespaces, nodes, priorities, leases, network policies, claims.
+
+Source: pkg/apis/{core,scheduling,coordination,networking,resource}/validation of Kubernetes v1.36.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from killcheck.embedded.api.kinds import Kind
+from killcheck.embedded.api.validation import meta, names, placement, resources
+from killcheck.embedded.api.validation.fields import (
+    Causes,
+    at,
+    duplicate,
+    forbidden,
+    immutable,
+    invalid,
+    nonnegative,
+    not_supported,
+    positive,
+    required,
+)
+from killcheck.kube.objects import Obj
+
+__all__ = ["create", "update"]
+
+_HIGHEST_USER_PRIORITY = 1_000_000_000
+
+
+def create(kind: Kind, new: Obj) -> Causes:
+    """A new object."""
+    rule = names.dns_label if kind.resource.kind == "Namespace" else names.dns_subdomain
+    return meta.create(new["metadata"], rule) + _body(kind, new)
+
+
+def update(kind: Kind, new: Obj, old: Obj) -> Causes:
+    """A changed object."""
+    causes = meta.update(new["metadata"], old["metadata"]) + _body(kind, new)
+    frozen = _UPDATES.get(kind.resource.kind)
+    return causes + (frozen(new, old) if frozen else [])
+
+
+def _body(kind: Kind, new: Obj) -> Causes:
+    rule = _BODIES.get(kind.resource.kind)
+    return rule(new) if rule else []
+
+
+# -- nodes -----------------------------------------------------------------------------------------------------
+def _node(new: Obj) -> Causes:
+    # Kubernetes says metadata.taints, though they are in the spec.
+    causes = placement.taints((new.get("spec") or {}).get("taints") or [], "metadata.taints")
+    for field in ("capacity", "allocatable"):
+        for name, text in ((new.get("status") or {}).get(field) or {}).items():
+            causes += resources.quantity(f"status.{field}.{name}", name, text)
+    return causes
+
+
+def _node_update(new: Obj, old: Obj) -> Causes:
+    causes: Causes = []
+    spec, before = new.get("spec") or {}, old.get("spec") or {}
+    ranges = before.get("podCIDRs") or []
+    if ranges and ranges != (spec.get("podCIDRs") or []):
+        causes.append(forbidden("spec.podCIDRs", 'node updates may not change podCIDR except from "" to valid'))
+    if before.get("providerID") and before["providerID"] != spec.get("providerID"):
+        causes.append(forbidden("spec.providerID", 'node updates may not change providerID except from "" to valid'))
+    seen: list[Obj] = []
+    for i, address in enumerate((new.get("status") or {}).get("addresses") or []):
+        if address in seen:
+            causes.append(duplicate(at("status.addresses", i), address))
+        seen.append(address)
+    return causes
+
+
+# -- priorities ------------------------------------------------------------------------------------------------
+_SYSTEM = {"system-node-critical": 2_000_001_000, "system-cluster-critical": 2_000_000_000}
+
+
+def _priority_class(new: Obj) -> Causes:
+    name, value = new["metadata"].get("name", ""), new.get("value", 0)
+    causes: Causes = []
+    if name.startswith("system-"):
+        if _SYSTEM.get(name) != value:
+            causes.append(forbidden(
+                "metadata.name", "priority class names with 'system-' prefix are reserved for system use only. error: "
+                f"{name} is not a known system priority class"))
+    elif value > _HIGHEST_USER_PRIORITY:
+        words = f"maximum allowed value of a user defined priority is {_HIGHEST_USER_PRIORITY}"
+        causes.append(forbidden("value", words))
+    policy, known = new.get("preemptionPolicy"), ("PreemptLowerPriority", "Never")
+    if policy not in (None, *known):
+        causes.append(not_supported("preemptionPolicy", policy, known))
+    return causes
+
+
+def _priority_class_update(new: Obj, old: Obj) -> Causes:
+    causes: Causes = []
+    if new.get("value", 0) != old.get("value", 0):
+        causes.append(forbidden("value", "may not be changed in an update."))
+    return causes + immutable("preemptionPolicy", new.get("preemptionPolicy"), old.get("preemptionPolicy"))
+
+
+# -- leases ----------------------------------------------------------------------------------------------------
+def _lease(new: Obj) -> Causes:
+    spec = new.get("spec") or {}
+    causes: Causes = []
+    if spec.get("leaseDurationSeconds") is not None:
+        causes += positive("spec.leaseDurationSeconds", spec["leaseDurationSeconds"])
+    return causes + nonnegative("spec.leaseTransitions", spec.get("leaseTransitions"))
+
+
+# -- network policies ------------------------------------------------------------------------------------------
+def _network_policy(new: Obj) -> Causes:
+    spec = new.get("spec") or {}
+    causes = meta.selector(spec.get("podSelector"), "spec.podSelector")
+    for field, peers in (("ingress", "from"), ("egress", "to")):
+        for i, rule in enumerate(spec.get(field) or []):
+            for j, peer in enumerate(rule.get(peers) or []):
+                causes += _peer(peer, f"spec.{field}[{i}].{peers}[{j}]")
+    for i, kind in enumerate(spec.get("policyTypes") or []):
+        if kind not in ("Ingress", "Egress"):
+            causes.append(not_supported(at("spec.policyTypes", i), kind, ("Egress", "Ingress")))
+    return causes
+
+
+def _peer(peer: Obj, path: str) -> Causes:
+    given = [field for field in ("podSelector", "namespaceSelector", "ipBlock") if peer.get(field) is not None]
+    causes: Causes = []
+    for field in given:
+        if field == "ipBlock":
+            if not peer["ipBlock"].get("cidr"):
+                causes.append(required(f"{path}.ipBlock.cidr"))
+        else:
+            causes += meta.selector(peer[field], f"{path}.{field}")
+    if not given:
+        causes.append(required(path, "must specify a peer"))
+    elif "ipBlock" in given and len(given) > 1:
+        causes.append(forbidden(path, "may not specify both ipBlock and another peer"))
+    return causes
+
+
+# -- claims ----------------------------------------------------------------------------------------------------
+_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
+
+
+def _volume_claim(new: Obj) -> Causes:
+    spec = new.get("spec") or {}
+    causes: Causes = []
+    modes = spec.get("accessModes") or []
+    if not modes:
+        causes.append(required("spec.accessModes", "at least 1 access mode is required"))
+    causes += [not_supported("spec.accessModes", mode, _MODES) for mode in modes if mode not in _MODES]
+    if "storage" not in ((spec.get("resources") or {}).get("requests") or {}):
+        causes.append(required("spec.resources[storage]"))
+    causes += meta.selector(spec.get("selector"), "spec.selector")
+    if spec.get("storageClassName"):
+        causes += names.dns_subdomain_cause("spec.storageClassName", spec["storageClassName"])
+    return causes
+
+
+def _volume_claim_update(new: Obj, old: Obj) -> Causes:
+    mutable = {"resources", "volumeAttributesClassName"} | (
+        set() if (old.get("spec") or {}).get("volumeName") else {"volumeName"})
+    ours, theirs = ({k: v for k, v in (obj.get("spec") or {}).items() if k not in mutable} for obj in (new, old))
+    if ours == theirs:
+        return []
+    return [forbidden(
+        "spec", "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound "
+        "claims")]
+
+
+def _device_requests(spec: Obj, path: str) -> Causes:
+    causes: Causes = []
+    seen: set[str] = set()
+    for i, request in enumerate((spec.get("devices") or {}).get("requests") or []):
+        here, name = f"{path}.devices.requests[{i}]", request.get("name", "")
+        causes += names.dns_label_cause(f"{here}.name", name) if name else [required(f"{here}.name")]
+        if name in seen:
+            causes.append(duplicate(f"{here}.name", name))
+        seen.add(name)
+        exactly, first = request.get("exactly"), request.get("firstAvailable")
+        if exactly is None and not first:
+            causes.append(required(here, "exactly one of `exactly` or `firstAvailable` is required"))
+        if exactly is not None and first:
+            words = "exactly one of `exactly` or `firstAvailable` is required, but multiple fields are set"
+            causes.append(invalid(here, None, words))
+        for one, where in [(exactly, f"{here}.exactly")] if exactly is not None else []:
+            if not one.get("deviceClassName"):
+                causes.append(required(f"{where}.deviceClassName"))
+            if one.get("allocationMode") not in ("ExactCount", "All"):
+                causes.append(not_supported(
+                    f"{where}.allocationMode", one.get("allocationMode", ""), ("All", "ExactCount")))
+            elif one["allocationMode"] == "ExactCount" and one.get("count", 0) <= 0:
+                causes.append(invalid(f"{where}.count", one.get("count", 0), "must be greater than zero"))
+    return causes
+
+
+def _resource_claim(new: Obj) -> Causes:
+    return _device_requests(new.get("spec") or {}, "spec")
+
+
+def _resource_claim_template(new: Obj) -> Causes:
+    return _device_requests((new.get("spec") or {}).get("spec") or {}, "spec.spec")
+
+
+def _same_spec(new: Obj, old: Obj) -> Causes:
+    return immutable("spec", new.get("spec"), old.get("spec"))
+
+
+_BODIES: dict[str, Callable[[Obj], Causes]] = {
+    "Node": _node, "PriorityClass": _priority_class, "Lease": _lease, "NetworkPolicy": _network_policy,
+    "PersistentVolumeClaim": _volume_claim, "ResourceClaim": _resource_claim,
+    "ResourceClaimTemplate": _resource_claim_template,
+}
+_UPDATES: dict[str, Callable[[Obj, Obj], Causes]] = {
+    "Node": _node_update, "PriorityClass": _priority_class_update, "PersistentVolumeClaim": _volume_claim_update,
+    "ResourceClaim": _same_spec, "ResourceClaimTemplate": _same_spec,
+}

@@ -1,0 +1,182 @@
+"""Webhook configurations and CustomResourceDefinitions.
+
+Source: pkg/apis/admissionregistration/validation of Kubernetes v1.36 and ``ValidateCustomResourceDefinition`` of
+apiextensions-apiserver: what is needed for either to work at all.
+"""
+
+from __future__ import annotations
+
+from killcheck.embedded.api.kinds import Kind
+from killcheck.embedded.api.validation import meta, names
+from killcheck.embedded.api.validation.fields import (
+    Causes,
+    at,
+    duplicate,
+    immutable,
+    invalid,
+    not_supported,
+    required,
+)
+from killcheck.kube.objects import Obj
+
+__all__ = ["create", "update"]
+
+_OPERATIONS = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
+
+
+def create(kind: Kind, new: Obj) -> Causes:
+    """A new object."""
+    return meta.create(new["metadata"], names.dns_subdomain) + _body(kind, new)
+
+
+def update(kind: Kind, new: Obj, old: Obj) -> Causes:
+    """A changed object."""
+    causes = meta.update(new["metadata"], old["metadata"]) + _body(kind, new)
+    if kind.resource.kind == "CustomResourceDefinition":
+        ours, theirs = new.get("spec") or {}, old.get("spec") or {}
+        causes += immutable("spec.group", ours.get("group"), theirs.get("group"))
+        causes += immutable("spec.scope", ours.get("scope"), theirs.get("scope"))
+        for field in ("plural", "kind"):
+            causes += immutable(
+                f"spec.names.{field}", (ours.get("names") or {}).get(field), (theirs.get("names") or {}).get(field))
+    return causes
+
+
+def _body(kind: Kind, new: Obj) -> Causes:
+    if kind.resource.kind == "CustomResourceDefinition":
+        return _definition(new)
+    causes: Causes = []
+    seen: set[str] = set()
+    for i, hook in enumerate(new.get("webhooks") or []):
+        path, name = at("webhooks", i), hook.get("name", "")
+        causes += _webhook(hook, path)
+        if name in seen:
+            causes.append(duplicate(f"{path}.name", name))
+        seen.add(name)
+    return causes
+
+
+# -- webhooks --------------------------------------------------------------------------------------------------
+def _webhook(hook: Obj, path: str) -> Causes:
+    name = hook.get("name", "")
+    causes: Causes = []
+    if not name:
+        causes.append(required(f"{path}.name"))
+    elif names.dns_subdomain(name):
+        causes.append(invalid(f"{path}.name", name, ",".join(names.dns_subdomain(name))))
+    elif len(name.split(".")) < 3:
+        words = "should be a domain with at least three segments separated by dots"
+        causes.append(invalid(f"{path}.name", name, words))
+    for i, rule in enumerate(hook.get("rules") or []):
+        causes += _rule(rule, f"{path}.rules[{i}]")
+    for field, known in (("failurePolicy", ("Fail", "Ignore")), ("matchPolicy", ("Equivalent", "Exact"))):
+        if hook.get(field) not in (None, *known):
+            causes.append(not_supported(f"{path}.{field}", hook[field], known))
+    if hook.get("sideEffects") is None:
+        causes.append(required(f"{path}.sideEffects", "must specify one of None, NoneOnDryRun"))
+    elif hook["sideEffects"] not in ("None", "NoneOnDryRun"):
+        causes.append(not_supported(f"{path}.sideEffects", hook["sideEffects"], ("None", "NoneOnDryRun")))
+    if not hook.get("admissionReviewVersions"):
+        causes.append(required(f"{path}.admissionReviewVersions", "must specify one of v1, v1beta1"))
+    seconds = hook.get("timeoutSeconds")
+    if seconds is not None and not 1 <= seconds <= 30:
+        causes.append(invalid(
+            f"{path}.timeoutSeconds", seconds, "the timeout value must be between 1 and 30 seconds"))
+    for field in ("namespaceSelector", "objectSelector"):
+        causes += meta.selector(hook.get(field), f"{path}.{field}")
+    return causes + _client(hook.get("clientConfig") or {}, f"{path}.clientConfig")
+
+
+def _rule(rule: Obj, path: str) -> Causes:
+    causes: Causes = []
+    operations = rule.get("operations") or []
+    if not operations:
+        causes.append(required(f"{path}.operations"))
+    causes += [
+        not_supported(f"{path}.operations[{i}]", name, _OPERATIONS)
+        for i, name in enumerate(operations) if name not in _OPERATIONS]
+    if len(operations) > 1 and "*" in operations:
+        causes.append(invalid(f"{path}.operations", operations, "if '*' is present, must not specify other operations"))
+    return causes + [
+        required(f"{path}.{field}") for field in ("apiGroups", "apiVersions", "resources") if not rule.get(field)]
+
+
+def _client(config: Obj, path: str) -> Causes:
+    url, service = config.get("url"), config.get("service")
+    if (url is None) == (service is None):
+        return [required(path, "exactly one of url or service is required")]
+    if url is not None:
+        if not str(url).startswith("https://"):
+            scheme = str(url).partition("://")[0]
+            words = f'\'https\' is the only allowed URL scheme; desired format: https://host[/path], got {scheme!r}'
+            return [invalid(f"{path}.url", scheme, words)]
+        return []
+    named: Obj = service or {}
+    causes: Causes = [
+        required(f"{path}.service.{field}", f"service {field} is required")
+        for field in ("name", "namespace") if not named.get(field)]
+    port = named.get("port", 443)
+    if not 1 <= port <= 65535:
+        causes.append(invalid(
+            f"{path}.service.port", port, "port is not valid: must be between 1 and 65535, inclusive"))
+    return causes
+
+
+# -- custom resources ------------------------------------------------------------------------------------------
+def _definition(new: Obj) -> Causes:
+    spec = new.get("spec") or {}
+    given, group = spec.get("names") or {}, spec.get("group", "")
+    causes: Causes = []
+    if new["metadata"].get("name") != f"{given.get('plural', '')}.{group}":
+        causes.append(invalid(
+            "metadata.name", new["metadata"].get("name", ""), 'must be spec.names.plural+"."+spec.group'))
+    if not group:
+        causes.append(required("spec.group"))
+    else:
+        causes += names.dns_subdomain_cause("spec.group", group)
+        if "." not in group:
+            causes.append(invalid("spec.group", group, "should be a domain with at least one dot"))
+    if spec.get("scope") not in ("Cluster", "Namespaced"):
+        causes.append(not_supported("spec.scope", spec.get("scope", ""), ("Cluster", "Namespaced")))
+    causes += _names(given)
+    return causes + _versions(spec.get("versions") or [])
+
+
+def _names(given: Obj) -> Causes:
+    causes: Causes = []
+    for field in ("plural", "singular", "kind", "listKind"):
+        value = given.get(field, "")
+        path = f"spec.names.{field}"
+        if not value:
+            causes.append(required(path))
+            continue
+        wrong = names.service_name(value.lower() if field in ("kind", "listKind") else value)
+        causes += [invalid(path, value, words) for words in wrong]
+    if given.get("kind") and given.get("kind") == given.get("listKind"):
+        causes.append(invalid("spec.names.listKind", given["listKind"], "kind and listKind may not be the same"))
+    return causes
+
+
+def _versions(versions: list[Obj]) -> Causes:
+    causes: Causes = []
+    seen: set[str] = set()
+    for i, version in enumerate(versions):
+        path, name = at("spec.versions", i), version.get("name", "")
+        if name in seen:
+            causes.append(invalid(path, version, "must contain unique version names"))
+        seen.add(name)
+        if names.service_name(name):
+            causes.append(invalid(f"{path}.name", name, ",".join(names.service_name(name))))
+        schema = (version.get("schema") or {}).get("openAPIV3Schema")
+        if schema is None:
+            causes.append(required(f"{path}.schema.openAPIV3Schema", "schemas are required"))
+        elif schema.get("type") != "object":
+            here = f"{path}.schema.openAPIV3Schema.type"
+            causes.append(
+                invalid(here, schema["type"], "must be object at the root") if schema.get("type")
+                else required(here, "must not be empty at the root"))
+    if sum(1 for version in versions if version.get("storage")) != 1:
+        causes.append(invalid(
+            "spec.versions", [version.get("name") for version in versions],
+            "must have exactly one version marked as storage version"))
+    return causes
