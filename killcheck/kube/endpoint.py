@@ -34,14 +34,18 @@ class Endpoint:
         """What a kubeconfig's cluster says. Raises KubeConfigError."""
         url = cluster.text("server").rstrip("/")
         where = f"{cluster.file}: cluster {cluster.name}"
-        parts = urlsplit(url)
-        if parts.scheme not in ("https", "http") or not parts.hostname:
+        try:
+            parts = urlsplit(url)
+            scheme, host, port = parts.scheme, parts.hostname, parts.port
+        except ValueError:  # a port or an IPv6 address that is none
+            scheme, host, port = "", None, None
+        if scheme not in ("https", "http") or not host:
             raise KubeConfigError(f"{where}: server must be an https:// address")
         authority = cluster.content("certificate-authority")
         insecure = cluster.flag("insecure-skip-tls-verify")
         if authority and insecure:
             raise KubeConfigError(f"{where}: certificate-authority and insecure-skip-tls-verify exclude each other")
-        proxy = cluster.text("proxy-url") or _proxy_of_environment(parts.scheme, parts.hostname, parts.port)
+        proxy = cluster.text("proxy-url") or _proxy_of_environment(scheme, host, port)
         if proxy and urlsplit(proxy).scheme not in ("http", "https"):
             raise KubeConfigError(f"{where}: only http and https proxies are supported")
         return cls(url, f"the API server {url} (context {context})", authority, insecure,

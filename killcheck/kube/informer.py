@@ -17,7 +17,7 @@ Change = Literal["added", "modified", "deleted"]
 
 #: Seconds between attempts to re-establish a broken watch, the last one repeated.
 BACKOFF_S = (0.1, 0.5, 1.0, 2.0, 5.0)
-#: A watch that lasted this long (seconds) worked, also if it had nothing to say: its end is no failure to back off from.
+#: A watch that lasted this long (seconds) worked, also if it had nothing to say: its end is no failure.
 SETTLED_S = 5.0
 
 

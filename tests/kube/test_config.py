@@ -87,6 +87,7 @@ def test_several_files_are_merged_and_the_first_wins(
     ({"contexts": [{"name": "here", "context": {"cluster": "c"}}]}, "context here names no user"),
     ({"clusters": [{"name": "c", "cluster": {}}]}, "cluster c has no server"),
     ({"clusters": [{"name": "c", "cluster": {"server": "localhost:6443"}}]}, "must be an https:// address"),
+    ({"clusters": [{"name": "c", "cluster": {"server": "https://localhost:port"}}]}, "must be an https:// address"),
     ({"clusters": [{"name": "c", "cluster": {
         "server": "https://localhost", "certificate-authority-data": "eA==", "insecure-skip-tls-verify": True}}]},
      "exclude each other"),
