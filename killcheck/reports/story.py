@@ -1,0 +1,84 @@
+"""A run as reports tell it: drills with their events, from the record alone - also from one that a kill cut short."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, TypeVar
+
+from killcheck import events
+
+__all__ = ["DrillStory", "RunStory", "tell"]
+
+_E = TypeVar("_E", bound=events.Event)
+
+
+@dataclass
+class DrillStory:
+    """One drill. ``result`` is empty where the record ends before the drill did."""
+
+    id: str
+    started: events.DrillStarted
+    events: list[events.Event] = field(default_factory=list)
+    result: dict[str, Any] = field(default_factory=dict)
+
+    def of(self, kind: type[_E]) -> list[_E]:
+        """Its events of one kind, in order."""
+        return [event for event in self.events if isinstance(event, kind)]
+
+    @property
+    def verdict(self) -> str:
+        """The verdict; ``unfinished`` where there is none."""
+        return str(self.result.get("verdict", "unfinished"))
+
+    @property
+    def name(self) -> str:
+        """The layer and its faults, or the title it was given."""
+        under = f" under {', '.join(self.started.faults)}" if self.started.faults else ""
+        return self.started.title or f"{self.started.layer}{under}"
+
+    @property
+    def triggered(self) -> datetime | None:
+        """When its trigger was pulled, on the cluster's clock."""
+        found = self.of(events.Triggered)
+        return found[0].at if found else None
+
+    def since_trigger(self, event: events.Event) -> float:
+        """Seconds between the trigger and an event; negative before it."""
+        return (event.at - (self.triggered or self.started.at)).total_seconds()
+
+
+@dataclass
+class RunStory:
+    """A run; ``finished`` is None where the record was cut short."""
+
+    started: events.RunStarted
+    drills: list[DrillStory] = field(default_factory=list)
+    finished: events.RunFinished | None = None
+
+    @property
+    def verdict(self) -> str:
+        """The run's verdict; ``unfinished`` where there is none."""
+        return self.finished.verdict if self.finished else "unfinished"
+
+
+def tell(record: Iterable[events.Event]) -> RunStory:
+    """Sort a record's events into its drills. Raises ValueError for a record that does not begin with RunStarted."""
+    story: RunStory | None = None
+    for event in record:
+        if isinstance(event, events.RunStarted):
+            story = RunStory(event)
+        elif story is None:
+            raise ValueError("a run record begins with RunStarted")
+        elif isinstance(event, events.RunFinished):
+            story.finished = event
+        elif isinstance(event, events.DrillStarted):
+            story.drills.append(DrillStory(event.drill, event))
+        elif story.drills:
+            story.drills[-1].events.append(event)
+            if isinstance(event, events.DrillFinished):
+                story.drills[-1].result = event.result
+    if story is None:
+        raise ValueError("the record is empty")
+    return story

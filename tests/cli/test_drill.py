@@ -1,0 +1,61 @@
+"""``killcheck drill`` as a user runs it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+from click.testing import CliRunner
+
+from killcheck import fixtures
+from killcheck.cli import main
+
+
+@pytest.fixture
+def killcheck(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return lambda *argv: CliRunner().invoke(main, list(argv))
+
+
+def test_a_teams_own_yaml_is_drilled_without_a_spec(killcheck, tmp_path):
+    folder = tmp_path / "deploy"
+    shutil.copytree(fixtures.path("dead-man"), folder)
+    (folder / "killcheck.yaml").unlink()
+    result = killcheck("drill", "--manifests", str(folder), "--exec", "host", "--json")
+    document = json.loads(result.stdout)
+    assert result.exit_code == 0, result.output
+    assert document["schema"] == "killcheck.result/v1"
+    assert [drill["verdict"] for drill in document["drills"]] == ["survived"]
+    assert {"layer", "faults", "verdict", "off_by", "stuck_at", "cause", "seconds_to_zero", "seconds_to_drained", "usd",
+            "phases"} <= set(document["drills"][0])
+
+
+@pytest.mark.parametrize(("night", "words"), [
+    ("dead-man-image-gone", ["bitnami/kubectl", "not found"]), ("dead-man-no-curl", ["curl", "127"]),
+    ("dead-man-false-green", ["Complete", "GPUs are on"]),
+])
+def test_a_sabotaged_night_alone_exits_1_and_says_why(killcheck, night, words):
+    result = killcheck("drill", "--manifests", str(fixtures.path(night)), "--exec", "host", "--no-color")
+    assert result.exit_code == 1, result.output
+    text = " ".join(result.output.split())
+    assert "EXPOSED" in text
+    assert all(word in text for word in words), text
+    assert "remedy" in text
+
+
+def test_the_demonstration_ends_as_it_must(killcheck):
+    result = killcheck("demo", "--no-color")
+    assert result.exit_code == 0, result.output
+    assert "SURVIVED" in result.output
+    assert result.output.count("EXPOSED") == 3
+
+
+def test_help_teaches(killcheck):
+    result = killcheck("--help")
+    assert "Exit codes" in result.output
+    assert "killcheck drill --manifests deploy/ --exec host" in result.output
+
+
+def test_quiet_json_is_one_document(killcheck):
+    json.loads(killcheck("drill", "--under", "image-gone", "--json").stdout)
