@@ -1,0 +1,154 @@
+"""The journal: written before the change, readable by another machine, never undone over somebody else's change."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+
+import pytest
+from safety_world import Dead, Lossy, Mortal, differences, picture, small_cluster, through
+
+from killcheck import orphans
+from killcheck.journal import Journal, JournalError, config_map_name, parse
+from killcheck.kube import resources as r
+from killcheck.kube.errors import ServerFault
+from killcheck.undo import Undo
+
+RUN = "20260115-030001-abc123-0"
+JOB = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "made", "namespace": "inference"}}
+
+
+@pytest.fixture
+def cluster():
+    cluster = small_cluster()
+    yield cluster
+    cluster.close()
+
+
+def journal_of(cluster, tmp_path, kube=None):
+    return Journal(
+        RUN, cluster.loop, kube or cluster.kube, path=tmp_path / "runs" / "r" / "journal-0.jsonl", home="inference",
+        context="here")
+
+
+def sabotage(journal):
+    """One change of every kind."""
+    journal.merge(r.DEPLOYMENTS, "vllm", "inference", {"spec": {"replicas": 5, "minReadySeconds": 7}}, "scaled vllm")
+    journal.create(r.CONFIGMAPS, JOB, "made a ConfigMap")
+    journal.delete(r.CONFIGMAPS, "settings", "inference", "deleted settings")
+
+
+def test_every_kind_of_change_is_taken_back(cluster, tmp_path):
+    before = picture(cluster, uids=False)
+    journal = journal_of(cluster, tmp_path)
+    sabotage(journal)
+    assert len(differences(before, picture(cluster, uids=False))) == 4  # the journal itself is there too
+    undone, problems = journal.undo_all()
+    assert problems == []
+    assert [words.partition(":")[0] for words in undone] == ["re-created", "deleted", "restored"]
+    assert differences(before, picture(cluster, uids=False)) == []
+    assert journal.undo_all() == ([], [])
+
+
+def test_the_intent_is_on_disk_and_in_the_cluster_before_the_change(cluster, tmp_path):
+    journal = journal_of(cluster, tmp_path)
+    undo = Undo("merge", r.DEPLOYMENTS.path("inference", "vllm"), {"spec": {"replicas": 2}})
+    with journal.change("about to", undo):
+        _, local = parse(journal.path.read_text())
+        there = cluster.kube.get(r.CONFIGMAPS, config_map_name(RUN), "inference")
+        _, remote = parse(there["data"]["journal.jsonl"])
+        assert [e.state for e in local] == [e.state for e in remote] == ["intent"]
+        assert local[0].undo == remote[0].undo == undo
+    assert parse(journal.path.read_text())[1][0].state == "applied"
+    assert journal.path.stat().st_mode & 0o077 == 0
+
+
+def test_what_cannot_be_written_down_is_not_done(cluster, tmp_path):
+    journal = journal_of(cluster, tmp_path)
+    journal.home = "no-such-namespace"
+    with pytest.raises(JournalError, match="nothing was changed"):
+        journal.merge(r.DEPLOYMENTS, "vllm", "inference", {"spec": {"replicas": 5}}, "scaled vllm")
+    assert cluster.kube.get(r.DEPLOYMENTS, "vllm", "inference")["spec"]["replicas"] == 2
+    assert journal.open == []
+
+
+def test_somebody_elses_change_is_reported_and_not_overwritten(cluster, tmp_path):
+    journal = journal_of(cluster, tmp_path)
+    sabotage(journal)
+    cluster.kube.patch(r.DEPLOYMENTS, "vllm", {"spec": {"replicas": 3}}, "inference")
+    _, problems = journal.undo_all()
+    (problem,) = problems
+    assert "spec.replicas was left at 5 and is 3 now" in problem
+    assert "kubectl patch deployments.apps vllm -n inference --type=merge" in problem
+    found = cluster.kube.get(r.DEPLOYMENTS, "vllm", "inference")
+    assert found["spec"]["replicas"] == 3
+    assert not found["spec"].get("minReadySeconds")  # what was still ours went back
+    assert cluster.kube.find(r.CONFIGMAPS, config_map_name(RUN), "inference") is not None  # it is still owed
+
+
+def test_another_object_of_the_same_name_is_left_alone(cluster, tmp_path):
+    journal = journal_of(cluster, tmp_path)
+    journal.create(r.CONFIGMAPS, JOB)
+    cluster.kube.delete(r.CONFIGMAPS, "made", "inference")
+    cluster.kube.create(r.CONFIGMAPS, JOB)
+    assert journal.undo_all()[1] == []
+    assert cluster.kube.find(r.CONFIGMAPS, "made", "inference") is not None
+
+
+def test_one_failure_does_not_keep_the_rest_from_being_put_back(cluster, tmp_path):
+    before = picture(cluster, uids=False)
+    journal = journal_of(cluster, tmp_path)
+    sabotage(journal)
+    cluster.kube.delete(r.DEPLOYMENTS, "vllm", "inference")
+    undone, problems = journal.undo_all()
+    assert len(undone) == 2
+    assert "the object has gone meanwhile" in problems[0]
+    left = differences(before, picture(cluster, uids=False))
+    assert [words for words in left if "settings" in words or "made" in words] == []
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+def test_killed_at_any_write_it_is_restored_from_elsewhere(cluster, tmp_path, after):
+    before = picture(cluster, uids=False)
+    tried = 0
+    for at in range(1, 100):
+        mortal = []
+
+        def wrap(inner, at=at, mortal=mortal):
+            mortal.append(Mortal(inner, at=at, after=after))
+            return mortal[0]
+
+        folder = tmp_path / str(at)
+        journal = journal_of(cluster, folder, through(cluster, wrap))
+        try:
+            sabotage(journal)
+            journal.undo_all()
+        except Dead:
+            pass
+        else:
+            break
+        tried += 1
+        # Half of them from another machine, which has only what is in the cluster.
+        found = orphans.find(cluster.kube, cluster.loop, context="here", folder=folder if at % 2 else None)
+        outcome = orphans.restore(cluster.kube, cluster.loop, found)
+        assert outcome.problems == []
+        cluster.loop.sleep(5)
+        assert differences(before, picture(cluster, uids=False)) == [], at
+    assert tried >= 16
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_over_a_lossy_network_it_is_all_put_back(cluster, tmp_path, seed):
+    before = picture(cluster, uids=False)
+    journal = journal_of(cluster, tmp_path, through(cluster, lambda inner: Lossy(inner, cluster.loop, seed, rate=30)))
+    with contextlib.suppress(JournalError, ServerFault):
+        sabotage(journal)
+    assert journal.undo_all()[1] == []
+    cluster.loop.sleep(5)
+    assert differences(before, picture(cluster, uids=False)) == []
+
+
+def test_a_file_that_is_no_journal_is_refused():
+    for text in ("", "{}\n", json.dumps({"journal": {"run": "x"}}) + '\n{"what": 1}\n'):
+        with pytest.raises(ValueError, match="not a journal"):
+            parse(text)
