@@ -7,11 +7,12 @@ Source: k8s.io/client-go/tools/record/{event.go,events_cache.go} and tools/event
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from zlib import crc32
 
 from killcheck.clock import Loop
 from killcheck.kube import resources as r
 from killcheck.kube.client import Kube
-from killcheck.kube.errors import KubeError, NotFound
+from killcheck.kube.errors import Conflict, KubeError, NotFound
 from killcheck.kube.objects import Obj, format_time, name_of, namespace_of, uid_of
 
 __all__ = ["EventRecorder", "SeriesRecorder"]
@@ -51,6 +52,20 @@ class _Bucket:
     at_s: float
 
 
+class _Names:
+    """Names of events: the object's, and a number that no two events of a cluster share."""
+
+    def __init__(self, loop: Loop, who: str) -> None:
+        self.loop = loop
+        self.who = crc32(who.encode()) % 1000
+        self.made = 0
+
+    def next(self, name: str) -> str:
+        self.made += 1
+        micros = int(self.loop.now().timestamp() * 1e6)
+        return f"{name}.{(micros + self.made) * 1000 + self.who:x}"
+
+
 class EventRecorder:
     """Events in the legacy core/v1 form, counted up where text and object are the same (client-go's correlator)."""
 
@@ -62,7 +77,7 @@ class EventRecorder:
         self._seen: dict[tuple[str, ...], _Seen] = {}
         self._similar: dict[tuple[str, ...], _Similar] = {}
         self._buckets: dict[tuple[str, ...], _Bucket] = {}
-        self._made = 0
+        self._names = _Names(loop, f"{component}/{host}")
 
     def emit(
         self, about: Obj, kind: str, reason: str, message: str, *, field_path: str = "", api_version: str = "",
@@ -79,9 +94,7 @@ class EventRecorder:
         passes = self._may_pass((*where[:-1], kind))  # normal ones and warnings apart: recording 28b
         now = format_time(self.loop.now())
         if seen is None:
-            self._made += 1
-            name = f"{regarding['name']}.{int(self.loop.now().timestamp() * 1e9) + self._made:016x}"
-            seen = self._seen[key] = _Seen(name, 0, now, message)
+            seen = self._seen[key] = _Seen(self._names.next(regarding["name"]), 0, now, message)
         seen.count += 1
         changed = {"message": message} if message != seen.message else {}
         seen.message = message
@@ -97,16 +110,23 @@ class EventRecorder:
                     return
                 except NotFound:
                     pass  # expired, or held back so far: written anew, with its count
-            self.kube.create(r.EVENTS, {
-                "apiVersion": "v1", "kind": "Event", "metadata": {"name": seen.name, "namespace": namespace},
+            self._create(namespace, {
                 "involvedObject": {k: v for k, v in regarding.items() if v}, "reason": reason,
                 "message": seen.message, "type": kind, "firstTimestamp": seen.first, "eventTime": None,
                 "source": {"component": self.component} | ({"host": self.host} if self.host else {}),
                 "reportingComponent": self.component, "reportingInstance": self.host,
                 "count": seen.count, "lastTimestamp": patch["lastTimestamp"],
-            })
+            }, seen)
         except KubeError:
             return
+
+    def _create(self, namespace: str, event: Obj, seen: _Seen) -> None:
+        body = {"apiVersion": "v1", "kind": "Event"} | event
+        try:
+            self.kube.create(r.EVENTS, body | {"metadata": {"name": seen.name, "namespace": namespace}})
+        except Conflict:  # somebody else's event has that name
+            seen.name = self._names.next(event["involvedObject"]["name"])
+            self.kube.create(r.EVENTS, body | {"metadata": {"name": seen.name, "namespace": namespace}})
 
     def _aggregate(self, group: tuple[str, ...], message: str) -> tuple[str, tuple[str, ...]]:
         """The message as it is to be written, and the key under which it is counted."""
@@ -146,7 +166,7 @@ class SeriesRecorder:
         self.component = component
         self.instance = f"{component}-{host}"
         self._seen: dict[tuple[str, ...], tuple[str, int]] = {}
-        self._made = 0
+        self._names = _Names(loop, self.instance)
 
     def emit(self, about: Obj, kind: str, reason: str, action: str, note: str) -> None:
         """``kind`` is Normal or Warning; ``action`` what was tried (Binding, Scheduling, Preempting)."""
@@ -166,8 +186,7 @@ class SeriesRecorder:
                     series = {"series": {"count": 2, "lastObservedTime": now}}
                     self.kube.patch(r.EVENTS, name, series, namespace, kind="strategic")
                 return
-            self._made += 1
-            name = f"{regarding['name']}.{int(self.loop.now().timestamp() * 1e9) + self._made:x}"
+            name = self._names.next(regarding["name"])
             self._seen[key] = (name, 1)
             self.kube.create(r.EVENTS, {
                 "apiVersion": "v1", "kind": "Event", "metadata": {"name": name, "namespace": namespace},

@@ -10,7 +10,7 @@ from functools import lru_cache
 from math import ceil, floor
 
 from killcheck.embedded.api.pod_resources import pod_resources
-from killcheck.kube.objects import Obj, dig, labels_of, name_of, namespace_of, uid_of
+from killcheck.kube.objects import Obj, controller_of, dig, labels_of, name_of, namespace_of, uid_of
 from killcheck.kube.quantities import parse
 
 __all__ = ["NodeInfo", "PodInfo", "Reject", "Snapshot", "amounts"]
@@ -44,8 +44,8 @@ class PodInfo:
     """A pod, read once."""
 
     __slots__ = (
-        "affinity", "anti_affinity", "key", "labels", "namespace", "pod", "ports", "priority", "requests", "scored",
-        "signature", "uid")
+        "affinity", "anti_affinity", "key", "labels", "namespace", "owner", "pod", "ports", "priority", "requests",
+        "scored", "signature", "uid")
 
     def __init__(self, pod: Obj) -> None:
         spec = pod["spec"]
@@ -54,6 +54,8 @@ class PodInfo:
         self.namespace = namespace_of(pod)
         self.key = (self.namespace, name_of(pod))
         self.labels = labels_of(pod)
+        owner = controller_of(pod)
+        self.owner = str(owner["uid"]) if owner else ""
         self.priority = int(spec.get("priority") or 0)
         self.requests = {
             name: value for name, value in amounts(
@@ -95,12 +97,18 @@ class NodeInfo:
     scored: tuple[int, int] = (0, 0)
     pods: dict[str, PodInfo] = field(default_factory=dict)
     repelling: dict[str, PodInfo] = field(default_factory=dict)
+    #: How many pods of each controller are here.
+    siblings: dict[str, int] = field(default_factory=dict)
+    #: Its PreferNoSchedule taints.
+    discouraged: list[Obj] = field(default_factory=list)
 
     def set_node(self, node: Obj) -> None:
         """The node object as it is now."""
         self.node = node
         self.version += 1
         self.labels = labels_of(node)
+        taints = dig(node, "spec", "taints", default=[])
+        self.discouraged = [taint for taint in taints if taint["effect"] == "PreferNoSchedule"]
         found = dig(node, "status", "allocatable", default={})
         self.allocatable = {name: _allocatable(name, str(text)) for name, text in found.items()}
 
@@ -109,6 +117,8 @@ class NodeInfo:
         self.pods[info.uid] = info
         if info.anti_affinity:
             self.repelling[info.uid] = info
+        if info.owner:
+            self.siblings[info.owner] = self.siblings.get(info.owner, 0) + 1
         for name, amount in info.requests.items():
             self.requested[name] = self.requested.get(name, 0) + amount
         self.scored = (self.scored[0] + info.scored[0], self.scored[1] + info.scored[1])
@@ -119,6 +129,10 @@ class NodeInfo:
         if info is None:
             return None
         self.repelling.pop(uid, None)
+        if info.owner:
+            self.siblings[info.owner] -= 1
+            if not self.siblings[info.owner]:
+                del self.siblings[info.owner]
         for name, amount in info.requests.items():
             self.requested[name] -= amount
         self.scored = (self.scored[0] - info.scored[0], self.scored[1] - info.scored[1])
@@ -128,7 +142,7 @@ class NodeInfo:
         """One to try things out on."""
         return NodeInfo(
             self.name, self.node, self.version, self.labels, self.allocatable, dict(self.requested), self.scored,
-            dict(self.pods), dict(self.repelling))
+            dict(self.pods), dict(self.repelling), dict(self.siblings), self.discouraged)
 
 
 class Snapshot:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from killcheck.embedded.controllers.scheduler.affinity import NamespaceLabels, Spread, Term, terms_of
 from killcheck.embedded.controllers.scheduler.filters import matches_term, tolerates
 from killcheck.embedded.controllers.scheduler.nodes import NodeInfo, PodInfo
-from killcheck.kube.objects import Obj, controller_of, dig
+from killcheck.kube.objects import Obj
 
 __all__ = ["best_node"]
 
@@ -37,8 +37,11 @@ def best_node(
     if weighted:
         counts = _domains(weighted, everywhere, labels_of_namespace)
         _add(totals, nodes, 2, lambda at: sum(counts.get(pair, 0.0) for pair in at.labels.items()))
-    _add(totals, nodes, 2, _siblings(info, everywhere), fewer_is_better=True)
-    _add(totals, nodes, 3, lambda at: _shunned(pod, at), fewer_is_better=True)
+    _add(totals, nodes, 2, _crowd(info, everywhere), fewer_is_better=True)
+    if any(at.discouraged for at in nodes):
+        tolerations = pod["spec"].get("tolerations") or []
+        _add(totals, nodes, 3, lambda at: float(
+            sum(not tolerates(tolerations, taint) for taint in at.discouraged)), fewer_is_better=True)
     return max(nodes, key=lambda at: totals[at.name])
 
 
@@ -89,26 +92,10 @@ def _domains(
     return counts
 
 
-def _siblings(info: PodInfo, everywhere: list[NodeInfo]) -> Callable[[NodeInfo], float]:
+def _crowd(info: PodInfo, everywhere: list[NodeInfo]) -> Callable[[NodeInfo], float]:
     """How crowded a node is by the pod's own kind: by its soft constraints, else by pods of the same owner."""
     soft = Spread(info, everywhere, when="ScheduleAnyway")
     if soft.constraints:
         return lambda at: float(sum(c.counts.get(at.labels.get(c.key, ""), 0) for c in soft.constraints))
-    owner = controller_of(info.pod)
-    if owner is None:
-        return lambda _: 0.0
-    uid = owner["uid"]
-
-    def count(at: NodeInfo) -> float:
-        return float(sum(
-            (ref := controller_of(other.pod)) is not None and ref["uid"] == uid for other in at.pods.values()))
-
-    return count
-
-
-def _shunned(pod: Obj, at: NodeInfo) -> float:
-    taints = [t for t in dig(at.node, "spec", "taints", default=[]) if t["effect"] == "PreferNoSchedule"]
-    if not taints:
-        return 0.0
-    tolerations = pod["spec"].get("tolerations") or []
-    return float(sum(not tolerates(tolerations, taint) for taint in taints))
+    owner = info.owner
+    return lambda at: float(at.siblings.get(owner, 0))
