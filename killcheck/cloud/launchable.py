@@ -7,13 +7,17 @@ What the catalogue cannot decide (network bandwidth, capacity reservations, keys
 from __future__ import annotations
 
 import functools
+import itertools
+import operator
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any
 
 from killcheck.cloud.catalogue import Catalogue, InstanceType
 from killcheck.cloud.requirements import Requirement
 
-__all__ = ["AUTO_MODE", "KARPENTER_AWS", "Launchable", "Selection", "launchable", "well_known"]
+__all__ = ["AUTO_MODE", "KARPENTER_AWS", "Launchable", "Ranking", "Selection", "launchable", "well_known"]
 
 #: Label prefixes of the two AWS flavours of Karpenter.
 KARPENTER_AWS = "karpenter.k8s.aws"
@@ -68,7 +72,11 @@ class Launchable:
         self._index: dict[str, dict[str, int]] = {}
         self._bearers: dict[str, int] = {}
         self._masks: dict[Requirement, int] = {}
-        self._rank: dict[str, list[tuple[int, InstanceType]]] = {}
+        self._rank: dict[str, Ranking] = {}
+        self._patterns: dict[str, int] = {}
+        #: Kept for :mod:`killcheck.fence.bounds`: types by what they are worth for a resource, and what they add up to.
+        self.rates: dict[str, tuple[Ranking, list[float]]] = {}
+        self.memo: dict[Any, Any] = {}
 
     def members(self, mask: int) -> Iterator[InstanceType]:
         """The types of a mask, in order of name."""
@@ -89,11 +97,29 @@ class Launchable:
 
         Unpriced types come last by ``usd`` and by ``cheapest``.
         """
-        return next((one for bit, one in self._ranked(by) if mask & bit), None)
+        return self._ranked(by).first(mask)
 
     def ordered(self, mask: int, by: str) -> list[InstanceType]:
         """All types of a mask in that order."""
-        return [one for bit, one in self._ranked(by) if mask & bit]
+        return [one for bit, one in self._ranked(by).entries if mask & bit] if mask else []
+
+    @functools.cached_property
+    def priced(self) -> int:
+        """The types whose price is known."""
+        return self.mask(one for one in self.types if one.usd_per_hour is not None)
+
+    def matching(self, patterns: Iterable[str]) -> int:
+        """The types whose names match one of some shell patterns; kept by pattern."""
+        found = 0
+        for pattern in patterns:
+            if pattern not in self._patterns:
+                self._patterns[pattern] = self.mask(one for one in self.types if fnmatchcase(one.name, pattern))
+            found |= self._patterns[pattern]
+        return found
+
+    def smallest(self, mask: int, resource: str) -> int:
+        """The least of a resource that a type of the mask has."""
+        return next((amount for amount, bits in sorted(self._amounts(resource).items()) if bits & mask), 0)
 
     def select(self, requirements: Mapping[str, Requirement], prefix: str, *, os: str = "linux") -> Selection:
         """The types that pass every requirement on a label Karpenter knows; other keys restrict nothing."""
@@ -183,15 +209,54 @@ class Launchable:
             self._index[name] = amounts  # type: ignore[assignment]
         return self._index[name]  # type: ignore[return-value]
 
-    def _ranked(self, by: str) -> list[tuple[int, InstanceType]]:
+    def _ranked(self, by: str) -> Ranking:
         if by not in self._rank:
             order = {
                 "devices": lambda one: (-one.devices, -(one.usd_per_hour or 0), one.name),
                 "usd": lambda one: (-(one.usd_per_hour or 0), -one.devices, one.name),
                 "cheapest": lambda one: (one.usd_per_hour is None, one.usd_per_hour or 0, one.vcpu, one.name),
             }[by]
-            self._rank[by] = [(self.bits[one.name], one) for one in sorted(self.types, key=order)]
+            self._rank[by] = self.ranking(sorted(self.types, key=order))
         return self._rank[by]
+
+    def ranking(self, types: Iterable[InstanceType]) -> Ranking:
+        """Some types in an order of one's own."""
+        return Ranking([(self.bits[one.name], one) for one in types])
+
+
+class Ranking:
+    """Types in an order; the first of a mask is found by halving, not by walking."""
+
+    def __init__(self, entries: list[tuple[int, InstanceType]]) -> None:
+        self.entries = entries
+        self._upto = list(itertools.accumulate((bit for bit, _ in entries), operator.or_))
+
+    def position(self, mask: int) -> int:
+        """Where the first of a mask stands; the length where none does."""
+        if not self._upto or not mask & self._upto[-1]:
+            return len(self.entries)
+        low, high = 0, len(self.entries) - 1
+        while low < high:
+            middle = (low + high) // 2
+            if mask & self._upto[middle]:
+                high = middle
+            else:
+                low = middle + 1
+        return low
+
+    def first(self, mask: int) -> InstanceType | None:
+        """The first of a mask."""
+        at = self.position(mask)
+        return self.entries[at][1] if at < len(self.entries) else None
+
+    def top(self, mask: int, count: int) -> list[InstanceType]:
+        """The first ``count`` of a mask."""
+        found: list[InstanceType] = []
+        while len(found) < count and (at := self.position(mask)) < len(self.entries):
+            bit, one = self.entries[at]
+            found.append(one)
+            mask &= ~bit
+        return found
 
 
 def launchable(catalogue: Catalogue) -> Launchable:

@@ -1,0 +1,100 @@
+"""What a fence holds back: one result a pool, and one for everything together."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from killcheck.kube.objects import Obj
+
+__all__ = ["FenceReport", "FenceResult", "FenceVerdict", "worst_verdict"]
+
+#: ``safe``: nothing above the ceiling can be launched. ``exposed``: something can; the door says how. ``unproven``: not
+#: known; the reasons say what was not. An unproven fence is never a safe one.
+FenceVerdict = Literal["safe", "exposed", "unproven"]
+
+_ORDER: dict[FenceVerdict, int] = {"safe": 0, "unproven": 1, "exposed": 2}
+
+
+def worst_verdict(verdicts: list[FenceVerdict]) -> FenceVerdict:
+    """The worst of some verdicts; of none: unproven (nothing was looked at)."""
+    return max(verdicts, key=_ORDER.__getitem__, default="unproven")
+
+
+@dataclass(frozen=True)
+class FenceResult:
+    """One pool (or door) at its worst.
+
+    ``worst_instance`` is the type with the most devices, the dearest of those; ``usd_per_node`` the dearest type's
+    price; the ``max_*`` are of the whole pool, None: unbounded (``bounded`` False) or not known. ``worst_now`` is the
+    worst that what is left of the limits still admits, where usage is known. ``door`` says how it gets in, ``remedy``
+    how to close it, ``patch`` is a merge patch that does. ``floor`` nodes stand whatever pods want.
+    """
+
+    pool: str
+    verdict: FenceVerdict
+    worst_instance: str = ""
+    max_devices_per_node: int | None = None
+    usd_per_node: float | None = None
+    max_usd_per_hour: float | None = None
+    max_devices: int | None = None
+    max_nodes: int | None = None
+    bounded: bool = True
+    door: str = ""
+    remedy: str = ""
+    requirement: str = ""
+    patch: Obj | None = None
+    reasons: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    worst_now: str = ""
+    type_count: int = 0
+    floor: int = 0
+
+    def to_json(self) -> dict[str, Any]:
+        """An entry of ``fences`` in killcheck.result/v1, and what else is known."""
+        return {
+            "pool": self.pool, "verdict": self.verdict, "worst_instance": self.worst_instance or None,
+            "max_devices_per_node": self.max_devices_per_node, "max_usd_per_hour": self.max_usd_per_hour,
+            "door": self.door, "remedy": self.remedy, "reasons": list(self.reasons), "notes": list(self.notes),
+            "max_devices": self.max_devices, "max_nodes": self.max_nodes, "bounded": self.bounded,
+            "usd_per_node": self.usd_per_node, "requirement": self.requirement or None, "patch": self.patch,
+            "worst_now": self.worst_now or None, "instance_types": self.type_count, "floor": self.floor,
+        }
+
+
+@dataclass(frozen=True)
+class FenceReport:
+    """Everything that could launch, and the sum of it. ``rests_on`` names the catalogue files it was judged by."""
+
+    results: tuple[FenceResult, ...]
+    cluster: FenceResult
+    notes: tuple[str, ...] = ()
+    rests_on: tuple[str, ...] = ()
+    findings: tuple[str, ...] = field(default_factory=tuple)
+
+    @property
+    def verdict(self) -> FenceVerdict:
+        """The worst of all results."""
+        return worst_verdict([self.cluster.verdict, *(one.verdict for one in self.results)])
+
+    @property
+    def exit_code(self) -> int:
+        """0 safe, 1 exposed, 3 unproven."""
+        return {"safe": 0, "exposed": 1, "unproven": 3}[self.verdict]
+
+    def of(self, pool: str) -> FenceResult:
+        """The result of a pool, by its full name (``NodePool/gpu``). Raises KeyError."""
+        for result in (*self.results, self.cluster):
+            if result.pool == pool:
+                return result
+        raise KeyError(pool)
+
+    def to_json(self) -> list[dict[str, Any]]:
+        """The ``fences`` entries of killcheck.result/v1; the last is the whole cluster."""
+        return [one.to_json() for one in (*self.results, self.cluster)]
+
+
+def whole(value: float) -> int | None:
+    """A count, or None where it is not bounded."""
+    return None if math.isinf(value) else int(value)
