@@ -7,16 +7,31 @@ network unasked (:mod:`killcheck.probes.image_missing` asks registries, where th
 from __future__ import annotations
 
 from killcheck.probes.argo_self_heal import ArgoSelfHeal
+from killcheck.probes.autoscaler_dead import AutoscalerDead
 from killcheck.probes.base import SEVERITIES, Evidence, Finding, Probe, Severity
+from killcheck.probes.command_missing import CommandMissing
 from killcheck.probes.coverage_gap import CoverageGap
+from killcheck.probes.do_not_disrupt import DoNotDisrupt
+from killcheck.probes.egress_blocked import EgressBlocked
 from killcheck.probes.false_green import FalseGreen
 from killcheck.probes.forbid_hung_job import ForbidHungJob
+from killcheck.probes.ghost_gpu import GhostGpu
 from killcheck.probes.image_gone import ImageGone
 from killcheck.probes.image_quota import ImageQuota
 from killcheck.probes.image_unpinned import ImageUnpinned
 from killcheck.probes.keda_floor import KedaFloor
 from killcheck.probes.keda_relight import KedaRelight
+from killcheck.probes.node_object_deleted import NodeObjectDeleted
+from killcheck.probes.open_fence import OpenFence
 from killcheck.probes.operator_owned import OperatorOwned
+from killcheck.probes.pdb_blocks_drain import PdbBlocksDrain
+from killcheck.probes.pod_refused import PodRefused
+from killcheck.probes.pool_floor import PoolFloor
+from killcheck.probes.rbac_excess import RbacExcess
+from killcheck.probes.rbac_missing import RbacMissing
+from killcheck.probes.slow_stop import SlowStop
+from killcheck.probes.stale_success import StaleSuccess
+from killcheck.probes.suspended import Suspended
 from killcheck.probes.unasked_gpu import UnaskedGpu
 from killcheck.probes.world import Executor, World
 
@@ -25,7 +40,9 @@ __all__ = ["ALL", "SEVERITIES", "Evidence", "Executor", "Finding", "Probe", "Sev
 #: Every probe, in the order of how often what it asks about has gone wrong.
 ALL: tuple[Probe, ...] = (
     FalseGreen(), ImageGone(), ForbidHungJob(), CoverageGap(), UnaskedGpu(), KedaFloor(), KedaRelight(),
-    ArgoSelfHeal(), OperatorOwned(), ImageUnpinned(), ImageQuota(),
+    ArgoSelfHeal(), OperatorOwned(), ImageUnpinned(), ImageQuota(), PoolFloor(), GhostGpu(), NodeObjectDeleted(),
+    EgressBlocked(), RbacMissing(), RbacExcess(), PodRefused(), CommandMissing(), SlowStop(), PdbBlocksDrain(),
+    DoNotDisrupt(), Suspended(), StaleSuccess(), OpenFence(), AutoscalerDead(),
 )
 
 

@@ -8,7 +8,7 @@ from killcheck.probes.base import Finding, Probe
 from killcheck.probes.where import command_path
 from killcheck.probes.world import World
 
-from killcheck.api_calls import ApiCall
+from killcheck.executor.api_calls import ApiCall
 from killcheck.kube.objects import Obj, controller_of, dig, name_of, ref_of
 
 __all__ = ["OperatorOwned"]

@@ -1,0 +1,85 @@
+"""Asks the embedded cluster's admission whether it would take an executor's pod: a dry run of our own."""
+
+from __future__ import annotations
+
+import random
+
+from killcheck.probes.world import Executor, World
+
+from killcheck.kube.objects import Obj, copy, dig, name_of, namespace_of
+
+__all__ = ["refusal"]
+
+
+def refusal(world: World, one: Executor) -> str:
+    """Why the pod would be refused, in the API server's words; empty if it would not be."""
+    rules = [
+        obj for kind in ("ResourceQuota", "LimitRange") for obj in world.in_namespace(kind, one.namespace)]
+    namespace = world.find("Namespace", "", one.namespace)
+    labels = dig(namespace, "metadata", "labels", default={})
+    if not rules and not any(key.startswith("pod-security.") for key in labels):
+        return ""
+    from killcheck.clock import VirtualLoop
+    from killcheck.embedded.api.admission.chain import Chain
+    from killcheck.embedded.api.admission.request import AdmissionRequest
+    from killcheck.embedded.api.http import User
+    from killcheck.embedded.api.kinds import Registry
+    from killcheck.embedded.api.rbac import Authorizer
+    from killcheck.embedded.api.status import StatusError
+    from killcheck.embedded.api.store import Store
+
+    loop, store, kinds = VirtualLoop(world.now), Store(), Registry()
+    for obj in (_namespace(namespace, one.namespace), _account(one), *world.of("PriorityClass"),
+                *(_headroom(rule, one.namespace) for rule in rules)):
+        kind = kinds.by_kind(*_group_kind(obj))
+        if kind is not None:
+            store.put(kind.table, (namespace_of(obj), name_of(obj)), copy(obj))
+    kind = kinds.by_kind("", "Pod")
+    if kind is None:
+        return ""
+    chain = Chain(store, loop, Authorizer(store), random.Random(1))  # noqa: S311 - names, not secrets
+    user = User("system:serviceaccount:kube-system:job-controller", ("system:serviceaccounts", "system:authenticated"))
+    try:
+        chain.admit(AdmissionRequest("CREATE", kind, "", one.namespace, "", _pod(one), None, user, dry_run=True))
+    except StatusError as error:
+        return str(error)
+    return ""
+
+
+def _group_kind(obj: Obj) -> tuple[str, str]:
+    return str(obj["apiVersion"]).rpartition("/")[0], str(obj["kind"])
+
+
+def _namespace(known: Obj | None, name: str) -> Obj:
+    labels = dig(known, "metadata", "labels", default={})
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": dict(labels)},
+            "status": {"phase": "Active"}}
+
+
+def _account(one: Executor) -> Obj:
+    return {
+        "apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": one.account, "namespace": one.namespace}}
+
+
+def _headroom(rule: Obj, namespace: str) -> Obj:
+    """The rule as new; of a quota only what is left of it, since the pods that use it are not here."""
+    from killcheck.kube.quantities import format_quantity, parse
+
+    made = copy({"apiVersion": "v1", "kind": rule["kind"], "spec": rule.get("spec") or {}})
+    made["metadata"] = {"name": name_of(rule), "namespace": namespace}
+    used = dig(rule, "status", "used", default={})
+    for name, hard in dig(made, "spec", "hard", default={}).items():
+        if name in used:
+            made["spec"]["hard"][name] = format_quantity(parse(str(hard)) - parse(str(used[name])))
+    return made
+
+
+def _pod(one: Executor) -> Obj:
+    """The pod as the Job controller makes it."""
+    spec = copy(one.spec)
+    spec.setdefault("restartPolicy", "Never")
+    metadata = {
+        "generateName": f"{name_of(one.owner)}-", "namespace": one.namespace,
+        "labels": dict(one.template.metadata.get("labels") or {}),
+        "annotations": dict(one.template.metadata.get("annotations") or {})}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}

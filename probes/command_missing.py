@@ -1,0 +1,45 @@
+"""Commands that the executor's image does not contain."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from killcheck.probes.base import Finding, Probe
+from killcheck.probes.world import World
+
+from killcheck import executor
+from killcheck.embedded.nodes.images import contents_of
+from killcheck.embedded.nodes.reference import InvalidReference, parse
+
+__all__ = ["CommandMissing"]
+
+
+class CommandMissing(Probe):
+    """A slim Python image has no curl (exit 127), a distroless kubectl no shell (StartError)."""
+
+    id = "command-missing"
+    claim = "Every image contains the commands that its container runs."
+    remedy = "Take an image that has them, or use what is there (python: urllib.request; kubectl without a shell)."
+    failures = (2,)
+    sources = ("devantler-tech/platform#2384", "KBVE/kbve#11818", "LightconeResearch/lightcone-cli#140")
+
+    def ask(self, world: World) -> Iterable[Finding]:
+        """Each container by itself, where something is known of its image."""
+        for one in world.layer_executors:
+            for path, container in one.containers:
+                image = str(container.get("image", ""))
+                try:
+                    contents = contents_of(parse(image))
+                except InvalidReference:
+                    continue
+                reading = executor.read(
+                    {**one.spec, "initContainers": [], "containers": [container]}, one.namespace, world.config_maps)
+                if not contents.known:
+                    continue
+                missing = [tool for tool in reading.tools if not contents.find(tool)]
+                if missing:
+                    names = ", ".join(missing)
+                    yield self.finding(
+                        world, one.owner, (*path, "image"), f"{image} has no {names} ({contents.source})",
+                        severity="warning" if contents.assumed else "error",
+                        also=[(one.owner, (*path, "command" if container.get("command") else "args"))])

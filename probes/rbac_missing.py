@@ -1,0 +1,72 @@
+"""Calls that the executor's identity may not make."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from killcheck.probes.base import Finding, Probe
+from killcheck.probes.world import Executor, World
+
+from killcheck.executor.api_calls import ApiCall
+
+__all__ = ["RbacMissing"]
+
+
+class RbacMissing(Probe):
+    """Exactly its calls: verb, group, resource, subresource, name, namespace. To patch is not to scale."""
+
+    id = "rbac-missing"
+    claim = "The executor's ServiceAccount may make every call that the executor makes."
+    remedy = "Grant exactly that call in a Role of that namespace, and bind it to the ServiceAccount."
+    failures = (16,)
+    sources = ("SREGym/SREGym#633", "robbeverhelst/unifi-reactor#63", "kubernetes.io/docs: RBAC, subresources")
+    needs = ("Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding")
+
+    def ask(self, world: World) -> Iterable[Finding]:
+        """Each call of each layer's executor."""
+        for one in world.layer_executors:
+            if one.reading.calls and not _told(world, one):
+                yield self.unproven(
+                    world, one.owner,
+                    f"nothing in these manifests says what ServiceAccount {one.namespace}/{one.account} may do")
+                continue
+            for call in one.reading.calls:
+                if not _allowed(world, one, call):
+                    yield self._missing(world, one, call)
+
+    def _missing(self, world: World, one: Executor, call: ApiCall) -> Finding:
+        near = ""
+        if call.subresource and _allowed(world, one, replace(call, subresource="")):
+            near = f" (it may {call.verb} {call.resource}: the subresource {call.subresource} is a resource of its own)"
+        elif not call.subresource and call.writes and _allowed(world, one, replace(call, subresource="scale")):
+            near = f" (it may {call.verb} {call.resource}/scale, which is another resource)"
+        resource = call.resource + (f"/{call.subresource}" if call.subresource else "")
+        rule = f'apiGroups: ["{call.group}"], resources: [{resource}], verbs: [{call.verb}]'
+        where = f" in namespace {call.namespace}" if call.namespace else ""
+        return self.finding(
+            world, one.owner, (*one.path, "serviceAccountName"),
+            f"ServiceAccount {one.namespace}/{one.account} may not {call}{near}",
+            remedy=f"Grant {{{rule}}} to ServiceAccount {one.namespace}/{one.account}{where}.",
+            severity="error" if call.writes or _first_read(one, call) else "warning")
+
+
+def _first_read(one: Executor, call: ApiCall) -> bool:
+    """A read that comes before a write: what it refuses usually ends the executor."""
+    calls = list(one.reading.calls)
+    return any(later.writes for later in calls[calls.index(call):])
+
+
+def _told(world: World, one: Executor) -> bool:
+    """Whether what is here says anything about its rights: a cluster does, manifests only if they bring its account."""
+    if world.live or world.find("ServiceAccount", one.namespace, one.account):
+        return True
+    return any(
+        subject.get("name") == one.account for binding in world.of("RoleBinding", "ClusterRoleBinding")
+        for subject in binding.get("subjects") or ())
+
+
+def _allowed(world: World, one: Executor, call: ApiCall) -> bool:
+    return world.permissions.allows(
+        one.account, one.namespace, verb=call.verb, group=call.group, resource=call.resource,
+        subresource=call.subresource, name=call.name, namespace=call.namespace)
