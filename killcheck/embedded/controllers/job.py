@@ -8,6 +8,7 @@ are acted upon a second later, changes of the spec at once: that second is most 
 from __future__ import annotations
 
 from collections.abc import Hashable
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import cast
 
@@ -49,7 +50,19 @@ __all__ = ["JobController"]
 BATCH_S = 1.0
 #: How many pods may stand in ``uncountedTerminatedPods`` at once.
 MAX_UNCOUNTED = 500
+#: Between the two writes of a status that counts a pod: long enough for a watcher to see the first, seconds.
+FLUSH_S = 0.01
 _MANAGER = "kubernetes.io/job-controller"
+
+
+@dataclass(frozen=True, slots=True)
+class _Count:
+    """Pods that were noted in the status and are now to be counted; ``kept``: uids that carry the finalizer."""
+
+    at: Pass
+    ending: list[Obj]
+    kept: set[str]
+    verdict: Obj | None
 
 
 class JobController(Controller):
@@ -65,6 +78,7 @@ class JobController(Controller):
         self.pod_objects = self.informers.of(r.PODS)
         self.backoffs: dict[str, Backoff] = {}
         self.orphans = WorkQueue(self.loop, self._sync_orphan)
+        self._counting: set[Key] = set()
         self.jobs = self.informers.of(r.JOBS)
         self.listen(r.JOBS, self._job_changed)
         self.listen(r.PODS, self._pod_changed)
@@ -143,6 +157,9 @@ class JobController(Controller):
             return
         if finished(job):
             self.backoffs.pop(uid_of(job), None)
+            return
+        if key in self._counting:
+            self.queue.add(key, 2 * FLUSH_S)
             return
         at = Pass(job, self._pods_of(job), self.backoffs.get(uid_of(job), Backoff()), self.loop.now())
         if not at.status.get("startTime") and not at.suspended:
@@ -273,11 +290,28 @@ class JobController(Controller):
         if changed:
             self._write(at)
             self.backoffs[uid_of(at.job)] = at.backoff
-        for pod in ending:
+        if ending or verdict is not None:
+            key = key_of(at.job)
+            self._counting.add(key)
+            self.loop.call_later(FLUSH_S, self._count_later, key, _Count(at, ending, kept, None if full else verdict))
+
+    def _count_later(self, key: Key, count: _Count) -> None:
+        self._counting.discard(key)
+        if self.queue.stopped:
+            return
+        try:
+            self._count(count)
+        except KubeError:
+            self.queue.retry(key)
+
+    def _count(self, count: _Count) -> None:
+        """The second half of :meth:`_track`."""
+        at, kept, verdict = count.at, count.kept, count.verdict
+        for pod in count.ending:
             self.pods.untrack(pod)
             kept.discard(uid_of(pod))
         changed = _settle(at.status, kept)
-        done = verdict is not None and not full and self._may_end(at)
+        done = verdict is not None and self._may_end(at)
         if done and verdict is not None:
             _put(at.status, verdict)
             if verdict["type"] == "Complete":

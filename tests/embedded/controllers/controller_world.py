@@ -6,11 +6,9 @@ container that ends shows at once, the pod's phase follows 1.2 s later; a delete
 
 from __future__ import annotations
 
-import json
 import random
 from collections.abc import Collection
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 from killcheck.clock import VirtualLoop
@@ -37,7 +35,7 @@ ADMIN = User("kubernetes-admin", ("system:masters", "system:authenticated"))
 
 
 class StandInKubelet:
-    """Runs every pod that is bound. ``outcomes`` maps a pod's label ``app`` (or a Job's name) to (seconds, exit code)."""
+    """Runs every pod that is bound; ``outcomes``: (seconds, exit code) by a pod's label ``app``, or its Job's name."""
 
     def __init__(self, kube: Kube, loop: VirtualLoop) -> None:
         self.kube = kube
@@ -150,8 +148,10 @@ class World:
         resource = self.kube.resource_for(obj["apiVersion"], obj["kind"])
         return self.kube.create(resource, obj)
 
-    def node(self, name: str, *, taints: list[Obj] | None = None, labels: dict[str, str] | None = None,
-             **capacity: str) -> Obj:
+    def node(
+        self, name: str, *, taints: list[Obj] | None = None, labels: dict[str, str] | None = None,
+        heartbeat: bool = True, **capacity: str,
+    ) -> Obj:
         amounts = {"cpu": "4", "memory": "8Gi", "pods": "110", "ephemeral-storage": "100Gi"}
         amounts |= {key.replace("__", "/").replace("_", "."): value for key, value in capacity.items()}
         ready = {"type": "Ready", "status": "True", "lastHeartbeatTime": self.now, "lastTransitionTime": self.now}
@@ -160,6 +160,12 @@ class World:
             "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name} | (labels or {})},
             "spec": {"taints": taints or []},
             "status": {"capacity": amounts, "allocatable": amounts, "conditions": [ready]}})
+        if heartbeat:
+            self.kube.create(r.LEASES, {
+                "apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "spec": {"holderIdentity": name},
+                "metadata": {
+                    "name": name, "namespace": "kube-node-lease",
+                    "annotations": {"killcheck.dev/heartbeat": "until-stopped"}}})
         not_ready = "node.kubernetes.io/not-ready"
         kept = [taint for taint in dig(made, "spec", "taints", default=[]) if taint["key"] != not_ready]
         return self.kube.replace(r.NODES, made | {"spec": made["spec"] | {"taints": kept}})
@@ -250,9 +256,3 @@ def template(app: str, *, restart: str = "Always", grace: int = 5, **spec: Any) 
 def at(seconds: float) -> datetime:
     """The time of day so many seconds after the start."""
     return START + timedelta(seconds=seconds)
-
-
-def recording(name: str) -> Obj:
-    """A recording by the beginning of its file name, where the recordings are at hand."""
-    folder = Path(__file__).parents[2] / "recordings"
-    return json.loads(next(folder.glob(f"{name}*.json")).read_text())  # type: ignore[no-any-return]
