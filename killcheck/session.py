@@ -86,7 +86,7 @@ class Session:
             found = discover.from_objects(self.objects)
             self.notes += found.notes
             return found.kill_path
-        from killcheck import fixtures
+        import killcheck.fixtures as fixtures  # noqa: PLR0402 - mypy cannot follow the mapped package
 
         return specfile.load(fixtures.path(self.fixture) / "killcheck.yaml")
 
@@ -94,7 +94,7 @@ class Session:
     def objects(self) -> list[Obj]:
         """The manifests for the embedded cluster. Raises ManifestError."""
         if self._objects is None:
-            from killcheck import fixtures
+            import killcheck.fixtures as fixtures  # noqa: PLR0402 - mypy cannot follow the mapped package
 
             folders = list(self.manifests) or [fixtures.path(self.fixture)]
             self._objects = [

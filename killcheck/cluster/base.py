@@ -21,14 +21,25 @@ class ClusterError(Exception):
 class Cluster(Protocol):
     """A real, kind or embedded cluster."""
 
-    #: As the user named it.
-    name: str
-    #: What is lost when something goes wrong here is somebody's: consent is needed.
-    real: bool
-    kube: Kube
-    loop: Loop
-    #: Faults that act on more than the API find what they need here, by name (``registry``, ``nodes``, ``cloud``...).
-    levers: dict[str, object]
+    @property
+    def name(self) -> str:
+        """As the user named it."""
+
+    @property
+    def real(self) -> bool:
+        """Whether what is lost when something goes wrong here is somebody's: consent is needed."""
+
+    @property
+    def kube(self) -> Kube:
+        """The API, with the rights that the user has."""
+
+    @property
+    def loop(self) -> Loop:
+        """The cluster's time."""
+
+    @property
+    def levers(self) -> dict[str, object]:
+        """What faults act on besides the API, by name (``registry``, ``nodes``, ``cloud``...)."""
 
     def instance_state(self, node: Obj) -> InstanceState:
         """What the cloud says of the instance behind a node (also after the Node object has gone)."""

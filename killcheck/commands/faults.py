@@ -28,5 +28,5 @@ def command(as_json: bool) -> None:
         return
     width = max(len(str(row["name"])) for row in rows)
     for row in rows:
-        needs = f" (needs: {', '.join(row['needs'])})" if row["needs"] else ""
+        needs = f" (needs: {', '.join(map(str, row['needs']))})" if row["needs"] else ""
         click.echo(f"{row['name']:<{width}}  {row['simulates']}{needs}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Collection, Iterable
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Literal
 
 from killcheck.clock import VirtualLoop
 from killcheck.embedded import ground, wire
@@ -112,7 +112,6 @@ class EmbeddedCluster:
         kube = self.kube_as(CONTROLLERS)
         extra: dict[str, Any] = {"cloud": self.cloud} if "cloud" in model.__dataclass_fields__ else {}
         controller = model(kube, self.loop, self.informers, **extra)
-        controller.name = model.name
         controller.start()
         self.controllers[controller.name] = controller
 
@@ -158,13 +157,12 @@ class EmbeddedCluster:
         """Pods whose outcome is unknown because they were not run, and why."""
         return list(self.nodes.unknown)
 
-    def instance_state(self, node: Obj) -> Any:
+    def instance_state(self, node: Obj) -> Literal["running", "stopping", "terminated", "unknown"]:
         """The model cloud's word on the instance behind a node; ``unknown`` for a node that it did not launch."""
         instance = self.cloud.by_provider_id(dig(node, "spec", "providerID", default=""))
         if instance is None:
             return "unknown"
-        return {"shutting-down": "stopping", "pending": "running", "stopped": "terminated"}.get(
-            instance.state, instance.state)
+        return _BILLING[instance.state]
 
     def close(self) -> None:
         """Stop everything: processes, server, timers; idempotent."""
@@ -178,6 +176,13 @@ class EmbeddedCluster:
             self.cloud.stop()
             self.informers.stop()
         self.wire.stop()
+
+
+#: The cloud's states as a bill knows them.
+_BILLING: dict[str, Literal["running", "stopping", "terminated"]] = {
+    "pending": "running", "running": "running", "stopping": "stopping", "shutting-down": "stopping",
+    "stopped": "terminated", "terminated": "terminated",
+}
 
 
 def _order(obj: Obj) -> int:

@@ -84,7 +84,7 @@ def picture(drill: DrillStory) -> Picture:
     end = max([60.0, *moments, *(d for d in deadlines if d <= 3 * max([60.0, *moments]))]) * 1.05
 
     def x(seconds: float) -> float:
-        return round(min(1.0, max(0.0, seconds / end)) * WIDTH, 1)
+        return float(round(min(1.0, max(0.0, seconds / end)) * WIDTH, 1))
 
     phases = tuple(
         {"name": row["phase"], "at": None if row["at_s"] is None else x(row["at_s"]), "at_s": row["at_s"],

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, TypeVar
 
-from killcheck import events
+from killcheck.events import DrillFinished, DrillStarted, Event, RunFinished, RunStarted, Triggered
 
 __all__ = ["DrillStory", "RunStory", "tell"]
 
-_E = TypeVar("_E", bound=events.Event)
+_E = TypeVar("_E", bound=Event)
 
 
 @dataclass
@@ -19,8 +19,8 @@ class DrillStory:
     """One drill. ``result`` is empty where the record ends before the drill did."""
 
     id: str
-    started: events.DrillStarted
-    events: list[events.Event] = field(default_factory=list)
+    started: DrillStarted
+    events: list[Event] = field(default_factory=list)
     result: dict[str, Any] = field(default_factory=dict)
 
     def of(self, kind: type[_E]) -> list[_E]:
@@ -41,10 +41,10 @@ class DrillStory:
     @property
     def triggered(self) -> datetime | None:
         """When its trigger was pulled, on the cluster's clock."""
-        found = self.of(events.Triggered)
+        found = self.of(Triggered)
         return found[0].at if found else None
 
-    def since_trigger(self, event: events.Event) -> float:
+    def since_trigger(self, event: Event) -> float:
         """Seconds between the trigger and an event; negative before it."""
         return (event.at - (self.triggered or self.started.at)).total_seconds()
 
@@ -53,9 +53,9 @@ class DrillStory:
 class RunStory:
     """A run; ``finished`` is None where the record was cut short."""
 
-    started: events.RunStarted
+    started: RunStarted
     drills: list[DrillStory] = field(default_factory=list)
-    finished: events.RunFinished | None = None
+    finished: RunFinished | None = None
 
     @property
     def verdict(self) -> str:
@@ -63,21 +63,21 @@ class RunStory:
         return self.finished.verdict if self.finished else "unfinished"
 
 
-def tell(record: Iterable[events.Event]) -> RunStory:
+def tell(record: Iterable[Event]) -> RunStory:
     """Sort a record's events into its drills. Raises ValueError for a record that does not begin with RunStarted."""
     story: RunStory | None = None
     for event in record:
-        if isinstance(event, events.RunStarted):
+        if isinstance(event, RunStarted):
             story = RunStory(event)
         elif story is None:
             raise ValueError("a run record begins with RunStarted")
-        elif isinstance(event, events.RunFinished):
+        elif isinstance(event, RunFinished):
             story.finished = event
-        elif isinstance(event, events.DrillStarted):
+        elif isinstance(event, DrillStarted):
             story.drills.append(DrillStory(event.drill, event))
         elif story.drills:
             story.drills[-1].events.append(event)
-            if isinstance(event, events.DrillFinished):
+            if isinstance(event, DrillFinished):
                 story.drills[-1].result = event.result
     if story is None:
         raise ValueError("the record is empty")

@@ -8,6 +8,7 @@ only with the sync option ``RespectIgnoreDifferences=true`` is the field left al
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from killcheck.embedded.controllers.runtime import Controller
 from killcheck.kube import resources as r
@@ -25,7 +26,7 @@ SELF_HEAL_S = 5.0
 class ArgoCd(Controller):
     """argocd-application-controller: replicas of Deployments and StatefulSets only."""
 
-    name: str = "argocd-application-controller"
+    name: ClassVar[str] = "argocd-application-controller"
     _git: dict[tuple[str, str, str], int] = field(default_factory=dict)
 
     def setup(self) -> None:

@@ -8,6 +8,7 @@ requests in flight) that every trigger reads; ``error`` stands for a scaler that
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from killcheck.embedded.controllers.runtime import Controller
 from killcheck.kube import resources as r
@@ -27,7 +28,7 @@ PAUSED_AT = "autoscaling.keda.sh/paused-replicas"
 class Keda(Controller):
     """keda-operator, for Deployments and StatefulSets and HTTPScaledObjects' interceptor-owned ones."""
 
-    name: str = "keda-operator"
+    name: ClassVar[str] = "keda-operator"
 
     def setup(self) -> None:
         """Follow ScaledObjects and what they scale."""
