@@ -1,0 +1,41 @@
+"""Cloud commands that stop without ending the bill."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from killcheck.probes.base import Finding, Probe
+from killcheck.probes.where import command_path
+from killcheck.probes.world import World
+
+__all__ = ["CloudStop"]
+
+
+class CloudStop(Probe):
+    """Azure bills a VM that is stopped but not deallocated; a group replaces an instance ended behind its back."""
+
+    id = "cloud-stop"
+    claim = "What an executor tells the cloud ends the bill."
+    remedy = "az vm deallocate; autoscaling ... --should-decrement-desired-capacity; set the group's desired size to 0."
+    failures = (50, 51)
+    sources = (
+        "learn.microsoft.com/en-us/previous-versions/azure/dn593561(v=azure.11)",
+        "docs.aws.amazon.com: TerminateInstanceInAutoScalingGroup, ShouldDecrementDesiredCapacity")
+
+    def ask(self, world: World) -> Iterable[Finding]:
+        """Cloud commands in executors."""
+        for one in world.executors:
+            text = one.text.replace("\\\n", " ")
+            for pattern, message in _PATTERNS:
+                if pattern.search(text):
+                    yield self.finding(world, one.owner, command_path(one), message)
+
+
+_PATTERNS = (
+    (re.compile(r"\baz\s+vm(ss)?\s+stop\b"), "az vm stop leaves the VM allocated: it bills as if it ran"),
+    (re.compile(r"terminate-instance-in-auto-scaling-group(?!.*--should-decrement)(?!.*--no-should)"),
+     "ends an instance without lowering the group's desired capacity: the group launches another"),
+    (re.compile(r"terminate-instance-in-auto-scaling-group.*--no-should-decrement"),
+     "ends an instance and keeps the group's desired capacity: the group launches another"),
+)

@@ -1,0 +1,27 @@
+"""What could not be read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from killcheck.probes.base import Finding, Probe
+from killcheck.probes.world import World
+
+__all__ = ["NotUnderstood"]
+
+
+class NotUnderstood(Probe):
+    """An executor that acts by means which cannot be read may do anything, also nothing."""
+
+    id = "not-understood"
+    claim = "What every layer's executor does could be read."
+    remedy = "Keep the script in the manifest or in a ConfigMap; a drill tells what it really does."
+    severity = "note"
+    failures = (2, 14)
+    sources = ("killcheck.executor: what is read and what is not",)
+
+    def ask(self, world: World) -> Iterable[Finding]:
+        """What of the layers' executors is not understood."""
+        for one in world.layer_executors:
+            for what in one.reading.not_understood:
+                yield self.unproven(world, one.owner, f"what it does could not be read: {what}")

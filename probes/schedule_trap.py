@@ -1,0 +1,76 @@
+"""Schedules that skip nights or never come."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from datetime import UTC, timedelta
+from itertools import pairwise
+
+from killcheck.probes.base import Finding, Probe, merge_patch
+from killcheck.probes.firings import period_s
+from killcheck.probes.world import World
+
+from killcheck.killpath import LayerType
+from killcheck.kube.objects import Obj, dig
+from killcheck.kube.schedule import Schedule, ScheduleError, parse
+
+__all__ = ["ScheduleTrap"]
+
+
+class ScheduleTrap(Probe):
+    """A zone with daylight saving skips 02:30 once a year; startingDeadlineSeconds drops a late firing, silently."""
+
+    id = "schedule-trap"
+    claim = "The schedule fires once every night, also late and also when the clocks change."
+    remedy = "Use timeZone: Etc/UTC (or an hour outside 01 to 03), and startingDeadlineSeconds: 3600."
+    failures = (9, 10)
+    sources = ("KK#121594", "argoproj/argo-workflows#8137", "recordings 19 and 19b")
+
+    def ask(self, world: World) -> Iterable[Finding]:
+        """Schedule, zone and starting deadline of the layers' CronJobs."""
+        for layer, obj in world.schedules:
+            zone = dig(obj, "spec", "timeZone")
+            try:
+                schedule = parse(str(dig(obj, "spec", "schedule", default="")), zone)
+            except ScheduleError as error:
+                yield self.finding(world, obj, ("spec", "timeZone" if "zone" in str(error) else "schedule"), str(error))
+                continue
+            if schedule.next(world.now) is None:
+                yield self.finding(world, obj, ("spec", "schedule"), f"{schedule.text} never comes")
+                continue
+            if layer.type is LayerType.DEAD_MAN:
+                yield from self._clocks(world, obj, schedule)
+            yield from self._late(world, obj)
+
+    def _clocks(self, world: World, obj: Obj, schedule: Schedule) -> Iterable[Finding]:
+        """Nights of the coming year on which it fires more or less often than on the others."""
+        firings = list(schedule.between(world.now, world.now + timedelta(days=366)))
+        gaps = [later - earlier for earlier, later in pairwise(firings)]
+        usual = Counter(gaps).most_common(1)[0][0] if gaps else timedelta()
+        if usual != timedelta(days=1):
+            return
+        found = [i for i, gap in enumerate(gaps) if gap > usual + _SHIFT or gap < usual - _SHIFT]
+        if 0 < len(found) <= _CHANGES and schedule.tz is not UTC:  # more of them are weekends
+            odd = found[0]
+            what = "is skipped" if gaps[odd] > usual else "comes twice"
+            night = (firings[odd] + usual).astimezone(schedule.tz)
+            yield self.finding(
+                world, obj, ("spec", "schedule"), f"when the clocks change ({night:%Y-%m-%d}) it {what}",
+                severity="warning", also=[(obj, ("spec", "timeZone"))])
+
+    def _late(self, world: World, obj: Obj) -> Iterable[Finding]:
+        path = ("spec", "startingDeadlineSeconds")
+        limit, period = dig(obj, *path), period_s(obj, world.now)
+        if limit is None or period is None:
+            return
+        patch = merge_patch(obj, {"spec": {"startingDeadlineSeconds": 3600}})
+        if limit <= 0:
+            yield self.finding(world, obj, path, "startingDeadlineSeconds 0: it never fires, silently", patch=patch)
+        elif limit < min(600, period / 2) and period >= 6 * 3600:
+            message = f"a firing that is {limit} s late is dropped until the next one, {period / 3600:.0f} h later"
+            yield self.finding(world, obj, path, message, severity="warning", patch=patch)
+
+
+#: How far the clocks move, and how often in a year.
+_SHIFT, _CHANGES = timedelta(hours=2), 2

@@ -1,0 +1,66 @@
+"""Whatever starts GPUs beside what stops them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from killcheck.probes.base import Finding, Probe
+from killcheck.probes.firings import schedule_of
+from killcheck.probes.where import command_path
+from killcheck.probes.world import World, namespace_or_default
+
+from killcheck.executor.api_calls import ApiCall
+from killcheck.kube.objects import Obj, annotations_of, name_of
+from killcheck.kube.workloads import devices_of
+from killcheck.yamlfile import Path
+
+__all__ = ["SecondStarter"]
+
+
+class SecondStarter(Probe):
+    """Two starters, one stopper: what starts after the last stop of the night runs until the next one."""
+
+    id = "second-starter"
+    claim = "Nothing starts GPUs after the last layer of the night has fired."
+    remedy = "Move the start to the morning, or pair it with a stop of its own."
+    failures = (34, 55)
+    sources = ("seed 3", "hjacobs/kube-downscaler#69", "cloudposse/terraform-aws-eks-node-group#12")
+
+    def ask(self, world: World) -> Iterable[Finding]:
+        """Schedules that scale a target up, or make Jobs with GPUs; uptime annotations of downscalers."""
+        for one in world.executors:
+            if one.owner.get("kind") == "CronJob":
+                ups = [call for call in one.reading.writes if call.replicas and _is_target(world, call)]
+                if ups:
+                    yield from self._scheduled(world, one.owner, f"{ups[0]} to {ups[0].replicas}", command_path(one))
+        for obj in world.of("CronJob"):
+            if devices_of(obj, wanted=True):
+                yield from self._scheduled(world, obj, "starts a Job with GPUs", ("spec", "schedule"))
+        for target, obj in world.targets:
+            for key in ("downscaler/uptime", "downscaler/force-uptime"):
+                if key in annotations_of(obj) and world.zeroes(target):
+                    message = f"{key}: kube-downscaler lights {target} again in its window"
+                    yield self.finding(world, obj, ("metadata", "annotations", key), message, severity="warning")
+
+    def _scheduled(self, world: World, obj: Obj, what: str, path: Path) -> Iterable[Finding]:
+        """An error where a start comes within hours of a stop, and the next stop much later."""
+        start = schedule_of(obj)
+        stops = [found for layer, o in world.schedules if o is not obj for found in [schedule_of(o)] if found]
+        moment = start.next(world.now) if start else None
+        if moment is None:
+            return
+        nexts = [later for stop in stops for later in [stop.next(moment)] if later]
+        hours = (min(nexts) - moment).total_seconds() / 3600 if nexts else None
+        if hours is None:
+            yield self.finding(world, obj, path, f"{what}, and no schedule stops it")
+        elif hours > _LONG_H:
+            yield self.finding(world, obj, path, f"{what}: the next stop comes {hours:.0f} h later")
+
+
+def _is_target(world: World, call: ApiCall) -> bool:
+    return any(
+        name_of(obj) == call.name and call.namespace in ("", namespace_or_default(obj)) for _, obj in world.targets)
+
+
+#: Hours: longer than any working day from a start to the next stop.
+_LONG_H = 18.0

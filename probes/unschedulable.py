@@ -1,0 +1,70 @@
+"""Executors that no node takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from killcheck.probes.base import Finding, Probe
+from killcheck.probes.world import World
+
+from killcheck.kube.objects import Obj, dig, labels_of
+from killcheck.kube.quantities import parse
+
+__all__ = ["Unschedulable"]
+
+
+class Unschedulable(Probe):
+    """A node selector for a pool that is gone, a request larger than any node: FailedScheduling, all night."""
+
+    id = "unschedulable"
+    claim = "Some node that is there takes the executor's pod."
+    remedy = "Select a pool that is always there, ask for less (10m of CPU is plenty), tolerate its taint."
+    failures = (12,)
+    sources = ("scylladb/scylla-operator#1490", "recordings 16 to 16d")
+    needs = ("Node",)
+
+    def ask(self, world: World) -> Iterable[Finding]:
+        """Node by node: labels, taints, the size of the node. What else runs there is not counted."""
+        nodes = [node for node in world.of("Node") if not dig(node, "spec", "unschedulable")]
+        for one in world.layer_executors:
+            if not nodes:
+                continue
+            wanted = dig(one.spec, "nodeSelector", default={})
+            labelled = [n for n in nodes if all(labels_of(n).get(k) == v for k, v in wanted.items())]
+            tolerated = [n for n in labelled if not _untolerated(n, one.spec)]
+            if not labelled:
+                message = f"no node has the labels that it selects ({', '.join(f'{k}={v}' for k, v in wanted.items())})"
+                yield self.finding(world, one.owner, (*one.path, "nodeSelector"), message)
+            elif not tolerated:
+                taint = _untolerated(labelled[0], one.spec)
+                message = f"no node without a taint that it does not tolerate: {taint}"
+                yield self.finding(world, one.owner, one.path, message)
+            elif not any(_fits(n, one.spec) for n in tolerated):
+                yield self.finding(world, one.owner, one.path, "asks for more CPU or memory than any node has")
+
+
+def _untolerated(node: Obj, spec: Obj) -> str:
+    for taint in dig(node, "spec", "taints", default=[]):
+        hard = taint.get("effect") in ("NoSchedule", "NoExecute")
+        if hard and not any(_tolerates(entry, taint) for entry in spec.get("tolerations") or ()):
+            return f"{taint.get('key')}:{taint.get('effect')}"
+    return ""
+
+
+def _tolerates(entry: Obj, taint: Obj) -> bool:
+    if entry.get("effect") not in (None, "", taint.get("effect")):
+        return False
+    if entry.get("operator") == "Exists":
+        return entry.get("key") in (None, "", taint.get("key"))
+    return (entry.get("key"), entry.get("value") or "") == (taint.get("key"), taint.get("value") or "")
+
+
+def _fits(node: Obj, spec: Obj) -> bool:
+    for name in ("cpu", "memory"):
+        has = dig(node, "status", "allocatable", name)
+        asked = sum(
+            parse(str(dig(container, "resources", "requests", name, default="0")))
+            for container in spec.get("containers") or ())
+        if has is not None and asked > parse(str(has)):
+            return False
+    return True
