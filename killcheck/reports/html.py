@@ -33,9 +33,10 @@ def html(story: RunStory) -> str:
     cells = {(d.started.layer, ", ".join(d.started.faults) or "undisturbed"): n for n, d in enumerate(story.drills)}
     return template.render(
         story=story, sentence=sentence(story), layers=layers, columns=columns, cells=cells,
-        pictures=[picture(drill) for drill in story.drills], healed=[_last(drill, events.Healed) for drill in story.drills],
+        pictures=[picture(drill) for drill in story.drills], said=[_telling(drill) for drill in story.drills],
+        healed=[_last(drill, events.Healed) for drill in story.drills],
         logs=[drill.of(events.LogTaken) for drill in story.drills],
-        said=[_telling(drill) for drill in story.drills], injected=[drill.of(events.FaultInjected) for drill in story.drills])
+        injected=[drill.of(events.FaultInjected) for drill in story.drills])
 
 
 def sentence(story: RunStory) -> str:
@@ -81,7 +82,7 @@ def picture(drill: DrillStory) -> Picture:
     rows = list(drill.result.get("phases", []))
     moments = [row["at_s"] for row in rows if row["at_s"] is not None and row["phase"] != "held"]
     deadlines = [row["deadline_s"] for row in rows if row["deadline_s"] is not None and row["phase"] != "held"]
-    end = max([60.0, *moments, *(d for d in deadlines if d <= 3 * max([60.0, *moments]))]) * 1.05
+    end = max([60.0, *moments, *deadlines]) * 1.05
 
     def x(seconds: float) -> float:
         return float(round(min(1.0, max(0.0, seconds / end)) * WIDTH, 1))

@@ -15,7 +15,8 @@ _FORBIDDEN = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]
 
 def junit(story: RunStory) -> str:
     """The document; times are wall-clock-free: seconds on the cluster's clock that the drill watched."""
-    suite = Element("testsuite", name=f"killcheck {story.started.kill_path}", timestamp=f"{story.started.at:%Y-%m-%dT%H:%M:%S}")
+    began = f"{story.started.at:%Y-%m-%dT%H:%M:%S}"
+    suite = Element("testsuite", name=f"killcheck {story.started.kill_path}", timestamp=began)
     for drill in story.drills:
         suite.append(_case(story, drill))
     kinds = [("tests", None), ("failures", "failure"), ("errors", "error"), ("skipped", "skipped")]

@@ -1,4 +1,4 @@
-"""Prometheus text format, for the textfile collector or a Pushgateway: the verdict and the times per layer and fault."""
+"""Prometheus text format, for a textfile collector or Pushgateway: verdict and times per layer and fault."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _lines(story: RunStory) -> Iterator[str]:
             yield f"killcheck_verdict{_labels(story, drill, verdict=verdict)} {int(drill.verdict == verdict)}"
     for name, key, text in (
         ("killcheck_seconds_to_zero", "seconds_to_zero", "Seconds from the trigger until no GPU pod was left."),
-        ("killcheck_seconds_to_drained", "seconds_to_drained", "Seconds from the trigger until the nodes were drained."),
+        ("killcheck_seconds_to_drained", "seconds_to_drained", "Seconds from the trigger to drained nodes."),
         ("killcheck_usd", "usd", "Dollars that the nodes in scope cost while the drill watched."),
     ):
         yield f"# HELP {name} {text}"
