@@ -181,7 +181,9 @@ def _cell(value: Any) -> str:
         return ""
     if value is True:
         return "true"
-    return "|".join(value) if isinstance(value, tuple) else f"{value:g}" if isinstance(value, float) else str(value)
+    if isinstance(value, tuple):
+        return "|".join(value)
+    return f"{value:.6f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
 
 
 def main(arguments: list[str] | None = None) -> int:
