@@ -1,0 +1,101 @@
+"""Tables (meta.k8s.io/v1), which ``kubectl get`` prints: columns by type, cells by object.
+
+Source: k8s.io/apiserver/pkg/registry/rest/table.go and, for custom resources, apiextensions' tableconvertor.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from typing import Any
+
+from killcheck.embedded.api import tablerows
+from killcheck.embedded.api.jsonpath import find
+from killcheck.embedded.api.kinds import Kind
+from killcheck.embedded.api.tablerows import Ages, Column
+from killcheck.kube.objects import Obj, parse_time
+
+__all__ = ["render"]
+
+_NAME = Column("Name", "string", "name", "Name must be unique within a namespace.")
+_AGE: Obj = {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}
+
+
+def render(kind: Kind, items: list[Obj], now: datetime, list_meta: Obj, include_object: str = "Metadata") -> Obj:
+    """A Table of ``items``. ``include_object``: what each row carries, Metadata, Object or None."""
+    ages = Ages(now)
+    if kind.crd is not None:
+        columns, rows = _custom(kind, items, ages)
+    else:
+        columns, rows = _builtin(kind, items, ages)
+    for row, item in zip(rows, items, strict=True):
+        if include_object == "Object":
+            row["object"] = item
+        elif include_object != "None":
+            row["object"] = {
+                "kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": item["metadata"]}
+        else:
+            row["object"] = None
+    return {
+        "kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": list_meta,
+        "columnDefinitions": [column.definition() for column in columns], "rows": rows}
+
+
+def _builtin(kind: Kind, items: list[Obj], ages: Ages) -> tuple[list[Column], list[Obj]]:
+    printer = tablerows.printer(kind)
+    rows: list[Obj] = []
+    for item in items:
+        row: Obj = {"cells": printer.cells(item, ages)}
+        conditions = printer.conditions(item)
+        if conditions:
+            row["conditions"] = conditions
+        rows.append(row)
+    return list(printer.columns), rows
+
+
+def _custom(kind: Kind, items: list[Obj], ages: Ages) -> tuple[list[Column], list[Obj]]:
+    """A custom resource's own columns, else its age."""
+    given: list[Obj] = kind.crd_version.get("additionalPrinterColumns") or [_AGE]
+    columns = [_NAME]
+    for one in given:
+        words = one.get("description") or (
+            f"Custom resource definition column (in JSONPath format): {one.get('jsonPath', '')}")
+        columns.append(Column(
+            one["name"], one.get("type", "string"), one.get("format", ""), words, one.get("priority", 0)))
+    rows: list[Obj] = [
+        {"cells": [item["metadata"]["name"], *(_custom_cell(item, one, ages) for one in given)]} for item in items]
+    return columns, rows
+
+
+def _custom_cell(item: Obj, column: Obj, ages: Ages) -> Any:
+    found = find(item, column.get("jsonPath", ""))
+    if not found:
+        return None
+    value, kind = found[0], column.get("type")
+    if kind == "string":
+        return value if isinstance(value, str) else _printed(value)
+    if kind == "date":
+        return _date(value, ages)
+    if kind == "boolean":
+        return value if isinstance(value, bool) else None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return int(value) if kind == "integer" else float(value)
+
+
+def _printed(value: Any) -> str:
+    if value is None:
+        return "<nil>"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return json.dumps(value, separators=(",", ":")) if isinstance(value, dict | list) else str(value)
+
+
+def _date(value: Any, ages: Ages) -> str | None:
+    if not isinstance(value, str):
+        return None
+    try:
+        parse_time(value)
+    except ValueError:
+        return "<invalid>"
+    return ages.since(value)
