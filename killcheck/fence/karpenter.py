@@ -77,6 +77,8 @@ def read_node_pool(obj: Obj, context: Context) -> Pool:
     certain, possible, undecided = _launchable(requirements, prefix, context.types, static=static, windows=windows)
     if static:
         limits = {name: most for name, most in limits.items() if name == "nodes"}
+    if _foreign(inner):
+        certain = possible = 0
     open_to = context.types.within(possible, limits)
     lifted = under_overlays(context.overlays, context.types, possible, limits, prefix) if context.gate(
         "NodeOverlay") else 0
@@ -128,13 +130,18 @@ def _flavour(inner: Obj, context: Context, says: _Findings) -> tuple[str, bool]:
     """(label prefix, whether its nodes run Windows), by the NodeClass."""
     ref = inner.get("nodeClassRef") or {}
     group, name = str(ref.get("group", KARPENTER_AWS)), str(ref.get("name", ""))
-    if group not in (KARPENTER_AWS, AUTO_MODE):
+    if _foreign(inner):
         says.unknown.append(f"nodeClassRef.group {group} is another provider's; only AWS' types are evaluated")
     node_class = context.classes.get((group, name))
     family = str(dig(node_class, "spec", "amiFamily", default=""))
     aliases = [str(term.get("alias", "")) for term in dig(node_class, "spec", "amiSelectorTerms", default=())]
     windows = family.startswith("Windows") or any(alias.startswith("windows") for alias in aliases)
     return (AUTO_MODE if group == AUTO_MODE else KARPENTER_AWS), windows
+
+
+def _foreign(inner: Obj) -> bool:
+    """Whether its nodes are another cloud's."""
+    return dig(inner, "nodeClassRef", "group", default=KARPENTER_AWS) not in (KARPENTER_AWS, AUTO_MODE)
 
 
 def _requirements(
