@@ -190,8 +190,9 @@ class Drill:
             self.scene, self.kill_path, self.layer, timeline, hold_s=self.deadlines["held"], meter=self.meter)
         for target in self.kill_path.targets:
             self._remember(target)
-        timeline.reach("triggered", now, now, "")
         how = self._layer_run.trigger()
+        if not self._layer_run.not_fired():
+            timeline.reach("triggered", now, now, "")
         self._emit(events.Triggered, how=how)
 
     def _remember(self, target: Target) -> None:

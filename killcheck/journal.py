@@ -170,10 +170,11 @@ class Journal:
 
     def merge(
         self, resource: r.Resource, name: str, namespace: str | None, patch: Obj, what: str, *,
-        subresource: str | None = None,
+        subresource: str | None = None, transient: bool = False,
     ) -> Obj:
         """Merge-patch an object, journalled: the undo restores exactly the fields the patch touches.
 
+        ``transient``: an object that may be gone by then (a pod), and the change with it.
         The patch only goes into the very version of the object that the undo was made from. Raises KubeError.
         """
         path = resource.path(namespace, name, subresource)
@@ -182,7 +183,7 @@ class Journal:
             before = self.kube.get(resource, name, namespace, subresource=subresource)
             back = inverse(before, patch)
             undo = Undo("merge", path, back, uid_of(before), patch,
-                        kubectl("patch", resource, name, namespace, patch=back, sub=subresource or ""))
+                        kubectl("patch", resource, name, namespace, patch=back, sub=subresource or ""), transient)
             exact = copy(patch)
             exact.setdefault("metadata", {})["resourceVersion"] = before["metadata"]["resourceVersion"]
             with self.change(what, undo):
@@ -221,9 +222,15 @@ class Journal:
         except NotFound:
             return
 
+    @contextmanager
+    def lever(self, lever: str, what: str, back: Sequence[Any]) -> Iterator[None]:
+        """Let the caller do something to a lever, journalled; ``back``: the method, and its arguments, that undo it."""
+        with self.change(what, Undo("call", back[0], list(back[1:])), lever=lever):
+            yield
+
     def pull(self, lever: str, what: str, call: Sequence[Any], back: Sequence[Any]) -> Any:
         """Call a lever's method, journalled: ``call`` is its name and arguments, ``back`` those that take it back."""
-        with self.change(what, Undo("call", back[0], list(back[1:])), lever=lever):
+        with self.lever(lever, what, back):
             return getattr(self.levers[lever], call[0])(*call[1:])
 
     def turn(self, lever: str, what: str, attribute: str, value: Any) -> None:

@@ -62,6 +62,7 @@ class Undo:
     collection ``path``; *call* the method ``path`` of a lever with the arguments ``body``, or *set* its attribute
     ``path`` to ``body``. ``uid``: only the object that we changed. ``left``: the merge patch that made the change;
     what is no longer as we left it is somebody else's, and not overwritten. ``manual``: what a person can run instead.
+    ``transient``: an object that comes and goes (a pod); where it is gone, so is the change.
     """
 
     action: Literal["delete", "merge", "create", "call", "set"]
@@ -70,6 +71,7 @@ class Undo:
     uid: str = ""
     left: Obj | None = None
     manual: str = ""
+    transient: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +153,10 @@ def _pull_back(entry: Entry, levers: Mapping[str, object]) -> str:
     if lever is None:
         raise UndoProblem(f"nothing here can reach the {entry.lever}")
     if entry.undo.action == "call":
-        getattr(lever, entry.undo.path)(*entry.undo.body)
+        try:
+            getattr(lever, entry.undo.path)(*entry.undo.body)
+        except LookupError:  # the node that it was done to is gone
+            return f"gone with what it was done to: {entry.what}"
     else:
         setattr(lever, entry.undo.path, entry.undo.body)
     return f"undone: {entry.what}"
@@ -196,6 +201,8 @@ def _recreate(kube: Kube, entry: Entry) -> str:
 def _merge_back(kube: Kube, entry: Entry) -> str:
     undo = entry.undo
     found = _changed_object(kube, entry)
+    if found is None:
+        return f"gone with its object: {entry.what}"
     mine, theirs = compare(found, undo.left if undo.left is not None else undo.body, undo.body)
     if mine:
         mine.setdefault("metadata", {})["resourceVersion"] = found["metadata"]["resourceVersion"]
@@ -207,13 +214,15 @@ def _merge_back(kube: Kube, entry: Entry) -> str:
     return f"restored: {entry.what}" if mine else f"already back: {entry.what}"
 
 
-def _changed_object(kube: Kube, entry: Entry) -> Obj:
+def _changed_object(kube: Kube, entry: Entry) -> Obj | None:
+    """The very object; None where it is gone and was bound to go."""
     found = _find(kube, entry.undo.path)
-    if found is None:
-        raise UndoProblem("the object has gone meanwhile")
-    if entry.undo.uid and uid_of(found) != entry.undo.uid:
-        raise UndoProblem("another object has that name now")
-    return found
+    another = found is not None and bool(entry.undo.uid) and uid_of(found) != entry.undo.uid
+    if found is not None and not another:
+        return found
+    if entry.undo.transient:
+        return None
+    raise UndoProblem("another object has that name now" if another else "the object has gone meanwhile")
 
 
 def _look(kube: Kube, entry: Entry) -> None:
@@ -228,7 +237,7 @@ def _look(kube: Kube, entry: Entry) -> None:
             raise _NotYetError("it is not there again")
     elif undo.action == "merge":
         found = _changed_object(kube, entry)
-        if not holds(found, undo.body):
+        if found is not None and not holds(found, undo.body):
             raise _NotYetError("it is not as it was")
 
 

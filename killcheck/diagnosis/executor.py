@@ -41,6 +41,17 @@ def suspended(case: Case) -> Diagnosis | None:
         evidence=("spec.suspend: true",), remedy="set spec.suspend to false", failures=(7,))
 
 
+def held_up(case: Case) -> Diagnosis | None:
+    """Under Forbid a Job that never ends holds up every later firing."""
+    why = case.layer.not_fired()
+    if case.stuck_at != "triggered" or "Forbid" not in why:
+        return None
+    return Diagnosis(
+        cause=f"nothing fires: {why}",
+        evidence=(why, "event Normal JobAlreadyActive is all that Kubernetes says about it"),
+        remedy="give the Job an activeDeadlineSeconds well below its period; delete the Job that hangs", failures=(8,))
+
+
 def pod_refused(case: Case) -> Diagnosis | None:
     """The API server refused the executor's pod."""
     events = case.events("FailedCreate")
@@ -248,5 +259,5 @@ def hangs(case: Case) -> Diagnosis | None:
 
 
 RULES = (
-    suspended, pod_refused, unschedulable, image, waiting, deadline, ended_badly, false_green, hangs,
+    suspended, held_up, pod_refused, unschedulable, image, waiting, deadline, ended_badly, false_green, hangs,
 )

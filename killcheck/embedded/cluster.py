@@ -19,7 +19,7 @@ from killcheck.embedded.api.rbac import Authorizer
 from killcheck.embedded.api.server import ApiServer
 from killcheck.embedded.api.store import Store
 from killcheck.embedded.api.tokens import Issuer
-from killcheck.embedded.controllers import start_all
+from killcheck.embedded.controllers import ALL, start_all
 from killcheck.embedded.controllers.runtime import Controller, Informers
 from killcheck.embedded.models.argocd import ArgoCd
 from killcheck.embedded.models.cloud import Cloud
@@ -81,6 +81,8 @@ class EmbeddedCluster:
         self.cloud = Cloud(self.loop, self.rng)
         self.registry = Registry()
         self.notes: list[str] = []
+        #: Controllers and models that were stopped by name.
+        self.stopped: set[str] = set()
         self._closed = False
         for obj in bootstrap.objects():
             self._create(obj)
@@ -118,6 +120,20 @@ class EmbeddedCluster:
     def stop_controller(self, name: str) -> None:
         """As if its Deployment were at zero. Raises KeyError."""
         self.controllers.pop(name).stop()
+        self.stopped.add(name)
+
+    def start_controller(self, name: str) -> None:
+        """Start again what was stopped. Raises KeyError for a name that no controller and no model has."""
+        model = next((model for model in MODELS if model.name == name), None)
+        if model is not None:
+            self.start_model(model)
+        else:
+            others = {kind.name for kind in ALL} - {name}
+            if len(others) == len(ALL):
+                raise KeyError(name)
+            self.controllers |= start_all(
+                self.kube_as(CONTROLLERS), self.loop, self.informers, disabled=others, ca_pem=self.pki.ca_pem)
+        self.stopped.discard(name)
 
     # -- content -------------------------------------------------------------------------------------------
     def load(self, objects: Iterable[Obj]) -> None:

@@ -1,23 +1,69 @@
-"""One small file a fault: a reversible sabotage of something that a layer depends on.
+"""One small file a fault, or a family whose members differ in a line: a reversible sabotage of what a layer depends on.
 
 What may *not* live here: healing that only the injecting process could do (an undo is data in the journal),
 knowledge of one particular cluster, verdicts.
+
+Other packages add faults by the entry point group ``killcheck.faults``: each names a :class:`Fault`, held to the same
+contract.
 """
 
 from __future__ import annotations
 
 import difflib
+from functools import cache
+from importlib.metadata import entry_points
 
+from killcheck.faults.admission import NoRoom, PodSecurity, QuotaExhausted, WebhookDown
 from killcheck.faults.base import Fault, FaultError, Plan
+from killcheck.faults.brownout import ApiBrownout
+from killcheck.faults.cached_copy_evicted import CachedCopyEvicted
 from killcheck.faults.command_missing import CommandMissing
+from killcheck.faults.drain import DoNotDisrupt, Finalizer, LongGrace, PdbBlocks
 from killcheck.faults.image_gone import ImageGone
+from killcheck.faults.machines import AutoscalerDown, ControllerManagerDown, NodePartitioned, SpotNotice, SpotReclaim
+from killcheck.faults.network import ApiUnreachable, DnsDenied, EgressDenied
+from killcheck.faults.pull_secret_expired import PullSecretExpired
+from killcheck.faults.registry_down import RegistryQuota, RegistryUnreachable
+from killcheck.faults.rivals import ArgoSelfHeal, KedaMinimum, PoolFloor
 from killcheck.faults.rolebinding_gone import RoleBindingGone
+from killcheck.faults.schedule import JobHungUnderForbid, Suspended
+from killcheck.faults.token import TokenAudience, TokenDead, TokenNotMounted
 from killcheck.killpath import Layer
 
-__all__ = ["ALL", "Fault", "FaultError", "Plan", "means_something", "named"]
+__all__ = ["ALL", "GROUP", "Fault", "FaultError", "Plan", "every", "means_something", "named"]
 
-#: Every fault, in the order in which they are listed.
-ALL: tuple[type[Fault], ...] = (ImageGone, CommandMissing, RoleBindingGone)
+#: Entry point group of faults from other packages.
+GROUP = "killcheck.faults"
+
+#: Every fault that comes with killcheck, in the order in which they are listed.
+ALL: tuple[type[Fault], ...] = (
+    ImageGone, RegistryUnreachable, RegistryQuota, PullSecretExpired, CachedCopyEvicted, CommandMissing,
+    TokenDead, TokenAudience, TokenNotMounted, RoleBindingGone,
+    EgressDenied, DnsDenied, ApiUnreachable, NodePartitioned, ApiBrownout,
+    Suspended, JobHungUnderForbid,
+    QuotaExhausted, WebhookDown, PodSecurity, NoRoom,
+    KedaMinimum, ArgoSelfHeal, PoolFloor,
+    PdbBlocks, DoNotDisrupt, LongGrace, Finalizer,
+    SpotNotice, SpotReclaim,
+    AutoscalerDown, ControllerManagerDown,
+)
+
+
+@cache
+def _foreign() -> tuple[type[Fault], ...]:
+    found = []
+    for entry in entry_points(group=GROUP):
+        kind = entry.load()
+        missing = [field for field in ("name", "simulates", "family") if not getattr(kind, field, "")]
+        if not (isinstance(kind, type) and issubclass(kind, Fault)) or missing:
+            raise FaultError(f"entry point {entry.name} of {GROUP} is no fault: {', '.join(missing) or 'not a Fault'}")
+        found.append(kind)
+    return tuple(found)
+
+
+def every() -> tuple[type[Fault], ...]:
+    """Those that come with killcheck, and other packages'. Raises FaultError for one that breaks the contract."""
+    return (*ALL, *_foreign())
 
 
 def means_something(kind: type[Fault], layer: Layer) -> bool:
@@ -27,10 +73,11 @@ def means_something(kind: type[Fault], layer: Layer) -> bool:
 
 def named(name: str) -> Fault:
     """The fault that ``--under`` calls ``name``. Raises KeyError whose message names the nearest."""
-    for kind in ALL:
+    kinds = every()
+    for kind in kinds:
         if kind.name == name:
             return kind()
-    names = [kind.name for kind in ALL]
+    names = [kind.name for kind in kinds]
     near = difflib.get_close_matches(name, names, n=1)
     hint = f"did you mean {near[0]}? " if near else ""
     raise KeyError(f"no fault is called {name}; {hint}there are: {', '.join(names)}")

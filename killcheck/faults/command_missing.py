@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from killcheck.faults.base import Fault, Plan
-from killcheck.killpath import Layer
+from killcheck.faults.base import Plan
+from killcheck.faults.executor import ExecutorFault, containers, statuses
 from killcheck.kube.objects import Obj, dig, name_of
 from killcheck.layers.base import LayerRun, Stage
 
@@ -15,17 +15,13 @@ __all__ = ["CommandMissing"]
 NOWHERE = "/killcheck-no-commands"
 
 
-class CommandMissing(Fault):
+class CommandMissing(ExecutorFault):
     """Reproduces row 2: the PATH of the drill's own copy leads nowhere, as after a switch to a slimmer image."""
 
     name = "command-missing"
     simulates = "the executor's image was replaced by one that lacks the command it runs"
     family = "image"
     failures = (2,)
-
-    def applies(self, layer: Layer) -> str:
-        """Only where an executor's pod is made from the drill's own template."""
-        return "" if layer.cron_job else "the layer runs no Job whose image could lack a command"
 
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
         """Nothing that exists is changed."""
@@ -35,7 +31,7 @@ class CommandMissing(Fault):
         """Point PATH of every container of the drill's Job to an empty place."""
 
         def rewrite(template: Obj) -> None:
-            for container in dig(template, "spec", "containers", default=[]):
+            for container in containers(template):
                 env = [e for e in container.get("env", []) if e.get("name") != "PATH"]
                 container["env"] = [*env, {"name": "PATH", "value": NOWHERE}]
 
@@ -44,9 +40,8 @@ class CommandMissing(Fault):
 
     def bitten(self, stage: Stage, layer: LayerRun) -> str:
         """An exit with 127, or a start that failed because the file is not there."""
-        for pod in stage.testimony.pods.values():
-            for status in dig(pod, "status", "containerStatuses", default=[]):
-                ended = dig(status, "state", "terminated") or dig(status, "lastState", "terminated", default={})
-                if ended.get("exitCode") == 127 or ended.get("reason") == "StartError":
-                    return f"{name_of(pod)}: exit code {ended.get('exitCode')} {ended.get('message', '')}".strip()
+        for pod, status in statuses(stage):
+            ended = dig(status, "state", "terminated") or dig(status, "lastState", "terminated", default={})
+            if ended.get("exitCode") == 127 or ended.get("reason") == "StartError":
+                return f"{name_of(pod)}: exit code {ended.get('exitCode')} {ended.get('message', '')}".strip()
         return ""

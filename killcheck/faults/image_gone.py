@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from killcheck.faults.base import Fault, Plan
-from killcheck.killpath import Layer
+from killcheck.faults.base import Plan
+from killcheck.faults.executor import ExecutorFault, containers, statuses
 from killcheck.kube.objects import Obj, dig, name_of
 from killcheck.layers.base import LayerRun, Stage
 
-__all__ = ["ImageGone", "without_tag"]
+__all__ = ["ImageGone", "pull_failure", "without_tag"]
 
 
 def without_tag(image: str) -> str:
@@ -19,17 +19,24 @@ def without_tag(image: str) -> str:
     return head + slash + last.partition(":")[0]
 
 
-class ImageGone(Fault):
+def pull_failure(stage: Stage, *marks: str) -> str:
+    """The kubelet's waiting reason of the drill's executor, if it or its image names one of ``marks``."""
+    for pod, status in statuses(stage):
+        waiting = dig(status, "state", "waiting", default={})
+        told = f"{status.get('image', '')} {waiting.get('message', '')}"
+        if waiting.get("reason") in ("ErrImagePull", "ImagePullBackOff", "RegistryUnavailable") and any(
+                mark in told for mark in marks):
+            return f"{name_of(pod)}: {waiting['reason']}: {waiting.get('message', '')}"
+    return ""
+
+
+class ImageGone(ExecutorFault):
     """Reproduces rows 1 and 5: the drill's own copy of the Job asks for a tag that the registry does not have."""
 
     name = "image-gone"
     simulates = "the registry has dropped the tag of the executor's image, and no node has it cached"
     family = "image"
     failures = (1, 5)
-
-    def applies(self, layer: Layer) -> str:
-        """Only where an executor's pod is made from the drill's own template."""
-        return "" if layer.cron_job else "the layer runs no Job whose image could be missing"
 
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
         """Nothing that exists is changed."""
@@ -40,7 +47,7 @@ class ImageGone(Fault):
         tag = self._tag(stage)
 
         def rewrite(template: Obj) -> None:
-            for container in dig(template, "spec", "containers", default=[]):
+            for container in containers(template):
                 container["image"] = f"{without_tag(container['image'])}:{tag}"
                 container["imagePullPolicy"] = "IfNotPresent"
 
@@ -49,13 +56,7 @@ class ImageGone(Fault):
 
     def bitten(self, stage: Stage, layer: LayerRun) -> str:
         """A waiting reason of the kubelet that names our image."""
-        for pod in stage.testimony.pods.values():
-            for status in dig(pod, "status", "containerStatuses", default=[]):
-                waiting = dig(status, "state", "waiting", default={})
-                if waiting.get("reason") in ("ErrImagePull", "ImagePullBackOff") and self._tag(stage) in (
-                        status.get("image", "") + waiting.get("message", "")):
-                    return f"{name_of(pod)}: {waiting['reason']}: {waiting.get('message', '')}"
-        return ""
+        return pull_failure(stage, self._tag(stage))
 
     @staticmethod
     def _tag(stage: Stage) -> str:

@@ -1,11 +1,11 @@
-"""The executor's RoleBinding is gone: every call it makes is answered 403."""
+"""The executor's RoleBinding no longer names it: every call it makes is answered 403."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from killcheck.faults.base import Fault, FaultError, Plan
-from killcheck.killpath import Layer
+from killcheck.faults.base import FaultError, Plan
+from killcheck.faults.executor import ExecutorFault, identity, log_line
 from killcheck.kube import resources as r
 from killcheck.kube.objects import Obj, dig, name_of
 from killcheck.kube.permissions import Permission
@@ -13,49 +13,49 @@ from killcheck.layers.base import LayerRun, Stage
 
 __all__ = ["RoleBindingGone"]
 
+_GROUP = "rbac.authorization.k8s.io"
 
-class RoleBindingGone(Fault):
-    """Reproduces rows 14 and 16: what an executor without ``curl -f`` reports as success."""
+
+class RoleBindingGone(ExecutorFault):
+    """Reproduces rows 14 and 16: what an executor without ``curl -f`` reports as success.
+
+    The binding stays and loses its subjects: the same 403s, and the very object is there again afterwards.
+    """
 
     name = "rolebinding-gone"
     simulates = "somebody removed the RoleBinding of the executor's ServiceAccount"
     family = "credentials"
     failures = (14, 16)
 
-    def applies(self, layer: Layer) -> str:
-        """Only where an executor acts through a ServiceAccount."""
-        return "" if layer.cron_job else "the layer has no executor with a ServiceAccount of its own"
-
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
-        """Every RoleBinding that gives something to the executor's ServiceAccount alone is deleted and put back."""
-        namespace, account = _identity(layer)
+        """Every RoleBinding that gives something to the executor's ServiceAccount alone loses its subject."""
+        namespace, account = identity(layer)
         bindings = self._bindings(stage, namespace, account)
         if not bindings:
             raise FaultError(
                 f"no RoleBinding in {namespace} names ServiceAccount {account} alone: nothing to take away")
-        changes = tuple(f"delete RoleBinding {namespace}/{name_of(b)}, put back afterwards" for b in bindings)
-        verbs = tuple(
-            Permission(verb, "rbac.authorization.k8s.io", "rolebindings", namespace=namespace)
-            for verb in ("get", "list", "delete", "create"))
-        return Plan(changes, namespaces=(namespace,), permissions=verbs)
+        changes = tuple(
+            f"RoleBinding {namespace}/{name_of(b)} names nobody for the length of the drill" for b in bindings)
+        verbs = [Permission(verb, _GROUP, "rolebindings", namespace=namespace) for verb in ("list",)]
+        for binding in bindings:
+            verbs += [Permission(verb, _GROUP, "rolebindings", "", namespace, name_of(binding))
+                      for verb in ("get", "patch")]
+            verbs.append(_bind(binding, namespace))
+        return Plan(changes, namespaces=(namespace,), permissions=tuple(verbs))
 
     def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
-        """Delete them through the journal."""
-        namespace, account = _identity(layer)
+        """Empty their subjects through the journal."""
+        namespace, account = identity(layer)
         done = []
         for binding in self._bindings(stage, namespace, account):
-            what = f"deleted RoleBinding {namespace}/{name_of(binding)}"
-            stage.journal.delete(r.ROLEBINDINGS, name_of(binding), namespace, what)
+            what = f"took {account} out of RoleBinding {namespace}/{name_of(binding)}"
+            stage.journal.merge(r.ROLEBINDINGS, name_of(binding), namespace, {"subjects": None}, what)
             done.append(what)
         return done
 
     def bitten(self, stage: Stage, layer: LayerRun) -> str:
         """A 403 seen by this very executor."""
-        for (pod, _), log in stage.testimony.logs.items():
-            for line in log.splitlines():
-                if "forbidden" in line.lower() or "403" in line:
-                    return f"{pod}: {line.strip()[:300]}"
-        return ""
+        return log_line(stage, r"forbidden|\b403\b")
 
     @staticmethod
     def _bindings(stage: Stage, namespace: str, account: str) -> list[Obj]:
@@ -66,7 +66,8 @@ class RoleBindingGone(Fault):
         ]
 
 
-def _identity(layer: LayerRun) -> tuple[str, str]:
-    cron_job: Obj = getattr(layer, "cron_job", {})
-    spec = dig(cron_job, "spec", "jobTemplate", "spec", "template", "spec", default={})
-    return dig(cron_job, "metadata", "namespace", default=""), spec.get("serviceAccountName") or "default"
+def _bind(binding: Obj, namespace: str) -> Permission:
+    """Giving a role back needs the right to bind it."""
+    kind, name = dig(binding, "roleRef", "kind"), dig(binding, "roleRef", "name", default="")
+    plural = "clusterroles" if kind == "ClusterRole" else "roles"
+    return Permission("bind", _GROUP, plural, "", namespace, name)

@@ -82,6 +82,10 @@ class LayerRun(ABC):
     def acted(self, zero_at: datetime) -> str:
         """The evidence that it was this layer that brought the targets to zero at that moment; empty: it was not."""
 
+    def not_fired(self) -> str:
+        """Why the trigger, when it was pulled, set nothing off; empty: it did, or was not pulled yet."""
+        return ""
+
     def over(self) -> bool:
         """Whether the layer has finished for good without having acted (nothing more can come of it)."""
         return False

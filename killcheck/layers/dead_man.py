@@ -21,6 +21,7 @@ from killcheck.kube.objects import Obj, condition, controller_of, copy, dig, nam
 from killcheck.kube.permissions import Permission
 from killcheck.layers.base import LayerError, LayerRun, Stage
 from killcheck.redact import redact
+from killcheck.undo import insist
 
 __all__ = ["DeadMan", "job_from"]
 
@@ -28,6 +29,13 @@ __all__ = ["DeadMan", "job_from"]
 WRITE_SLACK_S = 10.0
 #: How much of an executor's log is kept, in characters.
 LOG_KEPT = 16_000
+
+
+def _over_by(job: Obj, due: datetime | None) -> bool:
+    """Whether a Job's own deadline ends it before ``due``."""
+    limit = dig(job, "spec", "activeDeadlineSeconds")
+    begun = dig(job, "status", "startTime") or dig(job, "metadata", "creationTimestamp")
+    return limit is not None and due is not None and parse_time(begun) + timedelta(seconds=float(limit)) <= due
 
 
 def job_from(cron_job: Obj, name: str, run: str) -> Obj:
@@ -60,6 +68,7 @@ class DeadMan(LayerRun):
         self.ref = layer.cron_job
         self.cron_job: Obj = {}
         self.job_name = ""
+        self._held_up = ""
         self._finished: list[tuple[datetime, datetime]] = []
 
     # -- before --------------------------------------------------------------------------------------------
@@ -95,7 +104,10 @@ class DeadMan(LayerRun):
 
     # -- the trigger ---------------------------------------------------------------------------------------
     def trigger(self) -> str:
-        """Create the Job."""
+        """Create the Job, if a firing would make one now."""
+        self._held_up = self._in_the_way()
+        if self._held_up:
+            return f"nothing fires: {self._held_up}"
         job = job_from(self.cron_job, self.job_name, self.stage.run)
         for rewrite in self.stage.rewrites:
             rewrite(job["spec"]["template"])
@@ -104,6 +116,33 @@ class DeadMan(LayerRun):
         now = self.stage.cluster.loop.now()
         self._reach("job_created", parse_time(created["metadata"]["creationTimestamp"]), now, f"Job {self.job_name}")
         return f"Job {self.ref.namespace}/{self.job_name} made from CronJob {self.ref.name} (not owned by it)"
+
+    def not_fired(self) -> str:
+        """What keeps the schedule from firing."""
+        return self._held_up
+
+    def _in_the_way(self) -> str:
+        """Why the CronJob controller would make no Job: suspended, or under Forbid a Job that is still active then."""
+        kube = self.stage.cluster.kube
+        self.cron_job = insist(
+            self.stage.cluster.loop, lambda: kube.get(r.CRONJOBS, self.ref.name, self.ref.namespace))
+        if dig(self.cron_job, "spec", "suspend"):
+            return f"CronJob {self.ref.name} is suspended"
+        if dig(self.cron_job, "spec", "concurrencyPolicy") != "Forbid":
+            return ""
+        due = self._slot_after_next()
+        for active in dig(self.cron_job, "status", "active", default=[]):
+            job = self.stage.scene.jobs.get(active.get("name", ""), self.ref.namespace)
+            if job is not None and not _over_by(job, due):
+                return (f"concurrencyPolicy Forbid: Job {name_of(job)} is still active, and without an "
+                        "activeDeadlineSeconds below the period it is at the next firing too")
+        return ""
+
+    def _slot_after_next(self) -> datetime | None:
+        """A period from now: what is active then was active at the firing after the one that made it."""
+        first = self.next_chance(self._now())
+        second = self.next_chance(first) if first else None
+        return self._now() + (second - first) if first and second else None
 
     # -- watching ------------------------------------------------------------------------------------------
     def notice(self, change: Change, old: Obj | None, new: Obj) -> None:

@@ -183,6 +183,15 @@ class Registry:
         host.private.add(reference.path)
         host.users[user] = (password, expires)
 
+    def set_access(self, host: str, private: Iterable[str], users: dict[str, tuple[str, datetime | None]]) -> None:
+        """Which repositories of a host are closed, and to whom they open."""
+        entry = self.host(host)
+        entry.private, entry.users = set(private), dict(users)
+
+    def restore_cache(self, node: str, images: dict[str, Cached]) -> None:
+        """Put images back that a node had."""
+        self.cache(node).images.update(images)
+
     def cache(self, node: str) -> Cache:
         """The images on a node."""
         return self.caches.setdefault(node, Cache())

@@ -1,0 +1,214 @@
+"""What happens to machines and to what runs the cluster: partitions, spot reclaims, controllers that are down."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+from killcheck.faults.base import Fault, FaultError, Plan
+from killcheck.kube import resources as r
+from killcheck.kube.objects import Obj, dig, labels_of, name_of, namespace_of
+from killcheck.kube.permissions import Permission
+from killcheck.layers.base import LayerRun, Stage
+
+__all__ = ["AutoscalerDown", "ControllerManagerDown", "NodePartitioned", "SpotNotice", "SpotReclaim"]
+
+
+class NodePartitioned(Fault):
+    """Reproduces row 37: the node does not answer; its containers run on, and bill."""
+
+    name = "node-partitioned"
+    simulates = "the GPU nodes' kubelets no longer reach the API server"
+    family = "network"
+    failures = (37,)
+    needs = ("nodes",)
+
+    def plan(self, stage: Stage, layer: LayerRun) -> Plan:
+        """The kubelets of the GPU nodes fall silent."""
+        return Plan(("the kubelets of the GPU pools' nodes fall silent",), levers=("nodes",))
+
+    def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
+        """Stop them; their containers run on."""
+        done = []
+        for node in stage.scene.pool_nodes():
+            what = f"node {name_of(node)} is cut off"
+            stage.journal.pull("nodes", what, ("pause", name_of(node)), ("start", name_of(node)))
+            done.append(what)
+        return done
+
+    def bitten(self, stage: Stage, layer: LayerRun) -> str:
+        """The kubelet of a node in scope is silent while its pods are told to go, or its lease has run out."""
+        nodes: Any = stage.cluster.levers["nodes"]
+        for name in stage.scene.known_nodes:
+            kubelet = nodes.kubelets.get(name)
+            if kubelet is not None and kubelet.stopped:
+                return f"node {name}: its kubelet is silent"
+        return ""
+
+
+class _SpotFault(Fault):
+    """Something that the cloud does to its machines; it cannot be taken back, and the targets' pods move."""
+
+    family = "spot"
+    needs = ("cloud",)
+
+    def plan(self, stage: Stage, layer: LayerRun) -> Plan:
+        """The instances behind the GPU nodes."""
+        return Plan((f"every instance of the GPU pools: {self.simulates}",), levers=("cloud",))
+
+    def _instances(self, stage: Stage) -> list[Any]:
+        cloud: Any = stage.cluster.levers["cloud"]
+        found = [cloud.by_provider_id(dig(node, "spec", "providerID", default="")) for node in stage.scene.pool_nodes()]
+        live = [one for one in found if one is not None]
+        if not live:
+            raise FaultError("no node of the GPU pools has an instance of the modelled cloud behind it")
+        return live
+
+    @abstractmethod
+    def strike(self, cloud: Any, instance_id: str) -> str:
+        """Do it; what was done, in words."""
+
+    def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
+        """Do it to each."""
+        self.struck = [one.instance_id for one in self._instances(stage)]
+        return [self.strike(stage.cluster.levers["cloud"], one) for one in self.struck]
+
+
+class SpotNotice(_SpotFault):
+    """Reproduces row 52: two minutes' notice by queue and metadata, then the machine goes."""
+
+    name = "spot-notice"
+    simulates = "a spot interruption notice, two minutes before the machine is taken"
+    failures = (52,)
+
+    def strike(self, cloud: Any, instance_id: str) -> str:
+        """Give notice."""
+        notice = cloud.interrupt(instance_id).notice
+        return f"spot interruption notice for {instance_id}: terminated at {notice:%H:%M:%S}"
+
+    def bitten(self, stage: Stage, layer: LayerRun) -> str:
+        """The instance was given notice."""
+        cloud: Any = stage.cluster.levers["cloud"]
+        for instance_id in getattr(self, "struck", ()):
+            if cloud.instances[instance_id].notice is not None:
+                return f"instance {instance_id} has notice for {cloud.instances[instance_id].notice:%H:%M:%S}"
+        return ""
+
+
+class SpotReclaim(_SpotFault):
+    """Reproduces row 52: the machine is gone without a word, and its Node stands for a while."""
+
+    name = "spot-reclaim"
+    simulates = "a spot instance is reclaimed without notice"
+    failures = (49, 52)
+
+    def strike(self, cloud: Any, instance_id: str) -> str:
+        """Take it."""
+        cloud.reclaim(instance_id)
+        return f"reclaimed {instance_id}"
+
+    def bitten(self, stage: Stage, layer: LayerRun) -> str:
+        """The instance is being shut down, or is gone."""
+        cloud: Any = stage.cluster.levers["cloud"]
+        for instance_id in getattr(self, "struck", ()):
+            if cloud.instances[instance_id].state in ("shutting-down", "terminated"):
+                return f"instance {instance_id} is {cloud.instances[instance_id].state}"
+        return ""
+
+
+class AutoscalerDown(Fault):
+    """Reproduces row 48: the GPU pods go, and nobody gives their nodes back.
+
+    With a lever the modelled autoscaler stops; elsewhere its Deployment goes to zero, where its namespace consents.
+    """
+
+    name = "autoscaler-down"
+    simulates = "the autoscaler that removes empty GPU nodes is down"
+    family = "orchestrator"
+    failures = (48,)
+
+    NAMES = ("karpenter", "cluster-autoscaler", "aws-cluster-autoscaler")
+
+    def plan(self, stage: Stage, layer: LayerRun) -> Plan:
+        """The autoscaler's Deployment goes to zero."""
+        if "controllers" in stage.cluster.levers:
+            return Plan(("the modelled autoscaler stops for the length of the drill",), levers=("controllers",))
+        found = self._deployments(stage)
+        if not found:
+            raise FaultError("no Deployment of Karpenter or a cluster autoscaler is to be found here")
+        verbs = [Permission(v, "apps", "deployments", "", namespace_of(d), name_of(d)) for d in found
+                 for v in ("get", "patch")]
+        return Plan(
+            tuple(f"Deployment {namespace_of(d)}/{name_of(d)} goes to zero for the length of the drill: no pool of "
+                  "this cluster grows or shrinks meanwhile" for d in found),
+            namespaces=tuple(sorted({namespace_of(d) for d in found})), permissions=tuple(verbs))
+
+    def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
+        """Stop it."""
+        if "controllers" in stage.cluster.levers:
+            return _stop(stage, [name for name in self.NAMES if name in _controllers(stage)])
+        done = []
+        for found in self._deployments(stage):
+            what = f"Deployment {namespace_of(found)}/{name_of(found)} is at zero"
+            stage.journal.merge(
+                r.DEPLOYMENTS, name_of(found), namespace_of(found), {"spec": {"replicas": 0}}, what)
+            done.append(what)
+        return done
+
+    def bitten(self, stage: Stage, layer: LayerRun) -> str:
+        """It does not run."""
+        if "controllers" in stage.cluster.levers:
+            stopped = getattr(stage.cluster.levers["controllers"], "stopped", ())
+            return "; ".join(f"{name} is stopped" for name in self.NAMES if name in stopped)
+        found = self._deployments(stage)
+        if found and not any(dig(d, "status", "replicas") for d in found):
+            return "; ".join(f"Deployment {namespace_of(d)}/{name_of(d)} has no pod" for d in found)
+        return ""
+
+    def _deployments(self, stage: Stage) -> list[Obj]:
+        return [
+            d for d in stage.cluster.kube.list(r.DEPLOYMENTS).items
+            if labels_of(d).get("app.kubernetes.io/name") in self.NAMES or name_of(d) in self.NAMES]
+
+
+class ControllerManagerDown(Fault):
+    """Reproduces row 15: the schedule fires nothing, Jobs get no pods, Deployments do not shrink."""
+
+    name = "controller-manager-down"
+    simulates = "kube-controller-manager is down"
+    family = "orchestrator"
+    failures = (15,)
+    needs = ("controllers",)
+
+    NAMES = ("cronjob-controller", "job-controller", "deployment-controller", "replicaset-controller",
+             "statefulset-controller", "garbage-collector-controller")
+
+    def plan(self, stage: Stage, layer: LayerRun) -> Plan:
+        """The workload controllers stop."""
+        return Plan(("the controllers of kube-controller-manager stop for the length of the drill",),
+                    levers=("controllers",))
+
+    def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
+        """Stop them."""
+        return _stop(stage, [name for name in self.NAMES if name in _controllers(stage)])
+
+    def bitten(self, stage: Stage, layer: LayerRun) -> str:
+        """They do not run, and our Job has no status: nobody has looked at it."""
+        job = stage.testimony.job
+        stopped = getattr(stage.cluster.levers["controllers"], "stopped", ())
+        if job is not None and "job-controller" in stopped and not dig(job, "status", "startTime"):
+            return f"Job {name_of(job)} has no status: the job controller is down"
+        return ""
+
+
+def _controllers(stage: Stage) -> dict[str, Any]:
+    return stage.cluster.levers["controllers"].controllers  # type: ignore[attr-defined, no-any-return]
+
+
+def _stop(stage: Stage, names: Sequence[str]) -> list[str]:
+    if not names:
+        raise FaultError("none of them runs here")
+    for name in names:
+        stage.journal.pull("controllers", f"{name} stopped", ("stop_controller", name), ("start_controller", name))
+    return [f"{name} stopped" for name in names]

@@ -1,0 +1,78 @@
+"""The executor's pull secret has expired: the registry refuses who asks."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from killcheck.faults.base import Plan
+from killcheck.faults.executor import ExecutorFault, containers, identity, images
+from killcheck.faults.image_gone import pull_failure
+from killcheck.faults.registry_down import host_of
+from killcheck.kube import resources as r
+from killcheck.kube.objects import Obj
+from killcheck.kube.permissions import Permission
+from killcheck.layers.base import LayerRun, Stage
+
+__all__ = ["PullSecretExpired"]
+
+USER = "killcheck"
+_REFUSALS = ("401", "403", "nauthorized", "denied", "authentication", "authorization")
+
+
+class PullSecretExpired(ExecutorFault):
+    """Reproduces row 6: a token of twelve hours (ECR) whose refresher stopped; the image must be pulled anew."""
+
+    name = "pull-secret-expired"
+    simulates = "the executor's pull secret has expired, and its node has no copy of the image"
+    family = "image"
+    failures = (6,)
+
+    def plan(self, stage: Stage, layer: LayerRun) -> Plan:
+        """A Secret of our own with credentials that are no good."""
+        namespace, _ = identity(layer)
+        verbs = tuple(Permission(v, "", "secrets", namespace=namespace) for v in ("get", "create", "delete"))
+        return Plan((f"a Secret with expired registry credentials in {namespace}; the drill's own copy of the Job "
+                     "pulls with it",), permissions=verbs)
+
+    def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
+        """Create the Secret and let the drill's Job pull with it, and only with it."""
+        namespace, _ = identity(layer)
+        name = f"killcheck-expired-{stage.run[-6:]}"
+        hosts = sorted({host_of(image) for image in images(layer)})
+        logins = {("https://index.docker.io/v1/" if host == "docker.io" else host): {
+            "username": USER, "password": "expired"} for host in hosts}
+        text = json.dumps({"auths": logins})
+        stage.journal.create(r.SECRETS, {
+            "apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/dockerconfigjson",
+            "metadata": {"name": name, "namespace": namespace},
+            "data": {".dockerconfigjson": base64.b64encode(text.encode()).decode()}})
+        if "registry" in stage.cluster.levers:
+            self._close(stage, layer)
+
+        def rewrite(template: Obj) -> None:
+            template["spec"]["imagePullSecrets"] = [{"name": name}]
+            for container in containers(template):
+                container["imagePullPolicy"] = "Always"
+
+        stage.rewrites.append(rewrite)
+        return [f"created Secret {namespace}/{name} with expired credentials for {', '.join(hosts)}"]
+
+    @staticmethod
+    def _close(stage: Stage, layer: LayerRun) -> None:
+        """On the embedded cluster the repository is open: close it to everybody but a user whose time is over."""
+        registry: Any = stage.cluster.levers["registry"]
+        for image in images(layer):
+            host = registry.host(host_of(image))
+            before = (set(host.private), dict(host.users))
+            what = f"registry {host.name}: {image} asks for credentials"
+            now = stage.cluster.loop.now()
+            stage.journal.pull(
+                "registry", what, ("make_private", image, USER, "expired", now), ("set_access", host.name, *before))
+
+    def bitten(self, stage: Stage, layer: LayerRun) -> str:
+        """The kubelet was refused by the registry."""
+        said = pull_failure(stage, *(host_of(image) for image in images(layer)), *_REFUSALS)
+        return said if any(mark in said for mark in _REFUSALS) else ""

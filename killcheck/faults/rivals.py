@@ -1,0 +1,192 @@
+"""Somebody else owns the same field and puts it back: KEDA's minimum, Argo CD's self-heal, a pool's floor."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from killcheck.faults.base import Fault, FaultError, Plan
+from killcheck.killpath import Layer, Target
+from killcheck.kube import resources as r
+from killcheck.kube.errors import NotFound
+from killcheck.kube.objects import Obj, condition, dig, labels_of, name_of, namespace_of
+from killcheck.kube.permissions import Permission
+from killcheck.layers.base import LayerRun, Stage
+from killcheck.scene import event_time
+
+__all__ = ["ArgoSelfHeal", "KedaMinimum", "PoolFloor"]
+
+_SCALED = ("Deployment", "StatefulSet")
+#: Argo CD's tracking label.
+TRACKING = "app.kubernetes.io/instance"
+
+
+def _targets(stage: Stage, layer: LayerRun) -> list[Target]:
+    return [t for t in stage.kill_path.covered_by(layer.layer) if t.kind in _SCALED and t.object]
+
+
+def _served(stage: Stage, resource: r.Resource, what: str) -> None:
+    try:
+        stage.cluster.kube.list(resource)
+    except NotFound:
+        raise FaultError(f"{what} is not installed here: there is no {resource.qualified}") from None
+
+
+class _RivalFault(Fault):
+    """A rival for the targets' replicas."""
+
+    family = "rivals"
+
+    def applies(self, layer: Layer) -> str:
+        """Wherever a layer turns something off."""
+        return "" if layer.covers else "the layer turns nothing off that could be lit again"
+
+    @staticmethod
+    def _relit(stage: Stage, layer: LayerRun, manager: str) -> str:
+        """A target that had been at zero and was written by this manager afterwards."""
+        for target in _targets(stage, layer):
+            for obj in stage.scene.objects_of(target):
+                if dig(obj, "spec", "replicas") and any(
+                        manager in str(entry.get("manager", "")) and "f:replicas" in dig(
+                            entry, "fieldsV1", "f:spec", default={})
+                        for entry in dig(obj, "metadata", "managedFields", default=[])):
+                    return (f"{target.kind} {namespace_of(obj)}/{name_of(obj)}: {manager} set replicas to "
+                            f"{dig(obj, 'spec', 'replicas')}")
+        return ""
+
+
+class KedaMinimum(_RivalFault):
+    """Reproduces row 27: replicas below minReplicaCount are restored at the next poll."""
+
+    name = "keda-minimum"
+    simulates = "a ScaledObject keeps at least one replica of the target"
+    failures = (27,)
+
+    def plan(self, stage: Stage, layer: LayerRun) -> Plan:
+        """A ScaledObject of our own for each target."""
+        _served(stage, r.SCALEDOBJECTS, "KEDA")
+        targets = _targets(stage, layer)
+        if not targets:
+            raise FaultError("none of the layer's targets is a Deployment or StatefulSet that KEDA could scale")
+        places = tuple(sorted({t.namespace for t in targets}))
+        verbs = [Permission(v, "keda.sh", "scaledobjects", namespace=p) for p in places
+                 for v in ("get", "list", "create", "delete")]
+        return Plan(tuple(f"a ScaledObject that keeps {t} at one replica or more" for t in targets),
+                    namespaces=places, permissions=tuple(verbs))
+
+    def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
+        """Create them, with a trigger that is never active."""
+        done = []
+        for number, target in enumerate(_targets(stage, layer)):
+            name = f"killcheck-minimum-{stage.run[-6:]}-{number}"
+            never = {"timezone": "Etc/UTC", "start": "0 0 1 1 *", "end": "1 0 1 1 *", "desiredReplicas": "1"}
+            stage.journal.create(r.SCALEDOBJECTS, {
+                "apiVersion": "keda.sh/v1alpha1", "kind": "ScaledObject",
+                "metadata": {"name": name, "namespace": target.namespace},
+                "spec": {"scaleTargetRef": {"apiVersion": target.api_version, "kind": target.kind,
+                                            "name": target.object},
+                         "minReplicaCount": 1, "maxReplicaCount": 1,
+                         "triggers": [{"type": "cron", "metadata": never}]}})
+            done.append(f"created ScaledObject {target.namespace}/{name}: minReplicaCount 1")
+        return done
+
+    def bitten(self, stage: Stage, layer: LayerRun) -> str:
+        """KEDA wrote the replicas."""
+        return self._relit(stage, layer, "keda")
+
+
+class ArgoSelfHeal(_RivalFault):
+    """Reproduces row 30: what Git says comes back within seconds.
+
+    Git is what the target was when Argo CD first saw it; so this needs the modelled Argo CD of the embedded cluster.
+    """
+
+    name = "argo-selfheal"
+    simulates = "Argo CD heals the target back to the replicas in Git"
+    failures = (30,)
+    needs = ("controllers",)
+
+    def plan(self, stage: Stage, layer: LayerRun) -> Plan:
+        """An Application of our own, and its tracking label on the targets."""
+        _served(stage, r.APPLICATIONS, "Argo CD")
+        targets = _targets(stage, layer)
+        if not targets:
+            raise FaultError("none of the layer's targets is a Deployment or StatefulSet")
+        return Plan(tuple(f"{t} belongs to an Application that heals itself" for t in targets),
+                    namespaces=tuple(sorted({t.namespace for t in targets})))
+
+    def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
+        """Label the targets and create the Application."""
+        name = f"killcheck-{stage.run[-6:]}"
+        done = []
+        for target in _targets(stage, layer):
+            resource = stage.scene.resource_of(target)
+            what = f"{target} belongs to Application {name}"
+            stage.journal.merge(
+                resource, target.object, target.namespace, {"metadata": {"labels": {TRACKING: name}}}, what)
+            done.append(what)
+        namespace = _targets(stage, layer)[0].namespace
+        stage.journal.create(r.APPLICATIONS, {
+            "apiVersion": "argoproj.io/v1alpha1", "kind": "Application",
+            "metadata": {"name": name, "namespace": namespace},
+            "spec": {"project": "default", "source": {"repoURL": "https://git.killcheck.invalid/repo", "path": "."},
+                     "destination": {"namespace": namespace, "server": "https://kubernetes.default.svc"},
+                     "syncPolicy": {"automated": {"selfHeal": True}}}})
+        return [*done, f"created Application {namespace}/{name} with selfHeal"]
+
+    def bitten(self, stage: Stage, layer: LayerRun) -> str:
+        """Argo CD started a sync of our Application."""
+        for event in stage.scene.events.values():
+            about = event.get("involvedObject") or {}
+            if about.get("kind") == "Application" and about.get("name") == f"killcheck-{stage.run[-6:]}":
+                return f"{event_time(event)}: {event.get('reason')}: {event.get('message')}"
+        return ""
+
+
+class PoolFloor(Fault):
+    """Reproduces rows 45 and 47: the pool keeps its nodes whether anything runs on them or not."""
+
+    name = "pool-floor"
+    simulates = "the GPU pool never gives back an empty node"
+    family = "rivals"
+    failures = (45, 47)
+
+    def plan(self, stage: Stage, layer: LayerRun) -> Plan:
+        """The pools' consolidation is switched off."""
+        pools = list(self._pools(stage))
+        if not pools:
+            raise FaultError("no node of the kill path belongs to a NodePool")
+        verbs = [Permission(v, "karpenter.sh", "nodepools", name=pool) for pool in pools for v in ("get", "patch")]
+        return Plan(tuple(f"NodePool {pool} consolidates never, for the length of the drill" for pool in pools),
+                    permissions=tuple(verbs))
+
+    def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
+        """Set consolidateAfter to Never."""
+        done = []
+        for pool in self._pools(stage):
+            what = f"NodePool {pool}: consolidateAfter Never"
+            stage.journal.merge(
+                r.NODEPOOLS, pool, None, {"spec": {"disruption": {"consolidateAfter": "Never"}}}, what)
+            done.append(what)
+        return done
+
+    def bitten(self, stage: Stage, layer: LayerRun) -> str:
+        """An empty node of the pool is not up for consolidation."""
+        if stage.timeline is None or "pods_gone" not in stage.timeline.reached:
+            return ""
+        for claim in stage.scene.claims.values():
+            node = dig(claim, "status", "nodeName", default="")
+            up = condition(claim, "Consolidatable")
+            if node in stage.scene.known_nodes and not stage.scene.pods_on(node) and not (
+                    up and up.get("status") == "True") and "deletionTimestamp" not in claim["metadata"]:
+                return f"node {node} is empty, and NodeClaim {name_of(claim)} is not Consolidatable"
+        return ""
+
+    @staticmethod
+    def _pools(stage: Stage) -> Iterator[str]:
+        names = {labels_of(node).get("karpenter.sh/nodepool", "") for node in _pool_nodes(stage)}
+        yield from sorted(names - {""})
+
+
+def _pool_nodes(stage: Stage) -> list[Obj]:
+    """The nodes in scope; also before the scene is open."""
+    return [node for node in stage.cluster.kube.list(r.NODES).items if stage.scene.in_pool(node)]
