@@ -47,7 +47,7 @@ class CronJobController(Controller):
         """Follow CronJobs and the Jobs that they own."""
         self.cron_jobs = self.informers.of(r.CRONJOBS)
         self.jobs = self.informers.index(
-            r.JOBS, "controller", lambda job: [f"{namespace_of(job)}/{ref['name']}"] if (
+            r.JOBS, "cronjob", lambda job: [f"{namespace_of(job)}/{ref['name']}"] if (
                 ref := controller_of(job)) else [])
         self.listen(r.CRONJOBS, self._changed)
         self.follow(r.JOBS, self._owners)

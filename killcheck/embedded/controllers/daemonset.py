@@ -33,7 +33,7 @@ class DaemonSetController(Controller):
     def setup(self) -> None:
         """Follow DaemonSets, their pods, and nodes."""
         self.pods = PodControl(self.kube, self.events, r.DAEMONSETS)
-        self.by_owner = podset.by_controller(self.informers)
+        self.by_owner = self.informers.by_controller(r.PODS)
         self.history = History(self.kube, self.informers, r.DAEMONSETS)
         self.sets = self.follow(r.DAEMONSETS)
         self.follow(r.PODS, self.owned_by("DaemonSet"))

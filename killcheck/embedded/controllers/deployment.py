@@ -54,9 +54,8 @@ class DeploymentController(Controller):
         """Follow Deployments, their ReplicaSets, and the pods that a Recreate waits for."""
         self.deployments = self.follow(r.DEPLOYMENTS)
         self.sets = self.informers.of(r.REPLICASETS)
-        self.by_owner = self.informers.index(
-            r.REPLICASETS, "controller", lambda rs: [ref["uid"]] if (ref := controller_of(rs)) else [])
-        self.pods_by_owner = podset.by_controller(self.informers)
+        self.by_owner = self.informers.by_controller(r.REPLICASETS)
+        self.pods_by_owner = self.informers.by_controller(r.PODS)
         self.follow(r.REPLICASETS, self._owners)
         self.listen(r.PODS, self._pod_changed)
 
@@ -91,11 +90,7 @@ class DeploymentController(Controller):
         d = copy(found)
         d.setdefault("status", {})
         selector = from_match_labels(d["spec"].get("selector"))
-        orphans = [
-            rs for rs in self.sets.values() if namespace_of(rs) == key[0] and controller_of(rs) is None
-            and "deletionTimestamp" not in d["metadata"]
-        ]
-        candidates = [*self.by_owner.get(uid_of(d)), *orphans]
+        candidates = [*self.by_owner.get(uid_of(d)), *self.by_owner.get(f"{key[0]}/")]
         sets = claim(self.kube, r.DEPLOYMENTS, d, selector, candidates, target=r.REPLICASETS)
         sets.sort(key=_age)
         if "deletionTimestamp" in d["metadata"]:

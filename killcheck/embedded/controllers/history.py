@@ -11,7 +11,7 @@ from killcheck.embedded.controllers.revisions import same_template, template_has
 from killcheck.embedded.controllers.runtime import Informers
 from killcheck.kube.client import Kube
 from killcheck.kube.errors import Conflict, NotFound
-from killcheck.kube.objects import Obj, controller_of, copy, name_of, namespace_of, uid_of
+from killcheck.kube.objects import Obj, copy, name_of, namespace_of, uid_of
 from killcheck.kube.resources import Resource
 
 __all__ = ["REVISION_LABEL", "History"]
@@ -25,8 +25,7 @@ class History:
     def __init__(self, kube: Kube, informers: Informers, resource: Resource) -> None:
         self.kube = kube
         self.resource = resource
-        self.by_owner = informers.index(
-            CONTROLLERREVISIONS, "controller", lambda obj: [ref["uid"]] if (ref := controller_of(obj)) else [])
+        self.by_owner = informers.by_controller(CONTROLLERREVISIONS)
 
     def of(self, owner: Obj) -> list[Obj]:
         """All revisions, the oldest first."""

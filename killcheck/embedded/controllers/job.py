@@ -74,7 +74,7 @@ class JobController(Controller):
     def setup(self) -> None:
         """Follow Jobs and their pods."""
         self.pods = JobPods(PodControl(self.kube, self.events, r.JOBS))
-        self.by_owner = podset.by_controller(self.informers)
+        self.by_owner = self.informers.by_controller(r.PODS)
         self.pod_objects = self.informers.of(r.PODS)
         self.backoffs: dict[str, Backoff] = {}
         self.orphans = WorkQueue(self.loop, self._sync_orphan)

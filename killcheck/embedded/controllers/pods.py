@@ -11,10 +11,10 @@ from typing import Any
 
 from killcheck.embedded.controllers.runtime import Index, Informers
 from killcheck.kube import resources as r
-from killcheck.kube.objects import Obj, condition, controller_of, dig, parse_time
+from killcheck.kube.objects import Obj, condition, dig, parse_time
 
 __all__ = [
-    "active_first", "by_controller", "by_node", "deletion_rank", "is_active", "is_available", "is_ready",
+    "active_first", "by_node", "deletion_rank", "is_active", "is_available", "is_ready",
     "is_terminal", "is_terminating", "next_available_s", "node_of", "phase_of",
 ]
 
@@ -66,16 +66,6 @@ def next_available_s(pod: Obj, min_ready_s: int, now: datetime) -> float:
     if not since:
         return float(min_ready_s)
     return (parse_time(since) + timedelta(seconds=min_ready_s) - now).total_seconds()
-
-
-def by_controller(informers: Informers) -> Index:
-    """Pods by the uid of the controller that owns them; ``namespace/`` holds those that nobody owns."""
-
-    def terms(pod: Obj) -> list[str]:
-        owner = controller_of(pod)
-        return [owner["uid"]] if owner else [f"{pod['metadata']['namespace']}/"]
-
-    return informers.index(r.PODS, "controller", terms)
 
 
 def by_node(informers: Informers) -> Index:

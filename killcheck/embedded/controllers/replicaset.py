@@ -29,10 +29,9 @@ class ReplicaSetController(Controller):
     def setup(self) -> None:
         """Follow ReplicaSets and their pods."""
         self.pods = PodControl(self.kube, self.events, r.REPLICASETS)
-        self.by_owner = podset.by_controller(self.informers)
+        self.by_owner = self.informers.by_controller(r.PODS)
         self.sets = self.follow(r.REPLICASETS)
-        self.set_siblings = self.informers.index(
-            r.REPLICASETS, "controller", lambda rs: [ref["uid"]] if (ref := controller_of(rs)) else [])
+        self.set_siblings = self.informers.by_controller(r.REPLICASETS)
         self.follow(r.PODS, self._owners)
 
     def _owners(self, _change: Change, old: Obj | None, new: Obj) -> list[Key]:

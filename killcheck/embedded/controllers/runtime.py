@@ -85,6 +85,15 @@ class Informers:
             index = self._indexes[resource, name] = Index(self.of(resource), terms)
         return index
 
+    def by_controller(self, resource: Resource) -> Index:
+        """Objects by the uid of the controller that owns them; ``NAMESPACE/`` holds those that nobody owns."""
+
+        def terms(obj: Obj) -> list[str]:
+            owner = controller_of(obj)
+            return [owner["uid"]] if owner else [f"{namespace_of(obj)}/"]
+
+        return self.index(resource, "controller", terms)
+
     def drop(self, resource: Resource) -> None:
         """Close the watch of a resource that is no longer served."""
         informer = self._by_resource.pop(resource, None)

@@ -52,7 +52,7 @@ class StatefulSetController(Controller):
 
     def setup(self) -> None:
         """Follow StatefulSets and their pods."""
-        self.by_owner = podset.by_controller(self.informers)
+        self.by_owner = self.informers.by_controller(r.PODS)
         self.history = History(self.kube, self.informers, r.STATEFULSETS)
         self.volume_claims = self.informers.of(r.PERSISTENTVOLUMECLAIMS)
         self.sets = self.follow(r.STATEFULSETS)

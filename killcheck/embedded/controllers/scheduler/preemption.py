@@ -102,6 +102,8 @@ def _victims(attempt: Attempt, at: NodeInfo, budgets: list[Obj]) -> Plan | Rejec
                 _move(attempt, trial, other, -1)
                 removed.append(other)
                 victims.append(other)
+        if not victims:
+            return _NO_VICTIMS
         victims.sort(key=lambda other: (-other.priority, _started(other)))
         return Plan(at.name, tuple(victims), sum(other.uid in protected for other in victims))
     finally:

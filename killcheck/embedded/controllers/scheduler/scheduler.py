@@ -200,12 +200,9 @@ class Scheduler(Controller):
             self.snapshot.withdraw(info.uid)
             self._fail(info, f"{text} {self._claims_say(attempt)}, preemption: {plan}", plugins)
             return
-        if plan.victims:
-            self._preempt(info, plan)
+        self._preempt(info, plan)
         self.snapshot.nominate(info, plan.node)
         self._fail(info, text, plugins, nominated=plan.node)
-        if not plan.victims:
-            self.backlog.failed(info.uid, plugins, retry=True)
 
     def _after_refusal(self, attempt: Attempt) -> str:
         total = len(attempt.nodes)
