@@ -277,8 +277,9 @@ class DeploymentController(Controller):
         wait = st.seconds_to_deadline(d, status, self.loop.now())
         if wait is not None:
             key = (namespace_of(d), name_of(d))
-            # A second more than needed, against rounding; less than a second is retried as after a failure.
-            self.queue.add(key, wait + 1.0 if wait >= 1 else self.queue.backoff(key))
+            # A second more than needed, against rounding. (The real one retries at its rate limit once the deadline has
+            # passed, many times a second while pods come up: once a second tells the same.)
+            self.queue.add(key, max(wait, 0.0) + 1.0)
 
     def _write_status(self, d: Obj, status: Obj) -> None:
         if status != d["status"]:
