@@ -12,6 +12,7 @@ import threading
 from collections import deque
 from collections.abc import Mapping
 from email.utils import format_datetime
+from http import HTTPStatus
 from typing import Any, Protocol
 from urllib.parse import parse_qs, unquote, urlsplit
 
@@ -213,7 +214,8 @@ class Connection:
         headers = self._headers(response, content_type)
         if response.status != 204:
             headers.append(("Content-Length", str(len(payload))))
-        out = http.send(h11.Response(status_code=response.status, headers=headers)) or b""
+        out = http.send(h11.Response(
+            status_code=response.status, headers=headers, reason=_reason(response.status))) or b""
         if payload and request.method != "HEAD" and response.status != 204:
             out += http.send(h11.Data(data=payload)) or b""
         out += http.send(h11.EndOfMessage()) or b""
@@ -228,7 +230,8 @@ class Connection:
 
     def _stream(self, http: h11.Connection, response: Response, stream: Stream) -> None:
         self._send(http.send(h11.Response(
-            status_code=response.status, headers=self._headers(response, "application/json"))))
+            status_code=response.status, headers=self._headers(response, "application/json"),
+            reason=_reason(response.status))))
         frames = _Frames(self.client)
         self.client.add(in_flight=-1, watches=1)
         try:
@@ -385,6 +388,13 @@ def _encoded(request: Request, response: Response) -> tuple[str, bytes]:
     if _pretty(request):
         return "application/json", json.dumps(body, indent=2, ensure_ascii=False).encode()
     return "application/json", json.dumps(body, separators=(",", ":"), ensure_ascii=False).encode() + b"\n"
+
+
+def _reason(code: int) -> bytes:
+    try:
+        return HTTPStatus(code).phrase.encode()
+    except ValueError:
+        return b""
 
 
 def _pretty(request: Request) -> bool:

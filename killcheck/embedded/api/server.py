@@ -185,7 +185,7 @@ class ApiServer:
         self.authorize(user, Attributes(verb_of(request, Route(name=path)), path=path))
         if path.rstrip("/") in _HEALTH or path.split("/")[1] in ("healthz", "readyz", "livez"):
             return Response(200, "ok", {"Content-Type": "text/plain; charset=utf-8"})
-        if path == "/version":
+        if path.rstrip("/") == "/version":  # the Python client asks for /version/
             return Response(200, self._version())
         if path.startswith("/openapi"):
             from killcheck.embedded.api import openapi

@@ -27,7 +27,7 @@ class NetworkPolicy:
 class Launch:
     """One container, ready to start. ``argv`` is the whole command line, ``contents`` what its image has in it.
 
-    ``scratch`` is shared by the pod's containers (its emptyDirs live there); ``hosts`` maps names to addresses.
+    ``hosts`` maps host aliases to addresses, ``services`` names such as ``vllm.inference`` to cluster IPs.
     """
 
     pod: Obj
@@ -40,6 +40,7 @@ class Launch:
     working_dir: str = ""
     hostname: str = ""
     hosts: dict[str, str] = field(default_factory=dict)
+    services: dict[str, str] = field(default_factory=dict)
     cluster_dns: bool = True
     run_as: int | None = None
     network: NetworkPolicy = field(default_factory=NetworkPolicy)
@@ -90,6 +91,9 @@ class Runtime(Protocol):
 
     def release(self, pod_uid: str) -> None:
         """The pod has gone: its scratch space may go too."""
+
+    def pod_gone(self) -> None:
+        """Some pod's object has gone: what polls for that may look now."""
 
     def close(self) -> None:
         """Kill everything and leave nothing behind; idempotent."""

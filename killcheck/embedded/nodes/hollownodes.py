@@ -57,6 +57,9 @@ class NoRuntime:
     def release(self, pod_uid: str) -> None:
         """Nothing to release."""
 
+    def pod_gone(self) -> None:
+        """Nobody waits."""
+
     def close(self) -> None:
         """Nothing to close."""
 
@@ -163,6 +166,8 @@ class HollowNodes:
             kubelet.seen(pod)
 
     def _pod_changed(self, change: Change, _old: Obj | None, pod: Obj) -> None:
+        if change == "deleted":
+            self.runtime.pod_gone()
         kubelet = self.kubelets.get(pod["spec"].get("nodeName") or "")
         if kubelet is None:
             return

@@ -190,6 +190,12 @@ class Kubelet:
         except KubeError:
             return
 
+    def services(self) -> dict[str, str]:
+        """``name.namespace`` of every Service with a cluster IP, and the IP."""
+        listed = self.kube.list(r.SERVICES).items
+        addresses = {f"{name_of(s)}.{namespace_of(s)}": dig(s, "spec", "clusterIP", default="") for s in listed}
+        return {name: ip for name, ip in addresses.items() if ip and ip != "None"}
+
     def check_command(self, launch: Launch) -> None:
         """Raises StartError where the modelled image has no such program."""
         commands.check(launch)

@@ -232,7 +232,7 @@ def _launch(life: PodLife, container: Container, cached: Cached) -> Launch:
     hosts = {name: alias["ip"] for alias in pod["spec"].get("hostAliases") or () for name in alias["hostnames"]}
     return Launch(
         pod, container.name, [*entrypoint, *rest], variables, mounts_of(spec, life.volumes or {}), contents,
-        cached.reference.canonical, working_dir=spec.get("workingDir", ""),
+        cached.reference.canonical, working_dir=spec.get("workingDir", ""), services=kubelet.services(),
         hostname=pod["spec"].get("hostname") or name_of(pod)[:63], hosts=hosts,
         cluster_dns=pod["spec"].get("dnsPolicy", "ClusterFirst") in ("ClusterFirst", "ClusterFirstWithHostNet"),
         run_as=run_as, network=life.network,

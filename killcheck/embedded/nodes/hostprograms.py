@@ -1,0 +1,57 @@
+"""The programs of this host that stand in for those of an image."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+__all__ = ["BINARY_DIRS", "CLOUD_CLIS", "HostPrograms"]
+
+#: Where a host's own programs are.
+BINARY_DIRS = ("/usr/local/bin", "/usr/bin", "/bin", "/usr/local/sbin", "/usr/sbin", "/sbin")
+#: What reaches clouds that are not modelled here: nobody can say how it would end.
+CLOUD_CLIS = frozenset({
+    "aws", "gcloud", "gsutil", "bq", "az", "eksctl", "doctl", "oci", "runpodctl", "docker", "podman", "terraform",
+    "ssh", "gke-gcloud-auth-plugin", "aws-iam-authenticator", "kubeseal",
+})
+#: Names under which an image has what this host has under another.
+_SAME = {
+    "ash": "sh", "[[": "[", "nawk": "awk", "mawk": "awk", "gawk": "awk", "python2": "", "python2.7": "",
+    "python": "python3",
+}
+#: Version managers' scripts that start a program of the same name.
+_SHIMS = (".pyenv/shims", ".asdf/shims", ".rbenv/shims", ".nodenv/shims", "mise/shims")
+
+
+@dataclass
+class HostPrograms:
+    """``search``: the directories looked through, in order."""
+
+    search: tuple[str, ...] = field(default_factory=lambda: tuple(
+        d for d in (*os.environ.get("PATH", "").split(":"), *BINARY_DIRS) if d and not d.endswith(_SHIMS)))
+
+    def find(self, name: str) -> str | None:
+        """The real path of a program; None where this host has none, or where running it would prove nothing."""
+        if name in CLOUD_CLIS:
+            return None
+        name = _SAME.get(name, name)
+        if name.startswith("python"):
+            return python() if name == "python3" else None
+        return _find(name, self.search)
+
+
+def python() -> str:
+    """The interpreter behind the one that runs killcheck, outside any virtual environment."""
+    return os.path.realpath(getattr(sys, "_base_executable", None) or sys.executable)
+
+
+@cache
+def _find(name: str, search: tuple[str, ...]) -> str | None:
+    for directory in search:
+        candidate = Path(directory) / name
+        if candidate.is_file() and os.access(candidate, os.X_OK):
+            return os.path.realpath(candidate)
+    return None

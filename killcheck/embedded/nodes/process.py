@@ -1,0 +1,446 @@
+"""Executors really run: containers' commands as processes on this host, in the cluster's time.
+
+A process holds the loop: virtual time stands still while it works and moves while it only waits - in a shim that asked
+to be woken, on an open watch, or asleep for whatever reason with nothing under way at the API server.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import select
+import shutil
+import signal
+import socket
+import threading
+from collections.abc import Callable
+from typing import Any, Literal
+
+from killcheck.clock import Loop, wall_seconds
+from killcheck.embedded.connection import Client
+from killcheck.embedded.nodes import commands, dns, proctree, sandbox
+from killcheck.embedded.nodes.execution import Exit, Launch, NotRun
+from killcheck.embedded.nodes.hostprograms import HostPrograms, python
+from killcheck.embedded.nodes.sandbox import HIDDEN, Plan, Scratch
+from killcheck.embedded.nodes.shims import Wiring
+from killcheck.embedded.nodes.spawnerclient import SetUpError, SpawnerClient
+from killcheck.embedded.pki import SERVICE_IP
+from killcheck.embedded.wire import Server
+from killcheck.kube.objects import Obj, dig, ref_of, uid_of
+
+__all__ = ["HostProcess", "HostRuntime", "Isolation"]
+
+Isolation = Literal["auto", "namespaces", "relocation"]
+
+#: Addresses of a container's private network: cluster DNS as kubeadm gives it, and where shims ask.
+DNS_IP = "10.96.0.10"
+AGENT_PORT = 47113
+#: Wall seconds: a process that has been asleep so long waits for something; one of which nothing is known, twice that.
+QUIET_S = 0.002
+OPAQUE_S = 0.005
+#: Wall seconds of uninterrupted work after which time moves on all the same, so that no loop can hang the night.
+BUSY_LIMIT_S = 20.0
+#: Wall seconds that a program which polls has for its next request after something changed.
+POLL_S = 1.5
+#: Bytes of a container's log that are kept, and of its termination message.
+LOG_LIMIT = 1 << 20
+MESSAGE_LIMIT = 4096
+
+
+class HostRuntime:
+    """Runs containers on this host. Nothing is started, written or opened before the first container.
+
+    ``isolation``: ``namespaces`` gives each a root and a network of its own, ``relocation`` only a folder; ``auto``
+    takes the first where this host allows it.
+    """
+
+    def __init__(self, loop: Loop, wire: Server, *, isolation: Isolation = "auto") -> None:
+        self.loop = loop
+        self.wire = wire
+        self.isolation: Isolation = isolation
+        self.host = HostPrograms()
+        self.processes: dict[str, HostProcess] = {}
+        self.assumptions: list[str] = []
+        self.spawner: SpawnerClient | None = None
+        self._closed = False
+        self._made = 0
+
+    # -- the Runtime protocol ------------------------------------------------------------------------------
+    def start(
+        self, launch: Launch, on_exit: Callable[[Exit], None], on_unknown: Callable[[str], None],
+    ) -> HostProcess:
+        """Start a container. Raises StartError or NotRun."""
+        if not launch.argv:
+            raise NotRun(f"what image {launch.image} starts is not known, and the manifest has no command")
+        spawner = self._ready()
+        self._made += 1
+        process = HostProcess(self, launch, f"c{self._made}", on_exit, on_unknown)
+        if self.isolation != "relocation":
+            try:
+                process.begin_isolated(spawner)
+                return process
+            except SetUpError as error:
+                if self.isolation == "namespaces" or self._made > 1:
+                    process.discard()
+                    raise NotRun(f"this host could not set its container up: {error}") from error
+                self.isolation = "relocation"
+        process.begin_relocated(spawner)
+        return process
+
+    def release(self, pod_uid: str) -> None:
+        """Remove a pod's scratch space."""
+        if self.spawner is not None:
+            shutil.rmtree(self.spawner.folder / pod_uid, ignore_errors=True)
+
+    def close(self) -> None:
+        """Kill every process and remove every file; idempotent."""
+        if self._closed:
+            return
+        self._closed = True
+        for process in list(self.processes.values()):
+            process.discard()
+        if self.spawner is not None:
+            self.spawner.close()
+            self.spawner = None
+
+    def pod_gone(self) -> None:
+        """A pod's object is gone: programs that poll for that get their turn before time moves on."""
+        for process in self.processes.values():
+            process.give_turn()
+
+    def assume(self, text: str) -> None:
+        """Note something that the outcome rests on."""
+        if text not in self.assumptions:
+            self.assumptions.append(text)
+
+    def _ready(self) -> SpawnerClient:
+        if self._closed:
+            raise NotRun("the cluster is being closed")
+        if self.spawner is None:
+            self.spawner = SpawnerClient(self.loop, self.processes.get)
+        return self.spawner
+
+
+class HostProcess:
+    """One container's processes: an ``execution.Running``, and an ``agent.Asker``."""
+
+    def __init__(
+        self, runtime: HostRuntime, launch: Launch, name: str, on_exit: Callable[[Exit], None],
+        on_unknown: Callable[[str], None],
+    ) -> None:
+        self.runtime = runtime
+        self.loop = runtime.loop
+        self.launch = launch
+        self.name = name
+        self.key = secrets.token_hex(8)
+        self.client = Client(name)
+        self.pid = 0
+        self.asleep = 0
+        self.polling = False
+        self.isolated = False
+        self._on_exit = on_exit
+        self._on_unknown = on_unknown
+        self._output = bytearray()
+        self._lock = threading.Lock()
+        self._sockets: list[socket.socket] = []
+        self._pipe: Any = None
+        self._hold: Any = None
+        self._over = False
+        self._marks: object = None
+        self._quiet_since = 0.0
+        self._busy_since: float | None = None
+        self._moved_at = -1.0
+        self._turn: tuple[int, float] | None = None
+        self._pending: list[socket.socket] = []
+        self._scratch: Scratch | None = None
+
+    # -- starting ------------------------------------------------------------------------------------------
+    def begin_isolated(self, spawner: SpawnerClient) -> None:
+        """Raises StartError, SetUpError."""
+        service_ip = self.launch.env.get("KUBERNETES_SERVICE_HOST", SERVICE_IP)
+        scratch = self._make_scratch(spawner)
+        wiring = Wiring(
+            "127.0.0.1", AGENT_PORT, self.key, f"{HIDDEN}/bash", f"{HIDDEN}/python", service_ip, f"{service_ip}:443")
+        plan = sandbox.isolated(self.launch, wiring, self.runtime.host, scratch, DNS_IP)
+        listen: list[list[Any]] = [["tcp", "127.0.0.1", AGENT_PORT], ["udp", DNS_IP, 53]]
+        if self.launch.network.api != "refuse":
+            listen.append(["tcp", service_ip, 443])
+        self.isolated = True
+        sockets = self._spawn(spawner, plan, {
+            "isolated": True, "uid": self.launch.run_as or 0, "hostname": self.launch.hostname,
+            "root": str(spawner.root), "steps": plan.steps, "addresses": [service_ip, DNS_IP], "listen": listen})
+        self._serve(spawner, sockets)
+
+    def begin_relocated(self, spawner: SpawnerClient) -> None:
+        """Raises StartError, NotRun."""
+        self.isolated = False
+        commands.check(self.launch)
+        scratch = self._make_scratch(spawner)
+        listener = socket.create_server(("127.0.0.1", 0), backlog=128)
+        port = listener.getsockname()[1]
+        if self.launch.network.api == "refuse":
+            listener.close()
+        bash = self.runtime.host.find("bash")
+        if bash is None:
+            raise NotRun("this host has no bash, which the containers' clock needs")
+        wiring = Wiring(
+            "127.0.0.1", spawner.agent_port, self.key, bash, python(), SERVICE_IP, f"{SERVICE_IP}:443",
+            moved=sandbox.moves(self.launch, scratch), api_address=["127.0.0.1", port])
+        plan = sandbox.relocated(self.launch, wiring, self.runtime.host, scratch)
+        if self.launch.network.api == "allow":
+            self.runtime.wire.adopt(listener, self.client)
+        elif self.launch.network.api == "drop":
+            self._sockets.append(listener)
+        try:
+            self._spawn(spawner, plan, {"isolated": False})
+        except SetUpError as error:
+            self.discard()
+            raise NotRun(f"this host could not set its container up: {error}") from error
+
+    def _spawn(self, spawner: SpawnerClient, plan: Plan, extra: Obj) -> list[socket.socket]:
+        job = {"do": "spawn", "id": self.name, "argv": plan.argv, "env": plan.env, "cwd": plan.cwd} | extra
+        read, write = os.pipe()
+        os.set_blocking(read, False)
+        self._pipe = os.fdopen(read, "rb", buffering=0)
+        self.runtime.processes[self.key] = self
+        spawner.known[self.name] = self
+        try:
+            self.pid, sockets = spawner.spawn(job, write)
+        except BaseException:
+            self._forget()
+            raise
+        spawner.io.add(self._pipe, self._readable)
+        self._hold = self.loop.hold(self.waiting)
+        return sockets
+
+    def _serve(self, spawner: SpawnerClient, sockets: list[socket.socket]) -> None:
+        agent, names, *api = sockets
+        spawner.agent.serve(agent)
+        names.setblocking(False)
+        spawner.io.add(names, lambda: self._look_up(names))
+        self._sockets += [agent, names]
+        self._pending = [agent, names]
+        for listener in api:
+            if self.launch.network.api == "allow":
+                self._pending.append(listener)
+                self.runtime.wire.adopt(listener, self.client)
+            else:
+                self._sockets.append(listener)
+
+    def _make_scratch(self, spawner: SpawnerClient) -> Scratch:
+        pod = spawner.folder / uid_of(self.launch.pod)
+        own = pod / self.name
+        own.mkdir(parents=True, exist_ok=True)
+        self._scratch = Scratch(pod, own)
+        return self._scratch
+
+    # -- the Running protocol ------------------------------------------------------------------------------
+    def terminate(self) -> None:
+        """SIGTERM to the container's first process."""
+        self._signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """SIGKILL to all of them."""
+        self._signal(signal.SIGKILL)
+
+    def log(self) -> str:
+        """Both streams as they came."""
+        self._drain()
+        with self._lock:
+            return bytes(self._output).decode("utf-8", "replace")
+
+    def discard(self) -> None:
+        """Kill it and say nothing more of it."""
+        self._over = True
+        self._on_exit = lambda _: None
+        self.kill()
+        self._forget()
+
+    # -- the Asker protocol --------------------------------------------------------------------------------
+    def reach(self, host: str, port: str) -> str:
+        """What happens to a connection."""
+        network = self.launch.network
+        name = host.rstrip(".").lower()
+        named = name in sandbox.API_NAMES
+        if named and network.dns != "allow":
+            return "nodns"
+        if named or name == self.launch.env.get("KUBERNETES_SERVICE_HOST", SERVICE_IP):
+            return network.api
+        if self.isolated or name in ("127.0.0.1", "localhost", "::1"):
+            return "allow"
+        self._outside(name)
+        return "nodns"
+
+    def calm(self) -> bool:
+        """Whether nothing holds the API server's answers up."""
+        network = self.launch.network
+        return self.isolated and network.api == network.dns == "allow" and self.runtime.wire.interceptor is None
+
+    def last_status(self) -> int:
+        """The last HTTP status."""
+        return self.client.last_status
+
+    def lacks(self, name: str) -> None:
+        """The outcome is unknown from here on: the process ends, the container stays."""
+        why = f"it calls {name}, which its image has and which cannot be run here"
+        self.loop.call_soon(self._abandon, why)
+
+    def lost(self) -> None:
+        """The helper that ran it has gone."""
+        self.loop.post(self._abandon, "the helper process that ran it has gone")
+
+    def _abandon(self, why: str) -> None:
+        if not self._over:
+            self.discard()
+            self._on_unknown(why)
+
+    # -- waiting -------------------------------------------------------------------------------------------
+    def waiting(self) -> bool:
+        """Whether all of it only waits, as far as can be seen."""
+        now = wall_seconds()
+        if self._at_work(now):
+            if self._busy_since is None:
+                self._busy_since = now
+            if now - self._busy_since < BUSY_LIMIT_S:
+                return False
+            self.runtime.assume(
+                f"{ref_of({'kind': 'Pod'} | self.launch.pod)} worked for {BUSY_LIMIT_S:.0f} s without a pause: time "
+                "moved on meanwhile")
+            return True
+        self._busy_since = None
+        opaque = not self.asleep and not self.client.watches
+        if opaque and self._moved_at != self.loop.monotonic():
+            self._moved_at = self.loop.monotonic()
+            self._quiet_since = now
+        return now - self._quiet_since >= (OPAQUE_S if opaque else QUIET_S)
+
+    def _at_work(self, now: float) -> bool:
+        if self._over or self.client.busy or self._has_turn(now) or self._has_pending():
+            self._quiet_since = now
+            return True
+        running, marks = proctree.activity(self.pid)
+        if running or marks != self._marks:
+            self._marks = marks
+            self._quiet_since = now
+            return running
+        return False
+
+    def _has_pending(self) -> bool:
+        if not self._pending:
+            return False
+        poll = select.poll()
+        for sock in self._pending:
+            if sock.fileno() != -1:
+                poll.register(sock, select.POLLIN)
+        return bool(poll.poll(0))
+
+    def give_turn(self) -> None:
+        """Something happened that a program which polls may be waiting for."""
+        if self.polling:
+            self._turn = (self.client.requests, wall_seconds() + POLL_S)
+
+    def _has_turn(self, now: float) -> bool:
+        if self._turn is None:
+            return False
+        requests, until = self._turn
+        if self.client.requests != requests or now > until:
+            self._turn = None
+            return False
+        return True
+
+    # -- its end -------------------------------------------------------------------------------------------
+    def ended(self, code: int, number: int) -> None:
+        """The spawner has seen it end (any thread)."""
+        self._over = True
+        self._drain()
+        self.loop.post(self._report, code, number)
+
+    def _report(self, code: int, number: int) -> None:
+        if self.key not in self.runtime.processes:
+            return
+        message = self._message(code)
+        self._drain()
+        self._forget()
+        self._on_exit(Exit(code, number, message=message))
+
+    def _message(self, code: int) -> str:
+        """The termination message: the file's, or the log's end where the container asks for that."""
+        text = ""
+        if self._scratch is not None:
+            with contextlib.suppress(OSError):
+                text = (self._scratch.own / "termination-log").read_text("utf-8", "replace")[:MESSAGE_LIMIT]
+        containers: list[Obj] = self.launch.pod["spec"]["containers"]
+        spec = next((c for c in containers if c["name"] == self.launch.container), {})
+        if not text and code and dig(spec, "terminationMessagePolicy") == "FallbackToLogsOnError":
+            text = "\n".join(self.log()[-2048:].splitlines()[-80:])
+        return text
+
+    def _forget(self) -> None:
+        self.runtime.processes.pop(self.key, None)
+        if self._hold is not None:
+            self._hold.release()
+        self.runtime.wire.drop(self.client)
+        spawner = self.runtime.spawner
+        if spawner is not None:
+            spawner.known.pop(self.name, None)
+            for sock in self._sockets:
+                spawner.io.remove(sock)
+            if self._pipe is not None:
+                spawner.io.remove(self._pipe)
+        self._sockets = []
+        self._pending = []
+        if self._scratch is not None:
+            shutil.rmtree(self._scratch.own, ignore_errors=True)
+
+    # -- inside --------------------------------------------------------------------------------------------
+    def _signal(self, number: int) -> None:
+        spawner = self.runtime.spawner
+        if spawner is not None and self.pid:
+            spawner.send({"do": "signal", "id": self.name, "signal": int(number), "group": number == signal.SIGKILL})
+
+    def _readable(self) -> None:
+        if not self._drain() and self.runtime.spawner is not None:
+            self.runtime.spawner.io.remove(self._pipe)
+
+    def _drain(self) -> bool:
+        """Read what there is; False at the end."""
+        with self._lock:
+            while self._pipe is not None and not self._pipe.closed:
+                try:
+                    data = self._pipe.read(65536)
+                except OSError:
+                    return False
+                if data is None:
+                    return True
+                if not data:
+                    return False
+                self._output += data
+                if len(self._output) > LOG_LIMIT:
+                    del self._output[:len(self._output) - LOG_LIMIT]
+            return False
+
+    def _look_up(self, sock: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            query, peer = sock.recvfrom(4096)
+            reply = dns.answer(query, self._address_of, working=self.launch.network.dns == "allow")
+            if reply is not None:
+                sock.sendto(reply, peer)
+
+    def _address_of(self, name: str) -> str | None:
+        if self.launch.cluster_dns:
+            if name == "kubernetes.default.svc.cluster.local":
+                return self.launch.env.get("KUBERNETES_SERVICE_HOST", SERVICE_IP)
+            service = name.removesuffix(".svc.cluster.local")
+            if service != name:
+                return self.launch.services.get(service)
+        if not name.endswith(".cluster.local") and "." in name:
+            self._outside(name)
+        return None
+
+    def _outside(self, name: str) -> None:
+        namespace = f".{self.launch.pod['metadata']['namespace']}.svc.cluster.local"
+        if name.endswith((".svc", ".svc.cluster.local", namespace)) or name in sandbox.API_NAMES:
+            return
+        self.runtime.assume(
+            f"{ref_of({'kind': 'Pod'} | self.launch.pod)} looked for {name}: nothing outside the cluster exists here")

@@ -1,0 +1,97 @@
+"""Whether a process and everything below it is asleep.
+
+On Linux out of /proc: the state of every thread, and how long each has been on a CPU. Elsewhere out of ``ps``, which is
+slower, and so asked less often.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from functools import cache
+from pathlib import Path
+
+from killcheck.clock import wall_seconds
+
+__all__ = ["Activity", "activity", "tree"]
+
+#: (whether anything runs, a value that changes whenever anything has run)
+Activity = tuple[bool, object]
+
+_ASLEEP = frozenset("SZTtIX")
+#: Wall seconds between two looks with ``ps``.
+_PS_PERIOD_S = 0.05
+_ps_seen: tuple[float, dict[int, tuple[int, str, str]]] = (-1.0, {})
+
+
+def activity(pid: int) -> Activity:
+    """What the processes of a tree are doing; a tree that has gone is asleep."""
+    return _from_proc(pid) if _has_children_files() else _from_ps(pid)
+
+
+def tree(pid: int) -> list[int]:
+    """A process and its descendants."""
+    return _descendants(pid) if _has_children_files() else [found for found, _, _ in _ps_tree(pid)]
+
+
+@cache
+def _has_children_files() -> bool:
+    """Whether this is a Linux whose kernel lists a thread's children (CONFIG_PROC_CHILDREN)."""
+    return any(Path("/proc/self/task").glob("*/children"))
+
+
+def _descendants(pid: int) -> list[int]:
+    found = [pid]
+    for known in found:
+        tasks = Path(f"/proc/{known}/task")
+        try:
+            for task in tasks.iterdir():
+                found += [int(child) for child in (task / "children").read_text("ascii").split()]
+        except (OSError, ValueError):
+            continue
+    return found
+
+
+def _from_proc(pid: int) -> Activity:
+    marks: list[object] = []
+    for known in _descendants(pid):
+        try:
+            for task in Path(f"/proc/{known}/task").iterdir():
+                state = (task / "stat").read_bytes().rpartition(b") ")[2][:1].decode()
+                if state not in _ASLEEP:
+                    return True, None
+                marks.append((task.name, (task / "schedstat").read_bytes()))
+        except OSError:
+            marks.append(known)
+    return False, tuple(marks)
+
+
+def _from_ps(pid: int) -> Activity:
+    marks = []
+    for found, state, used in _ps_tree(pid):
+        if state[:1] not in ("S", "I", "T", "Z"):
+            return True, None
+        marks.append((found, used))
+    return False, tuple(marks)
+
+
+def _ps_tree(pid: int) -> list[tuple[int, str, str]]:
+    global _ps_seen  # noqa: PLW0603 - one look at the process table serves every container
+    when, table = _ps_seen
+    if wall_seconds() - when > _PS_PERIOD_S:
+        table = _ps_table()
+        _ps_seen = (wall_seconds(), table)
+    found = [pid]
+    for known in found:
+        found += [child for child, (parent, _, _) in table.items() if parent == known]
+    return [(p, table[p][1], table[p][2]) for p in found if p in table]
+
+
+def _ps_table() -> dict[int, tuple[int, str, str]]:
+    listed = subprocess.run(
+        ["ps", "-axo", "pid=,ppid=,stat=,time="], capture_output=True, text=True, check=False).stdout
+    table: dict[int, tuple[int, str, str]] = {}
+    for line in listed.splitlines():
+        parts = line.split()
+        if len(parts) == 4:
+            table[int(parts[0])] = (int(parts[1]), parts[2], parts[3])
+    return table

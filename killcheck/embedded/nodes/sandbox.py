@@ -1,0 +1,394 @@
+"""What a container sees of this host: a root of its own, or - without namespaces - a folder that stands in for it.
+
+The root holds the commands that the modelled image has and no others (links to this host's programs, or shims), the
+pod's volumes at their paths, a scrubbed /etc, and nothing of the host's homes. Without namespaces the same things lie
+in a folder, and the paths of mounts are rewritten in the command line, the environment and the mounted texts.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+import sysconfig
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from killcheck.embedded.nodes import shims
+from killcheck.embedded.nodes.execution import Launch
+from killcheck.embedded.nodes.hostprograms import BINARY_DIRS, CLOUD_CLIS, HostPrograms, python
+from killcheck.embedded.nodes.shims import Wiring
+from killcheck.embedded.nodes.volumes import File, Mount
+from killcheck.kube.objects import Obj, dig, namespace_of
+
+__all__ = ["API_NAMES", "Plan", "Scratch", "isolated", "moves", "relocated", "rewritten"]
+
+Step = list[Any]
+
+HIDDEN = "/.killcheck"
+#: Where a pod finds its ServiceAccount's token, CA and namespace.
+ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
+#: What the API server is called inside a cluster.
+API_NAMES = ("kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local")
+#: Programs that cannot be shown the way to the API server without a network namespace.
+_UNREACHING = frozenset({"wget", "nc", "telnet", "ftp"})
+#: Of the host, read-only at the same place: libraries and data that programs need, nothing that is somebody's.
+_LIBRARIES = (
+    "/lib", "/lib32", "/lib64", "/libx32", "/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/libexec", "/usr/share",
+    "/usr/local/lib", "/nix/store", "/gnu/store", "/etc/alternatives", "/etc/ssl", "/etc/pki", "/etc/ca-certificates",
+    "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/localtime", "/etc/services", "/etc/protocols",
+    "/etc/mime.types", "/etc/perl",
+)
+_DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
+_NSSWITCH = "passwd: files\ngroup: files\nhosts: files dns\nnetworks: files\nprotocols: files\nservices: files\n"
+
+
+@dataclass(slots=True)
+class Plan:
+    """What the spawner is told: the program, its environment and directory, and the steps that make its root."""
+
+    argv: list[str]
+    env: dict[str, str]
+    cwd: str
+    steps: list[Step] = field(default_factory=list)
+    #: Absolute paths that were moved elsewhere on this host, longest first.
+    moved: list[list[str]] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Scratch:
+    """Folders of this host for one container: ``pod`` outlives it (emptyDirs), ``own`` does not."""
+
+    pod: Path
+    own: Path
+
+    def volume(self, name: str) -> Path:
+        """The folder of a writable volume."""
+        folder = self.pod / "volumes" / name
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder
+
+
+# -- with namespaces ---------------------------------------------------------------------------------------
+def isolated(launch: Launch, wiring: Wiring, host: HostPrograms, scratch: Scratch, dns_ip: str) -> Plan:
+    """A root of its own: every path as the manifest has it."""
+    steps = list(_base(launch, dns_ip))
+    steps += _programs(launch, wiring, host)
+    steps += _python(launch, wiring)
+    for mount in sorted(launch.mounts, key=lambda m: m.path):
+        steps += _mount(mount, scratch)
+    log = scratch.own / "termination-log"
+    log.touch()
+    steps.append(["bind", launch.termination_path, str(log), False])
+    if dig(_container(launch), "securityContext", "readOnlyRootFilesystem"):
+        steps.append(["seal", "/"])
+    return Plan(launch.argv, _environment(launch), launch.working_dir or "/", steps)
+
+
+def _base(launch: Launch, dns_ip: str) -> Iterator[Step]:
+    for path in _LIBRARIES:
+        yield from _as_on_host(path)
+    prefix = sys.base_prefix
+    if not prefix.startswith("/usr"):
+        yield ["bind", prefix, prefix, True]
+    for directory in ("/usr", "/bin", "/sbin"):
+        if not os.path.islink(directory):  # noqa: PTH114
+            yield ["bind", f"{HIDDEN}/host{directory}", directory, True]
+    for path, mode in (("/tmp", 0o1777), ("/var/tmp", 0o1777), ("/root", 0o700), ("/home", 0o755), ("/run", 0o755),  # noqa: S108
+                       ("/opt", 0o755), ("/srv", 0o755), ("/mnt", 0o755), ("/sys", 0o755)):
+        yield ["dir", path, mode]
+    yield ["link", "/var/run", "/run"]
+    yield ["proc", "/proc"]
+    for name in _DEVICES:
+        yield ["bind", f"/dev/{name}", f"/dev/{name}", False]
+    for name, target in (("fd", "/proc/self/fd"), ("stdin", "/proc/self/fd/0"), ("stdout", "/proc/self/fd/1"),
+                         ("stderr", "/proc/self/fd/2")):
+        yield ["link", f"/dev/{name}", target]
+    yield ["tmpfs", "/dev/shm", "mode=1777,size=64m"]  # noqa: S108 - the container's own
+    yield from _etc(launch, dns_ip)
+
+
+def _as_on_host(path: str) -> Iterator[Step]:
+    if os.path.islink(path):  # noqa: PTH114
+        yield ["link", path, os.readlink(path)]  # noqa: PTH115
+    elif os.path.exists(path):  # noqa: PTH110
+        yield ["bind", path, path, True]
+
+
+def _etc(launch: Launch, dns_ip: str) -> Iterator[Step]:
+    user = launch.run_as or 0
+    known = "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/sbin/nologin\n"
+    if user not in (0, 65534):
+        known += f"user:x:{user}:{user}::/:/sbin/nologin\n"
+    hosts = "127.0.0.1\tlocalhost\n" + "".join(f"{ip}\t{name}\n" for name, ip in launch.hosts.items())
+    resolv = f"nameserver {dns_ip}\n"
+    if launch.cluster_dns:
+        namespace = namespace_of(launch.pod)
+        resolv = (f"search {namespace}.svc.cluster.local svc.cluster.local cluster.local\n{resolv}options ndots:5\n")
+    for name, text in (
+        ("passwd", known), ("group", "root:x:0:\nnogroup:x:65534:\n"), ("hostname", f"{launch.hostname}\n"),
+        ("hosts", hosts), ("resolv.conf", resolv), ("nsswitch.conf", _NSSWITCH),
+    ):
+        yield ["file", f"/etc/{name}", text, 0o644]
+
+
+def _programs(launch: Launch, wiring: Wiring, host: HostPrograms) -> Iterator[Step]:
+    yield from _link(wiring.bash, host.find("bash"))
+    yield from _link(wiring.python, python())
+    contents = launch.contents
+    if contents.commands is None:
+        for directory in BINARY_DIRS:
+            yield from _as_on_host(directory)
+        yield from _shims((*shims.SHIMMED, "python", "python3", *CLOUD_CLIS), wiring, host)
+        return
+    if contents.merged:
+        for directory in ("bin", "sbin"):
+            yield ["dir", f"/usr/{directory}"]
+            yield ["link", f"/{directory}", f"usr/{directory}"]
+    yield from _shims(sorted(set(contents.commands.values())), wiring, host)
+    for path, name in contents.commands.items():
+        real = host.find(name)
+        if shim_for(name, real):
+            yield ["link", path, f"{HIDDEN}/shims/{name}"]
+        else:
+            yield from _link(path, real)
+    for path, text in contents.scripts:
+        yield ["file", path, text, 0o755]
+
+
+def shim_for(name: str, real: str | None) -> str:
+    """The shim that takes a command's place; empty where the host's program is as good as any."""
+    if real is None:
+        return shims.LACKING
+    return shims.PYTHON if name.startswith("python") else shims.SHIMMED.get(name, "")
+
+
+def _shims(names: Iterable[str], wiring: Wiring, host: HostPrograms) -> Iterator[Step]:
+    for name in names:
+        real = host.find(name)
+        file = shim_for(name, real)
+        if file:
+            before = f"{HIDDEN}/py/bin/python3" if file == shims.PYTHON else _visible(real or "")
+            beside = f"{HIDDEN}/beside/{name}"
+            yield ["file", f"{HIDDEN}/shims/{name}", shims.program(file, wiring, before, beside), 0o755]
+            if file in shims.BESIDE:
+                yield ["file", beside, shims.program(shims.BESIDE[file], wiring, before), 0o755]
+            if real and before == f"{HIDDEN}/host/files/{name}":
+                yield ["bind", before, real, True]
+
+
+def _visible(real: str) -> str:
+    """Where a program of this host is seen in the container."""
+    if real.startswith(("/usr/", "/bin/", "/sbin/")):
+        return f"{HIDDEN}/host{real}"
+    if real.startswith(f"{sys.base_prefix}/"):
+        return real
+    return f"{HIDDEN}/host/files/{os.path.basename(real)}"  # noqa: PTH119
+
+
+def _link(path: str, real: str | None) -> Iterator[Step]:
+    if real is None:
+        return
+    seen = _visible(real)
+    if seen.startswith(f"{HIDDEN}/host/files/"):
+        yield ["bind", path, real, True]
+    else:
+        yield ["link", path, seen]
+
+
+def _python(launch: Launch, wiring: Wiring, root: str = HIDDEN) -> Iterator[Step]:
+    """A virtual environment with our sitecustomize, and killcheck's own packages where the image is not known."""
+    home = os.path.dirname(python())  # noqa: PTH120
+    library = f"{root}/py/lib/python{sys.version_info.major}.{sys.version_info.minor}/site-packages"
+    yield ["link", f"{root}/py/bin/python3", python()]
+    yield ["file", f"{root}/py/pyvenv.cfg", f"home = {home}\ninclude-system-site-packages = false\n", 0o644]
+    yield ["file", f"{library}/sitecustomize.py", shims.site(wiring), 0o644]
+    if launch.contents.python_packages:
+        packages = sysconfig.get_path("purelib")
+        seen = packages if root != HIDDEN else f"{HIDDEN}/packages"
+        if root == HIDDEN:
+            yield ["bind", seen, packages, True]
+        yield ["file", f"{library}/host.pth", f"{seen}\n", 0o644]
+
+
+def _mount(mount: Mount, scratch: Scratch) -> Iterator[Step]:
+    if mount.volume.writable:
+        folder = scratch.volume(mount.volume.name) / mount.sub_path
+        folder.mkdir(parents=True, exist_ok=True)
+        yield ["bind", mount.path, str(folder), mount.read_only]
+        return
+    single = mount.volume.files.get(mount.sub_path) if mount.sub_path else None
+    if single is not None:
+        yield ["file", mount.path, _text(single.content), single.mode]
+        return
+    yield ["tmpfs", mount.path, "mode=755,size=16m"]
+    for name, file in _below(mount):
+        yield ["file", f"{mount.path.rstrip('/')}/{name}", _text(file.content), file.mode]
+    yield ["seal", mount.path]
+
+
+def _below(mount: Mount) -> Iterator[tuple[str, File]]:
+    prefix = f"{mount.sub_path.strip('/')}/" if mount.sub_path else ""
+    for name, file in mount.volume.files.items():
+        if name.startswith(prefix):
+            yield name[len(prefix):], file
+
+
+def _text(content: bytes) -> str:
+    return content.decode("utf-8", "surrogateescape")
+
+
+def _container(launch: Launch) -> Obj:
+    spec = launch.pod["spec"]
+    return next(c for c in (*spec["containers"], *spec.get("initContainers", ())) if c["name"] == launch.container)
+
+
+def _environment(launch: Launch) -> dict[str, str]:
+    """The manifest's variables and what every runtime adds; nothing of this process's own."""
+    home = "/root" if not launch.run_as else "/"
+    env = {"PATH": launch.contents.path, "HOSTNAME": launch.hostname, "HOME": home} | launch.env
+    if launch.contents.commands is None and set(env["PATH"].split(":")) & set(BINARY_DIRS):
+        env["PATH"] = f"{HIDDEN}/shims:{env['PATH']}"
+    return env
+
+
+# -- without namespaces ------------------------------------------------------------------------------------
+def relocated(launch: Launch, wiring: Wiring, host: HostPrograms, scratch: Scratch) -> Plan:
+    """A folder that stands in for the root; ``wiring.moved`` must be what :func:`moves` answers."""
+    root = scratch.own / "root"
+    for mount in launch.mounts:
+        _fill(mount, Path(_target(mount, root, scratch)), wiring.moved)
+    _links(launch, wiring, host, root)
+    for step in _python(launch, wiring, str(root)):
+        _make(step)
+    env = {name: rewritten(value, wiring.moved) for name, value in launch.env.items() if name != "PATH"}
+    path = launch.env.get("PATH", launch.contents.path)
+    if launch.contents.commands is None:
+        path = ":".join([str(root / "shims"), path]) if set(path.split(":")) & set(BINARY_DIRS) else path
+    else:
+        path = ":".join(f"{root}{directory}" for directory in path.split(":"))
+    home = root / "home"
+    home.mkdir(parents=True, exist_ok=True)
+    nowhere = "http://127.0.0.1:1"  # what a proxy would be asked for is not in the cluster
+    direct = ",".join((*API_NAMES, wiring.service_ip, "127.0.0.1", "localhost"))
+    own = {"HOSTNAME": launch.hostname, "HOME": str(home), "TMPDIR": str(home), "http_proxy": nowhere,
+           "https_proxy": nowhere, "no_proxy": direct}
+    env = own | env | {"PATH": path}
+    argv = [rewritten(word, wiring.moved) for word in launch.argv]
+    inside = Path(f"{root}{argv[0]}")
+    if launch.contents.known and argv[0].startswith("/") and inside.exists():
+        argv[0] = str(inside)
+    return Plan(argv, env, str(home), moved=wiring.moved)
+
+
+def moves(launch: Launch, scratch: Scratch) -> list[list[str]]:
+    """[path in the manifest, path on this host] of every mount, longest first; /var/run is /run."""
+    root = scratch.own / "root"
+    found = []
+    for mount in launch.mounts:
+        target = _target(mount, root, scratch)
+        path = mount.path.rstrip("/")
+        found.append([path, target])
+        if path.startswith("/var/run/"):
+            found.append([path.removeprefix("/var"), target])
+    return sorted(found, key=lambda pair: -len(pair[0]))
+
+
+def rewritten(text: str, moved: list[list[str]]) -> str:
+    """Text with the paths of mounts replaced, whole path components only."""
+    for before, after in moved:
+        text = re.sub(rf"(?<![\w./-]){re.escape(before)}(?![\w-])", lambda _, after=after: after, text)  # type: ignore[misc]
+    return text
+
+
+def _target(mount: Mount, root: Path, scratch: Scratch) -> str:
+    if mount.volume.writable:
+        folder = scratch.volume(mount.volume.name) / mount.sub_path
+        folder.mkdir(parents=True, exist_ok=True)
+        return str(folder)
+    return f"{root}{mount.path.rstrip('/')}"
+
+
+def _fill(mount: Mount, target: Path, moved: list[list[str]]) -> None:
+    if mount.volume.writable:
+        return
+    single = mount.volume.files.get(mount.sub_path) if mount.sub_path else None
+    files = [("", single)] if single is not None else list(_below(mount))
+    for name, file in files:
+        path = target / name if name else target
+        text = rewritten(_text(file.content), moved)
+        _make(["file", str(path), text, file.mode])
+    if single is None:
+        target.mkdir(parents=True, exist_ok=True)
+
+
+def _links(launch: Launch, wiring: Wiring, host: HostPrograms, root: Path) -> None:
+    contents = launch.contents
+    named = contents.commands
+    if named is None:
+        named = {f"/shims/{name}": name for name in (*shims.SHIMMED, "python", "python3", "wget", *CLOUD_CLIS)}
+    for path, name in named.items():
+        real = host.find(name) if name not in _UNREACHING else None
+        file = shim_for(name, real)
+        places = [path]
+        if contents.merged and path.startswith("/usr/"):
+            places.append(path.removeprefix("/usr"))
+        for place in places:
+            if file:
+                before, beside = _wrapped(name, real, launch, wiring, root), f"{root}/beside/{name}"
+                _make(["file", f"{root}{place}", shims.program(file, wiring, before, beside), 0o755])
+                if file in shims.BESIDE:
+                    _make(["file", beside, shims.program(shims.BESIDE[file], wiring, before), 0o755])
+            elif real:
+                _make(["link", f"{root}{place}", real])
+    for path, text in contents.scripts:
+        _make(["file", f"{root}{path}", rewritten(text, wiring.moved), 0o755])
+
+
+def _wrapped(name: str, real: str | None, launch: Launch, wiring: Wiring, root: Path) -> str:
+    """The program behind a shim, told where the API server is on this host."""
+    if real is None:
+        return ""
+    if name.startswith("python"):
+        return f"{root}/py/bin/python3"
+    address, port = wiring.api_address
+    extra = ""
+    if name == "curl":
+        extra = " ".join(f"--connect-to {n}:443:{address}:{port}" for n in (*API_NAMES, wiring.service_ip))
+    elif name == "kubectl":
+        _make(["file", f"{root}/kubeconfig", _kubeconfig(launch, wiring), 0o600])
+        extra = f"--kubeconfig={root}/kubeconfig"
+    else:
+        return real
+    wrapper = f"{root}/real/{name}"
+    _make(["file", wrapper, f'#!/bin/sh\nexec {real} {extra} "$@"\n', 0o755])
+    return wrapper
+
+
+def _kubeconfig(launch: Launch, wiring: Wiring) -> str:
+    account = next((after for before, after in wiring.moved if before == ACCOUNT), "")
+    address, port = wiring.api_address
+    return json.dumps({
+        "apiVersion": "v1", "kind": "Config", "current-context": "pod",
+        "clusters": [{"name": "pod", "cluster": {
+            "server": f"https://{address}:{port}", "certificate-authority": f"{account}/ca.crt"}}],
+        "users": [{"name": "pod", "user": {"tokenFile": f"{account}/token"}}],
+        "contexts": [{"name": "pod", "context": {
+            "cluster": "pod", "user": "pod", "namespace": namespace_of(launch.pod)}}],
+    })
+
+
+def _make(step: Step) -> None:
+    """A link or a file on this host."""
+    what, path, *rest = step
+    target = Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if what == "link":
+        if not target.is_symlink():
+            target.symlink_to(rest[0])
+    else:
+        target.write_bytes(rest[0].encode("utf-8", "surrogateescape"))
+        target.chmod(rest[1])

@@ -1,0 +1,73 @@
+"""In a container: how a shim asks the cluster for the time, or to be woken. Becomes part of every Python shim."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sys
+
+#: Filled in when a shim is put into a container.
+AGENT_HOST, AGENT_PORT, AGENT_KEY = "@AGENT_HOST@", "@AGENT_PORT@", "@AGENT_KEY@"
+
+
+def send(request: str) -> socket.socket:
+    """Ask something; the answer is read with :func:`answer`."""
+    sock = socket.create_connection((AGENT_HOST, int(AGENT_PORT)))
+    sock.sendall(f"{AGENT_KEY} {request}\n".encode())
+    return sock
+
+
+def answer(sock: socket.socket) -> str:
+    """The line that comes back; empty where the cluster has closed."""
+    line = b""
+    while not line.endswith(b"\n"):
+        data = sock.recv(4096)
+        if not data:
+            break
+        line += data
+    return line.decode().strip()
+
+
+def ask(request: str) -> str:
+    """Ask something and wait for the answer."""
+    with send(request) as sock:
+        return answer(sock)
+
+
+def run(argv: list[str], deadline_s: float | None) -> int | None:
+    """Run a program; None where virtual time passed the deadline first (it has been killed then)."""
+    pid = os.fork()
+    if pid == 0:
+        os.execv(argv[0], argv)  # noqa: S606
+    if deadline_s is None:
+        return _code(os.waitpid(pid, 0)[1])
+    waker = send(f"sleep {deadline_s}")
+    read, write = os.pipe()
+    os.set_blocking(write, False)
+    signal.set_wakeup_fd(write, warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    import select
+
+    while True:
+        ended, code = os.waitpid(pid, os.WNOHANG)
+        if ended:
+            waker.close()
+            return _code(code)
+        ready, _, _ = select.select([read, waker.fileno()], [], [])
+        if waker.fileno() in ready:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            return None
+        os.read(read, 64)
+
+
+def _code(code: int) -> int:
+    ended = os.waitstatus_to_exitcode(code)
+    return ended if ended >= 0 else 128 - ended
+
+
+def complain(text: str) -> None:
+    """Say something on standard error."""
+    sys.stderr.write(text + "\n")
+    sys.stderr.flush()

@@ -1,0 +1,71 @@
+"""The small programs that take the place of some of an image's: they keep the cluster's time instead of the host's."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import resources
+
+__all__ = ["BESIDE", "SHIMMED", "Wiring", "program", "site"]
+
+#: Command -> the file that it becomes.
+SHIMMED = {
+    "sleep": "shim_sleep.sh", "usleep": "shim_lacking.sh", "date": "shim_date.sh", "timeout": "shim_timeout.py",
+    "curl": "shim_curl.sh", "kubectl": "shim_kubectl.sh",
+}
+#: What stands beside a shim for the rarer cases.
+BESIDE = {"shim_curl.sh": "shim_curl.py", "shim_kubectl.sh": "shim_kubectl.py"}
+LACKING = "shim_lacking.sh"
+PYTHON = "shim_python.sh"
+#: Left out of a Python shim that is put together from several files.
+_DROPPED = ("from __future__", "from killcheck.")
+
+
+@dataclass(frozen=True, slots=True)
+class Wiring:
+    """What a container's shims need to know: where the agent is, the programs on this host, what had to be moved."""
+
+    agent_host: str
+    agent_port: int
+    key: str
+    bash: str
+    python: str
+    service_ip: str
+    api: str
+    moved: list[list[str]] = field(default_factory=list)
+    api_address: list[object] = field(default_factory=list)
+
+    def fill(self, text: str, real: str, beside: str = "") -> str:
+        """Put the values in."""
+        for name, value in (
+            ("@AGENT_HOST@", self.agent_host), ("@AGENT_PORT@", str(self.agent_port)), ("@AGENT_KEY@", self.key),
+            ("@BASH@", self.bash), ("@REAL@", real), ("@BESIDE@", beside),
+            ("@API@", self.api), ("@SERVICE_IP@", self.service_ip),
+            ("[]  # @MOVED@", json.dumps(self.moved)), ("[]  # @API_ADDRESS@", json.dumps(self.api_address)),
+        ):
+            text = text.replace(name, value)
+        return text
+
+
+def program(file: str, wiring: Wiring, real: str = "", beside: str = "") -> str:
+    """The text of a shim; ``real`` is the program that it stands before, ``beside`` where its companion is."""
+    text = _source(file)
+    if file.endswith(".py"):
+        text = f"#!{wiring.python} -IS\n" + _bare(_source("shim_agent.py")) + _bare(text)
+    return wiring.fill(text, real, beside)
+
+
+def site(wiring: Wiring) -> str:
+    """The text of ``sitecustomize.py``."""
+    return wiring.fill(_source("shim_site.py"), "")
+
+
+@cache
+def _source(file: str) -> str:
+    return (resources.files(__package__) / file).read_text("utf-8")
+
+
+@cache
+def _bare(text: str) -> str:
+    return "".join(line for line in text.splitlines(keepends=True) if not line.startswith(_DROPPED))

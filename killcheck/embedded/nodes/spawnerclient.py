@@ -1,0 +1,173 @@
+"""This side of the helper process that starts containers (``spawner.py``), and everything that comes from it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable
+from importlib import resources
+from pathlib import Path
+from typing import Protocol
+
+from killcheck.clock import Loop
+from killcheck.embedded.nodes import commands
+from killcheck.embedded.nodes.agent import Agent, Asker
+from killcheck.embedded.nodes.hostio import HostIo
+from killcheck.kube.objects import Obj
+
+__all__ = ["SetUpError", "SpawnerClient", "Started"]
+
+#: Wall seconds that a start, and the helper's own end, may take.
+START_LIMIT_S = 10.0
+
+
+class Started(Protocol):
+    """A container that the helper started."""
+
+    def ended(self, code: int, number: int) -> None:
+        """Its first process has ended; called on the thread that watches the helper."""
+
+    def lost(self) -> None:
+        """The helper has gone, and the container with it."""
+
+
+class SetUpError(Exception):
+    """The host does not allow what a container needs."""
+
+
+class SpawnerClient:
+    """The helper process that starts containers (``spawner.py``), and everything that comes from it."""
+
+    def __init__(self, loop: Loop, asker: Callable[[str], Asker | None]) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="killcheck-"))
+        self.root = self.folder / "root"
+        self.root.mkdir()
+        self.known: dict[str, Started] = {}
+        self.io = HostIo()
+        self.agent = Agent(loop, self.io, asker)
+        self._control, theirs = socket.socketpair()
+        script = str(resources.files(__package__) / "spawner.py")
+        self._process = subprocess.Popen(
+            [sys.executable, "-I", "-S", script, str(theirs.fileno()), str(self.folder)],
+            pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, start_new_session=True, env={}, cwd="/")
+        theirs.close()
+        self._buffer = b""
+        self._listener: socket.socket | None = None
+        self._lock = threading.Lock()
+        self.io.add(self._control, self._readable)
+
+    @property
+    def agent_port(self) -> int:
+        """Where containers without a network of their own ask."""
+        if self._listener is None:
+            self._listener = socket.create_server(("127.0.0.1", 0), backlog=128)
+            self.agent.serve(self._listener)
+        return int(self._listener.getsockname()[1])
+
+    def send(self, job: Obj, descriptors: list[int] | None = None) -> None:
+        """Hand a job over."""
+        payload = json.dumps(job).encode()
+        framed = struct.pack("!I", len(payload)) + payload
+        with self._lock, contextlib.suppress(OSError):
+            if descriptors:
+                framed = framed[socket.send_fds(self._control, [framed], descriptors):]
+            self._control.sendall(framed)
+
+    def spawn(self, job: Obj, output: int) -> tuple[int, list[socket.socket]]:
+        """Start a container: its pid and its listening sockets. Raises StartError, SetUpError."""
+        ours, theirs = socket.socketpair()
+        with ours:
+            with theirs:
+                self.send(job, [output, theirs.fileno()])
+            os.close(output)
+            ours.settimeout(START_LIMIT_S)
+            return self._report(job, ours)
+
+    def _report(self, job: Obj, sock: socket.socket) -> tuple[int, list[socket.socket]]:
+        pid, buffer, descriptors = 0, b"", []
+        try:
+            while True:
+                data, fresh, _, _ = socket.recv_fds(sock, 65536, 16)
+                descriptors += fresh
+                if not data:
+                    break
+                buffer += data
+        except TimeoutError as error:
+            raise SetUpError("it did not start in time") from error
+        finally:
+            sockets = [socket.socket(fileno=descriptor) for descriptor in descriptors]
+            for opened in sockets:
+                opened.set_inheritable(False)
+        refused: Obj | None = None
+        for message in _messages(buffer):
+            pid = message.get("pid", pid)
+            refused = message if "refused" in message else refused
+        if refused is None and pid:
+            return pid, sockets
+        for opened in sockets:
+            opened.close()
+        raise _refusal(refused, job["argv"][0])
+
+    def close(self) -> None:
+        """End the helper, and with it everything that it started."""
+        self.io.stop()
+        self._control.close()
+        try:
+            self._process.wait(START_LIMIT_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        if self._listener is not None:
+            self._listener.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _readable(self) -> None:
+        try:
+            data = self._control.recv(65536)
+        except OSError:
+            data = b""
+        if not data:
+            self.io.remove(self._control)
+            for started in list(self.known.values()):
+                started.lost()
+            return
+        self._buffer += data
+        while len(self._buffer) >= 4:
+            size = struct.unpack("!I", self._buffer[:4])[0]
+            if len(self._buffer) < 4 + size:
+                break
+            message = json.loads(self._buffer[4:4 + size])
+            self._buffer = self._buffer[4 + size:]
+            ended = self.known.get(message["exited"])
+            if ended is not None:
+                ended.ended(message["code"], message["signal"])
+
+
+def _messages(buffer: bytes) -> list[Obj]:
+    found = []
+    while len(buffer) >= 4:
+        size = struct.unpack("!I", buffer[:4])[0]
+        found.append(json.loads(buffer[4:4 + size]))
+        buffer = buffer[4 + size:]
+    return found
+
+
+def _refusal(message: Obj | None, program: str) -> Exception:
+    kind = "setup" if message is None else message["refused"]
+    if kind == "not-found":
+        return commands.not_found(program)
+    if kind == "missing":
+        return commands.not_there(program)
+    if kind == "denied":
+        return commands.not_executable(program)
+    return SetUpError("the helper that starts processes is gone" if message is None else message["what"])
+
+
