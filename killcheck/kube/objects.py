@@ -35,7 +35,7 @@ def _copy(value: Any) -> Any:
 def dig(obj: Any, *path: str | int, default: Any = None) -> Any:
     """Follow ``path`` through dicts and lists; ``default`` where a step is missing or null."""
     for step in path:
-        if isinstance(obj, Mapping):
+        if obj.__class__ is dict or isinstance(obj, Mapping):  # the first test is the quick one
             obj = obj.get(step)
         elif isinstance(obj, list) and isinstance(step, int) and -len(obj) <= step < len(obj):
             obj = obj[step]
