@@ -79,8 +79,9 @@ class Progress:
             self.timeline.reach("node_cordoned", now, now, ", ".join(names))
         if "pods_gone" not in self.timeline.reached:
             return
-        if all(node is None or not self.scene.pods_on(name) for name, node in there.items()):
-            self.timeline.reach("node_drained", now, now, "no pod left but DaemonSets'")
+        # An empty node that still takes pods is not drained.
+        if all(node is None or (_cordoned(node) and not self.scene.pods_on(name)) for name, node in there.items()):
+            self.timeline.reach("node_drained", now, now, "no pod left but DaemonSets', and none is let on")
         if len(left) <= floor and len(self.scene.pool_nodes()) <= floor:
             at = max((self.scene.gone_at.get(name, now) for name in names if name not in left), default=now)
             self.timeline.reach("node_cordoned", at, now, "the nodes are gone")

@@ -11,7 +11,8 @@ from killcheck.diagnosis.case import Case, Diagnosis
 
 __all__ = ["Case", "Diagnosis", "diagnose"]
 
-_RULES = (*executor.RULES, *targets.RULES, *nodes.RULES)
+#: Something that came on again is the matter, whatever else is to be seen.
+_RULES = (targets.scaled_back, *executor.RULES, *targets.RULES, *nodes.RULES)
 
 
 def diagnose(case: Case) -> Diagnosis:

@@ -5,6 +5,7 @@ The words are those of a v1.36 cluster (kubelet, Job controller, scheduler), as 
 
 from __future__ import annotations
 
+import json
 import re
 
 from killcheck.diagnosis.case import Case, Diagnosis, said
@@ -113,12 +114,18 @@ def image(case: Case) -> Diagnosis | None:
         if reason == "InvalidImageName":
             remedy, rows = "the image reference does not parse: repositories are lower case", (2,)
         return Diagnosis(
-            cause=f"{reason}: {message}",
-            evidence=(f"pod {name_of(pod)}, container {status['name']}: waiting, {reason}",
+            cause=f"{reason}: {_short_of(message)}",
+            evidence=(message, f"pod {name_of(pod)}, container {status['name']}: waiting, {reason}",
                       "the Job stays active: backoffLimit never counts a pod that cannot pull",
                       *(said(e) for e in case.events("Failed", "BackOff", "ErrImageNeverPull", "InspectFailed")[:2])),
             remedy=remedy, failures=rows)
     return None
+
+
+def _short_of(message: str) -> str:
+    """containerd's message without what it says three times over."""
+    found = re.search(r'failed to resolve reference "[^"]+": (.+)$', message)
+    return found.group(1) if found else message
 
 
 def _pull_message(case: Case, waiting: Obj) -> str:
@@ -201,6 +208,15 @@ def _exit(case: Case, ended: Obj) -> tuple[str, str, tuple[int, ...]]:
     return f"the executor failed with exit code {code}: {last}", "read the log, mend the executor, drill again", ()
 
 
+def _refusal(log: str) -> str:
+    """The message of the Status that the API answered with, or the line that tells of it."""
+    begin, end = log.find("{"), log.rfind("}")
+    try:
+        return str(json.loads(log[begin:end + 1])["message"])
+    except (ValueError, KeyError, TypeError):
+        return _line_with(log, '"message"', "forbidden", "unauthorized", "not found", "error")
+
+
 def _line_with(log: str, *marks: str) -> str:
     for line in log.splitlines():
         if any(mark in line.lower() for mark in marks):
@@ -229,7 +245,7 @@ def false_green(case: Case) -> Diagnosis | None:
         return None
     log = case.log()
     refused = next((mark for mark in ("Forbidden", "Unauthorized", "NotFound", "Failure") if mark in log), "")
-    why = _line_with(log, '"message"', "forbidden", "unauthorized", "not found", "error") if refused else ""
+    why = _refusal(log) if refused else ""
     return Diagnosis(
         cause="false green: the Job is Complete, the GPUs are on" + (f" - {why}" if why else ""),
         evidence=(f"Job {name_of(case.job)}: Complete, {done.get('reason', '')}",

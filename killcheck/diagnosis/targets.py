@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from killcheck.diagnosis.case import Case, Diagnosis, said
-from killcheck.kube.objects import Obj, dig, name_of, namespace_of, uid_of
-from killcheck.scene import still_running
+from killcheck.kube.objects import Obj, dig, format_time, name_of, namespace_of, uid_of
+from killcheck.scene import event_time, still_running
 
 __all__ = ["RULES", "writer_of"]
 
@@ -39,7 +39,7 @@ def scaled_back(case: Case) -> Diagnosis | None:
             continue
         for obj in scene.objects_of(target):
             if scene.replicas(target):
-                manager = writer_of(obj)
+                manager = writer_of(obj) or _rival_that_spoke(case)
                 who, remedy, row = next(
                     (entry for mark, entry in RIVALS.items() if mark in manager.lower()),
                     (manager or "something", "find who owns spec.replicas and let only one own it", 31))
@@ -49,6 +49,20 @@ def scaled_back(case: Case) -> Diagnosis | None:
                               *(said(e) for e in scene.events_about(obj)[-3:])),
                     remedy=remedy, failures=(row,))
     return None
+
+
+def _rival_that_spoke(case: Case) -> str:
+    """Where managedFields do not tell: whose events say that they scaled since the trigger."""
+    for event in sorted(case.scene.events.values(), key=event_time, reverse=True):
+        if event_time(event) < format_time(case.timeline.start):
+            break
+        about = dig(event, "involvedObject", "kind")
+        for kind, reason, manager in (("ScaledObject", "KEDAScaleTargetActivated", "keda-operator"),
+                                      ("Application", "OperationStarted", "argocd-application-controller"),
+                                      ("HorizontalPodAutoscaler", "SuccessfulRescale", "horizontal-pod-autoscaler")):
+            if about == kind and event.get("reason") == reason:
+                return manager
+    return ""
 
 
 def ghosts(case: Case) -> Diagnosis | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Terminal", "clock", "money", "span"]
 
+#: Columns where the output goes to a file or a CI log.
+PLAIN_WIDTH = 160
 _STYLES = {"survived": "bold green", "covered": "bold yellow", "exposed": "bold red", "inconclusive": "bold magenta"}
 #: Phases as a person would say them.
 _PHASES = {
@@ -62,6 +65,8 @@ class Terminal:
         self, *, quiet: bool = False, color: bool | None = None, width: int | None = None, file: Any = None,
     ) -> None:
         no_color = color is False or bool(os.environ.get("NO_COLOR"))
+        if width is None and not sys.stdout.isatty():
+            width = PLAIN_WIDTH
         self.console = Console(
             no_color=no_color, width=width, file=file, highlight=False, soft_wrap=True,
             force_terminal=True if color else None)
@@ -179,16 +184,16 @@ def _verdict_lines(result: dict[str, Any]) -> Text:
 
 def _table(drills: tuple[DrillResult, ...]) -> Table:
     table = Table(box=None, pad_edge=False, show_edge=False, header_style="dim")
-    for name, style in (
-        ("night", "bold"), ("verdict", ""), ("GPUs off", ""), ("drained", ""), ("cost", ""), ("because", "")):
-        table.add_column(name, style=style, overflow="fold", justify="right" if name in ("cost",) else "left")
+    for name in ("night", "verdict", "GPUs off", "drained", "cost"):
+        table.add_column(name, no_wrap=True, justify="right" if name == "cost" else "left")
+    table.add_column("because", no_wrap=True, overflow="ellipsis")
     for drill in drills:
         row = drill.to_json()
         name = drill.title or " under ".join(filter(None, [drill.layer, ", ".join(drill.faults)]))
         cost = row["usd_until_next_chance"] if row["usd_until_next_chance"] is not None else row["usd"]
         table.add_row(
             name, Text(str(drill.verdict), style=_STYLES[str(drill.verdict)]), span(drill.seconds_to_zero),
-            span(drill.seconds_to_drained), money(cost), _short(drill.cause or drill.why, 90))
+            span(drill.seconds_to_drained), money(cost), _short(drill.cause or drill.why, 75))
     return table
 
 
