@@ -27,6 +27,7 @@ from killcheck.embedded.models.cloudnodes import CloudNodes
 from killcheck.embedded.models.definitions import crds
 from killcheck.embedded.models.karpenter import Karpenter
 from killcheck.embedded.models.keda import Keda
+from killcheck.embedded.models.networkpolicies import NetworkPolicies
 from killcheck.embedded.nodes import HollowNodes
 from killcheck.embedded.nodes.registry import Registry
 from killcheck.embedded.pki import Pki
@@ -41,7 +42,7 @@ ADMIN = User("kubernetes-admin", ("system:masters", "system:authenticated"))
 CONTROLLERS = User("system:kube-controller-manager", ("system:masters", "system:authenticated"))
 
 #: What lives beside Kubernetes here; each works only where its own resources are.
-MODELS: tuple[type[Controller], ...] = (CloudNodes, Karpenter, Keda, ArgoCd)
+MODELS: tuple[type[Controller], ...] = (CloudNodes, Karpenter, Keda, ArgoCd, NetworkPolicies)
 
 #: What must exist before what: everything else comes after these, in the order of the manifests.
 _FIRST = ("CustomResourceDefinition", "Namespace", "PriorityClass", "StorageClass", "ServiceAccount", "ConfigMap",
@@ -112,7 +113,8 @@ class EmbeddedCluster:
     def start_model(self, model: type[Controller]) -> None:
         """Start a model of what lives beside Kubernetes."""
         kube = self.kube_as(CONTROLLERS)
-        extra: dict[str, Any] = {"cloud": self.cloud} if "cloud" in model.__dataclass_fields__ else {}
+        own = {"cloud": self.cloud, "nodes": self.nodes}
+        extra: dict[str, Any] = {key: value for key, value in own.items() if key in model.__dataclass_fields__}
         controller = model(kube, self.loop, self.informers, **extra)
         controller.start()
         self.controllers[controller.name] = controller

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from killcheck.faults.base import Plan
-from killcheck.faults.executor import ExecutorFault, containers, statuses
+from killcheck.faults.executor import ExecutorFault, containers, images, statuses
 from killcheck.kube.objects import Obj, dig, name_of
 from killcheck.layers.base import LayerRun, Stage
 
@@ -45,6 +45,11 @@ class ImageGone(ExecutorFault):
     def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
         """Rewrite the image of every container of the drill's Job."""
         tag = self._tag(stage)
+        if "registry" in stage.cluster.levers:  # the modelled registry has every tag that nobody took away
+            for image in images(layer):
+                gone = f"{without_tag(image)}:{tag}"
+                stage.journal.pull(
+                    "registry", f"{gone} is not there", ("delete_tag", gone), ("restore_tag", gone))
 
         def rewrite(template: Obj) -> None:
             for container in containers(template):

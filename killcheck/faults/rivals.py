@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 from killcheck.faults.base import Fault, FaultError, Plan
 from killcheck.killpath import Layer, Target
 from killcheck.kube import resources as r
 from killcheck.kube.errors import NotFound
-from killcheck.kube.objects import Obj, condition, dig, labels_of, name_of, namespace_of
+from killcheck.kube.objects import condition, dig, labels_of, name_of, namespace_of
 from killcheck.kube.permissions import Permission
 from killcheck.layers.base import LayerRun, Stage
 from killcheck.scene import event_time
@@ -90,8 +91,9 @@ class KedaMinimum(_RivalFault):
         return done
 
     def bitten(self, stage: Stage, layer: LayerRun) -> str:
-        """KEDA wrote the replicas."""
-        return self._relit(stage, layer, "keda")
+        """KEDA said that it scaled for our ScaledObject, or its hand is on the replicas."""
+        ours = f"killcheck-minimum-{stage.run[-6:]}"
+        return _said_of(stage, "ScaledObject", ours, "KEDAScaleTargetActivated") or self._relit(stage, layer, "keda")
 
 
 class ArgoSelfHeal(_RivalFault):
@@ -135,11 +137,16 @@ class ArgoSelfHeal(_RivalFault):
 
     def bitten(self, stage: Stage, layer: LayerRun) -> str:
         """Argo CD started a sync of our Application."""
-        for event in stage.scene.events.values():
-            about = event.get("involvedObject") or {}
-            if about.get("kind") == "Application" and about.get("name") == f"killcheck-{stage.run[-6:]}":
-                return f"{event_time(event)}: {event.get('reason')}: {event.get('message')}"
-        return ""
+        return _said_of(stage, "Application", f"killcheck-{stage.run[-6:]}", "OperationStarted")
+
+
+def _said_of(stage: Stage, kind: str, name: str, reason: str) -> str:
+    """An event about an object of our own."""
+    for event in stage.scene.events.values():
+        about = event.get("involvedObject") or {}
+        if about.get("kind") == kind and str(about.get("name")).startswith(name) and event.get("reason") == reason:
+            return f"{event_time(event)}: {reason}: {event.get('message')}"
+    return ""
 
 
 class PoolFloor(Fault):
@@ -183,10 +190,11 @@ class PoolFloor(Fault):
 
     @staticmethod
     def _pools(stage: Stage) -> Iterator[str]:
-        names = {labels_of(node).get("karpenter.sh/nodepool", "") for node in _pool_nodes(stage)}
+        """The NodePools of the spec's pools, and of the nodes in scope (also before the scene is open)."""
+        key = "karpenter.sh/nodepool"
+        nodes = [node for node in stage.cluster.kube.list(r.NODES).items if stage.scene.in_pool(node)]
+        names = {labels_of(node).get(key, "") for node in nodes}
+        for pool in stage.kill_path.nodes:
+            found = re.search(rf"{re.escape(key)}=([^,\s]+)", pool.node_selector)
+            names.add(found.group(1) if found else "")
         yield from sorted(names - {""})
-
-
-def _pool_nodes(stage: Stage) -> list[Obj]:
-    """The nodes in scope; also before the scene is open."""
-    return [node for node in stage.cluster.kube.list(r.NODES).items if stage.scene.in_pool(node)]
