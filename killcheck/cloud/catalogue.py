@@ -21,7 +21,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
 
-__all__ = ["Catalogue", "CatalogueError", "InstanceType", "load", "parse", "shipped"]
+__all__ = ["Catalogue", "CatalogueError", "InstanceType", "Provider", "load", "parse", "shipped"]
 
 Provider = Literal["aws", "gcp", "azure"]
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
-from killcheck.cloud.catalogue import Catalogue, InstanceType
+from killcheck.cloud.catalogue import Catalogue, InstanceType, Provider
 from killcheck.cloud.requirements import Requirement
 
 __all__ = ["AUTO_MODE", "KARPENTER_AWS", "Launchable", "Ranking", "Selection", "launchable", "well_known"]
@@ -63,10 +63,10 @@ class Selection:
 
 
 class Launchable:
-    """The types of one provider, indexed by label value. Make it with :func:`launchable`, which keeps it."""
+    """Some types, indexed by label value. Of a whole catalogue, have it from :func:`launchable`, which keeps it."""
 
-    def __init__(self, catalogue: Catalogue) -> None:
-        self.types: tuple[InstanceType, ...] = tuple(catalogue)
+    def __init__(self, types: Iterable[InstanceType]) -> None:
+        self.types: tuple[InstanceType, ...] = tuple(types)
         self.all = (1 << len(self.types)) - 1
         self.bits = {one.name: 1 << index for index, one in enumerate(self.types)}
         self._index: dict[str, dict[str, int]] = {}
@@ -259,10 +259,10 @@ class Ranking:
         return found
 
 
-def launchable(catalogue: Catalogue) -> Launchable:
-    """The index of a catalogue's AWS types; made once a catalogue."""
-    kept = catalogue._views
-    if "launchable" not in kept:
-        kept["launchable"] = Launchable(catalogue.of("aws"))
-    found: Launchable = kept["launchable"]
+def launchable(catalogue: Catalogue, provider: Provider = "aws") -> Launchable:
+    """The index of a catalogue's types of one provider; made once a catalogue."""
+    kept, key = catalogue._views, f"launchable {provider}"
+    if key not in kept:
+        kept[key] = Launchable(catalogue.of(provider))
+    found: Launchable = kept[key]
     return found

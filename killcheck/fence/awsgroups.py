@@ -1,0 +1,160 @@
+"""AWS pools outside Karpenter: Auto Scaling groups, EKS managed node groups, Fargate, and the manifests that make them.
+
+Managed node groups and Auto Scaling launch through their service-linked roles, which service control policies do not
+bind: their own types are all there is to judge.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from killcheck.cloud.launchable import Launchable
+from killcheck.fence import attributes
+from killcheck.fence.pools import Pool
+from killcheck.fence.templates import Chosen, Templates, named
+from killcheck.kube.objects import Obj, dig, labels_of, name_of
+
+__all__ = ["PAST_SCPS", "auto_scaling_group", "eks_node_group", "from_manifest", "owned_by_node_group"]
+
+PAST_SCPS = "launched through a service-linked role, which service control policies do not bind"
+#: What EKS launches where nobody says.
+DEFAULT_TYPE = "t3.medium"
+
+
+def auto_scaling_group(group: Mapping[str, Any], templates: Templates) -> Pool:
+    """One entry of DescribeAutoScalingGroups."""
+    chosen, smallest_weight = Chosen(), 1.0
+    mixed = group.get("MixedInstancesPolicy")
+    if mixed:
+        chosen, smallest_weight = _mixed(mixed, templates)
+    elif group.get("LaunchTemplate"):
+        chosen = templates.resolve(group["LaunchTemplate"])
+    elif group.get("LaunchConfigurationName"):
+        chosen = templates.configuration(str(group["LaunchConfigurationName"]))
+    else:
+        chosen.unknown.append("the group has neither a launch template nor a launch configuration")
+    return _pool(
+        f"AutoScalingGroup/{group.get('AutoScalingGroupName', '?')}", templates.types, chosen,
+        most=math.ceil(_number(group.get("MaxSize"), chosen) / smallest_weight),
+        floor=math.ceil(_number(group.get("MinSize"), chosen) / max(1.0, smallest_weight)),
+        notes=(PAST_SCPS,))
+
+
+def _mixed(policy: Mapping[str, Any], templates: Templates) -> tuple[Chosen, float]:
+    """(the types of a mixed instances policy, the least weight of one)."""
+    base = dig(policy, "LaunchTemplate", "LaunchTemplateSpecification", default={})
+    overrides = dig(policy, "LaunchTemplate", "Overrides", default=[])
+    if not overrides:
+        return templates.resolve(base), 1.0
+    chosen, weights = Chosen(), []
+    for override in overrides:
+        weights.append(float(override.get("WeightedCapacity") or 1))
+        if override.get("InstanceRequirements"):
+            certain, possible, undecided = attributes.select(override["InstanceRequirements"], templates.types)
+            chosen.add(Chosen(certain, possible, undecided=undecided))
+        elif override.get("InstanceType"):
+            chosen.add(named(templates.types, [override["InstanceType"]]))
+        else:
+            chosen.add(templates.resolve(override.get("LaunchTemplateSpecification") or base))
+    return chosen, min(weights)
+
+
+def owned_by_node_group(group: Mapping[str, Any]) -> str:
+    """The managed node group that an Auto Scaling group belongs to, by its tag; empty: none."""
+    tags = {tag.get("Key"): tag.get("Value") for tag in group.get("Tags") or ()}
+    return str(tags.get("eks:nodegroup-name", ""))
+
+
+def eks_node_group(group: Mapping[str, Any], templates: Templates) -> Pool:
+    """``nodegroup`` of DescribeNodegroup (or a manifest's spec with the same words)."""
+    scaling = group.get("scalingConfig") or {}
+    types, template = group.get("instanceTypes") or [], group.get("launchTemplate")
+    if types:
+        chosen = named(templates.types, types)
+    elif template:
+        chosen = templates.resolve(template)
+    else:
+        chosen = named(templates.types, [DEFAULT_TYPE])
+    name = "/".join(str(part) for part in (group.get("clusterName"), group.get("nodegroupName")) if part) or "?"
+    return _pool(
+        f"EKSNodegroup/{name}", templates.types, chosen, most=_number(scaling.get("maxSize"), chosen),
+        floor=int(_number(scaling.get("minSize", 0), chosen)), notes=(PAST_SCPS,))
+
+
+def _number(value: Any, chosen: Chosen) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        chosen.unknown.append(f"a group's size is {value!r}")
+        return 0.0
+    return float(value)
+
+
+def _pool(
+    name: str, types: Launchable, chosen: Chosen, *, most: float, floor: int, notes: tuple[str, ...] = (),
+) -> Pool:
+    return Pool(
+        name, types, chosen.certain, chosen.possible, max_nodes=most, floor=floor,
+        requirement="its instance types name it", unknown=tuple(chosen.unknown), undecided=tuple(chosen.undecided),
+        notes=(*notes, *chosen.notes))
+
+
+# -- manifests that make them ----------------------------------------------------------------------------------
+def from_manifest(obj: Obj, templates: Templates) -> Iterator[Pool]:
+    """The pools of an eksctl ClusterConfig, a node group of Cluster API, ACK or Crossplane, or of killcheck itself."""
+    group = str(obj.get("apiVersion", "")).partition("/")[0]
+    kind, spec = obj.get("kind"), obj.get("spec") or {}
+    if kind == "ClusterConfig" and group == "eksctl.io":
+        yield from _eksctl(obj, templates)
+    elif kind == "AWSManagedMachinePool":
+        types = [spec["instanceType"]] if spec.get("instanceType") else []
+        yield eks_node_group({
+            "nodegroupName": name_of(obj), "instanceTypes": types, "scalingConfig": spec.get("scaling"),
+            "launchTemplate": spec.get("awsLaunchTemplate")}, templates)
+    elif kind == "Nodegroup" and group == "eks.services.k8s.aws":
+        yield eks_node_group({"nodegroupName": name_of(obj), **spec}, templates)
+    elif kind == "NodeGroup" and group.startswith("eks.aws."):
+        given = spec.get("forProvider") or {}
+        scaling = given.get("scalingConfig") or {}
+        first = scaling[0] if isinstance(scaling, list) and scaling else scaling
+        yield eks_node_group({
+            "nodegroupName": name_of(obj), "instanceTypes": given.get("instanceTypes"), "scalingConfig": first,
+            "launchTemplate": given.get("launchTemplate")}, templates)
+    elif kind == "ConfigMap" and labels_of(obj).get("killcheck.dev/node-groups") == "true":
+        yield from _own(obj, templates)
+
+
+def _eksctl(obj: Obj, templates: Templates) -> Iterator[Pool]:
+    for field in ("nodeGroups", "managedNodeGroups"):
+        for group in obj.get(field) or ():
+            types = _eksctl_types(group)
+            chosen = named(templates.types, types or [DEFAULT_TYPE])
+            if group.get("instanceSelector"):
+                chosen = Chosen(0, templates.types.all, ["instanceSelector is resolved when eksctl runs, not here"])
+            if group.get("launchTemplate"):
+                chosen = templates.resolve(group["launchTemplate"])
+            desired = group.get("desiredCapacity", 2 if group.get("minSize") is None else group["minSize"])
+            yield _pool(
+                f"EKSNodegroup/{group.get('name', '?')}", templates.types, chosen,
+                most=_number(group.get("maxSize", desired), chosen),
+                floor=int(_number(group.get("minSize", desired), chosen)), notes=(PAST_SCPS,))
+
+
+def _eksctl_types(group: Mapping[str, Any]) -> list[str]:
+    mixed = dig(group, "instancesDistribution", "instanceTypes", default=[])
+    single = [group["instanceType"]] if group.get("instanceType") not in (None, "mixed") else []
+    return [*(group.get("instanceTypes") or []), *mixed, *single]
+
+
+def _own(obj: Obj, templates: Templates) -> Iterator[Pool]:
+    from killcheck.embedded.models.nodegroups import read_groups
+
+    try:
+        groups: Iterable[Any] = read_groups(obj).values()
+    except ValueError as error:
+        yield Pool(f"ConfigMap/{name_of(obj)}", templates.types, 0, 0, unknown=(str(error),))
+        return
+    for group in groups:
+        chosen = named(templates.types, [group.instance_type])
+        yield _pool(
+            f"NodeGroup/{group.name}", templates.types, chosen, most=float(group.maximum), floor=group.minimum)
