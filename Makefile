@@ -36,6 +36,9 @@ unit: $(VENV)/.dev
 wheel: $(VENV)/.dev ## The wheel in an empty environment, driven from an empty folder
 	$(BIN)/python tests/wheel/try_wheel.py
 
+zoo: $(VENV)/.installed ## How many broken kill paths lint finds, how many sound ones it accuses
+	$(BIN)/python tests/zoo/zoo_score.py
+
 bench: $(VENV)/.dev
 	for script in benchmarks/[a-z]*.py; do $(BIN)/python $$script || exit 1; done
 

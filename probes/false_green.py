@@ -21,8 +21,11 @@ class FalseGreen(Probe):
     sources = ("coreos/coreos-kubernetes#450", "curl(1) --fail")
 
     def ask(self, world: World) -> Iterable[Finding]:
-        """One finding for each way that a failure gets lost."""
-        for one in world.layer_executors:
+        """One finding for each way that a failure gets lost: in layers, and in what would be one if it did anything."""
+        spaces = {holder.namespace for holder in world.holders}
+        for one in world.executors:
+            if one.layer is None and (one.reading.writes or one.namespace not in spaces):
+                continue
             for how in one.reading.false_green:
                 yield self.finding(world, one.owner, command_path(one), how, remedy=_remedy(how))
 
@@ -32,6 +35,8 @@ def _remedy(how: str) -> str:
         return "Give curl -f (better: -fsS --retry 5): it then fails on 401, 403 and 404."
     if "||" in how:
         return "Take the '|| ...' away, or let what follows end in exit 1."
+    if "dry-run" in how:
+        return "Take --dry-run away."
     if "set -e" in how:
         return "Begin the script with 'set -eu'."
     if "pipe" in how:

@@ -26,12 +26,13 @@ __all__ = ["ImageMissing"]
 TIMEOUT_S = 10.0
 _ACCEPT = ", ".join((
     "application/vnd.oci.image.index.v1+json", "application/vnd.oci.image.manifest.v1+json",
-    "application/vnd.docker.distribution.manifest.list.v2+json", "application/vnd.docker.distribution.manifest.v2+json"))
+    "application/vnd.docker.distribution.manifest.list.v2+json",
+    "application/vnd.docker.distribution.manifest.v2+json"))
 _CHALLENGE = re.compile(r'(\w+)="([^"]*)"')
 
 
 class ImageMissing(Probe):
-    """A HEAD for the manifest, as the kubelet would send it, with the pod's own pull secret where it can be read.
+    """A HEAD for the manifest, as the kubelet sends it, with the pod's own pull secret where that can be read.
 
     Source of the protocol: OCI distribution-spec v1.1 ('pull'), distribution's token authentication.
     """
@@ -66,6 +67,8 @@ class ImageMissing(Probe):
             return
         if answer == 404:
             yield self.finding(world, one.owner, path, f"{image} is not in its registry")
+        elif answer in (401, 403) and pull_secrets(world, one) and not _credentials(world, one, parse(image).host):
+            yield self.unproven(world, one.owner, f"whether {image} exists: its pull secret cannot be read from here")
         elif answer in (401, 403):
             yield self.finding(world, one.owner, path, f"{image}: its registry refuses (HTTP {answer})")
         elif answer == 429:

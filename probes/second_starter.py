@@ -10,7 +10,7 @@ from killcheck.probes.where import command_path
 from killcheck.probes.world import World, namespace_or_default
 
 from killcheck.executor.api_calls import ApiCall
-from killcheck.kube.objects import Obj, annotations_of, name_of
+from killcheck.kube.objects import Obj, annotations_of, dig, name_of
 from killcheck.kube.workloads import devices_of
 from killcheck.yamlfile import Path
 
@@ -34,7 +34,8 @@ class SecondStarter(Probe):
                 if ups:
                     yield from self._scheduled(world, one.owner, f"{ups[0]} to {ups[0].replicas}", command_path(one))
         for obj in world.of("CronJob"):
-            if devices_of(obj, wanted=True):
+            limit = dig(obj, "spec", "jobTemplate", "spec", "activeDeadlineSeconds")
+            if devices_of(obj, wanted=True) and (limit is None or limit > _LONG_H * 3600):
                 yield from self._scheduled(world, obj, "starts a Job with GPUs", ("spec", "schedule"))
         for target, obj in world.targets:
             for key in ("downscaler/uptime", "downscaler/force-uptime"):

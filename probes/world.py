@@ -186,7 +186,8 @@ class World:
             if owners_of(obj) and layer is None:
                 continue
             made = self._executor(obj, layer)
-            if made and (layer or made.reading.writes or made.reading.outside):
+            reading = made.reading if made else Reading()
+            if made and (layer or reading.writes or reading.outside or reading.false_green):
                 found.append(made)
         return found
 

@@ -62,7 +62,9 @@ def read(text: str, environment: Mapping[str, str]) -> PythonReading:
 
 
 def _checks_status(text: str) -> bool:
-    return bool(re.search(r"raise_for_status|status_code|\.ok\b|\.is_success|\.is_error", text))
+    """Whether anything depends on it: to print a status is not to check it."""
+    asks = r"\b(if|assert|while|elif|exit|not|and|or|else)\b[^\n]*(status_code|\.ok\b|\.is_success|\.is_error)"
+    return "raise_for_status" in text or bool(re.search(asks, text))
 
 
 def _swallowed(tree: ast.Module) -> list[str]:
