@@ -19,19 +19,24 @@ from killcheck.layers.base import Stage
 from killcheck.record import RecordWriter
 from killcheck.scene import Scene
 from killcheck.session import Session
-from killcheck.verdict import DrillResult, overall
+from killcheck.verdict import EXIT_CODES, DrillResult, overall
 
 __all__ = ["PlannedDrill", "Run", "RunResult", "plan_for", "state_dir"]
 
 
 @dataclass(frozen=True)
 class PlannedDrill:
-    """One drill of a run. ``expect``: the verdict that is the right one here (empty: proven is)."""
+    """One drill of a run.
+
+    ``expect``: the verdict that is the right one here (empty: proven is). ``fixture``: a shipped kill path to drill instead
+    of the session's own.
+    """
 
     layer: str
     faults: tuple[str, ...] = ()
     options: Options = field(default_factory=Options)
     expect: str = ""
+    fixture: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """For the run record."""
@@ -116,9 +121,10 @@ class Run:
             for number, drill in enumerate(self.planned):
                 results.append(self._one(number, drill))
             wanted = [_as_wanted(result, drill) for result, drill in zip(results, self.planned, strict=True)]
-            verdict, code = overall(results, required=wanted)
-            if all(wanted) and code in (1, 3):
-                code = 0
+            verdict, code = overall(results)
+            if not any(result.dirty for result in results):
+                # The verdict still says what was seen, also where that was the outcome asked for.
+                code = 0 if wanted and all(wanted) else code or EXIT_CODES["exposed"]
             self._emit(events.RunFinished(at=wall_now(), verdict=verdict, exit_code=code))
         return RunResult(self.id, verdict, code, tuple(results), record.path)
 

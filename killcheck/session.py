@@ -107,9 +107,10 @@ class Session:
         if self.on == "kind":
             raise SessionError(
                 "--on kind is not built yet: name a kubeconfig context, or leave --on out for the embedded cluster")
-        cluster = self._connect() if self.real else self._embedded(planned)
+        session = Session(fixture=planned.fixture) if planned and planned.fixture else self
+        cluster = session._connect() if self.real else session._embedded(planned)
         try:
-            yield cluster, self.kill_path
+            yield cluster, session.kill_path
         finally:
             cluster.close()
 

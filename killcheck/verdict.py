@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -104,16 +104,14 @@ def _round(value: float | None, digits: int = 3) -> float | None:
     return None if value is None else round(value, digits)
 
 
-def overall(results: Sequence[DrillResult], *, required: Iterable[bool] | None = None) -> tuple[str, int]:
+def overall(results: Sequence[DrillResult]) -> tuple[str, int]:
     """The verdict and exit code of a run: the worst of its drills.
 
-    ``required`` says for each drill whether its outcome is the one asked for (default: proven). Dirty outranks
-    everything, then exposed, then inconclusive. A run without drills proves nothing.
+    Dirty outranks everything, then exposed, then inconclusive. A run without drills proves nothing.
     """
     if any(result.dirty for result in results):
         return "dirty", EXIT_CODES["dirty"]
-    good = list(required) if required is not None else [result.proven for result in results]
-    if any(not ok and result.verdict is not Verdict.INCONCLUSIVE for ok, result in zip(good, results, strict=True)):
+    if any(result.verdict is Verdict.EXPOSED for result in results):
         return "exposed", EXIT_CODES["exposed"]
     if not results or any(result.verdict is Verdict.INCONCLUSIVE for result in results):
         return "inconclusive", EXIT_CODES["inconclusive"]

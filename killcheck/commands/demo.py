@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import Any
+from pathlib import Path
 
 import click
 
@@ -18,9 +18,11 @@ DAY_S = 24 * 3600.0
 
 @click.command("demo", context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output, nothing else.")
+@click.option("--html", "html_file", type=click.Path(path_type=Path, dir_okay=False),
+              help="Where to leave the HTML report (default: beside the run record).")
 @click.option("--no-color", is_flag=True, help="No colours (also: NO_COLOR).")
 @guarded
-def command(as_json: bool, no_color: bool) -> None:
+def command(as_json: bool, html_file: Path | None, no_color: bool) -> None:
     """Four nights on the embedded cluster: one on which the GPUs go off, and three on which they bill until morning.
 
     Exit code 0 if all four end as they must.
@@ -28,28 +30,38 @@ def command(as_json: bool, no_color: bool) -> None:
     from killcheck.drill import Options
     from killcheck.fixtures.nights import NIGHTS
     from killcheck.reports.terminal import Terminal
-    from killcheck.run import PlannedDrill, Run, RunResult
+    from killcheck.run import PlannedDrill, Run
     from killcheck.session import Session
-    from killcheck.verdict import DrillResult
 
     out = Terminal(quiet=as_json, color=False if no_color else None)
-    drills: list[DrillResult] = []
-    documents: list[dict[str, Any]] = []
-    good = True
-    for night in NIGHTS:
-        session = Session(fixture=night.path)
-        layer = session.kill_path.layers[0].name
-        options = Options(title=night.title, run_out_s=DAY_S if night.verdict == "survived" else 0.0)
-        last = Run(session, [PlannedDrill(layer, options=options, expect=night.verdict)], sinks=[out]).execute()
-        drills += last.drills
-        documents += last.to_json()["drills"]
-        good = good and last.exit_code == 0 and last.drills[0].stuck_at == night.stuck_at
-    code = 0 if good else 1
-    combined = RunResult("demo", "as expected" if good else "not as expected", code, tuple(drills), None)
+    session = Session()
+    layer = session.kill_path.layers[0].name
+    planned = [
+        PlannedDrill(
+            layer, expect=night.verdict, fixture=night.path,
+            options=Options(title=night.title, run_out_s=DAY_S if night.verdict == "survived" else 0.0))
+        for night in NIGHTS
+    ]
+    result = Run(session, planned, sinks=[out]).execute()
+    good = result.exit_code == 0 and all(
+        drill.stuck_at == night.stuck_at for drill, night in zip(result.drills, NIGHTS, strict=True))
+    report = _report(result.record, html_file)
     if as_json:
-        click.echo(json.dumps(combined.to_json() | {"drills": documents}, indent=2))
+        click.echo(json.dumps(result.to_json(), indent=2))
     else:
-        out.summary(combined)
+        out.summary(result)
+        click.echo(f"HTML report: {report}")
         click.echo("All four nights ended as they must: one proven, three exposed and explained." if good else
                    "NOT as expected: see above.")
-    sys.exit(code)
+    sys.exit(0 if good else 1)
+
+
+def _report(record: Path | None, wanted: Path | None) -> Path:
+    from killcheck.record import read
+    from killcheck.reports.html import html
+    from killcheck.reports.story import tell
+
+    assert record is not None
+    path = wanted or record.with_name("report.html")
+    path.write_text(html(tell(read(record))), encoding="utf-8")
+    return path

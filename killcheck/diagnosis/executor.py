@@ -67,6 +67,17 @@ def pod_refused(case: Case) -> Diagnosis | None:
         remedy=remedy, failures=(11,))
 
 
+def nobody_looked(case: Case) -> Diagnosis | None:
+    """The Job is there, and no controller has ever touched it."""
+    if case.stuck_at != "pod_created" or not case.job or case.job.get("status") or case.events():
+        return None
+    return Diagnosis(
+        cause=f"Job {name_of(case.job)} has no status, no pod and no event: the job controller does not work",
+        evidence=("status: {}",),
+        remedy="see to kube-controller-manager; let something outside the cluster turn the GPUs off too",
+        failures=(15,))
+
+
 def unschedulable(case: Case) -> Diagnosis | None:
     """No node takes the executor's pod."""
     for pod in reversed(case.pods):
@@ -119,7 +130,23 @@ def image(case: Case) -> Diagnosis | None:
                       "the Job stays active: backoffLimit never counts a pod that cannot pull",
                       *(said(e) for e in case.events("Failed", "BackOff", "ErrImageNeverPull", "InspectFailed")[:2])),
             remedy=remedy, failures=rows)
-    return None
+    return _never_pulled(case)
+
+
+def _never_pulled(case: Case) -> Diagnosis | None:
+    """The pod is gone or was ended while it could not pull: only the events still say so."""
+    message = _pull_message(case, {})
+    if not message or "container_started" in case.timeline.reached:
+        return None
+    remedy, rows = next(
+        ((text, rows) for mark, text, rows in _PULL_HINTS if mark in message.lower()),
+        ("name an image that exists and that every eligible node can have", (1,)))
+    evidence = [message, *(said(e) for e in case.events("Failed", "BackOff")[:2])]
+    failed = case.job_condition("Failed")
+    if failed:
+        evidence.append(f"Job {name_of(case.job)}: Failed, {failed.get('reason')}: {failed.get('message')}")
+    return Diagnosis(
+        cause=f"ErrImagePull: {_short_of(message)}", evidence=tuple(evidence), remedy=remedy, failures=rows)
 
 
 def _short_of(message: str) -> str:
@@ -192,6 +219,10 @@ def _exit(case: Case, ended: Obj) -> tuple[str, str, tuple[int, ...]]:
                 "the image is of another architecture than the node: build it for both", (2,))
     if code == 137 and ended.get("reason") == "OOMKilled":
         return "OOMKilled: the executor ran out of memory", "raise the executor's memory limit", (11,)
+    if re.search(r"serviceaccount/token\W.*(no such file|cannot open|not found)|\[Errno 2\].*serviceaccount/token",
+                 log, re.IGNORECASE):
+        return (f"the pod has no ServiceAccount token: {_line_with(log, 'serviceaccount/token')}",
+                "let the executor's pod have its token (automountServiceAccountToken), or project one", (17,))
     if "forbidden" in log.lower() or "403" in last:
         return (f"403 Forbidden: {_line_with(log, 'forbidden', '403')}",
                 "give the executor's ServiceAccount exactly this: verb, resource, subresource and name "
@@ -201,7 +232,7 @@ def _exit(case: Case, ended: Obj) -> tuple[str, str, tuple[int, ...]]:
                 "the executor's token is not accepted: mount a fresh one (projected, audience of the API server) and "
                 "read it at each use", (17, 19))
     if code in CURL_EXITS and "curl" in log:
-        rows = (23,) if code in (6, 7, 28) else (25,)
+        rows = (23, 25)
         return (f"curl exit code {code}, {CURL_EXITS[code]}: {last}",
                 "the executor cannot reach the API server: allow its egress to the API server's real address and to "
                 "DNS, and let it retry", rows)
@@ -229,6 +260,14 @@ def deadline(case: Case) -> Diagnosis | None:
     failed = case.job_condition("Failed") or case.job_condition("FailureTarget")
     if not failed or failed.get("reason") != "DeadlineExceeded":
         return None
+    code = next((int(c) for c in re.findall(r"curl: \((\d+)\)", case.log())), 0)
+    if code in CURL_EXITS:  # what it waited for is known
+        rows = (23, 25) if code in (6, 7, 28) else (25,)
+        return Diagnosis(
+            cause=f"the executor tried until its deadline: {_line_with(case.log(), f'curl: ({code})')}",
+            evidence=(f"spec.activeDeadlineSeconds: {dig(case.job, 'spec', 'activeDeadlineSeconds')}",
+                      *case.log_lines()),
+            remedy="allow the executor's egress to the API server's real address and to DNS", failures=rows)
     return Diagnosis(
         cause=f"DeadlineExceeded: {failed.get('message', 'Job was active longer than specified deadline')}",
         evidence=(f"spec.activeDeadlineSeconds: {dig(case.job, 'spec', 'activeDeadlineSeconds')}", *case.last_words()),
@@ -275,5 +314,6 @@ def hangs(case: Case) -> Diagnosis | None:
 
 
 RULES = (
-    suspended, held_up, pod_refused, unschedulable, image, waiting, deadline, ended_badly, false_green, hangs,
+    suspended, held_up, pod_refused, nobody_looked, unschedulable, image, waiting, deadline, ended_badly, false_green,
+    hangs,
 )

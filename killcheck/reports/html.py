@@ -29,14 +29,18 @@ def html(story: RunStory) -> str:
     template = environment.from_string(
         resources.files("killcheck.reports").joinpath("report.html.j2").read_text(encoding="utf-8"))
     layers = list(dict.fromkeys(drill.started.layer for drill in story.drills))
-    columns = list(dict.fromkeys(", ".join(drill.started.faults) or "undisturbed" for drill in story.drills))
-    cells = {(d.started.layer, ", ".join(d.started.faults) or "undisturbed"): n for n, d in enumerate(story.drills)}
+    columns = list(dict.fromkeys(_column(drill) for drill in story.drills))
+    cells = {(drill.started.layer, _column(drill)): number for number, drill in enumerate(story.drills)}
     return template.render(
         story=story, sentence=sentence(story), layers=layers, columns=columns, cells=cells,
         pictures=[picture(drill) for drill in story.drills], said=[_telling(drill) for drill in story.drills],
         healed=[_last(drill, events.Healed) for drill in story.drills],
         logs=[drill.of(events.LogTaken) for drill in story.drills],
         injected=[drill.of(events.FaultInjected) for drill in story.drills])
+
+
+def _column(drill: DrillStory) -> str:
+    return drill.started.title or ", ".join(drill.started.faults) or "undisturbed"
 
 
 def sentence(story: RunStory) -> str:
