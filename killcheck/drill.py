@@ -11,6 +11,7 @@ from dataclasses import dataclass, fields, replace
 from datetime import datetime, timedelta
 
 from killcheck import diagnosis, events, layers
+from killcheck.attribution import Bystanders, Hand
 from killcheck.cluster.base import Cluster
 from killcheck.cost import Meter
 from killcheck.faults.base import Fault, FaultError
@@ -73,10 +74,13 @@ class Drill:
         self.scene = Scene(cluster, kill_path, self._changed, namespaces=_namespaces(layer))
         self.stage = Stage(cluster, kill_path, self.scene, journal, run)
         self.runner: LayerRun | None = None
+        self.bystanders: Bystanders | None = None
         self.meter = Meter(price, dict(kill_path.prices))
         self.progress: Progress | None = None
         self.bites: dict[str, str] = {}
         self.notes: list[str] = []
+        #: Phases whose deadline passed: where it stuck then, and why.
+        self._late: dict[str, tuple[str, diagnosis.Diagnosis]] = {}
         self._dirty = True
         self._sample: tuple[int, int, int] | None = None
 
@@ -129,6 +133,7 @@ class Drill:
                     f"{fault.name} cannot be injected on {self.cluster.name}: it needs {', '.join(missing)}")
             fault.plan(self.stage, self.runner)
         self.scene.open()
+        self.bystanders = Bystanders(self.kill_path, self.layer, self.stage)
 
     def _steady_state(self) -> None:
         covered = [t for t in self.kill_path.covered_by(self.layer) if t.kind]
@@ -242,8 +247,27 @@ class Drill:
             if self.progress is not None:
                 for event in self.progress.evaluate(self.cluster.loop.now(), self._wake_in):
                     self._emit_event(event)
+            self._look_at_the_late()
             self._sample_now()
         return True
+
+    def _look_at_the_late(self) -> None:
+        """Find out why when a deadline passes: later the reason may be gone, with what it was about."""
+        if self.progress is None or self.scene.broken():
+            return
+        timeline = self.progress.timeline
+        elapsed = (self.cluster.loop.now() - timeline.start).total_seconds()
+        for phase in self.progress.required():
+            late = phase not in timeline.reached and phase != "held" and elapsed > self.deadlines[phase]
+            if late and phase not in self._late:
+                stuck = self.progress.stuck_at(phase)
+                self._late[phase] = (stuck, diagnosis.diagnose(self._case(stuck)))
+
+    def _case(self, stuck: str) -> diagnosis.Case:
+        assert self.progress is not None
+        return diagnosis.Case(
+            stuck, self._layer_run, self.scene, self.progress.timeline, self.stage.testimony,
+            relit=self.progress.relit)
 
     def _fresh_never_done(self) -> bool:
         self._fresh()
@@ -261,6 +285,8 @@ class Drill:
             self._overhear(change, new)
         elif new.get("kind") == "Node" and self.progress is not None:
             self.progress.node_changed(change, new, self.cluster.loop.now())
+        if self.bystanders is not None:
+            self.bystanders.notice(change, old, new)
         if self.runner is not None:
             before = set(self.stage.testimony.logs)
             self.runner.notice(change, old, new)
@@ -313,15 +339,22 @@ class Drill:
             raise Inconclusive("P5 is wanted, and whether the alarm was raised cannot be seen here")
         reached = self.progress.timeline.reached
         zero_at = (reached.get("scale_written") or reached["pods_gone"]).at
-        evidence = self._layer_run.acted(zero_at)
-        if evidence:
+        hand = self._hand(zero_at)
+        flaw = self._layer_run.flaw()
+        if flaw:
+            return self._result(Verdict.EXPOSED, flaw, off_by=hand.layer, cause=flaw, remedy=self._layer_run.remedy)
+        if hand.layer == self.layer.name:
             return self._result(
-                Verdict.SURVIVED, f"{self.layer.name} turned the GPUs off: {evidence}", off_by=self.layer.name)
-        other = self.progress.other_hand()
-        if other:
-            return self._result(Verdict.COVERED, f"{self.layer.name} did not, {other} did", off_by=other)
-        raise Inconclusive(
-            f"the GPUs went off, but neither {self.layer.name} nor another layer can be shown to have done it")
+                Verdict.SURVIVED, f"{self.layer.name} turned the GPUs off: {hand.evidence}", off_by=hand.layer)
+        if hand.layer:
+            return self._result(
+                Verdict.COVERED, f"{self.layer.name} did not, {hand.layer} did: {hand.evidence}", off_by=hand.layer)
+        raise Inconclusive("; ".join([hand.evidence, *self._bystanders.blind]))
+
+    def _hand(self, zero_at: datetime) -> Hand:
+        assert self.progress is not None
+        return self._bystanders.judge(
+            self._layer_run, zero_at, self.progress.writer, altered=bool(self.stage.rewrites))
 
     def _exposed(self, missing: str) -> DrillResult:
         assert self.progress is not None
@@ -330,9 +363,9 @@ class Drill:
             raise Inconclusive("; ".join(unknown))
         timeline = self.progress.timeline
         stuck = self.progress.stuck_at(missing)
-        case = diagnosis.Case(
-            stuck, self._layer_run, self.scene, timeline, self.stage.testimony, relit=self.progress.relit)
-        found = diagnosis.diagnose(case)
+        found = diagnosis.diagnose(self._case(stuck))
+        if timeline.at_s(missing) is not None and missing in self._late:  # it came too late: why, was seen then
+            stuck, found = self._late[missing]
         self._emit(
             events.Diagnosed, stuck_at=stuck, cause=found.cause, evidence=list(found.evidence), remedy=found.remedy,
             failures=list(found.failures))
@@ -414,6 +447,11 @@ class Drill:
         if self.runner is None:
             raise LayerError(f"layer {self.layer.name} was not prepared")
         return self.runner
+
+    @property
+    def _bystanders(self) -> Bystanders:
+        assert self.bystanders is not None
+        return self.bystanders
 
     def _phases(self) -> tuple[str, ...]:
         proof = self.kill_path.proof

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, TypeVar
 
 from killcheck.clock import Loop
@@ -58,14 +58,15 @@ class _NotYetError(KubeError):
 class Undo:
     """One call that takes a change back.
 
-    ``action``: *delete* the object at ``path``, *merge*-patch ``body`` into it, *create* ``body`` again in the
-    collection ``path``; *call* the method ``path`` of a lever with the arguments ``body``, or *set* its attribute
-    ``path`` to ``body``. ``uid``: only the object that we changed. ``left``: the merge patch that made the change;
-    what is no longer as we left it is somebody else's, and not overwritten. ``manual``: what a person can run instead.
-    ``transient``: an object that comes and goes (a pod); where it is gone, so is the change.
+    ``action``: *delete* the object at ``path``; *sweep* what in the collection ``path`` carries the run's label;
+    *merge*-patch ``body`` into it; *create* ``body`` again in the collection ``path``; *call* the method ``path`` of a
+    lever with the arguments ``body``; *set* its attribute ``path`` to ``body``. ``uid``: only the object that we
+    changed. ``left``: the merge patch that made the change; what is no longer as we left it is somebody else's, and not
+    overwritten. ``manual``: what a person can run instead. ``transient``: an object that comes and goes (a pod); where
+    it is gone, so is the change.
     """
 
-    action: Literal["delete", "merge", "create", "call", "set"]
+    action: Literal["delete", "sweep", "merge", "create", "call", "set"]
     path: str
     body: Any = None
     uid: str = ""
@@ -134,7 +135,7 @@ def take_back(
     """
     if entry.lever:
         return _pull_back(entry, levers or {})
-    act = {"delete": _remove, "create": _recreate, "merge": _merge_back}[entry.undo.action]
+    act = {"delete": _remove, "sweep": _sweep, "create": _recreate, "merge": _merge_back}[entry.undo.action]
     return insist(loop, lambda: act(kube, entry), patience_s=patience_s)
 
 
@@ -191,6 +192,20 @@ def _remove(kube: Kube, entry: Entry) -> str:
     return f"deleted: {entry.what}"
 
 
+def _labelled(kube: Kube, entry: Entry) -> list[Obj]:
+    query = {"labelSelector": f"{LABEL}={entry.run}"}
+    return kube.call("GET", entry.undo.path, query=query).body.get("items") or []
+
+
+def _sweep(kube: Kube, entry: Entry) -> str:
+    """What a change of ours made others make: it carries our label, and is nobody's once the change is taken back."""
+    found = _labelled(kube, entry)
+    for obj in found:
+        one = replace(entry, undo=Undo("delete", f"{entry.undo.path}/{obj['metadata']['name']}", uid=uid_of(obj)))
+        _remove(kube, one)
+    return f"deleted: {entry.what} ({len(found)})" if found else f"already gone: {entry.what}"
+
+
 def _recreate(kube: Kube, entry: Entry) -> str:
     if _find(kube, f"{entry.undo.path}/{entry.undo.body['metadata']['name']}") is not None:
         return f"already there: {entry.what}"
@@ -232,6 +247,9 @@ def _look(kube: Kube, entry: Entry) -> None:
         if found is not None and _ours(entry, found):
             held = dig(found, "metadata", "finalizers", default=[])
             raise _NotYetError(f"it is still there, held by {', '.join(held)}" if held else "it is still there")
+    elif undo.action == "sweep":
+        if _labelled(kube, entry):
+            raise _NotYetError("it is still there")
     elif undo.action == "create":
         if _find(kube, f"{undo.path}/{undo.body['metadata']['name']}") is None:
             raise _NotYetError("it is not there again")

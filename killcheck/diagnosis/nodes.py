@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from killcheck.diagnosis.case import Case, Diagnosis, said
-from killcheck.kube.objects import Obj, annotations_of, condition, dig, name_of, namespace_of
+from killcheck.kube import resources as r
+from killcheck.kube import selectors
+from killcheck.kube.errors import KubeError
+from killcheck.kube.objects import Obj, annotations_of, condition, dig, format_time, labels_of, name_of, namespace_of
+from killcheck.scene import event_time
 
 __all__ = ["RULES"]
 
@@ -44,12 +48,24 @@ def still_occupied(case: Case) -> Diagnosis | None:
         left = case.scene.pods_on(name_of(node))
         if left:
             names = ", ".join(f"{namespace_of(p)}/{name_of(p)}" for p in left[:5])
+            budget = _budget(case, left)
+            if budget:
+                return Diagnosis(
+                    cause=f"node {name_of(node)} is not empty: {names}, which {budget} does not let go",
+                    evidence=tuple(f"{namespace_of(p)}/{name_of(p)}: {dig(p, 'status', 'phase')}" for p in left[:5]),
+                    remedy="give the PodDisruptionBudget room, and keep other pods off the GPU nodes (a taint)",
+                    failures=(41,))
             return Diagnosis(
                 cause=f"node {name_of(node)} is not empty: {names}",
                 evidence=tuple(f"{namespace_of(p)}/{name_of(p)}: {dig(p, 'status', 'phase')}" for p in left[:5]),
                 remedy="keep other pods off GPU nodes with a taint, so that an idle one is an empty one",
                 failures=(46,))
     return None
+
+
+#: Reasons of events by which an autoscaler says why a node stays.
+_REASONS_TO_STAY = ("DisruptionBlocked", "Unconsolidatable", "FailedDraining", "ScaleDownFailed", "FailedTermination",
+                    "TerminationGracePeriodExpiring")
 
 
 def autoscaler_says(case: Case) -> Diagnosis | None:
@@ -59,9 +75,9 @@ def autoscaler_says(case: Case) -> Diagnosis | None:
     for node in case.scene.pool_nodes():
         claim = next((c for c in case.scene.claims.values() if dig(c, "status", "nodeName") == name_of(node)), None)
         about = [node, *([claim] if claim else [])]
+        began = format_time(case.timeline.start)
         events = [e for e in case.scene.events_about(*about)
-                  if e.get("reason") in ("DisruptionBlocked", "Unconsolidatable", "FailedDraining", "ScaleDownFailed",
-                                         "FailedTermination", "TerminationGracePeriodExpiring")]
+                  if event_time(e) >= began and e.get("reason") in _REASONS_TO_STAY]
         if events:
             return Diagnosis(
                 cause=f"node {name_of(node)} stays: {events[-1].get('reason')}: {events[-1].get('message')}",
@@ -123,4 +139,18 @@ def nobody_removes(case: Case) -> Diagnosis | None:
         failures=(45, 48))
 
 
-RULES = (blocked_pods, autoscaler_says, pool_settings, still_occupied, nobody_removes)
+def _budget(case: Case, pods: list[Obj]) -> str:
+    """A PodDisruptionBudget that forbids to evict one of these pods."""
+    try:
+        for place in sorted({namespace_of(pod) for pod in pods}):
+            for budget in case.scene.cluster.kube.list(r.PDBS, place).items:
+                selector = selectors.from_match_labels(dig(budget, "spec", "selector"))
+                if not dig(budget, "status", "disruptionsAllowed") and any(
+                        namespace_of(pod) == place and selector.matches(labels_of(pod)) for pod in pods):
+                    return f"PodDisruptionBudget {place}/{name_of(budget)}"
+    except KubeError:
+        return ""
+    return ""
+
+
+RULES = (blocked_pods, still_occupied, autoscaler_says, pool_settings, nobody_removes)

@@ -117,7 +117,7 @@ class PodSecurity(ExecutorFault):
 
     def bitten(self, stage: Stage, layer: LayerRun) -> str:
         """Our own executor was refused; or, where it complies, a pod that does not is (asked once, as a dry run)."""
-        said = refused(stage, "violates PodSecurity")
+        said = refused(stage, 'violates PodSecurity "restricted')
         if said or stage.testimony.pods:
             return said or self._probe(stage, layer)
         return ""
@@ -127,12 +127,12 @@ class PodSecurity(ExecutorFault):
         namespace, _ = identity(layer)
         probe: Obj = {
             "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "killcheck-probe", "namespace": namespace},
-            "spec": {"hostNetwork": True, "containers": [{"name": "probe", "image": "killcheck.invalid/probe"}]}}
+            "spec": {"containers": [{"name": "probe", "image": "killcheck.invalid/probe"}]}}
         try:
             stage.cluster.kube.create(r.PODS, probe, dry_run=True)
         except Forbidden as error:
             return f"a pod that does not comply is refused: {error.message[:200]}" if (
-                "PodSecurity" in error.message) else ""
+                'PodSecurity "restricted' in error.message) else ""
         except ApiError:
             return ""
         return ""

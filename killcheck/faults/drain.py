@@ -11,6 +11,7 @@ from killcheck.kube.objects import Obj, dig, labels_of, name_of, namespace_of
 from killcheck.kube.permissions import Permission
 from killcheck.layers.base import LayerRun, Stage
 from killcheck.scene import needs_draining
+from killcheck.undo import LABEL, Undo
 
 __all__ = ["DoNotDisrupt", "Finalizer", "LongGrace", "PdbBlocks"]
 
@@ -153,49 +154,64 @@ class Finalizer(Fault):
 
 
 class LongGrace(Fault):
-    """Reproduces rows 35 and 36: a grace of two hours, and a server that uses it.
+    """Reproduces rows 35 and 36: a grace that outlasts the deadline, and a server that uses it up.
 
     The target's template is changed, so its pods start anew before the drill: a server that stops at SIGTERM does not
     let this fault bite.
     """
 
     name = "long-grace"
-    simulates = "the target's pods have a termination grace of two hours"
+    simulates = "the target's pods have a termination grace beyond the deadline"
     family = "drain"
     failures = (35, 36)
 
-    GRACE_S = 7200
+    #: How much longer than the deadline the grace is, in seconds.
+    BEYOND_S = 180
+
+    @classmethod
+    def _grace_s(cls, stage: Stage, layer: LayerRun) -> int:
+        return int(stage.kill_path.deadlines_for(layer.layer).pods_gone_s) + cls.BEYOND_S
 
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
         """The targets' templates are edited: their pods start anew."""
         found = self._targets(stage, layer)
         if not found:
             raise FaultError("none of the layer's targets is a Deployment or StatefulSet")
-        verbs = tuple(Permission(v, "apps", kind, "", namespace, name)
-                      for kind, namespace, name in found for v in ("get", "patch"))
-        return Plan(tuple(f"{kind} {namespace}/{name}: terminationGracePeriodSeconds {self.GRACE_S}; its pods start "
+        verbs = [Permission(v, "apps", kind, "", namespace, name)
+                 for kind, namespace, name in found for v in ("get", "patch")]
+        verbs += [Permission(v, "apps", "replicasets", namespace=namespace)
+                  for _, namespace, _ in found for v in ("get", "list", "delete")]
+        grace_s = self._grace_s(stage, layer)
+        return Plan(tuple(f"{kind} {namespace}/{name}: terminationGracePeriodSeconds {grace_s}; its pods start "
                           "anew twice" for kind, namespace, name in found),
-                    namespaces=tuple(sorted({namespace for _, namespace, _ in found})), permissions=verbs)
+                    namespaces=tuple(sorted({namespace for _, namespace, _ in found})), permissions=tuple(verbs))
 
     def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
         """Patch the templates and wait for the new pods."""
         done = []
+        grace_s = self._grace_s(stage, layer)
         for kind, namespace, name in self._targets(stage, layer):
             resource = r.DEPLOYMENTS if kind == "deployments" else r.STATEFULSETS
-            what = f"{kind} {namespace}/{name}: grace {self.GRACE_S} s"
+            what = f"{kind} {namespace}/{name}: grace {grace_s} s"
+            if kind == "deployments":  # the changed template leaves a revision behind: it goes last
+                sweep = Undo("sweep", r.REPLICASETS.path(namespace), manual=(
+                    f"kubectl delete replicasets -n {namespace} -l {LABEL}={stage.run}"))
+                with stage.journal.change(f"revision of {namespace}/{name} with the changed template", sweep):
+                    pass
             # The embedded cluster's hollow servers handle SIGTERM unless they are told not to.
             notes = {"killcheck.dev/ignores-sigterm": "true"} if "nodes" in stage.cluster.levers else {}
-            template = {"spec": {"terminationGracePeriodSeconds": self.GRACE_S}} | (
-                {"metadata": {"annotations": notes}} if notes else {})
+            template = {"spec": {"terminationGracePeriodSeconds": grace_s},
+                        "metadata": {"labels": {LABEL: stage.run}} | ({"annotations": notes} if notes else {})}
             stage.journal.merge(resource, name, namespace, {"spec": {"template": template}}, what)
             done.append(what)
-        stage.cluster.loop.run_until(lambda: self._anew(stage), ROLLOUT_S)
+        stage.cluster.loop.run_until(lambda: self._anew(stage, grace_s), ROLLOUT_S)
         return done
 
-    def _anew(self, stage: Stage) -> bool:
+    @staticmethod
+    def _anew(stage: Stage, grace_s: int) -> bool:
         pods = [stage.scene.pods.get(held.name, held.namespace) for held in stage.scene.gpu_pods()]
         return bool(pods) and all(
-            pod is not None and dig(pod, "spec", "terminationGracePeriodSeconds") == self.GRACE_S
+            pod is not None and dig(pod, "spec", "terminationGracePeriodSeconds") == grace_s
             and dig(pod, "status", "phase") == "Running" for pod in pods)
 
     @staticmethod
@@ -205,10 +221,11 @@ class LongGrace(Fault):
                 if t.kind in kinds and t.object]
 
     def bitten(self, stage: Stage, layer: LayerRun) -> str:
-        """A pod is Terminating with that grace, and still there a minute later."""
+        """A pod is Terminating with that grace."""
+        grace_s = self._grace_s(stage, layer)
         for held in stage.scene.gpu_pods():
             pod = stage.scene.pods.get(held.name, held.namespace)
             if pod is not None and held.terminating and dig(
-                    pod, "metadata", "deletionGracePeriodSeconds") == self.GRACE_S:
-                return f"{held}: deletionGracePeriodSeconds {self.GRACE_S}"
+                    pod, "metadata", "deletionGracePeriodSeconds") == grace_s:
+                return f"{held}: deletionGracePeriodSeconds {grace_s}"
         return ""

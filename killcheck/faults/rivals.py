@@ -178,7 +178,7 @@ class PoolFloor(Fault):
 
     def bitten(self, stage: Stage, layer: LayerRun) -> str:
         """An empty node of the pool is not up for consolidation."""
-        if stage.timeline is None or "pods_gone" not in stage.timeline.reached:
+        if stage.timeline is None or "pods_gone" not in stage.timeline.reached or not self._set(stage):
             return ""
         for claim in stage.scene.claims.values():
             node = dig(claim, "status", "nodeName", default="")
@@ -187,6 +187,11 @@ class PoolFloor(Fault):
                     up and up.get("status") == "True") and "deletionTimestamp" not in claim["metadata"]:
                 return f"node {node} is empty, and NodeClaim {name_of(claim)} is not Consolidatable"
         return ""
+
+    def _set(self, stage: Stage) -> bool:
+        """Whether every pool is as we left it."""
+        found = [stage.cluster.kube.find(r.NODEPOOLS, pool) for pool in self._pools(stage)]
+        return all(dig(pool, "spec", "disruption", "consolidateAfter") == "Never" for pool in found)
 
     @staticmethod
     def _pools(stage: Stage) -> Iterator[str]:

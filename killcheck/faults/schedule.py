@@ -64,15 +64,22 @@ class JobHungUnderForbid(ExecutorFault):
             raise FaultError(f"concurrencyPolicy is {policy}: a Job that hangs does not hold up the next")
         namespace = namespace_of(cron_job)
         verbs = tuple(Permission(v, "batch", "jobs", namespace=namespace) for v in ("get", "create", "delete"))
-        finalizers = Permission("update", "batch", "cronjobs", "finalizers", namespace, name_of(cron_job))
+        own = [Permission("update", "batch", "cronjobs", "finalizers", namespace, name_of(cron_job))]
+        own += [Permission(v, "batch", "cronjobs", "status", namespace, name_of(cron_job)) for v in ("get", "patch")]
         return Plan((f"a Job in {namespace} that CronJob {name_of(cron_job)} takes for its own and that never starts",),
-                    namespaces=(namespace,), permissions=(*verbs, finalizers))
+                    namespaces=(namespace,), permissions=(*verbs, *own))
 
     def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
         """Create the Job, owned by the CronJob as a firing's would be, with an image that nobody has."""
         cron_job = cron_job_of(layer)
         name = f"{name_of(cron_job)[:40].rstrip('-.')}-hung-{stage.run[-6:]}"
-        stage.journal.create(r.JOBS, self._job(cron_job, name))
+        job = stage.journal.create(r.JOBS, self._job(cron_job, name))
+        # A Job that the controller did not make itself is 'unexpected' to it, and held against nothing.
+        active = {"apiVersion": "batch/v1", "kind": "Job", "name": name, "namespace": namespace_of(cron_job),
+                  "uid": uid_of(job)}
+        stage.journal.merge(
+            r.CRONJOBS, name_of(cron_job), namespace_of(cron_job), {"status": {"active": [active]}},
+            f"CronJob {namespace_of(cron_job)}/{name_of(cron_job)} counts Job {name} as active", subresource="status")
         made = f"created Job {namespace_of(cron_job)}/{name}, owned by the CronJob, that cannot pull its image"
         stage.cluster.loop.run_until(lambda: bool(self._active(stage)), 30.0)
         return [made]

@@ -1,0 +1,182 @@
+"""Every fault on the reference path: it bites, the verdict and the cause are right, and it heals to what was before."""
+
+from __future__ import annotations
+
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from killcheck.fixtures import path
+
+from killcheck import events, faults, specfile
+from killcheck.cluster.embedded import EmbeddedDrillCluster
+from killcheck.drill import Drill, Options
+from killcheck.journal import Journal
+from killcheck.kube import manifests
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "safety"))
+from safety_world import differences, picture
+
+KINDS = {kind.name: kind for kind in faults.ALL}
+RUN = "20260115-030001-abc123-0"
+
+#: fault -> (verdict, stuck at, words of the cause). The reference path survives what it was built to survive.
+EXPECTED = {
+    "image-gone": ("exposed", "image_pulled", "not found"),
+    "registry-unreachable": ("survived", "", ""),
+    "registry-quota": ("survived", "", ""),
+    "pull-secret-expired": ("exposed", "image_pulled", "403 Forbidden"),
+    "cached-copy-evicted": ("survived", "", ""),
+    "command-missing": ("exposed", "executor_finished", "127"),
+    "token-dead": ("exposed", "executor_finished", "401"),
+    "token-audience": ("exposed", "executor_finished", "401"),
+    "token-not-mounted": ("exposed", "executor_finished", "no ServiceAccount token"),
+    "rolebinding-gone": ("exposed", "executor_finished", "403"),
+    "egress-denied": ("exposed", "executor_finished", "could not resolve"),
+    "dns-denied": ("exposed", "executor_finished", "could not resolve"),
+    "api-unreachable": ("exposed", "executor_finished", "Failed to connect"),
+    "node-partitioned": ("exposed", "pods_gone", "its node does not answer"),
+    "api-brownout": ("survived", "", ""),
+    "suspended": ("exposed", "triggered", "suspended"),
+    "job-hung-under-forbid": ("survived", "", ""),
+    "quota-exhausted": ("exposed", "pod_created", "exceeded quota"),
+    "webhook-down": ("exposed", "pod_created", "failed calling webhook"),
+    "podsecurity": ("survived", "", ""),
+    "no-room": ("exposed", "pod_scheduled", "Insufficient cpu"),
+    "keda-minimum": ("exposed", "scale_written", "KEDA"),
+    "argo-selfheal": ("exposed", "scale_written", "Argo CD"),
+    "pool-floor": ("exposed", "node_cordoned", "consolidateAfter: Never"),
+    "pdb-blocks": ("exposed", "node_cordoned", "PodDisruptionBudget"),
+    "do-not-disrupt": ("exposed", "node_cordoned", "do-not-disrupt"),
+    "long-grace": ("exposed", "pods_gone", "terminationGracePeriodSeconds"),
+    "finalizer": ("exposed", "pods_gone", "finalizer"),
+    "spot-notice": ("survived", "", ""),
+    "spot-reclaim": ("survived", "", ""),
+    "autoscaler-down": ("exposed", "node_cordoned", "dead autoscaler"),
+    "controller-manager-down": ("exposed", "pod_created", "job controller"),
+}
+
+
+class World:
+    """The reference path on an embedded cluster, its GPUs on."""
+
+    def __init__(self, change=lambda objects: None):
+        folder = path("dead-man")
+        self.kill_path = specfile.load(folder / "killcheck.yaml")
+        found = [m.obj for m in manifests.load([folder]).manifests if m.obj.get("apiVersion") != "killcheck/v1"]
+        change(found)
+        self.cluster = EmbeddedDrillCluster(found, exec_mode="host", start=datetime(2026, 1, 15, 3, 0, 1, tzinfo=UTC))
+        self.seen = []
+
+    def settle(self):
+        self.cluster.loop.run_until(lambda: False, 400)
+
+    def drill(self, *kinds, horizon_s=3 * 3600.0):
+        journal = Journal(RUN, self.cluster.loop, self.cluster.kube, levers=self.cluster.levers)
+        return Drill(
+            self.cluster, self.kill_path, self.kill_path.layer("nightly-off"), [kind() for kind in kinds], run=RUN,
+            journal=journal, sink=self.seen.append, options=Options(horizon_s=horizon_s)).run()
+
+
+@pytest.fixture
+def world():
+    made = World()
+    yield made
+    made.cluster.close()
+
+
+def test_nothing_is_missing_from_the_table():
+    assert set(EXPECTED) == set(KINDS)
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_it_bites_is_seen_for_what_it_is_and_heals(world, name):
+    world.settle()
+    before = picture(world.cluster.embedded)
+    result = world.drill(KINDS[name])
+    verdict, stuck, words = EXPECTED[name]
+    assert list(result.bites) == [name], result.why
+    assert (str(result.verdict), result.stuck_at) == (verdict, stuck), result.cause
+    assert words.lower() in result.cause.lower()
+    if verdict == "exposed":
+        assert set(result.failures) & set(KINDS[name].failures), (result.failures, result.cause)
+        assert result.remedy
+    assert result.problems == ()
+    (healed,) = [event for event in world.seen if isinstance(event, events.Healed)]
+    assert healed.steady_again
+    world.settle()
+    assert differences(before, picture(world.cluster.embedded)) == []
+    assert world.cluster.embedded.wire.interceptor is None
+    assert world.cluster.embedded.stopped == set()
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_without_teeth_it_proves_nothing(world, name):
+    class Toothless(KINDS[name]):
+        """Its injection does nothing."""
+
+        def inject(self, stage, layer):
+            return ["nothing"]
+
+    result = world.drill(Toothless, horizon_s=1800.0)
+    assert str(result.verdict) == "inconclusive"
+    assert result.bites == {}
+    assert "did not bite" in result.why
+
+
+def test_a_job_without_a_deadline_holds_up_the_next_firing():
+    def no_deadline(objects):
+        for obj in objects:
+            if obj["kind"] == "CronJob":
+                obj["spec"]["jobTemplate"]["spec"].pop("activeDeadlineSeconds")
+
+    world = World(no_deadline)
+    try:
+        result = world.drill(KINDS["job-hung-under-forbid"])
+    finally:
+        world.cluster.close()
+    assert (str(result.verdict), result.stuck_at, result.failures) == ("exposed", "triggered", (8,))
+    assert "Forbid" in result.cause
+
+
+def test_several_at_once_all_have_to_bite_and_all_are_healed(world):
+    world.settle()
+    before = picture(world.cluster.embedded)
+    result = world.drill(KINDS["registry-unreachable"], KINDS["cached-copy-evicted"], KINDS["pool-floor"])
+    # The image cannot be had any more, so the GPUs stay on and the pool's floor never comes to bear.
+    assert str(result.verdict) == "inconclusive"
+    assert "pool-floor did not bite" in result.why
+    world.settle()
+    assert differences(before, picture(world.cluster.embedded)) == []
+
+
+def test_a_dead_registry_and_an_evicted_copy_together_do_what_neither_does_alone(world):
+    result = world.drill(KINDS["registry-unreachable"], KINDS["cached-copy-evicted"])
+    assert (str(result.verdict), result.stuck_at) == ("exposed", "image_pulled")
+    assert "connection refused" in result.cause
+
+
+def test_every_fault_says_what_it_is():
+    for kind in faults.ALL:
+        assert all((kind.name, kind.simulates, kind.family, kind.failures)), kind
+        assert "row" in (kind.__doc__ or ""), kind
+    assert {kind.family for kind in faults.ALL} == {
+        "image", "credentials", "network", "spot", "orchestrator", "schedule", "admission", "rivals", "drain"}
+
+
+def test_a_foreign_fault_is_held_to_the_contract(monkeypatch):
+    class Entry:
+        name = "mine"
+
+        @staticmethod
+        def load():
+            return type("Mine", (faults.ImageGone,), {"name": "mine", "simulates": ""})
+
+    monkeypatch.setattr(faults, "entry_points", lambda group: [Entry] if group == faults.GROUP else [])
+    faults._foreign.cache_clear()
+    try:
+        with pytest.raises(faults.FaultError, match="simulates"):
+            faults.every()
+    finally:
+        faults._foreign.cache_clear()
