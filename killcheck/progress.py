@@ -8,17 +8,13 @@ from datetime import datetime, timedelta
 from killcheck import events
 from killcheck.cost import Meter
 from killcheck.diagnosis.targets import writer_of
-from killcheck.killpath import KillPath, Layer, LayerType, Proof
+from killcheck.killpath import KillPath, Layer, Proof
 from killcheck.kube.informer import Change
 from killcheck.kube.objects import Obj, dig, name_of, parse_time
 from killcheck.scene import Scene
 from killcheck.timeline import Reached, Timeline
 
 __all__ = ["Progress"]
-
-#: Field managers that give another layer's hand away.
-_HANDS = {"keda": LayerType.SCALE_TO_ZERO}
-
 
 class Progress:
     """Evaluates the scene against the proof wanted; :meth:`evaluate` is called whenever something changed."""
@@ -174,14 +170,10 @@ class Progress:
         """The phase that is the matter: the first one on the way to ``missing`` that was not reached."""
         return self.timeline.first_missing(missing) or missing
 
-    def other_hand(self) -> str:
-        """The other layer of the spec that wrote the zero, as far as the field manager tells; empty: cannot be told."""
-        for layer in self.kill_path.layers:
-            if layer.name == self.layer.name:
-                continue
-            if any(mark in self._writer.lower() and layer.type is kind for mark, kind in _HANDS.items()):
-                return layer.name
-        return ""
+    @property
+    def writer(self) -> str:
+        """The field manager that wrote the zero; empty where managedFields do not tell."""
+        return self._writer
 
 
 def _cordoned(node: Obj) -> bool:

@@ -16,7 +16,16 @@ from killcheck.kube.permissions import Permission
 from killcheck.scene import Scene
 from killcheck.timeline import Timeline
 
-__all__ = ["LayerError", "LayerRun", "Stage", "Testimony"]
+__all__ = ["CONTROLLERS", "LayerError", "LayerRun", "Stage", "Testimony", "is_controller"]
+
+
+#: Field managers of controllers that write replicas: never an executor's.
+CONTROLLERS = ("keda", "argocd", "horizontal-pod-autoscaler", "kube-controller-manager", "kueue", "karpenter")
+
+
+def is_controller(writer: str) -> bool:
+    """Whether a field manager is a well-known controller's."""
+    return any(mark in writer.lower() for mark in CONTROLLERS)
 
 
 class LayerError(Exception):
@@ -53,6 +62,8 @@ class LayerRun(ABC):
 
     #: The phases of this layer before the targets react, in order.
     own_phases: tuple[str, ...] = ()
+    #: What to do about a :meth:`flaw`.
+    remedy: str = ""
 
     def __init__(self, layer: Layer, stage: Stage) -> None:
         self.layer = layer
@@ -81,6 +92,22 @@ class LayerRun(ABC):
     @abstractmethod
     def acted(self, zero_at: datetime) -> str:
         """The evidence that it was this layer that brought the targets to zero at that moment; empty: it was not."""
+
+    def stand_by(self) -> None:
+        """Prepare to see this layer act by itself while another one is drilled. Raises as :meth:`prepare` does."""
+        self.prepare()
+
+    def signs(self, writer: str) -> bool:
+        """Whether a zero written by that field manager can be this layer's; an executor can sign as anything else."""
+        return not is_controller(writer)
+
+    def also_acted(self, zero_at: datetime) -> str:
+        """Evidence that the layer acted at that moment by a firing of its own that this drill did not make."""
+        return ""
+
+    def flaw(self) -> str:
+        """What the layer did that it must not do (acted on a busy target, died in a short gap); empty: nothing."""
+        return ""
 
     def not_fired(self) -> str:
         """Why the trigger, when it was pulled, set nothing off; empty: it did, or was not pulled yet."""

@@ -70,6 +70,8 @@ class DeadMan(LayerRun):
         self.job_name = ""
         self._held_up = ""
         self._finished: list[tuple[datetime, datetime]] = []
+        #: When executors of the schedule's own firings started, and when they ended well: (start, end or None) by pod.
+        self._own_firings: dict[str, tuple[datetime, datetime | None]] = {}
 
     # -- before --------------------------------------------------------------------------------------------
     def prepare(self) -> None:
@@ -154,6 +156,8 @@ class DeadMan(LayerRun):
         elif kind == "Pod" and self._is_our_pod(new):
             self.stage.testimony.pods[uid_of(new)] = new
             self._follow_pod(change, new)
+        elif kind == "Pod" and self._is_scheduled(new):
+            self._follow_own_firing(new)
         elif kind == "Event" and change != "deleted" and self._is_about_us(new):
             self.stage.testimony.events[name_of(new)] = new
             if new.get("reason") == "Pulled":
@@ -166,6 +170,27 @@ class DeadMan(LayerRun):
         owner = controller_of(pod)
         return (bool(owner) and owner["kind"] == "Job" and owner["name"] == self.job_name  # type: ignore[index]
                 and namespace_of(pod) == self.ref.namespace)
+
+    def _is_scheduled(self, pod: Obj) -> bool:
+        """Whether the CronJob itself made the pod's Job."""
+        owner = controller_of(pod)
+        if namespace_of(pod) != self.ref.namespace or not owner or owner["kind"] != "Job":
+            return False
+        job = self.stage.scene.jobs.get(owner["name"], self.ref.namespace)
+        root = controller_of(job) if job else None
+        return root is not None and root["kind"] == "CronJob" and root["name"] == self.ref.name
+
+    def _follow_own_firing(self, pod: Obj) -> None:
+        for status in dig(pod, "status", "containerStatuses", default=[]):
+            state = status.get("state") or {}
+            ended = state.get("terminated")
+            begun = dig(state, "running", "startedAt") or (ended or {}).get("startedAt")
+            if begun and parse_time(begun).year > 1970:
+                well = ended and ended.get("exitCode") == 0
+                if ended and not well:
+                    self._own_firings.pop(uid_of(pod), None)
+                    continue
+                self._own_firings[uid_of(pod)] = (parse_time(begun), parse_time(ended["finishedAt"]) if well else None)
 
     def _is_about_us(self, event: Obj) -> bool:
         about = event.get("involvedObject") or {}
@@ -243,6 +268,15 @@ class DeadMan(LayerRun):
                 begun_text = dig(status, "state", "running", "startedAt")
                 if begun_text and parse_time(begun_text) - second <= zero_at:
                     return f"its executor was running since {parse_time(begun_text):%H:%M:%S}"
+        return ""
+
+    def also_acted(self, zero_at: datetime) -> str:
+        """The same of the Jobs that the CronJob made by itself while this drill watched."""
+        slack, second = timedelta(seconds=WRITE_SLACK_S), timedelta(seconds=1)
+        for begun, finished in self._own_firings.values():
+            if begun - second <= zero_at and finished is not None and zero_at <= finished + slack:
+                return (f"CronJob {self.ref.name} fired by itself; its executor ran from {begun:%H:%M:%S} to "
+                        f"{finished:%H:%M:%S} and ended with exit code 0")
         return ""
 
     def over(self) -> bool:
