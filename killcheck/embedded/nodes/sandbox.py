@@ -150,6 +150,8 @@ def _programs(launch: Launch, wiring: Wiring, host: HostPrograms) -> Iterator[St
             yield ["link", f"/{directory}", f"usr/{directory}"]
     yield from _shims(sorted(set(contents.commands.values())), wiring, host)
     for path, name in contents.commands.items():
+        if contents.merged and path.startswith(("/bin/", "/sbin/")):
+            path = f"/usr{path}"  # where the link leads: the way to a shim is reckoned from there
         real = host.find(name)
         if shim_for(name, real):
             yield ["link", path, f"{HIDDEN}/shims/{name}"]
