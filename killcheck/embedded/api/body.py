@@ -9,7 +9,7 @@ from typing import Any
 from killcheck.embedded.api.call import Call
 from killcheck.embedded.api.status import StatusError, bad_request, unsupported_media_type
 
-__all__ = ["GoJSONError", "Parsed", "dumps", "parse_json", "parse_yaml", "read_object"]
+__all__ = ["PROTOBUF", "GoJSONError", "Parsed", "dumps", "parse_json", "parse_yaml", "read_object", "read_protobuf"]
 
 
 class GoJSONError(ValueError):
@@ -161,6 +161,7 @@ def _yaml_loader() -> Any:
     return yaml
 
 
+PROTOBUF = "application/vnd.kubernetes.protobuf"
 _JSON_TYPES = frozenset({"application/json", "text/json", "", "*/*"})
 
 
@@ -171,6 +172,8 @@ def read_object(call: Call) -> Parsed:
         return Parsed(body, [])
     kind = call.kind.resource.kind
     content_type = call.content_type()
+    if content_type == PROTOBUF:
+        return read_protobuf(body, kind)
     if content_type == "application/yaml":
         parse = parse_yaml
     elif content_type in _JSON_TYPES:
@@ -190,6 +193,16 @@ def read_object(call: Call) -> Parsed:
     if not isinstance(parsed.value, dict):
         raise _not_an_object(call, parsed.value)
     return parsed
+
+
+def read_protobuf(body: Any, kind: str) -> Parsed:
+    """The object in a protobuf body. Raises StatusError 400."""
+    from killcheck.embedded.api import protobuf
+
+    try:
+        return Parsed(protobuf.decode(body or b""), [])
+    except protobuf.ProtobufError as error:
+        raise bad_request(f"the object provided is unrecognized (must be of type {kind}): {error}") from error
 
 
 def _not_an_object(call: Call, value: Any) -> StatusError:

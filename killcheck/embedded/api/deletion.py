@@ -11,7 +11,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from killcheck.embedded.api import status
-from killcheck.embedded.api.body import GoJSONError, parse_json, parse_yaml
+from killcheck.embedded.api.body import PROTOBUF, GoJSONError, parse_json, parse_yaml, read_protobuf
 from killcheck.embedded.api.call import Call, bad_dry_run
 from killcheck.embedded.api.conversion import converted
 from killcheck.embedded.api.http import Response
@@ -233,7 +233,9 @@ class Deleter:
         """From the body, or from the query where there is no body."""
         request = call.request
         raw = request.body
-        if isinstance(raw, bytes | str) and raw:
+        if raw and call.content_type() == PROTOBUF:
+            raw = read_protobuf(raw, "DeleteOptions").value
+        elif isinstance(raw, bytes | str) and raw:
             try:
                 raw = (parse_yaml if call.content_type() == "application/yaml" else parse_json)(raw).value
             except GoJSONError as error:
