@@ -1,0 +1,159 @@
+"""SIGKILL between any two steps of a drill's life, over the wire, then ``killcheck restore`` in another process.
+
+What is compared is the whole cluster. The default run takes a sample of the kill points, spread over all of them and
+different for each set of faults; ``KILLCHECK_KILL_POINTS=all`` takes every one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from killcheck.fixtures import path
+from safety_world import differences, picture
+
+from killcheck.clock import wall_now
+from killcheck.embedded.cluster import EmbeddedCluster
+from killcheck.kube import manifests
+from killcheck.kube import resources as r
+
+HERE = Path(__file__).parent
+CONTEXT = "killcheck-embedded"
+#: Virtual seconds in a wall second: the drill under test lives by the wall clock.
+SPEED = 400.0
+#: Sets of faults that can be there together; each API fault is in one.
+SETS = {
+    "none": [],
+    "image": ["image-gone", "command-missing", "token-audience"],
+    "secrets": ["pull-secret-expired", "token-dead"],
+    "edits": ["rolebinding-gone", "podsecurity", "pool-floor"],
+    "schedule": ["suspended", "job-hung-under-forbid", "no-room"],
+    "network": ["egress-denied", "dns-denied", "api-unreachable", "token-not-mounted"],
+    "admission": ["quota-exhausted", "webhook-down", "registry-unreachable"],
+    "rivals": ["keda-minimum"],
+    "drain": ["pdb-blocks", "finalizer"],
+    "bystander": ["do-not-disrupt"],
+    "grace": ["long-grace"],
+}
+SAMPLE = 6
+
+
+class Mortals:
+    """The process that forks children, and the cluster they work on."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.cluster = EmbeddedCluster(start=wall_now(), exec_mode="host", speed=SPEED)
+        home = path("dead-man")
+        self.cluster.load(
+            m.obj for m in manifests.load([home]).manifests if m.obj.get("apiVersion") != "killcheck/v1")
+        self.cluster.kube.patch(r.NAMESPACES, "inference", {"metadata": {"labels": {"killcheck.dev/consent": "true"}}})
+        self.kubeconfig = folder / "kubeconfig"
+        self.cluster.wire.start()
+        self.cluster.wire.write_kubeconfig(self.kubeconfig)
+        self.spec = folder / "killcheck.yaml"
+        self.spec.write_text((home / "killcheck.yaml").read_text().replace("[staging]", f"[{CONTEXT}]"))
+        self.over = False
+        self.thread = threading.Thread(target=lambda: self.cluster.loop.run_until(lambda: self.over), daemon=True)
+        self.thread.start()
+        self.process = subprocess.Popen(
+            [sys.executable, str(HERE / "mortal.py")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.cluster.loop.advance(400)
+        self.before = self.picture()
+
+    def picture(self):
+        with self.cluster.loop.entered():
+            return picture(self.cluster)
+
+    def order(self, cwd, *argv, at=0, when="before"):
+        cwd.mkdir(exist_ok=True)
+        order = {"argv": [*argv, "--kubeconfig", str(self.kubeconfig)], "cwd": str(cwd), "at": at, "when": when}
+        self.process.stdin.write(json.dumps(order) + "\n")
+        self.process.stdin.flush()
+        return json.loads(self.process.stdout.readline())
+
+    def drill(self, cwd, names, **death):
+        under = [word for name in names for word in ("--under", name)]
+        return self.order(
+            cwd, "drill", str(self.spec), "--on", CONTEXT, *under, "--watch", "1s", "--yes", "--json", **death)
+
+    def settled(self):
+        """What is different, once what is under way has come to its end."""
+        for _ in range(8):
+            left = differences(self.before, self.picture())
+            if not left and self.on():
+                return []
+            self.cluster.loop.advance(120)
+        return differences(self.before, self.picture()) or ([] if self.on() else ["the GPUs are not on"])
+
+    def on(self):
+        with self.cluster.loop.entered():
+            pods = self.cluster.kube.list(r.PODS, "inference", labels="app=vllm").items
+            jobs = self.cluster.kube.list(r.PODS, "inference", labels="batch.kubernetes.io/job-name").items
+        return not jobs and [p["status"].get("phase") for p in pods if "deletionTimestamp" not in p["metadata"]] == [
+            "Running"] and len(pods) == 1
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait()
+        self.process.stdout.close()
+        self.over = True
+        with self.cluster.loop.entered():
+            pass
+        self.thread.join()
+        self.cluster.close()
+
+
+@pytest.fixture(scope="module")
+def mortals(tmp_path_factory):
+    made = Mortals(tmp_path_factory.mktemp("mortals"))
+    yield made
+    made.close()
+
+
+def kill_points(steps, offset):
+    """(step, before or after it): after only where an answer can be lost."""
+    points = [(n, when) for n, what in enumerate(steps, 1) for when in ("before", "after")
+              if when == "before" or not what.startswith("journal")]
+    if os.environ.get("KILLCHECK_KILL_POINTS") == "all":
+        return points
+    stride = max(1, len(points) // SAMPLE)
+    return points[offset % stride::stride]
+
+
+def restore(mortals, folder, elsewhere):
+    """From the same machine, which knows that the process is dead; or from one that has only the cluster's word."""
+    if not elsewhere:
+        return mortals.order(folder, "restore")
+    other = folder / "elsewhere"
+    left = json.loads(mortals.order(other, "restore", "--on", CONTEXT, "--dry-run", "--json")["out"])["left"]
+    answer = {"code": 0, "out": ""}
+    for run in left:
+        answer = mortals.order(other, "restore", "--on", CONTEXT, "--run", run["run"])
+    return answer
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_killed_anywhere_it_is_put_back(mortals, tmp_path, name, record_property):
+    assert mortals.settled() == []
+    whole = mortals.drill(tmp_path / "whole", SETS[name])
+    assert whole["code"] in (0, 1, 3), whole["out"]
+    assert json.loads(whole["out"])["drills"][0]["problems"] == []
+    assert mortals.settled() == []
+    points = kill_points(whole["steps"], list(SETS).index(name))
+    for number, (at, when) in enumerate(points):
+        folder = tmp_path / f"{at}-{when}"
+        killed = mortals.drill(folder, SETS[name], at=at, when=when)
+        if killed["code"] != -9:  # this time it took fewer steps
+            assert killed["code"] in (0, 1, 3), killed["out"]
+        answer = restore(mortals, folder, elsewhere=number % 2 == 1)
+        assert answer["code"] == 0, (at, when, answer["out"])
+        # What never came to a journal is not known on this machine's; the Leases of a dead process lapse, or go here.
+        mortals.order(folder, "restore", "--on", CONTEXT)
+        assert mortals.settled() == [], (at, when, killed["steps"][-3:], answer["out"])
+    record_property("kill_points", len(points))
