@@ -8,7 +8,6 @@ exist is skipped, and one that comes twice fires twice where the schedule's hour
 from __future__ import annotations
 
 import functools
-import importlib.resources
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, tzinfo
@@ -29,6 +28,8 @@ class ScheduleError(ValueError):
 
 @functools.cache
 def _zone_names() -> frozenset[str]:
+    import importlib.resources
+
     return frozenset(importlib.resources.files("tzdata").joinpath("zones").read_text("utf-8").split())
 
 
