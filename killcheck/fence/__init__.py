@@ -4,8 +4,12 @@ Everything here judges plain objects and exported files; only :mod:`killcheck.fe
 known is *unproven*, never safe.
 """
 
+from killcheck.fence.account import Account, AccountError
 from killcheck.fence.ceiling import Ceiling
-from killcheck.fence.evaluate import evaluate
+from killcheck.fence.evaluate import evaluate, would
+from killcheck.fence.inside import Ask, Finding
 from killcheck.fence.report import FenceReport, FenceResult
 
-__all__ = ["Ceiling", "FenceReport", "FenceResult", "evaluate"]
+__all__ = [
+    "Account", "AccountError", "Ask", "Ceiling", "FenceReport", "FenceResult", "Finding", "evaluate", "would",
+]

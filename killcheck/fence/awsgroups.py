@@ -95,8 +95,9 @@ def _pool(
 ) -> Pool:
     return Pool(
         name, types, chosen.certain, chosen.possible, max_nodes=most, floor=floor,
-        requirement="its instance types name it", unknown=tuple(chosen.unknown), undecided=tuple(chosen.undecided),
-        notes=(*notes, *chosen.notes))
+        requirement="its instance types name it",
+        remedy="take the types above the ceiling out of its instance types, or lower its maximum size",
+        unknown=tuple(chosen.unknown), undecided=tuple(chosen.undecided), notes=(*notes, *chosen.notes))
 
 
 # -- manifests that make them ----------------------------------------------------------------------------------

@@ -2,34 +2,130 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from killcheck.cloud.catalogue import Catalogue, shipped
-from killcheck.cloud.launchable import launchable
+from killcheck.cloud.launchable import Launchable, launchable
+from killcheck.fence import authority, awsgroups, otherclouds
+from killcheck.fence.account import Account
 from killcheck.fence.ceiling import Ceiling
+from killcheck.fence.inside import Ask, ask, queues
 from killcheck.fence.karpenter import Context, feature_gates, node_classes, read_node_claim, read_node_pool
 from killcheck.fence.overlays import read_overlays
 from killcheck.fence.pools import Pool
 from killcheck.fence.remedies import close
 from killcheck.fence.report import FenceReport, FenceResult, worst_verdict
 from killcheck.fence.verdict import judge, judge_together
-from killcheck.kube.objects import Obj
+from killcheck.kube.objects import Obj, name_of
 
-__all__ = ["evaluate"]
+__all__ = ["evaluate", "pools_of", "would"]
+
+#: Kinds that launch machines and are not evaluated: never passed over in silence.
+UNEVALUATED = {
+    "MachineDeployment": "cluster.x-k8s.io", "MachinePool": "cluster.x-k8s.io", "MachineSet": "",
+    "AWSMachinePool": "infrastructure.cluster.x-k8s.io", "ComputeClass": "cloud.google.com",
+    "Provisioner": "karpenter.sh", "ContainerCluster": "container.cnrm.cloud.google.com",
+    "ManagedCluster": "containerservice.azure.com",
+}
 
 
-def evaluate(objects: Iterable[Obj], ceiling: Ceiling, catalogue: Catalogue | None = None) -> FenceReport:
-    """What could be launched at worst by everything in ``objects``, against ``ceiling``.
+@dataclass(frozen=True)
+class _World:
+    """Everything that was read: pools by what may be patched, and what is said beside them."""
 
-    ``objects`` are manifests or live objects; what is no pool or fence among them is passed over.
+    pools: list[Pool]
+    context: Context
+    notes: tuple[str, ...]
+    unknown: tuple[str, ...]
+
+
+def evaluate(
+    objects: Iterable[Obj], ceiling: Ceiling, catalogue: Catalogue | None = None, *, account: Account | None = None,
+    role: str = "",
+) -> FenceReport:
+    """What could be launched at worst by everything in ``objects`` and ``account``, against ``ceiling``.
+
+    ``objects`` are manifests or live objects; what is no pool or fence among them is passed over. ``role`` is the cloud
+    role that Karpenter launches with (default: its ServiceAccount's), whose policies are those in ``account``.
     """
     found = list(objects)
     catalogue = catalogue or shipped()
-    context = Context(launchable(catalogue), node_classes(found), read_overlays(found), feature_gates(found))
-    pools = _pools(found, context)
-    results = [close(judge(pool, ceiling), pool, ceiling, context) for pool in pools]
-    return FenceReport(tuple(results), _together(results, judge_together(pools, ceiling)), rests_on=catalogue.sources)
+    world = _read(found, catalogue, account or Account(), role)
+    results = [close(judge(pool, ceiling), pool, ceiling, world.context) for pool in world.pools]
+    cluster = _together(results, judge_together(world.pools, ceiling, world.unknown))
+    findings = tuple(queues(found, [pool for pool in world.pools if not pool.name.startswith("RBAC/")]))
+    return FenceReport(tuple(results), cluster, world.notes, catalogue.sources, findings)
+
+
+def pools_of(
+    objects: Iterable[Obj], catalogue: Catalogue | None = None, *, account: Account | None = None, role: str = "",
+) -> list[Pool]:
+    """Every pool, as it is judged."""
+    return _read(list(objects), catalogue or shipped(), account or Account(), role).pools
+
+
+def would(
+    objects: Iterable[Obj], devices: int, *, namespace: str, resource: str = "nvidia.com/gpu",
+    catalogue: Catalogue | None = None, account: Account | None = None, role: str = "",
+) -> Ask:
+    """Whether a pod that asks for so many devices would be refused, stay Pending, or launch something."""
+    found = list(objects)
+    pools = [one for one in pools_of(found, catalogue, account=account, role=role) if not one.name.startswith("RBAC/")]
+    return ask(found, pools, devices, namespace=namespace, resource=resource)
+
+
+def _read(objects: list[Obj], catalogue: Catalogue, account: Account, role: str) -> _World:
+    types = launchable(catalogue)
+    context = Context(types, node_classes(objects), read_overlays(objects), feature_gates(objects))
+    sure, maybe, doubts, notes = _role(objects, account, role, types)
+    pools = [_bound(pool, sure, maybe, doubts) for pool in _karpenter(objects, context)]
+    doors, admins = authority.claim_doors(objects, types, sure, maybe)
+    pools += doors
+    pools += account.pools(catalogue)
+    templates = account.known_templates(catalogue)
+    for one in objects:
+        pools += awsgroups.from_manifest(one, templates)
+        pools += otherclouds.from_manifest(one, catalogue)
+    pools += _unevaluated(objects, types)
+    notes += [f"Fargate profile {name}: Fargate has no devices" for name in account.fargate]
+    return _World(pools, context, (*notes, *admins), tuple(account.unknown))
+
+
+def _role(objects: list[Obj], account: Account, role: str, types: Launchable) -> tuple[int, int, list[str], list[str]]:
+    """(what Karpenter's role surely may launch, possibly may, what is not known of it, what to note)."""
+    role = role or authority.karpenter_role(objects)
+    if not role or not account.roles:
+        return types.all, types.all, [], []
+    sure, maybe, doubts = authority.within_role(role, account, types)
+    whole = types.all.bit_count()
+    kept_out = whole - maybe.bit_count()
+    return sure, maybe, doubts, [f"{role} may not launch {kept_out} of {whole} types"] if kept_out else []
+
+
+def _bound(pool: Pool, sure: int, maybe: int, doubts: list[str]) -> Pool:
+    """What of a Karpenter pool its role lets through."""
+    if sure == maybe == pool.types.all:
+        return replace(pool, undecided=(*pool.undecided, *doubts)) if doubts else pool
+    undecided = (*pool.undecided, *doubts) if pool.possible & maybe & ~sure else pool.undecided
+    return replace(pool, certain=pool.certain & sure, possible=pool.possible & maybe, undecided=undecided)
+
+
+def _karpenter(objects: Sequence[Obj], context: Context) -> Iterator[Pool]:
+    for one in objects:
+        if one.get("kind") == "NodePool" and str(one.get("apiVersion", "")).startswith("karpenter.sh/"):
+            yield read_node_pool(one, context)
+        elif one.get("kind") == "NodeClaim" and not (one.get("metadata") or {}).get("ownerReferences"):
+            yield read_node_claim(one, context)
+
+
+def _unevaluated(objects: Iterable[Obj], types: Launchable) -> Iterator[Pool]:
+    for one in objects:
+        kind, group = str(one.get("kind")), str(one.get("apiVersion", "")).partition("/")[0]
+        foreign = kind == "NodePool" and group != "karpenter.sh"
+        if foreign or (kind in UNEVALUATED and group.startswith(UNEVALUATED[kind])):
+            yield Pool(f"{kind}/{name_of(one)}", types, 0, 0, unknown=(
+                f"{kind} can launch machines and is not evaluated",))
 
 
 def _together(results: Sequence[FenceResult], cluster: FenceResult) -> FenceResult:
@@ -38,16 +134,5 @@ def _together(results: Sequence[FenceResult], cluster: FenceResult) -> FenceResu
     if worst == cluster.verdict:
         return cluster
     first = next(one for one in results if one.verdict == worst)
-    return replace(
-        cluster, verdict=worst, door=first.door, remedy=first.remedy,
-        reasons=(*cluster.reasons, *(f"{one.pool} is {one.verdict}" for one in results if one.verdict == worst)))
-
-
-def _pools(objects: Sequence[Obj], context: Context) -> list[Pool]:
-    found = []
-    for one in objects:
-        if one.get("kind") == "NodePool" and str(one.get("apiVersion", "")).startswith("karpenter.sh/"):
-            found.append(read_node_pool(one, context))
-        elif one.get("kind") == "NodeClaim" and not (one.get("metadata") or {}).get("ownerReferences"):
-            found.append(read_node_claim(one, context))
-    return found
+    named = [f"{one.pool} is {one.verdict}" for one in results if one.verdict == worst]
+    return replace(cluster, verdict=worst, door=first.door, remedy=first.remedy, reasons=(*cluster.reasons, *named))

@@ -108,7 +108,8 @@ def read_node_claim(obj: Obj, context: Context) -> Pool:
     return Pool(
         f"NodeClaim/{name_of(obj)}", context.types, certain, possible, max_nodes=1, floor=1,
         requirement=_letting_through(requirements, says, inner), unknown=tuple(says.unknown),
-        undecided=tuple(undecided), notes=(*says.notes, "no pool's limits count for a NodeClaim made by hand"), obj=obj)
+        undecided=tuple(undecided), notes=(*says.notes, "no pool's limits count for a NodeClaim made by hand"), obj=obj,
+        remedy="delete it, and take the right to create NodeClaims from whoever made it")
 
 
 # -- what it says ----------------------------------------------------------------------------------------------

@@ -32,6 +32,7 @@ class Pool:
     max_nodes: float = math.inf
     floor: int = 0
     door: str = ""
+    remedy: str = "take the types above the ceiling out of it"
     requirement: str = ""
     unknown: tuple[str, ...] = ()
     #: Reasons that concern only the types in ``possible`` and not in ``certain``.

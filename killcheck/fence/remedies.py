@@ -34,7 +34,7 @@ def close(result: FenceResult, pool: Pool, ceiling: Ceiling, context: Context) -
     if result.verdict != "exposed":
         return result
     if pool.obj is None or pool.obj.get("kind") != "NodePool":
-        return result if result.remedy else replace(result, remedy="take the types above the ceiling out of it")
+        return replace(result, remedy=pool.remedy)
     for change in [_Change(""), *_changes(pool, ceiling)]:
         opened = _with(pool, change, context)
         if not opened.possible or _per_node_over(opened, ceiling):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
+from killcheck.fence.inside import Finding
 from killcheck.kube.objects import Obj
 
 __all__ = ["FenceReport", "FenceResult", "FenceVerdict", "worst_verdict"]
@@ -65,13 +66,16 @@ class FenceResult:
 
 @dataclass(frozen=True)
 class FenceReport:
-    """Everything that could launch, and the sum of it. ``rests_on`` names the catalogue files it was judged by."""
+    """Everything that could launch, and the sum of it.
+
+    ``rests_on`` names the catalogue files it was judged by; ``findings`` are about what is wrong beside the pools.
+    """
 
     results: tuple[FenceResult, ...]
     cluster: FenceResult
     notes: tuple[str, ...] = ()
     rests_on: tuple[str, ...] = ()
-    findings: tuple[str, ...] = field(default_factory=tuple)
+    findings: tuple[Finding, ...] = ()
 
     @property
     def verdict(self) -> FenceVerdict:

@@ -1,0 +1,144 @@
+"""Who could launch past the pools: RBAC on Karpenter's own objects, and what Karpenter's cloud role may launch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from killcheck.cloud.iam import Access, PolicyError, launch
+from killcheck.cloud.launchable import Launchable
+from killcheck.fence.account import Account
+from killcheck.fence.pools import Pool
+from killcheck.kube.objects import Obj, annotations_of, dig, labels_of, name_of, namespace_of
+
+__all__ = ["Grant", "claim_doors", "grants", "karpenter_role", "within_role"]
+
+#: Verbs that put a NodeClaim, or a wider NodePool, into the cluster.
+_WIDENING = ("create", "update", "patch")
+_DOORS = {"nodeclaims": ("create",), "nodepools": _WIDENING, "nodeoverlays": _WIDENING}
+#: The annotation by which EKS gives a ServiceAccount its role.
+_ROLE = "eks.amazonaws.com/role-arn"
+
+
+@dataclass(frozen=True)
+class Grant:
+    """A subject that may use ``verb`` on ``resource``, by which binding. ``everything``: it may do anything at all."""
+
+    subject: str
+    verb: str
+    resource: str
+    binding: str
+    everything: bool = False
+
+
+def grants(objects: Sequence[Obj]) -> list[Grant]:
+    """Who may write NodeClaims, NodePools and NodeOverlays, besides Karpenter itself and Kubernetes' own (``system:``).
+
+    They are cluster-scoped: only ClusterRoleBindings count.
+    """
+    roles = {name_of(one): one for one in objects if one.get("kind") == "ClusterRole"}
+    found = []
+    for binding in objects:
+        if binding.get("kind") != "ClusterRoleBinding":
+            continue
+        role = roles.get(str(dig(binding, "roleRef", "name")))
+        for verb, resource, everything in _doors(_rules(role, roles) if role else ()):
+            for subject in _subjects(binding):
+                found.append(Grant(subject, verb, resource, name_of(binding), everything))
+    return list(dict.fromkeys(found))
+
+
+def _rules(role: Obj, roles: Mapping[str, Obj]) -> Iterator[Mapping[str, Any]]:
+    yield from role.get("rules") or ()
+    for selector in dig(role, "aggregationRule", "clusterRoleSelectors", default=()):
+        wanted = dig(selector, "matchLabels", default={})
+        for other in roles.values():
+            if wanted and all(labels_of(other).get(key) == value for key, value in wanted.items()):
+                yield from other.get("rules") or ()
+
+
+def _doors(rules: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, str, bool]]:
+    for rule in rules:
+        groups, resources = rule.get("apiGroups") or (), rule.get("resources") or ()
+        verbs = rule.get("verbs") or ()
+        if not {"*", "karpenter.sh"} & set(groups) or rule.get("resourceNames"):
+            continue
+        everything = "*" in groups and "*" in resources
+        for resource, opening in _DOORS.items():
+            if {"*", resource} & set(resources):
+                for verb in opening:
+                    if {"*", verb} & set(verbs):
+                        yield verb, resource, everything
+
+
+def _subjects(binding: Obj) -> Iterator[str]:
+    for subject in binding.get("subjects") or ():
+        name, namespace = str(subject.get("name", "")), str(subject.get("namespace", ""))
+        ours = name.startswith("system:") and name not in (
+            "system:authenticated", "system:unauthenticated", "system:serviceaccounts") and not name.startswith(
+            "system:serviceaccount")
+        karpenter = subject.get("kind") == "ServiceAccount" and name.startswith("karpenter")
+        if not ours and not karpenter and not (namespace == "kube-system" and name.endswith("-controller")):
+            yield f"{subject.get('kind')} {namespace + '/' if namespace else ''}{name}"
+
+
+def claim_doors(objects: Sequence[Obj], types: Launchable, allowed: int, possible: int) -> tuple[list[Pool], list[str]]:
+    """(pools that stand for NodeClaims which others than Karpenter may create, notes on those who may do anything)."""
+    pools, notes = [], []
+    for grant in grants(objects):
+        if grant.everything:
+            text = f"{grant.subject} may do anything in the cluster ({grant.binding}), NodeClaims included"
+            if text not in notes:
+                notes.append(text)
+            continue
+        what = "create a NodeClaim" if grant.resource == "nodeclaims" else f"{grant.verb} {grant.resource}"
+        pools.append(Pool(
+            f"RBAC/{grant.subject}/{grant.verb}-{grant.resource}", types, allowed, possible,
+            door=f"{grant.subject} may {what} past every pool (ClusterRoleBinding {grant.binding})",
+            remedy=f"take {grant.verb} on {grant.resource} out of what {grant.binding} grants",
+            requirement=f"ClusterRoleBinding {grant.binding}"))
+    return pools, notes
+
+
+def karpenter_role(objects: Iterable[Obj]) -> str:
+    """The cloud role of Karpenter's ServiceAccount (IRSA); empty where the manifests do not say."""
+    for one in objects:
+        if one.get("kind") == "ServiceAccount" and name_of(one).startswith("karpenter"):
+            role = annotations_of(one).get(_ROLE)
+            if role and namespace_of(one):
+                return role
+    return ""
+
+
+def within_role(role: str, account: Account, types: Launchable) -> tuple[int, int, list[str]]:
+    """(what the role may surely launch, what it possibly may, what is not known), of all types; all of them, where the
+    role was not exported.
+
+    ``surely`` keeps to what is allowed: an *undecided* type stays possible.
+    """
+    access = account.access_of(role)
+    if access is None:
+        return types.all, types.all, [f"the role {role} was not exported"] if account.roles else []
+    if account.unread_policies(role):
+        names = ", ".join(account.unread_policies(role))
+        return types.all, types.all, [f"the text of {names} was not exported"]
+    sure, maybe, doubts = 0, 0, []
+    for one in types.types:
+        effect, reason = _launch(one.name, access, account.region)
+        bit = types.bits[one.name]
+        if effect == "allowed":
+            sure |= bit
+        if effect in ("allowed", "undecided"):
+            maybe |= bit
+        if effect == "undecided" and reason not in doubts:
+            doubts.append(reason)
+    return sure, maybe, doubts
+
+
+def _launch(name: str, access: Access, region: str) -> tuple[str, str]:
+    try:
+        decision = launch(name, access, by="CreateFleet", region=region)
+    except PolicyError as error:
+        return "undecided", str(error)
+    return decision.effect, decision.reason
