@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -14,12 +14,12 @@ from killcheck.cloud.catalogue import shipped
 from killcheck.cluster.base import Cluster
 from killcheck.drill import Drill, Options
 from killcheck.journal import Journal
-from killcheck.killpath import KillPath, Layer
+from killcheck.killpath import KillPath, Layer, Outcome
 from killcheck.layers.base import Stage
 from killcheck.record import RecordWriter
 from killcheck.scene import Scene
 from killcheck.session import Session
-from killcheck.verdict import EXIT_CODES, DrillResult, overall
+from killcheck.verdict import EXIT_CODES, DrillResult, Verdict, overall
 
 __all__ = ["PlannedDrill", "Run", "RunResult", "plan_for", "state_dir"]
 
@@ -29,7 +29,7 @@ class PlannedDrill:
     """One drill of a run.
 
     ``expect``: the verdict that is the right one here (empty: proven is). ``fixture``: a shipped kill path to drill instead
-    of the session's own.
+    of the session's own. ``require``: the least outcome that will do (None: proven is).
     """
 
     layer: str
@@ -37,6 +37,7 @@ class PlannedDrill:
     options: Options = field(default_factory=Options)
     expect: str = ""
     fixture: str = ""
+    require: Outcome | None = None
 
     def to_json(self) -> dict[str, Any]:
         """For the run record."""
@@ -101,12 +102,16 @@ class Run:
     def __init__(
         self, session: Session, planned: Sequence[PlannedDrill], *, sinks: Sequence[events.Sink] = (),
         folder: Path | None = None, approve: Callable[[consent.Plan], bool] = lambda plan: True,
+        workers: int = 1, finished: Callable[[int], None] = lambda count: None,
     ) -> None:
         self.session = session
         self.planned = list(planned)
         self.id = f"{wall_now():%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
         self.folder = (folder or state_dir()) / "runs" / self.id
         self.approve = approve
+        #: How many drills at once (on an embedded cluster only), and who is told how many are done.
+        self.workers = 1 if session.real else workers
+        self.finished = finished
         self._record: RecordWriter | None = None
         self._sinks = list(sinks)
 
@@ -118,8 +123,10 @@ class Run:
             self._emit(events.RunStarted(
                 at=wall_now(), run=self.id, version=__version__, cluster=self.session.on, real=self.session.real,
                 kill_path=self.session.kill_path.name, drills=[d.to_json() for d in self.planned]))
-            for number, drill in enumerate(self.planned):
-                results.append(self._one(number, drill))
+            for told, result in self._side_by_side() if self.workers > 1 else self._in_turn():
+                for event in told:
+                    self._emit(event)
+                results.append(result)
             wanted = [_as_wanted(result, drill) for result, drill in zip(results, self.planned, strict=True)]
             verdict, code = overall(results)
             if not any(result.dirty for result in results):
@@ -128,7 +135,19 @@ class Run:
             self._emit(events.RunFinished(at=wall_now(), verdict=verdict, exit_code=code))
         return RunResult(self.id, verdict, code, tuple(results), record.path)
 
-    def _one(self, number: int, planned: PlannedDrill) -> DrillResult:
+    def _in_turn(self) -> Iterator[tuple[list[events.Event], DrillResult]]:
+        for number, drill in enumerate(self.planned):
+            yield [], self.one(number, drill)
+            self.finished(number + 1)
+
+    def _side_by_side(self) -> Iterator[tuple[list[events.Event], DrillResult]]:
+        from killcheck import parallel
+
+        return parallel.drills(
+            self.session, self.planned, self.id, self.folder, workers=self.workers, finished=self.finished)
+
+    def one(self, number: int, planned: PlannedDrill) -> DrillResult:
+        """The drill with that number; raises what it raises."""
         with self.session.cluster(planned) as (cluster, kill_path):
             layer: Layer = kill_path.layer(planned.layer)
             if cluster.real:
@@ -161,6 +180,7 @@ class Run:
         for said in restored.undone:
             self._emit(events.Noted(at=wall_now(), drill=drill.id, text=f"left by a dead run: {said}"))
         claim = lease.Claim(kube, loop, kept.run, leases)
+        kept.open_locally()
         claim.acquire()
         kept.guard = claim.check
         try:
@@ -168,6 +188,7 @@ class Run:
         finally:
             if not kept.open:
                 claim.release()
+                kept.close()
             else:
                 claim.abandon()
 
@@ -195,4 +216,6 @@ def _price(instance_type: str) -> float | None:
 
 
 def _as_wanted(result: DrillResult, planned: PlannedDrill) -> bool:
-    return result.verdict == planned.expect if planned.expect else result.proven
+    if planned.expect:
+        return result.verdict == planned.expect
+    return result.verdict is Verdict.SURVIVED if planned.require is Outcome.SURVIVED else result.proven

@@ -22,6 +22,8 @@ __all__ = ["command"]
               help="Only this layer (repeatable; default: all).")
 @click.option("--under", "fault_names", multiple=True, metavar="FAULT",
               help="Sabotage first (repeatable: all at once). See killcheck faults.")
+@click.option("--matrix", is_flag=True,
+              help="Every layer undisturbed and under every fault that applies (with --under: those alone, one by one).")
 @click.option("--manifests", multiple=True, type=click.Path(path_type=Path, exists=True), metavar="PATH",
               help="YAML to load into the embedded cluster (file or folder, repeatable).")
 @click.option("--exec", "exec_mode", type=click.Choice(["host", "docker", "none"]),
@@ -48,6 +50,7 @@ def command(**options: Any) -> None:
     Examples:
       killcheck drill
       killcheck drill --under image-gone
+      killcheck drill --matrix
       killcheck drill --manifests deploy/ --exec host --json
       killcheck drill killcheck.yaml --on staging --layer nightly-off
     """
@@ -64,6 +67,10 @@ def command(**options: Any) -> None:
             out.plan(plan_for(cluster, kill_path, planned, "dry-run"))
         return
     approve = _yes if options["yes"] else _asking(out)
+    if options["matrix"]:
+        from killcheck.commands.matrix import run
+
+        sys.exit(run(session, planned, options, out, approve))
     result = Run(session, planned, sinks=[out], approve=approve).execute()
     if options["as_json"]:
         click.echo(json.dumps(result.to_json(), indent=2))
@@ -94,6 +101,10 @@ def _planned(session: Any, options: dict[str, Any]) -> list[Any]:
     except ValueError as error:
         raise click.UsageError(str(error)) from None
     how = Options(horizon_s=horizon, run_out_s=night)
+    if options["matrix"]:
+        from killcheck.commands.matrix import drills
+
+        return drills(session, options, how)
     return [
         PlannedDrill(name, tuple(options["fault_names"]), how) for name in names
         if not options["layer_names"] or name in options["layer_names"]

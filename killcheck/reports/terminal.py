@@ -17,11 +17,12 @@ if TYPE_CHECKING:
     from killcheck.run import RunResult
     from killcheck.verdict import DrillResult
 
-__all__ = ["Terminal", "clock", "money", "span"]
+__all__ = ["STYLES", "Terminal", "clock", "money", "span"]
 
 #: Columns where the output goes to a file or a CI log.
 PLAIN_WIDTH = 160
-_STYLES = {"survived": "bold green", "covered": "bold yellow", "exposed": "bold red", "inconclusive": "bold magenta"}
+#: How verdicts look.
+STYLES = {"survived": "bold green", "covered": "bold yellow", "exposed": "bold red", "inconclusive": "bold magenta"}
 #: Phases as a person would say them.
 _PHASES = {
     "triggered": "trigger pulled", "job_created": "Job created", "pod_created": "executor's pod created",
@@ -151,6 +152,10 @@ class Terminal:
         if len(result.drills) > 1:
             self.console.print()
             self.console.print(_table(result.drills))
+        self.summary_of_record(result)
+
+    def summary_of_record(self, result: RunResult) -> None:
+        """Where the record is."""
         self.console.print()
         if result.record:
             self.console.print(f"run record: {result.record}", style="dim", markup=False)
@@ -159,7 +164,7 @@ class Terminal:
 def _verdict_lines(result: dict[str, Any]) -> Text:
     verdict = result["verdict"]
     text = Text("  ")
-    text.append(f" {verdict.upper()} ", style=f"reverse {_STYLES[verdict]}")
+    text.append(f" {verdict.upper()} ", style=f"reverse {STYLES[verdict]}")
     if verdict in ("survived", "covered"):
         text.append(f"  GPUs off after {span(result['seconds_to_zero'])}")
         if result["seconds_to_drained"] is not None:
@@ -192,7 +197,7 @@ def _table(drills: tuple[DrillResult, ...]) -> Table:
         name = drill.title or " under ".join(filter(None, [drill.layer, ", ".join(drill.faults)]))
         cost = row["usd_until_next_chance"] if row["usd_until_next_chance"] is not None else row["usd"]
         table.add_row(
-            name, Text(str(drill.verdict), style=_STYLES[str(drill.verdict)]), span(drill.seconds_to_zero),
+            name, Text(str(drill.verdict), style=STYLES[str(drill.verdict)]), span(drill.seconds_to_zero),
             span(drill.seconds_to_drained), money(cost), _short(drill.cause or drill.why, 75))
     return table
 

@@ -1,0 +1,95 @@
+"""``killcheck drill --matrix``: what it drills, what it says before, while and after."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from killcheck.consent import Plan
+    from killcheck.drill import Options
+    from killcheck.reports.terminal import Terminal
+    from killcheck.run import PlannedDrill
+    from killcheck.session import Session
+
+__all__ = ["drills", "run"]
+
+
+def drills(session: Session, options: dict[str, Any], how: Options) -> list[PlannedDrill]:
+    """The cells. Raises click.UsageError where there is nothing to drill."""
+    from killcheck import matrix
+
+    levers = None
+    if session.real:
+        with session.cluster() as (cluster, _):
+            levers = set(cluster.levers)
+    planned = matrix.plan(
+        session.kill_path, only_layers=options["layer_names"], only_faults=options["fault_names"], levers=levers,
+        options=how)
+    if not planned:
+        raise click.UsageError("no layer of the spec can be drilled by this version: the matrix has no cell")
+    if levers is not None:
+        without = matrix.left_out(
+            session.kill_path, levers, only_layers=options["layer_names"], only_faults=options["fault_names"])
+        if without:
+            click.echo(f"killcheck: left out on {session.on}, they need levers that it has not: {', '.join(without)}",
+                       err=True)
+    return planned
+
+
+def run(
+    session: Session, planned: Sequence[PlannedDrill], options: dict[str, Any], out: Terminal,
+    approve: Callable[[Plan], bool],
+) -> int:
+    """Drill every cell and show the matrix; returns the exit code."""
+    from killcheck import parallel
+    from killcheck.matrix import Matrix, estimate
+    from killcheck.reports.matrix import table
+    from killcheck.reports.terminal import span
+    from killcheck.run import Run
+
+    if session.real:
+        most = estimate(session.kill_path, planned)
+        click.echo(
+            f"killcheck: {most.drills} drills on {session.on}, one after the other: {span(most.seconds)} at most, "
+            f"{span(most.longest_s)} the longest", err=True)
+
+    def finished(count: int) -> None:
+        if not options["quiet"]:
+            click.echo(f"killcheck: {count} of {len(planned)} drills", err=True)
+
+    # On a real cluster each drill is told as it happens; a matrix of embedded nights is read in its table.
+    sinks = [out] if session.real else []
+    result = Run(
+        session, planned, sinks=sinks, approve=_once(approve), workers=parallel.processors(),
+        finished=finished if session.real else lambda count: None).execute()
+    found = Matrix.of(session.kill_path, planned, result.drills)
+    if options["as_json"]:
+        click.echo(json.dumps({**result.to_json(), "matrix": found.to_json()}, indent=2))
+        return result.exit_code
+    out.console.print(table(found))
+    for cell in found.failures():
+        under = f" under {cell.fault}" if cell.fault else ""
+        out.console.print(
+            f"  {cell.layer}{under} must be {cell.required}, is {cell.word}: {cell.result.cause or cell.result.why}",
+            markup=False, highlight=False)
+    out.summary_of_record(result)
+    return result.exit_code
+
+
+def _once(approve: Callable[[Plan], bool]) -> Callable[[Plan], bool]:
+    """Asked for each drill, answered as the first time where the plan touches nothing new."""
+    known: set[str] = set()
+
+    def asked(plan: Plan) -> bool:
+        if set(plan.changes) <= known:
+            return True
+        if not approve(plan):
+            return False
+        known.update(plan.changes)
+        return True
+
+    return asked

@@ -1,0 +1,147 @@
+"""The matrix: every layer undisturbed and under every fault that applies, each cell judged by the spec's policy.
+
+A cell is one drill like any other; this module says which drills, what each must end with, and how long they may take.
+What may *not* live here: how a drill works, terminals, processes (:mod:`killcheck.parallel` runs drills side by side).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+from killcheck import faults, layers
+from killcheck.drill import HEAL_TIMEOUT_S, Options
+from killcheck.killpath import KillPath, Layer, Outcome
+from killcheck.run import PlannedDrill
+from killcheck.verdict import DrillResult, Verdict
+
+__all__ = ["Cell", "Estimate", "Matrix", "estimate", "left_out", "plan"]
+
+#: The column of the drill without a fault.
+UNDISTURBED = "undisturbed"
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One layer under one fault (``fault`` empty: undisturbed) and the least that the policy lets pass."""
+
+    layer: str
+    fault: str
+    required: Outcome
+    result: DrillResult
+
+    @property
+    def passes(self) -> bool:
+        """Whether the outcome is good enough; inconclusive never is."""
+        if self.required is Outcome.SURVIVED:
+            return self.result.verdict is Verdict.SURVIVED
+        return self.result.proven
+
+    @property
+    def word(self) -> str:
+        """``survived``, ``covered by L``, ``exposed`` or ``inconclusive``."""
+        covered = self.result.verdict is Verdict.COVERED
+        return f"covered by {self.result.off_by}" if covered else str(self.result.verdict)
+
+    def to_json(self) -> dict[str, Any]:
+        """As the JSON document has it under ``matrix``."""
+        row = self.result.to_json()
+        return {
+            "layer": self.layer, "fault": self.fault or None, "required": str(self.required), "passes": self.passes,
+            **{key: row[key] for key in (
+                "verdict", "off_by", "seconds_to_zero", "seconds_to_drained", "usd", "usd_until_next_chance", "cause",
+                "why")},
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """All cells, layer by layer, in the order in which they were planned."""
+
+    cells: tuple[Cell, ...]
+
+    @classmethod
+    def of(cls, kill_path: KillPath, planned: Sequence[PlannedDrill], results: Sequence[DrillResult]) -> Matrix:
+        """Drills of one fault at most and what they found."""
+        return cls(tuple(
+            Cell(d.layer, "+".join(d.faults), kill_path.policy.required(d.layer, d.faults), result)
+            for d, result in zip(planned, results, strict=True)))
+
+    @property
+    def layers(self) -> list[str]:
+        """The rows."""
+        return list(dict.fromkeys(cell.layer for cell in self.cells))
+
+    @property
+    def faults(self) -> list[str]:
+        """The columns; the empty one is undisturbed."""
+        return list(dict.fromkeys(cell.fault for cell in self.cells))
+
+    def cell(self, layer: str, fault: str) -> Cell | None:
+        """The cell; None where the fault means nothing to the layer."""
+        return next((c for c in self.cells if (c.layer, c.fault) == (layer, fault)), None)
+
+    def failures(self) -> list[Cell]:
+        """The cells that the policy does not let pass."""
+        return [cell for cell in self.cells if not cell.passes]
+
+    def to_json(self) -> dict[str, Any]:
+        """The ``matrix`` of the JSON document."""
+        return {"layers": self.layers, "faults": [f or UNDISTURBED for f in self.faults],
+                "cells": [cell.to_json() for cell in self.cells], "failing": len(self.failures())}
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What a matrix can take at most on a real cluster, where its drills run one after the other."""
+
+    drills: int
+    seconds: float
+    longest_s: float
+
+
+def plan(
+    kill_path: KillPath, *, only_layers: Collection[str] = (), only_faults: Collection[str] = (),
+    levers: Collection[str] | None = None, options: Options | None = None,
+) -> list[PlannedDrill]:
+    """The drills of the matrix: each layer undisturbed, then under each fault that means something to it.
+
+    ``levers``: what the cluster has besides its API; faults that need another one are left out (None: none is).
+    Drills get the policy's requirement with them.
+    """
+    how = options or Options()
+    planned = []
+    for layer in _chosen(kill_path, only_layers):
+        names = [kind.name for kind in _meant(layer, only_faults) if levers is None or set(kind.needs) <= set(levers)]
+        for under in [(), *((name,) for name in names)]:
+            planned.append(PlannedDrill(layer.name, under, how, require=kill_path.policy.required(layer.name, under)))
+    return planned
+
+
+def left_out(
+    kill_path: KillPath, levers: Collection[str], *, only_layers: Collection[str] = (), only_faults: Collection[str] = (),
+) -> list[str]:
+    """Faults that would mean something, but that cannot be injected without levers that are not there."""
+    return sorted({
+        kind.name for layer in _chosen(kill_path, only_layers) for kind in _meant(layer, only_faults)
+        if not set(kind.needs) <= set(levers)})
+
+
+def estimate(kill_path: KillPath, planned: Iterable[PlannedDrill]) -> Estimate:
+    """An upper bound: each drill until its last deadline and the time it has to hold, then healing."""
+    times = []
+    for drill in planned:
+        deadlines = kill_path.deadlines_for(kill_path.layer(drill.layer))
+        last = max(getattr(deadlines, f.name) for f in fields(deadlines) if f.name != "held_s")
+        times.append((drill.options.horizon_s or last + deadlines.held_s) + HEAL_TIMEOUT_S)
+    return Estimate(len(times), sum(times), max(times, default=0.0))
+
+
+def _chosen(kill_path: KillPath, only: Collection[str]) -> list[Layer]:
+    return [layer for layer in kill_path.layers if layers.drillable(layer) and (not only or layer.name in only)]
+
+
+def _meant(layer: Layer, only: Collection[str]) -> list[type[faults.Fault]]:
+    return [kind for kind in faults.every()
+            if (not only or kind.name in only) and faults.means_something(kind, layer)]

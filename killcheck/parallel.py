@@ -1,0 +1,62 @@
+"""Drills side by side, each on an embedded cluster of its own, in worker processes.
+
+A worker sends back its result with the events that led to it, so that the run record and every sink see each drill
+whole, in the planned order. Only for clusters that are killcheck's own: on a real one drills take turns.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from killcheck.events import Event
+from killcheck.verdict import DrillResult
+
+if TYPE_CHECKING:
+    from killcheck.run import PlannedDrill
+    from killcheck.session import Session
+
+__all__ = ["drills", "processors"]
+
+
+def processors() -> int:
+    """How many processors this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def drills(
+    session: Session, planned: Sequence[PlannedDrill], run: str, folder: Path, *, workers: int,
+    finished: Callable[[int], None] = lambda count: None,
+) -> Iterator[tuple[list[Event], DrillResult]]:
+    """Run them, ``workers`` at a time; yields what each said and found, in the planned order.
+
+    ``finished`` is told how many are done. Raises what a drill raises.
+    """
+    session.kill_path, session.objects  # noqa: B018 - read once here, not once in every worker
+    # A fresh interpreter for each worker: threads and loops of this process do not survive a fork.
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(max_workers=min(workers, len(planned)), mp_context=context) as pool:
+        futures = [pool.submit(_one, session, number, drill, run, folder) for number, drill in enumerate(planned)]
+        try:
+            for count, future in enumerate(futures, start=1):
+                yield future.result()
+                finished(count)
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def _one(
+    session: Session, number: int, planned: PlannedDrill, run: str, folder: Path,
+) -> tuple[list[Event], DrillResult]:
+    """In the worker: one drill, its events kept."""
+    from killcheck.run import Run
+
+    told: list[Event] = []
+    single = Run(session, [planned], sinks=[told.append], folder=folder)
+    single.id = run
+    return told, single.one(number, planned)

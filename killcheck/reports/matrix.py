@@ -1,0 +1,54 @@
+"""The matrix as a table: faults down, layers across; each cell a verdict, the time to zero and drained, and dollars."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.table import Table
+from rich.text import Text
+
+from killcheck.reports.terminal import STYLES, money, span
+
+if TYPE_CHECKING:
+    from killcheck.matrix import Cell, Matrix
+
+__all__ = ["lines", "table"]
+
+
+def table(matrix: Matrix) -> Table:
+    """For a terminal."""
+    made = Table(box=None, pad_edge=False, show_edge=False, header_style="dim", padding=(0, 3, 0, 0))
+    made.add_column("under", no_wrap=True)
+    for layer in matrix.layers:
+        made.add_column(layer, no_wrap=True)
+    for fault in matrix.faults:
+        cells = [matrix.cell(layer, fault) for layer in matrix.layers]
+        made.add_row(fault or "(undisturbed)", *(_cell(cell) for cell in cells))
+    return made
+
+
+def lines(matrix: Matrix) -> list[str]:
+    """The same for a log: one line a cell."""
+    return [
+        f"{'ok  ' if cell.passes else 'FAIL'} {cell.layer}{' under ' + cell.fault if cell.fault else ''}: "
+        f"{cell.word}{_figures(cell)}" for cell in matrix.cells]
+
+
+def _cell(cell: Cell | None) -> Text:
+    if cell is None:
+        return Text("·", style="dim")
+    text = Text("" if cell.passes else "✗ ", style="bold red")
+    text.append(cell.word, style=STYLES[str(cell.result.verdict)])
+    text.append(_figures(cell), style="dim")
+    return text
+
+
+def _figures(cell: Cell) -> str:
+    result = cell.result
+    if result.proven:
+        drained = f", drained {span(result.seconds_to_drained)}" if result.seconds_to_drained is not None else ""
+        return f"  zero {span(result.seconds_to_zero)}{drained}, {money(result.usd)}"
+    if str(result.verdict) == "exposed":
+        cost = result.usd_until_next_chance if result.usd_until_next_chance is not None else result.usd
+        return f"  {money(cost)}"
+    return ""
