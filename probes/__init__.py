@@ -22,6 +22,7 @@ from killcheck.probes.false_green import FalseGreen
 from killcheck.probes.forbid_hung_job import ForbidHungJob
 from killcheck.probes.force_delete import ForceDelete
 from killcheck.probes.ghost_gpu import GhostGpu
+from killcheck.probes.gpu_node_guest import GpuNodeGuest
 from killcheck.probes.human_credentials import HumanCredentials
 from killcheck.probes.image_gone import ImageGone
 from killcheck.probes.image_quota import ImageQuota
@@ -70,9 +71,9 @@ ALL: tuple[Probe, ...] = (
     ArgoSelfHeal(), OperatorOwned(), ImageUnpinned(), ImageQuota(), PoolFloor(), GhostGpu(), NodeObjectDeleted(),
     EgressBlocked(), RbacMissing(), RbacExcess(), PodRefused(), CommandMissing(), SlowStop(), PdbBlocksDrain(),
     DoNotDisrupt(), Suspended(), StaleSuccess(), OpenFence(), AutoscalerDead(), NoSuchObject(), PodsComeBack(),
-    QueueNotDrained(), ExitRestarts(), NoConsolidation(), UnboundedDrain(), AutoscalerHolds(), SpotQueue(),
-    KedaTrigger(), OwnNode(), Unschedulable(), ScheduleTrap(), DeadToken(), HumanCredentials(), PullTrap(),
-    SentinelTrap(), SecondStarter(), ForceDelete(), DrainFlags(), CloudStop(), NoRetry(), WebhookDown(),
+    QueueNotDrained(), ExitRestarts(), NoConsolidation(), UnboundedDrain(), AutoscalerHolds(), GpuNodeGuest(),
+    SpotQueue(), KedaTrigger(), OwnNode(), Unschedulable(), ScheduleTrap(), DeadToken(), HumanCredentials(),
+    PullTrap(), SentinelTrap(), SecondStarter(), ForceDelete(), DrainFlags(), CloudStop(), NoRetry(), WebhookDown(),
     TightDeadline(), SharedFate(), NoAlarm(), NoOwner(), NotUnderstood(),
 )
 
