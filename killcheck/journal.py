@@ -66,7 +66,10 @@ class Dirty(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """The first line of a journal: whose it is. ``host`` and ``pid`` tell whether its process can be alive still."""
+    """The first line of a journal: whose it is. ``host`` and ``pid`` tell whether its process can be alive still.
+
+    ``closed``: its run came to its end, Leases and all.
+    """
 
     run: str
     context: str = ""
@@ -74,6 +77,7 @@ class Header:
     home: str = ""
     host: str = ""
     pid: int = 0
+    closed: bool = False
 
 
 def config_map_name(run: str) -> str:
@@ -120,6 +124,17 @@ class Journal:
     #: Whose changes they are: the fault that is being injected.
     owner: str = ""
     _in_cluster: bool = False
+    _closed: bool = False
+
+    # -- life ----------------------------------------------------------------------------------------------
+    def open_locally(self) -> None:
+        """Put the first line on disk, before anything is in the cluster: who it was can be told from it."""
+        self._write_locally()
+
+    def close(self) -> None:
+        """The run has come to its end."""
+        self._closed = True
+        self._write_locally()
 
     # -- writing -------------------------------------------------------------------------------------------
     @contextmanager
@@ -294,16 +309,19 @@ class Journal:
 
     def _text(self, *, local: bool) -> str:
         header = {"run": self.run, "context": self.context, "home": self.home, "host": platform.node(),
-                  "pid": os.getpid()} | ({"kubeconfig": self.kubeconfig} if local else {})
+                  "pid": os.getpid(), "closed": self._closed} | ({"kubeconfig": self.kubeconfig} if local else {})
         lines = [{"journal": header}, *(entry.to_json() for entry in self.entries)]
         return "".join(json.dumps(line) + "\n" for line in lines)
 
-    def _write(self) -> None:
+    def _write_locally(self) -> None:
         if self.path is not None:
             try:
                 _write_durably(self.path, self._text(local=True))
             except OSError as error:
                 raise JournalError(f"cannot write the journal {self.path}: {error}; nothing was changed") from error
+
+    def _write(self) -> None:
+        self._write_locally()
         if self.home:
             try:
                 insist(self.loop, self._write_in_cluster, patience_s=WRITE_PATIENCE_S)

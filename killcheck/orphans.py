@@ -73,14 +73,14 @@ class Outcome:
 
 
 def local(folder: Path) -> list[tuple[Path, Header, list[Entry]]]:
-    """The journals under ``folder`` in which something is left; a file that is none is passed over."""
+    """The journals under ``folder`` whose runs did not come to their end; a file that is none is passed over."""
     found = []
     for path in sorted(folder.glob("runs/*/journal-*.jsonl")):
         try:
             header, entries = parse(path.read_text(encoding="utf-8"))
         except (OSError, ValueError):
             continue  # cut short before its first change, or not ours
-        if any(entry.state != "verified" for entry in entries):
+        if not header.closed or any(entry.state != "verified" for entry in entries):
             found.append((path, header, entries))
     return found
 
@@ -106,7 +106,8 @@ def find(
         except ValueError:
             continue
     for path, header, entries in local(folder) if folder is not None else ():
-        if header.context == context:
+        left = header.run in found or any(entry.state != "verified" for entry in entries)
+        if header.context == context and left:
             orphan = found.setdefault(header.run, Orphan(header.run))
             orphan.path = path
             orphan.merge(header, entries)
@@ -174,6 +175,8 @@ def _restore_one(kube: Kube, loop: Loop, orphan: Orphan, outcome: Outcome, by: s
     outcome.problems += problems
     for claim in claims:
         claim.release()
+    if orphan.path is not None and not problems:
+        journal.close()
 
 
 def settle(

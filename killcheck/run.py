@@ -28,8 +28,8 @@ __all__ = ["PlannedDrill", "Run", "RunResult", "plan_for", "state_dir"]
 class PlannedDrill:
     """One drill of a run.
 
-    ``expect``: the verdict that is the right one here (empty: proven is). ``fixture``: a shipped kill path to drill instead
-    of the session's own. ``require``: the least outcome that will do (None: proven is).
+    ``expect``: the verdict that is the right one here (empty: proven is). ``fixture``: a shipped kill path to drill
+    instead of the session's own. ``require``: the least outcome that will do (None: proven is).
     """
 
     layer: str
