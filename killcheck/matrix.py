@@ -120,7 +120,8 @@ def plan(
 
 
 def left_out(
-    kill_path: KillPath, levers: Collection[str], *, only_layers: Collection[str] = (), only_faults: Collection[str] = (),
+    kill_path: KillPath, levers: Collection[str], *, only_layers: Collection[str] = (),
+    only_faults: Collection[str] = (),
 ) -> list[str]:
     """Faults that would mean something, but that cannot be injected without levers that are not there."""
     return sorted({

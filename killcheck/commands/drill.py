@@ -23,7 +23,7 @@ __all__ = ["command"]
 @click.option("--under", "fault_names", multiple=True, metavar="FAULT",
               help="Sabotage first (repeatable: all at once). See killcheck faults.")
 @click.option("--matrix", is_flag=True,
-              help="Every layer undisturbed and under every fault that applies (with --under: those alone, one by one).")
+              help="Every layer undisturbed and under every fault that applies (--under: those alone).")
 @click.option("--manifests", multiple=True, type=click.Path(path_type=Path, exists=True), metavar="PATH",
               help="YAML to load into the embedded cluster (file or folder, repeatable).")
 @click.option("--exec", "exec_mode", type=click.Choice(["host", "docker", "none"]),

@@ -186,11 +186,11 @@ class DeadMan(LayerRun):
             ended = state.get("terminated")
             begun = dig(state, "running", "startedAt") or (ended or {}).get("startedAt")
             if begun and parse_time(begun).year > 1970:
-                well = ended and ended.get("exitCode") == 0
-                if ended and not well:
+                if ended and ended.get("exitCode") != 0:
                     self._own_firings.pop(uid_of(pod), None)
                     continue
-                self._own_firings[uid_of(pod)] = (parse_time(begun), parse_time(ended["finishedAt"]) if well else None)
+                end = parse_time(ended["finishedAt"]) if ended else None
+                self._own_firings[uid_of(pod)] = (parse_time(begun), end)
 
     def _is_about_us(self, event: Obj) -> bool:
         about = event.get("involvedObject") or {}
