@@ -121,8 +121,11 @@ def lint(
 
     chosen = probes or ALL
     found, suppressed, known = [], [], []
+    annotated = {
+        ref_of(obj): list(_annotated(annotations_of(obj)[ANNOTATION])) for obj in world.objects
+        if ANNOTATION in annotations_of(obj)}
     for finding in ask(world, chosen):
-        until = _suppressed_until(world, finding)
+        until = _suppressed_until(world.kill_path, annotated, finding)
         if until is not None and until >= world.now.date():
             suppressed.append(finding)
         elif _fingerprint(finding) in baseline:
@@ -138,13 +141,14 @@ def lint(
 
 
 # -- what is suppressed ------------------------------------------------------------------------------------
-def _suppressed_until(world: World, finding: Finding) -> date | None:
+def _suppressed_until(
+    kill_path: KillPath, annotated: dict[str, list[tuple[str, date]]], finding: Finding,
+) -> date | None:
     """The last day on which somebody decided to live with a finding; None: nobody did."""
     days = [
-        entry.until for entry in world.kill_path.suppress
+        entry.until for entry in kill_path.suppress
         if fnmatchcase(finding.probe, entry.probe) and fnmatchcase(finding.object, entry.object)]
-    days += [until for obj in world.objects if ref_of(obj) == finding.object and annotations_of(obj).get(ANNOTATION)
-             for probe, until in _annotated(annotations_of(obj)[ANNOTATION]) if fnmatchcase(finding.probe, probe)]
+    days += [until for probe, until in annotated.get(finding.object, ()) if fnmatchcase(finding.probe, probe)]
     return max(days, default=None)
 
 

@@ -38,5 +38,5 @@ class GpuNodeGuest(Probe):
                 selector = dig(template.spec, "nodeSelector", default={})
                 shared = next((key for key, value in selector.items() if (key, value) in chosen), None)
                 if shared is not None and template.count:
-                    message = f"needs no GPU and is pinned to its nodes ({shared}: {selector[shared]}): it never empties"
+                    message = f"needs no GPU and is pinned to its nodes ({shared}={selector[shared]}): none empties"
                     yield self.finding(world, obj, (*template.path, "nodeSelector", shared), message)
