@@ -11,6 +11,7 @@ from ipaddress import ip_address, ip_network
 from typing import Any, ClassVar
 
 from killcheck.embedded.controllers.runtime import Controller
+from killcheck.embedded.nodes.execution import NetworkPolicy, Reach
 from killcheck.kube import resources as r
 from killcheck.kube import selectors
 from killcheck.kube.informer import Change
@@ -22,8 +23,6 @@ __all__ = ["NetworkPolicies"]
 DNS_ADDRESS = "10.244.0.2"
 DNS_LABELS = {"k8s-app": "kube-dns"}
 DNS_NAMESPACE = {"kubernetes.io/metadata.name": "kube-system"}
-#: A pod that was bound at this very moment is known to its kubelet this much later, in seconds.
-SOON_S = 0.1
 
 
 @dataclass
@@ -35,31 +34,37 @@ class NetworkPolicies(Controller):
     name: ClassVar[str] = "network-plugin"
 
     def setup(self) -> None:
-        """Follow policies and pods."""
-        self.policies = self.listen(r.NETWORKPOLICIES, self._policy_changed)
-        self.pods = self.follow(r.PODS)
+        """Follow policies, and be asked when a container starts."""
+        self._known: dict[str, NetworkPolicy] = {}
+        self.policies = self.follow(r.NETWORKPOLICIES, lambda change, old, new: [(namespace_of(new), "")])
+        self.pods = self.listen(r.PODS, self._pod_changed)
+        self.nodes.network = self._network
 
-    def _policy_changed(self, _change: Change, _old: Obj | None, policy: Obj) -> None:
-        for pod in self.pods.values() if hasattr(self, "pods") else ():
-            if namespace_of(pod) == namespace_of(policy):
-                self.queue.add((namespace_of(pod), pod["metadata"]["name"]))
+    def stop(self) -> None:
+        """Without a plugin every packet arrives."""
+        super().stop()
+        self.nodes.network = lambda _pod: NetworkPolicy()
+
+    def _pod_changed(self, change: Change, _old: Obj | None, pod: Obj) -> None:
+        if change == "deleted":
+            self._known.pop(uid_of(pod), None)
+
+    def _network(self, pod: Obj) -> NetworkPolicy:
+        """What a container's packets meet; the same object as long as the pod lives, so that it can change."""
+        network = self._known.setdefault(uid_of(pod), NetworkPolicy())
+        network.api, network.dns = self._reach(pod)
+        return network
 
     def reconcile(self, key: tuple[str, str]) -> None:
-        """Bring one pod's network up to date."""
-        pod = self.pods.get(key[1], key[0])
-        node = dig(pod, "spec", "nodeName", default="")
-        kubelet = self.nodes.kubelets.get(node)
-        if pod is None or kubelet is None or dig(pod, "spec", "hostNetwork"):
-            return
-        life = kubelet.pods.get(uid_of(pod))
-        wanted = self._reach(pod)
-        if life is not None:
-            life.network.api, life.network.dns = wanted
-        elif wanted != ("allow", "allow") and dig(pod, "status", "phase") == "Pending":
-            self.queue.add(key, SOON_S)
+        """A namespace's policies have changed: bring the network of its running pods up to date."""
+        for pod in self.pods.values():
+            if namespace_of(pod) == key[0] and uid_of(pod) in self._known:
+                self._network(pod)
 
-    def _reach(self, pod: Obj) -> tuple[str, str]:
+    def _reach(self, pod: Obj) -> tuple[Reach, Reach]:
         """What becomes of packets to the API server and to DNS."""
+        if dig(pod, "spec", "hostNetwork"):
+            return "allow", "allow"
         rules = [policy["spec"] for policy in self.policies.values() if _isolates(policy, pod)]
         if not rules:
             return "allow", "allow"
