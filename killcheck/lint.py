@@ -65,7 +65,7 @@ class LintResult:
 # -- asking ------------------------------------------------------------------------------------------------
 def world_of(
     objects: Sequence[Obj] | Loaded, now: datetime, *, kill_path: KillPath | None = None, live: bool = False,
-    unread: dict[str, str] | None = None,
+    unread: dict[str, str] | None = None, listed: Iterable[str] = (),
 ) -> tuple[World, tuple[str, ...]]:
     """The probes' world, and notes on how its kill path was found (where no spec says it).
 
@@ -80,7 +80,7 @@ def world_of(
     if kill_path is None:
         kill_path, more = _found_path(found)
         notes += more
-    return World(found, kill_path, now, loaded, live, unread or {}), notes
+    return World(found, kill_path, now, loaded, live, unread or {}, frozenset(listed)), notes
 
 
 def _found_path(objects: list[Obj]) -> tuple[KillPath, tuple[str, ...]]:

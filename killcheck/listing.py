@@ -6,8 +6,9 @@ cluster fits into memory.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 
 from killcheck.kube import gpus
 from killcheck.kube import resources as r
@@ -39,14 +40,17 @@ _POD_STATUS = ("phase", "conditions", "containerStatuses", "initContainerStatuse
 
 @dataclass(slots=True)
 class Listed:
-    """What was listed; ``unread``: why a kind could not be (a kind that is not installed has nothing to be read)."""
+    """What was listed. ``kinds``: those of which everything is here (one that is not installed has nothing to be read);
+    ``unread``: why a kind could not be listed.
+    """
 
     objects: list[Obj] = field(default_factory=list)
     unread: dict[str, str] = field(default_factory=dict)
+    kinds: set[str] = field(default_factory=set)
 
 
-def read(kube: Kube) -> Listed:
-    """List it all. Raises KubeError where what holds GPUs cannot be listed."""
+def read(kube: Kube, also: Iterable[tuple[str, str]] = ()) -> Listed:
+    """List it all, and the kinds (apiVersion, kind) of ``also``. Raises KubeError if GPU holders cannot be listed."""
     found = Listed()
     gpu_nodes: set[str] = set()
 
@@ -56,17 +60,32 @@ def read(kube: Kube) -> Listed:
     for resource in _NEEDED:
         keep = wanted if resource is r.PODS else None
         found.objects += _listed(kube, resource, keep)
+        found.kinds.add(resource.kind)
         if resource is r.NODES:
             gpu_nodes = {name_of(node) for node in found.objects if gpus.node_devices(node)}
     for resource in _HELPFUL:
-        try:
-            found.objects += _listed(kube, resource)
-        except NotFound:
-            continue
-        except KubeError as error:
-            found.unread[resource.kind] = str(error)
+        _helped(found, resource.kind, partial(_listed, kube, resource))
+    for api_version, kind in also:
+        if kind not in found.kinds and kind not in found.unread:
+            _helped(found, kind, partial(_of_kind, kube, api_version, kind))
     _owners(kube, found)
     return found
+
+
+def _helped(found: Listed, kind: str, listed: Callable[[], Iterator[Obj]]) -> None:
+    """List a kind that may be missing or forbidden."""
+    try:
+        found.objects += listed()
+    except NotFound:
+        pass
+    except KubeError as error:
+        found.unread[kind] = str(error)
+        return
+    found.kinds.add(kind)
+
+
+def _of_kind(kube: Kube, api_version: str, kind: str) -> Iterator[Obj]:
+    return _listed(kube, kube.resource_for(api_version, kind))
 
 
 def _listed(kube: Kube, resource: Resource, keep: Callable[[Obj], bool] | None = None) -> Iterator[Obj]:
@@ -120,7 +139,4 @@ def _owners(kube: Kube, found: Listed) -> None:
             return
         for api_version, kind in sorted(missing):
             asked.add((api_version, kind))
-            try:
-                found.objects += _listed(kube, kube.resource_for(api_version, kind))
-            except KubeError as error:
-                found.unread[kind] = str(error)
+            _helped(found, kind, partial(_of_kind, kube, api_version, kind))

@@ -53,6 +53,7 @@ from killcheck.probes.second_starter import SecondStarter
 from killcheck.probes.sentinel_trap import SentinelTrap
 from killcheck.probes.shared_fate import SharedFate
 from killcheck.probes.slow_stop import SlowStop
+from killcheck.probes.spec_mismatch import SpecMismatch
 from killcheck.probes.spot_queue import SpotQueue
 from killcheck.probes.stale_success import StaleSuccess
 from killcheck.probes.suspended import Suspended
@@ -68,13 +69,13 @@ __all__ = ["ALL", "SEVERITIES", "Evidence", "Executor", "Finding", "Probe", "Sev
 #: Every probe, in the order of how often what it asks about has gone wrong.
 ALL: tuple[Probe, ...] = (
     FalseGreen(), ImageGone(), ForbidHungJob(), CoverageGap(), UnaskedGpu(), KedaFloor(), KedaRelight(),
-    ArgoSelfHeal(), OperatorOwned(), ImageUnpinned(), ImageQuota(), PoolFloor(), GhostGpu(), NodeObjectDeleted(),
-    EgressBlocked(), RbacMissing(), RbacExcess(), PodRefused(), CommandMissing(), SlowStop(), PdbBlocksDrain(),
-    DoNotDisrupt(), Suspended(), StaleSuccess(), OpenFence(), AutoscalerDead(), NoSuchObject(), PodsComeBack(),
-    QueueNotDrained(), ExitRestarts(), NoConsolidation(), UnboundedDrain(), AutoscalerHolds(), GpuNodeGuest(),
-    SpotQueue(), KedaTrigger(), OwnNode(), Unschedulable(), ScheduleTrap(), DeadToken(), HumanCredentials(),
-    PullTrap(), SentinelTrap(), SecondStarter(), ForceDelete(), DrainFlags(), CloudStop(), NoRetry(), WebhookDown(),
-    TightDeadline(), SharedFate(), NoAlarm(), NoOwner(), NotUnderstood(),
+    ArgoSelfHeal(), OperatorOwned(), ImageUnpinned(), ImageQuota(), SpecMismatch(), PoolFloor(), GhostGpu(),
+    NodeObjectDeleted(), EgressBlocked(), RbacMissing(), RbacExcess(), PodRefused(), CommandMissing(), SlowStop(),
+    PdbBlocksDrain(), DoNotDisrupt(), Suspended(), StaleSuccess(), OpenFence(), AutoscalerDead(), NoSuchObject(),
+    PodsComeBack(), QueueNotDrained(), ExitRestarts(), NoConsolidation(), UnboundedDrain(), AutoscalerHolds(),
+    GpuNodeGuest(), SpotQueue(), KedaTrigger(), OwnNode(), Unschedulable(), ScheduleTrap(), DeadToken(),
+    HumanCredentials(), PullTrap(), SentinelTrap(), SecondStarter(), ForceDelete(), DrainFlags(), CloudStop(),
+    NoRetry(), WebhookDown(), TightDeadline(), SharedFate(), NoAlarm(), NoOwner(), NotUnderstood(),
 )
 
 

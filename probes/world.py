@@ -75,7 +75,9 @@ class Executor:
 
 @dataclass
 class World:
-    """``live``: from a cluster, so what is absent does not exist. ``unread``: why a kind could not be read."""
+    """``live``: from a cluster, so what is absent does not exist. ``listed``: the kinds of which
+    everything is here; ``unread``: why a kind could not be read.
+    """
 
     objects: Sequence[Obj]
     kill_path: KillPath
@@ -83,6 +85,7 @@ class World:
     loaded: Loaded | None = None
     live: bool = False
     unread: Mapping[str, str] = field(default_factory=dict)
+    listed: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         self._by_kind: dict[str, list[Obj]] = defaultdict(list)
@@ -109,7 +112,7 @@ class World:
 
     def knows(self, kind: str) -> bool:
         """Whether what is not here of this kind does not exist."""
-        return self.live and kind not in self.unread
+        return self.live and kind in self.listed
 
     @cached_property
     def _places(self) -> dict[tuple[str, str, str], Manifest]:

@@ -79,12 +79,21 @@ def _world(options: dict[str, Any]) -> Any:
         from killcheck.kube.config import connect
         from killcheck.listing import read
 
-        listed = read(connect(on, kubeconfig=options["kubeconfig"], loop=WallLoop()))
-        return lint.world_of(listed.objects, wall_now(), kill_path=kill_path, live=True, unread=listed.unread)
+        listed = read(connect(on, kubeconfig=options["kubeconfig"], loop=WallLoop()), _kinds(kill_path))
+        return lint.world_of(
+            listed.objects, wall_now(), kill_path=kill_path, live=True, unread=listed.unread, listed=listed.kinds)
     if not paths:
         paths = [spec.parent if spec else fixtures.path("dead-man")]
         kill_path = kill_path or specfile.load(fixtures.spec("dead-man"))
     return lint.world_of(manifests.load(paths), wall_now(), kill_path=kill_path)
+
+
+def _kinds(kill_path: Any) -> list[tuple[str, str]]:
+    """The (apiVersion, kind) of everything that a spec names."""
+    if kill_path is None:
+        return []
+    refs = [target.ref for target in kill_path.targets] + [layer.ref for layer in kill_path.layers]
+    return [(ref.api_version, ref.kind) for ref in refs if ref]
 
 
 def _probes(pull_check: bool) -> tuple[Any, ...]:

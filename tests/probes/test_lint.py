@@ -174,7 +174,7 @@ class Counted:
 
 def live(transport: Counted) -> Any:
     listed = read(Kube(transport))
-    world, notes = lint.world_of(listed.objects, NOW, live=True, unread=listed.unread)
+    world, notes = lint.world_of(listed.objects, NOW, live=True, unread=listed.unread, listed=listed.kinds)
     return lint.lint(world, notes=notes)
 
 
@@ -208,6 +208,26 @@ def test_without_pods_there_is_no_answer_at_all() -> None:
 def test_a_live_reference_kill_path_is_clean() -> None:
     result = live(Counted(reference()))
     assert [f for f in result.findings if f.severity != "note"] == []
+
+
+@pytest.mark.parametrize("is_live", [True, False])
+def test_what_the_spec_names_and_nobody_finds(is_live: bool) -> None:
+    path = specfile.load(fixtures.spec("dead-man"))
+    objects = [o for o in reference() if o["kind"] != "CronJob"]
+    world, _ = lint.world_of(objects, NOW, kill_path=path, live=is_live, listed=["CronJob", "Deployment", "NodePool"])
+    (found,) = [f for f in lint.lint(world).findings if f.probe == "spec-mismatch"]
+    assert "CronJob/inference/gpu-nightly-off" in found.message
+    assert found.unproven is not is_live
+
+
+def test_an_executor_that_cannot_be_read_is_said() -> None:
+    objects = manifests.load(case("tag-dropped").files("mended")).objects
+    for obj in objects:
+        if obj["kind"] == "CronJob":
+            container = obj["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"][0]
+            container["command"] = ["/opt/curfew/run"]
+    world, _ = lint.world_of(objects, NOW)
+    assert [f for f in lint.lint(world).findings if f.probe == "not-understood" and f.unproven]
 
 
 def test_no_probe_asks_for_secrets() -> None:

@@ -14,8 +14,8 @@ from killcheck.probes.image_missing import ImageMissing
 from killcheck import probes
 
 EVERY = [*ALL, ImageMissing()]
-#: Asked of more than files can hold: the registry, and what an executor does beyond what can be read.
-WITHOUT_A_CASE = {"image-missing", "not-understood"}
+#: Asked of more than the zoo's manifests can hold: a registry, a spec, what an executor does beyond what can be read.
+WITHOUT_A_CASE = {"image-missing", "not-understood", "spec-mismatch"}
 
 
 @pytest.mark.parametrize("probe", EVERY, ids=lambda probe: probe.id)
