@@ -27,8 +27,8 @@ class Unschedulable(Probe):
         """Node by node: labels, taints, the size of the node. What else runs there is not counted."""
         nodes = [node for node in world.of("Node") if not dig(node, "spec", "unschedulable")]
         for one in world.layer_executors:
-            if not nodes:
-                continue
+            if not nodes or len(list(world.of("NodePool"))) > len(world.gpu_pools):
+                continue  # Karpenter makes the node that is missing
             wanted = dig(one.spec, "nodeSelector", default={})
             labelled = [n for n in nodes if all(labels_of(n).get(k) == v for k, v in wanted.items())]
             tolerated = [n for n in labelled if not _untolerated(n, one.spec)]
@@ -45,7 +45,8 @@ class Unschedulable(Probe):
 
 def _untolerated(node: Obj, spec: Obj) -> str:
     for taint in dig(node, "spec", "taints", default=[]):
-        hard = taint.get("effect") in ("NoSchedule", "NoExecute")
+        passing = str(taint.get("key", "")).startswith("node.kubernetes.io/")  # not ready, under pressure
+        hard = taint.get("effect") in ("NoSchedule", "NoExecute") and not passing
         if hard and not any(_tolerates(entry, taint) for entry in spec.get("tolerations") or ()):
             return f"{taint.get('key')}:{taint.get('effect')}"
     return ""
