@@ -46,6 +46,12 @@ _NAMES = frozenset({
 })
 
 
+#: Labels by which a list names particular types: a value that is not in the catalogue is a type that is not.
+_IDENTIFYING = frozenset({"type", *(f"instance-{name}" for name in (
+    "category", "family", "generation", "size", "gpu-name", "gpu-manufacturer", "accelerator-name",
+    "accelerator-manufacturer"))})
+
+
 @functools.cache
 def well_known(prefix: str) -> frozenset[str]:
     """The labels that the Karpenter with ``prefix`` knows the values of, and that pods may therefore ask for."""
@@ -132,6 +138,13 @@ class Launchable:
             if sure != maybe:
                 undecided.append(key)
         return Selection(certain, possible, tuple(undecided))
+
+    def unknown_values(self, key: str, requirement: Requirement, prefix: str) -> list[str]:
+        """Values that a list on an identifying label names and no type here has: types that the catalogue lacks."""
+        name = "type" if key == _TYPE else key.removeprefix(f"{prefix}/")
+        if requirement.complement or name not in _IDENTIFYING:
+            return []
+        return sorted(requirement.values - self._values(name).keys())
 
     def within(self, mask: int, limits: Mapping[str, float]) -> int:
         """The types of ``mask`` whose capacity exceeds none of ``limits`` (in a capacity's own units)."""

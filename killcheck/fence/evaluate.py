@@ -50,7 +50,7 @@ def evaluate(
     role that Karpenter launches with (default: its ServiceAccount's), whose policies are those in ``account``.
     """
     found = list(objects)
-    catalogue = catalogue or shipped()
+    catalogue = shipped() if catalogue is None else catalogue
     world = _read(found, catalogue, account or Account(), role)
     results = [close(judge(pool, ceiling), pool, ceiling, world.context) for pool in world.pools]
     cluster = _together(results, judge_together(world.pools, ceiling, world.unknown))
@@ -62,7 +62,8 @@ def pools_of(
     objects: Iterable[Obj], catalogue: Catalogue | None = None, *, account: Account | None = None, role: str = "",
 ) -> list[Pool]:
     """Every pool, as it is judged."""
-    return _read(list(objects), catalogue or shipped(), account or Account(), role).pools
+    whole = shipped() if catalogue is None else catalogue
+    return _read(list(objects), whole, account or Account(), role).pools
 
 
 def would(

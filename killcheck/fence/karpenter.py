@@ -74,6 +74,7 @@ def read_node_pool(obj: Obj, context: Context) -> Pool:
     requirements = _requirements(inner.get("requirements") or [], labels, prefix, says)
     limits = _limits(spec.get("limits") or {}, says)
     static = spec.get("replicas") is not None
+    _check_values(requirements, prefix, context.types, says)
     certain, possible, undecided = _launchable(requirements, prefix, context.types, static=static, windows=windows)
     if static:
         limits = {name: most for name, most in limits.items() if name == "nodes"}
@@ -104,6 +105,7 @@ def read_node_claim(obj: Obj, context: Context) -> Pool:
     inner = obj.get("spec") or {}
     prefix, windows = _flavour(inner, context, says)
     requirements = _requirements(inner.get("requirements") or [], {}, prefix, says)
+    _check_values(requirements, prefix, context.types, says)
     certain, possible, undecided = _launchable(requirements, prefix, context.types, static=True, windows=windows)
     return Pool(
         f"NodeClaim/{name_of(obj)}", context.types, certain, possible, max_nodes=1, floor=1,
@@ -169,6 +171,17 @@ def _requirements(
     for key, value in labels.items():
         found.add(Requirement.of(str(key), "In", (str(value),)))
     return found
+
+
+def _check_values(requirements: Requirements, prefix: str, types: Launchable, says: _Findings) -> None:
+    """Types, families and devices that are named and not in the catalogue: what they hold is not known."""
+    for key, one in requirements.items():
+        missing = types.unknown_values(key, one, prefix)
+        if missing:
+            shown = ", ".join(missing[:5]) + (f" and {len(missing) - 5} more" if len(missing) > 5 else "")
+            near = nearest(missing[0], one.values - set(missing) or types.bits, 1) if key.endswith("-type") else []
+            hint = f" (did you mean {near[0]}?)" if near else ""
+            says.unknown.append(f"{key.rpartition('/')[2]} {shown} is not in the catalogue{hint}")
 
 
 def _judge_key(key: str, prefix: str, says: _Findings) -> None:

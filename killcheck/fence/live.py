@@ -68,10 +68,10 @@ class CanaryRefused(Exception):
 
 @dataclass(frozen=True)
 class CanaryResult:
-    """``held``: it stayed Pending, and nothing launched. ``refused``: it was not even admitted, which holds as well.
+    """``held``: it stayed Pending, nothing launched. ``refused``: it was not even admitted, which holds as well.
 
-    ``launched``: something launched for it; the evidence says what. ``unproven``: it could not be watched. ``left`` says
-    what could not be taken back, which makes the run dirty.
+    ``launched``: something launched for it; the evidence says what. ``unproven``: it could not be watched. ``left``
+    says what could not be taken back, which makes the run dirty.
     """
 
     outcome: Literal["held", "refused", "launched", "unproven"]
@@ -139,25 +139,34 @@ class Canary:
     def fly(self, expected: Ask, ledger: Ledger) -> CanaryResult:
         """Send it out and watch.
 
-        Raises CanaryRefused where ``expected`` says that it would launch; KubeError where the cluster could not be asked
-        before the pod was made.
+        Raises CanaryRefused where ``expected`` says that it would launch; KubeError where the cluster could not be
+        asked before the pod was made.
         """
         if expected.outcome == "launches":
             raise CanaryRefused(f"the evaluation says that it would launch: {expected.by}")
         billed = self.instances() if self.instances else 0
+        left: list[str] = []
         with self._watching() as watch:
             try:
-                pod = ledger.create(r.PODS, self.manifest(), f"canary that asks for {self.devices} x {self.resource}")
-            except Forbidden as error:
-                return CanaryResult("refused", (error.message,))
-            began, left = self.loop.monotonic(), ()
-            try:
-                self.loop.run_until(lambda: bool(self._signs_of(pod, billed, watch)) or watch.broken, self.deadline_s)
+                result = self._watch(ledger, billed, watch)
             finally:
-                left = (*ledger.undo_all()[1], *self._withdraw(pod, watch))
-            return replace(self._result(pod, billed, watch, self.loop.monotonic() - began), left=left)
+                try:
+                    left += ledger.undo_all()[1]
+                finally:
+                    left += self._withdraw(watch)
+        return replace(result, left=tuple(left))
 
     # -- inside --------------------------------------------------------------------------------------------
+    def _watch(self, ledger: Ledger, billed: int, watch: _Watch) -> CanaryResult:
+        try:
+            pod = ledger.create(r.PODS, self.manifest(), f"canary that asks for {self.devices} x {self.resource}")
+        except Forbidden as error:
+            return CanaryResult("refused", (error.message,))
+        watch.uid = uid_of(pod)
+        began = self.loop.monotonic()
+        self.loop.run_until(lambda: bool(self._signs_of(pod, billed, watch)) or watch.broken, self.deadline_s)
+        return self._result(pod, billed, watch, self.loop.monotonic() - began)
+
     def _result(self, pod: Obj, billed: int, watch: _Watch, waited_s: float) -> CanaryResult:
         signs = self._signs_of(pod, billed, watch)
         if signs:
@@ -174,10 +183,10 @@ class Canary:
             found.append("the cloud bills one machine more")
         return found
 
-    def _withdraw(self, pod: Obj, watch: _Watch) -> list[str]:
+    def _withdraw(self, watch: _Watch) -> list[str]:
         """Delete the NodeClaims that were made for the canary: they would launch whether it is there or not."""
         left = []
-        for name in watch.claims_for(pod):
+        for name in watch.nominated.get(watch.uid, ()):
             try:
                 self.kube.delete(r.NODECLAIMS, name)
             except NotFound:
@@ -202,7 +211,9 @@ class _Watch:
         self.signs: dict[str, list[str]] = {}
         self.unschedulable: set[str] = set()
         self.new: list[str] = []
+        #: NodeClaims that Karpenter says it made for a pod, by the pod's uid; and the canary's uid.
         self.nominated: dict[str, list[str]] = {}
+        self.uid = ""
         self.broken = False
         self.broken_by = ""
         self._ready = False
@@ -223,10 +234,6 @@ class _Watch:
         """Close the watches."""
         for informer in self._informers:
             informer.stop()
-
-    def claims_for(self, pod: Obj) -> list[str]:
-        """NodeClaims that Karpenter says it made for the pod."""
-        return self.nominated.get(uid_of(pod), [])
 
     def _broke(self, error: KubeError | None) -> None:
         if error is not None:

@@ -1,0 +1,172 @@
+"""The live canary, against the API server with the models beside it."""
+
+import pytest
+from model_world import World, pool
+
+from killcheck.embedded.models.clusterautoscaler import ClusterAutoscaler
+from killcheck.embedded.models.nodegroups import NodeGroups
+from killcheck.fence import Ceiling, evaluate, would
+from killcheck.fence.live import Canary, CanaryRefused, gather
+from killcheck.journal import Journal
+from killcheck.kube import resources as r
+from killcheck.kube.errors import Forbidden, KubeError, Unreachable, api_error
+from killcheck.kube.objects import dig
+
+TYPE = "node.kubernetes.io/instance-type"
+
+
+def canary(world, devices=8, **more):
+    return Canary(world.kube, world.loop, "default", devices, deadline_s=90, **more)
+
+
+def expected(world, devices=8):
+    return would(gather(world.kube), devices, namespace="default")
+
+
+def fly(world, ask=None, **more):
+    journal = Journal("run-1", world.loop, world.kube)
+    return canary(world, **more).fly(ask or expected(world), journal)
+
+
+def assert_no_trace(world):
+    world.run(300)
+    assert world.list(r.PODS) == []
+    assert world.claims() == []
+    assert world.nodes() == []
+    assert world.cloud.billed() == []
+
+
+def test_a_fence_that_holds_keeps_the_canary_pending_and_leaves_nothing():
+    world = World()
+    world.kube.create(r.NODEPOOLS, pool("small", (TYPE, "In", "g5.xlarge")))
+    world.run(5)
+    assert expected(world).outcome == "pending"
+    result = fly(world)
+    assert (result.outcome, result.held, result.left) == ("held", True, ())
+    assert result.waited_s == 90
+    assert_no_trace(world)
+    assert not world.cloud.instances
+
+
+def test_it_is_not_sent_out_where_the_evaluation_says_that_it_would_launch():
+    world = World()
+    world.kube.create(r.NODEPOOLS, pool("large", (TYPE, "In", "p5.48xlarge")))
+    world.run(5)
+    with pytest.raises(CanaryRefused, match=r"NodePool/large would launch p5\.48xlarge"):
+        fly(world)
+    world.run(120)
+    assert not world.list(r.PODS)
+    assert not world.cloud.instances
+
+
+def test_at_the_first_sign_of_a_launch_it_is_gone_and_so_is_what_was_made_for_it():
+    world = World()
+    world.kube.create(r.NODEPOOLS, pool("large", (TYPE, "In", "p4d.24xlarge")))
+    world.run(5)
+    wrong = would([], 8, namespace="default")
+    result = fly(world, wrong, instances=lambda: len(world.cloud.billed()))
+    assert result.outcome == "launched"
+    assert not result.held
+    assert result.waited_s < 5, "long before a machine could have booted"
+    assert any("nodeclaim/" in text or "NodeClaim/" in text for text in result.evidence)
+    assert_no_trace(world)
+
+
+def test_a_node_group_that_grows_is_a_sign_too():
+    world = World(karpenter=False, models=[NodeGroups, ClusterAutoscaler])
+    world.kube.create(r.CONFIGMAPS, {
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {
+            "name": "groups", "namespace": "kube-system", "labels": {"killcheck.dev/node-groups": "true"}},
+        "data": {"groups": "[{name: gpu, instanceType: p4d.24xlarge}]", "scale-down-unneeded-time": "1m",
+                 "scale-down-delay-after-add": "1m"}})
+    world.run(5)
+    assert expected(world).outcome == "launches"
+    result = fly(world, would([], 8, namespace="default"))
+    assert result.outcome == "launched"
+    assert any("pod triggered scale-up" in text for text in result.evidence)
+    assert not world.list(r.PODS)
+
+
+def test_a_pod_that_is_not_even_admitted_is_a_fence_that_holds():
+    world = World()
+
+    class Closed(Journal):
+        def _create(self, resource, obj):
+            raise Forbidden(403, {"reason": "Forbidden", "message": "exceeded quota: gpus"})
+
+    result = canary(world).fly(would([], 8, namespace="default"), Closed("run-1", world.loop, world.kube))
+    assert (result.outcome, result.held, result.evidence) == ("refused", True, ("exceeded quota: gpus",))
+    assert_no_trace(world)
+
+
+def test_without_a_scheduler_nothing_is_proven():
+    world = World()
+    world.scheduler.stop()
+    result = fly(world, would([], 8, namespace="default"))
+    assert (result.outcome, result.held) == ("unproven", False)
+    assert "the scheduler never said" in result.evidence[0]
+    assert_no_trace(world)
+
+
+def test_a_watch_that_breaks_proves_nothing_and_the_pod_is_deleted_all_the_same():
+    world = World()
+    flying = canary(world)
+    started = []
+
+    def break_it():
+        informers = [i for i in started[0]._informers if i.resource == r.NODECLAIMS]
+        informers[0]._break(Unreachable("connection refused"))
+
+    original = flying._watch
+
+    def watch(ledger, billed, watched):
+        started.append(watched)
+        world.loop.call_later(10, break_it)
+        return original(ledger, billed, watched)
+
+    flying._watch = watch
+    result = flying.fly(would([], 8, namespace="default"), Journal("run-1", world.loop, world.kube))
+    assert (result.outcome, result.waited_s) == ("unproven", 10)
+    assert "connection refused" in result.evidence[0]
+    assert_no_trace(world)
+
+
+def test_an_interruption_in_the_middle_still_deletes_it():
+    world = World()
+
+    def interrupt():
+        raise KeyboardInterrupt
+
+    world.loop.call_later(20, interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        fly(world, would([], 8, namespace="default"))
+    assert_no_trace(world)
+
+
+def test_the_pod_is_harmless_and_tolerates_everything():
+    world = World()
+    spec = canary(world).manifest()["spec"]
+    assert spec["tolerations"] == [{"operator": "Exists"}]
+    assert spec["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] == "8"
+    assert spec["automountServiceAccountToken"] is False
+    assert dig(spec, "containers", 0, "securityContext", "capabilities", "drop") == ["ALL"]
+
+
+def test_what_a_live_cluster_says_is_evaluated_as_its_manifests_are():
+    world = World()
+    manifest = pool("large", (TYPE, "In", "p5.48xlarge"))
+    world.kube.create(r.NODEPOOLS, manifest)
+    ceiling = Ceiling(max_devices_per_node=1)
+    live, said = evaluate(gather(world.kube), ceiling), evaluate([manifest], ceiling)
+    assert live.of("NodePool/large").verdict == said.of("NodePool/large").verdict == "exposed"
+
+
+def test_a_list_that_cannot_be_had_is_never_an_empty_one(monkeypatch):
+    world = World()
+
+    def refuse(resource, **kwargs):
+        raise api_error(403, {"message": "nodepools is forbidden"})
+
+    monkeypatch.setattr(world.kube, "list", refuse)
+    with pytest.raises(KubeError, match="forbidden"):
+        gather(world.kube)
