@@ -6,11 +6,12 @@ inconclusive fails with its reason, and a failure shows the diagnosis and the ti
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
+from killcheck.pytest_settings import SETTINGS
 
 if TYPE_CHECKING:
     from killcheck.killpath import KillPath
@@ -18,22 +19,10 @@ if TYPE_CHECKING:
     from killcheck.session import Session
     from killcheck.verdict import DrillResult
 
-#: Option -> (ini setting, environment variable, help).
-_SETTINGS = {
-    "spec": "the killcheck.yaml to drill (default: found in the manifests, or the shipped reference path)",
-    "on": "where: embedded (default), kind, or a kubeconfig context",
-    "exec": "how executors' commands run on the embedded cluster: host, docker, none",
-    "kubeconfig": "a kubeconfig file",
-    "layer": "only this layer (comma-separated)",
-    "under": "faults for the staging suite (comma-separated; default: all that apply)",
-    "fixture": "a shipped reference kill path by name, instead of a spec",
-}
-
-
 def pytest_addoption(parser: pytest.Parser) -> None:
     """``--killcheck-*``, each also an ini setting ``killcheck_*`` and an environment variable ``KILLCHECK_*``."""
     group = parser.getgroup("killcheck", "killcheck: drills of GPU kill paths")
-    for name, text in _SETTINGS.items():
+    for name, text in SETTINGS.items():
         group.addoption(f"--killcheck-{name}", default=None, metavar=name.upper(), help=text)
         parser.addini(f"killcheck_{name}", text, default="")
     group.addoption(
@@ -47,12 +36,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """One marker."""
     config.addinivalue_line("markers", "killcheck(suite): a drill of a kill path; suite is install, staging or release")
-
-
-def setting(config: pytest.Config, name: str) -> str:
-    """A setting: option, then environment, then ini; empty where none says anything."""
-    said = config.getoption(f"--killcheck-{name}")
-    return str(said or os.environ.get(f"KILLCHECK_{name.upper()}", "") or config.getini(f"killcheck_{name}") or "")
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from killcheck.drill import Options
-from killcheck.plugin import setting
+from killcheck.pytest_settings import setting
 from killcheck.reports.terminal import span
 from killcheck.run import PlannedDrill, Run
 from killcheck.session import Session

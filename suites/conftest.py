@@ -8,8 +8,8 @@ import pytest
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Parametrize ``layer_name`` by the spec's layers and ``case`` by (layer, fault)."""
     from killcheck import faults, layers
-    from killcheck.plugin import setting
     from killcheck.pytest_drills import session_for
+    from killcheck.pytest_settings import setting
 
     if not {"layer_name", "case"} & set(metafunc.fixturenames):
         return

@@ -1,4 +1,4 @@
-"""Build the wheel, install it into an empty environment, and drive it from an empty folder: what a new user would do."""
+"""Build the wheel, install it into an empty environment, drive it from an empty folder: what a new user would do."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ ROOT = Path(__file__).resolve().parents[2]
 def run(*argv: str | Path, cwd: Path, expect: int = 0) -> str:
     done = subprocess.run([str(a) for a in argv], cwd=cwd, capture_output=True, text=True, check=False)
     if done.returncode != expect:
-        sys.exit(f"{' '.join(str(a) for a in argv)}: exit {done.returncode}, expected {expect}\n{done.stdout}{done.stderr}")
+        what = " ".join(str(a) for a in argv)
+        sys.exit(f"{what}: exit {done.returncode}, expected {expect}\n{done.stdout}{done.stderr}")
     return done.stdout
 
 
