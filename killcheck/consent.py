@@ -11,15 +11,18 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from killcheck.cluster.base import Cluster
-from killcheck.killpath import KillPath
+from killcheck.killpath import KillPath, Layer
 from killcheck.kube import resources as r
-from killcheck.kube.objects import labels_of
+from killcheck.kube.errors import KubeError
+from killcheck.kube.objects import labels_of, uid_of
 from killcheck.kube.permissions import Permission, missing, rules
 
-__all__ = ["LABEL", "ConsentError", "Plan", "check", "reading"]
+__all__ = ["LABEL", "ConsentError", "Plan", "check", "reading", "targets"]
 
 #: A namespace consents by carrying this label with the value "true".
 LABEL = "killcheck.dev/consent"
+#: An entry of ``consent.protected`` that begins so names a cluster by the uid of its kube-system namespace.
+UID = "uid:"
 
 
 class ConsentError(Exception):
@@ -32,7 +35,11 @@ class ConsentError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a run will touch: shown before anything happens. ``changes``: one sentence each."""
+    """What a run will touch: shown before anything happens.
+
+    ``changes``: one sentence each. ``gpu_nodes`` and ``usd_per_hour`` (None: a price is unknown): what is on now;
+    ``hours``: how long it may stay on at worst while the run waits for it to go off.
+    """
 
     cluster: str
     changes: tuple[str, ...]
@@ -40,6 +47,7 @@ class Plan:
     permissions: tuple[Permission, ...]
     usd_per_hour: float | None = None
     gpu_nodes: int = 0
+    hours: float = 0.0
 
 
 def check(cluster: Cluster, kill_path: KillPath, plan: Plan) -> None:
@@ -47,8 +55,9 @@ def check(cluster: Cluster, kill_path: KillPath, plan: Plan) -> None:
     if not cluster.real:
         return
     problems = [
-        *_context(cluster.name, kill_path), *_namespaces(cluster, kill_path, plan.namespaces), *_pools(kill_path),
-        *_limits(kill_path, plan), *_rights(cluster, plan.permissions),
+        *_context(cluster.name, kill_path), *_cluster(cluster, kill_path),
+        *_namespaces(cluster, kill_path, plan.namespaces), *_pools(kill_path), *_limits(kill_path, plan),
+        *_rights(cluster, plan.permissions),
     ]
     if problems:
         raise ConsentError(problems)
@@ -64,6 +73,20 @@ def _context(context: str, kill_path: KillPath) -> Iterable[str]:
         yield f"context {context} is protected (consent.protected: {', '.join(consent.protected)})"
     else:
         yield f"context {context} is not among consent.contexts ({', '.join(consent.contexts)})"
+
+
+def _cluster(cluster: Cluster, kill_path: KillPath) -> Iterable[str]:
+    """A cluster is the same under any context: its kube-system namespace's uid tells."""
+    protected = {entry.removeprefix(UID) for entry in kill_path.consent.protected if entry.startswith(UID)}
+    if not protected:
+        return
+    try:
+        uid = uid_of(cluster.kube.get(r.NAMESPACES, "kube-system"))
+    except KubeError as error:
+        yield f"whether this cluster is protected cannot be told: {error}"
+        return
+    if uid in protected:
+        yield f"this cluster is protected (consent.protected: {UID}{uid}), whatever the context is called"
 
 
 def _namespaces(cluster: Cluster, kill_path: KillPath, wanted: Iterable[str]) -> Iterable[str]:
@@ -90,6 +113,13 @@ def _limits(kill_path: KillPath, plan: Plan) -> Iterable[str]:
     consent = kill_path.consent
     if consent.max_gpu_nodes is not None and plan.gpu_nodes > consent.max_gpu_nodes:
         yield f"{plan.gpu_nodes} GPU nodes are on; the spec allows {consent.max_gpu_nodes} (consent.maxGpuNodes)"
+    if consent.max_usd is None:
+        return
+    if plan.usd_per_hour is None:
+        yield "the spec limits the dollars at stake (consent.maxUsd), and a price is unknown: give it under prices:"
+    elif plan.usd_per_hour * plan.hours > consent.max_usd:
+        yield (f"${plan.usd_per_hour * plan.hours:.2f} are at stake (${plan.usd_per_hour:.2f} an hour for at most "
+               f"{plan.hours:.1f} h); the spec allows ${consent.max_usd:.2f} (consent.maxUsd)")
 
 
 def _rights(cluster: Cluster, permissions: Iterable[Permission]) -> Iterable[str]:
@@ -103,3 +133,26 @@ def reading() -> list[Permission]:
     """What every drill needs to see, in all namespaces: a GPU pod anywhere on the pools' nodes counts."""
     wanted = [("", "pods"), ("", "nodes"), ("", "events"), ("batch", "jobs"), ("apps", "replicasets")]
     return [Permission(verb, group, resource) for group, resource in wanted for verb in ("list", "watch")]
+
+
+def targets(cluster: Cluster, kill_path: KillPath, layer: Layer) -> list[Permission]:
+    """What watching the targets, and putting them back on, needs. Raises KubeError."""
+    found = []
+    for target in kill_path.targets:
+        if target.kind:
+            resource = cluster.kube.resource_for(target.api_version, target.kind)
+            found += [Permission(verb, resource.group, resource.plural) for verb in ("list", "watch")]
+    for target in kill_path.covered_by(layer):
+        if target.kind:
+            resource = cluster.kube.resource_for(target.api_version, target.kind)
+            found += [Permission(verb, resource.group, resource.plural, "", target.namespace, target.object)
+                      for verb in ("get", "patch")]
+    if r.NODECLAIMS.group in _groups(cluster):
+        found += [Permission(verb, r.NODECLAIMS.group, r.NODECLAIMS.plural) for verb in ("list", "watch")]
+    return found
+
+
+def _groups(cluster: Cluster) -> set[str]:
+    """The API groups that are served here."""
+    listed = cluster.kube.call("GET", "/apis").body.get("groups") or []
+    return {str(group.get("name")) for group in listed}

@@ -12,9 +12,12 @@ from killcheck import __version__, consent, events, faults, journal, layers, lea
 from killcheck.clock import wall_now
 from killcheck.cloud.catalogue import shipped
 from killcheck.cluster.base import Cluster
+from killcheck.cost import Meter
 from killcheck.drill import Drill, Options
 from killcheck.journal import Journal
-from killcheck.killpath import KillPath, Layer, Outcome
+from killcheck.killpath import PHASES, KillPath, Layer, Outcome
+from killcheck.kube import resources as r
+from killcheck.kube.permissions import Permission
 from killcheck.layers.base import Stage
 from killcheck.record import RecordWriter
 from killcheck.scene import Scene
@@ -75,13 +78,14 @@ def plan_for(cluster: Cluster, kill_path: KillPath, planned: Sequence[PlannedDri
     permissions = consent.reading()
     for drill in planned:
         layer = kill_path.layer(drill.layer)
-        scene = Scene(cluster, kill_path, lambda change, old, new: None)
+        scene = scene_of(cluster, kill_path)
         stage = Stage(cluster, kill_path, scene, Journal(run, cluster.loop, cluster.kube), run)
         runner = layers.of(layer, stage)
         runner.prepare()
         namespaces |= set(runner.namespaces()) | {t.namespace for t in kill_path.covered_by(layer) if t.namespace}
         home = _home(kill_path, layer)
-        permissions += [*runner.permissions(), *journal.permissions(home)]
+        permissions += [*runner.permissions(), *consent.targets(cluster, kill_path, layer)]
+        permissions += [*journal.permissions(home), *(Permission("get", "", "namespaces", name=n) for n in namespaces)]
         permissions += lease.permissions(place for place, _, _ in lease.wanted(kill_path, layer, home))
         changes.append(f"{layer.name}: pull its trigger; its targets go to zero and are put back on afterwards")
         for name in drill.faults:
@@ -93,7 +97,29 @@ def plan_for(cluster: Cluster, kill_path: KillPath, planned: Sequence[PlannedDri
             namespaces |= set(sabotage.namespaces)
             permissions += sabotage.permissions
     unique = tuple(dict.fromkeys(permissions))
-    return consent.Plan(cluster.name, tuple(dict.fromkeys(changes)), tuple(sorted(namespaces)), unique)
+    meter, nodes = Meter(_price, dict(kill_path.prices)), 0
+    for node in cluster.kube.list(r.NODES).items:
+        if scene_of(cluster, kill_path).in_pool(node):
+            meter.count(node, cluster.loop.now())
+            nodes += 1
+    return consent.Plan(
+        cluster.name, tuple(dict.fromkeys(changes)), tuple(sorted(namespaces)), unique, usd_per_hour=meter.rate(),
+        gpu_nodes=nodes, hours=_hours(kill_path, planned))
+
+
+def scene_of(cluster: Cluster, kill_path: KillPath) -> Scene:
+    """A scene that nobody has opened: it knows what is in scope."""
+    return Scene(cluster, kill_path, lambda change, old, new: None)
+
+
+def _hours(kill_path: KillPath, planned: Sequence[PlannedDrill]) -> float:
+    """How long the GPUs may stay on at most while somebody waits for them to go off, over all drills."""
+    total = 0.0
+    for drill in planned:
+        deadlines = kill_path.deadlines_for(kill_path.layer(drill.layer))
+        longest = max(getattr(deadlines, name) for name in PHASES)
+        total += drill.options.horizon_s if drill.options.horizon_s is not None else longest + deadlines.held_s
+    return total / 3600.0
 
 
 class Run:

@@ -27,9 +27,11 @@ def _targets(stage: Stage, layer: LayerRun) -> list[Target]:
 
 def _served(stage: Stage, resource: r.Resource, what: str) -> None:
     try:
-        stage.cluster.kube.list(resource)
+        served = {one.plural for one in stage.cluster.kube.resources(resource.api_version)}
     except NotFound:
-        raise FaultError(f"{what} is not installed here: there is no {resource.qualified}") from None
+        served = set()
+    if resource.plural not in served:
+        raise FaultError(f"{what} is not installed here: there is no {resource.qualified}")
 
 
 class _RivalFault(Fault):

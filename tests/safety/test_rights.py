@@ -1,0 +1,163 @@
+"""The shipped RBAC is enough and no more than the plan says; every write of a drill is within what was consented."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from killcheck.fixtures import path
+
+from killcheck import consent, faults, lease, specfile
+from killcheck.cluster.embedded import EmbeddedDrillCluster
+from killcheck.drill import Drill, Options
+from killcheck.embedded.api.http import User
+from killcheck.journal import Journal
+from killcheck.kube import manifests
+from killcheck.kube import resources as r
+from killcheck.kube.client import Kube
+from killcheck.run import PlannedDrill, plan_for
+
+CI = Path(__file__).parents[2] / "ci"
+ACCOUNT = User(
+    "system:serviceaccount:killcheck:killcheck",
+    ("system:serviceaccounts", "system:serviceaccounts:killcheck", "system:authenticated"))
+RUN = "20260115-030001-abc123-0"
+#: What can be injected through the API alone (autoscaler-down needs a Deployment of an autoscaler).
+API_FAULTS = [k.name for k in faults.ALL if not k.needs and k.name != "autoscaler-down"]
+_OURS = re.compile(r"killcheck-")
+#: Objects of others that a plan names, and the one field of them that may be changed.
+_NAMED = (
+    "/apis/apps/v1/namespaces/inference/deployments/vllm", "/api/v1/namespaces/inference",
+    "/apis/batch/v1/namespaces/inference/cronjobs/gpu-nightly-off", "/apis/karpenter.sh/v1/nodepools/gpu",
+    "/apis/rbac.authorization.k8s.io/v1/namespaces/inference/rolebindings/gpu-nightly-off",
+    "/api/v1/namespaces/inference/pods/vllm-", "/apis/apps/v1/namespaces/inference/replicasets/vllm-", "/api/v1/namespaces/inference/serviceaccounts/gpu-nightly-off/token")
+
+
+class Audit:
+    """A transport that remembers every request and what became of it."""
+
+    def __init__(self, inner):
+        self.inner, self.seen = inner, []
+
+    def request(self, method, url, query, body, headers):
+        answer = self.inner.request(method, url, query, body, headers)
+        self.seen.append((method, url, body, answer.status))
+        return answer
+
+    def watch(self, url, *args):
+        self.seen.append(("WATCH", url, None, 200))
+        return self.inner.watch(url, *args)
+
+    def writes(self):
+        return [(method, url, body) for method, url, body, status in self.seen
+                if method not in ("GET", "WATCH") and not url.endswith("accessreviews") and status < 400]
+
+
+class RealCluster(EmbeddedDrillCluster):
+    """An embedded cluster that a drill takes for somebody's: no levers, and only the shipped rights."""
+
+    real = True
+
+    def __init__(self):
+        folder = path("dead-man")
+        self.kill_path = specfile.load(folder / "killcheck.yaml")
+        found = [m.obj for m in manifests.load([folder, CI / "rbac.yaml"]).manifests if m.obj.get(
+            "apiVersion") != "killcheck/v1"]
+        super().__init__(found, exec_mode="host", start=datetime(2026, 1, 15, 3, 0, 1, tzinfo=UTC))
+        self.embedded.kube.patch(r.NAMESPACES, "inference", {"metadata": {"labels": {"killcheck.dev/consent": "true"}}})
+        self.loop.run_until(lambda: False, 400)
+        self.name = "staging"
+        registry = self.embedded.registry
+        for image in ("public.ecr.aws/amazonlinux/amazonlinux",):
+            registry.delete_tag(f"{image}:killcheck-gone-{RUN[-6:]}")
+        self.levers = {}
+        self.audit = Audit(self.embedded.kube_as(ACCOUNT).transport)
+        self.kube = Kube(self.audit, field_manager="killcheck")
+
+    def drill(self, name):
+        under = (name,) if name else ()
+        plan = plan_for(self, self.kill_path, [PlannedDrill("nightly-off", under)], RUN)
+        consent.check(self, self.kill_path, plan)
+        layer = self.kill_path.layer("nightly-off")
+        claim = lease.Claim(self.kube, self.loop, RUN, lease.wanted(self.kill_path, layer, "inference"))
+        claim.acquire()
+        journal = Journal(RUN, self.loop, self.kube, home="inference")
+        result = Drill(
+            self, self.kill_path, layer, [faults.named(n) for n in under], run=RUN, journal=journal,
+            options=Options(horizon_s=1800.0)).run()
+        claim.release()
+        return plan, result
+
+
+@pytest.fixture
+def cluster():
+    made = RealCluster()
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("name", ["", *API_FAULTS], ids=lambda name: name or "no-fault")
+def test_the_shipped_roles_are_enough_and_nothing_else_is_written(cluster, name):
+    plan, result = cluster.drill(name)
+    assert result.problems == ()
+    refused = [seen for seen in cluster.audit.seen if seen[3] in (401, 403) and "killcheck-probe" not in str(seen[2])]
+    assert refused == []
+    for method, url, body in cluster.audit.writes():
+        created = body["metadata"]["name"] if method == "POST" and "metadata" in (body or {}) else ""
+        ours = _OURS.search(url.rpartition("/")[2]) or _OURS.search(created) or "-hung-" in url + created
+        assert ours or url.removesuffix("/status").startswith(_NAMED), (method, url)
+        assert _planned(plan, method, url, created), (method, url)
+
+
+def _planned(plan, method, url, created):
+    """Whether the plan asked for the right to make this request."""
+    parts = url.strip("/").split("/")
+    group, rest = (parts[1], parts[3:]) if parts[0] == "apis" else ("", parts[2:])
+    namespace = ""
+    if rest[0] == "namespaces" and len(rest) > 2:
+        namespace, rest = rest[1], rest[2:]
+    resource, name, sub = [*rest, "", "", ""][:3]
+    verb = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}[method]
+    return any(
+        p.verb == verb and p.group == group and p.resource == resource and p.subresource == sub
+        and p.namespace in ("", namespace) and (not p.name or p.name == name) for p in plan.permissions)
+
+
+def test_a_right_that_is_missing_is_named_before_anything_is_changed(cluster):
+    cluster.embedded.kube.delete(r.ROLEBINDINGS, "killcheck-fault-schedule", "inference")
+    with pytest.raises(consent.ConsentError, match=r"patch cronjobs\.batch gpu-nightly-off in namespace inference"):
+        cluster.drill("suspended")
+    assert cluster.audit.writes() == []
+
+
+@pytest.mark.parametrize(("change", "words"), [
+    (lambda c: c.embedded.kube.patch(r.NAMESPACES, "inference", {"metadata": {"labels": {consent.LABEL: None}}}),
+     "has not opted in"),
+    (lambda c: setattr(c, "name", "eu-prod-1"), "not among consent.contexts"),
+    (lambda c: setattr(c, "name", "minikube"), "not among consent.contexts"),
+], ids=["no label", "production", "another context"])
+def test_without_consent_nothing_is_touched(cluster, change, words):
+    change(cluster)
+    with pytest.raises(consent.ConsentError, match=words):
+        cluster.drill("suspended")
+    assert cluster.audit.writes() == []
+
+
+def test_a_protected_cluster_is_refused_under_any_context(cluster):
+    from dataclasses import replace
+
+    uid = cluster.embedded.kube.get(r.NAMESPACES, "kube-system")["metadata"]["uid"]
+    cluster.kill_path = replace(cluster.kill_path, consent=replace(
+        cluster.kill_path.consent, protected=(f"uid:{uid}",)))
+    with pytest.raises(consent.ConsentError, match="this cluster is protected"):
+        cluster.drill("")
+
+
+def test_dollars_at_stake_are_limited(cluster):
+    from dataclasses import replace
+
+    cluster.kill_path = replace(cluster.kill_path, consent=replace(cluster.kill_path.consent, max_usd=1.0))
+    with pytest.raises(consent.ConsentError, match=r"are at stake .* the spec allows \$1\.00"):
+        cluster.drill("")
