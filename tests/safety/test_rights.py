@@ -32,7 +32,8 @@ _NAMED = (
     "/apis/apps/v1/namespaces/inference/deployments/vllm", "/api/v1/namespaces/inference",
     "/apis/batch/v1/namespaces/inference/cronjobs/gpu-nightly-off", "/apis/karpenter.sh/v1/nodepools/gpu",
     "/apis/rbac.authorization.k8s.io/v1/namespaces/inference/rolebindings/gpu-nightly-off",
-    "/api/v1/namespaces/inference/pods/vllm-", "/apis/apps/v1/namespaces/inference/replicasets/vllm-", "/api/v1/namespaces/inference/serviceaccounts/gpu-nightly-off/token")
+    "/api/v1/namespaces/inference/pods/vllm-", "/apis/apps/v1/namespaces/inference/replicasets/vllm-",
+    "/api/v1/namespaces/inference/serviceaccounts/gpu-nightly-off/token")
 
 
 class Audit:
