@@ -6,6 +6,7 @@ different for each set of faults; ``KILLCHECK_KILL_POINTS=all`` takes every one.
 
 from __future__ import annotations
 
+import _thread
 import json
 import os
 import subprocess
@@ -59,12 +60,20 @@ class Mortals:
         self.spec = folder / "killcheck.yaml"
         self.spec.write_text((home / "killcheck.yaml").read_text().replace("[staging]", f"[{CONTEXT}]"))
         self.over = False
-        self.thread = threading.Thread(target=lambda: self.cluster.loop.run_until(lambda: self.over), daemon=True)
+        self.thread = threading.Thread(target=self.live, daemon=True)
         self.thread.start()
         self.process = subprocess.Popen(
             [sys.executable, str(HERE / "mortal.py")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.cluster.loop.advance(400)
         self.before = self.picture()
+
+    def live(self):
+        """Let the cluster live; should it die, nobody waits for it."""
+        try:
+            self.cluster.loop.run_until(lambda: self.over)
+        except BaseException:
+            _thread.interrupt_main()
+            raise
 
     def picture(self):
         with self.cluster.loop.entered():
