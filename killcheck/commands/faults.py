@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import click
 
@@ -15,18 +16,28 @@ __all__ = ["command"]
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
 @guarded
 def command(as_json: bool) -> None:
-    """List the faults that a drill can put a layer under: what each simulates, what it needs, what it reproduces."""
-    from killcheck.faults import ALL
+    """List the faults that a drill can put a layer under: what each simulates, where it can, what it reproduces.
 
-    rows = [
-        {"name": kind.name, "family": kind.family, "simulates": kind.simulates, "needs": list(kind.needs),
-         "failures": list(kind.failures)}
-        for kind in ALL
-    ]
+    What exactly one would change on your cluster, and the rights that it needs: killcheck drill --under FAULT --dry-run.
+    """
+    from killcheck.faults import every
+
+    rows = [_row(kind) for kind in every()]
     if as_json:
         click.echo(json.dumps(rows, indent=2))
         return
-    width = max(len(str(row["name"])) for row in rows)
-    for row in rows:
-        needs = f" (needs: {', '.join(map(str, row['needs']))})" if row["needs"] else ""
-        click.echo(f"{row['name']:<{width}}  {row['simulates']}{needs}")
+    width = max(len(row["name"]) for row in rows)
+    for family in dict.fromkeys(row["family"] for row in rows):
+        click.echo(f"{family}:")
+        for row in rows:
+            if row["family"] == family:
+                where = "" if row["where"] == "any cluster" else f" ({row['where']})"
+                click.echo(f"  {row['name']:<{width}}  {row['simulates']}{where}")
+
+
+def _row(kind: Any) -> dict[str, Any]:
+    return {
+        "name": kind.name, "family": kind.family, "simulates": kind.simulates, "needs": list(kind.needs),
+        "where": "embedded cluster only" if kind.needs else "any cluster", "failures": list(kind.failures),
+        "how": (kind.__doc__ or "").strip().splitlines()[0],
+    }
