@@ -18,7 +18,7 @@ __all__ = ["command"]
 def command(as_json: bool) -> None:
     """List the faults that a drill can put a layer under: what each simulates, where it can, what it reproduces.
 
-    What exactly one would change on your cluster, and the rights that it needs: killcheck drill --under FAULT --dry-run.
+    What one would change on your cluster, and the rights that it takes: killcheck drill --under FAULT --dry-run.
     """
     from killcheck.faults import every
 
