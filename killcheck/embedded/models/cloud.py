@@ -1,8 +1,8 @@
 """A model of the cloud beneath the embedded cluster: instances that launch, bill and terminate, and a message queue.
 
-Who launches is remembered on each instance, and so is what nobody else would tell: an instance bills from its
-launch until it is terminated, whether or not a Node stands for it. An instance that no Node and no NodeClaim stands for
-is a *ghost* (:meth:`Cloud.ghosts`).
+Who launches is remembered on each instance, and so is what nobody else would tell: an instance bills from the moment
+it runs until its termination begins, whether or not a Node stands for it. An instance that no Node and no NodeClaim
+stands for is a *ghost* (:meth:`Cloud.ghosts`).
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ __all__ = ["Cloud", "CloudError", "Instance", "NoSuchInstance", "Queue", "Timing
 
 State = Literal["pending", "running", "shutting-down", "stopping", "stopped", "terminated"]
 
-#: States in which an instance costs money.
-BILLED: frozenset[str] = frozenset({"pending", "running", "stopping", "shutting-down"})
+#: States in which an instance costs money, or is about to (EC2 user guide, "instance lifecycle").
+BILLED: frozenset[str] = frozenset({"pending", "running"})
 #: From these an instance does not come back.
 GONE: frozenset[str] = frozenset({"shutting-down", "terminated"})
 
@@ -68,6 +68,7 @@ class Instance:
     tags: dict[str, str] = field(default_factory=dict)
     state: State = "pending"
     running: datetime | None = None
+    ended: datetime | None = None
     terminated: datetime | None = None
     terminated_by: str = ""
     node_name: str = ""
@@ -88,7 +89,7 @@ class Instance:
 
     def hours(self, now: datetime) -> float:
         """Hours billed up to ``now``."""
-        return max(0.0, ((self.terminated or now) - self.launched).total_seconds()) / 3600
+        return max(0.0, ((self.ended or now) - self.running).total_seconds()) / 3600 if self.running else 0.0
 
     def usd(self, now: datetime) -> float | None:
         """Dollars billed up to ``now``; None where the price is not known."""
@@ -239,7 +240,7 @@ class Cloud:
 
     # -- what can be asked of it ---------------------------------------------------------------------------
     def billed(self) -> list[Instance]:
-        """Every instance that costs money now, oldest first."""
+        """Every instance that costs money now or is about to, oldest first."""
         return [one for one in self.instances.values() if one.state in BILLED]
 
     def of(self, node_name: str) -> Instance | None:
@@ -295,7 +296,7 @@ class Cloud:
             self._end(instance, "spot-reclaim" if instance.capacity_type == "spot" else "aws")
 
     def _end(self, instance: Instance, by: str) -> None:
-        instance.terminated_by = by
+        instance.terminated_by, instance.ended = by, self.loop.now()
         for timer in self._timers.pop(instance.instance_id, ()):
             timer.cancel()
         self._become(instance, "shutting-down")
