@@ -1,0 +1,103 @@
+"""What a recording saw beside what the embedded cluster showed: every difference, a sentence each.
+
+Field by field of every object the same values in the same order; of every event the same text, the same number of
+times; both at the same moments, within a tolerance. What may differ, and why, a situation says itself.
+"""
+
+import json
+import re
+
+from recorded import Told
+
+#: Fields whose course is an accident of when somebody looked: batches in flight, counters of writes.
+PASSING = frozenset({"status.uncountedTerminatedPods", "status.observedGeneration", "reason"})
+#: Looked at once a second by the Job controller: what came and went in between, nobody saw. The last value counts.
+SAMPLED = frozenset({"status.ready"})
+#: The recorded kubelet posts status every 2-5 s, the Job controller collects for 1 s, the API's watches add 0.4 s.
+TOLERANCE_S = 3.0
+#: How far a count may be off where a kubelet counts up for as long as it looks: ticks near the end of the recording.
+COUNT_SLACK = 1
+
+
+def differences(recording, seen, situation):
+    """Sentences; empty where the embedded cluster did what the real one did."""
+    masks = situation.masks
+
+    def text(value):
+        for pattern, put in masks:
+            value = re.sub(pattern, put, value) if value is not None else None
+        return value
+
+    found = list(_courses(recording, seen, situation, text))
+    found += _events(recording, seen, situation, text)
+    found += [
+        f"answer to {request}: {got}, not {want}" for request, got, want in seen.answers if got != want]
+    return [f for f in found if not any(re.search(pattern, f) for pattern, _why in situation.allowed)]
+
+
+def _courses(recording, seen, situation, text):
+    complete = {t.object for t in recording.transitions if t.field == "object" and t.value == "ADDED"}
+    want = _by_field(recording.transitions, complete, text)
+    got = _by_field(seen.transitions, complete, text)
+    known = {key[0] for key in want} | {t.object for t in recording.transitions}
+    kinds = {name.partition("/")[0] for name in known}
+    for key in sorted(set(want) | set(got)):
+        name, attribute = key
+        if attribute in PASSING or name.partition("/")[0] not in kinds:
+            continue
+        wanted, had = want.get(key, []), got.get(key, [])
+        if attribute in SAMPLED:
+            wanted, had = wanted[-1:], had[-1:]
+        if [v for _, v in wanted] != [v for _, v in had]:
+            yield f"{name} {attribute}: {_short(had)}, not {_short(wanted)}"
+            continue
+        for (at, value), (real, _) in zip(had, wanted, strict=True):
+            if abs(at - real) > situation.tolerance_s:
+                yield f"{name} {attribute} {value}: at {at:.1f} s, not {real:.1f} s"
+
+
+def _by_field(transitions, complete, text):
+    found = {}
+    for t in transitions:
+        if t.object not in complete and t.at < -0.05:
+            continue
+        course = found.setdefault((t.object, t.field), [])
+        value = _plain(text(t.value))
+        if not course or course[-1][1] != value:
+            course.append((t.at, value))
+    return found
+
+
+def _plain(value):
+    """JSON with its keys in order, so that only content is compared."""
+    if value and value[0] in "{[":
+        return json.dumps(json.loads(value), sort_keys=True)
+    return value
+
+
+def _events(recording, seen, situation, text):
+    def grouped(events):
+        found = {}
+        for told in events:
+            key = (told.object, told.type, told.reason, text(told.message))
+            before = found.get(key)
+            found[key] = told if before is None else Told(
+                min(before.at, told.at), *key, before.count + told.count)
+        return found
+
+    want, got = grouped(recording.events), grouped(seen.events)
+    for key in [*want, *(key for key in got if key not in want)]:
+        label = f"event {' '.join(key)}"
+        if key not in got:
+            yield f"{label}: not seen (x{want[key].count} at {want[key].at:.1f} s)"
+        elif key not in want:
+            yield f"{label}: seen here only (x{got[key].count} at {got[key].at:.1f} s)"
+        else:
+            if abs(got[key].count - want[key].count) > max(COUNT_SLACK * (want[key].count > 2), want[key].count // 5):
+                yield f"{label}: {got[key].count} times, not {want[key].count}"
+            if abs(got[key].at - want[key].at) > situation.tolerance_s + 1:
+                yield f"{label}: at {got[key].at:.1f} s, not {want[key].at:.1f} s"
+
+
+def _short(course):
+    return "[" + ", ".join(f"{at:.1f}: {value}" for at, value in course) + "]"
