@@ -121,6 +121,8 @@ class Journal:
     context: str = ""
     kubeconfig: str = ""
     guard: Callable[[], None] = lambda: None
+    #: Its copy in the cluster is gone: another machine may have put everything back.
+    doubtful: bool = False
     #: Whose changes they are: the fault that is being injected.
     owner: str = ""
     _in_cluster: bool = False
@@ -266,9 +268,11 @@ class Journal:
             if entry.state == "verified":
                 continue
             try:
-                said = take_back(self.kube, self.loop, entry, self.levers, patience_s=patience_s)
+                said = take_back(
+                    self.kube, self.loop, entry, self.levers, patience_s=patience_s, doubtful=self.doubtful)
                 self._set(entry.number, state="undone", strict=False)
-                verify(self.kube, self.loop, entry, patience_s=patience_s)
+                if not said.startswith("left alone"):
+                    verify(self.kube, self.loop, entry, patience_s=patience_s)
             except (UndoProblem, KubeError) as error:
                 if isinstance(error, KubeError):
                     patience_s = 0.0  # the rest is tried once: the cluster has had its time
@@ -368,6 +372,8 @@ class Journal:
         """Take over what another process left."""
         self.entries = [replace(entry, number=number) for number, entry in enumerate(entries)]
         self._in_cluster = bool(self.home) and self._exists()
+        if self.home and not self._in_cluster:
+            self.doubtful, self.home = True, ""  # what is written down here is for this machine alone now
 
     def _exists(self) -> bool:
         found = insist(self.loop, lambda: self.kube.find(r.CONFIGMAPS, config_map_name(self.run), self.home))

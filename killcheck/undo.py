@@ -127,14 +127,19 @@ def insist(
 # -- taking back -------------------------------------------------------------------------------------------
 def take_back(
     kube: Kube, loop: Loop, entry: Entry, levers: Mapping[str, object] | None = None, *,
-    patience_s: float = PATIENCE_S,
+    patience_s: float = PATIENCE_S, doubtful: bool = False,
 ) -> str:
     """Take one change back; returns what was done, in words. Idempotent.
+
+    ``doubtful``: it may have been taken back already, and what looks like our change may be somebody's since then: only
+    what is certainly ours (by uid, by label, by its field manager) is touched.
 
     Raises UndoProblem where it cannot be put back as it was, KubeError where it could not be asked.
     """
     if entry.lever:
         return _pull_back(entry, levers or {})
+    if doubtful and not insist(loop, lambda: _certainly_ours(kube, entry), patience_s=patience_s):
+        return f"left alone: {entry.what} (put back from elsewhere already, as far as can be told)"
     act = {"delete": _remove, "sweep": _sweep, "create": _recreate, "merge": _merge_back}[entry.undo.action]
     return insist(loop, lambda: act(kube, entry), patience_s=patience_s)
 
@@ -161,6 +166,25 @@ def _pull_back(entry: Entry, levers: Mapping[str, object]) -> str:
     else:
         setattr(lever, entry.undo.path, entry.undo.body)
     return f"undone: {entry.what}"
+
+
+def _certainly_ours(kube: Kube, entry: Entry) -> bool:
+    if entry.undo.action in ("delete", "sweep"):
+        return True  # tells its own by uid and label
+    found = _find(kube, entry.undo.path) if entry.undo.action == "merge" else None
+    paths = [path for path, _ in _leaves(entry.undo.left or {})]
+    return found is not None and any(
+        one.get("manager") == kube.field_manager and any(_owns(one.get("fieldsV1"), path) for path in paths)
+        for one in dig(found, "metadata", "managedFields", default=[]))
+
+
+def _owns(fields: Any, path: tuple[str, ...]) -> bool:
+    """Whether a managedFields entry's ``fieldsV1`` holds a path."""
+    for key in path:
+        if not isinstance(fields, dict) or f"f:{key}" not in fields:
+            return False
+        fields = fields[f"f:{key}"]
+    return True
 
 
 def _find(kube: Kube, path: str) -> Obj | None:

@@ -140,6 +140,18 @@ def test_on_the_same_machine_a_dead_process_is_known_to_be_dead(cluster, tmp_pat
     assert json.loads(path.read_text().splitlines()[0])["journal"]["closed"]
 
 
+def test_what_another_machine_has_put_back_is_not_put_back_again(cluster, tmp_path):
+    path = tmp_path / "runs" / "run-a" / "journal-0.jsonl"
+    suspend(journal_of(cluster, path=path))
+    assert everything_of(cluster).undone == ["restored: scaled vllm"]  # elsewhere: with the cluster's copy alone
+    cluster.kube.patch(r.DEPLOYMENTS, "vllm", {"spec": {"replicas": 7}}, "inference")  # somebody means it
+    found = orphans.find(cluster.kube, cluster.loop, context="here", folder=tmp_path)
+    (said,) = orphans.restore(cluster.kube, cluster.loop, found, named="run-a").undone
+    assert said.startswith("left alone: scaled vllm")
+    assert cluster.kube.get(r.DEPLOYMENTS, "vllm", "inference")["spec"]["replicas"] == 7
+    assert json.loads(path.read_text().splitlines()[0])["journal"]["closed"]
+
+
 def test_expiry_is_counted_from_the_change(cluster):
     journal = journal_of(cluster, lifetime_s=60.0)
     suspend(journal)
