@@ -24,6 +24,7 @@ from killcheck.layers.base import LayerError, LayerRun, Stage
 from killcheck.progress import Progress
 from killcheck.scene import Scene, SceneBroken
 from killcheck.timeline import PHASES, Timeline
+from killcheck.undo import recreatable
 from killcheck.verdict import DrillResult, Verdict
 
 __all__ = ["Drill", "Inconclusive", "Options"]
@@ -71,7 +72,7 @@ class Drill:
         self.options = options or Options()
         self.id = "-".join([layer.name, *(f.name for f in faults)]) if faults else layer.name
         self._sink = sink
-        self.scene = Scene(cluster, kill_path, self._changed, namespaces=_namespaces(layer))
+        self.scene = Scene(cluster, kill_path, self._changed, namespaces=_namespaces(layer), layer=layer)
         self.stage = Stage(cluster, kill_path, self.scene, journal, run)
         self.runner: LayerRun | None = None
         self.bystanders: Bystanders | None = None
@@ -188,6 +189,12 @@ class Drill:
         self._see_bites()
 
     def _trigger(self) -> None:
+        seen = self._layer_run.before_trigger()
+        if seen:
+            self._note(seen)
+            unsteady = "" if self._layer_run.flaw() else self._unsteady()
+            if unsteady:  # what is off already when the trigger is pulled was not turned off by it
+                raise Inconclusive(f"when the trigger was to be pulled: {unsteady}")
         now = self.cluster.loop.now()
         timeline = Timeline(now, self._phases(), self.deadlines)
         self.stage.timeline = timeline
@@ -214,6 +221,11 @@ class Drill:
                 manual = f"kubectl scale {resource.qualified} {name} -n {namespace} --replicas={replicas}"
                 undo = Undo(
                     "merge", resource.path(namespace, name), body, uid_of(obj), {"spec": {"replicas": 0}}, manual)
+                with self.journal.change(what, undo):
+                    pass
+            elif obj["kind"] == "Job":
+                body = _job_again(obj)
+                undo = Undo("create", resource.path(namespace), body, manual=f"create Job {namespace}/{name} again")
                 with self.journal.change(what, undo):
                     pass
 
@@ -474,6 +486,18 @@ class Drill:
 
     def _emit_event(self, event: events.Event) -> None:
         self._sink(replace(event, drill=self.id))
+
+
+def _job_again(job: Obj) -> Obj:
+    """A Job as somebody would create it: without the selector and labels that the API server generated for it."""
+    body = recreatable(job)
+    if not dig(job, "spec", "manualSelector"):
+        body["spec"].pop("selector", None)
+        for meta in (body["metadata"], dig(body, "spec", "template", "metadata", default={})):
+            for label in ("controller-uid", "job-name"):
+                for key in (label, f"batch.kubernetes.io/{label}"):
+                    (meta.get("labels") or {}).pop(key, None)
+    return body
 
 
 def _namespaces(layer: Layer) -> list[str]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from killcheck.cluster.base import Cluster
-from killcheck.killpath import KillPath, NodePool, Target
+from killcheck.killpath import KillPath, Layer, NodePool, Target
 from killcheck.kube import gpus, selectors
 from killcheck.kube import resources as r
 from killcheck.kube.errors import KubeError
@@ -48,11 +48,13 @@ class Scene:
 
     def __init__(
         self, cluster: Cluster, kill_path: KillPath, on_change: Callable[[Change, Obj | None, Obj], None],
-        *, namespaces: Iterable[str] = (),
+        *, namespaces: Iterable[str] = (), layer: Layer | None = None,
     ) -> None:
         self.cluster = cluster
         self.kill_path = kill_path
         self._on_change = on_change
+        #: Targets that the drilled layer does not cover: their pods may stay on.
+        self._spared = [t for t in kill_path.targets if layer and t.name not in layer.covers]
         self._ghosts: dict[str, GpuPod] = {}
         self._owner_roots: dict[str, tuple[str, str]] = {}
         self.gone_at: dict[str, datetime] = {}
@@ -161,10 +163,23 @@ class Scene:
     def gpu_pods(self) -> list[GpuPod]:
         """Every pod that holds GPUs in scope: in the targets' namespaces or on the pools' nodes, DaemonSets excepted.
 
-        Terminating pods count, and so do ghosts. Pods not yet on a node hold nothing.
+        Terminating pods count, and so do ghosts. Pods not yet on a node hold nothing. Those of targets that the drilled
+        layer does not cover are another layer's matter.
         """
-        found = [pod for obj in self.pods.values() if (pod := self._as_gpu_pod(obj)) is not None]
+        found = [
+            pod for obj in self.pods.values()
+            if (pod := self._as_gpu_pod(obj)) is not None and not (self._spared and self._is_spared(obj))]
         return found + list(self._ghosts.values())
+
+    def _is_spared(self, pod: Obj) -> bool:
+        kind, name = self.root_owner(pod)
+        for target in self._spared:
+            if target.kind == kind and target.namespace == namespace_of(pod):
+                if target.object == name or (kind == "Pod" and target.selector and _labelled(target.selector, pod)):
+                    return True
+                if target.selector and any(name_of(o) == name for o in self.objects_of(target)):
+                    return True
+        return False
 
     def _as_gpu_pod(self, obj: Obj) -> GpuPod | None:
         node = dig(obj, "spec", "nodeName", default="")

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Literal
 
 from killcheck import discover, specfile
 from killcheck.cluster.base import Cluster
-from killcheck.killpath import KillPath
+from killcheck.killpath import KillPath, LayerType
 from killcheck.kube import manifests
-from killcheck.kube.objects import Obj, dig
+from killcheck.kube.objects import Obj, copy, dig, namespace_of
 
 if TYPE_CHECKING:
     from killcheck.run import PlannedDrill
@@ -123,7 +123,24 @@ class Session:
         from killcheck.cluster.embedded import EmbeddedDrillCluster
 
         mode = self.exec_mode or ("host" if self.shipped else "none")
-        return EmbeddedDrillCluster(self.objects, exec_mode=mode, start=self._night(planned))
+        objects = self._as_drilled(planned)
+        cluster = EmbeddedDrillCluster(objects, exec_mode=mode, start=self._night(planned))
+        if objects is not self.objects:
+            cluster.embedded.notes.append("the workers that end themselves hang here: this layer is for the day they do")
+        return cluster
+
+    def _as_drilled(self, planned: PlannedDrill | None) -> list[Obj]:
+        """The manifests; a worker that ends itself hangs while another layer is drilled: it is for that day."""
+        layer = self.kill_path.layer(planned.layer) if planned else None
+        if layer is None or layer.type is LayerType.SELF_TERMINATING:
+            return self.objects
+        hung = {
+            (target.kind, target.namespace, target.object) for other in self.kill_path.layers
+            if other.type is LayerType.SELF_TERMINATING for target in self.kill_path.covered_by(other)}
+        if not hung:
+            return self.objects
+        return [_hanging(o) if (o.get("kind"), namespace_of(o), dig(o, "metadata", "name")) in hung else o
+                for o in self.objects]
 
     def _night(self, planned: PlannedDrill | None) -> datetime:
         """Just after the slot of the layer's schedule, so that its own next firing is a night away."""
@@ -144,3 +161,9 @@ class Session:
         return SOME_NIGHT if slot is None else slot + timedelta(seconds=1)
 
 
+def _hanging(workload: Obj) -> Obj:
+    """Whose containers are on and do nothing, for ever."""
+    changed = copy(workload)
+    meta = changed["spec"]["template"].setdefault("metadata", {})
+    meta["annotations"] = {**(meta.get("annotations") or {}), "killcheck.dev/run": "false"}
+    return changed

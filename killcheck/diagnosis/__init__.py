@@ -17,6 +17,9 @@ _RULES = (targets.scaled_back, *executor.RULES, *targets.RULES, *nodes.RULES)
 
 def diagnose(case: Case) -> Diagnosis:
     """The first rule that recognises what happened; an honest 'do not know' with all the evidence otherwise."""
+    own = case.layer.explain(case.stuck_at)
+    if own is not None:
+        return Diagnosis(own.cause, own.evidence, own.remedy, own.failures)
     for rule in _RULES:
         found = rule(case)
         if found is not None:

@@ -25,6 +25,7 @@ from killcheck.embedded.models.argocd import ArgoCd
 from killcheck.embedded.models.cloud import Cloud
 from killcheck.embedded.models.cloudnodes import CloudNodes
 from killcheck.embedded.models.definitions import crds
+from killcheck.embedded.models.http_add_on import HttpAddOn
 from killcheck.embedded.models.karpenter import Karpenter
 from killcheck.embedded.models.keda import Keda
 from killcheck.embedded.models.networkpolicies import NetworkPolicies
@@ -42,7 +43,7 @@ ADMIN = User("kubernetes-admin", ("system:masters", "system:authenticated"))
 CONTROLLERS = User("system:kube-controller-manager", ("system:masters", "system:authenticated"))
 
 #: What lives beside Kubernetes here; each works only where its own resources are.
-MODELS: tuple[type[Controller], ...] = (CloudNodes, Karpenter, Keda, ArgoCd, NetworkPolicies)
+MODELS: tuple[type[Controller], ...] = (CloudNodes, Karpenter, Keda, HttpAddOn, ArgoCd, NetworkPolicies)
 
 #: What must exist before what: everything else comes after these, in the order of the manifests.
 _FIRST = ("CustomResourceDefinition", "Namespace", "PriorityClass", "StorageClass", "ServiceAccount", "ConfigMap",
@@ -112,7 +113,7 @@ class EmbeddedCluster:
     # -- controllers and models ----------------------------------------------------------------------------
     def start_model(self, model: type[Controller]) -> None:
         """Start a model of what lives beside Kubernetes."""
-        kube = self.kube_as(CONTROLLERS)
+        kube = self.kube_as(User(f"killcheck:model:{model.name}", CONTROLLERS.groups))
         own = {"cloud": self.cloud, "nodes": self.nodes}
         extra: dict[str, Any] = {key: value for key, value in own.items() if key in model.__dataclass_fields__}
         controller = model(kube, self.loop, self.informers, **extra)

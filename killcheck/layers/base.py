@@ -16,7 +16,7 @@ from killcheck.kube.permissions import Permission
 from killcheck.scene import Scene
 from killcheck.timeline import Timeline
 
-__all__ = ["CONTROLLERS", "LayerError", "LayerRun", "Stage", "Testimony", "is_controller"]
+__all__ = ["CONTROLLERS", "Explanation", "LayerError", "LayerRun", "Stage", "Testimony", "is_controller"]
 
 
 #: Field managers of controllers that write replicas: never an executor's.
@@ -30,6 +30,16 @@ def is_controller(writer: str) -> bool:
 
 class LayerError(Exception):
     """The layer cannot be drilled as the spec has it; one sentence for a person."""
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Why the layer itself did not act, as only its type can know; becomes the diagnosis."""
+
+    cause: str
+    evidence: tuple[str, ...] = ()
+    remedy: str = ""
+    failures: tuple[int, ...] = ()
 
 
 @dataclass
@@ -81,6 +91,10 @@ class LayerRun(ABC):
         """Namespaces in which it changes something."""
         return [self.layer.ref.namespace] if self.layer.ref and self.layer.ref.namespace else []
 
+    def before_trigger(self) -> str:
+        """What must be so when the trigger is pulled, seen or waited for; returns what was seen, in words."""
+        return ""
+
     @abstractmethod
     def trigger(self) -> str:
         """Pull the trigger through the journal; returns what was done, in words."""
@@ -104,6 +118,10 @@ class LayerRun(ABC):
     def also_acted(self, zero_at: datetime) -> str:
         """Evidence that the layer acted at that moment by a firing of its own that this drill did not make."""
         return ""
+
+    def explain(self, stuck_at: str) -> Explanation | None:
+        """Why a drill that is stuck before that phase is; None: the common rules are asked."""
+        return None
 
     def flaw(self) -> str:
         """What the layer did that it must not do (acted on a busy target, died in a short gap); empty: nothing."""

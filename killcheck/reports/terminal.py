@@ -174,6 +174,9 @@ def _verdict_lines(result: dict[str, Any]) -> Text:
     if verdict == "inconclusive":
         text.append(f"  nothing is proven: {result['why']}")
         return text
+    if not result["stuck_at"]:
+        text.append(f"  {result['why']}\n    remedy  {result['remedy'] or ''}")
+        return text
     text.append(f"  GPUs still on after {span(result['watched_s'])}: {money(result['usd'])} so far")
     if result["usd_until_next_chance"] is not None:
         text.append(

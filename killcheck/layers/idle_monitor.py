@@ -1,0 +1,76 @@
+"""The idle monitor: a scheduled Job that turns off what has been idle for long enough, and nothing else.
+
+Both halves are drilled. First its Job is made while the targets are busy still (they have not been on for as long as
+it must wait): they must stay on. Then, when they have been idle for that long, the drill is a dead-man's.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from killcheck.killpath import Layer
+from killcheck.kube import resources as r
+from killcheck.kube.objects import condition, copy, dig, name_of, parse_time
+from killcheck.layers.base import LayerError, Stage
+from killcheck.layers.dead_man import DeadMan, job_from
+
+__all__ = ["IdleMonitor"]
+
+#: How long its Job may take to look around, in seconds.
+LOOK_S = 300.0
+#: A monitor that compares with ``>`` acts this much after the limit, in seconds.
+BEYOND_S = 2.0
+
+
+class IdleMonitor(DeadMan):
+    """One drill of an idle monitor that is a CronJob."""
+
+    remedy = "let it measure what the target does (requests, items, device use), and act only after the whole delay"
+
+    def __init__(self, layer: Layer, stage: Stage) -> None:
+        if layer.cron_job is None:
+            raise LayerError(f"layer {layer.name}: an idle monitor is drilled by its cronJob; this one has none")
+        super().__init__(layer, stage)
+        self._flaw = ""
+
+    def before_trigger(self) -> str:
+        """Look at it with busy targets, then let them idle; returns what was seen."""
+        idle_s = self.layer.idle_s or 0.0
+        seen = ""
+        if self._youngest() + timedelta(seconds=idle_s) > self._now() + timedelta(seconds=LOOK_S):
+            seen = self._look_at_busy()
+        if self._flaw:
+            return seen
+        wait = (self._youngest() + timedelta(seconds=idle_s + BEYOND_S) - self._now()).total_seconds()
+        self.stage.cluster.loop.run_until(lambda: False, max(0.0, wait))
+        return "; ".join(part for part in (seen, f"the targets have been idle for {idle_s / 60:.0f} min") if part)
+
+    def _youngest(self) -> datetime:
+        pods = [self.stage.scene.pods.get(p.name, p.namespace) for p in self.stage.scene.gpu_pods()]
+        return max((parse_time(p["metadata"]["creationTimestamp"]) for p in pods if p), default=self._now())
+
+    def _look_at_busy(self) -> str:
+        scene, loop = self.stage.scene, self.stage.cluster.loop
+        before = {p.uid for p in scene.gpu_pods()}
+        job = job_from(copy(self.cron_job), f"{self.job_name[:58]}-busy", self.stage.run)
+        created = self.stage.journal.create(r.JOBS, job)
+        name, namespace = name_of(created), self.ref.namespace
+
+        def over() -> bool:
+            seen = scene.jobs.get(name, namespace) or {}
+            return any((found := condition(seen, kind)) is not None and found.get("status") == "True"
+                       for kind in ("Complete", "Failed"))
+
+        loop.run_until(over, LOOK_S)
+        left = {p.uid for p in scene.gpu_pods() if not p.terminating}
+        off = [str(t) for t in self.stage.kill_path.covered_by(self.layer) if t.kind and not scene.replicas(t)]
+        if off or not before <= left:
+            self._flaw = (f"{self.layer.name} acts on a busy target: {', '.join(off) or 'a GPU pod'} was turned off "
+                          f"before it had been idle for {(self.layer.idle_s or 0) / 60:.0f} min")
+            return self._flaw
+        failed = dig(scene.jobs.get(name, namespace) or {}, "status", "failed", default=0)
+        return "it looked at busy targets and failed" if failed else "it looked at busy targets and left them on"
+
+    def flaw(self) -> str:
+        """It turned a busy target off."""
+        return self._flaw

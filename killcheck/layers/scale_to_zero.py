@@ -1,0 +1,136 @@
+"""Scale to zero: KEDA, or its HTTP add-on, takes the replicas away when nobody asks for them.
+
+Nothing is pulled on a real cluster: the scaler is left to find its target idle, and the clock starts there. On the
+embedded one the trigger's own reading is turned to zero (an annotation stands for the queue), and turned back when
+the drill heals - so that healing sees the scaler wake its target.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from killcheck.killpath import Layer
+from killcheck.kube import resources as r
+from killcheck.kube.errors import NotFound
+from killcheck.kube.informer import Change
+from killcheck.kube.objects import Obj, annotations_of, controller_of, dig, format_time, name_of, namespace_of
+from killcheck.kube.permissions import Permission
+from killcheck.layers.base import Explanation, LayerError, LayerRun, Stage
+from killcheck.scene import event_time
+
+__all__ = ["READING", "ScaleToZero"]
+
+#: What every trigger of a ScaledObject reads on the embedded cluster.
+READING = "killcheck.dev/trigger-value"
+#: KEDA's event and its write may be this far apart, in seconds.
+SLACK_S = 5.0
+#: pollingInterval where a ScaledObject says none.
+POLLING_S = 30.0
+
+
+class ScaleToZero(LayerRun):
+    """One drill of a ScaledObject or HTTPScaledObject."""
+
+    own_phases = ("triggered",)
+
+    def __init__(self, layer: Layer, stage: Stage) -> None:
+        super().__init__(layer, stage)
+        if layer.scaler is None:
+            raise LayerError(f"layer {layer.name}: a scale-to-zero layer names its scaler")
+        self.ref = layer.scaler
+        self.scaled: Obj = {}
+        self._deactivated: list[str] = []
+
+    def prepare(self) -> None:
+        """Find the ScaledObject, the HTTP add-on's own one for an HTTPScaledObject."""
+        kube = self.stage.cluster.kube
+        resource = r.HTTPSCALEDOBJECTS if self.ref.kind == "HTTPScaledObject" else r.SCALEDOBJECTS
+        try:
+            declared = kube.get(resource, self.ref.name, self.ref.namespace)
+        except NotFound:
+            raise LayerError(f"layer {self.layer.name}: there is no {self.ref}") from None
+        self.scaled = declared if resource is r.SCALEDOBJECTS else self._of_add_on(declared)
+
+    def _of_add_on(self, declared: Obj) -> Obj:
+        if not self.stage.cluster.loop.run_until(lambda: self._owned(declared) is not None, 60.0):
+            raise LayerError(
+                f"layer {self.layer.name}: no ScaledObject belongs to {self.ref}: is KEDA's HTTP add-on running?")
+        found = self._owned(declared)
+        assert found is not None
+        return found
+
+    def _owned(self, declared: Obj) -> Obj | None:
+        for one in self.stage.cluster.kube.list(r.SCALEDOBJECTS, self.ref.namespace).items:
+            owner = controller_of(one)
+            if owner and owner.get("uid") == declared["metadata"]["uid"]:
+                return one
+        return None
+
+    def permissions(self) -> Sequence[Permission]:
+        """Reading the scaler; turning its reading on the embedded cluster."""
+        ns = self.ref.namespace
+        return [Permission("get", "keda.sh", "scaledobjects", namespace=ns),
+                Permission("list", "keda.sh", "scaledobjects", namespace=ns)]
+
+    def trigger(self) -> str:
+        """The last request has been served."""
+        if self._modelled():
+            self.stage.journal.merge(
+                r.SCALEDOBJECTS, name_of(self.scaled), namespace_of(self.scaled),
+                {"metadata": {"annotations": {READING: "0"}}},
+                f"ScaledObject {namespace_of(self.scaled)}/{name_of(self.scaled)}: its triggers read 0")
+            return f"the last request is served: the triggers of ScaledObject {name_of(self.scaled)} read 0"
+        return f"nothing is pulled: {self.ref} is left to find its target idle"
+
+    def _modelled(self) -> bool:
+        return not self.stage.cluster.real and annotations_of(self.scaled).get(READING, "0") not in ("0", "")
+
+    def notice(self, change: Change, old: Obj | None, new: Obj) -> None:
+        """KEDA says when it deactivates a target."""
+        if new.get("kind") != "Event" or change == "deleted" or new.get("reason") != "KEDAScaleTargetDeactivated":
+            return
+        about = new.get("involvedObject") or {}
+        if (about.get("namespace"), about.get("name")) == (namespace_of(self.scaled), name_of(self.scaled)):
+            self._deactivated.append(event_time(new))
+
+    def signs(self, writer: str) -> bool:
+        """Only KEDA's own hand."""
+        return not writer or "keda" in writer.lower()
+
+    def acted(self, zero_at: datetime) -> str:
+        """It was KEDA if it said so at that moment."""
+        bounds = [format_time(zero_at + timedelta(seconds=s)) for s in (-SLACK_S, SLACK_S)]
+        for at in self._deactivated:
+            if bounds[0] <= at[:19] + "Z" <= bounds[1]:
+                return f"KEDA deactivated the target of ScaledObject {name_of(self.scaled)} at {at[11:19]}"
+        return ""
+
+    def explain(self, stuck_at: str) -> Explanation | None:
+        """Why KEDA did not: its minimum, a pause, a trigger that cannot be read, a cooldown beyond the deadline."""
+        if stuck_at not in ("scale_written", "pods_terminating", "pods_gone", "held"):
+            return None
+        live = self.stage.cluster.kube.find(r.SCALEDOBJECTS, name_of(self.scaled), namespace_of(self.scaled))
+        what = f"ScaledObject {namespace_of(self.scaled)}/{name_of(self.scaled)}"
+        if live is None:
+            return Explanation(f"{what} is gone: nothing scales the target down", remedy="restore it")
+        spec, notes = live.get("spec") or {}, annotations_of(live)
+        least = int(spec.get("minReplicaCount", 0))
+        if least > 0:
+            return Explanation(
+                f"{what} never goes to zero: minReplicaCount {least}", (f"spec.minReplicaCount: {least}",),
+                "set minReplicaCount: 0", (27,))
+        if notes.get("autoscaling.keda.sh/paused") == "true":
+            return Explanation(f"{what} is paused: KEDA does not touch its target",
+                               ("annotation autoscaling.keda.sh/paused: true",), "take the annotation off", (27,))
+        if notes.get(READING) == "error" or dig(spec, "fallback", "replicas", default=0):
+            return Explanation(
+                f"a trigger of {what} cannot be read: KEDA keeps what is there",
+                (f"fallback: {spec.get('fallback')}",), "mend the trigger; no fallback.replicas on a GPU target", (28,))
+        cooldown = float(spec.get("cooldownPeriod", 300))
+        limit = self.stage.kill_path.deadlines_for(self.layer).scale_written_s
+        if cooldown + float(spec.get("pollingInterval", POLLING_S)) > limit:
+            return Explanation(
+                f"{what} waits cooldownPeriod {cooldown:.0f} s; the deadline for zero is {limit:.0f} s",
+                (f"spec.cooldownPeriod: {cooldown:.0f}",), "shorten the cooldown or move the deadline", (28,))
+        return None

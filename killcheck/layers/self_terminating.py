@@ -1,0 +1,119 @@
+"""The worker that ends itself: fed from a queue, it exits when nothing has come for a while, and asks nobody.
+
+Nothing is pulled: the queue is left empty, the clock starts when the worker is seen idle (its pods' start). What ends
+earlier than its delay dies in every gap between two batches; what a controller starts again was never off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from killcheck.killpath import Layer
+from killcheck.kube import gpus
+from killcheck.kube.informer import Change
+from killcheck.kube.objects import Obj, dig, name_of, namespace_of, parse_time, uid_of
+from killcheck.kube.permissions import Permission
+from killcheck.layers.base import Explanation, LayerError, LayerRun, Stage
+
+__all__ = ["SelfTerminating"]
+
+#: Between a container's end and the moment its pod counts as gone, in seconds.
+SLACK_S = 120.0
+#: Its own clock and ours may differ by as much, in seconds.
+EARLY_S = 5.0
+#: Controllers that start again what exits 0.
+RESTARTING = ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "ReplicationController")
+
+
+class SelfTerminating(LayerRun):
+    """One drill of workers that end themselves."""
+
+    own_phases = ("triggered",)
+    remedy = "make the idle delay longer than the gaps between batches"
+
+    def __init__(self, layer: Layer, stage: Stage) -> None:
+        super().__init__(layer, stage)
+        self._ended: dict[str, tuple[datetime, datetime, str]] = {}
+        self._restarts: dict[str, tuple[str, int]] = {}
+        self._workers: set[str] = set()
+        self._logs: dict[str, str] = {}
+
+    def prepare(self) -> None:
+        """The workers are the layer's targets; they must be in Kubernetes."""
+        if not any(t.kind for t in self.stage.kill_path.covered_by(self.layer)):
+            raise LayerError(f"layer {self.layer.name}: its workers are not in Kubernetes, where they could be watched")
+
+    def permissions(self) -> Sequence[Permission]:
+        """Reading is enough."""
+        return ()
+
+    def trigger(self) -> str:
+        """Leave the queue empty."""
+        self._workers = {pod.uid for pod in self.stage.scene.gpu_pods()}
+        return "nothing is pulled: the queue stays empty, the workers are left to end themselves"
+
+    def notice(self, change: Change, old: Obj | None, new: Obj) -> None:
+        """How the workers' containers end, and whether something starts them again."""
+        if new.get("kind") != "Pod" or not self._is_worker(new):
+            return
+        for status in dig(new, "status", "containerStatuses", default=[]):
+            ended = dig(status, "state", "terminated") or dig(status, "lastState", "terminated")
+            if not ended or not ended.get("finishedAt") or not ended.get("startedAt"):
+                continue
+            if status.get("restartCount") and ended.get("exitCode") == 0:
+                self._restarts[uid_of(new)] = (name_of(new), int(status["restartCount"]))
+            told = "deletionTimestamp" in new["metadata"]
+            if ended.get("exitCode") == 0 and not told and uid_of(new) not in self._ended:
+                self._ended[uid_of(new)] = (
+                    parse_time(ended["startedAt"]), parse_time(ended["finishedAt"]), name_of(new))
+
+    def _is_worker(self, pod: Obj) -> bool:
+        kind, name = self.stage.scene.root_owner(pod)
+        return gpus.devices(pod) > 0 and any(
+            t.kind == kind and t.namespace == namespace_of(pod) and (not t.object or t.object == name)
+            for t in self.stage.kill_path.covered_by(self.layer))
+
+    def signs(self, writer: str) -> bool:
+        """A worker that ends writes no replicas; whatever the field says was there before."""
+        return True
+
+    def acted(self, zero_at: datetime) -> str:
+        """Every worker that was there ended by itself, with exit code 0, not told to, before that moment."""
+        workers = self._workers or set(self._ended)
+        own = [self._ended[uid] for uid in workers if uid in self._ended]
+        if not own or len(own) < len(workers):
+            return ""
+        last = max(finished for _, finished, _ in own)
+        if not last - timedelta(seconds=1) <= zero_at <= last + timedelta(seconds=SLACK_S):
+            return ""
+        return f"{len(own)} worker(s) ended by themselves with exit code 0, the last at {last:%H:%M:%S}"
+
+    def flaw(self) -> str:
+        """It did not wait as long as it says: gaps between batches kill it."""
+        least = (self.layer.idle_s or 0.0) - EARLY_S
+        for began, finished, name in self._ended.values():
+            lived = (finished - began).total_seconds()
+            if lived < least:
+                return (f"worker {name} ended after {lived:.0f} idle seconds, before the "
+                        f"{self.layer.idle_s or 0:.0f} it must wait: every short gap between two batches kills it and pays for a start")
+        return ""
+
+    def explain(self, stuck_at: str) -> Explanation | None:
+        """Exit code 0, and started again; or no end at all."""
+        if self._restarts:
+            name, count = next(iter(self._restarts.values()))
+            kinds = sorted({t.kind for t in self.stage.kill_path.covered_by(self.layer)} & set(RESTARTING))
+            owner = f"a {kinds[0]} starts" if kinds else "its restartPolicy starts"
+            return Explanation(
+                f"exit 0 is no end: worker {name} ended itself and {owner} it again ({count} time(s))",
+                (f"restartCount {count}, last exit code 0",),
+                "run the worker as a Job (restartPolicy Never or OnFailure), or let it scale its Deployment to zero",
+                (43,))
+        if stuck_at in ("scale_written", "pods_terminating", "pods_gone") and not self._ended:
+            return Explanation(
+                "no worker ended by itself, although nothing came from its queue",
+                tuple(f"{pod} runs" for pod in self.stage.scene.gpu_pods()[:5]),
+                "give it an idle limit (MAX_IDLE), see that it polls with a timeout, and that its own polls are not "
+                "counted as work", (44,))
+        return None
