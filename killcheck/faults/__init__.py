@@ -20,7 +20,14 @@ from killcheck.faults.cached_copy_evicted import CachedCopyEvicted
 from killcheck.faults.command_missing import CommandMissing
 from killcheck.faults.drain import DoNotDisrupt, Finalizer, LongGrace, PdbBlocks
 from killcheck.faults.image_gone import ImageGone
-from killcheck.faults.machines import AutoscalerDown, ControllerManagerDown, NodePartitioned, SpotNotice, SpotReclaim
+from killcheck.faults.machines import (
+    AutoscalerDown,
+    ControllerManagerDown,
+    NodePartitioned,
+    SpotNotice,
+    SpotRebalance,
+    SpotReclaim,
+)
 from killcheck.faults.network import ApiUnreachable, DnsDenied, EgressDenied
 from killcheck.faults.pull_secret_expired import PullSecretExpired
 from killcheck.faults.registry_down import RegistryQuota, RegistryUnreachable
@@ -44,7 +51,7 @@ ALL: tuple[type[Fault], ...] = (
     QuotaExhausted, WebhookDown, PodSecurity, NoRoom,
     KedaMinimum, ArgoSelfHeal, PoolFloor,
     PdbBlocks, DoNotDisrupt, LongGrace, Finalizer,
-    SpotNotice, SpotReclaim,
+    SpotNotice, SpotRebalance, SpotReclaim,
     AutoscalerDown, ControllerManagerDown,
 )
 

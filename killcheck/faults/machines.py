@@ -12,7 +12,7 @@ from killcheck.kube.objects import Obj, dig, labels_of, name_of, namespace_of
 from killcheck.kube.permissions import Permission
 from killcheck.layers.base import LayerRun, Stage
 
-__all__ = ["AutoscalerDown", "ControllerManagerDown", "NodePartitioned", "SpotNotice", "SpotReclaim"]
+__all__ = ["AutoscalerDown", "ControllerManagerDown", "NodePartitioned", "SpotNotice", "SpotRebalance", "SpotReclaim"]
 
 
 class NodePartitioned(Fault):
@@ -93,6 +93,28 @@ class SpotNotice(_SpotFault):
         for instance_id in getattr(self, "struck", ()):
             if cloud.instances[instance_id].notice is not None:
                 return f"instance {instance_id} has notice for {cloud.instances[instance_id].notice:%H:%M:%S}"
+        return ""
+
+
+class SpotRebalance(_SpotFault):
+    """Reproduces the prelude of row 52: a recommendation, on which a handler may replace the node during a kill."""
+
+    name = "spot-rebalance"
+    simulates = "a spot rebalance recommendation"
+    failures = (52,)
+
+    def strike(self, cloud: Any, instance_id: str) -> str:
+        """Recommend it."""
+        cloud.recommend_rebalance(instance_id)
+        return f"rebalance recommendation for {instance_id}"
+
+    def bitten(self, stage: Stage, layer: LayerRun) -> str:
+        """The recommendation was made, and sent to the queue."""
+        cloud: Any = stage.cluster.levers["cloud"]
+        for instance_id in getattr(self, "struck", ()):
+            made = cloud.instances[instance_id].rebalance
+            if made is not None and any("Rebalance" in text and instance_id in text for text in cloud.queue.sent):
+                return f"instance {instance_id}: rebalance recommended at {made:%H:%M:%S}"
         return ""
 
 

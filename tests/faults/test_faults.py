@@ -52,6 +52,7 @@ EXPECTED = {
     "long-grace": ("exposed", "pods_gone", "terminationGracePeriodSeconds"),
     "finalizer": ("exposed", "pods_gone", "finalizer"),
     "spot-notice": ("survived", "", ""),
+    "spot-rebalance": ("survived", "", ""),
     "spot-reclaim": ("survived", "", ""),
     "autoscaler-down": ("exposed", "node_cordoned", "dead autoscaler"),
     "controller-manager-down": ("exposed", "pod_created", "job controller"),
