@@ -422,7 +422,7 @@ class Drill:
 
     # -- 7: heal -------------------------------------------------------------------------------------------
     def _heal(self) -> tuple[list[str], list[str]]:
-        if not self.journal.open:
+        if not self.journal.entries:
             return [], []
         undone, problems = self.journal.undo_all()
         for fault in self.faults:
