@@ -11,7 +11,7 @@ from safety_world import Dead, Lossy, Mortal, differences, picture, small_cluste
 from killcheck import orphans
 from killcheck.journal import Journal, JournalError, config_map_name, parse
 from killcheck.kube import resources as r
-from killcheck.kube.errors import ServerFault
+from killcheck.kube.errors import Conflict, ServerFault
 from killcheck.undo import Undo
 
 RUN = "20260115-030001-abc123-0"
@@ -152,3 +152,28 @@ def test_a_file_that_is_no_journal_is_refused():
     for text in ("", "{}\n", json.dumps({"journal": {"run": "x"}}) + '\n{"what": 1}\n'):
         with pytest.raises(ValueError, match="not a journal"):
             parse(text)
+
+
+def test_a_change_that_was_refused_leaves_nothing(cluster, tmp_path):
+    before = picture(cluster, uids=False)
+
+    class Racing:
+        """Somebody else is always faster."""
+
+        def __init__(self, inner):
+            self.inner = inner
+
+        def request(self, method, path, query, body, headers):
+            if method == "PATCH" and path.endswith("/vllm") and "resourceVersion" in body.get("metadata", {}):
+                cluster.kube.patch(r.DEPLOYMENTS, "vllm", {"metadata": {"annotations": {"n": str(
+                    cluster.loop.monotonic())}}}, "inference")
+            return self.inner.request(method, path, query, body, headers)
+
+    journal = journal_of(cluster, tmp_path, through(cluster, Racing))
+    with pytest.raises(Conflict):
+        journal.merge(r.DEPLOYMENTS, "vllm", "inference", {"spec": {"replicas": 5}}, "scaled vllm")
+    assert journal.open == []
+    assert journal.undo_all() == ([], [])
+    cluster.kube.patch(r.DEPLOYMENTS, "vllm", {"metadata": {"annotations": {"n": None}}}, "inference")
+    left = differences(before, picture(cluster, uids=False))
+    assert [words for words in left if "replicasets" not in words] == []

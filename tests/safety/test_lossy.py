@@ -67,7 +67,7 @@ class LossyCluster(EmbeddedDrillCluster):
 
 
 @pytest.mark.parametrize("seed", range(RUNS))
-def test_over_a_lossy_network_no_verdict_is_wrong_and_nothing_is_left(tmp_path, seed):
+def test_over_a_lossy_network_no_verdict_is_wrong_and_nothing_is_left(tmp_path, seed, record_property):
     names, truth = DRILLS[seed % len(DRILLS)]
     cluster = LossyCluster(seed)
     try:
@@ -79,6 +79,7 @@ def test_over_a_lossy_network_no_verdict_is_wrong_and_nothing_is_left(tmp_path, 
         left = differences(cluster.before, picture(cluster.embedded))
     finally:
         cluster.close()
+    record_property("verdict", str(result.verdict) if result else "not begun")
     assert cluster.lossy[0].met > 0
     assert left == []
     if result is not None:
