@@ -14,12 +14,19 @@ from recorded import Aliases, Recording, Told, Transition, comparable, merged, s
 
 from killcheck.embedded.api.http import Request, User
 from killcheck.embedded.cluster import EmbeddedCluster
+from killcheck.embedded.nodes.images import Contents
 from killcheck.kube import resources as r
 from killcheck.kube.objects import copy, dig
 
 ADMIN = User("kubernetes-admin", ("system:masters", "system:authenticated"))
 NODE = "node-cpu"
-IMAGES = ("localhost:5000/rec/executor:1", "localhost:5000/rec/curl:1")
+IMAGES = ("localhost:5000/rec/executor:1", "localhost:5000/rec/badarch:1")
+#: Debian with bash, Python and curl, and no kubectl.
+EXECUTOR = Contents({f"/usr/bin/{name}": name for name in (
+    "bash sh sleep cat echo true false env printf grep sed head tail tr date mktemp curl python3 kill test".split())})
+GONE = (
+    "localhost:5000/rec/gone:1", "localhost:5000/rec/not-on-node:1",
+    "localhost:5000/library/python@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef")
 WATCHED = (
     r.PODS, r.DEPLOYMENTS, r.REPLICASETS, r.JOBS, r.CRONJOBS, r.NODES, r.PDBS,
     r.HPAS, r.RESOURCECLAIMS)
@@ -75,11 +82,12 @@ class Replay:
         try:
             self._ground()
             loop = self.cluster.loop
+            begun = loop.monotonic()
             for at, act in steps:
-                loop.sleep(max(0.0, at + lead - loop.monotonic()))
+                loop.sleep(max(0.0, at + lead - loop.monotonic() + begun))
                 with loop.entered():
                     act()
-            loop.sleep(max(0.0, self.recording.end + self.situation.extra_s + lead - loop.monotonic()))
+            loop.sleep(max(0.0, self.recording.end + self.situation.extra_s + lead - loop.monotonic() + begun))
             self._collect_events()
         finally:
             self.cluster.close()
@@ -91,7 +99,14 @@ class Replay:
         cluster.load([node(NODE), *map(copy, self.situation.nodes)])
         for image in IMAGES:
             cluster.registry.preload(NODE, image, cluster.loop.now())
-        cluster.registry.delete_tag("localhost:5000/rec/gone:1")
+        for image in GONE:
+            cluster.registry.delete_tag(image)
+        cluster.registry.delete_repository("localhost:5000/rec/never-existed")
+        cluster.registry.set_state("127.0.0.1:5999", "refusing")
+        cluster.registry.set_state("203.0.113.7:5000", "untrusted")
+        cluster.registry.describe(IMAGES[0], EXECUTOR)
+        if self.situation.runs_all:
+            cluster.nodes.runs = lambda pod: True
         if self.situation.prepare:
             self.situation.prepare(self)
         for resource in WATCHED:
@@ -107,7 +122,7 @@ class Replay:
         made = {
             f"{o['kind']}/{o['metadata']['name']}": self._second(o) for o in [
                 *self.recording.raw.get("objects", []), *self.recording.raw.get("deleted_objects", [])]}
-        at = -5.0 if self.situation.setup_at is None else self.situation.setup_at
+        at = min([-5.0, *made.values()]) if self.situation.setup_at is None else self.situation.setup_at
         steps = []
         batches = [c for c in self.recording.raw["commands"] if "(setup: " in c["command"]]
         for number, command in enumerate(batches):
@@ -120,9 +135,7 @@ class Replay:
             steps.append((at, lambda objects=[by_name[n] for n in names if n in by_name]: self._make(objects)))
         for command in self.recording.raw["commands"]:
             if command.get("at_s") is not None and "(setup: " not in command["command"]:
-                act = self._command(command["command"])
-                if act:
-                    steps.append((command["at_s"], act))
+                steps.append((command["at_s"], lambda text=command["command"]: self._command(text)))
         for exchange in self.recording.raw.get("http", []):
             if exchange.get("at_s") is None or exchange.get("as") or exchange["request"].startswith("GET"):
                 continue
@@ -167,11 +180,12 @@ class Replay:
         if words[0] == "timeout":
             words = words[2:]
         if words[0] != "kubectl" or any(word.startswith("--dry-run") for word in words):
-            return None
+            return
         options = {w.partition("=")[0]: w.partition("=")[2] for w in words if w.startswith("--")}
         plain = [w for w in words[2:] if not w.startswith("-")]
         verb = getattr(self, f"_kubectl_{words[1]}", None)
-        return None if verb is None else lambda: verb(text, plain, options)
+        if verb is not None:
+            verb(text, plain, options)
 
     def _path(self, kind, name, namespace=None):
         resource = {
@@ -181,7 +195,7 @@ class Replay:
         return resource.path(namespace or self.namespace if resource.namespaced else None, name)
 
     def _kubectl_scale(self, _text, plain, options):
-        kind, name = plain[0].split("/")
+        kind, name = plain[0].split("/") if "/" in plain[0] else plain[:2]
         self.send("PATCH", self._path(kind, name) + "/scale", {"spec": {"replicas": int(options["--replicas"])}},
                   "application/merge-patch+json")
 

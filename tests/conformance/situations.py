@@ -1,33 +1,110 @@
 """What is particular about each replayed recording: its nodes, its levers, and which differences are allowed and why."""
 
+import json
 from dataclasses import dataclass
 
 from compare import TOLERANCE_S
-from recorded import NAMES
+from recorded import FOLDER, NAMES
+from replay import node
+
+from killcheck.kube import resources as r
+from killcheck.kube.objects import format_time
 
 
 @dataclass(frozen=True)
 class Situation:
     """``acts``: (seconds after the trigger, function of the Replay); ``masks``: (pattern, replacement) for texts of
-    both sides; ``allowed``: (pattern of a difference, why it is none)."""
+    both sides; ``allowed``: (pattern of a difference, why it is none); ``runs_all``: also what executors are not."""
 
     name: str
     exec_mode: str = "host"
+    runs_all: bool = False
     namespace: str = ""
     nodes: tuple = ()
     prepare: object = None
     acts: tuple = ()
     setup_at: float | None = None
     last_at: float | None = None
-    extra_s: float = 0.0
+    extra_s: float = 3.0
     tolerance_s: float = TOLERANCE_S
     masks: tuple = ()
     allowed: tuple = ()
 
 
 #: Recordings of requests only: the request suite has them.
-REQUESTS_ONLY = frozenset({"19-cronjob-invalid", "26-tokens", "26b-token-expires", "27-access-review", "31-yaml-off-is-boolean"})
+REQUESTS_ONLY = frozenset({
+    "19-cronjob-invalid", "26-tokens", "26b-token-expires", "27-access-review", "31-yaml-off-is-boolean"})
 
-_SPECIAL = {s.name: s for s in ()}
+#: The recorder's other two nodes, which came, went and were cordoned: "take the reasons, not the numbers" (README).
+TAINTED = tuple(
+    node(f"hollow-{n}", taints=[{"key": "rec/hollow", "value": "true", "effect": "NoSchedule"}]) for n in (1, 2))
+RETRIES = (r"FailedScheduling.*times, not", "tried again whenever another situation's node came or went")
+NODE_COUNTS = ((r"0/\d+ nodes are available: .*?(?=(?: no new claims| still not schedulable|$))", "<nodes>"),
+               (r"preemption: 0/\d+ nodes are available: \d+ ", "preemption: "))
+PULL_JITTER = 16.0  # the shown reason flips every 12-15 s, the back-off adds up to 10 s to each attempt (README, 28b)
+
+
+def _dead_node(replay):
+    """A Node object, one heartbeat, and no kubelet behind it."""
+    kube, nodes = replay.cluster.kube, replay.cluster.nodes
+    nodes.stop("rec-node")
+    replay.cluster.kube.patch(r.NODES, "rec-node", {"metadata": {"annotations": {"rec": "hollow"}}})
+    assert kube is not None
+
+
+def _running(replay):
+    """What the recorder did by hand: both pods are Running and Ready."""
+    now = format_time(replay.cluster.loop.now())
+    for pod in replay.cluster.kube.list(r.PODS, "rec-24").items:
+        container = pod["spec"]["containers"][0]["name"]
+        conditions = [{"type": kind, "status": "True", "lastTransitionTime": now}
+                      for kind in ("Initialized", "ContainersReady", "Ready")]
+        replay.cluster.kube.patch(r.PODS, pod["metadata"]["name"], {"status": {
+            "phase": "Running", "conditions": conditions, "containerStatuses": [{
+                "name": container, "ready": True, "restartCount": 0, "image": "", "imageID": "",
+                "state": {"running": {"startedAt": now}}}]}}, "rec-24", kind="strategic", subresource="status")
+
+
+def _vllm_of_15(replay):
+    setup = json.loads((FOLDER / "15-webhook-service-missing.json").read_text())["setup"]
+    for obj in setup:
+        if obj["kind"] in ("Namespace", "Deployment"):
+            replay._make([obj])
+
+
+def _tag_goes(replay):
+    replay.cluster.registry.delete_tag("localhost:5000/rec/cached:1")
+
+
+_SPECIAL = {s.name: s for s in (
+    Situation("01b-create-job-from", allowed=((r"UnexpectedJob.*times", "3 to 5 times per Job (README)"),)),
+    Situation("02-image-tag-not-found", tolerance_s=PULL_JITTER),
+    Situation("02b-image-repository-not-found", tolerance_s=PULL_JITTER),
+    Situation("02c-image-digest-not-found", tolerance_s=PULL_JITTER),
+    Situation("03-registry-connection-refused", tolerance_s=PULL_JITTER),
+    Situation("03b-registry-unknown-host", tolerance_s=PULL_JITTER,
+              masks=((r"lookup registry\.invalid on \S+:", "lookup registry.invalid on <resolver>:"),)),
+    Situation("03c-registry-untrusted-certificate", tolerance_s=PULL_JITTER),
+    Situation("15b-webhook-on-scale", namespace="rec-15", prepare=_vllm_of_15, setup_at=-1.0),
+    Situation("16-unschedulable-nodeselector", nodes=TAINTED, allowed=(RETRIES,)),
+    Situation("16b-unschedulable-gpu", nodes=TAINTED, allowed=(RETRIES,)),
+    Situation("16c-unschedulable-taint", nodes=TAINTED[:1], allowed=(
+        RETRIES, (r"event Node/", "the recorder read the namespace's events only"))),
+    Situation("16d-insufficient-cpu", nodes=TAINTED, allowed=(RETRIES,)),
+    Situation("17b-forbid-image-pull", tolerance_s=PULL_JITTER),
+    Situation("18-suspended-cronjob", allowed=(
+        (r"PodReadyToStartContainers: \[111\.\d: False, ", "the kubelet's first post came after the sandbox"),)),
+    Situation("21-terminating-at-replicas-0"),
+    Situation("24-node-dies", nodes=(*TAINTED[:1],), acts=((0.01, _dead_node), (11.24, _running)), setup_at=-0.02,
+              masks=NODE_COUNTS),
+    Situation("28b-image-pull-backoff-growth", tolerance_s=30.0),
+    Situation("28c-crashloop-backoff-growth", runs_all=True, tolerance_s=12.0),
+    Situation("29-hpa-and-zero", tolerance_s=15.0),
+    Situation("30b-gc-job-default", exec_mode="none"),
+    Situation("32-dra-missing-deviceclass", nodes=TAINTED[:1], masks=NODE_COUNTS),
+    Situation("34-exit-codes"),
+    Situation("35-tag-deleted-but-cached", acts=((-0.5, _tag_goes),),
+              masks=((r"in \d\S+ \(\S+ including waiting\)\. Image size: \d+ bytes", "in <time>"),)),
+)}
 
 SITUATIONS = tuple(_SPECIAL.get(name) or Situation(name) for name in NAMES if name not in REQUESTS_ONLY)

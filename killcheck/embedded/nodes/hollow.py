@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from killcheck.embedded.nodes.container import Container
 from killcheck.embedded.nodes.execution import Exit
-from killcheck.kube.objects import annotations_of, dig
+from killcheck.kube.objects import Obj, annotations_of, dig
 
 if TYPE_CHECKING:
     from killcheck.embedded.nodes.podlife import PodLife
@@ -27,6 +27,8 @@ STOPS_AFTER = "killcheck.dev/stops-after-s"
 STOP_S = 1.5
 #: Programs that, as the first process of a container, ignore SIGTERM: nobody installed a handler (recordings 01, 21b).
 _DEAF = frozenset({"sleep", "tail", "cat", "sh", "bash", "ash", "dash", "python", "python3"})
+#: A shell that shuts its ears: ``trap "" TERM`` (recordings 21, 21b, 30b).
+_SHUT = re.compile(r"""trap\s+(?:""|'')\s+[^;\n]*\b(?:SIG)?(?:TERM|15)\b""")
 _SLEEP = re.compile(r"\bsleep\s+(\d+(?:\.\d+)?)([smhd]?)\b")
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 
@@ -44,7 +46,7 @@ def started(life: PodLife, container: Container) -> None:
         if container.role == "sidecar":
             life.pass_in(0.0)
         return
-    if _flag(life, NEVER_READY):
+    if _flag(life, NEVER_READY) or _says_no(dig(spec, "readinessProbe", default={})):
         return
     probes = ("startupProbe", "readinessProbe")
     delay = sum(float(dig(spec, probe, "initialDelaySeconds", default=0)) for probe in probes)
@@ -92,6 +94,8 @@ def ignores_sigterm(life: PodLife, container: Container) -> bool:
     if not container.spec.get("command") or command[0].rpartition("/")[2] not in _DEAF:
         return False
     text = " ".join(command[1:])
+    if _SHUT.search(text):
+        return True
     return not any(word in text for word in ("trap", "exec ", "signal"))
 
 
@@ -102,6 +106,12 @@ def _pre_stop_s(container: Container) -> float:
         return float(hook["sleep"].get("seconds", 0))
     text = " ".join(dig(hook, "exec", "command", default=[]))
     return sum(float(number) * _UNITS[unit] for number, unit in _SLEEP.findall(text))
+
+
+def _says_no(probe: Obj) -> bool:
+    """A probe that is the program ``false``."""
+    command = dig(probe, "exec", "command", default=[])
+    return bool(command) and str(command[0]).rpartition("/")[2] == "false"
 
 
 def _flag(life: PodLife, name: str) -> bool:
