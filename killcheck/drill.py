@@ -22,9 +22,9 @@ from killcheck.kube.informer import Change
 from killcheck.kube.objects import Obj, dig, format_time, key_of, name_of, ref_of, uid_of
 from killcheck.layers.base import LayerError, LayerRun, Stage
 from killcheck.progress import Progress
-from killcheck.scene import Scene, SceneBroken
+from killcheck.scene import STEADFAST_S, Scene, SceneBroken
 from killcheck.timeline import PHASES, Timeline
-from killcheck.undo import recreatable
+from killcheck.undo import insist, recreatable
 from killcheck.verdict import DrillResult, Verdict
 
 __all__ = ["Drill", "Inconclusive", "Options"]
@@ -123,7 +123,8 @@ class Drill:
     # -- 1 and 2: prepare, steady state --------------------------------------------------------------------
     def _prepare(self) -> None:
         self.runner = layers.of(self.layer, self.stage)
-        self.runner.prepare()
+        loop = self.cluster.loop
+        insist(loop, self.runner.prepare, patience_s=STEADFAST_S)
         for fault in self.faults:
             why_not = fault.applies(self.layer)
             if why_not:
@@ -132,7 +133,7 @@ class Drill:
             if missing:
                 raise Inconclusive(
                     f"{fault.name} cannot be injected on {self.cluster.name}: it needs {', '.join(missing)}")
-            fault.plan(self.stage, self.runner)
+            insist(loop, lambda one=fault: one.plan(self.stage, self._layer_run), patience_s=STEADFAST_S)
         self.scene.open()
         self.bystanders = Bystanders(self.kill_path, self.layer, self.stage)
 

@@ -18,8 +18,13 @@ from killcheck.kube.errors import KubeError
 from killcheck.kube.informer import Change, Informer
 from killcheck.kube.objects import Obj, controller_of, dig, key_of, labels_of, name_of, namespace_of, parse_time, uid_of
 from killcheck.kube.resources import Resource
+from killcheck.undo import insist
 
 __all__ = ["GpuPod", "Scene", "SceneBroken"]
+
+
+#: How long the first look is tried while the API answers badly, in seconds.
+STEADFAST_S = 30.0
 
 
 class SceneBroken(Exception):
@@ -93,7 +98,7 @@ class Scene:
             self.cluster.kube, self.cluster.loop, resource, optional=optional, on_broken=lambda _: self._woken(),
         )
         self._informers[name] = informer
-        informer.start()
+        insist(self.cluster.loop, informer.start, patience_s=STEADFAST_S)
         informer.handlers.append(self._changed)
         return informer
 

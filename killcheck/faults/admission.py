@@ -11,6 +11,7 @@ from killcheck.kube.errors import ApiError, Forbidden
 from killcheck.kube.objects import Obj, condition, dig, name_of
 from killcheck.kube.permissions import Permission
 from killcheck.layers.base import LayerRun, Stage
+from killcheck.undo import insist
 
 __all__ = ["NoRoom", "PodSecurity", "QuotaExhausted", "WebhookDown"]
 
@@ -34,7 +35,7 @@ class QuotaExhausted(ExecutorFault):
     def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
         """Allow as many pods as there are."""
         namespace, _ = identity(layer)
-        pods = stage.cluster.kube.list(r.PODS, namespace).items
+        pods = insist(stage.cluster.loop, lambda: stage.cluster.kube.list(r.PODS, namespace)).items
         used = sum(dig(pod, "status", "phase") not in ("Succeeded", "Failed") for pod in pods)
         stage.journal.create(r.RESOURCEQUOTAS, {
             "apiVersion": "v1", "kind": "ResourceQuota",

@@ -15,6 +15,7 @@ from killcheck.kube import resources as r
 from killcheck.kube.objects import Obj, dig
 from killcheck.kube.permissions import Permission
 from killcheck.layers.base import LayerRun, Stage
+from killcheck.undo import insist
 
 __all__ = ["ApiUnreachable", "DnsDenied", "EgressDenied"]
 
@@ -55,7 +56,7 @@ class _EgressFault(ExecutorFault):
             "apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy",
             "metadata": {"name": name, "namespace": namespace},
             "spec": {"podSelector": {"matchLabels": label_pods(stage)}, "policyTypes": ["Egress"],
-                     "egress": self.egress(stage)}})
+                     "egress": insist(stage.cluster.loop, lambda: self.egress(stage))}})
         return [f"created NetworkPolicy {namespace}/{name}"]
 
     def bitten(self, stage: Stage, layer: LayerRun) -> str:

@@ -13,6 +13,7 @@ from killcheck.kube.objects import condition, dig, labels_of, name_of, namespace
 from killcheck.kube.permissions import Permission
 from killcheck.layers.base import LayerRun, Stage
 from killcheck.scene import event_time
+from killcheck.undo import insist
 
 __all__ = ["ArgoSelfHeal", "KedaMinimum", "PoolFloor"]
 
@@ -171,7 +172,7 @@ class PoolFloor(Fault):
     def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
         """Set consolidateAfter to Never."""
         done = []
-        for pool in self._pools(stage):
+        for pool in insist(stage.cluster.loop, lambda: list(self._pools(stage))):
             what = f"NodePool {pool}: consolidateAfter Never"
             stage.journal.merge(
                 r.NODEPOOLS, pool, None, {"spec": {"disruption": {"consolidateAfter": "Never"}}}, what)

@@ -10,6 +10,7 @@ from killcheck.kube import resources as r
 from killcheck.kube.objects import Obj, dig, name_of
 from killcheck.kube.permissions import Permission
 from killcheck.layers.base import LayerRun, Stage
+from killcheck.undo import insist
 
 __all__ = ["RoleBindingGone"]
 
@@ -47,7 +48,8 @@ class RoleBindingGone(ExecutorFault):
         """Empty their subjects through the journal."""
         namespace, account = identity(layer)
         done = []
-        for binding in self._bindings(stage, namespace, account):
+        found = insist(stage.cluster.loop, lambda: self._bindings(stage, namespace, account))
+        for binding in found:
             what = f"took {account} out of RoleBinding {namespace}/{name_of(binding)}"
             stage.journal.merge(r.ROLEBINDINGS, name_of(binding), namespace, {"subjects": None}, what)
             done.append(what)
