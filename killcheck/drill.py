@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import datetime, timedelta
+from functools import partial
 
 from killcheck import diagnosis, events, layers
 from killcheck.attribution import Bystanders, Hand
@@ -133,7 +134,7 @@ class Drill:
             if missing:
                 raise Inconclusive(
                     f"{fault.name} cannot be injected on {self.cluster.name}: it needs {', '.join(missing)}")
-            insist(loop, lambda one=fault: one.plan(self.stage, self._layer_run), patience_s=STEADFAST_S)
+            insist(loop, partial(fault.plan, self.stage, self._layer_run), patience_s=STEADFAST_S)
         self.scene.open()
         self.bystanders = Bystanders(self.kill_path, self.layer, self.stage)
 

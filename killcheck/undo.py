@@ -245,9 +245,13 @@ def _merge_back(kube: Kube, entry: Entry) -> str:
     mine, theirs = compare(found, undo.left if undo.left is not None else undo.body, undo.body)
     if mine:
         mine.setdefault("metadata", {})["resourceVersion"] = found["metadata"]["resourceVersion"]
-        kube.call(
-            "PATCH", undo.path, query={"fieldManager": kube.field_manager}, body=mine,
-            headers={"content-type": "application/merge-patch+json"})
+        try:
+            kube.call(
+                "PATCH", undo.path, query={"fieldManager": kube.field_manager}, body=mine,
+                headers={"content-type": "application/merge-patch+json"})
+        except NotFound:  # our own first try, whose answer was lost, may have let it go (a finalizer)
+            if not undo.transient:
+                raise UndoProblem("the object has gone meanwhile") from None
     if theirs:
         raise UndoProblem("; ".join(theirs) + ": somebody else changed it, so it is left as it is")
     return f"restored: {entry.what}" if mine else f"already back: {entry.what}"
