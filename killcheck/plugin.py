@@ -14,6 +14,7 @@ import pytest
 from killcheck.pytest_settings import SETTINGS
 
 if TYPE_CHECKING:
+    from killcheck.cluster.base import Cluster
     from killcheck.killpath import KillPath
     from killcheck.pytest_drills import Drills
     from killcheck.session import Session
@@ -31,6 +32,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--killcheck-allow-inconclusive", action="store_true",
         help="skip, instead of failing, a drill that proves nothing")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """On a real cluster drills take turns: under xdist all of them go to one worker."""
+    from killcheck.pytest_settings import setting
+
+    where = setting(config, "on")
+    if where in ("", "embedded") or not config.pluginmanager.hasplugin("xdist"):
+        return
+    for item in items:
+        if "drill" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group(f"killcheck-{where}"))
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -63,6 +76,21 @@ def drill(request: pytest.FixtureRequest, killcheck_session: Session) -> Callabl
     drills = Drills(killcheck_session, request)
     request.node.stash[_DRILLS] = drills
     return drills
+
+
+@pytest.fixture(scope="session")
+def faults(kill_path: KillPath) -> Callable[[str], list[str]]:
+    """Call it with a layer's name: the faults that mean something to it, by name."""
+    from killcheck import faults as known
+
+    return lambda layer: [k.name for k in known.every() if known.means_something(k, kill_path.layer(layer))]
+
+
+@pytest.fixture
+def cluster(killcheck_session: Session) -> Iterator[Cluster]:
+    """A cluster to look at: a fresh embedded one with the manifests loaded, or the real one."""
+    with killcheck_session.cluster() as (found, _):
+        yield found
 
 
 @pytest.fixture

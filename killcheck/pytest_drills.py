@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -54,6 +55,7 @@ class Drills:
         planned = PlannedDrill(layer, tuple(under), Options(horizon_s=watch_s))
         result = Run(self.session, [planned], folder=folder).execute().drills[0]
         self.results.append(result)
+        _tell_allure(result)
         self.request.node.user_properties.append(("killcheck", _row(result)))
         if result.verdict is Verdict.INCONCLUSIVE:
             reason = f"inconclusive: {result.why}"
@@ -67,7 +69,22 @@ class Drills:
         for result in self.results:
             report.sections.append(("killcheck", explain(result)))
         if report.failed and self.results and excinfo is not None and excinfo.errisinstance(AssertionError):
-            report.longrepr = f"{excinfo.value}\n\n{explain(self.results[-1])}"
+            said = str(excinfo.value).splitlines()[0] if str(excinfo.value) else "the assertion does not hold"
+            report.longrepr = f"{said}\n\n{explain(self.results[-1])}"
+
+
+def _tell_allure(result: DrillResult) -> None:
+    """Steps and attachments, where allure-pytest is installed; without its --alluredir they go nowhere."""
+    try:
+        import allure
+    except ImportError:
+        return
+    for phase in result.phases:
+        at = span(phase["at_s"]) if phase["at_s"] is not None else "never"
+        with allure.step(f"{phase['phase']}: {at}"):
+            pass
+    allure.attach(explain(result), f"{result.layer}: timeline", allure.attachment_type.TEXT)
+    allure.attach(json.dumps(result.to_json(), indent=2), f"{result.layer}: result", allure.attachment_type.JSON)
 
 
 def explain(result: DrillResult) -> str:

@@ -126,7 +126,7 @@ class Session:
         objects = self._as_drilled(planned)
         cluster = EmbeddedDrillCluster(objects, exec_mode=mode, start=self._night(planned))
         if objects is not self.objects:
-            cluster.embedded.notes.append("the workers that end themselves hang here: this layer is for the day they do")
+            cluster.embedded.notes.append("workers that end themselves hang here: this layer is for the day they do")
         return cluster
 
     def _as_drilled(self, planned: PlannedDrill | None) -> list[Obj]:

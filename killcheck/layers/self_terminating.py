@@ -96,7 +96,7 @@ class SelfTerminating(LayerRun):
             lived = (finished - began).total_seconds()
             if lived < least:
                 return (f"worker {name} ended after {lived:.0f} idle seconds, before the "
-                        f"{self.layer.idle_s or 0:.0f} it must wait: every short gap between two batches kills it and pays for a start")
+                        f"{self.layer.idle_s or 0:.0f} it must wait: every short gap between two batches kills it")
         return ""
 
     def explain(self, stuck_at: str) -> Explanation | None:

@@ -1,0 +1,114 @@
+"""The pytest plugin as a team meets it: options, ids, failures, summaries, JUnit, xdist, Allure, and staying away."""
+
+from __future__ import annotations
+
+import json
+import xml.etree.ElementTree as ET
+
+import pytest
+
+pytest_plugins = ["pytester"]
+
+DRILL = """
+def test_it(drill, timeline):
+    result = drill("nightly-off", under={under!r}{more})
+    assert {claim}, f"the GPUs must go off: {{result.verdict}}"
+    assert timeline()
+"""
+
+
+@pytest.fixture
+def team(pytester):
+    """A team's own test file."""
+
+    def write(claim="result.replicas_zero_within('5m')", under=(), more=""):
+        pytester.makepyfile(test_off=DRILL.format(claim=claim, under=list(under), more=more))
+        return pytester
+
+    return write
+
+
+def test_a_teams_own_test_passes_and_the_summary_tells_the_drill(team):
+    done = team().runpytest_subprocess()
+    done.assert_outcomes(passed=1)
+    done.stdout.fnmatch_lines(["*killcheck*", "nightly-off: survived, GPUs off after *"])
+
+
+def test_a_failure_shows_diagnosis_and_timeline_and_no_traceback(team):
+    done = team(under=["image-gone"]).runpytest_subprocess("--junitxml=junit.xml")
+    done.assert_outcomes(failed=1)
+    done.stdout.fnmatch_lines([
+        "*the GPUs must go off: exposed*", "*stuck before image_pulled*", "*cause:*not found*", "*remedy:*",
+        "*pods_gone*never (deadline 5 min)*"])
+    done.stdout.no_fnmatch_line("*Traceback*")
+    done.stdout.no_fnmatch_line("*def test_it*")
+    case = ET.parse("junit.xml").find(".//failure")
+    assert case is not None
+    assert "not found" in (case.text or "")
+
+
+@pytest.mark.parametrize(("allowed", "outcome"), [((), "failed"), (("--killcheck-allow-inconclusive",), "skipped")])
+def test_what_is_not_run_proves_nothing(team, allowed, outcome):
+    done = team().runpytest_subprocess("--killcheck-exec=none", "-rs", *allowed)
+    done.assert_outcomes(**{outcome: 1})
+    done.stdout.fnmatch_lines(["*inconclusive: *"])
+
+
+def test_the_suites_have_readable_ids(pytester):
+    done = pytester.runpytest_subprocess(
+        "--pyargs", "killcheck.suites", "--collect-only", "-q", "--killcheck-under=image-gone,suspended")
+    done.stdout.fnmatch_lines([
+        "*test_install.py::test_layer_turns_the_gpus_off?nightly-off]",
+        "*test_staging.py::test_gpus_go_off?nightly-off under image-gone]",
+        "*test_staging.py::test_gpus_go_off?nightly-off under suspended]"])
+
+
+def test_settings_come_from_options_then_environment_then_ini(pytester, monkeypatch):
+    pytester.makeini("[pytest]\nkillcheck_fixture = scale-to-zero\n")
+    pytester.makepyfile("def test_it(kill_path): assert kill_path.name == 'two-switches'")
+    monkeypatch.setenv("KILLCHECK_FIXTURE", "two-switches")
+    pytester.runpytest_subprocess().assert_outcomes(passed=1)
+    pytester.runpytest_subprocess("--killcheck-fixture=dead-man").assert_outcomes(failed=1)
+    monkeypatch.delenv("KILLCHECK_FIXTURE")
+    done = pytester.runpytest_subprocess()
+    done.stdout.fnmatch_lines(["*scale-to-zero*"])
+
+
+def test_under_xdist_every_worker_has_its_own_cluster(pytester):
+    pytester.makepyfile("""
+        import pytest
+
+        @pytest.mark.parametrize("number", range(3))
+        def test_it(drill, number):
+            assert drill("nightly-off").proven
+    """)
+    pytester.runpytest_subprocess("-n", "2").assert_outcomes(passed=3)
+
+
+def test_allure_has_steps_and_attachments(team):
+    pytester = team()
+    pytester.runpytest_subprocess("--alluredir=allure").assert_outcomes(passed=1)
+    (found,) = [json.loads(path.read_text()) for path in (pytester.path / "allure").glob("*-result.json")]
+    assert any(step["name"].startswith("pods_gone: ") for step in found["steps"])
+    names = {attachment["name"] for attachment in found["attachments"]}
+    assert {"nightly-off: timeline", "nightly-off: result"} <= names
+
+
+def test_without_the_plugin_pytest_is_as_it_was(pytester):
+    pytester.makepyfile("def test_it(): pass")
+    done = pytester.runpytest_subprocess("-p", "no:killcheck", "--fixtures", "-q")
+    done.stdout.no_fnmatch_line("*killcheck*")
+    done = pytester.runpytest_subprocess("-p", "no:killcheck", "--help")
+    done.stdout.no_fnmatch_line("*--killcheck*")
+
+
+def test_having_it_installed_imports_nothing_of_it(pytester):
+    pytester.makepyfile("""
+        import sys
+
+        def test_it():
+            heavy = {"killcheck.drill", "killcheck.session", "killcheck.embedded", "kubernetes", "rich", "yaml"}
+            assert "killcheck.plugin" in sys.modules
+            assert not heavy & set(sys.modules)
+    """)
+    pytester.runpytest_subprocess().assert_outcomes(passed=1)
