@@ -15,6 +15,8 @@ PASSING = frozenset({"status.uncountedTerminatedPods", "status.observedGeneratio
 SAMPLED = frozenset({"status.ready"})
 #: The recorded kubelet posts status every 2-5 s, the Job controller collects for 1 s, the API's watches add 0.4 s.
 TOLERANCE_S = 3.0
+#: Seconds after the trigger: what ended before is the recorder's own preparations.
+BEFORE_S = -5.0
 #: How far a count may be off where a kubelet counts up for as long as it looks: ticks near the end of the recording.
 COUNT_SLACK = 1
 
@@ -90,6 +92,8 @@ def _events(recording, seen, situation, text):
     want, got = grouped(recording.events), grouped(seen.events)
     for key in [*want, *(key for key in got if key not in want)]:
         label = f"event {' '.join(key)}"
+        if max(told.at for told in (want.get(key), got.get(key)) if told) < BEFORE_S:
+            continue
         if key not in got:
             yield f"{label}: not seen (x{want[key].count} at {want[key].at:.1f} s)"
         elif key not in want and got[key].at > recording.end - 0.1:
@@ -97,8 +101,6 @@ def _events(recording, seen, situation, text):
         elif key not in want:
             yield f"{label}: seen here only (x{got[key].count} at {got[key].at:.1f} s)"
         else:
-            if max(got[key].at, want[key].at) < -5:
-                continue  # long before the trigger: the recorder's own preparations
             if abs(got[key].count - want[key].count) > max(COUNT_SLACK * (want[key].count > 2), want[key].count // 5):
                 yield f"{label}: {got[key].count} times, not {want[key].count}"
             if abs(got[key].at - want[key].at) > situation.tolerance_s + 1:

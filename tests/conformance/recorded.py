@@ -108,7 +108,7 @@ class Recording:
         self.setup = self.raw["setup"]
         self.aliases = Aliases(frozenset(o["metadata"]["name"] for o in self.setup))
         timeline = [entry for entry in self.raw["timeline"] if entry["object"] != "recorder"]
-        for entry in timeline:
+        for entry in sorted(timeline, key=lambda e: not e["object"].startswith("ReplicaSet/")):
             self.aliases.add(*entry["object"].split("/", 1))
         for told in self.raw["events"]:
             kind, _, name = told["object"].partition("/")

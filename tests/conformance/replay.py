@@ -74,7 +74,7 @@ class Replay:
             (o["metadata"]["name"] for o in recording.setup if o["kind"] == "Namespace"), situation.namespace)
 
     def run(self) -> Seen:
-        steps = sorted(self._steps(), key=lambda step: step[0])
+        steps = sorted(self._steps(), key=lambda step: step[:2])
         lead = max(6.0, 3.0 - steps[0][0])
         start = self.recording.trigger - timedelta(seconds=lead)
         self.cluster = EmbeddedCluster(start=start, exec_mode=self.situation.exec_mode)
@@ -83,7 +83,7 @@ class Replay:
             self._ground()
             loop = self.cluster.loop
             begun = loop.monotonic()
-            for at, act in steps:
+            for at, _, act in steps:
                 loop.sleep(max(0.0, at + lead - loop.monotonic() + begun))
                 with loop.entered():
                     act()
@@ -132,15 +132,15 @@ class Replay:
             at = max(at, min(known)) if known else at
             if number == len(batches) - 1 and self.situation.last_at is not None:
                 at = self.situation.last_at
-            steps.append((at, lambda objects=[by_name[n] for n in names if n in by_name]: self._make(objects)))
+            steps.append((at, 1, lambda objects=[by_name[n] for n in names if n in by_name]: self._make(objects)))
         for command in self.recording.raw["commands"]:
             if command.get("at_s") is not None and "(setup: " not in command["command"]:
-                steps.append((command["at_s"], lambda text=command["command"]: self._command(text)))
+                steps.append((command["at_s"], 2, lambda text=command["command"]: self._command(text)))
         for exchange in self.recording.raw.get("http", []):
             if exchange.get("at_s") is None or exchange.get("as") or exchange["request"].startswith("GET"):
                 continue
-            steps.append((exchange["at_s"], lambda e=exchange: self._request(e)))
-        steps += [(at, lambda act=act: act(self)) for at, act in self.situation.acts]
+            steps.append((exchange["at_s"], 0, lambda e=exchange: self._request(e)))
+        steps += [(at, 3, lambda act=act: act(self)) for at, act in self.situation.acts]
         return steps
 
     def _second(self, obj):

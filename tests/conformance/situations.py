@@ -33,7 +33,7 @@ class Situation:
 
 #: Recordings of requests only: the request suite has them.
 REQUESTS_ONLY = frozenset({
-    "19-cronjob-invalid", "26-tokens", "26b-token-expires", "27-access-review", "31-yaml-off-is-boolean"})
+    "19-cronjob-invalid", "25-scale-subresource", "26-tokens", "26b-token-expires", "27-access-review", "31-yaml-off-is-boolean"})
 
 #: The recorder's other two nodes, which came, went and were cordoned: "take the reasons, not the numbers" (README).
 TAINTED = tuple(
@@ -46,10 +46,18 @@ PULL_JITTER = 16.0  # the shown reason flips every 12-15 s, the back-off adds up
 
 def _dead_node(replay):
     """A Node object, one heartbeat, and no kubelet behind it."""
-    kube, nodes = replay.cluster.kube, replay.cluster.nodes
-    nodes.stop("rec-node")
-    replay.cluster.kube.patch(r.NODES, "rec-node", {"metadata": {"annotations": {"rec": "hollow"}}})
-    assert kube is not None
+    capacity = {"cpu": "4", "memory": "16Gi", "pods": "10"}
+    replay.cluster.kube.patch(
+        r.NODES, "rec-node", {"status": {"capacity": capacity, "allocatable": capacity}}, subresource="status")
+    replay.cluster.nodes.stop("rec-node")
+    replay.cluster.kube.delete(r.LEASES, "rec-node", "kube-node-lease")
+
+
+def _evict_again(replay):
+    pod = replay.cluster.kube.list(r.PODS, "rec-23c").items[0]["metadata"]["name"]
+    answer = replay.send("POST", r.PODS.path("rec-23c", pod) + "/eviction", {
+        "apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod, "namespace": "rec-23c"}})
+    replay.seen.answers.append(("the correct eviction after two minutes", answer.status, 201))
 
 
 def _running(replay):
@@ -85,7 +93,11 @@ _SPECIAL = {s.name: s for s in (
     Situation("03b-registry-unknown-host", tolerance_s=PULL_JITTER,
               masks=((r"lookup registry\.invalid on \S+:", "lookup registry.invalid on <resolver>:"),)),
     Situation("03c-registry-untrusted-certificate", tolerance_s=PULL_JITTER),
-    Situation("15b-webhook-on-scale", namespace="rec-15", prepare=_vllm_of_15, setup_at=-1.0),
+    Situation("15b-webhook-on-scale", namespace="rec-15", prepare=_vllm_of_15, setup_at=-1.0, allowed=(
+        (r"metadata\.generation", "the Deployment had been scaled in situation 15 already"),
+        (r"^(event )?(Pod|ReplicaSet)/vllm", "the pod was started at another moment"),
+        (r"^event Deployment/vllm", "it had been scaled in situation 15 already"),
+        (r"^event Job/", "situation 15's own end"))),
     Situation("16-unschedulable-nodeselector", nodes=TAINTED, allowed=(RETRIES,)),
     Situation("16b-unschedulable-gpu", nodes=TAINTED, allowed=(RETRIES,)),
     Situation("16c-unschedulable-taint", nodes=TAINTED[:1], allowed=(
@@ -95,14 +107,30 @@ _SPECIAL = {s.name: s for s in (
     Situation("18-suspended-cronjob", allowed=(
         (r"PodReadyToStartContainers: \[111\.\d: False, ", "the kubelet's first post came after the sandbox"),)),
     Situation("21-terminating-at-replicas-0"),
-    Situation("24-node-dies", nodes=(*TAINTED[:1],), acts=((0.01, _dead_node), (11.24, _running)), setup_at=-0.02,
-              masks=NODE_COUNTS),
+    Situation("23-eviction", tolerance_s=4.0),
+    Situation("23b-eviction-not-ready-pods", allowed=(
+        (r"NoPods", "whether the budget is seen before the first pod is a race of milliseconds"),
+        (r"Unhealthy Readiness probe failed", "left: probes that are programs are not run, they only never pass"))),
+    Situation("23c-failed-eviction-spends-budget", acts=((121.47, _evict_again),), allowed=(
+        (r"NoPods", "whether the budget is seen before the first pod is a race of milliseconds"),)),
+    Situation("24-node-dies", nodes=(*TAINTED[:1],), acts=((0.01, _dead_node), (11.24, _running)), masks=NODE_COUNTS, allowed=(
+        (r"spec\.podCIDR", "nodes get no addresses here"),
+        (r"Node/rec-node condition \w+Pressure", "the recorder's heartbeat had messages of its own"),
+        (r"Cancelling deletion", "PodGC looks every 20 s, from when it was started"),
+        (r"PIDPressure|spec\.taints: \[-0", "before the first heartbeat"), RETRIES)),
     Situation("28b-image-pull-backoff-growth", tolerance_s=30.0),
-    Situation("28c-crashloop-backoff-growth", runs_all=True, tolerance_s=12.0),
-    Situation("29-hpa-and-zero", tolerance_s=15.0),
-    Situation("30b-gc-job-default", exec_mode="none"),
-    Situation("32-dra-missing-deviceclass", nodes=TAINTED[:1], masks=NODE_COUNTS),
-    Situation("34-exit-codes"),
+    Situation("28c-crashloop-backoff-growth", runs_all=True, tolerance_s=31.0),
+    Situation("29-hpa-and-zero", tolerance_s=15.0, allowed=(
+        (r"Pod/vllm-<1>-<[2-7]>", "which of equal pods goes is decided by their random uids"),
+        (r"SuccessfulDelete Deleted pod: vllm-<1>-<[2-7]>", "which of equal pods goes"))),
+    Situation("32-dra-missing-deviceclass", nodes=TAINTED[:1], masks=NODE_COUNTS, last_at=25.38,
+              allowed=(RETRIES, (r"waits-on-claim.*still not schedulable", "left: the second cause makes no event"))),
+    Situation("30b-gc-job-default", allowed=((r"Job/a status\.ready", "looked at once a second, and gone within one"),)),
+    Situation("34-exit-codes", allowed=(
+        (r"Pod/curl28-timeout", "left: an address that swallows packets refuses here, curl ends with 7"),
+        (r"Pod/curl6-dns.*at 2\.", "the recorded host's resolver took 13 s to say no"),
+        (r"Pod/oom", "left: memory limits are not enforced on executors"),
+        (r"Pod/exec-format-error", "left: an image with a program for another machine is not modelled"))),
     Situation("35-tag-deleted-but-cached", acts=((-0.5, _tag_goes),),
               masks=((r"in \d\S+ \(\S+ including waiting\)\. Image size: \d+ bytes", "in <time>"),)),
 )}
