@@ -1,0 +1,75 @@
+"""Each layer type on the embedded cluster: its reference path passes, its original failure is found for what it is."""
+
+from __future__ import annotations
+
+import pytest
+
+from killcheck.kube.objects import copy, dig
+from killcheck.run import PlannedDrill, Run
+from killcheck.session import Session
+from killcheck.verdict import Verdict
+
+REFERENCES = [
+    ("dead-man", "nightly-off"), ("two-switches", "nightly-off"), ("two-switches", "second-switch"),
+    ("self-terminating", "worker-idle-exit"), ("self-terminating", "idle-monitor"),
+    ("scale-to-zero", "render-ui-idle"), ("scale-to-zero", "video-idle"),
+]
+
+
+@pytest.fixture
+def drilled(tmp_path):
+    def run(fixture, layer, change=None, under=()):
+        session = Session(fixture=fixture)
+        if change is not None:
+            session._objects = [copy(o) for o in session.objects]
+            for obj in session._objects:
+                change(obj)
+        return Run(session, [PlannedDrill(layer, tuple(under))], folder=tmp_path).execute().drills[0]
+
+    return run
+
+
+@pytest.mark.parametrize(("fixture", "layer"), REFERENCES)
+def test_the_reference_path_survives(drilled, fixture, layer):
+    result = drilled(fixture, layer)
+    assert result.verdict is Verdict.SURVIVED, result.why
+    assert result.off_by == layer
+    assert result.problems == ()
+
+
+def test_a_minimum_keeps_the_cards_on(drilled):
+    def floor(obj):
+        if obj["kind"] == "ScaledObject":
+            obj["spec"]["minReplicaCount"] = 1
+
+    result = drilled("scale-to-zero", "video-idle", floor)
+    assert result.verdict is Verdict.EXPOSED
+    assert "minReplicaCount 1" in result.cause
+
+
+def test_a_worker_that_ends_too_early_dies_in_every_gap(drilled):
+    def hasty(obj):
+        if obj["kind"] == "Job":
+            dig(obj, "spec", "template", "spec", "containers")[0]["env"] = [{"name": "MAX_IDLE_MINUTES", "value": "2"}]
+
+    result = drilled("self-terminating", "worker-idle-exit", hasty)
+    assert result.verdict is Verdict.EXPOSED
+    assert "before the 600 it must wait" in result.cause
+
+
+def test_a_monitor_that_kills_busy_workers_is_found(drilled):
+    def hasty(obj):
+        if obj["kind"] == "CronJob":
+            spec = dig(obj, "spec", "jobTemplate", "spec", "template", "spec")
+            spec["containers"][0]["env"][1]["value"] = "0"
+            obj["spec"]["schedule"] = "0 0 1 1 *"
+
+    result = drilled("self-terminating", "idle-monitor", hasty)
+    assert result.verdict is Verdict.EXPOSED
+    assert "acts on a busy target" in result.cause
+
+
+def test_the_other_switch_covers_and_is_named(drilled):
+    result = drilled("two-switches", "nightly-off", under=["image-gone"])
+    assert (result.verdict, result.off_by) == (Verdict.COVERED, "second-switch")
+    assert "fired by itself" in result.why

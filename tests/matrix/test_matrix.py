@@ -1,0 +1,56 @@
+"""The matrix: which drills, what the policy lets pass, side by side as one after the other."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from click.testing import CliRunner
+from killcheck.fixtures import spec
+
+from killcheck import matrix
+from killcheck.cli import main
+from killcheck.killpath import Outcome
+from killcheck.run import PlannedDrill, Run
+from killcheck.session import Session
+from killcheck.specfile import load
+from killcheck.verdict import DrillResult, Verdict
+
+PATH = load(spec("two-switches"))
+
+
+def test_every_layer_is_drilled_undisturbed_and_under_what_applies():
+    planned = matrix.plan(PATH, only_faults=["image-gone", "suspended"])
+    assert [(d.layer, d.faults, d.require) for d in planned] == [
+        (layer, faults, Outcome.COVERED if faults else Outcome.SURVIVED)
+        for layer in ("nightly-off", "second-switch") for faults in ((), ("image-gone",), ("suspended",))]
+
+
+def test_faults_without_their_lever_are_left_out_and_named():
+    assert matrix.left_out(PATH, set(), only_faults=["argo-selfheal", "suspended"]) == ["argo-selfheal"]
+    assert {d.faults for d in matrix.plan(PATH, levers=set(), only_faults=["argo-selfheal"])} == {()}
+
+
+@pytest.mark.parametrize(("required", "verdict", "passes"), [
+    (Outcome.SURVIVED, Verdict.SURVIVED, True), (Outcome.SURVIVED, Verdict.COVERED, False),
+    (Outcome.COVERED, Verdict.COVERED, True), (Outcome.COVERED, Verdict.EXPOSED, False),
+    (Outcome.COVERED, Verdict.INCONCLUSIVE, False)])
+def test_the_policy_decides(required, verdict, passes):
+    assert matrix.Cell("l", "f", required, DrillResult("l", ("f",), verdict, "")).passes is passes
+
+
+def test_side_by_side_finds_what_one_after_the_other_finds(tmp_path):
+    planned = [PlannedDrill("nightly-off"), PlannedDrill("nightly-off", ("image-gone",))]
+    session = Session(fixture="two-switches")
+    both = [Run(session, planned, folder=tmp_path / str(n), workers=n).execute() for n in (1, 2)]
+    told = [[(str(d.verdict), d.off_by, d.seconds_to_zero) for d in run.drills] for run in both]
+    assert [verdict for verdict, _, _ in told[0]] == ["survived", "covered"]
+    assert [t[:2] for t in told[0]] == [t[:2] for t in told[1]]
+
+
+def test_the_command_prints_one_document_and_fails_by_policy():
+    done = CliRunner().invoke(main, ["drill", "--matrix", "--under", "suspended", "--json"])
+    document = json.loads(done.stdout)
+    assert done.exit_code == 1
+    cells = {(c["layer"], c["fault"]): (c["verdict"], c["passes"]) for c in document["matrix"]["cells"]}
+    assert cells == {("nightly-off", None): ("survived", True), ("nightly-off", "suspended"): ("exposed", False)}
