@@ -195,9 +195,9 @@ def _special(base: str, parts: dict[int, int | bytes]) -> Any:
 
 
 def _moment(parts: dict[int, int | bytes], *, micro: bool) -> str | None:
-    seconds, nanos = (_signed(value) if isinstance(value := parts.get(number, 0), int) else 0 for number in (1, 2))
-    if not seconds and not nanos:
+    if not parts:  # the zero time is written as nothing; 1970 is a time like any other (a StartError's startedAt)
         return None
+    seconds, nanos = (_signed(value) if isinstance(value := parts.get(number, 0), int) else 0 for number in (1, 2))
     try:
         return format_time(_EPOCH + timedelta(seconds=seconds, microseconds=nanos // 1000), micro=micro)
     except OverflowError as error:
