@@ -15,6 +15,7 @@ COMMANDS = {
     "drill": ("drill", "Pull a layer's trigger, watch the GPUs go, and prove it."),
     "restore": ("restore", "Put back what an interrupted run left."),
     "faults": ("faults", "List what a drill can sabotage."),
+    "fence": ("fence", "What could be launched at worst, and through which door."),
     "report": ("report", "Make any report again from a run record."),
     "cluster": ("cluster", "Run the embedded cluster by itself, for kubectl."),
     "demo": ("demo", "Four nights on the embedded cluster: one that works, three that do not."),
