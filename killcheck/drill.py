@@ -20,7 +20,7 @@ from killcheck.journal import Dirty, Journal, JournalError, Undo
 from killcheck.killpath import KillPath, Layer, Proof, Target
 from killcheck.kube.errors import KubeError
 from killcheck.kube.informer import Change
-from killcheck.kube.objects import Obj, dig, format_time, key_of, name_of, ref_of, uid_of
+from killcheck.kube.objects import Obj, copy, dig, format_time, key_of, name_of, ref_of, uid_of
 from killcheck.layers.base import LayerError, LayerRun, Stage
 from killcheck.progress import Progress
 from killcheck.scene import STEADFAST_S, Scene, SceneBroken
@@ -492,7 +492,7 @@ class Drill:
 
 def _job_again(job: Obj) -> Obj:
     """A Job as somebody would create it: without the selector and labels that the API server generated for it."""
-    body = recreatable(job)
+    body = copy(recreatable(job))
     if not dig(job, "spec", "manualSelector"):
         body["spec"].pop("selector", None)
         for meta in (body["metadata"], dig(body, "spec", "template", "metadata", default={})):
