@@ -18,7 +18,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 import h11
 
-from killcheck.clock import Loop
+from killcheck.clock import Loop, wall_seconds
 from killcheck.embedded.api import status
 from killcheck.embedded.api.authn import peer_header
 from killcheck.embedded.api.http import Request, Response, Stream
@@ -34,6 +34,8 @@ BODY_LIMIT = 3 * 1024 * 1024
 HEAD_LIMIT = 1 << 20
 #: Seconds of silence after which a connection that never finished its handshake is closed.
 HANDSHAKE_S = 10.0
+#: Wall seconds until a program that has begun to watch acts on what it sees (client-go's WaitForCacheSync).
+SETTLE_S = 0.15
 CHUNK = 65536
 
 
@@ -50,6 +52,8 @@ class Client:
         self.in_flight = 0
         self.watches = 0
         self.undelivered = 0
+        self._resting: set[int] = set()
+        self._settles_at = 0.0
         self._lock = threading.Lock()
 
     def add(self, *, in_flight: int = 0, watches: int = 0, undelivered: int = 0) -> None:
@@ -65,10 +69,32 @@ class Client:
             self.requests += 1
             self.last_status = status
 
+    def rest(self, descriptor: int) -> None:
+        """A connection begins to wait for its peer's next word: nothing of it is under way."""
+        with self._lock:
+            self._resting.add(descriptor)
+            self.in_flight -= 1
+
+    def wake(self, descriptor: int) -> None:
+        """The word has come; it may still lie in the kernel."""
+        with self._lock:
+            self._resting.discard(descriptor)
+            self.in_flight += 1
+
+    def began_to_watch(self) -> None:
+        """A program's first watch: client-go looks only every 100 ms (wall) whether its informer has synced."""
+        self._settles_at = wall_seconds() + SETTLE_S
+
     @property
     def busy(self) -> bool:
         """Whether it waits for something that the server has yet to say (an open, quiet watch is not that)."""
-        return self.in_flight > 0 or self.undelivered > 0
+        with self._lock:
+            if self.in_flight > 0 or self.undelivered > 0 or wall_seconds() < self._settles_at:
+                return True
+            poll = select.poll()
+            for descriptor in self._resting:
+                poll.register(descriptor, select.POLLIN)
+            return any(event != select.POLLNVAL for _, event in poll.poll(0)) if self._resting else False
 
 
 class Host(Protocol):
@@ -98,11 +124,11 @@ class Connection:
         self._sock: ssl.SSLSocket | None = None
         self._peer: dict[str, str] = {}
         self._aborted = False
+        self._watched = False
         self._thread = threading.Thread(target=self._run, name="killcheck-connection", daemon=True)
 
     def start(self) -> None:
-        """Begin to serve."""
-        self.client.add(in_flight=1)  # its handshake
+        """Begin to serve; the client counts the connection as under way already, from before it was accepted."""
         self._thread.start()
 
     def abort(self) -> None:
@@ -126,17 +152,15 @@ class Connection:
             self._bad_request()
         finally:
             self._close()
+            self.client.add(in_flight=-1)
             self.host.forget(self)
 
     def _handshake(self) -> bool:
-        try:
-            self._raw.settimeout(HANDSHAKE_S)
-            self._sock = self._context.wrap_socket(self._raw, server_side=True)
-            self._sock.settimeout(None)
-            self._peer = _peer(self._sock)
-            return not self._aborted
-        finally:
-            self.client.add(in_flight=-1)
+        self._raw.settimeout(HANDSHAKE_S)
+        self._sock = self._context.wrap_socket(self._raw, server_side=True)
+        self._sock.settimeout(None)
+        self._peer = _peer(self._sock)
+        return not self._aborted
 
     def _serve(self) -> None:
         http = h11.Connection(h11.SERVER, max_incomplete_event_size=HEAD_LIMIT)
@@ -144,12 +168,7 @@ class Connection:
             head = self._next(http)
             if not isinstance(head, h11.Request):
                 return
-            self.client.add(in_flight=1)
-            try:
-                keep = self._one(http, head)
-            finally:
-                self.client.add(in_flight=-1)
-            if not keep:
+            if not self._one(http, head):
                 return
             http.start_next_cycle()
 
@@ -199,11 +218,11 @@ class Connection:
 
     def _misbehave(self, response: Response) -> None:
         if response is HANG:
-            self.client.add(in_flight=-1, watches=1)
+            self.client.add(watches=1)
             try:
                 self._receive()
             finally:
-                self.client.add(in_flight=1, watches=-1)
+                self.client.add(watches=-1)
         else:
             self._raw_reset()
         raise Gone
@@ -233,7 +252,10 @@ class Connection:
             status_code=response.status, headers=self._headers(response, "application/json"),
             reason=_reason(response.status))))
         frames = _Frames(self.client)
-        self.client.add(in_flight=-1, watches=1)
+        if not self._watched:
+            self._watched = True
+            self.client.began_to_watch()
+        self.client.add(watches=1)
         try:
             with self.host.loop.entered():
                 stream.subscribe(frames.put, frames.end)
@@ -242,14 +264,13 @@ class Connection:
             with self.host.loop.entered():
                 stream.close()
             frames.close()
-            self.client.add(in_flight=1, watches=-1)
+            self.client.add(watches=-1)
 
     def _pump(self, http: h11.Connection, frames: _Frames) -> None:
         while True:
-            if not frames.wait(self._need()):
-                with contextlib.suppress(ssl.SSLWantReadError):
-                    self._receive()  # a client says nothing more while it watches: what comes is its farewell
-                raise Gone
+            ready = self._rest(frames.reader)
+            if frames.reader.fileno() not in ready:
+                raise Gone  # a client says nothing more while it watches: what comes is its farewell
             batch, ended = frames.take()
             out = b"".join(http.send(h11.Data(data=_frame(frame))) or b"" for frame in batch)
             if ended:
@@ -274,7 +295,22 @@ class Connection:
             raise Gone
         return self._sock
 
+    def _rest(self, *others: socket.socket) -> list[int]:
+        """Wait for the peer (or another socket); answers which can be read. Meanwhile nothing is under way."""
+        sock = self._need()
+        if sock.pending():
+            return [sock.fileno()]
+        poll = select.poll()
+        for each in (sock, *others):
+            poll.register(each, select.POLLIN)
+        self.client.rest(sock.fileno())
+        try:
+            return [descriptor for descriptor, _ in poll.poll()]
+        finally:
+            self.client.wake(sock.fileno())
+
     def _receive(self) -> bytes:
+        self._rest()
         data = self._need().recv(CHUNK)
         if not data and self._aborted:
             raise Gone
@@ -302,7 +338,7 @@ class _Frames:
         self._frames: deque[Any] = deque()
         self._ended = False
         self._lock = threading.Lock()
-        self._reader, self._writer = socket.socketpair()
+        self.reader, self._writer = socket.socketpair()
 
     def put(self, frame: Any) -> None:
         """Called on the loop."""
@@ -318,18 +354,9 @@ class _Frames:
         self._ended = True
         self._signal()
 
-    def wait(self, sock: ssl.SSLSocket) -> bool:
-        """Wait; False where the peer said something instead."""
-        if sock.pending():
-            return False
-        poll = select.poll()
-        poll.register(self._reader, select.POLLIN)
-        poll.register(sock, select.POLLIN)
-        return self._reader.fileno() in [descriptor for descriptor, _ in poll.poll()]
-
     def take(self) -> tuple[list[Any], bool]:
         """All frames there are, and whether the stream is over."""
-        self._reader.recv(4096)
+        self.reader.recv(4096)
         with self._lock:
             batch = list(self._frames)
             self._frames.clear()
@@ -341,7 +368,7 @@ class _Frames:
             left = len(self._frames)
             self._frames.clear()
         self._client.add(undelivered=-left)
-        self._reader.close()
+        self.reader.close()
         self._writer.close()
 
     def _signal(self) -> None:

@@ -204,9 +204,11 @@ class Server:
         client = self._listeners.get(listener)
         if client is None or self._context is None:
             return
+        client.add(in_flight=1)  # before it leaves the kernel's queue: there is no moment at which nobody counts
         try:
             sock, _ = listener.accept()
         except OSError:  # closed, or the peer has gone already
+            client.add(in_flight=-1)
             return
         sock.setblocking(True)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

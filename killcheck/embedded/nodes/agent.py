@@ -93,7 +93,7 @@ class _Question:
             self.agent.io.remove(self.sock)
             return
         self._asker = asker
-        with self.agent.loop.entered():
+        with self.agent.io.entered():
             self._handle(asker, words[1], words[2:])
 
     def _handle(self, asker: Asker, verb: str, rest: list[str]) -> None:
@@ -138,7 +138,7 @@ class _Question:
         self.agent.io.remove(self.sock)
 
     def _gone(self) -> None:
-        with self.agent.loop.entered():
+        with self.agent.io.entered():
             if self._timer is not None:
                 self._timer.cancel()
                 self._timer = None

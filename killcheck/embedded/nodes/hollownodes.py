@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from killcheck.clock import Loop
 from killcheck.embedded.api.http import User
-from killcheck.embedded.nodes.execution import Exit, Launch, NotRun, Running, Runtime
+from killcheck.embedded.nodes.execution import Exit, Launch, NetworkPolicy, NotRun, Running, Runtime
 from killcheck.embedded.nodes.kubelet import Kubelet
 from killcheck.embedded.nodes.registry import Registry
 from killcheck.kube import gpus
@@ -86,6 +86,8 @@ class HollowNodes:
         #: Pods whose outcome is unknown, each a sentence that says why.
         self.unknown: list[str] = []
         self.runs: Callable[[Obj], bool] = runs
+        #: What a pod's packets meet; asked whenever one of its containers starts.
+        self.network: Callable[[Obj], NetworkPolicy] = lambda _pod: NetworkPolicy()
         self._made = 0
         self._stopped = False
         self._dead: set[str] = set()
@@ -156,7 +158,7 @@ class HollowNodes:
         identity = User(f"system:node:{name}", ("system:nodes", "system:authenticated"))
         kubelet = Kubelet(
             node, self.kube_for(identity), self.loop, registry=self.registry, runtime=self.runtime, rng=self.rng,
-            index=self._made, runs=self._runs, unknown=self._is_unknown)
+            index=self._made, runs=self._runs, network=self._network, unknown=self._is_unknown)
         self._made += 1
         self.kubelets[name] = kubelet
         if self.server is not None:
@@ -181,6 +183,9 @@ class HollowNodes:
 
     def _runs(self, pod: Obj) -> bool:
         return self.runs(pod)
+
+    def _network(self, pod: Obj) -> NetworkPolicy:
+        return self.network(pod)
 
     def _is_unknown(self, pod: Obj, why: str) -> None:
         told = f"{ref_of({'kind': 'Pod'} | pod)}: {why}"

@@ -14,7 +14,7 @@ from killcheck.embedded.api import status
 from killcheck.embedded.controllers.events import EventRecorder
 from killcheck.embedded.nodes import commands
 from killcheck.embedded.nodes.backoff import Backoff
-from killcheck.embedded.nodes.execution import Launch, Runtime
+from killcheck.embedded.nodes.execution import Launch, NetworkPolicy, Runtime
 from killcheck.embedded.nodes.heartbeat import Heartbeat
 from killcheck.embedded.nodes.podlife import PodLife
 from killcheck.embedded.nodes.registry import Cache, Cached, Registry, credentials
@@ -39,7 +39,8 @@ class Kubelet:
 
     def __init__(
         self, node: Obj, kube: Kube, loop: Loop, *, registry: Registry, runtime: Runtime, rng: random.Random,
-        index: int, runs: Callable[[Obj], bool], unknown: Callable[[Obj, str], None],
+        index: int, runs: Callable[[Obj], bool], network: Callable[[Obj], NetworkPolicy],
+        unknown: Callable[[Obj, str], None],
     ) -> None:
         self.node = node
         self.name = name_of(node)
@@ -50,6 +51,7 @@ class Kubelet:
         self.rng = rng
         self.index = index
         self.runs = runs
+        self.network = network
         self._unknown = unknown
         self.stopped = False
         self.events = EventRecorder(kube, loop, "kubelet", host=self.name)
@@ -218,10 +220,9 @@ class Kubelet:
         where = f'container "{container}" in pod "{name_of(pod)}"'
         if previous:
             if not found.restarts:
-                raise status.bad_request(f'previous terminated {where[:len("container")]} "{container}" in pod '
-                                         f'"{name_of(pod)}" not found')
+                raise status.bad_request(f"previous terminated {where} not found")
             return found.previous_log
-        if found.state == "none":
-            reason = found.reason or "ContainerCreating"
+        if found.state == "none" and life is not None:
+            reason = life.shown_reason(found)
             raise status.bad_request(f"{where} is waiting to start: {_WAITING.get(reason, reason)}")
         return found.running.log() if found.running is not None else found.log

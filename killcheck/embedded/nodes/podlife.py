@@ -16,7 +16,7 @@ from killcheck.clock import Timer
 from killcheck.embedded.nodes import hollow, starting
 from killcheck.embedded.nodes.container import Container
 from killcheck.embedded.nodes.environment import Context
-from killcheck.embedded.nodes.execution import Exit, NetworkPolicy
+from killcheck.embedded.nodes.execution import Exit
 from killcheck.embedded.nodes.podstatus import Conditions, initialized, phase_of
 from killcheck.embedded.nodes.volumes import MountError, Volume, volumes_of
 from killcheck.kube import resources as r
@@ -59,7 +59,6 @@ class PodLife:
         self.containers = _containers(pod)
         self.conditions = Conditions()
         self.volumes: dict[str, Volume] | None = None
-        self.network = NetworkPolicy()
         self.started_at = self.loop.now()
         self.pod_ip = ""
         self.sandbox = False
@@ -82,6 +81,18 @@ class PodLife:
         """restartPolicy."""
         return str(self.pod["spec"].get("restartPolicy", "Always"))
 
+    @property
+    def grace_s(self) -> float:
+        """terminationGracePeriodSeconds."""
+        return float(self.pod["spec"].get("terminationGracePeriodSeconds", 30))
+
+    def shown_reason(self, container: Container) -> str:
+        """Why a container waits, as the pod's status says it."""
+        shown = self._shown or {}
+        statuses: list[Obj] = [*shown.get("containerStatuses", ()), *shown.get("initContainerStatuses", ())]
+        found = next((s for s in statuses if s["name"] == container.name), None)
+        return str(dig(found, "state", "waiting", "reason", default="ContainerCreating"))
+
     def begin(self) -> None:
         """The kubelet has seen the pod for the first time."""
         started = dig(self.pod, "status", "startTime")
@@ -103,13 +114,14 @@ class PodLife:
         self.pod = pod
         if pod["metadata"].get("deletionTimestamp"):
             grace = float(pod["metadata"].get("deletionGracePeriodSeconds") or 0)
-            self.terminate(grace)
+            # Deleted by force: the object is as good as gone, and its processes run on (as seen, for minutes).
+            self.terminate(grace if grace or self.terminating else self.grace_s)
 
     def removed(self) -> None:
         """The object is gone: by our own removal, or by force while containers still run."""
         self.gone = True
         if any(c.alive for c in self.containers):
-            self.terminate(float(self.pod["spec"].get("terminationGracePeriodSeconds") or 30))
+            self.terminate(self.grace_s)
         else:
             self.forget()
 
@@ -225,7 +237,7 @@ class PodLife:
         if phase_of(self.containers, self.policy, terminal=False) in ("Succeeded", "Failed") and not self.final:
             sidecars = [c for c in self.containers if c.role == "sidecar" and c.alive]
             for sidecar in sidecars:
-                hollow.stop(self, sidecar, float(self.pod["spec"].get("terminationGracePeriodSeconds") or 30))
+                hollow.stop(self, sidecar, self.grace_s)
             if not sidecars and all(c.state != "running" for c in self.containers):
                 self.show()
                 self.final = True
@@ -261,7 +273,7 @@ class PodLife:
     def evict(self, reason: str, message: str) -> None:
         """End the pod from the kubelet's side: its object stays, Failed."""
         self.evicted = (reason, message)
-        self.terminate(float(self.pod["spec"].get("terminationGracePeriodSeconds") or 30))
+        self.terminate(self.grace_s)
 
     def _past_deadline(self) -> None:
         if self.terminating or self.final or self.kubelet.stopped:

@@ -41,6 +41,8 @@ QUIET_S = 0.002
 OPAQUE_S = 0.005
 #: Wall seconds of uninterrupted work after which time moves on all the same, so that no loop can hang the night.
 BUSY_LIMIT_S = 20.0
+#: Wall seconds that a signal may take to arrive.
+SIGNAL_S = 0.02
 #: Wall seconds that a program which polls has for its next request after something changed.
 POLL_S = 1.5
 #: Bytes of a container's log that are kept, and of its termination message.
@@ -152,6 +154,7 @@ class HostProcess:
         self._busy_since: float | None = None
         self._moved_at = -1.0
         self._turn: tuple[int, float] | None = None
+        self._news_until = 0.0
         self._pending: list[socket.socket] = []
         self._scratch: Scratch | None = None
 
@@ -189,6 +192,7 @@ class HostProcess:
             moved=sandbox.moves(self.launch, scratch), api_address=["127.0.0.1", port])
         plan = sandbox.relocated(self.launch, wiring, self.runtime.host, scratch)
         if self.launch.network.api == "allow":
+            self._pending = [listener]
             self.runtime.wire.adopt(listener, self.client)
         elif self.launch.network.api == "drop":
             self._sockets.append(listener)
@@ -288,7 +292,14 @@ class HostProcess:
 
     def lost(self) -> None:
         """The helper that ran it has gone."""
-        self.loop.post(self._abandon, "the helper process that ran it has gone")
+        self._tell(self._abandon, "the helper process that ran it has gone")
+
+    def _tell(self, fn: Callable[..., None], *args: object) -> None:
+        """Have something called on the loop, from the thread that watches the host."""
+        spawner = self.runtime.spawner
+        if spawner is not None:
+            with spawner.io.entered():
+                self.loop.post(fn, *args)
 
     def _abandon(self, why: str) -> None:
         if not self._over:
@@ -316,7 +327,7 @@ class HostProcess:
         return now - self._quiet_since >= (OPAQUE_S if opaque else QUIET_S)
 
     def _at_work(self, now: float) -> bool:
-        if self._over or self.client.busy or self._has_turn(now) or self._has_pending():
+        if self._over or self.client.busy or self._has_turn(now) or self._has_pending() or now < self._news_until:
             self._quiet_since = now
             return True
         running, marks = proctree.activity(self.pid)
@@ -327,6 +338,8 @@ class HostProcess:
         return False
 
     def _has_pending(self) -> bool:
+        if self.runtime.spawner is not None and self.runtime.spawner.io.busy:
+            return True
         if not self._pending:
             return False
         poll = select.poll()
@@ -354,7 +367,7 @@ class HostProcess:
         """The spawner has seen it end (any thread)."""
         self._over = True
         self._drain()
-        self.loop.post(self._report, code, number)
+        self._tell(self._report, code, number)
 
     def _report(self, code: int, number: int) -> None:
         if self.key not in self.runtime.processes:
@@ -395,6 +408,7 @@ class HostProcess:
 
     # -- inside --------------------------------------------------------------------------------------------
     def _signal(self, number: int) -> None:
+        self._news_until = wall_seconds() + SIGNAL_S
         spawner = self.runtime.spawner
         if spawner is not None and self.pid:
             spawner.send({"do": "signal", "id": self.name, "signal": int(number), "group": number == signal.SIGKILL})

@@ -24,7 +24,7 @@ _ps_seen: tuple[float, dict[int, tuple[int, str, str]]] = (-1.0, {})
 
 
 def activity(pid: int) -> Activity:
-    """What the processes of a tree are doing; a tree that has gone is asleep."""
+    """What the processes of a tree are doing; one whose root has ended counts as working until somebody is told."""
     return _from_proc(pid) if _has_children_files() else _from_ps(pid)
 
 
@@ -57,17 +57,22 @@ def _from_proc(pid: int) -> Activity:
         try:
             for task in Path(f"/proc/{known}/task").iterdir():
                 state = (task / "stat").read_bytes().rpartition(b") ")[2][:1].decode()
-                if state not in _ASLEEP:
-                    return True, None
+                if state not in _ASLEEP or (known == pid and state in "ZX"):
+                    return True, None  # one that has ended is news that is on its way
                 marks.append((task.name, (task / "schedstat").read_bytes()))
         except OSError:
+            if known == pid:
+                return True, None
             marks.append(known)
     return False, tuple(marks)
 
 
 def _from_ps(pid: int) -> Activity:
     marks = []
-    for found, state, used in _ps_tree(pid):
+    listed = _ps_tree(pid)
+    if not listed or listed[0][1].startswith("Z"):
+        return True, None
+    for found, state, used in listed:
         if state[:1] not in ("S", "I", "T", "Z"):
             return True, None
         marks.append((found, used))

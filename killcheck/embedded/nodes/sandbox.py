@@ -261,6 +261,7 @@ def _environment(launch: Launch) -> dict[str, str]:
 def relocated(launch: Launch, wiring: Wiring, host: HostPrograms, scratch: Scratch) -> Plan:
     """A folder that stands in for the root; ``wiring.moved`` must be what :func:`moves` answers."""
     root = scratch.own / "root"
+    (scratch.own / "termination-log").touch()
     for mount in launch.mounts:
         _fill(mount, Path(_target(mount, root, scratch)), wiring.moved)
     _links(launch, wiring, host, root)
@@ -287,9 +288,9 @@ def relocated(launch: Launch, wiring: Wiring, host: HostPrograms, scratch: Scrat
 
 
 def moves(launch: Launch, scratch: Scratch) -> list[list[str]]:
-    """[path in the manifest, path on this host] of every mount, longest first; /var/run is /run."""
+    """[path in the manifest, path on this host] of every mount and of the termination log, longest first."""
     root = scratch.own / "root"
-    found = []
+    found = [[launch.termination_path, str(scratch.own / "termination-log")]]
     for mount in launch.mounts:
         target = _target(mount, root, scratch)
         path = mount.path.rstrip("/")

@@ -56,10 +56,24 @@ def run(argv: list[str], deadline_s: float | None) -> int | None:
             return _code(code)
         ready, _, _ = select.select([read, waker.fileno()], [], [])
         if waker.fileno() in ready:
-            os.kill(pid, signal.SIGKILL)
+            for each in _tree(pid):
+                os.kill(each, signal.SIGKILL)
             os.waitpid(pid, 0)
             return None
         os.read(read, 64)
+
+
+def _tree(pid: int) -> list[int]:
+    """A process and what it started, the last first (the process alone where the kernel does not tell)."""
+    found = [pid]
+    for known in found:
+        try:
+            for task in os.listdir(f"/proc/{known}/task"):  # noqa: PTH208
+                with open(f"/proc/{known}/task/{task}/children") as file:  # noqa: PTH123
+                    found += [int(child) for child in file.read().split()]
+        except OSError:
+            continue
+    return found[::-1]
 
 
 def _code(code: int) -> int:

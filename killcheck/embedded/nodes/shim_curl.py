@@ -63,6 +63,9 @@ def once(argv: list[str], limits: dict[str, float], url: str) -> int:
     if policy == "nodns":
         complain(f"curl: (6) Could not resolve host: {host}")
         return 6
+    if policy == "refuse":
+        complain(f"curl: (7) Failed to connect to {host} port {port} after 0 ms: Couldn't connect to server")
+        return 7
     if policy == "drop":
         waited = limit or min(CONNECT_S, SYN_S)
         ask(f"sleep {waited}")

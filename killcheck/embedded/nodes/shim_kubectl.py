@@ -15,8 +15,12 @@ REAL = "@REAL@"
 API = "@API@"
 #: client-go gives up dialling after so many seconds.
 DIAL_S = 30.0
+#: Those that ask again every second instead of watching.
+POLLING = {"drain"}
 DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
 UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+PLURALS = {"po": "pods", "deploy": "deployments", "sts": "statefulsets", "ds": "daemonsets", "no": "nodes", "pvc":
+           "persistentvolumeclaims", "ns": "namespaces", "rs": "replicasets"}
 #: Subcommands that wait, and their own limits in seconds (0: for ever).
 WAITING = {"wait": 30.0, "rollout": 0.0, "delete": 0.0, "drain": 0.0}
 
@@ -67,10 +71,10 @@ def main(argv: list[str]) -> int:
         return 1
     command, limit = limit_of(argv)
     if not command or limit <= 0:
-        if command == "drain":
+        if command in POLLING:
             ask("polls")
         os.execv(REAL, ["kubectl", *argv])  # noqa: S606
-    if command == "drain":
+    if command in POLLING:
         ask("polls")
     longest = ["--timeout=1000h"] if command in ("wait", "rollout", "delete", "drain") else []
     code = run([REAL, *without_timeout(argv), *longest], limit)
@@ -87,9 +91,9 @@ def late(command: str, argv: list[str], limit: float) -> str:
     if command == "rollout":
         return "error: timed out waiting for the condition"
     named = [word for word in argv[argv.index(command) + 1:] if not word.startswith("-")]
-    what = named[0] if named else ""
-    if what and "/" not in what and len(named) > 1:
-        what = f"{what}/{named[1]}"
+    kind, _, name = named[0].partition("/") if named else ("", "", "")
+    name = name or (named[1] if len(named) > 1 else "")
+    what = f"{PLURALS.get(kind, kind if kind.endswith('s') else kind + 's')}/{name}"
     return f"error: timed out waiting for the condition on {what}"
 
 

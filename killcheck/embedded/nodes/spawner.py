@@ -280,6 +280,7 @@ class Spawner:
 
     def end(self, folder: str) -> None:
         """Kill what is left, and everything it started, and remove the folder that it worked in."""
+        signal.set_wakeup_fd(-1)
         for pid in list(self.children):
             self._signal(pid, signal.SIGKILL)
         for pid in list(self.children):
@@ -335,6 +336,8 @@ class Spawner:
     def _signal(self, pid: int, number: int, *, group: bool = True) -> None:
         try:
             if pid in self.grouped and group:
+                for member in session(pid):
+                    os.kill(member, number)
                 os.killpg(pid, number)
             else:
                 os.kill(pid, number)
@@ -357,6 +360,20 @@ class Spawner:
                 self.grouped.discard(pid)
             ended = os.waitstatus_to_exitcode(code)
             tell(self.control, {"exited": name, "code": ended if ended >= 0 else 128 - ended, "signal": max(0, -ended)})
+
+
+def session(leader: int) -> list[int]:
+    """The processes of a session, where /proc tells."""
+    found = []
+    for entry in os.listdir("/proc") if LINUX else ():  # noqa: PTH208
+        if entry.isdigit():
+            try:
+                text = Path(f"/proc/{entry}/stat").read_text("latin-1")
+            except OSError:
+                continue
+            if int(text.rpartition(") ")[2].split()[3]) == leader:
+                found.append(int(entry))
+    return found
 
 
 def clone() -> int:

@@ -51,7 +51,7 @@ class SpawnerClient:
         self.root = self.folder / "root"
         self.root.mkdir()
         self.known: dict[str, Started] = {}
-        self.io = HostIo()
+        self.io = HostIo(loop)
         self.agent = Agent(loop, self.io, asker)
         self._control, theirs = socket.socketpair()
         script = str(resources.files(__package__) / "spawner.py")

@@ -235,7 +235,7 @@ def _launch(life: PodLife, container: Container, cached: Cached) -> Launch:
         cached.reference.canonical, working_dir=spec.get("workingDir", ""), services=kubelet.services(),
         hostname=pod["spec"].get("hostname") or name_of(pod)[:63], hosts=hosts,
         cluster_dns=pod["spec"].get("dnsPolicy", "ClusterFirst") in ("ClusterFirst", "ClusterFirstWithHostNet"),
-        run_as=run_as, network=life.network,
+        run_as=run_as, network=kubelet.network(pod),
         termination_path=spec.get("terminationMessagePath") or "/dev/termination-log")
 
 

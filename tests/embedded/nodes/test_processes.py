@@ -1,0 +1,323 @@
+"""Executors really run: their commands unchanged, on this host, against the API over TLS, in the cluster's time."""
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import textwrap
+import threading
+from pathlib import Path
+
+import pytest
+from node_world import World, pod
+
+from killcheck.clock import wall_seconds
+from killcheck.embedded import wire
+from killcheck.embedded.nodes import process
+from killcheck.embedded.nodes.execution import NetworkPolicy
+from killcheck.embedded.nodes.process import HostRuntime
+from killcheck.kube import resources as r
+
+SA = "/var/run/secrets/kubernetes.io/serviceaccount"
+CURL = f'curl -fsS --cacert {SA}/ca.crt -H "Authorization: Bearer $(cat {SA}/token)"'
+SCALE = "https://kubernetes.default.svc/api/v1/namespaces/team/configmaps/target"
+LINUX = sys.platform.startswith("linux")
+
+
+class Host(World):
+    """A world that runs executors; ``run_pod`` runs one to its end."""
+
+    def __init__(self, isolation):
+        super().__init__(exec_mode="none")
+        self.host = HostRuntime(self.loop, self.wire, isolation=isolation)
+        self.nodes.runtime = self.host
+        for kubelet in self.nodes.kubelets.values():
+            kubelet.runtime = self.host
+        self.add({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "target", "namespace": "team"},
+                  "data": {"replicas": "1"}})
+
+    def run_pod(self, script=None, *, image="localhost:5000/rec/executor:1", timeout_s=90_000, **options):
+        if script is not None:
+            options["command"] = ["sh", "-c", textwrap.dedent(script)]
+        self.add(pod("job", image=image, policy="Never", **options))
+        over = self.run_until_over("job", timeout_s)
+        ended = over["status"]["containerStatuses"][0]["state"]["terminated"]
+        return ended["exitCode"], self.log("job")
+
+    def allow(self):
+        verbs = ["get", "patch", "list"]
+        self.grant("target", rules=[{"apiGroups": [""], "resources": ["configmaps"], "verbs": verbs}])
+
+
+def namespaces_work():
+    if not LINUX:
+        return False
+    done = subprocess.run(
+        ["unshare", "--user", "--map-root-user", "--mount", "--net", "--pid", "--fork", "true"], check=False,
+        capture_output=True)
+    return done.returncode == 0
+
+
+MODES = [
+    pytest.param("namespaces", marks=pytest.mark.skipif(not namespaces_work(), reason="no user namespaces here")),
+    "relocation",
+]
+
+
+@pytest.fixture(params=MODES)
+def host(request):
+    before = set(Path(tempfile.gettempdir()).glob("killcheck-*"))
+    with Host(request.param) as world:
+        yield world
+        folder = world.host.spawner.folder if world.host.spawner else None
+    assert world.host.processes == {}
+    assert folder is None or not folder.exists()
+    assert folder not in before
+    assert not [t for t in threading.enumerate() if t.name.startswith("killcheck-")]
+
+
+# -- the kill itself ---------------------------------------------------------------------------------------
+def test_bash_and_curl_patch_the_api_with_the_pods_own_token(host):
+    host.allow()
+    code, log = host.run_pod(f"""
+        set -eu
+        {CURL} -H "Content-Type: application/merge-patch+json" -X PATCH {SCALE} -d '{{"data":{{"replicas":"0"}}}}'
+    """)
+    assert (code, '"replicas": "0"' in log) == (0, True)
+    assert host.kube.get(r.CONFIGMAPS, "target", "team")["data"] == {"replicas": "0"}
+
+
+def test_a_403_fails_with_f_and_succeeds_without(host):
+    code, log = host.run_pod(f"{CURL} {SCALE}")
+    assert (code, log) == (22, "curl: (22) The requested URL returned error: 403\n")
+    host.kube.delete(r.PODS, "job", "team")
+    host.run(5)
+    code, log = host.run_pod(f"{CURL.replace('-fsS', '-sS')} {SCALE}")
+    assert code == 0
+    assert '"reason": "Forbidden"' in log
+
+
+def test_python_urllib(host):
+    host.allow()
+    code, log = host.run_pod(image="python:3.12-slim", command=["python3", "-c", textwrap.dedent(f"""
+        import ssl, urllib.request
+        context = ssl.create_default_context(cafile="{SA}/ca.crt")
+        headers = {{"Authorization": "Bearer " + open("{SA}/token").read()}}
+        with urllib.request.urlopen(urllib.request.Request("{SCALE}", headers=headers), context=context) as answer:
+            print(answer.status, open("{SA}/namespace").read())
+    """)])
+    assert (code, log) == (0, "200 team\n")
+
+
+def test_kubectl_finds_the_cluster_by_itself(host):
+    if not process.HostPrograms().find("kubectl"):
+        pytest.skip("no kubectl here")
+    host.allow()
+    code, log = host.run_pod(image="bitnamilegacy/kubectl:1.33", command=["kubectl", "get", "configmaps", "-o", "name"])
+    assert (code, log) == (0, "configmap/kube-root-ca.crt\nconfigmap/target\n")
+
+
+def test_an_untrusted_ca_is_refused(host):
+    code, log = host.run_pod("curl -fsS https://kubernetes.default.svc/api")
+    assert code == 60
+    assert log.startswith("curl: (60) SSL certificate problem: ")
+
+
+# -- what is in the image, and around it -------------------------------------------------------------------
+def test_a_command_that_the_image_lacks_is_127(host):
+    code, log = host.run_pod(f"set -eu\nX=1\n{CURL} {SCALE}", image="python:3.12-slim")
+    assert code == 127
+    assert "curl: not found" in log
+
+
+def test_the_environment_is_the_manifests_and_nothing_else(host, monkeypatch):
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "hush")
+    monkeypatch.setenv("KUBECONFIG", "/nowhere")
+    code, log = host.run_pod(
+        "env; ls -a $HOME; echo $(GREETING) $$", env=[
+            {"name": "NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
+            {"name": "GREETING", "value": "hello-$(NAME)"}])
+    assert code == 0
+    names = {line.partition("=")[0] for line in log.splitlines() if "=" in line}
+    assert {"PATH", "HOME", "HOSTNAME", "NAME", "GREETING", "KUBERNETES_SERVICE_HOST"} <= names
+    assert not {n for n in names if n.startswith("AWS") or n in ("KUBECONFIG", "SSH_AUTH_SOCK", "USER")}
+    assert "hush" not in log
+    assert "GREETING=hello-job" in log
+
+
+def test_mounts_are_at_their_paths(host):
+    host.add({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "script", "namespace": "team"},
+              "data": {"kill.sh": "#!/bin/sh\ncat /config/word /work/made; test -s $0\n", "word": "mounted\n"}})
+    code, log = host.run_pod(
+        "echo made > /work/made; /scripts/kill.sh",
+        volumes=[{"name": "script", "configMap": {"name": "script", "defaultMode": 0o755}},
+                 {"name": "work", "emptyDir": {}}],
+        volumeMounts=[{"name": "script", "mountPath": "/scripts"}, {"name": "work", "mountPath": "/work"},
+                      {"name": "script", "mountPath": "/config/word", "subPath": "word"}])
+    assert (code, log) == (0, "mounted\nmade\n")
+
+
+def test_a_signal_is_128_and_more(host):
+    assert host.run_pod("(kill -9 $BASHPID); exit 137", image="debian:12")[0] == 137
+
+
+def test_what_it_writes_to_its_termination_log_is_its_message(host):
+    host.run_pod("echo because > /dev/termination-log; exit 3")
+    assert host.state("job")["terminated"]["message"] == "because\n"
+
+
+def test_a_command_that_the_host_lacks_leaves_the_outcome_unknown(host):
+    host.add(pod("job", image="amazon/aws-cli:2", command=["aws", "ec2", "describe-instances"], policy="Never"))
+    assert host.loop.run_until(lambda: bool(host.nodes.unknown), 60)
+    host.run(3600)
+    assert "running" in host.state("job")
+    assert host.nodes.unknown == [
+        "Pod/team/job: it calls aws, which its image has and which cannot be run here"]
+
+
+def test_nothing_outside_the_cluster_is_reached_and_that_is_said(host):
+    code, log = host.run_pod("curl -sS https://api.example.com/")
+    assert (code, log) == (6, "curl: (6) Could not resolve host: api.example.com\n")
+    assert any("looked for api.example.com" in text for text in host.nodes.assumptions)
+
+
+# -- time --------------------------------------------------------------------------------------------------
+def test_a_sleep_passes_in_the_clusters_time(host):
+    begun = wall_seconds()
+    code, log = host.run_pod("date -u +%T; sleep 3600; date -u +%T; date -u -d '5 minutes ago' +%T")
+    assert code == 0
+    first, second, ago = ([int(part) for part in line.split(":")] for line in log.split())
+    assert second[0] - first[0] == 1
+    assert first[1:] == second[1:]
+    assert ago[1] == 55
+    assert wall_seconds() - begun < 10
+
+
+def test_pythons_clock_is_the_clusters(host):
+    code, log = host.run_pod(image="python:3.12-slim", command=["python3", "-c", textwrap.dedent("""
+        import time, datetime
+        begun, mono, day = time.time(), time.monotonic(), datetime.datetime.now()
+        time.sleep(7200)
+        print(round(time.time() - begun), round(time.monotonic() - mono), datetime.datetime.now() - day, day.year)
+    """)])
+    assert (code, log) == (0, "7200 7200 2:00:00 2026\n")
+
+
+def test_timeout_counts_in_the_clusters_time(host):
+    code, _ = host.run_pod("timeout 60 sleep 1000; echo $?; timeout 60 sleep 5; echo $?; timeout 60 sh -c 'exit 4'")
+    assert (code, host.log("job")) == (4, "124\n0\n")
+
+
+def test_a_retry_loop_waits_without_hanging_the_night(host):
+    host.wire.interceptor = lambda request: wire.Response(503, {"kind": "Status", "code": 503})
+    host.loop.call_later(100, lambda: setattr(host.wire, "interceptor", None))
+    host.allow()
+    begun = host.loop.monotonic()
+    code, _ = host.run_pod(f"{CURL} --retry 10 {SCALE}")
+    assert code == 0
+    assert 100 < host.loop.monotonic() - begun < 250
+
+
+def test_an_answer_that_never_comes_ends_with_max_time(host):
+    host.wire.interceptor = lambda request: wire.HANG
+    begun = host.loop.monotonic()
+    code, log = host.run_pod(f"{CURL} --max-time 30 {SCALE}")
+    assert (code, log) == (28, "curl: (28) Operation timed out after 30000 milliseconds with 0 bytes received\n")
+    assert 30 <= host.loop.monotonic() - begun < 40
+
+
+def test_kubectl_wait_waits_in_the_clusters_time(host):
+    if not process.HostPrograms().find("kubectl"):
+        pytest.skip("no kubectl here")
+    host.grant("pods", rules=[{"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]}])
+    host.add(pod("vllm", command=["sleep", "infinity"], grace=300))
+    host.run(5)
+    host.kube.delete(r.PODS, "vllm", "team")
+    begun = host.loop.monotonic()
+    code, log = host.run_pod(
+        "kubectl wait --for=delete pod/vllm --timeout=60s; echo $?; kubectl wait --for=delete pod/vllm --timeout=1h",
+        image="bitnamilegacy/kubectl:1.33")
+    assert (code, log) == (0, (
+        "error: timed out waiting for the condition on pods/vllm\n1\npod/vllm condition met\n"))
+    assert 290 < host.loop.monotonic() - begun < 310
+
+
+# -- the network -------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(("api", "dns", "code", "words"), [
+    ("refuse", "allow", 7, "Failed to connect to kubernetes.default.svc port 443"),
+    ("drop", "allow", 28, "Failed to connect to kubernetes.default.svc port 443 after 10000 ms"),
+    ("allow", "refuse", 6, "Could not resolve host: kubernetes.default.svc"),
+])
+def test_curls_exit_codes_for_a_broken_network(host, api, dns, code, words):
+    host.nodes.network = lambda pod: NetworkPolicy(api, dns)
+    ended, log = host.run_pod(f"{CURL} --connect-timeout 10 {SCALE}")
+    assert ended == code
+    assert words in log
+
+
+# -- its end -----------------------------------------------------------------------------------------------
+def test_a_deleted_pod_takes_its_processes_along(host):
+    host.add(pod("job", command=["sh", "-c", "sleep 9999 & sleep 9999; exit 1"], policy="Never", grace=20))
+    host.run(5)
+    running = next(iter(host.host.processes.values()))
+    pids = process.proctree.tree(running.pid)
+    assert len(pids) >= 2
+    host.kube.delete(r.PODS, "job", "team")
+    host.run(25)
+    assert host.gone("job")
+    assert not [pid for pid in pids if Path(f"/proc/{pid}/cmdline").exists()
+                and Path(f"/proc/{pid}/cmdline").read_bytes()]
+
+
+def test_a_handler_of_sigterm_runs(host):
+    script = "trap 'echo bye; exit 0' TERM; while :; do sleep 1; done"
+    host.add(pod("job", command=["sh", "-c", script], policy="Never", grace=60))
+    host.run(5)
+    ended = []
+    host.kube.watch(r.PODS, lambda e: ended.append(e.object), lambda _: None, namespace="team")
+    host.kube.delete(r.PODS, "job", "team")
+    host.run(5)
+    assert host.gone("job")
+    assert ended[-1]["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 0
+
+
+def test_busy_work_does_not_hang_the_night(host, monkeypatch):
+    monkeypatch.setattr(process, "BUSY_LIMIT_S", 0.3)
+    host.add(pod("job", command=["sh", "-c", "while :; do :; done"], policy="Never", grace=1))
+    host.run(3600)
+    assert any("worked for" in text for text in host.nodes.assumptions)
+
+
+def test_a_killed_killcheck_leaves_nothing(tmp_path):
+    """kill -9: the helper sees its socket close, kills what runs, and removes its folder."""
+    program = tmp_path / "victim.py"
+    here = Path(__file__).parent
+    program.write_text(textwrap.dedent(f"""
+        import sys
+        sys.path.insert(0, {str(here)!r})
+        from test_processes import Host, pod, process
+        world = Host("auto")
+        world.add(pod("job", command=["sh", "-c", "sleep 9999; exit 1"], policy="Never"))
+        world.run(5)
+        running = next(iter(world.host.processes.values()))
+        print(running.pid, world.host.spawner._process.pid, world.host.spawner.folder, flush=True)
+        sys.stdin.read()
+    """))
+    with subprocess.Popen(
+            [sys.executable, str(program)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as victim:
+        pid, helper, folder = victim.stdout.readline().split()
+        os.kill(victim.pid, signal.SIGKILL)
+    deadline = wall_seconds() + 10
+    while wall_seconds() < deadline and (Path(folder).exists() or _alive(int(helper)) or _alive(int(pid))):
+        os.sched_yield()
+    assert not Path(folder).exists()
+    assert not _alive(int(pid))
+    assert not _alive(int(helper))
+
+
+def _alive(pid):
+    try:
+        return ") Z " not in Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
