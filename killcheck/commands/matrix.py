@@ -69,7 +69,7 @@ def run(
     found = Matrix.of(session.kill_path, planned, result.drills)
     if options["as_json"]:
         click.echo(json.dumps({**result.to_json(), "matrix": found.to_json()}, indent=2))
-        return result.exit_code
+        return _with_left_out(session, options, result.exit_code)
     out.console.print(table(found))
     for cell in found.failures():
         under = f" under {cell.fault}" if cell.fault else ""
@@ -77,7 +77,19 @@ def run(
             f"  {cell.layer}{under} must be {cell.required}, is {cell.word}: {cell.result.cause or cell.result.why}",
             markup=False, highlight=False)
     out.summary_of_record(result)
-    return result.exit_code
+    return _with_left_out(session, options, result.exit_code)
+
+
+def _with_left_out(session: Session, options: dict[str, Any], code: int) -> int:
+    """The exit code; a layer that could not be drilled is not proven, whatever the others are."""
+    from killcheck import layers
+    from killcheck.verdict import EXIT_CODES
+
+    names = [layer.name for layer in session.kill_path.layers if not layers.drillable(layer) and (
+        not options["layer_names"] or layer.name in options["layer_names"])]
+    if names:
+        click.echo(f"killcheck: this version cannot drill {', '.join(names)}: nothing is proven of them", err=True)
+    return code or (EXIT_CODES["inconclusive"] if names else 0)
 
 
 def _once(approve: Callable[[Plan], bool]) -> Callable[[Plan], bool]:
