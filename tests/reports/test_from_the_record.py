@@ -87,7 +87,8 @@ def test_junit_counts_what_is_not_proven(record):
 
 
 def test_junit_survives_control_characters():
-    ElementTree.fromstring(junit(tell(made(cause="bad \x00 \x1b[31m byte"))).encode())
+    suite = ElementTree.fromstring(junit(tell(made(cause="bad \x00 \x1b[31m byte"))).encode()).find("testsuite")
+    assert "byte" in suite.find("testcase/failure").get("message")
 
 
 def test_prometheus_lines_parse_and_nothing_unseen_is_a_zero(record):
