@@ -34,6 +34,8 @@ def differences(recording, seen, situation):
     found += _events(recording, seen, situation, text)
     found += [
         f"answer to {request}: {got}, not {want}" for request, got, want in seen.answers if got != want]
+    for request, got, want in seen.bodies:
+        found += [f"answer to {request}: {line}" for line in unlike(got, want, "")]
     return [f for f in found if not any(re.search(pattern, f) for pattern, _why in situation.allowed)]
 
 
@@ -109,3 +111,20 @@ def _events(recording, seen, situation, text):
 
 def _short(course):
     return "[" + ", ".join(f"{at:.1f}: {value}" for at, value in course) + "]"
+
+
+def unlike(got, want, path):
+    """Where two JSON values differ, a sentence each."""
+    if isinstance(got, dict) and isinstance(want, dict):
+        for key in sorted({*got, *want}):
+            if key not in got:
+                yield f"{path}.{key}: absent, not {want[key]!r}"
+            elif key not in want:
+                yield f"{path}.{key}: {got[key]!r}, not absent"
+            else:
+                yield from unlike(got[key], want[key], f"{path}.{key}")
+    elif isinstance(got, list) and isinstance(want, list) and len(got) == len(want):
+        for number, (mine, theirs) in enumerate(zip(got, want, strict=True)):
+            yield from unlike(mine, theirs, f"{path}[{number}]")
+    elif got != want:
+        yield f"{path}: {got!r}, not {want!r}"

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from compare import TOLERANCE_S
 from recorded import FOLDER, NAMES
-from replay import node
+from replay import EXECUTOR, IMAGES, node
 
 from killcheck.kube import resources as r
 from killcheck.kube.objects import format_time
@@ -93,7 +93,11 @@ _SPECIAL = {s.name: s for s in (
     Situation("03b-registry-unknown-host", tolerance_s=PULL_JITTER,
               masks=((r"lookup registry\.invalid on \S+:", "lookup registry.invalid on <resolver>:"),)),
     Situation("03c-registry-untrusted-certificate", tolerance_s=PULL_JITTER),
+    Situation("07c-exec-not-on-path", prepare=lambda replay: replay.cluster.registry.describe(IMAGES[0], EXECUTOR)),
+    Situation("10-401-dead-token", allowed=((r"TokenReview after the Secret was deleted",
+                                             "the token of this review is not the bound one here"),)),
     Situation("15b-webhook-on-scale", namespace="rec-15", prepare=_vllm_of_15, setup_at=-1.0, allowed=(
+        (r"answer to PATCH .*\.(generation|conditions)", "the Deployment had been scaled in situation 15 already"),
         (r"metadata\.generation", "the Deployment had been scaled in situation 15 already"),
         (r"^(event )?(Pod|ReplicaSet)/vllm", "the pod was started at another moment"),
         (r"^event Deployment/vllm", "it had been scaled in situation 15 already"),
@@ -112,8 +116,10 @@ _SPECIAL = {s.name: s for s in (
         (r"NoPods", "whether the budget is seen before the first pod is a race of milliseconds"),
         (r"Unhealthy Readiness probe failed", "left: probes that are programs are not run, they only never pass"))),
     Situation("23c-failed-eviction-spends-budget", acts=((121.47, _evict_again),), allowed=(
+        (r"at the end, 121", "the entry is gone once the eviction has been taken"),
         (r"NoPods", "whether the budget is seen before the first pod is a race of milliseconds"),)),
     Situation("24-node-dies", nodes=(*TAINTED[:1],), acts=((0.01, _dead_node), (11.24, _running)), masks=NODE_COUNTS, allowed=(
+        (r"answer to GET /api/v1/nodes", "the recorder's Node had no address, no system, no heartbeat of a kubelet"),
         (r"spec\.podCIDR", "nodes get no addresses here"),
         (r"Node/rec-node condition \w+Pressure", "the recorder's heartbeat had messages of its own"),
         (r"Cancelling deletion", "PodGC looks every 20 s, from when it was started"),
@@ -121,10 +127,15 @@ _SPECIAL = {s.name: s for s in (
     Situation("28b-image-pull-backoff-growth", tolerance_s=30.0),
     Situation("28c-crashloop-backoff-growth", runs_all=True, tolerance_s=31.0),
     Situation("29-hpa-and-zero", tolerance_s=15.0, allowed=(
+        (r"currentMetrics", "left: null after the kill, an entry without a type here"),
         (r"Pod/vllm-<1>-<[2-7]>", "which of equal pods goes is decided by their random uids"),
         (r"SuccessfulDelete Deleted pod: vllm-<1>-<[2-7]>", "which of equal pods goes"))),
     Situation("32-dra-missing-deviceclass", nodes=TAINTED[:1], masks=NODE_COUNTS, last_at=25.38,
               allowed=(RETRIES, (r"waits-on-claim.*still not schedulable", "left: the second cause makes no event"))),
+    Situation("30b-gc-foreground", allowed=(
+        (r"Deployment/vllm status\.unavailableReplicas", "its last status is written in the millisecond it goes"),)),
+    Situation("30b-gc-orphan", allowed=(
+        (r"Deployment/vllm (status|condition)", "its last status is written in the millisecond it goes"),)),
     Situation("30b-gc-job-default", allowed=((r"Job/a status\.ready", "looked at once a second, and gone within one"),)),
     Situation("34-exit-codes", allowed=(
         (r"Pod/curl28-timeout", "left: an address that swallows packets refuses here, curl ends with 7"),

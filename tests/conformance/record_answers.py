@@ -1,0 +1,17 @@
+"""Ask a real API server everything in ``requests_table.py`` and keep its answers: ``record_answers.py KUBECONFIG``."""
+
+import json
+import sys
+from pathlib import Path
+
+from requests_table import GROUPS
+from servers import Real
+from test_requests import FOLDER, play
+
+if __name__ == "__main__":
+    server = Real(sys.argv[1])
+    version = server.ask("GET", "/version")[2]["gitVersion"]
+    for name, requests in GROUPS.items():
+        kept = {"source": f"answers of kube-apiserver {version}", "answers": play(server, name, requests)}
+        Path(FOLDER / f"{name}.json").write_text(
+            json.dumps(kept, ensure_ascii=False, separators=(",", ":")).replace("},{\"about\"", "},\n{\"about\"") + "\n")

@@ -1,0 +1,372 @@
+"""Requests, in groups that are played in order in a namespace of their own.
+
+Each is (what it is about, method and path, body, content type); ``{ns}`` is the namespace. The answers are a real
+kube-apiserver's, recorded by ``record_answers.py`` into ``answers/``.
+"""
+
+import copy
+
+MERGE, STRATEGIC = "application/merge-patch+json", "application/strategic-merge-patch+json"
+JSON_PATCH, APPLY = "application/json-patch+json", "application/apply-patch+yaml"
+JSON = "application/json"
+CORE, APPS, BATCH = "/api/v1/namespaces/{ns}", "/apis/apps/v1/namespaces/{ns}", "/apis/batch/v1/namespaces/{ns}"
+RBAC = "/apis/rbac.authorization.k8s.io/v1/namespaces/{ns}"
+
+POD_SPEC = {"containers": [{"name": "c", "image": "registry.local/busybox:1"}]}
+DEPLOYMENT = {
+    "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"},
+    "spec": {"replicas": 0, "selector": {"matchLabels": {"a": "b"}},
+             "template": {"metadata": {"labels": {"a": "b"}}, "spec": POD_SPEC}}}
+JOB = {
+    "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"},
+    "spec": {"suspend": True, "template": {"spec": {"restartPolicy": "Never", **POD_SPEC}}}}
+CRONJOB = {
+    "apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "off"},
+    "spec": {"schedule": "0 3 * * *", "suspend": True, "jobTemplate": {"spec": {
+        "template": {"spec": {"restartPolicy": "Never", **POD_SPEC}}}}}}
+POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"nodeName": "nowhere", **POD_SPEC}}
+
+
+def configmap(name="a", **data):
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data}
+
+
+def changed(obj, path, value):
+    """A copy with one field set (``None`` removes it); ``path`` is dotted, numbers are list positions."""
+    obj = copy.deepcopy(obj)
+    at = obj
+    *steps, last = [int(s) if s.isdigit() else s for s in path.split(".")]
+    for step in steps:
+        at = at[step] if isinstance(step, int) else at.setdefault(step, {})
+    if value is None:
+        del at[last]
+    else:
+        at[last] = value
+    return obj
+
+
+def tries(url, obj, changes, *, also=""):
+    return [(f"{path} = {str(value)[:60]}", f"POST {url}?dryRun=All{also}", changed(obj, path, value), JSON)
+            for path, value in changes]
+
+
+C0 = "spec.template.spec.containers.0"
+GROUPS = {
+    "configmaps": [
+        ("create", f"POST {CORE}/configmaps", configmap(x="1"), JSON),
+        ("create again", f"POST {CORE}/configmaps", configmap(), JSON),
+        ("bad name", f"POST {CORE}/configmaps", configmap("A_b"), JSON),
+        ("long name", f"POST {CORE}/configmaps", configmap("n" * 254), JSON),
+        ("a number for a string", f"POST {CORE}/configmaps", configmap("b", x=1), JSON),
+        ("a bad key", f"POST {CORE}/configmaps", configmap("b", **{"a b": "1"}), JSON),
+        ("no name", f"POST {CORE}/configmaps", {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {}}, JSON),
+        ("another kind", f"POST {CORE}/configmaps", configmap("b") | {"kind": "Secret"}, JSON),
+        ("another version", f"POST {CORE}/configmaps", configmap("b") | {"apiVersion": "v2"}, JSON),
+        ("no kind", f"POST {CORE}/configmaps", {"metadata": {"name": "b"}, "data": {}}, JSON),
+        ("another namespace", f"POST {CORE}/configmaps",
+         configmap("b") | {"metadata": {"name": "b", "namespace": "other"}}, JSON),
+        ("not JSON", f"POST {CORE}/configmaps", "{", JSON),
+        ("an empty body", f"POST {CORE}/configmaps", "", JSON),
+        ("a body in XML", f"POST {CORE}/configmaps", "<a/>", "application/xml"),
+        ("a body in YAML", f"POST {CORE}/configmaps",
+         "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: y}\ndata: {x: 'off'}\n", "application/yaml"),
+        ("YAML's off is no string", f"POST {CORE}/configmaps",
+         "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: z}\ndata: {x: off}\n", "application/yaml"),
+        ("bad label value", f"POST {CORE}/configmaps",
+         changed(configmap("b"), "metadata.labels", {"a": "b c"}), JSON),
+        ("bad label key", f"POST {CORE}/configmaps", changed(configmap("b"), "metadata.labels", {"a/b/c": "d"}), JSON),
+        ("bad annotation key", f"POST {CORE}/configmaps",
+         changed(configmap("b"), "metadata.annotations", {"a b": "d"}), JSON),
+        ("bad finalizer", f"POST {CORE}/configmaps", changed(configmap("b"), "metadata.finalizers", ["x y"]), JSON),
+        ("owner without uid", f"POST {CORE}/configmaps", changed(
+            configmap("b"), "metadata.ownerReferences", [{"apiVersion": "v1", "kind": "Pod", "name": "p"}]), JSON),
+        ("a resourceVersion at create", f"POST {CORE}/configmaps",
+         changed(configmap("b"), "metadata.resourceVersion", "7"), JSON),
+        ("unknown field, warned", f"POST {CORE}/configmaps?dryRun=All&fieldValidation=Warn",
+         configmap("b") | {"dta": {}}, JSON),
+        ("unknown field, strict", f"POST {CORE}/configmaps?dryRun=All&fieldValidation=Strict",
+         configmap("b") | {"dta": {}}, JSON),
+        ("unknown field, ignored", f"POST {CORE}/configmaps?dryRun=All&fieldValidation=Ignore",
+         configmap("b") | {"dta": {}}, JSON),
+        ("bad fieldValidation", f"POST {CORE}/configmaps?fieldValidation=Maybe", configmap("b"), JSON),
+        ("bad dryRun", f"POST {CORE}/configmaps?dryRun=Some", configmap("b"), JSON),
+        ("duplicate field, strict", f"POST {CORE}/configmaps?dryRun=All&fieldValidation=Strict",
+         '{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"b"},"data":{"x":"1","x":"2"}}', JSON),
+        ("get", f"GET {CORE}/configmaps/a", None, JSON),
+        ("get none", f"GET {CORE}/configmaps/none", None, JSON),
+        ("no such resource", f"GET {CORE}/nothings", None, JSON),
+        ("no such group", "GET /apis/nope.io/v1/things", None, JSON),
+        ("no such version", "GET /apis/apps/v9/deployments", None, JSON),
+        ("no such path", "GET /nope", None, JSON),
+        ("no such subresource", f"GET {CORE}/configmaps/a/scale", None, JSON),
+        ("POST on a name", f"POST {CORE}/configmaps/a", configmap(), JSON),
+        ("PUT on a collection", f"PUT {CORE}/configmaps", configmap(), JSON),
+        ("PATCH on a collection", f"PATCH {CORE}/configmaps", {}, MERGE),
+        ("update none", f"PUT {CORE}/configmaps/zz", configmap("zz"), JSON),
+        ("update under another name", f"PUT {CORE}/configmaps/a", configmap("zz"), JSON),
+        ("update an old one", f"PUT {CORE}/configmaps/a",
+         changed(configmap(), "metadata.resourceVersion", "1"), JSON),
+        ("update with a bad resourceVersion", f"PUT {CORE}/configmaps/a",
+         changed(configmap(), "metadata.resourceVersion", "abc"), JSON),
+        ("update with another uid", f"PUT {CORE}/configmaps/a",
+         changed(configmap(), "metadata.uid", "00000000-0000-0000-0000-000000000000"), JSON),
+        ("update", f"PUT {CORE}/configmaps/a", configmap(x="2"), JSON),
+        ("make immutable", f"PATCH {CORE}/configmaps/a", {"immutable": True}, MERGE),
+        ("change what is immutable", f"PATCH {CORE}/configmaps/a", {"data": {"x": "3"}}, MERGE),
+        ("make mutable again", f"PATCH {CORE}/configmaps/a", {"immutable": False}, MERGE),
+        ("delete with another uid", f"DELETE {CORE}/configmaps/a",
+         {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": "x"}}, JSON),
+        ("delete with another version", f"DELETE {CORE}/configmaps/a",
+         {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"resourceVersion": "1"}}, JSON),
+        ("delete with a bad policy", f"DELETE {CORE}/configmaps/a",
+         {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Never"}, JSON),
+        ("delete, dry run", f"DELETE {CORE}/configmaps/a?dryRun=All", None, JSON),
+        ("delete", f"DELETE {CORE}/configmaps/a", None, JSON),
+        ("delete again", f"DELETE {CORE}/configmaps/a", None, JSON),
+        ("delete what has a finalizer: create", f"POST {CORE}/configmaps",
+         changed(configmap("held"), "metadata.finalizers", ["example.com/hold"]), JSON),
+        ("delete what has a finalizer", f"DELETE {CORE}/configmaps/held", None, JSON),
+        ("add a finalizer to what is going", f"PATCH {CORE}/configmaps/held",
+         {"metadata": {"finalizers": ["example.com/hold", "example.com/more"]}}, MERGE),
+        ("take the finalizer away", f"PATCH {CORE}/configmaps/held", {"metadata": {"finalizers": None}}, MERGE),
+        ("it is gone", f"GET {CORE}/configmaps/held", None, JSON),
+    ],
+    "patches": [
+        ("create", f"POST {CORE}/configmaps", configmap(x="1"), JSON),
+        ("merge", f"PATCH {CORE}/configmaps/a", {"data": {"y": "2"}}, MERGE),
+        ("merge removes", f"PATCH {CORE}/configmaps/a", {"data": {"y": None}}, MERGE),
+        ("merge with a wrong type", f"PATCH {CORE}/configmaps/a", {"data": {"y": 2}}, MERGE),
+        ("merge of a list", f"PATCH {CORE}/configmaps/a", [], MERGE),
+        ("merge that is no JSON", f"PATCH {CORE}/configmaps/a", "{", MERGE),
+        ("merge on none", f"PATCH {CORE}/configmaps/none", {"data": {"y": "2"}}, MERGE),
+        ("merge of an old one", f"PATCH {CORE}/configmaps/a", {"metadata": {"resourceVersion": "1"}}, MERGE),
+        ("merge of the name", f"PATCH {CORE}/configmaps/a", {"metadata": {"name": "b"}}, MERGE),
+        ("merge of the namespace", f"PATCH {CORE}/configmaps/a", {"metadata": {"namespace": "b"}}, MERGE),
+        ("merge unknown, strict", f"PATCH {CORE}/configmaps/a?fieldValidation=Strict", {"dta": {"y": "2"}}, MERGE),
+        ("strategic", f"PATCH {CORE}/configmaps/a", {"data": {"z": "3"}}, STRATEGIC),
+        ("strategic replace", f"PATCH {CORE}/configmaps/a", {"data": {"$patch": "replace", "w": "4"}}, STRATEGIC),
+        ("strategic bad directive", f"PATCH {CORE}/configmaps/a", {"data": {"$patch": "what"}}, STRATEGIC),
+        ("JSON patch", f"PATCH {CORE}/configmaps/a", [{"op": "add", "path": "/data/v", "value": "5"}], JSON_PATCH),
+        ("JSON patch: test fails", f"PATCH {CORE}/configmaps/a",
+         [{"op": "test", "path": "/data/v", "value": "9"}], JSON_PATCH),
+        ("JSON patch: nothing there", f"PATCH {CORE}/configmaps/a", [{"op": "remove", "path": "/data/zz"}], JSON_PATCH),
+        ("JSON patch: unknown op", f"PATCH {CORE}/configmaps/a", [{"op": "jump", "path": "/data/v"}], JSON_PATCH),
+        ("JSON patch: an object", f"PATCH {CORE}/configmaps/a", {"op": "remove"}, JSON_PATCH),
+        ("JSON patch: replace nothing", f"PATCH {CORE}/configmaps/a",
+         [{"op": "replace", "path": "/data/q", "value": "1"}], JSON_PATCH),
+        ("JSON patch: copy and move", f"PATCH {CORE}/configmaps/a", [
+            {"op": "copy", "from": "/data/v", "path": "/data/u"}, {"op": "move", "from": "/data/v", "path": "/data/t"}],
+         JSON_PATCH),
+        ("another content type", f"PATCH {CORE}/configmaps/a", {}, "text/plain"),
+        ("JSON as a patch", f"PATCH {CORE}/configmaps/a", {}, JSON),
+        ("apply makes", f"PATCH {CORE}/configmaps/ap?fieldManager=one", configmap("ap", x="1"), APPLY),
+        ("apply again", f"PATCH {CORE}/configmaps/ap?fieldManager=one", configmap("ap", x="1"), APPLY),
+        ("apply conflicts", f"PATCH {CORE}/configmaps/ap?fieldManager=two", configmap("ap", x="2"), APPLY),
+        ("apply by force", f"PATCH {CORE}/configmaps/ap?fieldManager=two&force=true", configmap("ap", x="2"), APPLY),
+        ("apply what is now another's", f"PATCH {CORE}/configmaps/ap?fieldManager=one", configmap("ap"), APPLY),
+        ("apply without a manager", f"PATCH {CORE}/configmaps/ap", configmap("ap"), APPLY),
+        ("apply of another name", f"PATCH {CORE}/configmaps/ap?fieldManager=one", configmap("zz"), APPLY),
+        ("apply of another kind", f"PATCH {CORE}/configmaps/ap?fieldManager=one",
+         configmap("ap") | {"kind": "Secret"}, APPLY),
+        ("apply with managed fields", f"PATCH {CORE}/configmaps/ap?fieldManager=one",
+         changed(configmap("ap"), "metadata.managedFields", [{"manager": "x"}]), APPLY),
+        ("force on a merge", f"PATCH {CORE}/configmaps/a?force=true", {}, MERGE),
+        ("a Deployment", f"POST {APPS}/deployments", DEPLOYMENT, JSON),
+        ("strategic by name", f"PATCH {APPS}/deployments/d", {"spec": {"template": {"spec": {"containers": [
+            {"name": "c", "env": [{"name": "A", "value": "1"}]}]}}}}, STRATEGIC),
+        ("strategic adds a container", f"PATCH {APPS}/deployments/d", {"spec": {"template": {"spec": {"containers": [
+            {"name": "side", "image": "i"}]}}}}, STRATEGIC),
+        ("strategic removes a container", f"PATCH {APPS}/deployments/d", {"spec": {"template": {"spec": {
+            "containers": [{"name": "side", "$patch": "delete"}]}}}}, STRATEGIC),
+        ("strategic without the key", f"PATCH {APPS}/deployments/d", {"spec": {"template": {"spec": {"containers": [
+            {"image": "i"}]}}}}, STRATEGIC),
+        ("merge replaces a list", f"PATCH {APPS}/deployments/d?dryRun=All", {"spec": {"template": {"spec": {
+            "containers": [{"name": "x", "image": "i"}]}}}}, MERGE),
+        ("the selector cannot change", f"PATCH {APPS}/deployments/d",
+         {"spec": {"selector": {"matchLabels": {"a": "c"}}}}, MERGE),
+        ("status through the main resource", f"PATCH {APPS}/deployments/d", {"status": {"replicas": 7}}, MERGE),
+        ("scale", f"GET {APPS}/deployments/d/scale", None, JSON),
+        ("scale to nothing said", f"PATCH {APPS}/deployments/d/scale", {"spec": {}}, MERGE),
+        ("scale below zero", f"PATCH {APPS}/deployments/d/scale", {"spec": {"replicas": -1}}, MERGE),
+        ("scale to a word", f"PATCH {APPS}/deployments/d/scale", {"spec": {"replicas": "0"}}, MERGE),
+        ("scale to a fraction", f"PATCH {APPS}/deployments/d/scale", {"spec": {"replicas": 0.5}}, MERGE),
+        ("scale with a strategic patch", f"PATCH {APPS}/deployments/d/scale", {"spec": {"replicas": 0}}, STRATEGIC),
+        ("scale none", f"PATCH {APPS}/deployments/none/scale", {"spec": {"replicas": 0}}, MERGE),
+        ("delete a scale", f"DELETE {APPS}/deployments/d/scale", None, JSON),
+    ],
+    "workloads": [
+        ("a Deployment", f"POST {APPS}/deployments?dryRun=All", DEPLOYMENT, JSON),
+        *tries(f"{APPS}/deployments", DEPLOYMENT, [
+            ("spec.template.metadata.labels", {"x": "y"}), (f"{C0}.name", True), (f"{C0}.name", "A_b"),
+            (f"{C0}.name", "off"), (f"{C0}.image", ""), (f"{C0}.image", " i"), (f"{C0}.command", "sh -c x"),
+            (f"{C0}.args", [0]), (f"{C0}.env", [{"name": "A", "value": 1}]), (f"{C0}.env", [{"value": "1"}]),
+            (f"{C0}.env", [{"name": "A", "value": "1", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}]),
+            (f"{C0}.env", [{"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "spec.nope"}}}]),
+            (f"{C0}.imagePullPolicy", "Sometimes"), (f"{C0}.ports", [{"containerPort": 0}]),
+            (f"{C0}.ports", [{"containerPort": 70000}]), (f"{C0}.resources", {"limits": {"nvidia.com/gpu": "1"}}),
+            (f"{C0}.resources", {"requests": {"nvidia.com/gpu": "1"}}),
+            (f"{C0}.resources", {"requests": {"nvidia.com/gpu": "1"}, "limits": {"nvidia.com/gpu": "2"}}),
+            (f"{C0}.resources", {"limits": {"nvidia.com/gpu": "0.5"}}), (f"{C0}.resources", {"limits": {"cpu": "x"}}),
+            (f"{C0}.resources", {"requests": {"cpu": "2"}, "limits": {"cpu": "1"}}),
+            (f"{C0}.resources", {"limits": {"gpu": "1"}}), (f"{C0}.resources", {"limits": {"memory": "-1"}}),
+            (f"{C0}.volumeMounts", [{"name": "v", "mountPath": "/v"}]),
+            (f"{C0}.livenessProbe", {"httpGet": {"path": "/", "port": 0}}),
+            (f"{C0}.livenessProbe", {"periodSeconds": 5}), (f"{C0}.securityContext", {"runAsUser": -1}),
+            ("spec.template.spec.containers", []), ("spec.template.spec.containers", None),
+            ("spec.template.spec.restartPolicy", "Never"), ("spec.template.spec.nodeSelector", {"a": "b c"}),
+            ("spec.template.spec.terminationGracePeriodSeconds", -1),
+            ("spec.template.spec.tolerations", [{"key": "a", "operator": "Is"}]),
+            ("spec.template.spec.tolerations", [{"operator": "Exists", "value": "x"}]),
+            ("spec.template.spec.tolerations", [{"key": "a", "effect": "NoSchedule", "tolerationSeconds": 5}]),
+            ("spec.template.spec.volumes", [{"name": "v"}, {"name": "v"}]),
+            ("spec.template.spec.dnsPolicy", "None"), ("spec.template.spec.hostNetwork", "yes"),
+            ("spec.replicas", -1), ("spec.replicas", "1"), ("spec.replicas", 1.5), ("spec.selector", None),
+            ("spec.selector", {}), ("spec.selector", {"matchExpressions": [{"key": "a", "operator": "In"}]}),
+            ("spec.strategy", {"type": "Fast"}), ("spec.strategy", {"type": "Recreate", "rollingUpdate": {}}),
+            ("spec.strategy", {"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 0}}),
+            ("spec.strategy", {"rollingUpdate": {"maxSurge": "10"}}), ("spec.minReadySeconds", -1),
+            ("spec.progressDeadlineSeconds", 5), ("spec.revisionHistoryLimit", -1), ("metadata.name", "D"),
+        ]),
+        *tries(f"{APPS}/deployments", DEPLOYMENT, [("spec.wrong", 1), (f"{C0}.imag", "x")],
+               also="&fieldValidation=Strict"),
+        *tries(f"{APPS}/statefulsets", changed(DEPLOYMENT | {"kind": "StatefulSet"}, "spec.serviceName", "s"), [
+            ("metadata.name", "s"), ("spec.podManagementPolicy", "Some"), ("spec.updateStrategy", {"type": "Never"})]),
+        *tries(f"{APPS}/daemonsets", changed(DEPLOYMENT | {"kind": "DaemonSet"}, "spec.replicas", None), [
+            ("metadata.name", "s"), ("spec.updateStrategy", {"type": "Never"})]),
+    ],
+    "jobs": [
+        *tries(f"{BATCH}/jobs", JOB, [
+            ("metadata.name", "ok"), ("spec.template.spec.restartPolicy", "Always"),
+            ("spec.template.spec.restartPolicy", None), ("spec.backoffLimit", -1), ("spec.parallelism", -1),
+            ("spec.completions", -1), ("spec.activeDeadlineSeconds", -1), ("spec.activeDeadlineSeconds", "10"),
+            ("spec.ttlSecondsAfterFinished", -1), ("spec.completionMode", "Both"), ("spec.completionMode", "Indexed"),
+            ("spec.selector", {"matchLabels": {"a": "b"}}), ("spec.podFailurePolicy", {"rules": [{"action": "Stop"}]}),
+            ("spec.podReplacementPolicy", "Never"), ("metadata.name", "n" * 64), ("metadata.name", "a.b"),
+            ("spec.suspend", "yes"), ("spec.manualSelector", True), ("spec.backoffLimitPerIndex", 1)]),
+        *tries(f"{BATCH}/cronjobs", CRONJOB, [
+            ("metadata.name", "ok"), ("spec.schedule", "0 25 * * *"), ("spec.schedule", ""), ("spec.schedule", "@daily"),
+            ("spec.schedule", "0 3 * * MON-FRI"), ("spec.schedule", "0 3 * *"), ("spec.schedule", "TZ=UTC 0 3 * * *"),
+            ("spec.schedule", "0 3 * * 7"), ("spec.schedule", "60 3 * * *"), ("spec.schedule", "* * * * * *"),
+            ("spec.timeZone", "Mars/Base"), ("spec.timeZone", ""), ("spec.timeZone", "Local"),
+            ("spec.timeZone", "Europe/Berlin"), ("spec.timeZone", "europe/berlin"),
+            ("spec.concurrencyPolicy", "Never"), ("spec.concurrencyPolicy", "Replace"),
+            ("spec.startingDeadlineSeconds", -1), ("spec.successfulJobsHistoryLimit", -1), ("spec.suspend", "false"),
+            ("metadata.name", "n" * 53), ("metadata.name", "n" * 52), ("spec.jobTemplate", {}),
+            ("spec.jobTemplate.spec.template.spec.restartPolicy", "Always")]),
+        ("a CronJob", f"POST {BATCH}/cronjobs", CRONJOB, JSON),
+        ("patch it to what it is", f"PATCH {BATCH}/cronjobs/off", {"spec": {"suspend": True}}, MERGE),
+        ("patch the schedule", f"PATCH {BATCH}/cronjobs/off", {"spec": {"schedule": "every night"}}, MERGE),
+        ("an old version", "GET /apis/batch/v1beta1/cronjobs", None, JSON),
+    ],
+    "pods": [
+        *tries(f"{CORE}/pods", POD, [
+            ("metadata.name", "ok"), ("spec.serviceAccountName", "nobody"), ("spec.priorityClassName", "nope"),
+            ("spec.priority", 7), ("spec.containers.0.image", "Bad Image"), ("spec.restartPolicy", "Maybe"),
+            ("spec.containers.0.resources", {"requests": {"nvidia.com/gpu": "1"}}),
+            ("spec.containers", [{"name": "c", "image": "i"}, {"name": "c", "image": "i"}]),
+            ("spec.initContainers", [{"name": "c", "image": "i"}]), ("spec.activeDeadlineSeconds", 0),
+            ("spec.ephemeralContainers", [{"name": "e", "image": "i"}]), ("metadata.name", "p" * 254),
+            ("metadata.generateName", "g-"), ("spec.nodeName", "a b")]),
+        ("logs of none", f"GET {CORE}/pods/none/log", None, JSON),
+        ("evict none", f"POST {CORE}/pods/none/eviction", {
+            "apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "none", "namespace": "{ns}"}}, JSON),
+        ("a pod", f"POST {CORE}/pods", changed(POD, "spec.schedulingGates", [{"name": "example.com/wait"}])
+         | {"spec": {**POD_SPEC, "schedulingGates": [{"name": "example.com/wait"}]}}, JSON),
+        ("its image may change", f"PATCH {CORE}/pods/p", {"spec": {"containers": [
+            {"name": "c", "image": "registry.local/curl:1"}]}}, STRATEGIC),
+        ("its command may not", f"PATCH {CORE}/pods/p", {"spec": {"containers": [
+            {"name": "c", "command": ["x"]}]}}, STRATEGIC),
+        ("no containers are added", f"PATCH {CORE}/pods/p", {"spec": {"containers": [
+            {"name": "d", "image": "x"}]}}, STRATEGIC),
+        ("bind to a node while gated", f"POST {CORE}/pods/p/binding", {
+            "apiVersion": "v1", "kind": "Binding", "metadata": {"name": "p"},
+            "target": {"kind": "Node", "name": "n"}}, JSON),
+        ("eviction of another name", f"POST {CORE}/pods/p/eviction", {
+            "apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "q", "namespace": "{ns}"}}, JSON),
+        ("eviction, dry run", f"POST {CORE}/pods/p/eviction?dryRun=All", {
+            "apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "p", "namespace": "{ns}"}}, JSON),
+        ("status with a bad phase type", f"PATCH {CORE}/pods/p/status", {"status": {"phase": 1}}, MERGE),
+        ("exec without a command", f"POST {CORE}/pods/none/exec", None, JSON),
+        ("delete at once", f"DELETE {CORE}/pods/p?gracePeriodSeconds=0", None, JSON),
+        ("delete with a negative grace", f"DELETE {CORE}/pods/p?gracePeriodSeconds=-1", None, JSON),
+    ],
+    "lists": [
+        ("one", f"POST {CORE}/configmaps", changed(configmap("l1", x="1"), "metadata.labels", {"k": "1"}), JSON),
+        ("two", f"POST {CORE}/configmaps", changed(configmap("l2", x="1"), "metadata.labels", {"k": "2"}), JSON),
+        *[(f"labels {selector}", f"GET {CORE}/configmaps?labelSelector={selector}", None, JSON) for selector in (
+            "k", "k=1", "k==2", "k!=1,k", "k%20in%20(1,2)", "k%20notin%20(1),k", "a%20in%20(b", "k=a%20b", "=1",
+            "k%3E0", "k%20exists", "k%3Dx%3Dy")],
+        *[(f"fields {selector}", f"GET {CORE}/{kind}?fieldSelector={selector}", None, JSON) for kind, selector in (
+            ("configmaps", "metadata.name=l1"), ("configmaps", "metadata.name!=l1,metadata.name!=kube-root-ca.crt"),
+            ("configmaps", "data.x=1"), ("pods", "spec.nope=1"), ("pods", "status.phase=Running"),
+            ("pods", "spec.nodeName="), ("events", "involvedObject.kind=Pod"), ("secrets", "type=Opaque"),
+            ("configmaps", "metadata.name"), ("configmaps", "metadata.name%3E1"))],
+        ("first page", f"GET {CORE}/configmaps?limit=1&labelSelector=k", None, JSON),
+        ("a bad limit", f"GET {CORE}/configmaps?limit=x", None, JSON),
+        ("a bad continue", f"GET {CORE}/configmaps?limit=1&continue=xyz", None, JSON),
+        ("a bad resourceVersion", f"GET {CORE}/configmaps?resourceVersion=abc", None, JSON),
+        ("a match without a version", f"GET {CORE}/configmaps?resourceVersionMatch=Exact", None, JSON),
+        ("a bad match", f"GET {CORE}/configmaps?resourceVersion=1&resourceVersionMatch=Most", None, JSON),
+        ("delete many", f"DELETE {CORE}/configmaps?labelSelector=k", None, JSON),
+        ("none left", f"GET {CORE}/configmaps?labelSelector=k", None, JSON),
+    ],
+    "policies": [
+        *tries(f"{RBAC}/roles", {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
+                                 "metadata": {"name": "r"}, "rules": []}, [
+            ("rules", [{"verbs": ["get"]}]), ("rules", [{"verbs": [], "resources": ["pods"], "apiGroups": [""]}]),
+            ("rules", [{"verbs": ["get"], "resources": ["pods"], "apiGroups": [""]}]),
+            ("rules", [{"verbs": ["get"], "nonResourceURLs": ["/x"]}]), ("metadata.name", "a:b"),
+            ("metadata.name", "a/b")]),
+        *tries(f"{RBAC}/rolebindings", {
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": {"name": "r"},
+            "roleRef": {"kind": "Role", "name": "r", "apiGroup": "rbac.authorization.k8s.io"}}, [
+            ("metadata.name", "ok"), ("roleRef.kind", "User"), ("roleRef.name", ""),
+            ("subjects", [{"kind": "ServiceAccount", "name": "s"}]), ("subjects", [{"kind": "Robot", "name": "s"}]),
+            ("subjects", [{"kind": "User", "name": "u"}])]),
+        *tries(f"{CORE}/resourcequotas", {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q"}}, [
+            ("spec.hard", {"pods": "0", "requests.nvidia.com/gpu": "1"}), ("spec.hard", {"nonsense": "1"}),
+            ("spec.hard", {"pods": "-1"}), ("spec.hard", {"limits.nvidia.com/gpu": "1"}), ("spec.scopes", ["Odd"])]),
+        *tries(f"{CORE}/limitranges", {"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "l"}}, [
+            ("spec.limits", [{"type": "Container", "default": {"cpu": "1"}}]), ("spec.limits", [{"type": "Odd"}]),
+            ("spec.limits", [{"type": "Container", "min": {"cpu": "2"}, "max": {"cpu": "1"}}])]),
+        *tries("/apis/policy/v1/namespaces/{ns}/poddisruptionbudgets", {
+            "apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "b"}, "spec": {}}, [
+            ("spec", {"minAvailable": 1, "maxUnavailable": 1}), ("spec", {"minAvailable": "150%", "selector": {}}),
+            ("spec", {"minAvailable": -1}), ("spec", {"unhealthyPodEvictionPolicy": "Never"}), ("spec", {})]),
+        *tries("/apis/autoscaling/v2/namespaces/{ns}/horizontalpodautoscalers", {
+            "apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler", "metadata": {"name": "h"}, "spec": {
+                "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d"}, "maxReplicas": 3}}, [
+            ("spec.minReplicas", 1), ("spec.minReplicas", 0), ("spec.minReplicas", 5), ("spec.maxReplicas", 0),
+            ("spec.scaleTargetRef", {}), ("spec.metrics", [{"type": "Odd"}])]),
+        *tries("/apis/scheduling.k8s.io/v1/priorityclasses", {
+            "apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "cf"}, "value": 1}, [
+            ("value", 2000000000), ("preemptionPolicy", "Always"), ("metadata.name", "system-x")]),
+        *tries("/apis/networking.k8s.io/v1/namespaces/{ns}/networkpolicies", {
+            "apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": {"name": "n"},
+            "spec": {"podSelector": {}}}, [
+            ("spec.policyTypes", ["Egress"]), ("spec.policyTypes", ["Sideways"]),
+            ("spec.egress", [{"to": [{"ipBlock": {"cidr": "10.0.0.0"}}]}])]),
+        *[(f"may {user} {verb} {resource}", "POST /apis/authorization.k8s.io/v1/subjectaccessreviews", {
+            "apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": {
+                "user": user, "resourceAttributes": {"verb": verb, "resource": resource, "namespace": "{ns}"}}}, JSON)
+          for user, verb, resource in (
+              ("nobody", "get", "pods"), ("system:kube-scheduler", "list", "pods"),
+              ("system:serviceaccount:{ns}:default", "patch", "deployments"))],
+        ("may I", "POST /apis/authorization.k8s.io/v1/selfsubjectaccessreviews", {
+            "apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
+            "spec": {"resourceAttributes": {"verb": "get", "resource": "pods"}}}, JSON),
+        ("may nobody", "POST /apis/authorization.k8s.io/v1/subjectaccessreviews", {
+            "apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview",
+            "spec": {"resourceAttributes": {"verb": "get", "resource": "pods"}}}, JSON),
+        ("may who do what", "POST /apis/authorization.k8s.io/v1/subjectaccessreviews", {
+            "apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": {"user": "u"}}, JSON),
+        ("a token for none", f"POST {CORE}/serviceaccounts/nobody/token", {
+            "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}, JSON),
+        ("a token for a minute", f"POST {CORE}/serviceaccounts/default/token", {
+            "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 60}}, JSON),
+        ("a review of nothing", "POST /apis/authentication.k8s.io/v1/tokenreviews", {
+            "apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {}}, JSON),
+        ("a review of garbage", "POST /apis/authentication.k8s.io/v1/tokenreviews", {
+            "apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": "garbage"}}, JSON),
+    ],
+}

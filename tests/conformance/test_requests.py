@@ -1,0 +1,75 @@
+"""What a real API server answered, word for word: from this one, or from any that ``--kubeconfig`` leads to."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from compare import unlike
+from requests_table import GROUPS
+
+FOLDER = Path(__file__).parent / "answers"
+_OWN = frozenset({"uid", "resourceVersion", "creationTimestamp", "deletionTimestamp", "managedFields", "continue"})
+_UID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
+
+
+def play(server, name, requests):
+    """Ask everything of a group in a fresh namespace; returns [{about, request, status, warning, body}]."""
+    space = f"conformance-{name}"
+    server.ask("POST", "/api/v1/namespaces", json.dumps(
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": space}}).encode())
+    server.settle()
+    told = []
+    try:
+        for about, request, body, content_type in requests:
+            method, path = request.replace("{ns}", space).split(" ", 1)
+            text = body if body is None or isinstance(body, str) else json.dumps(body)
+            status, warning, answer = server.ask(
+                method, path, None if text is None else text.replace("{ns}", space).encode(), content_type)
+            told.append({
+                "about": about, "request": request, "status": status, "warning": warning, "body": plain(answer)})
+    finally:
+        server.ask("DELETE", f"/api/v1/namespaces/{space}")
+    return told
+
+
+def plain(value, key=""):
+    """An answer with what differs from cluster to cluster taken out."""
+    if isinstance(value, dict):
+        return {k: plain(v, k) for k, v in value.items() if k not in _OWN}
+    if isinstance(value, list):
+        return [plain(v, key) for v in value]
+    if isinstance(value, str):
+        value = re.sub(r"\bkube-api-access-\w{5}\b", "kube-api-access-*", value)
+        return _TIME.sub("<time>", _UID.sub("<uid>", value))
+    return value
+
+
+def answers(name):
+    return json.loads((FOLDER / f"{name}.json").read_text())["answers"]
+
+
+@pytest.fixture(scope="module")
+def asked(api_server):
+    """Every group played once: name -> answers."""
+    found = {}
+
+    def of(name):
+        if name not in found:
+            found[name] = play(api_server, name, GROUPS[name])
+        return found[name]
+
+    return of
+
+
+CASES = [(name, number) for name, group in GROUPS.items() for number in range(len(group))]
+
+
+@pytest.mark.parametrize(("name", "number"), CASES, ids=lambda v: str(v))
+def test_the_answer_is_a_real_servers(name, number, asked):
+    want, got = answers(name)[number], asked(name)[number]
+    found = [f"status {got['status']}, not {want['status']}"] * (got["status"] != want["status"])
+    found += [f"warning {got['warning']!r}, not {want['warning']!r}"] * (got["warning"] != want["warning"])
+    found += unlike(got["body"], want["body"], "")
+    assert not found, f"{want['about']}: {want['request']}\n" + "\n".join(found)
