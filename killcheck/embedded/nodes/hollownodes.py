@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from killcheck.clock import Loop
 from killcheck.embedded.api.http import User
 from killcheck.embedded.nodes.execution import Exit, Launch, NetworkPolicy, NotRun, Running, Runtime
+from killcheck.embedded.nodes.images import Contents
 from killcheck.embedded.nodes.kubelet import Kubelet
 from killcheck.embedded.nodes.registry import Registry
 from killcheck.kube import gpus
@@ -90,7 +91,7 @@ class HollowNodes:
         self.network: Callable[[Obj], NetworkPolicy] = lambda _pod: NetworkPolicy()
         self._made = 0
         self._stopped = False
-        self._dead: set[str] = set()
+        self._ran: dict[str, Contents] = {}
         kube = kube_for(User("killcheck:hollow-nodes", ("system:masters", "system:authenticated")))
         self._nodes = Informer(kube, loop, r.NODES, on_change=self._node_changed)
         self._pods = Informer(kube, loop, r.PODS, on_change=self._pod_changed)
@@ -101,8 +102,11 @@ class HollowNodes:
     def assumptions(self) -> list[str]:
         """What is assumed about the images that were pulled and the programs that ran, a sentence each."""
         told = [
-            f"nothing is known of image {image}: assumed that it exists and contains what this host has"
-            for image in self.registry.assumed]
+            f"nothing is known of image {image}: assumed that it exists"
+            + (" and contains what this host has" if image in self._ran else "") for image in self.registry.assumed]
+        told += [
+            f"what image {image} contains is assumed, not looked up" for image, contents in self._ran.items()
+            if contents.known and contents.assumed]
         return told + list(getattr(self.runtime, "assumptions", ()))
 
     # -- levers --------------------------------------------------------------------------------------------
@@ -158,7 +162,7 @@ class HollowNodes:
         identity = User(f"system:node:{name}", ("system:nodes", "system:authenticated"))
         kubelet = Kubelet(
             node, self.kube_for(identity), self.loop, registry=self.registry, runtime=self.runtime, rng=self.rng,
-            index=self._made, runs=self._runs, network=self._network, unknown=self._is_unknown)
+            index=self._made, runs=self._runs, network=self._network, unknown=self._is_unknown, ran=self._has_run)
         self._made += 1
         self.kubelets[name] = kubelet
         if self.server is not None:
@@ -183,6 +187,9 @@ class HollowNodes:
 
     def _runs(self, pod: Obj) -> bool:
         return self.runs(pod)
+
+    def _has_run(self, launch: Launch) -> None:
+        self._ran[launch.image] = launch.contents
 
     def _network(self, pod: Obj) -> NetworkPolicy:
         return self.network(pod)

@@ -40,7 +40,7 @@ class Kubelet:
     def __init__(
         self, node: Obj, kube: Kube, loop: Loop, *, registry: Registry, runtime: Runtime, rng: random.Random,
         index: int, runs: Callable[[Obj], bool], network: Callable[[Obj], NetworkPolicy],
-        unknown: Callable[[Obj, str], None],
+        unknown: Callable[[Obj, str], None], ran: Callable[[Launch], None],
     ) -> None:
         self.node = node
         self.name = name_of(node)
@@ -52,6 +52,7 @@ class Kubelet:
         self.index = index
         self.runs = runs
         self.network = network
+        self.ran = ran
         self._unknown = unknown
         self.stopped = False
         self.events = EventRecorder(kube, loop, "kubelet", host=self.name)

@@ -74,6 +74,7 @@ class PodLife:
         self._killer: Timer | None = None
         self._mount_delay_s = MOUNT_RETRY_S
         self._shown: Obj | None = None
+        self._shown_mark: object = None
 
     # -- life ----------------------------------------------------------------------------------------------
     @property
@@ -347,6 +348,9 @@ class PodLife:
         """Write the pod's status as it is now, where it differs from what was written last."""
         if self.gone or self.kubelet.stopped:
             return
+        mark = self._mark()
+        if mark == self._shown_mark:
+            return
         status = self._status()
         if status == self._shown:
             return
@@ -354,11 +358,19 @@ class PodLife:
         try:
             self.kubelet.kube.patch(
                 r.PODS, self.key[1], patch, self.key[0], kind="strategic", subresource="status")
-            self._shown = status
+            self._shown, self._shown_mark = status, mark
         except (NotFound, Conflict):  # the pod has gone, or another has its name
             return
         except KubeError:
             self._after(WORKER_BACKOFF_S, self.show)
+
+    def _mark(self) -> object:
+        """What the status is made of; most passes of a stuck pod find it as it was."""
+        return (
+            self.terminating, self.final, self.sandbox, self.evicted, self.pod_ip, self.phase,
+            self.pod["metadata"].get("generation"),
+            *((c.state, c.reason, c.message, c.ready, c.passed_startup, c.restarts, c.lost, c.image_id, c.container_id)
+              for c in self.containers))
 
     def _without(self, conditions: list[Obj]) -> list[Obj]:
         """Conditions as a strategic merge patch wants them: what one no longer has is null."""

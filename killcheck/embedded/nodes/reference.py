@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 __all__ = ["InvalidReference", "Reference", "parse"]
 
@@ -47,6 +48,7 @@ class Reference:
         return self.digest or self.tag
 
 
+@lru_cache(maxsize=4096)
 def parse(image: str) -> Reference:
     """Read what a pod's ``image`` says. Raises InvalidReference."""
     rest, at, digest = image.partition("@")

@@ -176,6 +176,13 @@ def test_a_command_that_the_host_lacks_leaves_the_outcome_unknown(host):
         "Pod/team/job: it calls aws, which its image has and which cannot be run here"]
 
 
+def test_what_is_assumed_of_an_image_that_ran_is_said(host):
+    host.run_pod("true")
+    assert host.nodes.assumptions == [
+        "nothing is known of image localhost:5000/rec/executor:1: assumed that it exists and contains what this host "
+        "has"]
+
+
 def test_nothing_outside_the_cluster_is_reached_and_that_is_said(host):
     code, log = host.run_pod("curl -sS https://api.example.com/")
     assert (code, log) == (6, "curl: (6) Could not resolve host: api.example.com\n")
