@@ -46,8 +46,8 @@ def _meanings() -> list[tuple[type[Exception], str]]:
     from killcheck.cluster.base import ClusterError
     from killcheck.consent import ConsentError
     from killcheck.discover import DiscoveryError
-    from killcheck.fence import AccountError
     from killcheck.faults import FaultError
+    from killcheck.fence import AccountError
     from killcheck.journal import Dirty, JournalError
     from killcheck.kube.errors import KubeConfigError, KubeError
     from killcheck.kube.manifests import ManifestError
@@ -60,7 +60,8 @@ def _meanings() -> list[tuple[type[Exception], str]]:
 
     return [
         (SpecError, "usage"), (ManifestError, "usage"), (DiscoveryError, "usage"), (SessionError, "usage"),
-        (LayerError, "usage"), (ConsentError, "usage"), (KubeConfigError, "usage"), (RecordError, "usage"), (AccountError, "usage"),
+        (LayerError, "usage"), (ConsentError, "usage"), (KubeConfigError, "usage"), (RecordError, "usage"),
+        (AccountError, "usage"),
         (KubeError, "unfinished"), (ClusterError, "unfinished"), (JournalError, "unfinished"), (Declined, "unfinished"),
         (Busy, "unfinished"), (Dirty, "dirty"), (FaultError, "inconclusive"),
         (OSError, "unfinished"),

@@ -47,8 +47,11 @@ def command(**options: Any) -> None:
     account = fence.Account.load(list(options["account"])) if options["account"] else None
     report = fence.evaluate(objects, ceiling, account=account)
     if options["as_json"]:
-        document = {"schema": "killcheck.result/v1", "verdict": report.verdict, "drills": [], "findings": []}
-        click.echo(json.dumps(document | {"fences": report.to_json()}, indent=2))
+        document: dict[str, Any] = {
+            "schema": "killcheck.result/v1", "verdict": report.verdict, "drills": [], "findings": [],
+            "fences": report.to_json(),
+        }
+        click.echo(json.dumps(document, indent=2))
     else:
         show(report, color=False if options["no_color"] else None)
     sys.exit(report.exit_code)

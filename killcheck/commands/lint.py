@@ -103,7 +103,7 @@ def _probes(pull_check: bool) -> tuple[Any, ...]:
         from killcheck.probes.image_missing import ImageMissing
 
         return (*ALL, ImageMissing())
-    return ALL
+    return tuple(ALL)
 
 
 def _print(result: Any, options: dict[str, Any]) -> None:

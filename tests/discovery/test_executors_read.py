@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from killcheck import executor, shell_script
-from killcheck.executor import Reading
-from killcheck.shell_script import UNKNOWN, ShellSyntaxError
+from killcheck import executor
+from killcheck.executor import Reading, shell_script
+from killcheck.executor.shell_script import UNKNOWN, ShellSyntaxError
 
 SCALE = "patch deployments/scale.apps inference/vllm"
 URL = "https://kubernetes.default.svc/apis/apps/v1/namespaces/$NS/deployments/vllm/scale"
