@@ -23,7 +23,7 @@ NODE = "node-cpu"
 IMAGES = ("localhost:5000/rec/executor:1", "localhost:5000/rec/badarch:1")
 #: Debian with bash, Python and curl, and no kubectl.
 EXECUTOR = Contents({f"/usr/bin/{name}": name for name in (
-    "bash sh sleep cat echo true false env printf grep sed head tail tr date mktemp curl python3 kill test".split())})
+    ["bash", "sh", "sleep", "cat", "echo", "true", "false", "env", "printf", "grep", "sed", "head", "tail", "tr", "date", "mktemp", "curl", "python3", "kill", "test"])})
 GONE = (
     "localhost:5000/rec/gone:1", "localhost:5000/rec/not-on-node:1",
     "localhost:5000/library/python@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef")

@@ -10,10 +10,12 @@ from urllib.parse import parse_qs
 
 import yaml
 
-from killcheck.embedded.api.http import Request, User
+from killcheck.embedded.api.authn import peer_header
+from killcheck.embedded.api.http import Request
 from killcheck.embedded.cluster import EmbeddedCluster
 
-ADMIN = User("kubernetes-admin", ("system:masters", "system:authenticated"))
+#: What the TLS layer says of the administrator's certificate.
+CERTIFICATE = peer_header("kubernetes-admin", ("system:masters",))
 
 
 class Embedded:
@@ -26,7 +28,7 @@ class Embedded:
         path, _, query = path.partition("?")
         answer = self.cluster.server.handle(Request(
             method, path, parse_qs(query, keep_blank_values=True),
-            {"content-type": content_type, "accept": "application/json"}, body, ADMIN))
+            {"content-type": content_type, "accept": "application/json", **CERTIFICATE}, body))
         said = answer.body
         return answer.status, answer.headers.get("Warning"), json.loads(said) if isinstance(said, str | bytes) and (
             said[:1] in (b"{", "{")) else said

@@ -78,7 +78,6 @@ def _stateful_set(obj: Obj) -> None:
         strategy.setdefault("rollingUpdate", {})
     if strategy["type"] == "RollingUpdate" and strategy.get("rollingUpdate") is not None:
         strategy["rollingUpdate"].setdefault("partition", 0)
-        strategy["rollingUpdate"].setdefault("maxUnavailable", 1)
     retention = spec.setdefault("persistentVolumeClaimRetentionPolicy", {})
     _unless(retention, "whenDeleted", "Retain")
     _unless(retention, "whenScaled", "Retain")

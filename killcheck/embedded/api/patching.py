@@ -91,7 +91,9 @@ class Patcher:
                     new = strategic_patch(target, value)
             except PatchFailed as error:
                 raise _failed(content_type, str(error)) from error
-            return self._decoded(call, new, parsed, schema, content_type)
+            made = self._decoded(call, new, parsed, schema, content_type)
+            _check_home(call, made)
+            return made
 
         return patched
 
@@ -256,6 +258,15 @@ class Patcher:
                      for who, fields in sorted(by_manager.items())]
             text = f"Apply failed with {len(causes)} conflicts: " + "\n".join(lines)
         return StatusError(409, "Conflict", text, details={"causes": causes})
+
+
+def _check_home(call: Call, obj: Obj) -> None:
+    """A patch does not move or rename an object. Raises StatusError 400 (apiserver/pkg/registry/rest/update.go)."""
+    name = dig(obj, "metadata", "name", default="")
+    if name and name != call.name:
+        raise status.bad_request(f"the name of the object ({name}) does not match the name on the URL ({call.name})")
+    if call.kind.resource.namespaced and dig(obj, "metadata", "namespace", default="") not in ("", call.namespace):
+        raise status.bad_request("the namespace of the provided object does not match the namespace sent on the request")
 
 
 def _applier(call: Call) -> Manager:

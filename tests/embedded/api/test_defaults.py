@@ -139,7 +139,7 @@ def test_volumes_probes_ports_and_references() -> None:
 
 @pytest.mark.parametrize(("api_version", "kind", "given", "path", "expected"), [
     ("apps/v1", "StatefulSet", {"spec": {"serviceName": "s"}}, ("spec", "updateStrategy"),
-     {"type": "RollingUpdate", "rollingUpdate": {"partition": 0, "maxUnavailable": 1}}),
+     {"type": "RollingUpdate", "rollingUpdate": {"partition": 0}}),
     ("apps/v1", "StatefulSet", {"spec": {}}, ("spec", "persistentVolumeClaimRetentionPolicy"),
      {"whenDeleted": "Retain", "whenScaled": "Retain"}),
     ("apps/v1", "DaemonSet", {"spec": {}}, ("spec", "updateStrategy"),
