@@ -159,7 +159,10 @@ class Connection:
         self._raw.settimeout(HANDSHAKE_S)
         self._sock = self._context.wrap_socket(self._raw, server_side=True)
         self._sock.settimeout(None)
-        self._peer = _peer(self._sock)
+        try:
+            self._peer = _peer(self._sock)
+        except ValueError:  # the peer had gone before there was anything to shake hands on
+            return False
         return not self._aborted
 
     def _serve(self) -> None:

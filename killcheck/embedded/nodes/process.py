@@ -36,6 +36,8 @@ Isolation = Literal["auto", "namespaces", "relocation"]
 #: Addresses of a container's private network: cluster DNS as kubeadm gives it, and where shims ask.
 DNS_IP = "10.96.0.10"
 AGENT_PORT = 47113
+#: How long a resolver waits for an answer, in the cluster's time; it asks twice (resolv.conf: timeout, attempts).
+DNS_TIMEOUT_S = 5.0
 #: Wall seconds: a process that has been asleep so long waits for something; one of which nothing is known, twice that.
 QUIET_S = 0.002
 OPAQUE_S = 0.005
@@ -268,7 +270,7 @@ class HostProcess:
         name = host.rstrip(".").lower()
         named = name in sandbox.API_NAMES
         if named and network.dns != "allow":
-            return "nodns"
+            return "allow" if self.isolated else "nodns"  # with a name server of its own it finds out by itself
         if named or name == self.launch.env.get("KUBERNETES_SERVICE_HOST", SERVICE_IP):
             return network.api
         if self.isolated or name in ("127.0.0.1", "localhost", "::1"):
@@ -437,9 +439,22 @@ class HostProcess:
     def _look_up(self, sock: socket.socket) -> None:
         with contextlib.suppress(OSError):
             query, peer = sock.recvfrom(4096)
-            reply = dns.answer(query, self._address_of, working=self.launch.network.dns == "allow")
-            if reply is not None:
+            policy = self.launch.network.dns
+            reply = dns.answer(query, self._address_of, working=policy == "allow")
+            if reply is None:
+                return
+            if policy != "drop":
                 sock.sendto(reply, peer)
+                return
+            spawner = self.runtime.spawner
+            if spawner is not None:
+                with spawner.io.entered():
+                    self.loop.call_later(DNS_TIMEOUT_S, self._reply_late, sock, reply, peer)
+
+    def _reply_late(self, sock: socket.socket, reply: bytes, peer: tuple[Any, ...]) -> None:
+        """A look-up that nobody answered has taken the resolver's patience; the failure itself is the same."""
+        with contextlib.suppress(OSError):
+            sock.sendto(reply, peer)
 
     def _address_of(self, name: str) -> str | None:
         if self.launch.cluster_dns:

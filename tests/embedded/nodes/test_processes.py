@@ -263,6 +263,16 @@ def test_curls_exit_codes_for_a_broken_network(host, api, dns, code, words):
     assert words in log
 
 
+def test_a_look_up_that_nobody_answers_takes_its_time(host):
+    if host.host.isolation != "namespaces":
+        pytest.skip("names are looked up by the host's resolver here")
+    host.nodes.network = lambda pod: NetworkPolicy("allow", "drop")
+    begun = host.loop.monotonic()
+    code, log = host.run_pod(f"{CURL} {SCALE}")
+    assert (code, log) == (6, "curl: (6) Could not resolve host: kubernetes.default.svc\n")
+    assert host.loop.monotonic() - begun > 10
+
+
 # -- its end -----------------------------------------------------------------------------------------------
 def test_a_deleted_pod_takes_its_processes_along(host):
     host.add(pod("job", command=["sh", "-c", "sleep 9999 & sleep 9999; exit 1"], policy="Never", grace=20))

@@ -132,7 +132,8 @@ def test_a_watch_streams_and_is_counted_apart(world, admin):
         "GET", f"{world.url}/api/v1/namespaces/team/pods?watch=true", preload_content=False)
     with world.loop.entered():
         world.add(pod("server"))
-    line = next(answer.stream()).splitlines()[0]
+    frames = answer.stream()
+    line = next(frames).splitlines()[0]
     assert json.loads(line)["type"] == "ADDED"
     assert world.wire.world.watches == 1
     _until(lambda: not world.wire.world.busy)
