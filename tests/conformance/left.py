@@ -24,8 +24,6 @@ LEFT = {
         30: 'apply of another kind',
         35: 'strategic adds a container',
         37: 'strategic without the key',
-        44: 'scale to a word',
-        45: 'scale to a fraction',
     },
     "workloads": {
         12: "spec.template.spec.containers.0.env = [{'name': 'A', 'valueFrom': {'fieldRef': {'fieldPath",

@@ -5,6 +5,7 @@ import ssl
 import urllib.error
 import urllib.request
 from base64 import b64decode
+from pathlib import Path
 from tempfile import NamedTemporaryFile
 from urllib.parse import parse_qs
 
@@ -44,7 +45,7 @@ class Real:
     """What a kubeconfig's current context leads to, asked with its client certificate."""
 
     def __init__(self, path):
-        config = yaml.safe_load(open(path).read())
+        config = yaml.safe_load(Path(path).read_text())
         context = next(c for c in config["contexts"] if c["name"] == config["current-context"])["context"]
         cluster = next(c for c in config["clusters"] if c["name"] == context["cluster"])["cluster"]
         user = next(u for u in config["users"] if u["name"] == context["user"])["user"]

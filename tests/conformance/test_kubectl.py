@@ -75,7 +75,7 @@ def kubectl(kubeconfig, tmp_path_factory):
 
     def run(command, stdin=None, rc=0):
         done = subprocess.run(
-            ["kubectl", "--kubeconfig", str(kubeconfig), *command.split()], input=stdin, text=True,
+            ["kubectl", "--kubeconfig", str(kubeconfig), *command.split()], check=False, input=stdin, text=True,
             capture_output=True, timeout=30, env={"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": str(home)})
         said = done.stdout + done.stderr
         assert done.returncode == rc, f"kubectl {command}: {done.returncode}\n{said}"
@@ -101,7 +101,8 @@ def test_apply_says_what_it_did_and_diff_what_it_would(kubectl, applied):
 
 @kubectl_only
 @pytest.mark.parametrize(("output", "part"), [
-    ("", "vllm   1/1     1            1"), ("-o wide", "vllm/vllm-openai:v1   app=vllm"), ("-o name", "deployment.apps/vllm"),
+    ("", "vllm   1/1     1            1"), ("-o wide", "vllm/vllm-openai:v1   app=vllm"),
+    ("-o name", "deployment.apps/vllm"),
     ("-o yaml", "kind: Deployment"), ("-o json", '"kind": "Deployment"'), ("-o jsonpath={.spec.replicas}", "1"),
     ("-o custom-columns=N:.metadata.name,R:.spec.replicas", "N      R\nvllm   1"), ("--show-labels", "app=vllm"),
 ])
