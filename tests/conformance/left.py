@@ -13,7 +13,6 @@ LEFT = {
         33: 'no such path',
         41: 'update with a bad resourceVersion',
         42: 'update with another uid',
-        48: 'delete with another version',
         49: 'delete with a bad policy',
         55: 'add a finalizer to what is going',
     },

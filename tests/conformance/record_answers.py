@@ -13,5 +13,5 @@ if __name__ == "__main__":
     version = server.ask("GET", "/version")[2]["gitVersion"]
     for name, requests in GROUPS.items():
         kept = {"source": f"answers of kube-apiserver {version}", "answers": play(server, name, requests)}
-        Path(FOLDER / f"{name}.json").write_text(
-            json.dumps(kept, ensure_ascii=False, separators=(",", ":")).replace("},{\"about\"", "},\n{\"about\"") + "\n")
+        text = json.dumps(kept, ensure_ascii=False, separators=(",", ":")).replace('},{"about"', '},\n{"about"')
+        Path(FOLDER / f"{name}.json").write_text(text + "\n")

@@ -22,8 +22,11 @@ ADMIN = User("kubernetes-admin", ("system:masters", "system:authenticated"))
 NODE = "node-cpu"
 IMAGES = ("localhost:5000/rec/executor:1", "localhost:5000/rec/badarch:1")
 #: Debian with bash, Python and curl, and no kubectl.
-EXECUTOR = Contents({f"/usr/bin/{name}": name for name in (
-    ["bash", "sh", "sleep", "cat", "echo", "true", "false", "env", "printf", "grep", "sed", "head", "tail", "tr", "date", "mktemp", "curl", "python3", "kill", "test"])})
+_PROGRAMS = (
+    "bash", "sh", "sleep", "cat", "echo", "true", "false", "env", "printf", "grep", "sed", "head", "tail", "tr",
+    "date", "mktemp", "curl", "python3", "kill", "test")
+EXECUTOR = Contents({f"/usr/bin/{name}": name for name in _PROGRAMS})
+
 GONE = (
     "localhost:5000/rec/gone:1", "localhost:5000/rec/not-on-node:1",
     "localhost:5000/library/python@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef")
@@ -110,7 +113,7 @@ class Replay:
         if self.situation.prepare:
             self.situation.prepare(self)
         for resource in WATCHED:
-            cluster.kube.watch(resource, lambda event: self._saw(event), lambda error: None)
+            cluster.kube.watch(resource, self._saw, lambda error: None)
 
     def now(self):
         return (self.cluster.loop.now() - self.recording.trigger).total_seconds()

@@ -244,7 +244,8 @@ GROUPS = {
             ("spec.podReplacementPolicy", "Never"), ("metadata.name", "n" * 64), ("metadata.name", "a.b"),
             ("spec.suspend", "yes"), ("spec.manualSelector", True), ("spec.backoffLimitPerIndex", 1)]),
         *tries(f"{BATCH}/cronjobs", CRONJOB, [
-            ("metadata.name", "ok"), ("spec.schedule", "0 25 * * *"), ("spec.schedule", ""), ("spec.schedule", "@daily"),
+            ("metadata.name", "ok"), ("spec.schedule", "0 25 * * *"), ("spec.schedule", ""),
+            ("spec.schedule", "@daily"),
             ("spec.schedule", "0 3 * * MON-FRI"), ("spec.schedule", "0 3 * *"), ("spec.schedule", "TZ=UTC 0 3 * * *"),
             ("spec.schedule", "0 3 * * 7"), ("spec.schedule", "60 3 * * *"), ("spec.schedule", "* * * * * *"),
             ("spec.timeZone", "Mars/Base"), ("spec.timeZone", ""), ("spec.timeZone", "Local"),

@@ -1,4 +1,4 @@
-"""What is particular about each replayed recording: its nodes, its levers, and which differences are allowed and why."""
+"""What is particular about each replayed recording: its nodes, its levers, which differences are allowed and why."""
 
 import json
 from dataclasses import dataclass
@@ -33,7 +33,8 @@ class Situation:
 
 #: Recordings of requests only: the request suite has them.
 REQUESTS_ONLY = frozenset({
-    "19-cronjob-invalid", "25-scale-subresource", "26-tokens", "26b-token-expires", "27-access-review", "31-yaml-off-is-boolean"})
+    "19-cronjob-invalid", "25-scale-subresource", "26-tokens", "26b-token-expires", "27-access-review",
+    "31-yaml-off-is-boolean"})
 
 #: The recorder's other two nodes, which came, went and were cordoned: "take the reasons, not the numbers" (README).
 TAINTED = tuple(
@@ -97,7 +98,8 @@ _SPECIAL = {s.name: s for s in (
     Situation("10-401-dead-token", allowed=((r"TokenReview after the Secret was deleted",
                                              "the token of this review is not the bound one here"),)),
     Situation("15b-webhook-on-scale", namespace="rec-15", prepare=_vllm_of_15, setup_at=-1.0, allowed=(
-        (r"answer to PATCH .*\.(generation|conditions|observedGeneration)", "the Deployment had been scaled in situation 15 already"),
+        (r"answer to PATCH .*\.(generation|conditions|observedGeneration)",
+         "the Deployment had been scaled in situation 15 already"),
         (r"metadata\.generation", "the Deployment had been scaled in situation 15 already"),
         (r"^(event )?(Pod|ReplicaSet)/vllm", "the pod was started at another moment"),
         (r"^event Deployment/vllm", "it had been scaled in situation 15 already"),
@@ -120,7 +122,8 @@ _SPECIAL = {s.name: s for s in (
     Situation("23c-failed-eviction-spends-budget", acts=((121.47, _evict_again),), allowed=(
         (r"at the end, 121", "the entry is gone once the eviction has been taken"),
         (r"NoPods", "whether the budget is seen before the first pod is a race of milliseconds"),)),
-    Situation("24-node-dies", nodes=(*TAINTED[:1],), acts=((0.01, _dead_node), (11.24, _running)), masks=NODE_COUNTS, allowed=(
+    Situation("24-node-dies", nodes=(*TAINTED[:1],), acts=((0.01, _dead_node), (11.24, _running)), masks=NODE_COUNTS,
+              allowed=(
         (r"answer to GET /api/v1/nodes", "the recorder's Node had no address, no system, no heartbeat of a kubelet"),
         (r"spec\.podCIDR", "nodes get no addresses here"),
         (r"Node/rec-node condition \w+Pressure", "the recorder's heartbeat had messages of its own"),
@@ -138,7 +141,8 @@ _SPECIAL = {s.name: s for s in (
         (r"Deployment/vllm status\.unavailableReplicas", "its last status is written in the millisecond it goes"),)),
     Situation("30b-gc-orphan", allowed=(
         (r"Deployment/vllm (status|condition)", "its last status is written in the millisecond it goes"),)),
-    Situation("30b-gc-job-default", allowed=((r"Job/a status\.ready", "looked at once a second, and gone within one"),)),
+    Situation("30b-gc-job-default", allowed=(
+        (r"Job/a status\.ready", "looked at once a second, and gone within one"),)),
     Situation("34-exit-codes", allowed=(
         (r"Pod/curl28-timeout", "left: an address that swallows packets refuses here, curl ends with 7"),
         (r"Pod/curl6-dns.*at \d\.", "the recorded host's resolver took 13 s to say no"),
