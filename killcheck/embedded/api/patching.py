@@ -266,7 +266,8 @@ def _check_home(call: Call, obj: Obj) -> None:
     if name and name != call.name:
         raise status.bad_request(f"the name of the object ({name}) does not match the name on the URL ({call.name})")
     if call.kind.resource.namespaced and dig(obj, "metadata", "namespace", default="") not in ("", call.namespace):
-        raise status.bad_request("the namespace of the provided object does not match the namespace sent on the request")
+        raise status.bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request")
 
 
 def _applier(call: Call) -> Manager:
