@@ -24,7 +24,8 @@ UNREACHED = (
     r"timed out|timeout|connection refused|could ?n.t connect|failed to connect|network is unreachable|no route to host"
     r"|connection reset|max retries exceeded|unable to connect")
 UNRESOLVED = (
-    r"could not resolve|name or service not known|no such host|temporary failure in name resolution|bad address"
+    r"could not resolve|resolving timed out"
+    r"|name or service not known|no such host|temporary failure in name resolution|bad address"
     r"|name resolution|i/o timeout")
 
 

@@ -30,7 +30,7 @@ class Asker(Protocol):
     polling: bool
 
     def reach(self, host: str, port: str) -> str:
-        """allow, refuse, drop or nodns."""
+        """allow, refuse, drop, nodns, or unanswered (look-ups get no answer)."""
 
     def calm(self) -> bool:
         """Whether the API server answers it at once, and nothing stands between."""

@@ -270,7 +270,10 @@ class HostProcess:
         name = host.rstrip(".").lower()
         named = name in sandbox.API_NAMES
         if named and network.dns != "allow":
-            return "allow" if self.isolated else "nodns"  # with a name server of its own it finds out by itself
+            if not self.isolated:
+                return "nodns"
+            # With a name server of its own it finds out by itself; what it says of a time-out is told here.
+            return "unanswered" if network.dns == "drop" else "allow"
         if named or name == self.launch.env.get("KUBERNETES_SERVICE_HOST", SERVICE_IP):
             return network.api
         if self.isolated or name in ("127.0.0.1", "localhost", "::1"):

@@ -75,7 +75,10 @@ def once(argv: list[str], limits: dict[str, float], url: str) -> int:
     code = run([REAL, *argv, "--retry", "0", "--max-time", "0"], limits.get("limit") or None)
     if code is None:
         after = f"after {int(limits['limit'] * 1000)} milliseconds"
-        complain(f"curl: (28) Operation timed out {after} with 0 bytes received")
+        if policy == "unanswered":
+            complain(f"curl: (28) Resolving timed out {after}")
+        else:
+            complain(f"curl: (28) Operation timed out {after} with 0 bytes received")
         return 28
     return code
 
