@@ -123,6 +123,8 @@ class Session:
         from killcheck.cluster.embedded import EmbeddedDrillCluster
 
         mode = self.exec_mode or ("host" if self.shipped else "none")
+        if mode == "docker":
+            raise SessionError("--exec docker is not built yet: say host (processes on this machine) or none")
         objects = self._as_drilled(planned)
         cluster = EmbeddedDrillCluster(objects, exec_mode=mode, start=self._night(planned))
         if objects is not self.objects:

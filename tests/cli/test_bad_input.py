@@ -145,6 +145,13 @@ def test_a_users_own_manifests_do_not_run_unasked(killcheck, tmp_path):
     assert "--exec host" in result.output
 
 
+@pytest.mark.parametrize("argv", [("--exec", "docker"), ("--on", "kind")])
+def test_what_is_not_built_yet_is_said(killcheck, argv):
+    result = killcheck("drill", *argv)
+    assert result.exit_code == 2
+    assert "not built yet" in result.output
+
+
 def test_a_bad_duration(killcheck):
     result = killcheck("drill", "--watch", "7")
     assert result.exit_code == 2
