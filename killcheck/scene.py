@@ -115,7 +115,9 @@ class Scene:
 
     def _pod_gone(self, old: Obj | None, new: Obj) -> None:
         pod = self._as_gpu_pod(new) or (self._as_gpu_pod(old) if old else None)
-        if pod and pod.node and still_running(new) and pod.node in self.known_nodes:
+        nodes = self._informers.get("nodes")
+        # Whatever pool its node is of: as long as the node is there, so may be the processes.
+        if pod and still_running(new) and nodes is not None and nodes.get(pod.node) is not None:
             self._ghosts[pod.uid] = GpuPod(
                 pod.namespace, pod.name, pod.uid, pod.node, pod.devices, terminating=True, ghost=True)
 
@@ -124,9 +126,10 @@ class Scene:
         if change != "deleted" and self.in_pool(node):
             self.known_nodes[name] = node
             self.gone_at.pop(name, None)
-        elif change == "deleted" and name in self.known_nodes:
-            self.known_nodes[name] = node
-            self.gone_at[name] = self.cluster.loop.now()
+        elif change == "deleted":
+            if name in self.known_nodes:
+                self.known_nodes[name] = node
+                self.gone_at[name] = self.cluster.loop.now()
             self._ghosts = {uid: ghost for uid, ghost in self._ghosts.items() if ghost.node != name}
 
     # -- can it be trusted ---------------------------------------------------------------------------------
