@@ -178,6 +178,10 @@ class Drill:
                 return f"{target} asks for no replicas: nothing to turn off"
         if not self.scene.pool_nodes():
             return "no node of the GPU pools is there (does the spec's nodes: selector match?)"
+        if Proof.P2 in self.kill_path.proof:
+            strangers = [f"{p} on {p.node}" for p in pods if p.node not in self.scene.known_nodes]
+            if strangers:  # nobody would see whether these nodes go
+                return f"of no pool in the spec's nodes: is the node of {', '.join(strangers)}"
         leaving = [name_of(n) for n in self.scene.pool_nodes() if "deletionTimestamp" in n["metadata"]]
         return f"node(s) {', '.join(leaving)} are being removed already" if leaving else ""
 

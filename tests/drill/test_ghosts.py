@@ -2,11 +2,31 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 
+from killcheck import fixtures
+from killcheck.drill import Options
 from killcheck.kube import resources as r
 from killcheck.scene import Scene
 from killcheck.session import Session
+
+STRAY = """
+apiVersion: v1
+kind: Node
+metadata: {name: gpu-stray, labels: {kubernetes.io/arch: amd64, kubernetes.io/os: linux}}
+status:
+  capacity: {cpu: "8", memory: 32Gi, pods: "110", nvidia.com/gpu: "1"}
+  allocatable: {cpu: "8", memory: 32Gi, pods: "110", nvidia.com/gpu: "1"}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: notebook, namespace: inference}
+spec:
+  containers:
+    - {name: notebook, image: vllm/vllm-openai:v0.11.0, resources: {limits: {nvidia.com/gpu: 1}}}
+"""
 
 
 @pytest.mark.parametrize("in_pool", [True, False])
@@ -30,3 +50,14 @@ def test_a_force_deleted_pod_counts_until_its_node_is_gone(in_pool):
         cluster.loop.sleep(5)
         assert scene.gpu_pods() == []
         scene.close()
+
+
+def test_a_gpu_pod_on_a_node_of_no_named_pool_proves_nothing_about_nodes(drill, tmp_path):
+    folder = tmp_path / "deploy"
+    shutil.copytree(fixtures.path("dead-man"), folder)
+    (folder / "stray.yaml").write_text(STRAY)
+    spec = folder / "killcheck.yaml"
+    session = Session(spec=spec, manifests=[folder], exec_mode="host")
+    result = drill(session=session, options=Options(steady_timeout_s=600)).only
+    assert str(result.verdict) == "inconclusive"
+    assert "gpu-stray" in result.why
