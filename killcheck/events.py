@@ -20,6 +20,8 @@ __all__ = [
     "FaultBitten",
     "FaultHealed",
     "FaultInjected",
+    "Fenced",
+    "Found",
     "Healed",
     "Judged",
     "LogTaken",
@@ -232,6 +234,20 @@ class Healed(Event):
     undone: list[str]
     problems: list[str]
     steady_again: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found(Event):
+    """A probe's finding, as the JSON document has it in ``findings``; of the run, not of a drill."""
+
+    finding: dict[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fenced(Event):
+    """What one pool could launch at worst, as the JSON document has it in ``fences``; of the run, not of a drill."""
+
+    fence: dict[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)

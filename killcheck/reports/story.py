@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, TypeVar
 
-from killcheck.events import DrillFinished, DrillStarted, Event, RunFinished, RunStarted, Triggered
+from killcheck.events import DrillFinished, DrillStarted, Event, Fenced, Found, RunFinished, RunStarted, Triggered
 
 __all__ = ["DrillStory", "RunStory", "tell"]
 
@@ -55,6 +55,8 @@ class RunStory:
 
     started: RunStarted
     drills: list[DrillStory] = field(default_factory=list)
+    findings: list[dict[str, Any]] = field(default_factory=list)
+    fences: list[dict[str, Any]] = field(default_factory=list)
     finished: RunFinished | None = None
 
     @property
@@ -73,6 +75,10 @@ def tell(record: Iterable[Event]) -> RunStory:
             raise ValueError("a run record begins with RunStarted")
         elif isinstance(event, RunFinished):
             story.finished = event
+        elif isinstance(event, Found):
+            story.findings.append(event.finding)
+        elif isinstance(event, Fenced):
+            story.fences.append(event.fence)
         elif isinstance(event, DrillStarted):
             story.drills.append(DrillStory(event.drill, event))
         elif story.drills:
