@@ -22,13 +22,15 @@ from killcheck.embedded.api.tokens import Issuer
 from killcheck.embedded.controllers import ALL, start_all
 from killcheck.embedded.controllers.runtime import Controller, Informers
 from killcheck.embedded.models.argocd import ArgoCd
-from killcheck.embedded.models.cloud import Cloud
+from killcheck.embedded.models.cloud import Cloud, Instance
 from killcheck.embedded.models.cloudnodes import CloudNodes
+from killcheck.embedded.models.clusterautoscaler import ClusterAutoscaler
 from killcheck.embedded.models.definitions import crds
 from killcheck.embedded.models.http_add_on import HttpAddOn
 from killcheck.embedded.models.karpenter import Karpenter
 from killcheck.embedded.models.keda import Keda
 from killcheck.embedded.models.networkpolicies import NetworkPolicies
+from killcheck.embedded.models.nodegroups import NodeGroups
 from killcheck.embedded.nodes import HollowNodes
 from killcheck.embedded.nodes.registry import Registry
 from killcheck.embedded.pki import Pki
@@ -43,7 +45,8 @@ ADMIN = User("kubernetes-admin", ("system:masters", "system:authenticated"))
 CONTROLLERS = User("system:kube-controller-manager", ("system:masters", "system:authenticated"))
 
 #: What lives beside Kubernetes here; each works only where its own resources are.
-MODELS: tuple[type[Controller], ...] = (CloudNodes, Karpenter, Keda, HttpAddOn, ArgoCd, NetworkPolicies)
+MODELS: tuple[type[Controller], ...] = (
+    CloudNodes, NodeGroups, ClusterAutoscaler, Karpenter, Keda, HttpAddOn, ArgoCd, NetworkPolicies)
 
 #: What must exist before what: everything else comes after these, in the order of the manifests.
 _FIRST = ("CustomResourceDefinition", "Namespace", "PriorityClass", "StorageClass", "ServiceAccount", "ConfigMap",
@@ -96,6 +99,7 @@ class EmbeddedCluster:
         self.nodes = HollowNodes(
             self.kube_as, self.loop, self.registry, exec_mode=exec_mode, rng=self.rng, wire=self.wire,
             server=self.server)
+        self.cloud.listeners.append(self._machine_changed)
         for model in MODELS:
             if model.name not in disabled:
                 self.start_model(model)
@@ -182,6 +186,11 @@ class EmbeddedCluster:
         if instance is None:
             return "unknown"
         return _BILLING[instance.state]
+
+    def _machine_changed(self, instance: Instance, _before: str) -> None:
+        """A machine that no longer runs takes its kubelet and its containers with it; the API is told nothing."""
+        if instance.state not in ("pending", "running") and instance.node_name:
+            self.nodes.power_off(instance.node_name)
 
     def close(self) -> None:
         """Stop everything: processes, server, timers; idempotent."""

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from killcheck.embedded.models.nodegroups import SELECTOR as NODE_GROUPS
 from killcheck.kube import gpus, workloads
 from killcheck.kube.client import Kube
-from killcheck.kube.objects import Obj, namespace_of
+from killcheck.kube.objects import Obj, labels_of, namespace_of
 
 __all__ = ["missing_ground", "node"]
 
@@ -33,13 +34,19 @@ def missing_ground(objects: Iterable[Obj], kube: Kube) -> tuple[list[Obj], list[
     nodes = [o for o in objects if o.get("kind") == "Node"]
     if not nodes:
         extra += [node(f"cpu-{number}", "m6i.xlarge", cpu=4, memory="16Gi") for number in range(1, CPU_NODES + 1)]
-    if not any(gpus.node_devices(n) for n in nodes) and not any(o.get("kind") == "NodePool" for o in objects):
+    if not any(gpus.node_devices(n) for n in nodes) and not any(_brings_nodes(o) for o in objects):
         gpu = _gpu_nodes(objects)
         extra += gpu
         if gpu:
             notes.append(
                 f"no node pool is in the manifests: {len(gpu)} GPU node(s) made, which nothing removes")
     return extra, notes
+
+
+def _brings_nodes(obj: Obj) -> bool:
+    """Whether GPU nodes come from it: Karpenter's pools, node groups, devices that a DRA driver advertises."""
+    return obj.get("kind") in ("NodePool", "ResourceSlice") or (
+        obj.get("kind") == "ConfigMap" and labels_of(obj).get(NODE_GROUPS) == "true")
 
 
 def node(

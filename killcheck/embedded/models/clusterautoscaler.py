@@ -74,9 +74,11 @@ class ClusterAutoscaler(Controller):
         self._draining: dict[str, datetime] = {}
         self._added: datetime | None = None
         self._told: set[str] = set()
-        self.pods = self.follow(r.PODS, self._pod)
-        self.nodes = self.follow(r.NODES, self._node)
-        self.configs = self.follow(r.CONFIGMAPS, self._config)
+        self.configs = self.informers.of(r.CONFIGMAPS)
+        self.pods, self.nodes = self.informers.of(r.PODS), self.informers.of(r.NODES)
+        self.follow(r.CONFIGMAPS, self._config)
+        self.follow(r.PODS, self._pod)
+        self.follow(r.NODES, self._node)
         self._by_node = self.informers.index(
             r.PODS, "spec.nodeName", lambda pod: [name] if (name := dig(pod, "spec", "nodeName")) else [])
 
@@ -92,6 +94,8 @@ class ClusterAutoscaler(Controller):
 
     # -- when to look --------------------------------------------------------------------------------------
     def _pod(self, change: Change, old: Obj | None, new: Obj) -> list[tuple[str, str]]:
+        if not self.cloud.groups:
+            return []
         if change != "modified" or old is None or is_active(old) != is_active(new) or (
                 dig(old, "spec", "nodeName") != dig(new, "spec", "nodeName")) or (
                 is_provisionable(old) != is_provisionable(new)) or annotations_of(old) != annotations_of(new):
@@ -103,6 +107,8 @@ class ClusterAutoscaler(Controller):
         if change == "deleted":
             self._unneeded.pop(name_of(new), None)
             self._draining.pop(name_of(new), None)
+        if not self.cloud.groups:
+            return []
         if change != "modified" or old is None or is_true(old, "Ready") != is_true(new, "Ready") or (
                 annotations_of(old) != annotations_of(new)):
             self._scan_soon()

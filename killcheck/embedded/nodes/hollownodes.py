@@ -136,8 +136,10 @@ class HollowNodes:
         self.kubelets[node].resume(self._bound(node))
 
     def power_off(self, node: str) -> None:
-        """The machine stops: its kubelet and every container on it; the API is told nothing."""
-        kubelet = self.kubelets[node]
+        """The machine stops: its kubelet and every container on it; the API is told nothing. Unknown nodes: nothing."""
+        kubelet = self.kubelets.get(node)
+        if kubelet is None:
+            return
         kubelet.stop()
         for life in list(kubelet.pods.values()):
             life.vanish()
