@@ -42,7 +42,7 @@ class NodePartitioned(Fault):
         nodes: Any = stage.cluster.levers["nodes"]
         for name in stage.scene.known_nodes:
             kubelet = nodes.kubelets.get(name)
-            if kubelet is not None and kubelet.stopped:
+            if kubelet is not None and kubelet.stopped and not kubelet.powered_off:
                 return f"node {name}: its kubelet is silent"
         return ""
 

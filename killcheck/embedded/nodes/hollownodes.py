@@ -138,11 +138,8 @@ class HollowNodes:
     def power_off(self, node: str) -> None:
         """The machine stops: its kubelet and every container on it; the API is told nothing. Unknown nodes: nothing."""
         kubelet = self.kubelets.get(node)
-        if kubelet is None:
-            return
-        kubelet.stop()
-        for life in list(kubelet.pods.values()):
-            life.vanish()
+        if kubelet is not None:
+            kubelet.power_off()
 
     # -- watching ------------------------------------------------------------------------------------------
     def _node_changed(self, change: Change, _old: Obj | None, node: Obj) -> None:

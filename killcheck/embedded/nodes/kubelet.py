@@ -55,6 +55,8 @@ class Kubelet:
         self.ran = ran
         self._unknown = unknown
         self.stopped = False
+        #: The machine itself has ended, and not only its kubelet.
+        self.powered_off = False
         self.events = EventRecorder(kube, loop, "kubelet", host=self.name)
         self.image_backoff = Backoff()
         self.crash_backoff = Backoff()
@@ -77,7 +79,7 @@ class Kubelet:
 
     def resume(self, pods: list[Obj]) -> None:
         """The kubelet's process is back; ``pods`` are those bound to its node now."""
-        if not self.stopped:
+        if not self.stopped or self.powered_off:
             return
         self.stopped = False
         self.heartbeat.start()
@@ -91,8 +93,15 @@ class Kubelet:
             if uid not in self.pods:
                 self.seen(pod)
 
+    def power_off(self) -> None:
+        """The machine ends: no more heartbeats, no containers; its pods' objects stay as they are."""
+        self.powered_off = True
+        self.stop()
+        for life in self.pods.values():
+            life.vanish()
+
     def vanish(self) -> None:
-        """The machine is gone: everything on it ends without a word."""
+        """The machine and its Node are gone: everything on it ends without a word."""
         self.stopped = True
         for life in list(self.pods.values()):
             life.vanish()
