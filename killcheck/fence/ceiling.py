@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
@@ -26,13 +25,11 @@ class Ceiling:
     forbidden_types: tuple[str, ...] = ()
 
     @classmethod
-    def of(
-        cls, stated: FenceCeiling, *, max_devices: int | None = None, forbidden_types: Sequence[str] = (),
-    ) -> Ceiling:
-        """From the spec's ``fences:``, with what that does not hold."""
+    def of(cls, stated: FenceCeiling) -> Ceiling:
+        """From the spec's ``fences:``."""
         return cls(
-            stated.max_devices_per_node, stated.max_usd_per_hour, getattr(stated, "max_devices", None) or max_devices,
-            stated.max_nodes, tuple(getattr(stated, "forbidden_types", ())) or tuple(forbidden_types))
+            stated.max_devices_per_node, stated.max_usd_per_hour, stated.max_devices, stated.max_nodes,
+            stated.forbidden_types)
 
     @property
     def stated(self) -> bool:

@@ -241,7 +241,7 @@ def _kill_path(spec: m.SpecModel) -> k.KillPath:
         consent=_consent(spec.consent),
         prices=dict(spec.prices),
         policy=_policy(spec.policy),
-        fences=k.FenceCeiling(**spec.fences.model_dump()) if spec.fences else k.FenceCeiling(),
+        fences=_fences(spec.fences),
         suppress=tuple(k.Suppression(s.probe, s.reason, s.until, s.object) for s in spec.suppress),
     )
 
@@ -296,6 +296,14 @@ def _consent(consent: m.ConsentModel | None) -> k.Consent:
         namespaces=tuple(consent.namespaces), pools=tuple(consent.pools), contexts=tuple(consent.contexts),
         protected=tuple(consent.protected), max_gpu_nodes=consent.max_gpu_nodes, max_usd=consent.max_usd,
     )
+
+
+def _fences(fences: m.FencesModel | None) -> k.FenceCeiling:
+    if fences is None:
+        return k.FenceCeiling()
+    return k.FenceCeiling(
+        fences.max_devices_per_node, fences.max_usd_per_hour, fences.max_nodes, fences.max_devices,
+        tuple(fences.forbidden_types), tuple(fences.catalogues))
 
 
 def _policy(policy: m.PolicyModel | None) -> k.Policy:

@@ -206,9 +206,13 @@ class PolicyModel(_Model):
 class FencesModel(_Model):
     """The most that may ever be launched."""
 
-    max_devices_per_node: int | None = Field(default=None, ge=0)
-    max_usd_per_hour: float | None = Field(default=None, ge=0)
+    max_devices_per_node: int | None = Field(default=None, ge=0, description="GPUs and accelerators of any kind.")
+    max_usd_per_hour: float | None = Field(default=None, ge=0, description="Of everything together.")
     max_nodes: int | None = Field(default=None, ge=0)
+    max_devices: int | None = Field(default=None, ge=0, description="Of all nodes together.")
+    forbidden_types: list[Text] = Field(default_factory=list, description="Shell patterns over types, such as p5*.")
+    catalogues: list[Text] = Field(
+        default_factory=list, description="Files with types and prices of your own (CSV or YAML), beside the spec.")
 
 
 class SuppressionModel(_Model):

@@ -58,7 +58,8 @@ def _spec(path: k.KillPath) -> dict[str, Any]:
         "policy": _policy(path.policy),
         "fences": _said(
             maxDevicesPerNode=path.fences.max_devices_per_node, maxUsdPerHour=path.fences.max_usd_per_hour,
-            maxNodes=path.fences.max_nodes),
+            maxNodes=path.fences.max_nodes, maxDevices=path.fences.max_devices,
+            forbiddenTypes=list(path.fences.forbidden_types), catalogues=list(path.fences.catalogues)),
         "suppress": [
             {"probe": s.probe, "object": s.object, "reason": s.reason, "until": s.until} for s in path.suppress],
     }

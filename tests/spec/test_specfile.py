@@ -214,7 +214,7 @@ def kill_paths(draw: st.DrawFn) -> KillPath:
         proof=draw(st.frozensets(st.sampled_from(Proof), min_size=1)),
         consent=Consent((draw(names),), (pool.name,), (draw(texts),), draw(st.just(("*prod*",)) | st.just(())), 0, 1.5),
         prices={draw(texts): 2.25}, policy=Policy(draw(st.sampled_from(Outcome)), Outcome.SURVIVED, (rule,)),
-        fences=FenceCeiling(0, 3.5, None),
+        fences=FenceCeiling(0, 3.5, None, 16, ("p5*", draw(texts)), ("our-types.csv",)),
         suppress=(Suppression(draw(names), "because of x", date(2027, 1, 31), draw(texts)),))
 
 
