@@ -21,7 +21,6 @@ from typing import Any
 
 from killcheck.clock import wall_now
 from killcheck.cloud.catalogue import Catalogue, CatalogueError, InstanceType, shipped
-from killcheck.cloud.prices import listed
 
 __all__ = ["describe", "instance_type", "main", "render"]
 
@@ -52,7 +51,7 @@ def instance_type(info: Mapping[str, Any]) -> InstanceType | None:
         encryption_in_transit=bool(network.get("EncryptionInTransitSupported")),
         nitro_enclaves=info.get("NitroEnclavesSupport") == "supported",
         usage=tuple(info.get("SupportedUsageClasses", ("on-demand", "spot"))), pods=_pods(network),
-        efa=int((network.get("EfaInfo") or {}).get("MaximumEfaInterfaces") or 0), usd_per_hour=listed(name),
+        efa=int((network.get("EfaInfo") or {}).get("MaximumEfaInterfaces") or 0),
     )
     return replace(found, **(_devices(info) | _UNLISTED.get(name, {})))
 
@@ -159,8 +158,7 @@ def merged(infos: Iterable[Mapping[str, Any]], usd: Mapping[str, float], base: C
         if one is None:
             continue
         before = found.get(one.name)
-        price = usd.get(one.name) or (before.usd_per_hour if before else None) or one.usd_per_hour
-        found[one.name] = replace(one, usd_per_hour=price)
+        found[one.name] = replace(one, usd_per_hour=usd.get(one.name) or (before.usd_per_hour if before else None))
     return sorted(found.values(), key=lambda one: one.name)
 
 
