@@ -2,17 +2,20 @@
 
 The data is CSV beside this file (`instances.csv`, `gcp.csv`, `azure.csv`), each with its source and date in its
 header; :mod:`killcheck.cloud.refresh` writes the AWS one anew. A team adds its own prices and types with a file of
-the same columns (CSV, or a YAML list of mappings), of which only the type's name is compulsory::
+the same columns (CSV, or a YAML list of mappings). For a type that is known, only its name is compulsory::
 
     instance_type,usd_per_hour
     p5.48xlarge,31.46
 
-A type that is in no file is *unknown*: :meth:`Catalogue.get` answers None, and whatever depends on it is unproven.
+For a new one so are ``vcpu``, ``memory_mib`` and ``device_count``: a type of which nobody says how many devices it
+has is not one without any. A type that is in no file is *unknown*: :meth:`Catalogue.get` answers None, and whatever
+depends on it is unproven.
 """
 
 from __future__ import annotations
 
 import csv
+import io
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -203,28 +206,45 @@ class Catalogue:
         found: Catalogue = self._views[provider]
         return found
 
-    def extended(self, rows: Iterable[Mapping[str, Any]], source: str = "") -> Catalogue:
-        """With a team's own rows on top: a known type's given fields replaced, an unknown type added.
+    def extended(self, rows: Iterable[tuple[str, Mapping[str, Any]]], source: str = "") -> Catalogue:
+        """With a team's own rows, each with where it stands, on top: a known type's given fields replaced, an unknown
+        type added.
 
-        Raises CatalogueError for a row without a name, an unknown column or a value that does not parse.
+        Raises CatalogueError for a row without a name, an unknown column, a value that does not parse, or a new type
+        without its size and its number of devices.
         """
         types = dict(self.types)
-        for number, row in enumerate(rows, 1):
-            where = f"{source or 'catalogue'}: row {number}"
+        for where, row in rows:
             name = str(row.get("instance_type") or "")
             if not name:
                 raise CatalogueError(f"{where}: instance_type is missing")
-            types[name] = parse(row, where, types.get(name) or InstanceType(name))
+            base = types.get(name)
+            lacking = [column for column in _SIZE if row.get(column) in (None, "")] if base is None else []
+            if lacking:
+                raise CatalogueError(
+                    f"{where}: {name} is not in the catalogue: say its {', '.join(lacking)}"
+                    f"{' (0 where it has none)' if 'device_count' in lacking else ''}")
+            types[name] = parse(row, where, base or InstanceType(name))
         return Catalogue(types, (*self.sources, *((source,) if source else ())))
 
     def extended_from(self, path: Path) -> Catalogue:
-        """With the rows of a CSV or YAML file. Raises CatalogueError."""
+        """With the rows of a CSV or YAML file. Raises CatalogueError, with file and line."""
         try:
             text = path.read_text(encoding="utf-8")
+        except UnicodeDecodeError as error:
+            raise CatalogueError(f"{path}: not text in UTF-8 (byte {error.start})") from error
         except OSError as error:
             raise CatalogueError(f"{path}: {error.strerror or error}") from error
-        rows = _yaml_rows(text, path) if path.suffix in (".yaml", ".yml") else _csv_rows(text)[1]
+        rows = _yaml_rows(text, path) if path.suffix in (".yaml", ".yml") else _csv_rows(text, path)
         return self.extended(rows, str(path))
+
+    def priced(self, usd_per_hour: Mapping[str, float], source: str = "") -> Catalogue:
+        """With these prices instead of the listed ones; a type that is not known stays unknown."""
+        types = dict(self.types)
+        for name, price in usd_per_hour.items():
+            if name in types:
+                types[name] = replace(types[name], usd_per_hour=price)
+        return Catalogue(types, (*self.sources, *((source,) if source else ()))) if usd_per_hour else self
 
 
 def _price(value: Any) -> float:
@@ -251,6 +271,8 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     **dict.fromkeys(("encryption_in_transit", "nitro_enclaves"), _flag),
     "usage": _words,
 }
+#: What must be said of a type that is in no other file.
+_SIZE = ("vcpu", "memory_mib", "device_count")
 _COLUMNS = {one.name: _READERS.get(one.name, str) for one in fields(InstanceType)}
 
 
@@ -269,24 +291,36 @@ def parse(row: Mapping[str, Any], where: str, base: InstanceType) -> InstanceTyp
     return replace(base, **given)
 
 
-def _csv_rows(text: str) -> tuple[str, list[dict[str, str]]]:
-    """(the header's ``#`` lines joined, the rows)."""
+def _csv_rows(text: str, path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Each row, and where it stands. Raises CatalogueError."""
     lines = text.splitlines()
-    notes = [line.lstrip("# ").rstrip() for line in lines if line.startswith("#")]
-    return " ".join(notes), list(csv.DictReader(line for line in lines if line and not line.startswith("#")))
+    kept = [number for number, line in enumerate(lines, 1) if line.strip() and not line.startswith("#")]
+    # Notes and empty lines count as lines, and are none of the table's.
+    reader = csv.DictReader(io.StringIO("\n".join(lines[number - 1] for number in kept)), strict=True)
+    try:
+        for row in reader:
+            where = f"{path}:{kept[min(reader.line_num, len(kept)) - 1]}"
+            if None in row or None in row.values():
+                raise CatalogueError(f"{where}: {len(reader.fieldnames or ())} columns expected, as in the first row")
+            yield where, row
+    except csv.Error as error:
+        raise CatalogueError(f"{path}:{kept[min(reader.line_num, len(kept) - 1)]}: {error}") from error
 
 
-def _yaml_rows(text: str, path: Path) -> list[dict[str, Any]]:
-    from ruamel.yaml import YAML
-    from ruamel.yaml.error import YAMLError
+def _yaml_rows(text: str, path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Each row, and where it stands. Raises CatalogueError."""
+    from killcheck.yamlfile import YamlError, documents
 
     try:
-        rows = YAML(typ="safe", pure=True).load(text)
-    except YAMLError as error:
-        raise CatalogueError(f"{path}: {error}") from error
-    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise CatalogueError(f"{path}: expected a list of mappings, each with instance_type")
-    return rows
+        found = documents(text, str(path))
+    except YamlError as error:
+        raise CatalogueError(str(error)) from error
+    for document in found:
+        rows = document.value
+        if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+            raise CatalogueError(
+                f"{path}:{document.line}: expected a list of mappings, each with instance_type")
+        yield from ((f"{path}:{document.line_of((index,))}", row) for index, row in enumerate(rows))
 
 
 @cache
@@ -296,9 +330,10 @@ def shipped() -> Catalogue:
     sources: list[str] = []
     folder = resources.files("killcheck.cloud")
     for name, provider in _SHIPPED.items():
-        header, rows = _csv_rows(folder.joinpath(name).read_text(encoding="utf-8"))
+        lines = folder.joinpath(name).read_text(encoding="utf-8").splitlines()
+        header = " ".join(line.lstrip("# ").rstrip() for line in lines if line.startswith("#"))
         sources.append(f"{name}: {header}")
-        for number, row in enumerate(rows, 1):
+        for number, row in enumerate(csv.DictReader(line for line in lines if line[:1] not in ("", "#")), 1):
             types[row["instance_type"]] = parse(row, f"{name}: row {number}", InstanceType("", provider=provider))
     return Catalogue(types, tuple(sources))
 

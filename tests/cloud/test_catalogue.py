@@ -69,6 +69,11 @@ def test_a_teams_own_prices_and_types_go_on_top(tmp_path):
     ("instance_type,device_count\np5.48xlarge,many", "device_count cannot be 'many'"),
     ("instance_type,usd_per_hour\np5.48xlarge,-3", "usd_per_hour cannot be '-3'"),
     ("instance_type,usd_per_hour\np5.48xlarge,nan", "usd_per_hour cannot be 'nan'"),
+    ("# ours\n\ninstance_type,usd_per_hour\np5.48xlarge,3\n# dear\np9.96xlarge,190",
+     r"prices\.csv:6: p9\.96xlarge is not in the catalogue: say its vcpu, memory_mib, device_count"),
+    ("instance_type,usd_per_hour\np5.48xlarge", r"prices\.csv:2: 2 columns expected"),
+    ("instance_type,usd_per_hour\np5.48xlarge,3,4", r"prices\.csv:2: 2 columns expected"),
+    ('instance_type,usd_per_hour\n"p5.48xlarge,3', r"prices\.csv:2: unexpected end of data"),
 ])
 def test_a_file_that_cannot_be_read_says_where_and_why(tmp_path, text, says):
     path = tmp_path / "prices.csv"
@@ -79,10 +84,23 @@ def test_a_file_that_cannot_be_read_says_where_and_why(tmp_path, text, says):
         load(tmp_path / "absent.csv")
 
 
-def test_a_yaml_file_must_be_a_list(tmp_path):
-    (tmp_path / "types.yaml").write_text("p5.48xlarge: 3\n")
-    with pytest.raises(CatalogueError, match="list of mappings"):
+@pytest.mark.parametrize(("text", "says"), [
+    ("\np5.48xlarge: 3\n", r"types\.yaml:2: expected a list of mappings"),
+    ("- {instance_type: p5.48xlarge}\n- {instance_type: p4d.24xlarge,\n   vcpu: few}\n", r"types\.yaml:2: vcpu cannot"),
+    ("- {instance_type: p9.96xlarge, vcpu: 8, memory_mib: 1024}\n", r"types\.yaml:1: .* say its device_count"),
+    ("- [\n", r"types\.yaml:[12]: "),
+])
+def test_what_a_yaml_file_must_be(tmp_path, text, says):
+    (tmp_path / "types.yaml").write_text(text)
+    with pytest.raises(CatalogueError, match=says):
         load(tmp_path / "types.yaml")
+
+
+def test_a_price_of_a_type_that_nobody_knows_does_not_make_it_known():
+    catalogue = shipped().priced({"p5.48xlarge": 31.5, "p9.96xlarge": 190.0}, "our spec")
+    assert catalogue.get("p5.48xlarge").usd_per_hour == 31.5
+    assert catalogue.get("p9.96xlarge") is None
+    assert catalogue.sources[-1] == "our spec"
 
 
 DESCRIBED = {

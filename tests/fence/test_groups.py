@@ -246,7 +246,7 @@ def test_an_answer_that_is_not_recognised_leaves_the_cluster_unproven(tmp_path):
 
 
 def test_a_price_of_ones_own_decides_the_dollars():
-    catalogue = shipped().extended([{"instance_type": "p5e.48xlarge", "usd_per_hour": 30}])
+    catalogue = shipped().priced({"p5e.48xlarge": 30})
     account = Account.of([asg(most=2, **template("t")), versions("t", "p5e.48xlarge")])
     ceiling = Ceiling(max_usd_per_hour=100)
     assert evaluate([], ceiling, account=account).verdict == "unproven"
