@@ -8,6 +8,7 @@ What may *not* live here: files, YAML, Kubernetes objects, the network.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import date
@@ -17,7 +18,7 @@ from itertools import pairwise
 from typing import TypeVar
 
 __all__ = [
-    "API_VERSION", "DEFAULT_PROOF", "KINDS", "PHASES", "PHASE_KEYS", "Command", "Consent", "Deadlines", "FenceCeiling",
+    "API_VERSION", "DEFAULT_PROOF", "KINDS", "PHASES", "PHASE_KEYS", "Checkpoint", "Command", "Consent", "Deadlines", "FenceCeiling",
     "KillPath", "Layer", "LayerType", "NodePool", "Outcome", "Policy", "Proof", "Ref", "Rule", "Sentinel",
     "Suppression", "Target", "spec_key",
 ]
@@ -106,11 +107,18 @@ class Ref:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A program: ``argv`` as given to exec (no shell), in the spec's folder, and how long it may take."""
+    """A program: ``argv`` as given to exec (no shell), in the spec's folder, and how long it may take.
+
+    Its environment is PATH, HOME, ``env``, and of killcheck's own only the variables that ``pass_env`` names.
+    """
 
     argv: tuple[str, ...]
     timeout_s: float = 60.0
     env: Mapping[str, str] = field(default_factory=dict)
+    pass_env: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return shlex.join(self.argv)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +126,8 @@ class Target:
     """A workload that holds GPUs and must reach zero.
 
     In Kubernetes: a kind, with either the ``object``'s name or a label ``selector``. Outside it: ``count``, a command
-    that prints how many accelerator instances are on (an integer; anything else is *unknown*, never zero).
+    that prints how many accelerator instances are on (an integer, or JSON that holds one as ``count`` or is a list of
+    what is on; anything else is *unknown*, never zero). ``start`` puts such a target back on after a drill.
     ``instance_type`` prices a target outside Kubernetes.
     """
 
@@ -129,6 +138,7 @@ class Target:
     object: str = ""
     selector: str = ""
     count: Command | None = None
+    start: Command | None = None
     instance_type: str = ""
 
     @property
@@ -151,14 +161,33 @@ class Target:
 class Sentinel:
     """A fence against starting: while it is set, every starter must refuse.
 
-    ``path`` is a file on the host, ``config_map`` an object and ``key`` an entry of it; exactly one of path and
-    config_map is given. ``starters`` are the commands that must refuse.
+    ``path`` is a file on the host; ``config_map`` an object and ``key`` an entry of its data, or, on ``annotated``, of
+    its annotations; exactly one of the three is given. ``value`` is what the key holds while it is set. Who can start:
+    ``starters`` (commands), ``start_jobs`` (CronJobs), and whatever the systemd units and crontabs in the folders
+    ``units`` are found to start. Each of them, fired alone and unhindered, must have been stopped ``stopped_within_s``
+    after (None: not tried).
     """
 
     path: str = ""
     config_map: Ref | None = None
     key: str = ""
     starters: tuple[Command, ...] = ()
+    annotated: Ref | None = None
+    value: str = "true"
+    start_jobs: tuple[Ref, ...] = ()
+    units: tuple[str, ...] = ()
+    stopped_within_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """Where a worker's progress can be read, an integer that only grows: a command prints it, or a ConfigMap holds it
+    under ``key``.
+    """
+
+    command: Command | None = None
+    config_map: Ref | None = None
+    key: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,8 +196,10 @@ class Layer:
 
     Of the parts below, ``type`` says which are given: ``dead-man``: cron_job; ``idle-monitor``: cron_job, workload or
     command; ``self-terminating``: workload (none: the targets themselves); ``scale-to-zero``: scaler; ``spot-handler``:
-    workload; ``sentinel``: sentinel; ``command``: command. ``idle_s`` is how long a target must be idle before the
-    layer acts. ``schedule`` (cron, in ``time_zone``) is when a command fires; a CronJob's own is read from the CronJob.
+    workload (the handler; none: the autoscaler's own) and command (what gives a real cloud's notice); ``sentinel``:
+    sentinel; ``command``: command. ``idle_s`` is how long a target must be idle before the layer acts, ``busy`` what
+    makes a request of it. ``notice_s`` is how long a spot notice leaves, ``checkpoint`` where work resumes from.
+    ``schedule`` (cron, in ``time_zone``) is when a command fires; a CronJob's own is read from the CronJob.
     """
 
     name: str
@@ -183,12 +214,21 @@ class Layer:
     schedule: str = ""
     time_zone: str = ""
     deadlines: Deadlines | None = None
+    busy: Command | None = None
+    notice_s: float | None = None
+    checkpoint: Checkpoint | None = None
 
     @property
     def ref(self) -> Ref | None:
         """The Kubernetes object that is this layer; None for commands and sentinels on a host."""
-        config_map = self.sentinel.config_map if self.sentinel else None
-        return self.cron_job or self.scaler or self.workload or config_map
+        held = (self.sentinel.config_map or self.sentinel.annotated) if self.sentinel else None
+        return self.cron_job or self.scaler or self.workload or held
+
+    @property
+    def commands(self) -> tuple[Command, ...]:
+        """Every program that drilling it may run."""
+        own = (self.command, self.busy, self.checkpoint.command if self.checkpoint else None)
+        return (*(c for c in own if c is not None), *(self.sentinel.starters if self.sentinel else ()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,6 +317,7 @@ class Consent:
 
     ``contexts`` and ``protected`` are shell patterns over kubeconfig context names; a protected one is refused even
     where ``contexts`` allows it. ``max_gpu_nodes`` and ``max_usd`` bound what one run may have on and spend.
+    ``commands`` are shell patterns over the command lines of the spec that may be run where killcheck runs.
     """
 
     namespaces: tuple[str, ...] = ()
@@ -285,6 +326,11 @@ class Consent:
     protected: tuple[str, ...] = ("*prod*",)
     max_gpu_nodes: int | None = None
     max_usd: float | None = None
+    commands: tuple[str, ...] = ()
+
+    def allows_command(self, command: Command) -> bool:
+        """Whether a program of the spec may be run on a machine that is somebody's."""
+        return any(fnmatchcase(str(command), pattern) for pattern in self.commands)
 
     def allows_context(self, context: str) -> bool:
         """Whether a drill may run there."""
@@ -389,6 +435,11 @@ class KillPath:
     def deadlines_for(self, layer: Layer) -> Deadlines:
         """The layer's own deadlines, or the path's."""
         return layer.deadlines or self.deadlines
+
+    @property
+    def in_kubernetes(self) -> bool:
+        """Whether any part of it is in Kubernetes; else there is nothing to ask an API server about."""
+        return bool(self.nodes) or any(t.kind for t in self.targets) or any(layer.ref for layer in self.layers)
 
     @property
     def namespaces(self) -> tuple[str, ...]:

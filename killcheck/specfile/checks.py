@@ -20,14 +20,16 @@ __all__ = ["check"]
 #: The parts a layer may have, by its type; of the required ones it must have exactly one.
 _PARTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "dead-man": (("cronJob",), ()),
-    "idle-monitor": (("cronJob", "workload", "command"), ("idle", "schedule", "timeZone")),
+    "idle-monitor": (("cronJob", "workload", "command"), ("idle", "busy", "schedule", "timeZone")),
     "self-terminating": ((), ("workload", "idle")),
     "scale-to-zero": (("scaler",), ("idle",)),
-    "spot-handler": (("workload",), ()),
+    "spot-handler": ((), ("workload", "command", "notice", "checkpoint")),
     "sentinel": (("sentinel",), ()),
     "command": (("command",), ("schedule", "timeZone")),
 }
-_EVERY_PART = ("cronJob", "workload", "scaler", "command", "sentinel", "idle", "schedule", "timeZone")
+_EVERY_PART = (
+    "cronJob", "workload", "scaler", "command", "sentinel", "idle", "busy", "notice", "checkpoint", "schedule",
+    "timeZone")
 
 Problem = tuple[Path, str]
 
@@ -37,6 +39,7 @@ def check(spec: dict[str, Any]) -> Iterator[Problem]:
     targets = _entries(spec, "targets")
     for section in ("targets", "layers", "nodes"):
         yield from _repeated(spec, section)
+    yield from _commands((), spec)
     for i, target in targets:
         yield from _target(("targets", i), target)
     names = [str(target.get("name")) for _, target in targets]
@@ -72,6 +75,8 @@ def _target(path: Path, target: dict[str, Any]) -> Iterator[Problem]:
             yield (*path, key), "missing: a target in Kubernetes has a kind and a namespace"
         if not inside and key in target:
             yield (*path, key), "a target that a command counts is outside Kubernetes and has no " + key
+    if inside and "start" in target:
+        yield (*path, "start"), "a target in Kubernetes is put back by the API; start is for one that a command counts"
     kind = target.get("kind")
     if inside and isinstance(kind, str) and "apiVersion" not in target and kind not in killpath.KINDS:
         yield (*path, "kind"), (
@@ -97,12 +102,53 @@ def _layer(path: Path, layer: dict[str, Any], targets: list[str]) -> Iterator[Pr
         if part in layer and part not in (*needed, *allowed):
             yield (*path, part), f"a {kind} layer has no {part}; it has {', '.join((*needed, *allowed))}"
     yield from _sentinel((*path, "sentinel"), layer.get("sentinel"))
+    yield from _checkpoint((*path, "checkpoint"), layer.get("checkpoint"))
+    if "timeZone" in layer and "schedule" not in layer and kind in ("command", "idle-monitor"):
+        yield (*path, "timeZone"), "a timeZone without a schedule says nothing"
+    if kind == "idle-monitor" and "cronJob" in layer and "schedule" in layer:
+        yield (*path, "schedule"), "the schedule of a CronJob is read from the CronJob"
+    if kind == "idle-monitor" and "cronJob" not in layer and "idle" not in layer:
+        yield path, "an idle-monitor that is no CronJob needs idle: how long a target must be idle before it acts"
     yield from _schedule((*path, "schedule"), layer.get("schedule"), layer.get("timeZone"))
 
 
 def _sentinel(path: Path, sentinel: Any) -> Iterator[Problem]:
-    if isinstance(sentinel, dict) and ("path" in sentinel) == ("configMap" in sentinel):
-        yield path, "expected exactly one of path (a file) and configMap"
+    if not isinstance(sentinel, dict):
+        return
+    ways = [way for way in ("path", "configMap", "annotation") if way in sentinel]
+    if len(ways) != 1:
+        found = " and ".join(ways) or "none of them"
+        yield path, f"expected exactly one of path (a file), configMap and annotation, found {found}"
+    where = sentinel.get("path")
+    if isinstance(where, str) and not where.startswith("/"):
+        yield (*path, "path"), f"expected an absolute path, found {where!r}"
+    if "path" in sentinel and "value" in sentinel:
+        yield (*path, "value"), "a file is a sentinel by being there; a value is for a ConfigMap's key or an annotation"
+    if not any(sentinel.get(key) for key in ("starters", "startJobs", "units")):
+        yield path, "nobody is named who must refuse: give starters, startJobs, or units to read them from"
+
+
+def _checkpoint(path: Path, checkpoint: Any) -> Iterator[Problem]:
+    if isinstance(checkpoint, dict) and ("command" in checkpoint) == ("configMap" in checkpoint):
+        yield path, "expected exactly one of command and configMap"
+
+
+#: Where the spec has programs.
+_COMMAND_KEYS = frozenset({"count", "start", "command", "busy"})
+
+
+def _commands(path: Path, node: Any) -> Iterator[Problem]:
+    """A program is given by argv or by shell, wherever it is."""
+    items = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ()
+    for key, value in items:
+        here = (*path, key)
+        command = key in _COMMAND_KEYS or (path[-1:] == ("starters",) and isinstance(key, int))
+        if command and isinstance(value, dict):
+            if ("argv" in value) == ("shell" in value):
+                found = "both" if "argv" in value else "neither"
+                yield here, f"expected argv (a list, no shell) or shell (a line for /bin/sh), found {found}"
+        elif not isinstance(value, str):
+            yield from _commands(here, value)
 
 
 def _schedule(path: Path, schedule: Any, zone: Any) -> Iterator[Problem]:

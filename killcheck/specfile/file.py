@@ -252,7 +252,10 @@ def _deadlines(said: m.DeadlinesModel | None, base: k.Deadlines | None) -> k.Dea
 
 
 def _command(command: m.CommandModel | None) -> k.Command | None:
-    return k.Command(tuple(command.argv), command.timeout, dict(command.env)) if command else None
+    if command is None:
+        return None
+    argv = ("/bin/sh", "-c", command.shell) if command.shell is not None else tuple(command.argv or ())
+    return k.Command(argv, command.timeout, dict(command.env), tuple(command.pass_env))
 
 
 def _target(target: m.TargetModel) -> k.Target:
@@ -260,33 +263,49 @@ def _target(target: m.TargetModel) -> k.Target:
     return k.Target(
         name=target.name, api_version=target.api_version or k.KINDS.get(kind, ""), kind=kind,
         namespace=target.namespace or "", object=target.object or "", selector=target.selector or "",
-        count=_command(target.count), instance_type=target.instance_type or "",
+        count=_command(target.count), start=_command(target.start), instance_type=target.instance_type or "",
     )
 
 
-def _ref(ref: m.WorkloadModel | m.ScalerModel | None) -> k.Ref | None:
+def _ref(ref: m.WorkloadModel | m.ScalerModel | m.AnnotationModel | None) -> k.Ref | None:
     return k.Ref(ref.api_version or k.KINDS.get(ref.kind, ""), ref.kind, ref.namespace, ref.name) if ref else None
 
 
+def _cron_job(cron: m.CronJobModel | None) -> k.Ref | None:
+    return k.Ref("batch/v1", "CronJob", cron.namespace, cron.name) if cron else None
+
+
 def _layer(layer: m.LayerModel, deadlines: k.Deadlines) -> k.Layer:
-    cron = layer.cron_job
     return k.Layer(
-        name=layer.name, type=k.LayerType(layer.type), covers=tuple(layer.covers),
-        cron_job=k.Ref("batch/v1", "CronJob", cron.namespace, cron.name) if cron else None,
+        name=layer.name, type=k.LayerType(layer.type), covers=tuple(layer.covers), cron_job=_cron_job(layer.cron_job),
         workload=_ref(layer.workload), scaler=_ref(layer.scaler), command=_command(layer.command),
         sentinel=_sentinel(layer.sentinel), idle_s=layer.idle, schedule=layer.schedule or "",
         time_zone=layer.time_zone or "",
         deadlines=_deadlines(layer.deadlines, deadlines) if layer.deadlines else None,
+        busy=_command(layer.busy), notice_s=layer.notice, checkpoint=_checkpoint(layer.checkpoint),
     )
+
+
+def _config_map(ref: m.ConfigMapModel | None) -> k.Ref | None:
+    return k.Ref("v1", "ConfigMap", ref.namespace, ref.name) if ref else None
+
+
+def _checkpoint(said: m.CheckpointModel | None) -> k.Checkpoint | None:
+    if said is None:
+        return None
+    return k.Checkpoint(
+        _command(said.command), _config_map(said.config_map), said.config_map.key if said.config_map else "")
 
 
 def _sentinel(sentinel: m.SentinelModel | None) -> k.Sentinel | None:
     if sentinel is None:
         return None
-    ref = sentinel.config_map
-    starters = tuple(k.Command(tuple(s.argv), s.timeout, dict(s.env)) for s in sentinel.starters)
-    config_map = k.Ref("v1", "ConfigMap", ref.namespace, ref.name) if ref else None
-    return k.Sentinel(sentinel.path or "", config_map, ref.key if ref else "", starters)
+    keyed = sentinel.config_map or sentinel.annotation
+    return k.Sentinel(
+        sentinel.path or "", _config_map(sentinel.config_map), keyed.key if keyed else "",
+        tuple(c for s in sentinel.starters if (c := _command(s)) is not None), _ref(sentinel.annotation),
+        sentinel.value, tuple(ref for job in sentinel.start_jobs if (ref := _cron_job(job)) is not None),
+        tuple(sentinel.units), sentinel.stopped_within)
 
 
 def _consent(consent: m.ConsentModel | None) -> k.Consent:
@@ -295,6 +314,7 @@ def _consent(consent: m.ConsentModel | None) -> k.Consent:
     return k.Consent(
         namespaces=tuple(consent.namespaces), pools=tuple(consent.pools), contexts=tuple(consent.contexts),
         protected=tuple(consent.protected), max_gpu_nodes=consent.max_gpu_nodes, max_usd=consent.max_usd,
+        commands=tuple(consent.commands),
     )
 
 

@@ -56,6 +56,7 @@ Day = Annotated[date, BeforeValidator(_day), WithJsonSchema({"type": "string", "
 Selector = Annotated[str, BeforeValidator(_selector), WithJsonSchema({"type": "string"})]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$", max_length=253)]
 Text = Annotated[str, Field(min_length=1)]
+EnvName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 LayerKind = Literal[
     "dead-man", "idle-monitor", "self-terminating", "scale-to-zero", "spot-handler", "sentinel", "command",
 ]
@@ -70,9 +71,14 @@ class _Model(BaseModel):
 class CommandModel(_Model):
     """A program to run where killcheck runs, in the folder of the spec; no shell."""
 
-    argv: list[Text] = Field(min_length=1, description="The program and its arguments, as given to exec.")
+    argv: list[Text] | None = Field(
+        default=None, min_length=1, description="The program and its arguments, as given to exec.")
+    shell: Text | None = Field(default=None, description="Instead of argv: a line for /bin/sh -c.")
     timeout: Duration = Field(default=60.0, description="How long it may take.")
-    env: dict[str, str] = Field(default_factory=dict, description="Variables beside PATH; nothing else is inherited.")
+    env: dict[str, str] = Field(
+        default_factory=dict, description="Variables beside PATH and HOME; nothing else is inherited.")
+    pass_env: list[EnvName] = Field(
+        default_factory=list, description="Variables of killcheck's own environment that it is given.")
 
 
 class CronJobModel(_Model):
@@ -108,12 +114,36 @@ class ConfigMapModel(_Model):
     key: Text
 
 
-class SentinelModel(_Model):
-    """What stops starters while it is set: a file on the host or a ConfigMap's key."""
+class AnnotationModel(_Model):
+    """An object by kind and name, and the annotation that is the sentinel."""
 
-    path: Text | None = None
+    api_version: Text | None = Field(default=None, description="Only for kinds that killcheck does not know.")
+    kind: Text = "Deployment"
+    namespace: Name
+    name: Name
+    key: Text
+
+
+class SentinelModel(_Model):
+    """What stops starters while it is set: a file on the host, a ConfigMap's key, an annotation."""
+
+    path: Text | None = Field(default=None, description="An absolute path on the host.")
     config_map: ConfigMapModel | None = None
+    annotation: AnnotationModel | None = None
+    value: Text = Field(default="true", description="What the key holds while it is set.")
     starters: list[CommandModel] = Field(default_factory=list, description="The commands that must refuse.")
+    start_jobs: list[CronJobModel] = Field(default_factory=list, description="The CronJobs that must refuse.")
+    units: list[Text] = Field(
+        default_factory=list, description="Folders whose systemd units and crontabs are read for what starts targets.")
+    stopped_within: Duration | None = Field(
+        default=None, description="Each starter fired alone must have been stopped by then.")
+
+
+class CheckpointModel(_Model):
+    """Where a worker's progress is read: an integer that only grows."""
+
+    command: CommandModel | None = None
+    config_map: ConfigMapModel | None = None
 
 
 class TargetModel(_Model):
@@ -127,6 +157,8 @@ class TargetModel(_Model):
     selector: Selector | None = Field(default=None, description="A label selector, as kubectl takes it.")
     count: CommandModel | None = Field(
         default=None, description="Outside Kubernetes: prints how many accelerator instances are on, as an integer.")
+    start: CommandModel | None = Field(
+        default=None, description="Outside Kubernetes: puts it back on after a drill that turned it off.")
     instance_type: Text | None = Field(default=None, description="Prices a target outside Kubernetes.")
 
 
@@ -159,6 +191,9 @@ class LayerModel(_Model):
     command: CommandModel | None = None
     sentinel: SentinelModel | None = None
     idle: Duration | None = Field(default=None, description="How long a target must be idle before the layer acts.")
+    busy: CommandModel | None = Field(default=None, description="Makes a request of the target, so that it is busy.")
+    notice: Duration | None = Field(default=None, description="How long a spot notice leaves (AWS 2m, GCP 30s).")
+    checkpoint: CheckpointModel | None = None
     schedule: Text | None = Field(default=None, description="When a command fires (cron).")
     time_zone: Text | None = None
     deadlines: DeadlinesModel | None = Field(default=None, description="Where they differ from the path's.")
@@ -185,6 +220,8 @@ class ConsentModel(_Model):
         description="Contexts that are refused whatever contexts says.")
     max_gpu_nodes: int | None = Field(default=None, ge=0)
     max_usd: float | None = Field(default=None, ge=0)
+    commands: list[Text] = Field(
+        default_factory=list, description="Shell patterns over the spec's command lines that may be run.")
 
 
 class RuleModel(_Model):

@@ -75,7 +75,7 @@ def _command(command: k.Command | None) -> dict[str, Any] | None:
     if command is None:
         return None
     timeout = None if command.timeout_s == k.Command(()).timeout_s else format_duration(command.timeout_s)
-    return _said(argv=list(command.argv), timeout=timeout, env=dict(command.env))
+    return _said(argv=list(command.argv), timeout=timeout, env=dict(command.env), passEnv=list(command.pass_env))
 
 
 def _api_version(kind: str, api_version: str) -> str | None:
@@ -86,7 +86,7 @@ def _target(target: k.Target) -> dict[str, Any]:
     return _said(
         name=target.name, apiVersion=_api_version(target.kind, target.api_version), kind=target.kind,
         namespace=target.namespace, object=target.object, selector=target.selector, count=_command(target.count),
-        instanceType=target.instance_type,
+        start=_command(target.start), instanceType=target.instance_type,
     )
 
 
@@ -104,7 +104,8 @@ def _layer(layer: k.Layer, deadlines: k.Deadlines) -> dict[str, Any]:
         cronJob={"namespace": cron.namespace, "name": cron.name} if cron else None,
         workload=_ref(layer.workload), scaler=_ref(layer.scaler), command=_command(layer.command),
         sentinel=_sentinel(layer.sentinel), idle=None if layer.idle_s is None else format_duration(layer.idle_s),
-        schedule=layer.schedule, timeZone=layer.time_zone,
+        busy=_command(layer.busy), notice=None if layer.notice_s is None else format_duration(layer.notice_s),
+        checkpoint=_checkpoint(layer.checkpoint), schedule=layer.schedule, timeZone=layer.time_zone,
         deadlines=_deadlines(layer.deadlines, deadlines) if layer.deadlines else None,
     )
 
@@ -112,9 +113,24 @@ def _layer(layer: k.Layer, deadlines: k.Deadlines) -> dict[str, Any]:
 def _sentinel(sentinel: k.Sentinel | None) -> dict[str, Any] | None:
     if sentinel is None:
         return None
-    ref = sentinel.config_map
-    config_map = {"namespace": ref.namespace, "name": ref.name, "key": sentinel.key} if ref else None
-    return _said(path=sentinel.path, configMap=config_map, starters=[_command(s) for s in sentinel.starters])
+    annotation = (_ref(sentinel.annotated) or {}) | {"key": sentinel.key} if sentinel.annotated else None
+    within = sentinel.stopped_within_s
+    return _said(
+        path=sentinel.path, configMap=_config_map(sentinel.config_map, sentinel.key), annotation=annotation,
+        value=sentinel.value if sentinel.value != k.Sentinel().value else None,
+        starters=[_command(s) for s in sentinel.starters],
+        startJobs=[{"namespace": ref.namespace, "name": ref.name} for ref in sentinel.start_jobs],
+        units=list(sentinel.units), stoppedWithin=None if within is None else format_duration(within))
+
+
+def _config_map(ref: k.Ref | None, key: str) -> dict[str, Any] | None:
+    return {"namespace": ref.namespace, "name": ref.name, "key": key} if ref else None
+
+
+def _checkpoint(checkpoint: k.Checkpoint | None) -> dict[str, Any] | None:
+    if checkpoint is None:
+        return None
+    return _said(command=_command(checkpoint.command), configMap=_config_map(checkpoint.config_map, checkpoint.key))
 
 
 def _pool(pool: k.NodePool) -> dict[str, Any]:
@@ -136,7 +152,7 @@ def _deadlines(deadlines: k.Deadlines, base: k.Deadlines | None) -> dict[str, st
 def _consent(consent: k.Consent) -> dict[str, Any]:
     said = _said(
         namespaces=list(consent.namespaces), pools=list(consent.pools), contexts=list(consent.contexts),
-        maxGpuNodes=consent.max_gpu_nodes, maxUsd=consent.max_usd)
+        maxGpuNodes=consent.max_gpu_nodes, maxUsd=consent.max_usd, commands=list(consent.commands))
     if consent.protected != k.Consent().protected:
         said["protected"] = list(consent.protected)
     return said

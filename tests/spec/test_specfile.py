@@ -13,6 +13,7 @@ import killcheck
 from killcheck import specfile, yamlfile
 from killcheck.killpath import (
     PHASES,
+    Checkpoint,
     Command,
     Consent,
     Deadlines,
@@ -168,7 +169,8 @@ names = st.sampled_from(["a", "off", "no", "1e3", "017", "0x1f", "null", "g1", "
 texts = st.one_of(names, st.text(st.characters(codec="utf-8", exclude_categories=["C", "Z"]), min_size=1, max_size=12))
 seconds = st.integers(0, 500_000).map(lambda milli: milli / 1000 if milli % 7 == 0 else float(milli))
 commands = st.builds(
-    Command, st.lists(texts, min_size=1, max_size=3).map(tuple), seconds, st.dictionaries(names, texts, max_size=2))
+    Command, st.lists(texts, min_size=1, max_size=3).map(tuple), seconds, st.dictionaries(names, texts, max_size=2),
+    st.lists(st.sampled_from(["AWS_PROFILE", "_x"]), max_size=2).map(tuple))
 
 
 @st.composite
@@ -186,13 +188,24 @@ def layers(draw: st.DrawFn, name: str) -> Layer:
     kind = draw(st.sampled_from(LayerType))
     parts = {
         LayerType.DEAD_MAN: {"cron_job": refs("CronJob", "batch/v1")},
-        LayerType.IDLE_MONITOR: {"workload": refs("Deployment", "apps/v1"), "idle_s": seconds},
+        LayerType.IDLE_MONITOR: {"workload": refs("Deployment", "apps/v1"), "idle_s": seconds, "busy": commands},
         LayerType.SELF_TERMINATING: {"workload": refs("Widget", "example.com/v1")},
         LayerType.SCALE_TO_ZERO: {"scaler": refs("ScaledObject", "keda.sh/v1alpha1"), "idle_s": seconds},
-        LayerType.SPOT_HANDLER: {"workload": refs("DaemonSet", "apps/v1")},
+        LayerType.SPOT_HANDLER: {
+            "workload": refs("DaemonSet", "apps/v1"), "command": st.none() | commands, "notice_s": seconds,
+            "checkpoint": st.one_of(
+                st.builds(Checkpoint, commands),
+                st.builds(Checkpoint, st.none(), refs("ConfigMap", "v1"), texts))},
         LayerType.SENTINEL: {"sentinel": st.one_of(
-            st.builds(Sentinel, path=texts, starters=st.lists(commands, max_size=2).map(tuple)),
-            st.builds(Sentinel, path=st.just(""), config_map=refs("ConfigMap", "v1"), key=texts))},
+            st.builds(
+                Sentinel, path=texts.map("/".__add__), starters=st.lists(commands, min_size=1, max_size=2).map(tuple),
+                units=st.lists(texts, max_size=2).map(tuple), stopped_within_s=st.none() | seconds),
+            st.builds(
+                Sentinel, path=st.just(""), config_map=refs("ConfigMap", "v1"), key=texts, value=texts,
+                start_jobs=st.lists(refs("CronJob", "batch/v1"), min_size=1, max_size=2).map(tuple)),
+            st.builds(
+                Sentinel, path=st.just(""), annotated=refs("Widget", "example.com/v1"), key=texts,
+                units=st.lists(texts, min_size=1, max_size=2).map(tuple)))},
         LayerType.COMMAND: {"command": commands, "schedule": st.just("0 3 * * *"), "time_zone": st.just("Etc/UTC")},
     }[kind]
     chosen = {key: draw(strategy) for key, strategy in parts.items()}
@@ -209,10 +222,11 @@ def kill_paths(draw: st.DrawFn) -> KillPath:
         targets=(
             Target("t", "apps/v1", "StatefulSet", draw(names), draw(names)),
             Target("u", "example.com/v1", "Widget", draw(names), selector="a=b"),
-            Target("v", count=draw(commands), instance_type=draw(texts))),
+            Target("v", count=draw(commands), start=draw(st.none() | commands), instance_type=draw(texts))),
         layers=(draw(layers("l1")), draw(layers("l2"))), nodes=(pool,), deadlines=draw(deadlines()),
         proof=draw(st.frozensets(st.sampled_from(Proof), min_size=1)),
-        consent=Consent((draw(names),), (pool.name,), (draw(texts),), draw(st.just(("*prod*",)) | st.just(())), 0, 1.5),
+        consent=Consent((draw(names),), (pool.name,), (draw(texts),), draw(st.just(("*prod*",)) | st.just(())), 0, 1.5,
+                        draw(st.just(()) | st.tuples(texts))),
         prices={draw(texts): 2.25}, policy=Policy(draw(st.sampled_from(Outcome)), Outcome.SURVIVED, (rule,)),
         fences=FenceCeiling(0, 3.5, None, 16, ("p5*", draw(texts)), ("our-types.csv",)),
         suppress=(Suppression(draw(names), "because of x", date(2027, 1, 31), draw(texts)),))
