@@ -21,8 +21,9 @@ from typing import Any
 
 from killcheck.clock import wall_now
 from killcheck.cloud.catalogue import Catalogue, CatalogueError, InstanceType, shipped
+from killcheck.cloud.session import AskError, Aws, pages
 
-__all__ = ["describe", "instance_type", "main", "render"]
+__all__ = ["describe", "instance_type", "main", "prices", "refresh", "render"]
 
 #: What EC2's description lacks although AWS documents it: devices that the API does not list (2026-07).
 _UNLISTED: dict[str, dict[str, Any]] = {
@@ -97,24 +98,17 @@ def _devices(info: Mapping[str, Any]) -> dict[str, Any]:
     return {}
 
 
-def describe(region: str, profile: str | None = None) -> Iterator[Mapping[str, Any]]:
+def describe(region: str, profile: str | None = None, *, aws: Any = None) -> Iterator[Mapping[str, Any]]:
     """Every type that EC2 describes in ``region``. Raises CatalogueError where AWS cannot be asked."""
-    import boto3
-    from botocore.exceptions import BotoCoreError, ClientError
-
     try:
-        ec2 = boto3.Session(profile_name=profile, region_name=region).client("ec2")
-        for page in ec2.get_paginator("describe_instance_types").paginate():
+        for page in pages(aws or Aws(region, profile or ""), "ec2", "describe_instance_types"):
             yield from page["InstanceTypes"]
-    except (BotoCoreError, ClientError) as error:
+    except AskError as error:
         raise CatalogueError(f"EC2 in {region} could not be asked for its instance types: {error}") from error
 
 
-def prices(region: str, profile: str | None = None) -> dict[str, float]:
+def prices(region: str, profile: str | None = None, *, aws: Any = None) -> dict[str, float]:
     """On-demand Linux prices in ``region``, USD an hour, from AWS' price list. Raises CatalogueError."""
-    import boto3
-    from botocore.exceptions import BotoCoreError, ClientError
-
     wanted = {
         "regionCode": region, "operatingSystem": "Linux", "preInstalledSw": "NA", "tenancy": "Shared",
         "capacitystatus": "Used", "marketoption": "OnDemand",
@@ -122,17 +116,37 @@ def prices(region: str, profile: str | None = None) -> dict[str, float]:
     filters = [{"Type": "TERM_MATCH", "Field": key, "Value": value} for key, value in wanted.items()]
     found: dict[str, float] = {}
     try:
-        # The price list is served from a few regions only.
-        pricing = boto3.Session(profile_name=profile).client("pricing", region_name="us-east-1")
-        for page in pricing.get_paginator("get_products").paginate(ServiceCode="AmazonEC2", Filters=filters):
+        asked = aws or Aws(region, profile or "")
+        for page in pages(asked, "pricing", "get_products", ServiceCode="AmazonEC2", Filters=filters):
             for text in page["PriceList"]:
                 product = json.loads(text)
                 price = _hourly(product)
                 if price:
                     found[product["product"]["attributes"]["instanceType"]] = price
-    except (BotoCoreError, ClientError) as error:
+    except AskError as error:
         raise CatalogueError(f"AWS' price list could not be read: {error}") from error
     return found
+
+
+def refresh(out: Path, region: str, profile: str | None = None) -> int:
+    """Write the catalogue anew at ``out`` from EC2 and the price list; returns how many types it holds.
+
+    The file is replaced only when everything was read. Raises CatalogueError.
+    """
+    infos, usd = list(describe(region, profile)), prices(region, profile)
+    types = merged(infos, usd, shipped())
+    _write(out, types, f"EC2 DescribeInstanceTypes and the AWS price list, {region}", region)
+    return len(types)
+
+
+def _write(out: Path, types: list[InstanceType], source: str, region: str) -> None:
+    stamp = f"source: {source}; written {wall_now():%Y-%m-%d}; on-demand Linux, USD an hour, {region}"
+    temporary = out.with_name(f"{out.name}.new")
+    try:
+        temporary.write_text(render(types, stamp), encoding="utf-8")
+        temporary.replace(out)
+    except OSError as error:
+        raise CatalogueError(f"{out} cannot be written: {error.strerror or error}") from error
 
 
 def _hourly(product: Mapping[str, Any]) -> float:
@@ -194,15 +208,13 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     try:
         if options.descriptions:
-            infos, usd, source = saved(options.descriptions), {}, options.descriptions.name
+            types = merged(saved(options.descriptions), {}, shipped())
+            _write(options.out, types, options.descriptions.name, options.region)
         else:
-            infos, usd = list(describe(options.region, options.profile)), prices(options.region, options.profile)
-            source = f"EC2 DescribeInstanceTypes and the AWS price list, {options.region}"
+            refresh(options.out, options.region, options.profile)
     except CatalogueError as error:
         sys.stderr.write(f"{error}\n")
         return 4
-    stamp = f"source: {source}; written {wall_now():%Y-%m-%d}; on-demand Linux, USD an hour, {options.region}"
-    options.out.write_text(render(merged(infos, usd, shipped()), stamp), encoding="utf-8")
     return 0
 
 
