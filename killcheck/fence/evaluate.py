@@ -12,7 +12,7 @@ from killcheck.fence.account import Account
 from killcheck.fence.ceiling import Ceiling
 from killcheck.fence.inside import Ask, ask, queues
 from killcheck.fence.karpenter import Context, feature_gates, node_classes, read_node_claim, read_node_pool
-from killcheck.fence.overlays import read_overlays
+from killcheck.fence.overlays import price_notes, read_overlays
 from killcheck.fence.pools import Pool
 from killcheck.fence.remedies import close
 from killcheck.fence.report import FenceReport, FenceResult, worst_verdict
@@ -89,6 +89,7 @@ def _read(objects: list[Obj], catalogue: Catalogue, account: Account, role: str)
         pools += awsgroups.from_manifest(one, templates)
         pools += otherclouds.from_manifest(one, catalogue)
     pools += _unevaluated(objects, types)
+    notes += price_notes(objects)
     notes += [f"Fargate profile {name}: Fargate has no devices" for name in account.fargate]
     return _World(pools, context, (*notes, *admins), tuple(account.unknown))
 

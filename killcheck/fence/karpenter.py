@@ -14,7 +14,7 @@ from typing import Any
 from killcheck.cloud.amounts import amount
 from killcheck.cloud.launchable import AUTO_MODE, KARPENTER_AWS, Launchable, well_known
 from killcheck.cloud.requirements import Requirement, RequirementError, Requirements
-from killcheck.fence.overlays import Overlay, under_overlays
+from killcheck.fence.overlays import Effect, Overlay, under_overlays
 from killcheck.fence.pools import Pool
 from killcheck.kube.objects import Obj, dig, labels_of, name_of
 from killcheck.near import nearest
@@ -80,23 +80,38 @@ def read_node_pool(obj: Obj, context: Context) -> Pool:
         limits = {name: most for name, most in limits.items() if name == "nodes"}
     if _foreign(inner):
         certain = possible = 0
-    open_to = context.types.within(possible, limits)
-    lifted = under_overlays(context.overlays, context.types, possible, limits, prefix) if context.gate(
-        "NodeOverlay") else 0
-    if lifted & ~open_to:
-        undecided.append("a NodeOverlay changes what types count for limits, where that feature is on")
+    laid = _overlaid(context, (certain, possible), limits, prefix, obj)
+    undecided += laid.doubts
     undecided += _reservations(inner, context, requirements)
     replicas = _whole(spec.get("replicas"), says)
     if static and not context.gate("StaticCapacity"):
         says.notes.append("spec.replicas has no effect while Karpenter's StaticCapacity feature is off")
     return Pool(
-        f"NodePool/{name_of(obj)}", context.types, context.types.within(certain, limits), open_to | lifted, limits,
+        f"NodePool/{name_of(obj)}", context.types, laid.sure, laid.possible, limits,
         used=_used(obj), max_nodes=math.inf if replicas is None else float(replicas),
         floor=replicas or 0, requirement=_letting_through(requirements, says, inner),
         unknown=tuple(says.unknown), undecided=tuple(undecided), notes=tuple(says.notes), obj=obj,
         # Replacements start while what they replace still runs; limits do not count what is on its way out.
-        overrun=2.0 if limits else 1.0,
+        overrun=2.0 if limits else 1.0, loose=laid.loose, raised=laid.raised,
     )
+
+
+def _overlaid(
+    context: Context, masks: tuple[int, int], limits: Mapping[str, float], prefix: str, obj: Obj,
+) -> Effect:
+    """What passes the limits, NodeOverlays laid over where that feature is on, or may be."""
+    types = context.types
+    plain = Effect(types.within(masks[0], limits), types.within(masks[1], limits))
+    if not context.overlays or not context.gate("NodeOverlay"):
+        return plain
+    labels = {str(key): str(value) for key, value in dig(
+        obj, "spec", "template", "metadata", "labels", default={}).items()}
+    laid = under_overlays(context.overlays, types, masks, limits, prefix, pool=name_of(obj), labels=labels)
+    if context.gates is not None or not laid.loose:
+        return laid
+    doubt = "a NodeOverlay changes what types count for limits, where that feature is on"
+    return Effect(
+        plain.sure & laid.sure, plain.possible | laid.possible, laid.loose, raised=True, doubts=[*laid.doubts, doubt])
 
 
 def read_node_claim(obj: Obj, context: Context) -> Pool:

@@ -39,6 +39,9 @@ class Pool:
     undecided: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     overrun: float = 1.0
+    #: Limits that count some types for what they have not (``raised``: for more than they have).
+    loose: frozenset[str] = frozenset()
+    raised: bool = False
     obj: Obj | None = None
 
     def with_types(self, certain: int, possible: int, note: str = "") -> Pool:

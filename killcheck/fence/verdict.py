@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from killcheck.cloud.catalogue import InstanceType
-from killcheck.fence.bounds import Bound, most
+from killcheck.fence.bounds import Bound, Measure, most
 from killcheck.fence.ceiling import Ceiling
 from killcheck.fence.pools import Pool
 from killcheck.fence.report import FenceResult, FenceVerdict, whole
@@ -17,29 +17,37 @@ __all__ = ["Totals", "judge", "judge_together", "totals"]
 
 @dataclass(frozen=True)
 class Totals:
-    """How large a pool can become: devices, dollars an hour, nodes; ``unpriced`` names a type without a price."""
+    """How large a pool can become: devices, dollars an hour, nodes; ``unpriced`` is the mask of types without a price,
+    which the dollars do not count."""
 
     devices: Bound
     usd: Bound
     nodes: float
-    unpriced: str = ""
+    unpriced: int = 0
 
 
 def totals(pool: Pool) -> Totals:
     """The totals of everything that the pool may possibly launch."""
     limits = pool.all_limits()
     priced = pool.possible & pool.types.priced
-    unpriced = next(pool.types.members(pool.possible & ~priced), None)
-    devices = most(pool.types, pool.possible, limits, "devices")
-    usd = most(pool.types, priced, limits, "usd")
-    return Totals(devices, usd, _nodes(pool, limits), unpriced.name if unpriced else "")
+    devices, usd = _most(pool, pool.possible, limits, "devices"), _most(pool, priced, limits, "usd")
+    return Totals(devices, usd, _nodes(pool, limits), pool.possible & ~priced)
+
+
+def _most(pool: Pool, mask: int, limits: dict[str, float], measure: Measure) -> Bound:
+    """What types add up to; a limit that a NodeOverlay makes miscount bounds nothing for sure."""
+    found = most(pool.types, mask, limits, measure)
+    if not pool.loose:
+        return found
+    trusted = {name: limit for name, limit in limits.items() if name not in pool.loose}
+    return Bound(0.0 if pool.raised else found.reached, most(pool.types, mask, trusted, measure).ceiling)
 
 
 def _nodes(pool: Pool, limits: dict[str, float]) -> float:
     """The most nodes: the smallest type that passes, as often as the limits let it."""
     least = limits.get("nodes", math.inf)
     for resource, limit in limits.items():
-        if resource == "nodes":
+        if resource == "nodes" or resource in pool.loose:
             continue
         smallest = pool.types.smallest(pool.possible, resource)
         if smallest:
@@ -142,8 +150,22 @@ def _sums(pool: Pool, ceiling: Ceiling, sums: Totals, case: _Case) -> None:
             case.weigh(False, True, (
                 f"limits hold it to {_number(bound)} {what}, but do not count nodes on their way out: up to "
                 f"{_number(bound * pool.overrun)} while nodes are replaced, the ceiling is {_number(limit)}"))
-    if ceiling.max_usd_per_hour is not None and sums.unpriced and pool.possible:
-        case.weigh(False, True, f"{sums.unpriced} has no price in the catalogue")
+    if ceiling.max_usd_per_hour is not None and sums.unpriced:
+        case.weigh(False, True, _without_price(pool, sums))
+
+
+def _without_price(pool: Pool, sums: Totals) -> str:
+    """Which types' dollars are not known, and what is known of the others'."""
+    missing = pool.types.ordered(sums.unpriced, "devices")
+    names = ", ".join(one.name for one in missing[:3]) + (f" and {len(missing) - 3} more" if len(missing) > 3 else "")
+    says = f"{names} {'have' if len(missing) > 1 else 'has'} no price in the catalogue"
+    if not missing[0].devices:
+        says += ", and no devices either: types with GPUs are all priced"
+    known = (pool.possible & ~sums.unpriced).bit_count()
+    if known:
+        most_of = "any amount" if math.isinf(sums.usd.ceiling) else f"${_number(sums.usd.ceiling)} an hour"
+        says += f"; the {known} types with a price come to {most_of} at most"
+    return f"{says} (prices: or fences.catalogues: can give one)"
 
 
 def _number(value: float) -> str:
@@ -178,9 +200,9 @@ def judge_together(pools: Sequence[Pool], ceiling: Ceiling, unknown: Sequence[st
         if limit is not None and bound > limit:
             text = "nothing bounds the" if math.isinf(bound) else f"{_number(bound)}"
             case.weigh(sure and reached > limit, True, f"{text} {what} in all, the ceiling is {_number(limit)}")
-    unpriced = next((one.unpriced for one in sums if one.unpriced), "")
+    unpriced = [pool.name for pool, one in zip(pools, sums, strict=True) if one.unpriced]
     if ceiling.max_usd_per_hour is not None and unpriced:
-        case.weigh(False, True, f"{unpriced} has no price in the catalogue")
+        case.weigh(False, True, f"not every type that {', '.join(unpriced)} can launch has a price")
     worst = max((one for pool in pools if (one := pool.worst(pool.possible))), key=_worse, default=None)
     dearest = max((_price(pool) for pool in pools), default=0.0)
     verdict: FenceVerdict = "safe"
