@@ -94,10 +94,11 @@ def under_overlays(
     for kind in types.members(possible):
         bit = types.bits[kind.name]
         laid = [one.capacity for one, _, maybe in sorted(touching, key=lambda entry: entry[0].weight) if bit & maybe]
-        counted: dict[str, float] = dict(kind.capacity)
+        own: dict[str, float] = {**kind.capacity, "nodes": 1}
+        counted = dict(own)
         for capacity in laid:
             counted |= capacity
-        least = {name: min([kind.capacity.get(name, 0), *(one[name] for one in laid if name in one)]) for name in limits}
+        least = {name: min([own.get(name, 0), *(one[name] for one in laid if name in one)]) for name in limits}
         effect.raised |= any(counted.get(name, 0) > kind.capacity.get(name, 0) for name in effect.loose)
         passes = _within(counted, limits)
         if passes or (effect.doubts and _within(least, limits)):
@@ -108,7 +109,7 @@ def under_overlays(
 
 
 def _within(counted: Mapping[str, float], limits: Mapping[str, float]) -> bool:
-    return all(counted.get(name, 0) <= most for name, most in limits.items() if name != "nodes")
+    return all(counted.get(name, 0) <= most for name, most in limits.items())
 
 
 def _matching(
