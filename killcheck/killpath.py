@@ -17,10 +17,12 @@ from fnmatch import fnmatchcase
 from itertools import pairwise
 from typing import TypeVar
 
+from killcheck.cloudspec import Alarm, CloudAccess
+
 __all__ = [
-    "API_VERSION", "DEFAULT_PROOF", "KINDS", "PHASES", "PHASE_KEYS", "Checkpoint", "Command", "Consent", "Deadlines", "FenceCeiling",
-    "KillPath", "Layer", "LayerType", "NodePool", "Outcome", "Policy", "Proof", "Ref", "Rule", "Sentinel",
-    "Suppression", "Target", "spec_key",
+    "API_VERSION", "DEFAULT_PROOF", "KINDS", "PHASES", "PHASE_KEYS", "Checkpoint", "Command", "Consent", "Deadlines",
+    "FenceCeiling", "KillPath", "Layer", "LayerType", "NodePool", "Outcome", "Policy", "Proof", "Ref", "Rule",
+    "Sentinel", "Suppression", "Target", "spec_key",
 ]
 
 #: The only ``apiVersion`` a spec can have.
@@ -418,6 +420,8 @@ class KillPath:
     policy: Policy = field(default_factory=Policy)
     fences: FenceCeiling = field(default_factory=FenceCeiling)
     suppress: tuple[Suppression, ...] = ()
+    cloud: CloudAccess | None = None
+    alarm: Alarm | None = None
     folder: str = field(default="", compare=False)
 
     def target(self, name: str) -> Target:

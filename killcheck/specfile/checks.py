@@ -49,6 +49,7 @@ def check(spec: dict[str, Any]) -> Iterator[Problem]:
     yield from _order(("deadlines",), spec.get("deadlines"))
     yield from _nodes(spec)
     yield from _rules(spec)
+    yield from _cloud(spec)
 
 
 def _entries(spec: dict[str, Any], section: str) -> list[tuple[int, dict[str, Any]]]:
@@ -198,6 +199,16 @@ def _nodes(spec: dict[str, Any]) -> Iterator[Problem]:
     for i, name in enumerate(pools if isinstance(pools, list) else []):
         if isinstance(name, str) and name not in names:
             yield ("consent", "pools", i), f"no entry of nodes is named {name!r}{did_you_mean(name, names)}"
+
+
+def _cloud(spec: dict[str, Any]) -> Iterator[Problem]:
+    cloud = spec.get("cloud")
+    if not isinstance(cloud, dict):
+        return
+    if "states" in cloud and "command" in cloud:
+        yield ("cloud",), "expected states (a file) or command (a program), found both"
+    if "experiment" in cloud and "account" not in cloud:
+        yield ("cloud", "experiment"), "an experiment needs account: beside it, the only one it may act in"
 
 
 def _rules(spec: dict[str, Any]) -> Iterator[Problem]:

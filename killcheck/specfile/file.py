@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from killcheck import killpath as k
 from killcheck.near import did_you_mean
 from killcheck.problem import FileProblems, Problem
+from killcheck.specfile import cloud as clouds
 from killcheck.yamlfile import Document, Path, YamlError, documents, format_path
 
 if TYPE_CHECKING:
@@ -243,6 +244,8 @@ def _kill_path(spec: m.SpecModel) -> k.KillPath:
         policy=_policy(spec.policy),
         fences=_fences(spec.fences),
         suppress=tuple(k.Suppression(s.probe, s.reason, s.until, s.object) for s in spec.suppress),
+        cloud=clouds.cloud(spec.cloud, _command(spec.cloud.command) if spec.cloud else None),
+        alarm=clouds.alarm(spec.alarm),
     )
 
 

@@ -261,6 +261,44 @@ class SuppressionModel(_Model):
     until: Day = Field(description="The last day on which it holds.")
 
 
+class ExperimentModel(_Model):
+    """An experiment of AWS FIS that interrupts spot instances."""
+
+    role: Annotated[str, Field(pattern=r"^arn:aws[\w-]*:iam::\d{12}:role/.+$")]
+    stop_alarms: list[Annotated[str, Field(pattern=r"^arn:aws[\w-]*:cloudwatch:.+$")]] = Field(
+        min_length=1, description="CloudWatch alarms that end it: FIS without a way to stop is not used.")
+    max_targets: int = Field(default=1, ge=1, le=100)
+
+
+class CloudModel(_Model):
+    """Who is asked what is billed: EC2 (boto3), or an exported file or a program for other clouds."""
+
+    region: Text | None = None
+    profile: Text | None = None
+    endpoint: Annotated[str, Field(pattern=r"^(stand-in|http://(127\.0\.0\.1|localhost)(:\d+)?)$")] | None = Field(
+        default=None, description="A stand-in of AWS on loopback; 'stand-in' starts one (embedded cluster only).")
+    account: Annotated[str, Field(pattern=r"^\d{12}$")] | None = Field(
+        default=None, description="The only AWS account in which faults may change anything.")
+    cluster: Text | None = Field(default=None, description="The EKS cluster's name: what is tagged for it is its own.")
+    tags: dict[str, str] = Field(default_factory=dict, description="Tags of the cluster's GPU instances.")
+    launch_templates: list[Text] = Field(default_factory=list, description="Ids of launch templates of its GPU nodes.")
+    queue: Annotated[str, Field(pattern=r"^https?://")] | None = Field(
+        default=None, description="URL of the SQS queue from which interruptions are read.")
+    experiment: ExperimentModel | None = None
+    states: Text | None = Field(
+        default=None, description="A JSON file beside the spec: provider id to state, as exported from another cloud.")
+    command: CommandModel | None = Field(default=None, description="A program that prints the same JSON.")
+    results: list[Annotated[str, Field(pattern=r"^s3://[^/]+/.+$")]] = Field(
+        default_factory=list, description="S3 URLs at which a run must leave something (prefixes end in '/').")
+
+
+class AlarmModel(_Model):
+    """The alert that must be raised where GPUs stay on (P5)."""
+
+    alerts: list[Text] = Field(default_factory=list, description="Shell patterns over alert names; none: any on GPUs.")
+    within: Duration = Field(default=3600.0, description="How long after the trigger it may take to fire.")
+
+
 class SpecModel(_Model):
     """A kill path: everything between 'the GPUs should be off' and 'the bill stops'."""
 
@@ -278,3 +316,5 @@ class SpecModel(_Model):
     policy: PolicyModel | None = None
     fences: FencesModel | None = None
     suppress: list[SuppressionModel] = Field(default_factory=list)
+    cloud: CloudModel | None = None
+    alarm: AlarmModel | None = None

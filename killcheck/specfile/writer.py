@@ -11,6 +11,7 @@ from typing import Any
 
 from killcheck import killpath as k
 from killcheck.durations import format_duration
+from killcheck.specfile.cloud import written_alarm, written_cloud
 from killcheck.yamlfile import format_path, reads_as_text
 
 __all__ = ["write"]
@@ -28,6 +29,8 @@ _SECTIONS: Mapping[str, str] = {
     "policy": "What a drill must end with: survived (the layer itself did it) or covered (another one did).",
     "fences": "The most that may ever be launched.",
     "suppress": "Findings that someone decided to live with, and until when.",
+    "cloud": "Who is asked what is billed, and where a run must leave its results.",
+    "alarm": "What must be raised where the GPUs stay on (P5).",
 }
 
 
@@ -62,6 +65,8 @@ def _spec(path: k.KillPath) -> dict[str, Any]:
             forbiddenTypes=list(path.fences.forbidden_types), catalogues=list(path.fences.catalogues)),
         "suppress": [
             {"probe": s.probe, "object": s.object, "reason": s.reason, "until": s.until} for s in path.suppress],
+        "cloud": written_cloud(path.cloud, _command(path.cloud.command) if path.cloud else None),
+        "alarm": written_alarm(path.alarm),
     }
     return {key: value for key, value in spec.items() if value or key == "proof"}
 

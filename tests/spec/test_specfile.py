@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import killcheck
 from killcheck import specfile, yamlfile
+from killcheck.cloudspec import Alarm, CloudAccess, Experiment
 from killcheck.killpath import (
     PHASES,
     Checkpoint,
@@ -212,6 +213,16 @@ def layers(draw: st.DrawFn, name: str) -> Layer:
     return Layer(name, kind, ("t",), deadlines=draw(st.none() | deadlines()), **chosen)
 
 
+def clouds() -> st.SearchStrategy[CloudAccess]:
+    role, alarms = "arn:aws:iam::111122223333:role/fis", ("arn:aws:cloudwatch:us-east-1:111122223333:alarm:stop",)
+    return st.builds(
+        CloudAccess, region=texts, profile=texts, endpoint=st.sampled_from(["", "stand-in", "http://127.0.0.1:5000"]),
+        account=st.just("111122223333"), cluster=texts, tags=st.dictionaries(texts, texts, max_size=2),
+        launch_templates=st.lists(texts, max_size=2).map(tuple), queue=st.just("https://sqs.example/1/q"),
+        experiment=st.none() | st.builds(Experiment, st.just(role), st.just(alarms), st.integers(1, 9)),
+        states=st.just(""), command=st.none() | commands, results=st.just(("s3://runs/eval/",)))
+
+
 @st.composite
 def kill_paths(draw: st.DrawFn) -> KillPath:
     selector = draw(st.sampled_from(["", "a=b,c in (d, e)"]))
@@ -229,7 +240,9 @@ def kill_paths(draw: st.DrawFn) -> KillPath:
                         draw(st.just(()) | st.tuples(texts))),
         prices={draw(texts): 2.25}, policy=Policy(draw(st.sampled_from(Outcome)), Outcome.SURVIVED, (rule,)),
         fences=FenceCeiling(0, 3.5, None, 16, ("p5*", draw(texts)), ("our-types.csv",)),
-        suppress=(Suppression(draw(names), "because of x", date(2027, 1, 31), draw(texts)),))
+        suppress=(Suppression(draw(names), "because of x", date(2027, 1, 31), draw(texts)),),
+        cloud=draw(st.none() | clouds()), alarm=draw(st.none() | st.builds(
+            Alarm, st.lists(texts, max_size=2).map(tuple), seconds)))
 
 
 @settings(max_examples=60, deadline=None)
