@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 WORKERS ?= auto
 
-.PHONY: drill test lint types imports unit wheel zoo bench clean
+.PHONY: drill test lint types imports unit wheel zoo docs bench clean
 
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV) 2>/dev/null || python3 -m venv $(VENV)
@@ -38,6 +38,9 @@ wheel: $(VENV)/.dev ## The wheel in an empty environment, driven from an empty f
 
 zoo: $(VENV)/.installed ## How many broken kill paths lint finds, how many sound ones it accuses
 	$(BIN)/python tests/zoo/zoo_score.py
+
+docs: $(VENV)/.dev ## Write the reference again from the code
+	$(BIN)/python docs/generate.py
 
 bench: $(VENV)/.dev
 	for script in benchmarks/[a-z]*.py; do $(BIN)/python $$script || exit 1; done

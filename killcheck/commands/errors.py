@@ -54,6 +54,7 @@ def _meanings() -> list[tuple[type[Exception], str]]:
     from killcheck.layers.base import LayerError
     from killcheck.lease import Busy
     from killcheck.record import RecordError
+    from killcheck.reports.post import PostError
     from killcheck.run import Declined
     from killcheck.session import SessionError
     from killcheck.specfile import SpecError
@@ -63,7 +64,7 @@ def _meanings() -> list[tuple[type[Exception], str]]:
         (LayerError, "usage"), (ConsentError, "usage"), (KubeConfigError, "usage"), (RecordError, "usage"),
         (AccountError, "usage"),
         (KubeError, "unfinished"), (ClusterError, "unfinished"), (JournalError, "unfinished"), (Declined, "unfinished"),
-        (Busy, "unfinished"), (Dirty, "dirty"), (FaultError, "inconclusive"),
+        (Busy, "unfinished"), (PostError, "unfinished"), (Dirty, "dirty"), (FaultError, "inconclusive"),
         (OSError, "unfinished"),
     ]
 

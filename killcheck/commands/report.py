@@ -2,58 +2,165 @@
 
 from __future__ import annotations
 
+import json
+import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from killcheck.commands.errors import guarded
 
+if TYPE_CHECKING:
+    from killcheck.events import Event
+    from killcheck.reports.compare import Comparison
+    from killcheck.reports.story import RunStory
+
 __all__ = ["command"]
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
+_FOLDER = click.Path(path_type=Path, file_okay=False)
+_RECORD = click.Path(path_type=Path, exists=True, dir_okay=False)
 
 
 @click.command("report", context_settings={"help_option_names": ["-h", "--help"]})
-@click.argument("record", type=click.Path(path_type=Path, exists=True, dir_okay=False), metavar="RUN.jsonl")
-@click.option("--html", "html_file", type=_FILE, help="One self-contained HTML file.")
-@click.option("--junit", "junit_file", type=_FILE, help="JUnit XML.")
-@click.option("--prometheus", "prometheus_file", type=_FILE, help="Prometheus text format, for the textfile collector.")
+@click.argument("record", type=_RECORD, metavar="RUN.jsonl")
+@click.option("--compare", "earlier", type=_RECORD, metavar="EARLIER.jsonl", help="What changed since that run.")
+@click.option("--html", type=_FILE, help="One self-contained HTML file.")
+@click.option("--json", "document", type=click.Path(path_type=Path, dir_okay=False, allow_dash=True),
+              help="The JSON document, schema killcheck.result/v1 (- is standard output).")
+@click.option("--junit", type=_FILE, help="JUnit XML.")
+@click.option("--sarif", type=_FILE, help="SARIF 2.1.0.")
+@click.option("--allure", type=_FOLDER, help="Allure results, into a folder.")
+@click.option("--prometheus", type=_FILE, help="Prometheus text format, for the textfile collector.")
+@click.option("--pushgateway", metavar="URL", help="Push the metrics to a Prometheus Pushgateway.")
+@click.option("--github-summary", type=_FILE, help="Append Markdown: the file that $GITHUB_STEP_SUMMARY names.")
+@click.option("--slack", type=_FILE, help="The body of a Slack-compatible webhook message.")
+@click.option("--webhook", is_flag=True, help="Post that message to the URL in $KILLCHECK_WEBHOOK, a secret.")
 @click.option("--no-color", is_flag=True, help="No colours (also: NO_COLOR).")
 @guarded
-def command(
-    record: Path, html_file: Path | None, junit_file: Path | None, prometheus_file: Path | None, no_color: bool,
-) -> None:
-    """Make reports from a run record, also from one that a kill cut short. Without options: the terminal's."""
-    from killcheck.record import RecordError, read
-    from killcheck.reports.story import tell
+def command(record: Path, earlier: Path | None, no_color: bool, **wanted: Any) -> None:
+    """Make reports from a run record, also from one that a kill cut short. Without options: the terminal's.
 
-    told = list(read(record))
-    try:
-        story = tell(told)
-    except ValueError as error:
-        raise RecordError(f"{record}: {error}") from error
-    if html_file:
-        from killcheck.reports.html import html
+    \b
+    Examples:
+      killcheck report .killcheck/runs/ID/run.jsonl --html report.html --junit junit.xml
+      killcheck report tonight.jsonl --compare last-night.jsonl
+      killcheck report run.jsonl --prometheus /var/lib/node_exporter/killcheck.prom --webhook
+    """
+    from killcheck.reports.compare import compare
 
-        html_file.write_text(html(story), encoding="utf-8")
-    if junit_file:
-        from killcheck.reports.junit import junit
-
-        junit_file.write_text(junit(story), encoding="utf-8")
-    if prometheus_file:
-        from killcheck.reports.prometheus import prometheus
-
-        _replace(prometheus_file, prometheus(story))
-    if not (html_file or junit_file or prometheus_file):
+    events, story = _read(record)
+    told = _Told(story, compare(_read(earlier)[1], story) if earlier else None)
+    made = [make(told, wanted[name]) for name, make in _MAKERS.items() if wanted[name]]
+    if not made:
         from killcheck.reports.terminal import Terminal
 
         out = Terminal(color=False if no_color else None)
-        for event in told:
+        for event in events:
             out(event)
+        out.closing(story, told.comparison)
+
+
+class _Told(NamedTuple):
+    """What every report is made from."""
+
+    story: RunStory
+    comparison: Comparison | None
+
+
+def _read(path: Path) -> tuple[list[Event], RunStory]:
+    from killcheck.record import RecordError, read
+    from killcheck.reports.story import tell
+
+    told = list(read(path))
+    try:
+        return told, tell(told)
+    except ValueError as error:
+        raise RecordError(f"{path}: {error}") from error
+
+
+def _html(told: _Told, path: Path) -> None:
+    from killcheck.reports.html import html
+
+    _replace(path, html(told.story, told.comparison))
+
+
+def _document(told: _Told, path: Path) -> None:
+    from killcheck.reports.document import document
+
+    text = json.dumps(document(told.story), indent=2) + "\n"
+    if str(path) == "-":
+        click.echo(text, nl=False)
+    else:
+        _replace(path, text)
+
+
+def _junit(told: _Told, path: Path) -> None:
+    from killcheck.reports.junit import junit
+
+    _replace(path, junit(told.story))
+
+
+def _sarif(told: _Told, path: Path) -> None:
+    from killcheck.reports.sarif_drills import document
+
+    _replace(path, json.dumps(document(told.story), indent=2) + "\n")
+
+
+def _allure(told: _Told, folder: Path) -> None:
+    from killcheck.reports.allure import write
+
+    write(told.story, folder)
+
+
+def _prometheus(told: _Told, path: Path) -> None:
+    from killcheck.reports.prometheus import carry_over, prometheus
+
+    earlier = path.read_text(encoding="utf-8") if path.exists() else ""
+    _replace(path, carry_over(prometheus(told.story), earlier))
+
+
+def _pushgateway(told: _Told, url: str) -> None:
+    from killcheck.reports.post import push
+    from killcheck.reports.prometheus import grouping, prometheus
+
+    push(url, grouping(told.story), prometheus(told.story))
+
+
+def _summary(told: _Told, path: Path) -> None:
+    from killcheck.reports.summary import markdown
+
+    with path.open("a", encoding="utf-8") as file:  # a step may have written to its summary already
+        file.write(markdown(told.story, told.comparison))
+
+
+def _slack(told: _Told, path: Path) -> None:
+    from killcheck.reports.summary import slack
+
+    _replace(path, json.dumps(slack(told.story), indent=2) + "\n")
+
+
+def _webhook(told: _Told, _wanted: bool) -> None:
+    from killcheck.reports.post import post
+    from killcheck.reports.summary import slack
+
+    url = os.environ.get("KILLCHECK_WEBHOOK", "")
+    if not url:
+        raise click.UsageError("--webhook posts to the URL in the environment variable KILLCHECK_WEBHOOK, not set here")
+    post(url, slack(told.story))
+
+
+_MAKERS: dict[str, Callable[[_Told, Any], None]] = {
+    "html": _html, "document": _document, "junit": _junit, "sarif": _sarif, "allure": _allure,
+    "prometheus": _prometheus, "pushgateway": _pushgateway, "github_summary": _summary, "slack": _slack,
+    "webhook": _webhook,
+}
 
 
 def _replace(path: Path, text: str) -> None:
-    """Write whole or not at all: the textfile collector may read at any moment."""
+    """Write whole or not at all: a textfile collector, or a person, may read at any moment."""
     temporary = path.with_name(path.name + ".tmp")
     temporary.write_text(text, encoding="utf-8")
     temporary.replace(path)

@@ -1,4 +1,4 @@
-"""JUnit XML: one test case a drill. Exposed is a failure, inconclusive an error (nothing is proven)."""
+"""JUnit XML: one test case a drill. Exposed is a failure, inconclusive an error (nothing is proven), dirty another."""
 
 from __future__ import annotations
 
@@ -32,6 +32,10 @@ def _case(story: RunStory, drill: DrillStory) -> Element:
     case = Element(
         "testcase", classname=f"killcheck.{story.started.kill_path}", name=drill.name,
         time=f"{drill.result.get('watched_s') or 0:.3f}")
+    problems = drill.result.get("problems")
+    if problems:
+        SubElement(case, "error", type="dirty", message=_clean("not put back: " + "; ".join(problems)))
+        return case
     if drill.verdict in ("survived", "covered"):
         return case
     tag = "failure" if drill.verdict == "exposed" else "error"

@@ -1,49 +1,119 @@
-"""Prometheus text format, for a textfile collector or Pushgateway: verdict and times per layer and fault."""
+"""Prometheus text format, for a textfile collector or a Pushgateway: what the last run found, per layer and fault.
+
+``ci/prometheus/`` has the alert rules over these metrics and a dashboard. An absent sample means "not seen": nothing
+that was not measured is written as a zero. Source: prometheus.io, exposition formats; Pushgateway's README (POST
+replaces the metrics of the same names in a group and leaves the others: the last success outlives a failed run).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from killcheck.reports.story import DrillStory, RunStory
 
-__all__ = ["prometheus"]
+__all__ = ["LAST_SUCCESS", "carry_over", "grouping", "prometheus"]
 
 VERDICTS = ("survived", "covered", "exposed", "inconclusive", "unfinished")
+SEVERITIES = ("error", "warning", "note")
+FENCES = ("safe", "exposed", "unproven")
+#: When a run last ended with everything proven: what the alert on silence watches.
+LAST_SUCCESS = "killcheck_last_success_timestamp_seconds"
+_SUCCESS_HELP = "When a run last ended as it must, with exit code 0 (Unix time)."
 
 
 def prometheus(story: RunStory) -> str:
-    """The metrics of one run. ``killcheck_last_run_timestamp_seconds`` is what the alert on silence watches."""
+    """The metrics of one run; one that was not a success has no :data:`LAST_SUCCESS` of its own: see ``carry_over``."""
     return "\n".join(_lines(story)) + "\n"
 
 
+def carry_over(text: str, earlier: str) -> str:
+    """``text`` with the last success of an ``earlier`` file, where it has none of its own for the same labels."""
+    if re.search(rf"^{LAST_SUCCESS}\{{", text, re.MULTILINE):
+        return text
+    own = re.search(r"^killcheck_last_run_timestamp_seconds(\{.*\}) ", text, re.MULTILINE)
+    for line in earlier.splitlines():
+        if own and line.startswith(f"{LAST_SUCCESS}{own[1]} "):
+            return text + "\n".join([*_head(LAST_SUCCESS, _SUCCESS_HELP), line]) + "\n"
+    return text
+
+
+def grouping(story: RunStory) -> dict[str, str]:
+    """The Pushgateway's grouping key of a run: one group a kill path and cluster."""
+    return {"job": "killcheck", "kill_path": story.started.kill_path, "cluster": story.started.cluster}
+
+
 def _lines(story: RunStory) -> Iterator[str]:
-    ended = story.finished.at if story.finished else story.started.at
-    yield "# HELP killcheck_last_run_timestamp_seconds When the last run ended (Unix time)."
-    yield "# TYPE killcheck_last_run_timestamp_seconds gauge"
-    yield f"killcheck_last_run_timestamp_seconds{_labels(story)} {ended.timestamp():.0f}"
-    yield "# HELP killcheck_verdict 1 for the verdict of the last drill of a layer under a fault, 0 for the others."
-    yield "# TYPE killcheck_verdict gauge"
+    ended = (story.finished.at if story.finished else story.started.at).timestamp()
+    yield from _head("killcheck_last_run_timestamp_seconds", "When the last run ended (Unix time).")
+    yield f"killcheck_last_run_timestamp_seconds{_labels(story)} {ended:.0f}"
+    if story.finished:
+        yield from _head("killcheck_exit_code", "Exit code of the last run: 0 is proven, 5 is dirty.")
+        yield f"killcheck_exit_code{_labels(story)} {story.finished.exit_code}"
+        if story.finished.exit_code == 0:
+            yield from _head(LAST_SUCCESS, _SUCCESS_HELP)
+            yield f"{LAST_SUCCESS}{_labels(story)} {ended:.0f}"
+    yield from _drills(story)
+    if story.findings:
+        yield from _head("killcheck_findings", "Findings of the last run by severity.")
+        for severity in SEVERITIES:
+            count = sum(f["severity"] == severity and not f.get("unproven") for f in story.findings)
+            yield f"killcheck_findings{_labels(story, severity=severity)} {count}"
+    if story.fences:
+        yield from _head("killcheck_fence", "1 for the verdict on what a pool could launch at worst, 0 for the others.")
+        for fence in story.fences:
+            for verdict in FENCES:
+                is_it = int(fence["verdict"] == verdict)
+                yield f"killcheck_fence{_labels(story, pool=fence['pool'], verdict=verdict)} {is_it}"
+
+
+def _drills(story: RunStory) -> Iterator[str]:
+    if not story.drills:
+        return
+    yield from _head("killcheck_verdict", "1 for the verdict of a layer's last drill under a fault, 0 for the others.")
     for drill in story.drills:
         for verdict in VERDICTS:
-            yield f"killcheck_verdict{_labels(story, drill, verdict=verdict)} {int(drill.verdict == verdict)}"
-    for name, key, text in (
-        ("killcheck_seconds_to_zero", "seconds_to_zero", "Seconds from the trigger until no GPU pod was left."),
-        ("killcheck_seconds_to_drained", "seconds_to_drained", "Seconds from the trigger to drained nodes."),
-        ("killcheck_usd", "usd", "Dollars that the nodes in scope cost while the drill watched."),
-    ):
-        yield f"# HELP {name} {text}"
-        yield f"# TYPE {name} gauge"
-        for drill in story.drills:
-            value = drill.result.get(key)
-            if value is not None:  # an absent sample, not a zero: it was not seen
-                yield f"{name}{_labels(story, drill)} {value}"
+            yield f"killcheck_verdict{_of(story, drill, verdict=verdict)} {int(drill.verdict == verdict)}"
+    yield from _head("killcheck_dirty", "1 where something that a drill changed could not be put back.")
+    for drill in story.drills:
+        if drill.result:
+            yield f"killcheck_dirty{_of(story, drill)} {int(bool(drill.result.get('problems')))}"
+    figures: tuple[tuple[str, str, Callable[[DrillStory], Any]], ...] = (
+        ("killcheck_seconds_to_zero", "Seconds from the trigger until no GPU pod was left.",
+         lambda drill: drill.result.get("seconds_to_zero")),
+        ("killcheck_seconds_to_drained", "Seconds from the trigger to drained nodes.",
+         lambda drill: drill.result.get("seconds_to_drained")),
+        ("killcheck_usd", "Dollars that the nodes in scope cost while the drill watched.",
+         lambda drill: drill.result.get("usd")),
+        ("killcheck_usd_exposed", "Dollars until the layer's next chance, where the drill left the GPUs on.", _exposed))
+    for name, text, read in figures:
+        samples = [(drill, read(drill)) for drill in story.drills]
+        if any(value is not None for _, value in samples):
+            yield from _head(name, text)
+        for drill, value in samples:
+            if value is not None:
+                yield f"{name}{_of(story, drill)} {value}"
 
 
-def _labels(story: RunStory, drill: DrillStory | None = None, **more: str) -> str:
-    labels = {"kill_path": story.started.kill_path, "cluster": story.started.cluster}
-    if drill is not None:
-        labels |= {"layer": drill.started.layer, "faults": ",".join(drill.started.faults)}
-    labels |= more
+def _exposed(drill: DrillStory) -> Any:
+    if drill.verdict != "exposed":
+        return None
+    until = drill.result.get("usd_until_next_chance")
+    return until if until is not None else drill.result.get("usd")
+
+
+def _head(name: str, text: str) -> tuple[str, str]:
+    return f"# HELP {name} {text}", f"# TYPE {name} gauge"
+
+
+def _of(story: RunStory, drill: DrillStory, **more: str) -> str:
+    return _labels(story, layer=drill.started.layer, faults=",".join(drill.started.faults), night=drill.started.title,
+                   **more)
+
+
+def _labels(story: RunStory, **more: str) -> str:
+    labels = {"kill_path": story.started.kill_path, "cluster": story.started.cluster, **more}
     return "{" + ",".join(f'{key}="{_escape(value)}"' for key, value in labels.items()) + "}"
 
 

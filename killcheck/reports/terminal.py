@@ -11,9 +11,13 @@ from rich.table import Table
 from rich.text import Text
 
 from killcheck import events
+from killcheck.reports import mend
 
 if TYPE_CHECKING:
     from killcheck.consent import Plan
+    from killcheck.reports.compare import Comparison
+    from killcheck.reports.live import Live
+    from killcheck.reports.story import RunStory
     from killcheck.run import RunResult
     from killcheck.verdict import DrillResult
 
@@ -72,6 +76,9 @@ class Terminal:
             no_color=no_color, width=width, file=file, highlight=False, soft_wrap=True,
             force_terminal=True if color else None)
         self.quiet = quiet
+        #: What stands below the lines while a drill on a real cluster runs and somebody watches.
+        self._live: Live | None = None
+        self._real = False
 
     # -- live ----------------------------------------------------------------------------------------------
     def __call__(self, event: events.Event) -> None:
@@ -81,6 +88,12 @@ class Terminal:
         show = getattr(self, f"_on_{event.kind}", None)
         if show is not None:
             show(event)
+        if self._live is not None:
+            self._live.hear(event)
+
+    def _on_RunStarted(self, event: events.RunStarted) -> None:
+        # On an embedded cluster a night is over before a person has read a line.
+        self._real = event.real and self.console.is_terminal and not os.environ.get("CI")
 
     def _line(self, event: events.Event, mark: str, text: str, style: str = "") -> None:
         line = Text(f"  {clock(event)}  ", style="dim")
@@ -94,6 +107,10 @@ class Terminal:
         title = Text(event.title + "  " if event.title else "", style="bold")
         title.append(f"{event.layer}{under}", style="bold cyan" if not event.title else "cyan")
         self.console.print(title)
+        if self._real:
+            from killcheck.reports.live import Live
+
+            self._live = Live(self.console, event)
 
     def _on_SteadyState(self, event: events.SteadyState) -> None:
         rate = f", {money(event.usd_per_hour)} an hour" if event.usd_per_hour is not None else ""
@@ -133,6 +150,11 @@ class Terminal:
             state = "; the GPUs are on again" if event.steady_again else ""
             self._line(event, "↺", f"put back: {len(event.undone)} change(s){state}")
 
+    def _on_Judged(self, event: events.Judged) -> None:
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
+
     def _on_DrillFinished(self, event: events.DrillFinished) -> None:
         self.console.print(_verdict_lines(event.result))
 
@@ -152,7 +174,42 @@ class Terminal:
         if len(result.drills) > 1:
             self.console.print()
             self.console.print(_table(result.drills))
+            self.mend_first([drill.to_json() for drill in result.drills])
         self.summary_of_record(result)
+
+    def closing(self, story: RunStory, comparison: Comparison | None = None) -> None:
+        """The end of a run that is told again from its record; with another run, what changed since."""
+        self.mend_first([drill.result for drill in story.drills if drill.result])
+        if comparison is not None:
+            self._changes(comparison)
+        if story.finished is None:
+            self.console.print("\nThe record ends here: the run was cut short; nothing is proven", style="bold magenta")
+
+    def mend_first(self, results: list[dict[str, Any]]) -> None:
+        """The causes that left GPUs on, each once, the most expensive first."""
+        causes = mend.first(results)
+        if not causes:
+            return
+        self.console.print("\nMend first", style="bold")
+        for number, one in enumerate(causes, 1):
+            text = Text(f"  {number}. ")
+            text.append(_short(one.cause, 200), style="bold")
+            text.append(f"  {money(one.usd)}, {len(one.drills)} drill(s)", style="dim")
+            if one.remedy:
+                text.append(f"\n     {one.remedy}")
+            self.console.print(text)
+
+    def _changes(self, comparison: Comparison) -> None:
+        self.console.print(f"\nSince run {comparison.earlier.started.run}", style="bold", markup=False)
+        for change in comparison.changes:
+            was, now = (span(v) if isinstance(v, float | int) else v or "-" for v in (change.before, change.after))
+            self.console.print(
+                Text(f"  {change.kind:<8} {change.drill}: {was} -> {now}", style="red" if change.bad else "green"))
+        for text in comparison.new_findings:
+            self.console.print(Text(f"  found    {text}", style="red"))
+        for text in comparison.gone_findings:
+            self.console.print(Text(f"  gone     {text}", style="green"))
+        self.console.print(Text(f"  {comparison.same} drill(s) as they were", style="dim"))
 
     def summary_of_record(self, result: RunResult) -> None:
         """Where the record is."""

@@ -1,0 +1,193 @@
+"""Writes docs/reference/ and the record's JSON Schema from the code: ``make docs``. A test sees that nothing drifts."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import click
+from pydantic import TypeAdapter
+
+from killcheck import events, faults, probes, verdict
+from killcheck.cli import COMMANDS, main
+from killcheck.reports.document import schema
+from killcheck.specfile import json_schema
+
+ROOT = Path(__file__).resolve().parent.parent
+HEAD = "<!-- Made from the code by docs/generate.py (make docs): change it there. -->\n\n"
+#: What each exit code says.
+CODES = {
+    "proven": "every drill was proven, no finding reached the failing severity, every fence holds",
+    "exposed": "GPUs stayed on, or a finding at or above the failing severity, or more can be launched than allowed",
+    "usage": "wrong usage, or a spec or manifest that cannot be used: the message says file and line",
+    "inconclusive": "nothing is proven, and why is said; never counted as a pass",
+    "unfinished": "could not finish: the cluster cannot be reached, it was interrupted; the journal says what is left",
+    "dirty": "something that killcheck changed could not be put back: the worst outcome, whatever else passed",
+}
+
+
+def pages() -> dict[Path, str]:
+    """Every generated file with its text."""
+    made = {
+        "cli.md": _cli(), "spec.md": _spec(), "probes.md": _probes(), "faults.md": _faults(),
+        "exit-codes.md": _codes(), "record.md": _record(), "result.md": _result()}
+    found = {ROOT / "docs/reference" / name: HEAD + text for name, text in made.items()}
+    found[ROOT / "killcheck/reports/schemas/record-v1.json"] = json.dumps(record_schema(), indent=1) + "\n"
+    return found
+
+
+def record_schema() -> dict[str, Any]:
+    """The JSON Schema of a line of the run record: one branch a kind of event."""
+    branches = []
+    for kind, cls in sorted(events._KINDS.items()):
+        made = TypeAdapter(cls).json_schema()
+        made["properties"] = {"event": {"const": kind}, **made["properties"]}
+        made["required"] = ["event", *made.get("required", [])]
+        made["description"] = _first(cls.__doc__)
+        branches.append(made)
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema", "title": "killcheck run record, version 1",
+        "description": "One line of a run record. Kinds and fields may be added: a reader skips what it does not know.",
+        "anyOf": branches}
+
+
+def _cli() -> str:
+    """Each command's help, at a fixed width and without what an environment variable adds."""
+    parts = ["# Commands\n"]
+    context = click.Context(main, info_name="killcheck", terminal_width=100)
+    parts.append(f"```text\n{main.get_help(context)}\n```\n")
+    for name, (module, _) in COMMANDS.items():
+        command = importlib.import_module(f"killcheck.commands.{module}").command
+        parts += _command(command, name, context)
+    return "\n".join(parts)
+
+
+def _command(command: click.Command, name: str, parent: click.Context) -> Iterator[str]:
+    context = click.Context(command, info_name=name, parent=parent, terminal_width=100)
+    yield f"## {context.command_path}\n"
+    yield f"```text\n{command.get_help(context)}\n```\n"
+    if isinstance(command, click.Group):
+        for under in command.list_commands(context):
+            found = command.get_command(context, under)
+            assert found is not None
+            yield from _command(found, under, context)
+
+
+def _spec() -> str:
+    whole = json.loads(json_schema())
+    parts = ["# killcheck.yaml\n", "The JSON Schema for editors is `killcheck/killcheck.schema.json`. Durations are"
+             " texts like `90s`, `5m` or `2h`.\n"]
+    parts += _fields("The spec", whole, set())
+    for name, one in whole.get("$defs", {}).items():
+        if one.get("properties"):
+            parts += _fields(name.removesuffix("Model"), one, set(one.get("required", [])))
+    return "\n".join(parts)
+
+
+def _fields(title: str, one: dict[str, Any], required: set[str]) -> Iterator[str]:
+    required = required or set(one.get("required", []))
+    yield f"## {title}\n"
+    if one.get("description"):
+        yield _flat(one["description"]) + "\n"
+    yield "| field | type | default | |\n|---|---|---|---|"
+    for name, field in one.get("properties", {}).items():
+        default = "required" if name in required else f"`{json.dumps(field['default'])}`" if "default" in field else ""
+        yield f"| `{name}` | {_type(field)} | {default} | {_cell(field.get('description', ''))} |"
+    yield ""
+
+
+def _type(field: dict[str, Any]) -> str:
+    if "$ref" in field:
+        name = field["$ref"].rsplit("/", 1)[1].removesuffix("Model")
+        return f"[{name}](#{name.lower()})"
+    if "anyOf" in field:
+        return " or ".join(dict.fromkeys(_type(one) for one in field["anyOf"] if one.get("type") != "null"))
+    if "enum" in field:
+        return ", ".join(f"`{value}`" for value in field["enum"])
+    if "const" in field:
+        return f"`{field['const']}`"
+    if field.get("type") == "array":
+        return f"list of {_type(field.get('items', {}))}"
+    if field.get("type") == "object" and isinstance(field.get("additionalProperties"), dict):
+        return f"map to {_type(field['additionalProperties'])}"
+    return str(field.get("type", "any"))
+
+
+def _probes() -> str:
+    parts = ["# Probes\n", "What `killcheck lint` asks, by reading alone. Rows are those of the failure catalogue that"
+             " a probe answers to.\n"]
+    for probe in sorted(probes.ALL, key=lambda one: one.id):
+        parts += [
+            f"## {probe.id}\n", f"{_flat(probe.claim)}\n",
+            f"- severity: {probe.severity}" + ("; asks a running cluster only" if probe.live else ""),
+            f"- fix: {_flat(probe.remedy)}", f"- failure rows: {', '.join(map(str, probe.failures)) or '-'}",
+            f"- sources: {'; '.join(_flat(source) for source in probe.sources)}\n"]
+    return "\n".join(parts)
+
+
+def _faults() -> str:
+    parts = ["# Faults\n", "What `killcheck drill --under` takes, also several at once. *Needs*: levers that only some"
+             " clusters have; without, any Kubernetes API will do.\n"]
+    kinds = faults.ALL
+    for family in dict.fromkeys(kind.family for kind in kinds):
+        parts.append(f"## {family}\n")
+        for kind in (kind for kind in kinds if kind.family == family):
+            needs = f" Needs: {', '.join(kind.needs)}." if kind.needs else ""
+            costs = f" Costs: {_flat(kind.costs)}." if getattr(kind, "costs", "") else ""
+            rows = f" Failure rows: {', '.join(map(str, kind.failures))}." if kind.failures else ""
+            parts += [f"### {kind.name}\n", f"{_flat(kind.simulates)}.{needs}{costs}{rows}\n",
+                      f"{_flat(inspect.getdoc(kind) or '')}\n"]
+    return "\n".join(parts)
+
+
+def _codes() -> str:
+    rows = [f"| {number} | {word} | {CODES[word]} |" for word, number in verdict.EXIT_CODES.items()]
+    return "\n".join(["# Exit codes\n", "| code | word | means |", "|---|---|---|", *rows, ""])
+
+
+def _record() -> str:
+    parts = ["# The run record\n", "One JSON object a line, written as it happens; every report is made from it alone."
+             " Its schema is `killcheck/reports/schemas/record-v1.json`. Every event has `event` (its kind), `at` (RFC"
+             " 3339 on the cluster's clock) and `drill` (empty for the run itself).\n"]
+    for kind, cls in events._KINDS.items():
+        parts += [f"## {kind}\n", f"{_flat(inspect.getdoc(cls) or '')}\n"]
+        parts += [f"- `{field.name}`: {_cell(str(field.type))}" for field in fields(cls)
+                  if field.name not in ("at", "drill", "kind")]
+        parts.append("")
+    return "\n".join(parts)
+
+
+def _result() -> str:
+    whole = schema("result")
+    parts = ["# The JSON document\n", "What `--json` prints and `killcheck report --json` makes. Its schema is"
+             " `killcheck/reports/schemas/result-v1.json`; fields may be added within v1.\n"]
+    parts += _fields("The document", whole, set())
+    for name, one in whole["$defs"].items():
+        parts += _fields(name.capitalize(), one, set())
+    return "\n".join(parts)
+
+
+def _flat(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _first(text: str | None) -> str:
+    return _flat((text or "").partition("\n\n")[0])
+
+
+def _cell(text: str) -> str:
+    return _flat(text).replace("|", "\\|")
+
+
+if __name__ == "__main__":
+    for path, text in pages().items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            path.write_text(text, encoding="utf-8")
+            sys.stdout.write(f"{path.relative_to(ROOT)}\n")

@@ -1,0 +1,95 @@
+"""What stands below the lines while a drill on a real cluster runs: deadlines coming, GPUs on, dollars running."""
+
+from __future__ import annotations
+
+import atexit
+from datetime import datetime
+
+from rich import live
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.text import Text
+
+from killcheck import events
+from killcheck.clock import wall_now
+
+__all__ = ["Live", "Standing"]
+
+#: Phases to come that are shown, and redraws a second.
+COMING, REDRAWS = 3, 2
+
+
+class Standing:
+    """How a drill stands at this moment; a rich renderable."""
+
+    def __init__(self, started: events.DrillStarted) -> None:
+        self.started = started
+        self.triggered: datetime | None = None
+        self.reached: set[str] = set()
+        self.rate: float | None = None
+        self.sample: events.Sampled | None = None
+
+    def hear(self, event: events.Event) -> None:
+        """Take in an event of the drill."""
+        if isinstance(event, events.SteadyState):
+            self.rate = event.usd_per_hour
+        elif isinstance(event, events.Triggered):
+            self.triggered = event.at
+        elif isinstance(event, events.PhaseReached):
+            self.reached.add(event.phase)
+        elif isinstance(event, events.PhaseLost):
+            self.reached.discard(event.phase)
+        elif isinstance(event, events.Sampled):
+            self.sample = event
+
+    def lines(self, now: datetime) -> list[Text]:
+        """What to show at ``now``."""
+        from killcheck.reports.terminal import money, span
+
+        if self.triggered is None:
+            return [Text("  before the trigger: steady state, sabotage", style="dim")]
+        passed = (now - self.triggered).total_seconds()
+        line = Text(f"  {span(max(0, round(passed)))} since the trigger", style="bold")
+        if self.sample is not None:
+            on = self.sample.gpu_pods
+            line.append(f"   GPU pods on: {on}", style="bold red" if on else "bold green")
+            line.append(f"   nodes: {self.sample.nodes}   replicas: {self.sample.replicas}")
+            line.append(f"   {money(self._usd(now))} so far", style="yellow")
+        shown = [line]
+        coming = [(phase, limit) for phase, limit in self.started.deadlines.items()
+                  if phase != "held" and phase not in self.reached]
+        for phase, limit in coming[:COMING]:
+            left = limit - passed
+            late = left < 0
+            shown.append(Text(
+                f"    {phase:<20} {'late by ' + span(round(-left)) if late else span(round(left)) + ' left'}",
+                style="red" if late else "dim"))
+        return shown
+
+    def _usd(self, now: datetime) -> float | None:
+        """The last figure, and what has run up since at the steady state's rate while nodes are on."""
+        sample = self.sample
+        if sample is None or sample.usd is None or self.rate is None:
+            return None
+        return sample.usd + (self.rate * (now - sample.at).total_seconds() / 3600.0 if sample.nodes else 0.0)
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield from self.lines(wall_now())
+
+
+class Live:
+    """The standing lines on a terminal, redrawn by rich until :meth:`stop`, which also happens at exit."""
+
+    def __init__(self, console: Console, started: events.DrillStarted) -> None:
+        self.standing = Standing(started)
+        self._live = live.Live(self.standing, console=console, refresh_per_second=REDRAWS, transient=True)
+        self._live.start()
+        atexit.register(self.stop)
+
+    def hear(self, event: events.Event) -> None:
+        """Take in an event of the drill."""
+        self.standing.hear(event)
+
+    def stop(self) -> None:
+        """Give the terminal back; any number of times."""
+        self._live.stop()
+        atexit.unregister(self.stop)

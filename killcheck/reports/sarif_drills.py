@@ -1,0 +1,74 @@
+"""A run's drills and findings as SARIF 2.1.0, from its record: what left GPUs on, and what reading found.
+
+Source: OASIS Static Analysis Results Interchange Format 2.1.0, sections 3.27 (result), 3.49 (reportingDescriptor).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import PurePath
+from typing import Any
+
+from killcheck.reports.story import DrillStory, RunStory
+
+__all__ = ["document"]
+
+_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+_RULES = {
+    "drill/exposed": "A layer's trigger was pulled and the GPUs stayed on.",
+    "drill/inconclusive": "A drill proved nothing.",
+    "drill/dirty": "Something that killcheck changed could not be put back.",
+}
+
+
+def document(story: RunStory) -> dict[str, Any]:
+    """The SARIF log of a run."""
+    names = [*_RULES, *dict.fromkeys(f["probe"] for f in story.findings)]
+    rules = [{"id": name, "shortDescription": {"text": _RULES.get(name, name)}} for name in names]
+    results = [_drill(story, drill, names) for drill in story.drills if _rule(drill)]
+    results += [_finding(finding, names) for finding in story.findings]
+    driver = {"name": "killcheck", "version": story.started.version, "rules": rules}
+    return {"$schema": _SCHEMA, "version": "2.1.0", "runs": [
+        {"tool": {"driver": driver}, "results": results, "columnKind": "unicodeCodePoints"}]}
+
+
+def _rule(drill: DrillStory) -> str:
+    if drill.result.get("problems"):
+        return "drill/dirty"
+    if drill.verdict in ("survived", "covered"):
+        return ""
+    return "drill/exposed" if drill.verdict == "exposed" else "drill/inconclusive"
+
+
+def _drill(story: RunStory, drill: DrillStory, names: list[str]) -> dict[str, Any]:
+    rule, result = _rule(drill), drill.result
+    why = result.get("cause") or result.get("why") or "the record ends before the drill did"
+    if result.get("problems"):
+        why = "; ".join(result["problems"])
+    text = f"{drill.name}: {why}. {result.get('remedy') or ''}".strip()
+    where = f"{story.started.kill_path}/{drill.started.layer}"
+    return {
+        "ruleId": rule, "ruleIndex": names.index(rule),
+        "level": "warning" if rule.endswith("inconclusive") else "error",
+        "kind": "fail", "message": {"text": text}, "partialFingerprints": {"killcheck/v1": _print(rule, drill.name)},
+        "locations": [{"logicalLocations": [{"fullyQualifiedName": where, "kind": "object"}]}]}
+
+
+def _finding(finding: dict[str, Any], names: list[str]) -> dict[str, Any]:
+    name = finding["object"] or "kill path"
+    location: dict[str, Any] = {"logicalLocations": [{"fullyQualifiedName": name, "kind": "object"}]}
+    if finding.get("file"):
+        region = {"region": {"startLine": finding["line"]}} if finding.get("line") else {}
+        uri = PurePath(finding["file"]).as_posix()
+        location["physicalLocation"] = {"artifactLocation": {"uri": uri}, **region}
+    unproven = bool(finding.get("unproven"))
+    return {
+        "ruleId": finding["probe"], "ruleIndex": names.index(finding["probe"]),
+        "level": "none" if unproven else finding["severity"], "kind": "open" if unproven else "fail",
+        "message": {"text": f"{finding['object']}: {finding['message']}. {finding['remedy']}".removeprefix(": ")},
+        "partialFingerprints": {"killcheck/v1": _print(finding["probe"], f"{finding['object']}|{finding['message']}")},
+        "locations": [location]}
+
+
+def _print(*parts: str) -> str:
+    return hashlib.sha256("|".join(parts).encode()).hexdigest()[:32]

@@ -1,0 +1,100 @@
+"""A run in a few lines: as Markdown for a GitHub step summary, and as a message for a Slack-compatible webhook.
+
+Sources: docs.github.com, workflow commands (GITHUB_STEP_SUMMARY: GitHub-flavoured Markdown, 1 MiB a step);
+docs.slack.dev, incoming webhooks and Block Kit (``text`` as the fallback, a header of plain text of at most 150
+characters, a section's text of at most 3,000, at most 50 blocks; ``&``, ``<`` and ``>`` are written as entities).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from killcheck.reports import mend
+from killcheck.reports.compare import Comparison
+from killcheck.reports.html import sentence
+from killcheck.reports.story import DrillStory, RunStory
+from killcheck.reports.terminal import money, span
+
+__all__ = ["markdown", "slack"]
+
+_MARKS = {"survived": "✅", "covered": "🟡", "exposed": "🔴", "inconclusive": "❔", "unfinished": "❔"}
+#: More than this and a message is not read; the whole is in the report.
+MOST_ROWS = 40
+HEADER_LIMIT, SECTION_LIMIT = 150, 3000
+
+
+def markdown(story: RunStory, comparison: Comparison | None = None) -> str:
+    """The step summary: verdict, a row for every drill, what to mend first, what changed."""
+    lines = [f"## killcheck: {story.started.kill_path} on {story.started.cluster}: **{story.verdict}**", "",
+             _md(sentence(story)), ""]
+    if story.drills:
+        lines += ["| | drill | verdict | GPUs off | drained | cost | because |", "|---|---|---|---|---|---|---|"]
+        lines += [_row(drill) for drill in story.drills[:MOST_ROWS]]
+        if len(story.drills) > MOST_ROWS:
+            lines += ["", f"... and {len(story.drills) - MOST_ROWS} more: see the report."]
+    causes = mend.first(drill.result for drill in story.drills if drill.result)
+    if causes:
+        lines += ["", "### Mend first", ""]
+        lines += [f"{number}. **{_md(one.cause)}** ({money(one.usd)}; {_md(', '.join(one.drills))})  \n"
+                  f"   {_md(one.remedy)}" for number, one in enumerate(causes, 1)]
+    errors = [f for f in story.findings if f["severity"] == "error"]
+    if errors:
+        lines += ["", "### Found by reading", ""]
+        lines += [f"- `{_code(f['object'])}`: {_md(f['message'])}. {_md(f['remedy'])}" for f in errors[:MOST_ROWS]]
+    if comparison is not None and comparison.changes:
+        lines += ["", f"### Since run {comparison.earlier.started.run}", ""]
+        lines += [f"- {change.kind}: {_md(change.drill)} ({_was(change.before)} -> {_was(change.after)})"
+                  for change in comparison.changes]
+    return "\n".join(lines) + "\n"
+
+
+def slack(story: RunStory) -> dict[str, Any]:
+    """The body to post to a Slack-compatible incoming webhook."""
+    title = f"killcheck: {story.started.kill_path} on {story.started.cluster}: {story.verdict}"
+    bad = [drill for drill in story.drills if drill.verdict not in ("survived", "covered")]
+    blocks = [
+        {"type": "header", "text": {"type": "plain_text", "text": title[:HEADER_LIMIT]}},
+        _section(_escape(sentence(story)))]
+    for drill in bad[:10]:
+        why = drill.result.get("cause") or drill.result.get("why") or "the record ends before the drill did"
+        remedy = f"\n_{_escape(drill.result['remedy'])}_" if drill.result.get("remedy") else ""
+        blocks.append(_section(f"*{_escape(drill.name)}*: {drill.verdict}\n{_escape(why)}{remedy}"))
+    if len(bad) > 10:
+        blocks.append(_section(f"... and {len(bad) - 10} more"))
+    return {"text": f"{title}. {sentence(story)}", "blocks": blocks}
+
+
+def _row(drill: DrillStory) -> str:
+    result = drill.result
+    until = result.get("usd_until_next_chance")
+    cells = [
+        _MARKS.get(drill.verdict, ""), _md(drill.name),
+        f"{drill.verdict} by {_md(result['off_by'])}" if drill.verdict == "covered" else drill.verdict,
+        span(result.get("seconds_to_zero")), span(result.get("seconds_to_drained")),
+        money(until if until is not None else result.get("usd")) if result else "-",
+        _md(result.get("cause") or result.get("why") or "the record ends before the drill did")]
+    return "| " + " | ".join(cells) + " |"
+
+
+def _was(value: str | float | None) -> str:
+    return span(value) if isinstance(value, float | int) else str(value or "-")
+
+
+def _md(text: str) -> str:
+    """Text that a cluster said, as text: no markup, no mention, no new line."""
+    flat = " ".join(text.split()).replace("&", "&amp;").replace("<", "&lt;")
+    return re.sub(r"([\\`*_\[\]|#~])", r"\\\1", flat).replace("@", "@\N{ZERO WIDTH SPACE}")
+
+
+def _code(text: str) -> str:
+    return text.replace("`", "'").replace("|", "\\|")
+
+
+def _escape(text: str) -> str:
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def _section(text: str) -> dict[str, Any]:
+    short = text if len(text) <= SECTION_LIMIT else text[: SECTION_LIMIT - 1] + "…"
+    return {"type": "section", "text": {"type": "mrkdwn", "text": short}}

@@ -1,0 +1,35 @@
+"""The reference is what the code says, and every link in the documentation leads somewhere."""
+
+from __future__ import annotations
+
+import re
+import runpy
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("ci/**/*.md")])
+
+
+@pytest.fixture(scope="module")
+def made():
+    return runpy.run_path(str(ROOT / "docs/generate.py"))["pages"]()
+
+
+def test_the_reference_has_not_drifted(made):
+    drifted = [str(path.relative_to(ROOT)) for path, text in made.items() if path.read_text(encoding="utf-8") != text]
+    assert drifted == [], "run `make docs`"
+
+
+def test_nothing_lies_in_the_reference_that_nobody_makes(made):
+    assert set((ROOT / "docs/reference").iterdir()) == {path for path in made if path.suffix == ".md"}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page):
+    text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    links = re.findall(r"\]\(([^)\s]+)\)", text)
+    inside = [link for link in links if not re.match(r"[a-z]+:|#", link)]
+    missing = [link for link in inside if not (page.parent / link.partition("#")[0]).exists()]
+    assert missing == []
