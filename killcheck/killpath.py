@@ -20,9 +20,9 @@ from typing import TypeVar
 from killcheck.cloudspec import Alarm, CloudAccess
 
 __all__ = [
-    "API_VERSION", "DEFAULT_PROOF", "KINDS", "PHASES", "PHASE_KEYS", "Checkpoint", "Command", "Consent", "Deadlines",
-    "FenceCeiling", "KillPath", "Layer", "LayerType", "NodePool", "Outcome", "Policy", "Proof", "Ref", "Rule",
-    "Sentinel", "Suppression", "Target", "spec_key",
+    "API_VERSION", "DEFAULT_PROOF", "DOCKER", "KINDS", "PHASES", "PHASE_KEYS", "Checkpoint", "Command", "Consent",
+    "ContainerRun", "Deadlines", "FenceCeiling", "KillPath", "Layer", "LayerType", "NodePool", "Outcome", "Policy",
+    "Proof", "Ref", "Rule", "Sentinel", "Suppression", "Target", "spec_key",
 ]
 
 #: The only ``apiVersion`` a spec can have.
@@ -58,7 +58,12 @@ KINDS: Mapping[str, str] = {
     "ScaledObject": "keda.sh/v1alpha1",
     "ScaledJob": "keda.sh/v1alpha1",
     "HTTPScaledObject": "http.keda.sh/v1alpha1",
+    "Container": "docker.killcheck.dev/v1",
 }
+
+
+#: The one namespace of a Docker Engine's containers.
+DOCKER = "docker"
 
 
 class LayerType(StrEnum):
@@ -124,10 +129,21 @@ class Command:
 
 
 @dataclass(frozen=True, slots=True)
+class ContainerRun:
+    """A container of a Docker Engine that turns targets off: by ``argv`` run inside it at each firing (a cron
+    container), or, without, by a new container made from it at each firing (a one-shot executor).
+    """
+
+    name: str
+    argv: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Target:
     """A workload that holds GPUs and must reach zero.
 
-    In Kubernetes: a kind, with either the ``object``'s name or a label ``selector``. Outside it: ``count``, a command
+    In Kubernetes: a kind, with either the ``object``'s name or a label ``selector``; a container of a Docker Engine is
+    the kind ``Container`` in the namespace ``docker``. Outside both: ``count``, a command
     that prints how many accelerator instances are on (an integer, or JSON that holds one as ``count`` or is a list of
     what is on; anything else is *unknown*, never zero). ``start`` puts such a target back on after a drill.
     ``instance_type`` prices a target outside Kubernetes.
@@ -196,7 +212,8 @@ class Checkpoint:
 class Layer:
     """One independent way that targets get turned off. ``covers`` are names of targets.
 
-    Of the parts below, ``type`` says which are given: ``dead-man``: cron_job; ``idle-monitor``: cron_job, workload or
+    Of the parts below, ``type`` says which are given: ``dead-man``: cron_job (with ``container`` it stands for that
+    container of a Docker Engine, and ``schedule`` is when it fires); ``idle-monitor``: cron_job, workload or
     command; ``self-terminating``: workload (none: the targets themselves); ``scale-to-zero``: scaler; ``spot-handler``:
     workload (the handler; none: the autoscaler's own) and command (what gives a real cloud's notice); ``sentinel``:
     sentinel; ``command``: command. ``idle_s`` is how long a target must be idle before the layer acts, ``busy`` what
@@ -219,6 +236,7 @@ class Layer:
     busy: Command | None = None
     notice_s: float | None = None
     checkpoint: Checkpoint | None = None
+    container: ContainerRun | None = None
 
     @property
     def ref(self) -> Ref | None:

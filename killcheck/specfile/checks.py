@@ -19,7 +19,7 @@ __all__ = ["check"]
 
 #: The parts a layer may have, by its type; of the required ones it must have exactly one.
 _PARTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "dead-man": (("cronJob",), ()),
+    "dead-man": (("cronJob", "container"), ("schedule", "timeZone")),
     "idle-monitor": (("cronJob", "workload", "command"), ("idle", "busy", "schedule", "timeZone")),
     "self-terminating": ((), ("workload", "idle")),
     "scale-to-zero": (("scaler",), ("idle",)),
@@ -28,8 +28,8 @@ _PARTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "command": (("command",), ("schedule", "timeZone")),
 }
 _EVERY_PART = (
-    "cronJob", "workload", "scaler", "command", "sentinel", "idle", "busy", "notice", "checkpoint", "schedule",
-    "timeZone")
+    "cronJob", "container", "workload", "scaler", "command", "sentinel", "idle", "busy", "notice", "checkpoint",
+    "schedule", "timeZone")
 
 Problem = tuple[Path, str]
 
@@ -71,11 +71,14 @@ def _target(path: Path, target: dict[str, Any]) -> Iterator[Problem]:
         found = " and ".join(ways) or "none of them"
         yield path, f"expected exactly one of object, selector and count (a target outside Kubernetes), found {found}"
     inside = "count" not in target
+    container = target.get("kind") == "Container"
     for key in ("kind", "namespace"):
-        if inside and key not in target:
+        if inside and key not in target and not (container and key == "namespace"):
             yield (*path, key), "missing: a target in Kubernetes has a kind and a namespace"
         if not inside and key in target:
             yield (*path, key), "a target that a command counts is outside Kubernetes and has no " + key
+    if container and target.get("namespace", killpath.DOCKER) != killpath.DOCKER:
+        yield (*path, "namespace"), f"a container's namespace is {killpath.DOCKER}, whatever the engine: leave it out"
     if inside and "start" in target:
         yield (*path, "start"), "a target in Kubernetes is put back by the API; start is for one that a command counts"
     kind = target.get("kind")
@@ -104,9 +107,9 @@ def _layer(path: Path, layer: dict[str, Any], targets: list[str]) -> Iterator[Pr
             yield (*path, part), f"a {kind} layer has no {part}; it has {', '.join((*needed, *allowed))}"
     yield from _sentinel((*path, "sentinel"), layer.get("sentinel"))
     yield from _checkpoint((*path, "checkpoint"), layer.get("checkpoint"))
-    if "timeZone" in layer and "schedule" not in layer and kind in ("command", "idle-monitor"):
+    if "timeZone" in layer and "schedule" not in layer and kind in ("command", "idle-monitor", "dead-man"):
         yield (*path, "timeZone"), "a timeZone without a schedule says nothing"
-    if kind == "idle-monitor" and "cronJob" in layer and "schedule" in layer:
+    if kind in ("idle-monitor", "dead-man") and "cronJob" in layer and "schedule" in layer:
         yield (*path, "schedule"), "the schedule of a CronJob is read from the CronJob"
     if kind == "idle-monitor" and "cronJob" not in layer and "idle" not in layer:
         yield path, "an idle-monitor that is no CronJob needs idle: how long a target must be idle before it acts"

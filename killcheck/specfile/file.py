@@ -238,7 +238,7 @@ def _kill_path(spec: m.SpecModel) -> k.KillPath:
             k.NodePool(n.name, n.node_pool or "", n.selector or "", n.instance_type or "", n.floor) for n in spec.nodes
         ),
         deadlines=deadlines,
-        proof=frozenset(k.Proof(proof) for proof in spec.proof),
+        proof=_proof(spec),
         consent=_consent(spec.consent),
         prices=dict(spec.prices),
         policy=_policy(spec.policy),
@@ -247,6 +247,13 @@ def _kill_path(spec: m.SpecModel) -> k.KillPath:
         cloud=clouds.cloud(spec.cloud, _command(spec.cloud.command) if spec.cloud else None),
         alarm=clouds.alarm(spec.alarm),
     )
+
+
+def _proof(spec: m.SpecModel) -> frozenset[k.Proof]:
+    """A Docker host stays on when its containers go: where only they are targets, P2 is not asked for unless said."""
+    if "proof" not in spec.model_fields_set and all(target.kind == "Container" for target in spec.targets):
+        return k.DEFAULT_PROOF - {k.Proof.P2}
+    return frozenset(k.Proof(proof) for proof in spec.proof)
 
 
 def _deadlines(said: m.DeadlinesModel | None, base: k.Deadlines | None) -> k.Deadlines:
@@ -265,7 +272,8 @@ def _target(target: m.TargetModel) -> k.Target:
     kind = target.kind or ""
     return k.Target(
         name=target.name, api_version=target.api_version or k.KINDS.get(kind, ""), kind=kind,
-        namespace=target.namespace or "", object=target.object or "", selector=target.selector or "",
+        namespace=target.namespace or (k.DOCKER if kind == "Container" else ""), object=target.object or "",
+        selector=target.selector or "",
         count=_command(target.count), start=_command(target.start), instance_type=target.instance_type or "",
     )
 
@@ -280,7 +288,9 @@ def _cron_job(cron: m.CronJobModel | None) -> k.Ref | None:
 
 def _layer(layer: m.LayerModel, deadlines: k.Deadlines) -> k.Layer:
     return k.Layer(
-        name=layer.name, type=k.LayerType(layer.type), covers=tuple(layer.covers), cron_job=_cron_job(layer.cron_job),
+        name=layer.name, type=k.LayerType(layer.type), covers=tuple(layer.covers),
+        cron_job=k.Ref("batch/v1", "CronJob", k.DOCKER, layer.name) if layer.container else _cron_job(layer.cron_job),
+        container=k.ContainerRun(layer.container.name, tuple(layer.container.argv or ())) if layer.container else None,
         workload=_ref(layer.workload), scaler=_ref(layer.scaler), command=_command(layer.command),
         sentinel=_sentinel(layer.sentinel), idle_s=layer.idle, schedule=layer.schedule or "",
         time_zone=layer.time_zone or "",

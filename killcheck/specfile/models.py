@@ -146,12 +146,20 @@ class CheckpointModel(_Model):
     config_map: ConfigMapModel | None = None
 
 
+class ContainerModel(_Model):
+    """A container of a Docker Engine: a new one like it runs at each firing, or argv inside it."""
+
+    name: Name
+    argv: list[Text] | None = Field(
+        default=None, min_length=1, description="Run inside it at each firing (a cron container); no shell.")
+
+
 class TargetModel(_Model):
     """A workload that holds GPUs and must reach zero."""
 
     name: Name
     api_version: Text | None = Field(default=None, description="Only for kinds that killcheck does not know.")
-    kind: Text | None = Field(default=None, description="Deployment, StatefulSet, RayCluster, Pod...")
+    kind: Text | None = Field(default=None, description="Deployment, StatefulSet, Pod, Container (Docker)...")
     namespace: Name | None = None
     object: Name | None = Field(default=None, description="The object's name; or give a selector.")
     selector: Selector | None = Field(default=None, description="A label selector, as kubectl takes it.")
@@ -186,6 +194,7 @@ class LayerModel(_Model):
     type: LayerKind
     covers: list[Name] = Field(min_length=1, description="Names of targets.")
     cron_job: CronJobModel | None = None
+    container: ContainerModel | None = Field(default=None, description="On a Docker Engine, in place of a CronJob.")
     workload: WorkloadModel | None = None
     scaler: ScalerModel | None = None
     command: CommandModel | None = None
@@ -194,7 +203,7 @@ class LayerModel(_Model):
     busy: CommandModel | None = Field(default=None, description="Makes a request of the target, so that it is busy.")
     notice: Duration | None = Field(default=None, description="How long a spot notice leaves (AWS 2m, GCP 30s).")
     checkpoint: CheckpointModel | None = None
-    schedule: Text | None = Field(default=None, description="When a command fires (cron).")
+    schedule: Text | None = Field(default=None, description="When a command or container fires (cron).")
     time_zone: Text | None = None
     deadlines: DeadlinesModel | None = Field(default=None, description="Where they differ from the path's.")
 

@@ -90,7 +90,8 @@ def _api_version(kind: str, api_version: str) -> str | None:
 def _target(target: k.Target) -> dict[str, Any]:
     return _said(
         name=target.name, apiVersion=_api_version(target.kind, target.api_version), kind=target.kind,
-        namespace=target.namespace, object=target.object, selector=target.selector, count=_command(target.count),
+        namespace="" if target.kind == "Container" else target.namespace, object=target.object,
+        selector=target.selector, count=_command(target.count),
         start=_command(target.start), instanceType=target.instance_type,
     )
 
@@ -106,7 +107,8 @@ def _layer(layer: k.Layer, deadlines: k.Deadlines) -> dict[str, Any]:
     cron = layer.cron_job
     return _said(
         name=layer.name, type=layer.type.value, covers=list(layer.covers),
-        cronJob={"namespace": cron.namespace, "name": cron.name} if cron else None,
+        cronJob={"namespace": cron.namespace, "name": cron.name} if cron and not layer.container else None,
+        container=_said(name=layer.container.name, argv=list(layer.container.argv)) if layer.container else None,
         workload=_ref(layer.workload), scaler=_ref(layer.scaler), command=_command(layer.command),
         sentinel=_sentinel(layer.sentinel), idle=None if layer.idle_s is None else format_duration(layer.idle_s),
         busy=_command(layer.busy), notice=None if layer.notice_s is None else format_duration(layer.notice_s),
