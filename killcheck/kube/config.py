@@ -14,7 +14,10 @@ from killcheck.kube.errors import KubeConfigError
 from killcheck.kube.kubeconfig import Section, load, read_file
 from killcheck.kube.wire import WireTransport
 
-__all__ = ["connect", "in_cluster"]
+__all__ = ["IN_CLUSTER", "connect", "in_cluster"]
+
+#: The name by which a pod names the cluster that it runs in.
+IN_CLUSTER = "in-cluster"
 
 #: Where a pod finds its ServiceAccount's token and the cluster's CA.
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
@@ -23,9 +26,12 @@ SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 def connect(context: str, *, kubeconfig: Path | None = None, loop: Loop) -> Kube:
     """The cluster that ``context`` names in ``kubeconfig`` (default: KUBECONFIG, ``~/.kube/config``); nothing is sent.
 
-    There is no default: ``current-context`` is never looked at. Raises KubeConfigError (for an unknown context with
+    There is no default: ``current-context`` is never looked at. ``in-cluster``, without a kubeconfig, is the cluster
+    of the pod that we run in. Raises KubeConfigError (for an unknown context with
     the nearest names) and CredentialsError; calls raise Unreachable, CredentialsError and ApiErrors.
     """
+    if context == IN_CLUSTER and kubeconfig is None and not os.environ.get("KUBECONFIG"):
+        return in_cluster(loop)
     found = load(context, kubeconfig)
     endpoint = Endpoint.of(found.cluster, context)
     if not endpoint.secure:  # as kubectl: what listens there (`kubectl proxy`) has credentials of its own
