@@ -16,6 +16,7 @@ from killcheck.attribution import Bystanders, Hand
 from killcheck.cluster.base import Cluster
 from killcheck.cost import Meter
 from killcheck.faults.base import Fault, FaultError
+from killcheck.faults.combination import in_order, refuse_clashes
 from killcheck.journal import Dirty, Journal, JournalError, Undo
 from killcheck.killpath import KillPath, Layer, Proof, Target
 from killcheck.kube.errors import KubeError
@@ -126,6 +127,7 @@ class Drill:
         self.runner = layers.of(self.layer, self.stage)
         loop = self.cluster.loop
         insist(loop, self.runner.prepare, patience_s=STEADFAST_S)
+        plans = {}
         for fault in self.faults:
             why_not = fault.applies(self.layer)
             if why_not:
@@ -134,7 +136,9 @@ class Drill:
             if missing:
                 raise Inconclusive(
                     f"{fault.name} cannot be injected on {self.cluster.name}: it needs {', '.join(missing)}")
-            insist(loop, partial(fault.plan, self.stage, self._layer_run), patience_s=STEADFAST_S)
+            plans[fault.name] = insist(
+                loop, partial(fault.plan, self.stage, self._layer_run), patience_s=STEADFAST_S)
+        refuse_clashes(plans)
         self.scene.open()
         self.bystanders = Bystanders(self.kill_path, self.layer, self.stage)
 
@@ -187,7 +191,7 @@ class Drill:
 
     # -- 3 and 4: sabotage, trigger ------------------------------------------------------------------------
     def _sabotage(self) -> None:
-        for fault in self.faults:
+        for fault in in_order(self.faults):
             self.journal.owner = fault.name
             changes = fault.inject(self.stage, self._layer_run)
             self.journal.owner = ""
@@ -265,6 +269,7 @@ class Drill:
             if self.progress is not None:
                 for event in self.progress.evaluate(self.cluster.loop.now(), self._wake_in):
                     self._emit_event(event)
+                self._go_on_sabotaging()
             self._look_at_the_late()
             self._sample_now()
         return True
@@ -331,6 +336,14 @@ class Drill:
                 if evidence:
                     self.bites[fault.name] = evidence
                     self._emit(events.FaultBitten, fault=fault.name, evidence=evidence)
+
+    def _go_on_sabotaging(self) -> None:
+        for fault in self.faults:
+            self.journal.owner = fault.name
+            again_s = fault.react(self.stage, self._layer_run)
+            self.journal.owner = ""
+            if again_s is not None:
+                self._wake_in(again_s)
 
     def _sample_now(self) -> None:
         if self.progress is None or self.scene.broken():

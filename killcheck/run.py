@@ -88,14 +88,16 @@ def plan_for(cluster: Cluster, kill_path: KillPath, planned: Sequence[PlannedDri
         permissions += [*journal.permissions(home), *(Permission("get", "", "namespaces", name=n) for n in namespaces)]
         permissions += lease.permissions(place for place, _, _ in lease.wanted(kill_path, layer, home))
         changes.append(f"{layer.name}: pull its trigger; its targets go to zero and are put back on afterwards")
-        for name in drill.faults:
-            fault = faults.named(name)
+        plans = {}
+        for fault in faults.in_order([faults.named(name) for name in drill.faults]):
+            name = fault.name
             if fault.applies(layer):
                 continue
-            sabotage = fault.plan(stage, runner)
+            sabotage = plans[name] = fault.plan(stage, runner)
             changes += [f"{name}: {change}" for change in sabotage.changes]
             namespaces |= set(sabotage.namespaces)
             permissions += sabotage.permissions
+        faults.refuse_clashes(plans)
     unique = tuple(dict.fromkeys(permissions))
     meter, nodes = Meter(_price, dict(kill_path.prices)), 0
     for node in cluster.kube.list(r.NODES).items:

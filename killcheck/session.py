@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from killcheck import discover, specfile
+from killcheck import discover, faults, specfile
 from killcheck.cluster.base import Cluster
 from killcheck.killpath import KillPath, LayerType
 from killcheck.kube import manifests
@@ -159,6 +159,10 @@ class Session:
                 dig(cron_job, "spec", "schedule", default=""), dig(cron_job, "spec", "timeZone", default=""))
         except ValueError:
             return SOME_NIGHT
+        for fault in (faults.named(name) for name in planned.faults) if planned else ():
+            eve = fault.night(cron_job or {}, SOME_NIGHT)
+            if eve is not None:
+                return eve
         slot = parsed.next(SOME_NIGHT)
         return SOME_NIGHT if slot is None else slot + timedelta(seconds=1)
 

@@ -16,6 +16,10 @@ RIVALS = {
         "Argo CD", "take spec.replicas out of the Application (ignoreDifferences, RespectIgnoreDifferences)", 30),
     "horizontal-pod-autoscaler": ("the HPA", "delete or pause the HPA while it is killed", 29),
     "kube-controller-manager": ("a controller", "scale the owner, not the child", 31),
+    "killcheck-operator": (
+        "an operator", "turn off what the operator reads (its custom resource), not what it makes", 31),
+    "killcheck-starter": (
+        "a second starter", "give every starter a stopper that outlives it, and one lock for both", 55),
 }
 
 
@@ -52,7 +56,9 @@ def scaled_back(case: Case) -> Diagnosis | None:
 
 
 def _rival_that_spoke(case: Case) -> str:
-    """Where managedFields do not tell: whose events say that they scaled since the trigger."""
+    """Where managedFields do not tell: whose events say that they scaled since the trigger, or whom a fault plays."""
+    if case.layer.stage.rival:
+        return case.layer.stage.rival
     for event in sorted(case.scene.events.values(), key=event_time, reverse=True):
         if event_time(event) < format_time(case.timeline.start):
             break

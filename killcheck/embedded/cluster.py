@@ -130,7 +130,10 @@ class EmbeddedCluster:
         self.stopped.add(name)
 
     def start_controller(self, name: str) -> None:
-        """Start again what was stopped. Raises KeyError for a name that no controller and no model has."""
+        """Start again what was stopped; idempotent. Raises KeyError for a name that no controller and no model has."""
+        if name in self.controllers:
+            self.stopped.discard(name)
+            return
         model = next((model for model in MODELS if model.name == name), None)
         if model is not None:
             self.start_model(model)

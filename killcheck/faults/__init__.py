@@ -17,6 +17,8 @@ from killcheck.faults.admission import NoRoom, PodSecurity, QuotaExhausted, Webh
 from killcheck.faults.base import Fault, FaultError, Plan
 from killcheck.faults.brownout import ApiBrownout
 from killcheck.faults.cached_copy_evicted import CachedCopyEvicted
+from killcheck.faults.clocks import ClocksBack, ClocksForward, MissedFirings, ZoneChanged
+from killcheck.faults.combination import in_order, refuse_clashes
 from killcheck.faults.command_missing import CommandMissing
 from killcheck.faults.drain import DoNotDisrupt, Finalizer, LongGrace, PdbBlocks
 from killcheck.faults.image_gone import ImageGone
@@ -31,13 +33,18 @@ from killcheck.faults.machines import (
 from killcheck.faults.network import ApiUnreachable, DnsDenied, EgressDenied
 from killcheck.faults.pull_secret_expired import PullSecretExpired
 from killcheck.faults.registry_down import RegistryQuota, RegistryUnreachable
+from killcheck.faults.relighting import RivalOperator, SecondStarter
 from killcheck.faults.rivals import ArgoSelfHeal, KedaMinimum, PoolFloor
 from killcheck.faults.rolebinding_gone import RoleBindingGone
+from killcheck.faults.runs import LaptopKilled, RunNeverFinishes
 from killcheck.faults.schedule import JobHungUnderForbid, Suspended
 from killcheck.faults.token import TokenAudience, TokenDead, TokenNotMounted
+from killcheck.faults.volume_stuck import VolumeStuck
 from killcheck.killpath import Layer
 
-__all__ = ["ALL", "GROUP", "Fault", "FaultError", "Plan", "every", "means_something", "named"]
+__all__ = [
+    "ALL", "GROUP", "Fault", "FaultError", "Plan", "every", "in_order", "means_something", "named", "refuse_clashes",
+]
 
 #: Entry point group of faults from other packages.
 GROUP = "killcheck.faults"
@@ -47,12 +54,12 @@ ALL: tuple[type[Fault], ...] = (
     ImageGone, RegistryUnreachable, RegistryQuota, PullSecretExpired, CachedCopyEvicted, CommandMissing,
     TokenDead, TokenAudience, TokenNotMounted, RoleBindingGone,
     EgressDenied, DnsDenied, ApiUnreachable, NodePartitioned, ApiBrownout,
-    Suspended, JobHungUnderForbid,
+    Suspended, JobHungUnderForbid, ZoneChanged, ClocksForward, ClocksBack, MissedFirings,
     QuotaExhausted, WebhookDown, PodSecurity, NoRoom,
-    KedaMinimum, ArgoSelfHeal, PoolFloor,
-    PdbBlocks, DoNotDisrupt, LongGrace, Finalizer,
+    KedaMinimum, ArgoSelfHeal, RivalOperator, SecondStarter, PoolFloor,
+    PdbBlocks, DoNotDisrupt, LongGrace, Finalizer, VolumeStuck,
     SpotNotice, SpotRebalance, SpotReclaim,
-    AutoscalerDown, ControllerManagerDown,
+    AutoscalerDown, ControllerManagerDown, LaptopKilled, RunNeverFinishes,
 )
 
 

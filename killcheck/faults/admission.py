@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from killcheck.faults.base import Plan
-from killcheck.faults.executor import ExecutorFault, containers, identity, label_pods, refused
+from killcheck.faults.executor import COPY, ExecutorFault, containers, identity, label_pods, refused
 from killcheck.kube import resources as r
 from killcheck.kube.errors import ApiError, Forbidden
 from killcheck.kube.objects import Obj, condition, dig, name_of
@@ -20,6 +21,7 @@ class QuotaExhausted(ExecutorFault):
     """Reproduces row 11: as many pods as there are, and not one more."""
 
     name = "quota-exhausted"
+    costs = "nothing else can start in the namespace meanwhile"
     simulates = "the executor's namespace has used up its quota of pods"
     family = "admission"
     failures = (11,)
@@ -95,6 +97,7 @@ class PodSecurity(ExecutorFault):
     """Reproduces row 11: the namespace is put under the strictest Pod Security profile."""
 
     name = "podsecurity"
+    costs = "pods that do not comply cannot start in the namespace meanwhile"
     simulates = "the executor's namespace now enforces the restricted Pod Security profile"
     family = "admission"
     failures = (11,)
@@ -107,7 +110,8 @@ class PodSecurity(ExecutorFault):
         verbs = [Permission(v, "", "namespaces", name=namespace) for v in ("get", "patch")]
         return Plan((f"namespace {namespace} enforces the restricted profile for the length of the drill",),
                     namespaces=(namespace,),
-                    permissions=(*verbs, Permission("create", "", "pods", namespace=namespace)))
+                    permissions=(*verbs, Permission("create", "", "pods", namespace=namespace)),
+                    edits=(f"Namespace/{namespace}.labels",))
 
     def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
         """Set the label, then see whether a pod that does not comply is refused (a dry run)."""
@@ -148,11 +152,12 @@ class NoRoom(ExecutorFault):
     failures = (12,)
 
     #: More cores than any machine has, so that no autoscaler buys one for it.
-    CPU = "100k"
+    asks_for_cpus: ClassVar[int] = 100_000
 
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
         """Nothing that exists is changed."""
-        return Plan((f"the drill's own copy of the Job asks for {self.CPU} CPUs",))
+        return Plan((f"the drill's own copy of the Job asks for {self.asks_for_cpus} CPUs",),
+                    edits=(f"{COPY}.resources",))
 
     def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
         """Let the drill's Job ask for what nobody has."""
@@ -160,11 +165,11 @@ class NoRoom(ExecutorFault):
         def rewrite(template: Obj) -> None:
             for container in containers(template):
                 resources = container.setdefault("resources", {})
-                resources.setdefault("requests", {})["cpu"] = self.CPU
+                resources.setdefault("requests", {})["cpu"] = str(self.asks_for_cpus)
                 resources.get("limits", {}).pop("cpu", None)
 
         stage.rewrites.append(rewrite)
-        return [f"the drill's copy of the Job asks for {self.CPU} CPUs"]
+        return [f"the drill's copy of the Job asks for {self.asks_for_cpus} CPUs"]
 
     def bitten(self, stage: Stage, layer: LayerRun) -> str:
         """The scheduler said so of this very pod."""

@@ -8,9 +8,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import ClassVar
 
 from killcheck.killpath import Layer
+from killcheck.kube.objects import Obj
 from killcheck.kube.permissions import Permission
 from killcheck.layers.base import LayerRun, Stage
 
@@ -27,13 +29,19 @@ class Plan:
 
     ``changes``: one sentence each. ``namespaces``: where it changes something that exists (the drill's own Job is not
     that), and so needs consent. ``permissions``: verbs beyond reading. ``levers``: what of the cluster it acts on
-    besides the API.
+    besides the API. ``edits``: the fields that it sets, each as a path (``CronJob inference/off.spec.suspend``): two
+    faults that set the same field, or one a part of the other's, cannot be told apart and are refused together.
     """
 
     changes: tuple[str, ...]
     namespaces: tuple[str, ...] = ()
     permissions: tuple[Permission, ...] = ()
     levers: tuple[str, ...] = ()
+    edits: tuple[str, ...] = ()
+
+
+#: Units in which settings of faults are given: the last part of their names.
+_UNITS = ("_s", "_count", "_cpus")
 
 
 class Fault(ABC):
@@ -50,6 +58,21 @@ class Fault(ABC):
     failures: ClassVar[tuple[int, ...]] = ()
     #: Levers without which it cannot be injected (``registry``, ``nodes``, ...); none: any Kubernetes API will do.
     needs: ClassVar[tuple[str, ...]] = ()
+    #: What it costs besides the drill's own time, in a sentence; empty: nothing.
+    costs: ClassVar[str] = ""
+    #: Of several faults those with a lower rank are injected first: what needs a working cluster to get started (0)
+    #: comes before what only changes something (1), and that before what stops the cluster from working (2).
+    rank: ClassVar[int] = 1
+
+    @classmethod
+    def settings(cls) -> dict[str, float]:
+        """Its settings by name, their units at the names' ends (``lasts_s``: seconds)."""
+        return {name: getattr(cls, name) for name in dir(cls)
+                if name.islower() and name.endswith(_UNITS) and isinstance(getattr(cls, name), int | float)}
+
+    def night(self, cron_job: Obj, after: datetime) -> datetime | None:
+        """When the embedded cluster's clock must begin for this fault to mean anything; None: any night will do."""
+        return None
 
     def applies(self, layer: Layer) -> str:
         """Why this fault means nothing to a layer; empty where it applies."""
@@ -66,3 +89,11 @@ class Fault(ABC):
     @abstractmethod
     def bitten(self, stage: Stage, layer: LayerRun) -> str:
         """The evidence that it took hold; empty as long as there is none. Asked at every change until it answers."""
+
+    def react(self, stage: Stage, layer: LayerRun) -> float | None:
+        """Called at every change from the trigger to the verdict: what goes on happening (a rival) happens here.
+
+        Every change goes through ``stage.journal``. Returns in how many seconds it wants to be called again whatever
+        happens; None: at the next change.
+        """
+        return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, ClassVar
 
 from killcheck.clock import Loop
 from killcheck.faults.base import Plan
@@ -14,15 +14,13 @@ from killcheck.layers.base import LayerRun, Stage
 
 __all__ = ["ApiBrownout"]
 
-#: How long it lasts from the first request on, in seconds.
-LASTS_S = 90.0
-
 
 @dataclass
 class _Brownout:
     """Answers in the API server's place: a rate limit, a failure, a broken connection, in turns."""
 
     loop: Loop
+    lasts_s: float
     until: datetime | None = None
     met: list[str] = field(default_factory=list)
 
@@ -31,7 +29,7 @@ class _Brownout:
         from killcheck.embedded.connection import RESET
 
         now = self.loop.now()
-        self.until = self.until or now + timedelta(seconds=LASTS_S)
+        self.until = self.until or now + timedelta(seconds=self.lasts_s)
         if now >= self.until:
             return None
         turn = len(self.met) % 3
@@ -48,18 +46,23 @@ class ApiBrownout(ExecutorFault):
     """Reproduces rows 24 and 26: an executor that tries once is one that fails."""
 
     name = "api-brownout"
-    simulates = f"the API server answers executors with 429, 503 and broken connections for {LASTS_S:.0f} s"
+    simulates = "the API server answers executors with 429, 503 and broken connections for a minute and a half"
     family = "network"
     failures = (24, 26)
     needs = ("wire",)
+    rank = 2
+
+    #: How long it lasts from the first request on, in seconds.
+    lasts_s: ClassVar[float] = 90.0
 
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
         """What comes in over the wire is answered badly."""
-        return Plan(("requests that come over the wire are answered badly for a while",), levers=("wire",))
+        return Plan(("requests that come over the wire are answered badly for a while",), levers=("wire",),
+                    edits=("the wire",))
 
     def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
         """Put ourselves before the API server."""
-        self.brownout = _Brownout(stage.cluster.loop)
+        self.brownout = _Brownout(stage.cluster.loop, self.lasts_s)
         stage.journal.turn("wire", self.simulates, "interceptor", self.brownout)
         return [self.simulates]
 

@@ -20,10 +20,12 @@ class CachedCopyEvicted(ExecutorFault):
     family = "image"
     failures = (5,)
     needs = ("registry",)
+    rank = 2
 
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
         """The image goes from every node."""
-        return Plan(tuple(f"evict {image} from every node's cache" for image in images(layer)), levers=("registry",))
+        return Plan(tuple(f"evict {image} from every node's cache" for image in images(layer)), levers=("registry",),
+                    edits=("caches of the nodes",))
 
     def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
         """Evict the images, remembering which node had which."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from killcheck.faults.base import Plan
-from killcheck.faults.executor import ExecutorFault, containers, statuses
+from killcheck.faults.executor import COPY, ExecutorFault, containers, statuses
 from killcheck.kube.objects import Obj, dig, name_of
 from killcheck.layers.base import LayerRun, Stage
 
@@ -25,7 +25,7 @@ class CommandMissing(ExecutorFault):
 
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
         """Nothing that exists is changed."""
-        return Plan(("the drill's own copy of the Job finds no command on its PATH",))
+        return Plan(("the drill's own copy of the Job finds no command on its PATH",), edits=(f"{COPY}.env",))
 
     def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
         """Point PATH of every container of the drill's Job to an empty place."""

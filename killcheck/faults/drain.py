@@ -25,6 +25,7 @@ class _Bystander(Fault):
     """A small pod of our own on a GPU node, which the drain has to move."""
 
     family = "drain"
+    rank = 0
     annotations: ClassVar[dict[str, str]] = {}
     budget: ClassVar[bool] = False
 
@@ -84,7 +85,7 @@ class _Bystander(Fault):
         return f"pod {namespace_of(pod)}/{name_of(pod)} runs on {node}: {self.simulates}"
 
     def _name(self, stage: Stage) -> str:
-        return f"killcheck-bystander-{stage.run[-6:]}"
+        return f"killcheck-{self.name}-{stage.run[-6:]}"
 
     @staticmethod
     def _namespace(stage: Stage, layer: LayerRun) -> str:
@@ -127,7 +128,7 @@ class Finalizer(Fault):
         places = tuple(sorted({t.namespace for t in stage.kill_path.covered_by(layer.layer) if t.namespace}))
         verbs = tuple(Permission(v, "", "pods", namespace=place) for place in places for v in ("get", "patch"))
         return Plan((f"every GPU pod in {', '.join(places)} gets the finalizer {self.MARK}",), namespaces=places,
-                    permissions=verbs)
+                    permissions=verbs, edits=("the GPU pods' finalizers",))
 
     def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
         """Patch them, one by one."""
@@ -165,12 +166,15 @@ class LongGrace(Fault):
     family = "drain"
     failures = (35, 36)
 
+    costs = "the target's pods start anew, before and after"
+    rank = 0
+
     #: How much longer than the deadline the grace is, in seconds.
-    BEYOND_S = 180
+    beyond_s: ClassVar[int] = 180
 
     @classmethod
     def _grace_s(cls, stage: Stage, layer: LayerRun) -> int:
-        return int(stage.kill_path.deadlines_for(layer.layer).pods_gone_s) + cls.BEYOND_S
+        return int(stage.kill_path.deadlines_for(layer.layer).pods_gone_s) + cls.beyond_s
 
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
         """The targets' templates are edited: their pods start anew."""
@@ -184,7 +188,8 @@ class LongGrace(Fault):
         grace_s = self._grace_s(stage, layer)
         return Plan(tuple(f"{kind} {namespace}/{name}: terminationGracePeriodSeconds {grace_s}; its pods start "
                           "anew twice" for kind, namespace, name in found),
-                    namespaces=tuple(sorted({namespace for _, namespace, _ in found})), permissions=tuple(verbs))
+                    namespaces=tuple(sorted({namespace for _, namespace, _ in found})), permissions=tuple(verbs),
+                    edits=tuple(f"{kind} {namespace}/{name}.spec.template" for kind, namespace, name in found))
 
     def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
         """Patch the templates and wait for the new pods."""

@@ -7,14 +7,17 @@ from collections.abc import Callable, Iterator
 
 from killcheck.faults.base import Fault
 from killcheck.killpath import Layer
-from killcheck.kube.objects import Obj, dig
+from killcheck.kube.objects import Obj, dig, ref_of
 from killcheck.layers.base import LayerRun, Stage
 from killcheck.undo import LABEL
 
 __all__ = [
-    "ACCOUNT_PATH", "ExecutorFault", "containers", "identity", "label_pods", "log_line", "pod_spec", "refused",
-    "replace_token", "statuses",
+    "ACCOUNT_PATH", "COPY", "ExecutorFault", "containers", "identity", "label_pods", "log_line", "path_of", "pod_spec",
+    "refused", "replace_token", "statuses",
 ]
+
+#: What faults that rewrite the drill's own copy of the executor's Job set, as the path of an edit.
+COPY = "the drill's Job"
 
 #: Where a pod finds its ServiceAccount's token, CA and namespace.
 ACCOUNT_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"
@@ -31,6 +34,11 @@ class ExecutorFault(Fault):
 def cron_job_of(layer: LayerRun) -> Obj:
     """The layer's CronJob as read before the drill; empty where it has none."""
     return getattr(layer, "cron_job", {})
+
+
+def path_of(obj: Obj, field: str) -> str:
+    """A field of an object, as the path of an edit."""
+    return f"{ref_of(obj)}.{field}"
 
 
 def pod_spec(layer: LayerRun) -> Obj:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from killcheck.faults.base import Plan
-from killcheck.faults.executor import ExecutorFault, containers, images, statuses
+from killcheck.faults.executor import COPY, ExecutorFault, containers, images, statuses
 from killcheck.kube.objects import Obj, dig, name_of
 from killcheck.layers.base import LayerRun, Stage
 
@@ -40,7 +40,8 @@ class ImageGone(ExecutorFault):
 
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
         """Nothing that exists is changed."""
-        return Plan((f"the drill's own copy of the Job asks for a tag that no registry has ({self._tag(stage)})",))
+        return Plan((f"the drill's own copy of the Job asks for a tag that no registry has ({self._tag(stage)})",),
+                    edits=(f"{COPY}.image", f"{COPY}.imagePullPolicy"))
 
     def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
         """Rewrite the image of every container of the drill's Job."""

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from killcheck.faults.base import Fault, FaultError, Plan
+from killcheck.faults.executor import path_of
 from killcheck.kube import resources as r
 from killcheck.kube.objects import Obj, dig, labels_of, name_of, namespace_of
 from killcheck.kube.permissions import Permission
@@ -22,11 +23,13 @@ class NodePartitioned(Fault):
     simulates = "the GPU nodes' kubelets no longer reach the API server"
     family = "network"
     failures = (37,)
+    rank = 2
     needs = ("nodes",)
 
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
         """The kubelets of the GPU nodes fall silent."""
-        return Plan(("the kubelets of the GPU pools' nodes fall silent",), levers=("nodes",))
+        return Plan(("the kubelets of the GPU pools' nodes fall silent",), levers=("nodes",),
+                    edits=("the GPU pools' kubelets",))
 
     def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
         """Stop them; their containers run on."""
@@ -51,11 +54,14 @@ class _SpotFault(Fault):
     """Something that the cloud does to its machines; it cannot be taken back, and the targets' pods move."""
 
     family = "spot"
+    costs = "the machines really go: the targets start anew on others"
+    rank = 2
     needs = ("cloud",)
 
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
         """The instances behind the GPU nodes."""
-        return Plan((f"every instance of the GPU pools: {self.simulates}",), levers=("cloud",))
+        return Plan((f"every instance of the GPU pools: {self.simulates}",), levers=("cloud",),
+                    edits=("the GPU pools' instances",))
 
     def _instances(self, stage: Stage) -> list[Any]:
         cloud: Any = stage.cluster.levers["cloud"]
@@ -149,13 +155,16 @@ class AutoscalerDown(Fault):
     simulates = "the autoscaler that removes empty GPU nodes is down"
     family = "orchestrator"
     failures = (48,)
+    costs = "no pool of this cluster grows or shrinks meanwhile"
+    rank = 2
 
     NAMES = ("karpenter", "cluster-autoscaler", "aws-cluster-autoscaler")
 
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
         """The autoscaler's Deployment goes to zero."""
         if "controllers" in stage.cluster.levers:
-            return Plan(("the modelled autoscaler stops for the length of the drill",), levers=("controllers",))
+            return Plan(("the modelled autoscaler stops for the length of the drill",), levers=("controllers",),
+                        edits=tuple(f"controller {name}" for name in self.NAMES))
         found = self._deployments(stage)
         if not found:
             raise FaultError("no Deployment of Karpenter or a cluster autoscaler is to be found here")
@@ -164,7 +173,8 @@ class AutoscalerDown(Fault):
         return Plan(
             tuple(f"Deployment {namespace_of(d)}/{name_of(d)} goes to zero for the length of the drill: no pool of "
                   "this cluster grows or shrinks meanwhile" for d in found),
-            namespaces=tuple(sorted({namespace_of(d) for d in found})), permissions=tuple(verbs))
+            namespaces=tuple(sorted({namespace_of(d) for d in found})), permissions=tuple(verbs),
+            edits=tuple(path_of(d, "spec.replicas") for d in found))
 
     def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
         """Stop it."""
@@ -201,6 +211,7 @@ class ControllerManagerDown(Fault):
     simulates = "kube-controller-manager is down"
     family = "orchestrator"
     failures = (15,)
+    rank = 2
     needs = ("controllers",)
 
     NAMES = ("cronjob-controller", "job-controller", "deployment-controller", "replicaset-controller",
@@ -209,7 +220,7 @@ class ControllerManagerDown(Fault):
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
         """The workload controllers stop."""
         return Plan(("the controllers of kube-controller-manager stop for the length of the drill",),
-                    levers=("controllers",))
+                    levers=("controllers",), edits=tuple(f"controller {name}" for name in self.NAMES))
 
     def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
         """Stop them."""

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from killcheck.faults.base import Plan
-from killcheck.faults.executor import ExecutorFault, containers, identity, images
+from killcheck.faults.executor import COPY, ExecutorFault, containers, identity, images
 from killcheck.faults.image_gone import pull_failure
 from killcheck.faults.registry_down import host_of
 from killcheck.kube import resources as r
@@ -35,7 +35,8 @@ class PullSecretExpired(ExecutorFault):
         namespace, _ = identity(layer)
         verbs = tuple(Permission(v, "", "secrets", namespace=namespace) for v in ("get", "create", "delete"))
         return Plan((f"a Secret with expired registry credentials in {namespace}; the drill's own copy of the Job "
-                     "pulls with it",), permissions=verbs)
+                     "pulls with it",), permissions=verbs,
+                    edits=(f"{COPY}.imagePullSecrets", f"{COPY}.imagePullPolicy"))
 
     def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
         """Create the Secret and let the drill's Job pull with it, and only with it."""

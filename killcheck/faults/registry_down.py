@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from killcheck.faults.base import Plan
-from killcheck.faults.executor import ExecutorFault, containers, images
+from killcheck.faults.executor import COPY, ExecutorFault, containers, images
 from killcheck.faults.image_gone import pull_failure
 from killcheck.kube.objects import Obj
 from killcheck.layers.base import LayerRun, Stage
@@ -27,11 +27,13 @@ class _RegistryFault(ExecutorFault):
     """The state of a registry, where it can be set."""
 
     family = "image"
+    rank = 2
     state: ClassVar[str]
 
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
         """The registries of the executor's images change their state."""
-        return Plan(tuple(f"registry {host}: {self.state}" for host in self._hosts(layer)), levers=("registry",))
+        return Plan(tuple(f"registry {host}: {self.state}" for host in self._hosts(layer)), levers=("registry",),
+                    edits=tuple(f"registry {host}.state" for host in self._hosts(layer)))
 
     def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
         """Set the state of every registry that the executor's images come from."""
@@ -82,7 +84,8 @@ class RegistryUnreachable(_RegistryFault):
         """The registry's state, or nothing that exists."""
         if "registry" in stage.cluster.levers:
             return super().plan(stage, layer)
-        return Plan((f"the drill's own copy of the Job pulls from {NOWHERE}, which does not resolve",))
+        return Plan((f"the drill's own copy of the Job pulls from {NOWHERE}, which does not resolve",),
+                    edits=(f"{COPY}.image",))
 
     def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
         """Take the registry down, or point the drill's Job to one that is not there."""

@@ -15,7 +15,7 @@ from killcheck.layers.base import LayerRun, Stage
 from killcheck.scene import event_time
 from killcheck.undo import insist
 
-__all__ = ["ArgoSelfHeal", "KedaMinimum", "PoolFloor"]
+__all__ = ["ArgoSelfHeal", "KedaMinimum", "PoolFloor", "served"]
 
 _SCALED = ("Deployment", "StatefulSet")
 #: Argo CD's tracking label.
@@ -26,7 +26,8 @@ def _targets(stage: Stage, layer: LayerRun) -> list[Target]:
     return [t for t in stage.kill_path.covered_by(layer.layer) if t.kind in _SCALED and t.object]
 
 
-def _served(stage: Stage, resource: r.Resource, what: str) -> None:
+def served(stage: Stage, resource: r.Resource, what: str) -> None:
+    """Raise FaultError where the server has no such kind: ``what`` is not installed here."""
     try:
         served = {one.plural for one in stage.cluster.kube.resources(resource.api_version)}
     except NotFound:
@@ -67,7 +68,7 @@ class KedaMinimum(_RivalFault):
 
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
         """A ScaledObject of our own for each target."""
-        _served(stage, r.SCALEDOBJECTS, "KEDA")
+        served(stage, r.SCALEDOBJECTS, "KEDA")
         targets = _targets(stage, layer)
         if not targets:
             raise FaultError("none of the layer's targets is a Deployment or StatefulSet that KEDA could scale")
@@ -75,7 +76,7 @@ class KedaMinimum(_RivalFault):
         verbs = [Permission(v, "keda.sh", "scaledobjects", namespace=p) for p in places
                  for v in ("get", "list", "create", "delete")]
         return Plan(tuple(f"a ScaledObject that keeps {t} at one replica or more" for t in targets),
-                    namespaces=places, permissions=tuple(verbs))
+                    namespaces=places, permissions=tuple(verbs), edits=tuple(f"{t}.spec.replicas" for t in targets))
 
     def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
         """Create them, with a trigger that is never active."""
@@ -112,12 +113,13 @@ class ArgoSelfHeal(_RivalFault):
 
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
         """An Application of our own, and its tracking label on the targets."""
-        _served(stage, r.APPLICATIONS, "Argo CD")
+        served(stage, r.APPLICATIONS, "Argo CD")
         targets = _targets(stage, layer)
         if not targets:
             raise FaultError("none of the layer's targets is a Deployment or StatefulSet")
         return Plan(tuple(f"{t} belongs to an Application that heals itself" for t in targets),
-                    namespaces=tuple(sorted({t.namespace for t in targets})))
+                    namespaces=tuple(sorted({t.namespace for t in targets})),
+                    edits=tuple(f"{t}.spec.replicas" for t in targets))
 
     def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
         """Label the targets and create the Application."""
@@ -167,7 +169,7 @@ class PoolFloor(Fault):
             raise FaultError("no node of the kill path belongs to a NodePool")
         verbs = [Permission(v, "karpenter.sh", "nodepools", name=pool) for pool in pools for v in ("get", "patch")]
         return Plan(tuple(f"NodePool {pool} consolidates never, for the length of the drill" for pool in pools),
-                    permissions=tuple(verbs))
+                    permissions=tuple(verbs), edits=tuple(f"NodePool/{pool}.spec.disruption" for pool in pools))
 
     def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
         """Set consolidateAfter to Never."""

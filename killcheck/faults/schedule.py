@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from killcheck.faults.base import FaultError, Plan
-from killcheck.faults.executor import ExecutorFault, cron_job_of
+from killcheck.faults.executor import ExecutorFault, cron_job_of, path_of
 from killcheck.faults.registry_down import NOWHERE
 from killcheck.kube import resources as r
 from killcheck.kube.objects import Obj, copy, dig, name_of, namespace_of, uid_of
@@ -29,7 +29,7 @@ class Suspended(ExecutorFault):
         namespace, name = namespace_of(cron_job), name_of(cron_job)
         verbs = tuple(Permission(v, "batch", "cronjobs", "", namespace, name) for v in ("get", "patch"))
         return Plan((f"CronJob {namespace}/{name} is suspended for the length of the drill",), namespaces=(namespace,),
-                    permissions=verbs)
+                    permissions=verbs, edits=(path_of(cron_job, "spec.suspend"),))
 
     def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
         """Set spec.suspend."""
@@ -67,7 +67,7 @@ class JobHungUnderForbid(ExecutorFault):
         own = [Permission("update", "batch", "cronjobs", "finalizers", namespace, name_of(cron_job))]
         own += [Permission(v, "batch", "cronjobs", "status", namespace, name_of(cron_job)) for v in ("get", "patch")]
         return Plan((f"a Job in {namespace} that CronJob {name_of(cron_job)} takes for its own and that never starts",),
-                    namespaces=(namespace,), permissions=(*verbs, *own))
+                    namespaces=(namespace,), permissions=(*verbs, *own), edits=(path_of(cron_job, "status"),))
 
     def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
         """Create the Job, owned by the CronJob as a firing's would be, with an image that nobody has."""

@@ -6,7 +6,7 @@ import base64
 from collections.abc import Sequence
 
 from killcheck.faults.base import Plan
-from killcheck.faults.executor import ACCOUNT_PATH, ExecutorFault, identity, log_line, pod_spec, replace_token
+from killcheck.faults.executor import ACCOUNT_PATH, COPY, ExecutorFault, identity, log_line, pod_spec, replace_token
 from killcheck.kube import resources as r
 from killcheck.kube.errors import NotFound
 from killcheck.kube.objects import Obj, dig, uid_of
@@ -39,7 +39,7 @@ class TokenDead(ExecutorFault):
         token = Permission("create", "", "serviceaccounts", "token", namespace, account)
         return Plan((
             f"a token of ServiceAccount {namespace}/{account} that is dead from the start, in a Secret that the "
-            "drill's own copy of the Job reads",), permissions=(*verbs, token))
+            "drill's own copy of the Job reads",), permissions=(*verbs, token), edits=(f"{COPY}.token",))
 
     def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
         """Bind a token to a Secret, keep it in another, delete the first."""
@@ -85,7 +85,7 @@ class TokenAudience(ExecutorFault):
 
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
         """Nothing that exists is changed."""
-        return Plan(("the drill's own copy of the Job has a token for another audience",))
+        return Plan(("the drill's own copy of the Job has a token for another audience",), edits=(f"{COPY}.token",))
 
     def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
         """Project a token for nobody in the drill's Job."""
@@ -109,7 +109,7 @@ class TokenNotMounted(ExecutorFault):
 
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
         """Nothing that exists is changed."""
-        return Plan(("the drill's own copy of the Job gets no ServiceAccount token",))
+        return Plan(("the drill's own copy of the Job gets no ServiceAccount token",), edits=(f"{COPY}.token",))
 
     def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
         """Switch the mount off in the drill's Job."""

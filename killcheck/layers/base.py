@@ -65,6 +65,10 @@ class Stage:
     rewrites: list[Callable[[Obj], None]] = field(default_factory=list)
     testimony: Testimony = field(default_factory=Testimony)
     timeline: Timeline | None = None
+    #: The slot that the schedule itself is to fire at: the trigger is left to it. None: the trigger is pulled by hand.
+    slot: datetime | None = None
+    #: The field manager as which a fault lights targets again; empty: none does.
+    rival: str = ""
 
 
 class LayerRun(ABC):

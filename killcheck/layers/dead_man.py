@@ -19,7 +19,8 @@ from killcheck.kube.errors import KubeError, NotFound
 from killcheck.kube.informer import Change
 from killcheck.kube.objects import Obj, condition, controller_of, copy, dig, name_of, namespace_of, parse_time, uid_of
 from killcheck.kube.permissions import Permission
-from killcheck.layers.base import LayerError, LayerRun, Stage
+from killcheck.layers import slots
+from killcheck.layers.base import Explanation, LayerError, LayerRun, Stage
 from killcheck.redact import redact
 from killcheck.undo import insist
 
@@ -29,6 +30,8 @@ __all__ = ["DeadMan", "job_from"]
 WRITE_SLACK_S = 10.0
 #: How much of an executor's log is kept, in characters.
 LOG_KEPT = 16_000
+#: How long after a slot its Job may take to be there, in seconds (the controller looks a tenth of a second after it).
+FIRING_S = 15.0
 
 
 def _over_by(job: Obj, due: datetime | None) -> bool:
@@ -67,6 +70,8 @@ class DeadMan(LayerRun):
             raise LayerError(f"layer {layer.name}: a dead-man layer names its cronJob")
         self.ref = layer.cron_job
         self.cron_job: Obj = {}
+        #: As it was before any fault.
+        self._declared: Obj = {}
         self.job_name = ""
         self._held_up = ""
         self._finished: list[tuple[datetime, datetime]] = []
@@ -81,6 +86,7 @@ class DeadMan(LayerRun):
             self.cron_job = kube.get(r.CRONJOBS, self.ref.name, self.ref.namespace)
         except NotFound:
             raise LayerError(self._no_such()) from None
+        self._declared = self.cron_job
         if not dig(self.cron_job, "spec", "jobTemplate", "spec", "template", "spec", "containers"):
             raise LayerError(
                 f"layer {self.layer.name}: CronJob {self.ref.namespace}/{self.ref.name} has no template that can run: "
@@ -105,8 +111,19 @@ class DeadMan(LayerRun):
         ]
 
     # -- the trigger ---------------------------------------------------------------------------------------
+    def before_trigger(self) -> str:
+        """Where the schedule itself is to fire: wait until its slot has come."""
+        slot = self.stage.slot
+        if slot is None:
+            return ""
+        self.stage.cluster.loop.run_until(lambda: False, (slot - self._now()).total_seconds())
+        self.job_name = ""
+        return f"waited for the schedule's own slot at {slot:%Y-%m-%d %H:%M} UTC"
+
     def trigger(self) -> str:
-        """Create the Job, if a firing would make one now."""
+        """Create the Job, if a firing would make one now; or see whether the schedule does it by itself."""
+        if self.stage.slot is not None:
+            return self._by_itself(self.stage.slot)
         self._held_up = self._in_the_way()
         if self._held_up:
             return f"nothing fires: {self._held_up}"
@@ -119,9 +136,34 @@ class DeadMan(LayerRun):
         self._reach("job_created", parse_time(created["metadata"]["creationTimestamp"]), now, f"Job {self.job_name}")
         return f"Job {self.ref.namespace}/{self.job_name} made from CronJob {self.ref.name} (not owned by it)"
 
+    def _by_itself(self, slot: datetime) -> str:
+        if self.stage.cluster.loop.run_until(lambda: bool(self.job_name), FIRING_S):
+            return f"the schedule fired at its slot: Job {self.ref.namespace}/{self.job_name}"
+        kube = self.stage.cluster.kube
+        self.cron_job = insist(
+            self.stage.cluster.loop, lambda: kube.get(r.CRONJOBS, self.ref.name, self.ref.namespace))
+        self._held_up = f"the slot of {slot:%H:%M} UTC came, and CronJob {self.ref.name} made no Job"
+        return f"nothing fires: {self._held_up}"
+
+    def _adopt(self, job: Obj) -> None:
+        """The Job that the schedule made at its slot, or later for it, is the one that is drilled."""
+        owner, slot = controller_of(job), self.stage.slot
+        if slot is None or self.job_name or owner is None or owner.get("uid") != uid_of(self.cron_job):
+            return
+        created = parse_time(job["metadata"]["creationTimestamp"])
+        if created >= slot - timedelta(seconds=1):
+            self.job_name = name_of(job)
+            self.stage.testimony.job = job
+            self._reach("triggered", created, self._now(), f"the schedule made Job {self.job_name}")
+            self._reach("job_created", created, self._now(), f"Job {self.job_name}")
+
     def not_fired(self) -> str:
         """What keeps the schedule from firing."""
         return self._held_up
+
+    def explain(self, stuck_at: str) -> Explanation | None:
+        """Why the schedule did not fire, or when it does instead: clocks, zones, slots that were missed."""
+        return slots.explain(self, self._declared) if stuck_at == "triggered" and self._held_up else None
 
     def _in_the_way(self) -> str:
         """Why the CronJob controller would make no Job: suspended, or under Forbid a Job that is still active then."""
@@ -130,6 +172,9 @@ class DeadMan(LayerRun):
             self.stage.cluster.loop, lambda: kube.get(r.CRONJOBS, self.ref.name, self.ref.namespace))
         if dig(self.cron_job, "spec", "suspend"):
             return f"CronJob {self.ref.name} is suspended"
+        moved = slots.moved(self._declared, self.cron_job, self._now())
+        if moved:
+            return moved
         if dig(self.cron_job, "spec", "concurrencyPolicy") != "Forbid":
             return ""
         due = self._slot_after_next()
@@ -150,6 +195,8 @@ class DeadMan(LayerRun):
     def notice(self, change: Change, old: Obj | None, new: Obj) -> None:
         """Follow the Job, its pods and what is said about them."""
         kind = new.get("kind")
+        if kind == "Job" and change == "added":
+            self._adopt(new)
         if kind == "Job" and self._is_ours(new):
             if change != "deleted":
                 self.stage.testimony.job = new

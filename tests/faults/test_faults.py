@@ -20,6 +20,8 @@ from safety_world import differences, picture
 
 KINDS = {kind.name: kind for kind in faults.ALL}
 RUN = "20260115-030001-abc123-0"
+#: Just after the reference path's slot.
+NIGHT = datetime(2026, 1, 15, 3, 0, 1, tzinfo=UTC)
 
 #: fault -> (verdict, stuck at, words of the cause). The reference path survives what it was built to survive.
 EXPECTED = {
@@ -40,17 +42,26 @@ EXPECTED = {
     "api-brownout": ("survived", "", ""),
     "suspended": ("exposed", "triggered", "suspended"),
     "job-hung-under-forbid": ("survived", "", ""),
+    "zone-changed": ("exposed", "triggered", "Etc/GMT+8"),
+    "clocks-forward": ("survived", "", ""),
+    "clocks-back": ("survived", "", ""),
+    "missed-firings": ("exposed", "triggered", "startingDeadlineSeconds"),
     "quota-exhausted": ("exposed", "pod_created", "exceeded quota"),
     "webhook-down": ("exposed", "pod_created", "failed calling webhook"),
     "podsecurity": ("survived", "", ""),
     "no-room": ("exposed", "pod_scheduled", "Insufficient cpu"),
     "keda-minimum": ("exposed", "scale_written", "KEDA"),
     "argo-selfheal": ("exposed", "scale_written", "Argo CD"),
+    "rival-operator": ("exposed", "scale_written", "an operator"),
+    "second-starter": ("exposed", "scale_written", "a second starter"),
     "pool-floor": ("exposed", "node_cordoned", "consolidateAfter: Never"),
     "pdb-blocks": ("exposed", "node_cordoned", "PodDisruptionBudget"),
     "do-not-disrupt": ("exposed", "node_cordoned", "do-not-disrupt"),
     "long-grace": ("exposed", "pods_gone", "terminationGracePeriodSeconds"),
     "finalizer": ("exposed", "pods_gone", "finalizer"),
+    "volume-stuck": ("survived", "", ""),
+    "laptop-killed": ("survived", "", ""),
+    "run-never-finishes": ("survived", "", ""),
     "spot-notice": ("survived", "", ""),
     "spot-rebalance": ("survived", "", ""),
     "spot-reclaim": ("survived", "", ""),
@@ -62,12 +73,15 @@ EXPECTED = {
 class World:
     """The reference path on an embedded cluster, its GPUs on."""
 
-    def __init__(self, change=lambda objects: None):
+    def __init__(self, change=lambda objects: None, under=()):
         folder = path("dead-man")
         self.kill_path = specfile.load(folder / "killcheck.yaml")
         found = [m.obj for m in manifests.load([folder]).manifests if m.obj.get("apiVersion") != "killcheck/v1"]
         change(found)
-        self.cluster = EmbeddedDrillCluster(found, exec_mode="host", start=datetime(2026, 1, 15, 3, 0, 1, tzinfo=UTC))
+        cron_job = next(obj for obj in found if obj["kind"] == "CronJob")
+        nights = [kind().night(cron_job, NIGHT) for kind in under]
+        start = next((night for night in nights if night is not None), NIGHT)
+        self.cluster = EmbeddedDrillCluster(found, exec_mode="host", start=start)
         self.seen = []
 
     def settle(self):
@@ -81,8 +95,9 @@ class World:
 
 
 @pytest.fixture
-def world():
-    made = World()
+def world(request):
+    name = request.node.callspec.params.get("name") if hasattr(request.node, "callspec") else None
+    made = World(under=[KINDS[name]] if name else [])
     yield made
     made.cluster.close()
 

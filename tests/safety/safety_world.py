@@ -27,6 +27,9 @@ def picture(cluster, *, uids=True):
             ours = any(key.startswith("killcheck.dev/") for key in meta.get("labels", {}))
             if obj.get("kind") in GENERATED and not (ours and obj["kind"] != "Pod"):
                 continue
+            if obj.get("kind") == "Job" and not ours and any(
+                    owner["kind"] == "CronJob" for owner in meta.get("ownerReferences", ())):
+                continue  # what the schedule made by itself
             bare = {key: value for key, value in copy(obj).items() if key != "status"}
             for key in _META if not uids else tuple(k for k in _META if k != "uid"):
                 bare["metadata"].pop(key, None)
