@@ -121,7 +121,7 @@ class Command:
 
     argv: tuple[str, ...]
     timeout_s: float = 60.0
-    env: Mapping[str, str] = field(default_factory=dict)
+    env: Mapping[str, str] = field(default_factory=dict, hash=False)
     pass_env: tuple[str, ...] = ()
 
     def __str__(self) -> str:
@@ -457,6 +457,12 @@ class KillPath:
     def deadlines_for(self, layer: Layer) -> Deadlines:
         """The layer's own deadlines, or the path's."""
         return layer.deadlines or self.deadlines
+
+    @property
+    def commands(self) -> tuple[Command, ...]:
+        """Every program that drilling it may run, each once."""
+        targets = [c for t in self.targets for c in (t.count, t.start) if c is not None]
+        return tuple(dict.fromkeys([*targets, *(c for layer in self.layers for c in layer.commands)]))
 
     @property
     def in_kubernetes(self) -> bool:

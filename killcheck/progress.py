@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 
-from killcheck import events
+from killcheck import events, steady
 from killcheck.cost import Meter
 from killcheck.diagnosis.targets import writer_of
 from killcheck.killpath import KillPath, Layer, Proof
@@ -14,7 +14,8 @@ from killcheck.kube.objects import Obj, dig, name_of, parse_time
 from killcheck.scene import Scene
 from killcheck.timeline import Reached, Timeline
 
-__all__ = ["Progress"]
+__all__ = ["Progress", "required"]
+
 
 class Progress:
     """Evaluates the scene against the proof wanted; :meth:`evaluate` is called whenever something changed."""
@@ -26,6 +27,7 @@ class Progress:
         self.kill_path = kill_path
         self.layer = layer
         self.timeline = timeline
+        self.targets = kill_path.covered_by(layer)
         self.hold_s = hold_s
         self.meter = meter
         #: Something that had been off came on again before it was proven to hold.
@@ -35,6 +37,7 @@ class Progress:
         self._writer = ""
         # Nodes that were there at the trigger: these must go, whatever comes after them.
         self._nodes = dict(scene.known_nodes)
+        self._counted: set[str] = {name_of(obj) for obj in steady.instances(scene)}
 
     # -- evaluation ----------------------------------------------------------------------------------------
     def evaluate(self, now: datetime, wake_in: Callable[[float], None]) -> Iterator[events.Event]:
@@ -44,11 +47,12 @@ class Progress:
             yield from lost
             self._targets(now)
             self._nodes_phases(now)
+            self._instances(now)
             self._held(now, wake_in)
         yield from self._news(now)
 
     def _targets(self, now: datetime) -> None:
-        covered = [t for t in self.kill_path.covered_by(self.layer) if t.kind]
+        covered = [t for t in self.targets if t.kind]
         if covered and not any(self.scene.replicas(t) for t in covered):
             at, who = now, ""
             for target in covered:
@@ -84,10 +88,30 @@ class Progress:
             self.timeline.reach("node_drained", at, now, "the nodes are gone")
             self.timeline.reach(
                 "node_gone", at, now, f"{len(self.scene.pool_nodes())} node(s) left in the pools, floor {floor}")
-        if "instance_gone" in self.timeline.phases and "node_gone" in self.timeline.reached:
+
+    def _instances(self, now: datetime) -> None:
+        """The cloud's word: on the nodes' instances, and on what is counted outside Kubernetes."""
+        if "instance_gone" not in self.timeline.phases:
+            return
+        at, told = self.timeline.start, []
+        if Proof.P3 in self.kill_path.proof and self._in_kubernetes:
             states = [self.scene.cluster.instance_state(node) for node in self._nodes.values()]
-            if all(state == "terminated" for state in states):
-                self.timeline.reach("instance_gone", now, now, f"{len(states)} instance(s) terminated")
+            if "node_gone" not in self.timeline.reached or any(state != "terminated" for state in states):
+                return
+            at = now
+            told.append(f"{len(states)} instance(s) terminated")
+        for target in self.scene.census.targets:
+            count = self.scene.census.counts[target.name]
+            if count.number or count.asked < self.timeline.start:
+                return
+            at = max(at, count.at)
+            told.append(f"{count.command} counts 0 of {target.name}")
+        if told:
+            self.timeline.reach("instance_gone", at, now, "; ".join(told))
+
+    @property
+    def _in_kubernetes(self) -> bool:
+        return any(t.kind for t in self.targets)
 
     def _off_phases(self) -> list[str]:
         return [p for p in ("pods_gone", "node_gone", "instance_gone") if p in self.timeline.phases]
@@ -98,23 +122,30 @@ class Progress:
             self._off_since = None
             return
         since = max(entry.observed for entry in off if entry is not None)
+        if self.scene.census.targets and self.scene.census.sound_since is not None:
+            since = max(since, self.scene.census.sound_since)  # what was not counted was not seen to hold
         if self._off_since != since:
             self._off_since = since
             wake_in(self.hold_s)
         if now >= since + timedelta(seconds=self.hold_s):
-            self.timeline.reach(
+            if not self.scene.census.asked_since(since + timedelta(seconds=self.hold_s)):
+                self.scene.census.again()
+                return wake_in(1.0)
+            self.timeline.reach(  # the last count was asked for after the whole time
                 "held", since + timedelta(seconds=self.hold_s), now, f"nothing came back for {self.hold_s:.0f} s")
 
     def _losses(self, now: datetime) -> Iterator[events.Event]:
         """Phases that no longer hold: something scaled back before 'held' was proven."""
         if "held" in self.timeline.reached:
             return
-        covered = [t for t in self.kill_path.covered_by(self.layer) if t.kind]
+        covered = [t for t in self.targets if t.kind]
+        counted = self.scene.census
         checks = (
             ("scale_written", any(self.scene.replicas(t) for t in covered), "the targets ask for replicas again"),
             ("pods_gone", bool(self.scene.gpu_pods()), "a GPU pod is there again"),
             ("node_gone", len(self.scene.pool_nodes()) > sum(
                 p.floor for p in self.kill_path.nodes), "a GPU node is there again"),
+            ("instance_gone", bool(counted.targets) and counted.all_on() > 0, "an instance is counted again"),
         )
         for phase, back, why in checks:
             if back and self.timeline.lose(phase):
@@ -144,13 +175,19 @@ class Progress:
         else:
             self.meter.count(node, now)
 
+    def instances_changed(self, now: datetime) -> None:
+        """The same for what is counted outside Kubernetes."""
+        on = {name_of(obj): obj for obj in steady.instances(self.scene)}
+        for name in self._counted - set(on):
+            self.meter.stop(name, now)
+        for obj in on.values():
+            self.meter.count(obj, now)
+        self._counted = set(on)
+
     # -- judging -------------------------------------------------------------------------------------------
     def required(self) -> list[str]:
         """The phases that the wanted proof rests on, in order."""
-        wanted = {Proof.P1: "pods_gone", Proof.P2: "node_gone", Proof.P3: "instance_gone", Proof.P4: "held"}
-        phases = [phase for proof, phase in wanted.items() if proof in self.kill_path.proof]
-        return [p for p in ("pods_gone", "node_drained", "node_gone", "instance_gone", "held")
-                if p in phases or (p == "node_drained" and "node_gone" in phases)]
+        return required(self.kill_path, self.layer)
 
     def proven(self) -> bool:
         """Whether every required phase has been reached."""
@@ -174,6 +211,23 @@ class Progress:
     def writer(self) -> str:
         """The field manager that wrote the zero; empty where managedFields do not tell."""
         return self._writer
+
+
+def required(kill_path: KillPath, layer: Layer) -> list[str]:
+    """The phases that a layer's drill must reach for the proof that the path wants, in order.
+
+    Outside Kubernetes there are no pods and no nodes: P1 to P3 are all the count's word (``instance_gone``).
+    """
+    covered, proof = kill_path.covered_by(layer), kill_path.proof
+    phases = set()
+    if any(t.kind for t in covered):
+        phases |= {"pods_gone"} if Proof.P1 in proof else set()
+        phases |= {"node_drained", "node_gone"} if Proof.P2 in proof else set()
+        phases |= {"instance_gone"} if Proof.P3 in proof else set()
+    if any(t.outside for t in covered):
+        phases.add("instance_gone")
+    phases |= {"held"} if Proof.P4 in proof else set()
+    return [p for p in ("pods_gone", "node_drained", "node_gone", "instance_gone", "held") if p in phases]
 
 
 def _cordoned(node: Obj) -> bool:

@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
+from typing import cast
 
+from killcheck.census import Census
 from killcheck.cluster.base import Cluster
 from killcheck.killpath import KillPath, Layer, NodePool, Target
 from killcheck.kube import gpus, selectors
@@ -67,10 +69,18 @@ class Scene:
         self.known_nodes: dict[str, Obj] = {}
         self.namespaces = sorted({t.namespace for t in kill_path.targets if t.namespace} | {n for n in namespaces if n})
         self._informers: dict[str, Informer] = {}
+        counted = kill_path.covered_by(layer) if layer else kill_path.targets
+        #: What is on outside Kubernetes.
+        self.census = Census(cluster.levers.get("programs"), counted, self._woken)  # type: ignore[arg-type]
 
     # -- life ----------------------------------------------------------------------------------------------
     def open(self) -> Scene:
         """Start watching. Raises KubeError."""
+        self.census.open()
+        if not self.kill_path.in_kubernetes:
+            nothing = cast("Informer", _NoInformer())
+            self.pods = self.nodes = self.claims = self.jobs = self.replicasets = self.events = nothing
+            return self
         self.pods = self._follow("pods", r.PODS)
         self.nodes = self._follow("nodes", r.NODES)
         self.claims = self._follow("nodeclaims", r.NODECLAIMS, optional=True)
@@ -89,6 +99,7 @@ class Scene:
 
     def close(self) -> None:
         """Stop watching; idempotent."""
+        self.census.close()
         for informer in self._informers.values():
             informer.stop()
         self._informers.clear()
@@ -101,6 +112,10 @@ class Scene:
         insist(self.cluster.loop, informer.start, patience_s=STEADFAST_S)
         informer.handlers.append(self._changed)
         return informer
+
+    def wake(self) -> None:
+        """Something that is not in Kubernetes has changed: have it looked at."""
+        self._woken()
 
     def _woken(self) -> None:
         self._on_change("modified", None, {"kind": "Watch"})
@@ -135,14 +150,16 @@ class Scene:
     # -- can it be trusted ---------------------------------------------------------------------------------
     def broken(self) -> KubeError | None:
         """The error of a watch that is down right now."""
-        return next((i.broken for i in self._informers.values() if i.broken), None)
+        return next((i.broken for i in self._informers.values() if i.broken), None) or self.census.broken()
 
     def assert_sound(self) -> None:
         """Raise SceneBroken unless everything shown here is current."""
         error = self.broken()
         if error is not None:
-            raise SceneBroken(f"the watch is down: {error}")
-        if not self._informers or not all(i.synced for i in self._informers.values()):
+            down = "what is on is not known" if error is self.census.broken() else "the watch is down"
+            raise SceneBroken(f"{down}: {error}")
+        watched = bool(self._informers) or not self.kill_path.in_kubernetes
+        if not watched or not all(i.synced for i in self._informers.values()):
             raise SceneBroken("the watches are not synced yet")
 
     # -- targets -------------------------------------------------------------------------------------------
@@ -241,6 +258,18 @@ class Scene:
                 dig(event, "involvedObject", "name")) in keys
         ]
         return sorted(found, key=event_time)
+
+
+class _NoInformer:
+    """Stands where an informer would, for a kill path that has no part in Kubernetes: there is nothing to follow."""
+
+    def values(self) -> list[Obj]:
+        """No objects."""
+        return []
+
+    def get(self, name: str, namespace: str = "") -> Obj | None:
+        """No object."""
+        return None
 
 
 def event_time(event: Obj) -> str:

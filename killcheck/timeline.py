@@ -53,6 +53,10 @@ class Timeline:
         entry = self.reached.get(phase)
         return None if entry is None else max(0.0, (entry.at - self.start).total_seconds())
 
+    def zero_s(self) -> float | None:
+        """Seconds to zero: no GPU pod left or, outside Kubernetes, no instance counted."""
+        return self.at_s("pods_gone" if "pods_gone" in self.phases else "instance_gone")
+
     def in_time(self, phase: str) -> bool:
         """Whether the phase was reached, and by its deadline where it has one."""
         seconds = self.at_s(phase)

@@ -7,6 +7,7 @@ from datetime import datetime
 
 from killcheck.cluster.base import InstanceState
 from killcheck.embedded.cluster import EmbeddedCluster
+from killcheck.embedded.machine import Machine
 from killcheck.kube.objects import Obj
 
 __all__ = ["EmbeddedDrillCluster"]
@@ -20,6 +21,8 @@ class EmbeddedDrillCluster:
 
     def __init__(self, objects: Iterable[Obj], *, exec_mode: str, start: datetime, seed: int = 1) -> None:
         self.embedded = EmbeddedCluster(start=start, seed=seed, exec_mode=exec_mode)
+        #: What is outside Kubernetes, where the kill path has any such thing.
+        self.machine: Machine | None = None
         self.kube = self.embedded.kube
         self.loop = self.embedded.loop
         self.levers: dict[str, object] = {
@@ -41,9 +44,11 @@ class EmbeddedDrillCluster:
         return self.embedded.assumptions
 
     def unknowns(self) -> Sequence[str]:
-        """Executors that were not allowed to run."""
-        return self.embedded.unknowns
+        """Executors and programs that were not allowed to run."""
+        return [*self.embedded.unknowns, *(self.machine.unknowns if self.machine else ())]
 
     def close(self) -> None:
         """Stop everything; idempotent."""
+        if self.machine is not None:
+            self.machine.close()
         self.embedded.close()

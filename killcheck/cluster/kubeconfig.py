@@ -9,6 +9,7 @@ from killcheck.clock import WallLoop
 from killcheck.cluster.base import InstanceState
 from killcheck.kube.config import connect
 from killcheck.kube.objects import Obj
+from killcheck.programs import close_programs
 
 __all__ = ["KubeconfigCluster"]
 
@@ -38,4 +39,5 @@ class KubeconfigCluster:
         return ()
 
     def close(self) -> None:
-        """Nothing was started."""
+        """Stop the programs that still run; idempotent."""
+        close_programs(self.levers)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from killcheck.killpath import Layer, LayerType
 from killcheck.layers.base import LayerError, LayerRun, Stage
+from killcheck.layers.command import CommandLayer
 from killcheck.layers.dead_man import DeadMan
 from killcheck.layers.idle_monitor import IdleMonitor
 from killcheck.layers.scale_to_zero import ScaleToZero
@@ -16,20 +17,18 @@ __all__ = ["LayerRun", "Stage", "drillable", "of"]
 
 _TYPES: dict[LayerType, type[LayerRun]] = {
     LayerType.DEAD_MAN: DeadMan, LayerType.IDLE_MONITOR: IdleMonitor, LayerType.SELF_TERMINATING: SelfTerminating,
-    LayerType.SCALE_TO_ZERO: ScaleToZero,
+    LayerType.SCALE_TO_ZERO: ScaleToZero, LayerType.COMMAND: CommandLayer,
 }
 
 
 def drillable(layer: Layer) -> bool:
-    """Whether this version can drill it: its type is known, and it acts inside Kubernetes."""
-    return layer.type in _TYPES and layer.command is None
+    """Whether this version can drill it."""
+    return layer.type in _TYPES
 
 
 def of(layer: Layer, stage: Stage) -> LayerRun:
     """What drills a layer. Raises LayerError for a type that cannot be drilled."""
     kind = _TYPES.get(layer.type)
-    if kind is not None and layer.command is not None:
-        raise LayerError(f"layer {layer.name}: an {layer.type} that is a command cannot be drilled by this version")
     if kind is None:
         known = ", ".join(sorted(_TYPES))
         raise LayerError(f"layer {layer.name}: cannot drill a layer of type {layer.type}; this version drills: {known}")

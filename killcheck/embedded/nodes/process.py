@@ -15,6 +15,7 @@ import signal
 import socket
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Literal
 
 from killcheck.clock import Loop, wall_seconds
@@ -96,6 +97,11 @@ class HostRuntime:
         """Remove a pod's scratch space."""
         if self.spawner is not None:
             shutil.rmtree(self.spawner.folder / pod_uid, ignore_errors=True)
+
+    @property
+    def folder(self) -> Path:
+        """Where on this host the containers' scratch space is; removed at the end. Raises NotRun."""
+        return self._ready().folder
 
     def close(self) -> None:
         """Kill every process and remove every file; idempotent."""

@@ -252,9 +252,16 @@ def _environment(launch: Launch) -> dict[str, str]:
     """The manifest's variables and what every runtime adds; nothing of this process's own."""
     home = "/root" if not launch.run_as else "/"
     env = {"PATH": launch.contents.path, "HOSTNAME": launch.hostname, "HOME": home} | launch.env
-    if launch.contents.commands is None and set(env["PATH"].split(":")) & set(BINARY_DIRS):
-        env["PATH"] = f"{HIDDEN}/shims:{env['PATH']}"
+    if launch.contents.commands is None:
+        env["PATH"] = _shimmed(env["PATH"], f"{HIDDEN}/shims")
     return env
+
+
+def _shimmed(path: str, folder: str) -> str:
+    """A PATH with the shims right before the first directory whose programs they stand for."""
+    directories = path.split(":")
+    first = next((i for i, directory in enumerate(directories) if directory in BINARY_DIRS), None)
+    return path if first is None else ":".join([*directories[:first], folder, *directories[first:]])
 
 
 # -- without namespaces ------------------------------------------------------------------------------------
@@ -270,7 +277,7 @@ def relocated(launch: Launch, wiring: Wiring, host: HostPrograms, scratch: Scrat
     env = {name: rewritten(value, wiring.moved) for name, value in launch.env.items() if name != "PATH"}
     path = launch.env.get("PATH", launch.contents.path)
     if launch.contents.commands is None:
-        path = ":".join([str(root / "shims"), path]) if set(path.split(":")) & set(BINARY_DIRS) else path
+        path = rewritten(_shimmed(path, str(root / "shims")), wiring.moved)
     else:
         path = ":".join(f"{root}{directory}" for directory in path.split(":"))
     home = root / "home"
@@ -284,7 +291,8 @@ def relocated(launch: Launch, wiring: Wiring, host: HostPrograms, scratch: Scrat
     inside = Path(f"{root}{argv[0]}")
     if launch.contents.known and argv[0].startswith("/") and inside.exists():
         argv[0] = str(inside)
-    return Plan(argv, env, str(home), moved=wiring.moved)
+    moved_to = dict(wiring.moved)
+    return Plan(argv, env, moved_to.get(launch.working_dir.rstrip("/"), str(home)), moved=wiring.moved)
 
 
 def moves(launch: Launch, scratch: Scratch) -> list[list[str]]:

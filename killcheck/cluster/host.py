@@ -1,0 +1,53 @@
+"""This machine as a place to drill on: kill paths that have no part in Kubernetes, by programs alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from killcheck.clock import WallLoop
+from killcheck.cluster.base import InstanceState
+from killcheck.kube.client import Kube
+from killcheck.kube.errors import KubeError
+from killcheck.kube.objects import Obj
+from killcheck.programs import close_programs
+
+__all__ = ["NAME", "HostCluster"]
+
+#: What ``--on`` calls it, and what ``consent.contexts`` must allow.
+NAME = "host"
+
+
+class _NoApi:
+    """There is no API server: whoever asks is told so, and never 'none'."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise KubeError(f"{NAME} is this machine, not a cluster: there is no Kubernetes API to ask")
+
+
+class HostCluster:
+    """Reads and acts by the programs that the spec names (lever ``programs``), on the wall's clock."""
+
+    name = NAME
+    real = True
+
+    def __init__(self) -> None:
+        self.loop = WallLoop()
+        self.kube = Kube(_NoApi())
+        self.levers: dict[str, object] = {}
+
+    def instance_state(self, node: Obj) -> InstanceState:
+        """There are no nodes."""
+        return "unknown"
+
+    def assumptions(self) -> Sequence[str]:
+        """None: what is here is real."""
+        return ()
+
+    def unknowns(self) -> Sequence[str]:
+        """None."""
+        return ()
+
+    def close(self) -> None:
+        """Stop the programs that still run; idempotent."""
+        close_programs(self.levers)

@@ -1,0 +1,256 @@
+"""A machine outside Kubernetes, in the embedded cluster's time: a VM with timers, scripts and a cloud's CLI.
+
+Its programs are processes of this host, as executors are: they see the spec's folder as their working directory, what
+lies in its subfolder ``machine/`` over the machine's own root, and the shims that keep the cluster's time. Programs in
+``machine/bin/`` come first on the PATH: that is where a stand-in for a cloud's CLI goes. Without one, what calls a
+cloud's CLI has an unknown outcome.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from killcheck import programs
+from killcheck.clock import Loop
+from killcheck.embedded.nodes.execution import Exit, Launch, NotRun, Running, Runtime, StartError
+from killcheck.embedded.nodes.images import Contents
+from killcheck.embedded.nodes.volumes import File, Mount, Volume
+from killcheck.killpath import Command, Layer
+from killcheck.kube import schedule
+from killcheck.kube.objects import Obj
+from killcheck.programs import Ran
+from killcheck.redact import redact
+
+__all__ = ["STATE", "Firing", "Machine"]
+
+#: Where the spec's folder is on the machine, its stand-ins' programs, and where they may keep what they know.
+FOLDER, BIN, STATE = "/opt/killpath", "/opt/machine/bin", "/var/lib/machine"
+#: Files larger than this are not taken over, in bytes.
+FILE_LIMIT = 1 << 20
+_PATH = f"{BIN}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_POD: Obj = {
+    "metadata": {"name": "machine", "namespace": "outside", "uid": "machine"},
+    "spec": {"containers": [{"name": "machine"}]},
+}
+#: Runs a program with its error stream in a file of its own.
+_APART = 'exec 2>"$0"; exec "$@"'
+
+
+@dataclass(frozen=True, slots=True)
+class Firing:
+    """A timer of the machine that went off: which layer's, and how its program ended."""
+
+    layer: str
+    ran: Ran
+
+
+@dataclass
+class Machine:
+    """``folder``: the spec's. ``data``: folders of the machine that its programs and a drill write to (absolute)."""
+
+    runtime: Runtime
+    loop: Loop
+    folder: Path
+    data: Iterable[str] = ()
+    real: bool = False
+    #: Every timer that went off by itself, in order.
+    firings: list[Firing] = field(default_factory=list)
+    #: What could not be run, a sentence each.
+    unknowns: list[str] = field(default_factory=list)
+    _made: int = 0
+    _closed: bool = False
+    _mounts: list[Mount] | None = None
+    _prefilled: bool = False
+
+    # -- the Programs protocol -----------------------------------------------------------------------------
+    def start(self, command: Command, on_end: Callable[[Ran], None]) -> None:
+        """As the protocol says; the time limit is in the cluster's time."""
+        self._made += 1
+        errors = f"{STATE}/.errors-{self._made}"
+        _Run(self, command, on_end, errors).begin()
+
+    def run(self, command: Command) -> Ran:
+        """As the protocol says."""
+        return programs.run(self.loop, self, command)
+
+    def put_back(self, count: list[Any], number: int, start: list[Any]) -> None:
+        """As the protocol says."""
+        programs.put_back(self, count, number, start)
+
+    def close(self) -> None:
+        """Nothing goes off any more; what runs ends with the cluster."""
+        self._closed = True
+
+    # -- its timers ----------------------------------------------------------------------------------------
+    def keep(self, layer: Layer) -> None:
+        """Let a layer's command go off by its schedule, as the machine's own timer does. Raises ScheduleError."""
+        if layer.command is not None and layer.schedule:
+            self._next(layer, schedule.parse(layer.schedule, layer.time_zone or None))
+
+    def _next(self, layer: Layer, when: schedule.Schedule) -> None:
+        due = when.next(self.loop.now())
+        if due is not None:
+            self.loop.call_at_time(due, self._fire, layer, when)
+
+    def _fire(self, layer: Layer, when: schedule.Schedule) -> None:
+        if self._closed:
+            return
+        assert layer.command is not None
+
+        def ended(ran: Ran) -> None:
+            self.firings.append(Firing(layer.name, ran))
+            if not self._closed:
+                self._next(layer, when)
+
+        self.start(layer.command, ended)
+
+    # -- its files -----------------------------------------------------------------------------------------
+    def path(self, path: str) -> Path:
+        """Where on this host a path below one of its data folders is. Raises OSError for any other."""
+        for folder in sorted(self._data(), key=len, reverse=True):
+            if PurePosixPath(path).is_relative_to(folder):
+                return self._host(folder) / PurePosixPath(path).relative_to(folder)
+        raise FileNotFoundError(2, "no such folder on the machine", path)
+
+    def _host(self, folder: str) -> Path:
+        scratch = getattr(self.runtime, "folder", None)  # only a runtime that runs anything has one
+        if scratch is None:
+            raise NotRun("it was not run: nobody allowed it to run on this host (--exec host)")
+        found = Path(scratch) / "machine" / "volumes" / _volume_name(folder)
+        found.mkdir(parents=True, exist_ok=True)
+        return found
+
+    def _data(self) -> list[str]:
+        written = [folder for folder, files in self._overlay().items() if not _programs(files)]
+        return sorted({STATE, *self.data, *written})
+
+    def _overlay(self) -> dict[str, dict[str, Path]]:
+        """The files below ``machine/`` by the folder that they are in on the machine; ``bin`` is the programs' own."""
+        found: dict[str, dict[str, Path]] = {}
+        root = self.folder / "machine"
+        for file in sorted(root.rglob("*")) if root.is_dir() else ():
+            if file.is_file():
+                parent = file.parent.relative_to(root)
+                where = BIN if str(parent) == "bin" else f"/{parent}"
+                found.setdefault(where, {})[file.name] = file
+        return found
+
+    def mounts(self) -> list[Mount]:
+        """What its programs see beside the host's own. Raises OSError."""
+        if self._mounts is None:
+            volumes = [Volume("folder", "configMap", _files(_own(self.folder)))]
+            mounts = [Mount(volumes[0], FOLDER)]
+            for where, files in self._overlay().items():
+                if _programs(files):
+                    mounts.append(Mount(Volume(_volume_name(where), "configMap", _files(files)), where))
+            mounts += [Mount(Volume(_volume_name(f), "emptyDir", writable=True), f) for f in self._data()]
+            self._mounts = mounts
+        if not self._prefilled:
+            self._prefilled = True
+            for where, files in self._overlay().items():
+                for name, file in files.items() if not _programs(files) else ():
+                    (self._host(where) / name).write_bytes(file.read_bytes())
+        return self._mounts
+
+
+class _Run:
+    """One program on the machine."""
+
+    def __init__(self, machine: Machine, command: Command, on_end: Callable[[Ran], None], errors: str) -> None:
+        self.machine = machine
+        self.command = command
+        self.errors = errors
+        self._on_end = on_end
+        self._begun = machine.loop.now()
+        self._running: Running | None = None
+        self._why = ""
+        self._over = False
+
+    def begin(self) -> None:
+        """Start it."""
+        machine, command = self.machine, self.command
+        with machine.loop.entered():
+            try:
+                launch = Launch(
+                    pod=_POD, container="machine", argv=["/bin/sh", "-c", _APART, self.errors, *command.argv],
+                    env={"PATH": _PATH} | dict(command.env), mounts=machine.mounts(), contents=Contents(None),
+                    image="the machine", working_dir=FOLDER, hostname="machine", cluster_dns=False)
+                self._running = machine.runtime.start(launch, self._exited, self._unknown)
+                machine.loop.call_later(command.timeout_s, self._overdue)
+            except (NotRun, StartError, OSError) as error:
+                machine.loop.call_soon(self._unknown, str(error))
+
+    def _overdue(self) -> None:
+        if not self._over and self._running is not None:
+            self._why = f"took longer than {self.command.timeout_s:g} s and was stopped"
+            self._running.terminate()
+            self.machine.loop.call_later(programs.GRACE_S, self._kill)
+
+    def _kill(self) -> None:
+        if not self._over and self._running is not None:
+            self._running.kill()
+
+    def _exited(self, end: Exit) -> None:
+        why = self._why or (f"ended by signal {end.signal}" if end.signal else "")
+        self._tell(None if why else end.code, why)
+
+    def _unknown(self, why: str) -> None:
+        told = f"{self.command}: {why}"
+        if told not in self.machine.unknowns:
+            self.machine.unknowns.append(told)
+        self._tell(None, why)
+
+    def _tell(self, code: int | None, why: str) -> None:
+        if self._over:
+            return
+        self._over = True
+        output = self._running.log() if self._running is not None else ""
+        errors = ""
+        if self._running is not None:
+            file = self.machine.path(self.errors)
+            errors = file.read_text("utf-8", "replace") if file.is_file() else ""
+            file.unlink(missing_ok=True)
+        limit = programs.OUTPUT_LIMIT
+        self._on_end(Ran(
+            self.command, self._begun, self.machine.loop.now(), code, redact(output[:limit]), redact(errors[:limit]),
+            why, cut=len(output) > limit))
+
+
+def _volume_name(folder: str) -> str:
+    return folder.strip("/").replace("/", "-")
+
+
+def _programs(files: dict[str, Path]) -> bool:
+    """Whether a folder of the overlay holds programs: those are read, the others may be written to."""
+    return any(os.access(file, os.X_OK) for file in files.values())
+
+
+def _own(folder: Path) -> dict[str, Path]:
+    """The files beside the spec and below, ``machine/`` left out, by their path in it."""
+    found = {}
+    for file in sorted(folder.rglob("*")) if folder.is_dir() else ():
+        inner = file.relative_to(folder)
+        if inner.parts[0] != "machine" and not inner.parts[0].startswith(".") and file.is_file():
+            found[str(inner)] = file
+    return found
+
+
+def _files(files: dict[str, Path]) -> dict[str, File]:
+    return {
+        name: File(file.read_bytes(), 0o755 if os.access(file, os.X_OK) else 0o644)
+        for name, file in files.items() if file.stat().st_size <= FILE_LIMIT}
+
+
+def at(firings: Iterable[Firing], layer: str, moment: datetime, slack_s: float) -> Firing | None:
+    """The firing of a layer's timer that was under way at a moment, or had just ended well."""
+    for firing in firings:
+        ran = firing.ran
+        inside = ran.begun <= moment and (moment - ran.ended).total_seconds() <= slack_s
+        if firing.layer == layer and ran.ok and inside:
+            return firing
+    return None

@@ -1,0 +1,335 @@
+"""Programs that a spec names, run where killcheck runs: a cloud's CLI, a script on a VM, what a timer would start.
+
+A program gets no shell, a clean environment, a time limit and a group of its own, which is killed whole. What it writes
+is bounded, and redacted before anybody sees it. Whatever keeps its outcome from being known is said, never guessed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import selectors
+import shutil
+import signal
+import subprocess
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import IO, Any, Protocol
+
+from killcheck.clock import Loop, wall_seconds
+from killcheck.killpath import Command
+from killcheck.kube.errors import KubeError
+from killcheck.redact import redact
+from killcheck.undo import UndoProblem
+
+__all__ = [
+    "CountUnknown", "Files", "LocalPrograms", "Programs", "Ran", "again", "close_programs", "counted", "put_back",
+    "run",
+]
+
+#: Bytes of each stream that are kept.
+OUTPUT_LIMIT = 64 * 1024
+#: Between SIGTERM and SIGKILL for a program that took too long, in seconds.
+GRACE_S = 2.0
+#: Added to a program's own limit before it is given up unheard, in seconds.
+SLACK_S = 10.0
+#: How long a target may take to be counted again after it was started, in seconds.
+BACK_S = 180.0
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """How a program's run ended. ``code`` is None where it did not end by itself, and ``why`` then says what happened.
+
+    ``output`` and ``errors`` are its two streams, redacted; ``cut``: there was more output than is kept.
+    """
+
+    command: Command
+    begun: datetime
+    ended: datetime
+    code: int | None
+    output: str = ""
+    errors: str = ""
+    why: str = ""
+    cut: bool = False
+
+    @property
+    def ok(self) -> bool:
+        """It ended by itself, with exit code 0."""
+        return self.code == 0
+
+    @property
+    def told(self) -> str:
+        """One line: how it ended, and the last thing it said."""
+        said = (self.errors.strip() or self.output.strip()).splitlines()
+        how = self.why or f"exit code {self.code}"
+        return f"{self.command}: {how}" + (f": {said[-1].strip()[:300]}" if said and not self.ok else "")
+
+
+class Programs(Protocol):
+    """Runs programs, in a cluster's time (``loop``). ``real``: what they do is somebody's."""
+
+    real: bool
+    loop: Loop
+
+    def start(self, command: Command, on_end: Callable[[Ran], None]) -> None:
+        """Start a program; ``on_end`` is called on the loop, once, however it ends."""
+
+    def run(self, command: Command) -> Ran:
+        """Start a program and let time pass until it has ended."""
+
+    def put_back(self, count: list[Any], number: int, start: list[Any]) -> None:
+        """What a journal calls: start a target unless it is on already. Raises UndoProblem."""
+
+    def close(self) -> None:
+        """Kill what still runs; idempotent."""
+
+
+class CountUnknown(KubeError):
+    """How many are on is not known; the message says why."""
+
+
+def counted(ran: Ran) -> int:
+    """What a count command has answered. Raises CountUnknown: not an answer.
+
+    An integer alone; a JSON list (one entry for each that is on); a JSON object with an integer ``count``.
+    """
+    if not ran.ok:
+        raise CountUnknown(ran.told)
+    text = ran.output.strip()
+    if ran.cut:
+        raise CountUnknown(f"{ran.command}: its answer is longer than what is read of it")
+    try:
+        answer = json.loads(text)
+    except ValueError:
+        answer = None
+    if isinstance(answer, dict):
+        answer = answer.get("count")
+    if isinstance(answer, list):
+        return len(answer)
+    if isinstance(answer, int) and not isinstance(answer, bool) and answer >= 0:
+        return answer
+    shown = repr(text[:80]) if text else "nothing"
+    raise CountUnknown(f"{ran.command}: expected a count of what is on, found {shown}")
+
+
+def again(command: Command) -> list[Any]:
+    """A command as a journal keeps it."""
+    return [list(command.argv), command.timeout_s, dict(command.env), list(command.pass_env)]
+
+
+def _command(kept: list[Any]) -> Command:
+    argv, timeout_s, env, pass_env = kept
+    return Command(tuple(argv), timeout_s, env, tuple(pass_env))
+
+
+def put_back(programs: Programs, count: list[Any], number: int, start: list[Any]) -> None:
+    """Start a target unless at least ``number`` are on already, and see that they are. Raises UndoProblem."""
+    try:
+        if counted(programs.run(_command(count))) >= number:
+            return
+        ran = programs.run(_command(start))
+        if not ran.ok:
+            raise UndoProblem(ran.told)
+        until = programs.loop.monotonic() + BACK_S
+        while counted(programs.run(_command(count))) < number:
+            if programs.loop.monotonic() >= until:
+                raise UndoProblem(f"{ran.command} ended well, and {BACK_S:g} s later it is not on again")
+            programs.loop.sleep(5.0)
+    except CountUnknown as error:
+        raise UndoProblem(f"whether it is on is not known: {error}") from error
+
+
+class LocalPrograms:
+    """Programs as processes of this machine, on its own clock. ``folder``: where they run (the spec's)."""
+
+    real = True
+
+    def __init__(self, loop: Loop, folder: str = "", environment: Mapping[str, str] | None = None) -> None:
+        self.loop = loop
+        self.folder = folder or "."
+        self._environment = os.environ if environment is None else environment
+        self._running: set[subprocess.Popen[bytes]] = set()
+
+    def start(self, command: Command, on_end: Callable[[Ran], None]) -> None:
+        """As the protocol says."""
+        begun = self.loop.now()
+        try:
+            process = subprocess.Popen(
+                self._found(command), cwd=self.folder, env=self._env(command), stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
+        except OSError as error:
+            why = f"could not be started: {(error.strerror or str(error)).lower()}"
+            self.loop.call_soon(on_end, Ran(command, begun, begun, None, why=why))
+            return
+        self._running.add(process)
+        thread = threading.Thread(
+            target=self._follow, args=(process, command, begun, on_end), name="killcheck-program", daemon=True)
+        thread.start()
+
+    def run(self, command: Command) -> Ran:
+        """As the protocol says."""
+        return run(self.loop, self, command)
+
+    def put_back(self, count: list[Any], number: int, start: list[Any]) -> None:
+        """As the protocol says."""
+        put_back(self, count, number, start)
+
+    def close(self) -> None:
+        """As the protocol says."""
+        for process in list(self._running):
+            _kill(process, signal.SIGKILL)
+
+    # -- inside --------------------------------------------------------------------------------------------
+    def _env(self, command: Command) -> dict[str, str]:
+        given = {name: self._environment[name] for name in ("PATH", "HOME", *command.pass_env)
+                 if name in self._environment}
+        return given | dict(command.env)
+
+    def _found(self, command: Command) -> list[str]:
+        """A bare name is looked up on the PATH that the program gets; a relative path is below the folder."""
+        program, *rest = command.argv
+        if "/" not in program:
+            return [shutil.which(program, path=self._env(command).get("PATH", os.defpath)) or program, *rest]
+        return [str(Path(self.folder).resolve() / program), *rest]
+
+    def _follow(
+        self, process: subprocess.Popen[bytes], command: Command, begun: datetime, on_end: Callable[[Ran], None],
+    ) -> None:
+        until = wall_seconds() + command.timeout_s
+        streams = _Streams(process)
+        why = ""
+        try:
+            if not streams.read_until(until):
+                why = f"took longer than {command.timeout_s:g} s and was stopped"
+                _kill(process, signal.SIGTERM)
+                if not streams.read_until(wall_seconds() + GRACE_S):
+                    _kill(process, signal.SIGKILL)
+                    streams.read_until(wall_seconds() + GRACE_S)
+            _kill(process, signal.SIGKILL)  # what it left behind in its group, while the group is surely its own
+            process.wait()
+        finally:
+            streams.close()
+            self._running.discard(process)
+        code: int | None = process.wait()
+        if not why and code is not None and code < 0:
+            why = f"ended by signal {signal.Signals(-code).name}"
+            code = None
+        elif why:
+            code = None
+        ran = Ran(command, begun, self.loop.now(), code, streams.text(0), streams.text(1), why, streams.cut)
+        self.loop.post(on_end, ran)
+
+
+def run(loop: Loop, programs: Programs, command: Command) -> Ran:
+    """Start a program and let the loop's time pass until it has ended, or is overdue."""
+    ended: list[Ran] = []
+    begun = loop.now()
+    programs.start(command, ended.append)
+    loop.run_until(lambda: bool(ended), command.timeout_s + SLACK_S)
+    if ended:
+        return ended[0]
+    return Ran(command, begun, loop.now(), None, why=f"nothing was heard of it for {command.timeout_s + SLACK_S:g} s")
+
+
+def close_programs(levers: Mapping[str, object]) -> None:
+    """Stop what a cluster's lever ``programs`` has started, where it has one."""
+    found = levers.get("programs")
+    if isinstance(found, LocalPrograms):
+        found.close()
+
+
+class _Streams:
+    """Both streams of a process, read as they come; of each only the beginning is kept."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self._process = process
+        self._selector = selectors.DefaultSelector()
+        self._kept = [bytearray(), bytearray()]
+        self.cut = False
+        for number, stream in enumerate((process.stdout, process.stderr)):
+            assert stream is not None
+            self._selector.register(stream, selectors.EVENT_READ, number)
+
+    def read_until(self, until: float) -> bool:
+        """Read until the process has ended and its streams with it, or until a moment of the wall clock."""
+        while True:
+            left = until - wall_seconds()
+            if self._ended():
+                self._read(0.0)  # its children may hold the streams open: they are not waited for
+                return True
+            if left <= 0:
+                return False
+            self._read(min(left, 0.02))
+
+    def _ended(self) -> bool:
+        """Whether it has ended; it is not reaped, so that its group's number stays taken."""
+        return os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
+    def _read(self, timeout: float) -> None:
+        while ready := self._selector.select(timeout):
+            timeout = 0.0
+            for key, _ in ready:
+                stream: IO[bytes] = key.fileobj  # type: ignore[assignment]
+                data = os.read(stream.fileno(), 65536)
+                if not data:
+                    self._selector.unregister(stream)
+                    continue
+                kept = self._kept[key.data]
+                kept += data[:OUTPUT_LIMIT - len(kept)]
+                self.cut = self.cut or (key.data == 0 and len(kept) >= OUTPUT_LIMIT)
+
+    def text(self, number: int) -> str:
+        """One stream, redacted."""
+        return redact(bytes(self._kept[number]).decode("utf-8", "replace"))
+
+    def close(self) -> None:
+        """Let go of both."""
+        self._selector.close()
+        for stream in (self._process.stdout, self._process.stderr):
+            if stream is not None:
+                stream.close()
+
+
+def _kill(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, number)
+
+
+class Files:
+    """Sentinel files of a machine, set and lifted through the journal: the lever ``files``.
+
+    ``root``: where the machine's own paths begin (empty: this one's).
+    """
+
+    def __init__(self, root: Callable[[str], Path] = Path) -> None:
+        self._root = root
+
+    def there(self, path: str) -> bool:
+        """Whether a file is there. Raises OSError where that cannot be told."""
+        try:
+            self._root(path).lstat()
+        except FileNotFoundError:
+            return False
+        return True
+
+    def put(self, path: str, text: str) -> None:
+        """Make a file that is not there yet. Raises OSError, also where it is there."""
+        with self._root(path).open("x", encoding="utf-8") as file:
+            file.write(text)
+
+    def take_away(self, path: str, text: str) -> None:
+        """Remove a file that :meth:`put` made; one that is gone already is as it should be. Raises UndoProblem."""
+        where = self._root(path)
+        try:
+            if where.read_text("utf-8", "replace") != text:
+                raise UndoProblem(f"{path} is somebody else's now: it is left as it is")
+            where.unlink()
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise UndoProblem(f"{path} cannot be removed: {(error.strerror or str(error)).lower()}") from error
