@@ -11,6 +11,12 @@ from killcheck.kube.objects import Obj, copy, dig, name_of, namespace_of
 __all__ = ["refusal"]
 
 
+#: The PriorityClasses that every cluster has (kube-apiserver's scheduling bootstrap).
+_PRIORITIES = tuple(
+    {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, "value": value}
+    for name, value in (("system-cluster-critical", 2_000_000_000), ("system-node-critical", 2_000_001_000)))
+
+
 def refusal(world: World, one: Executor) -> str:
     """Why the pod would be refused, in the API server's words; empty if it would not be."""
     rules = [
@@ -29,7 +35,7 @@ def refusal(world: World, one: Executor) -> str:
     from killcheck.embedded.api.store import Store
 
     loop, store, kinds = VirtualLoop(world.now), Store(), Registry()
-    for obj in (_namespace(namespace, one.namespace), _account(one), *world.of("PriorityClass"),
+    for obj in (_namespace(namespace, one.namespace), _account(one), *_PRIORITIES, *world.of("PriorityClass"),
                 *(_headroom(rule, one.namespace) for rule in rules)):
         kind = kinds.by_kind(*_group_kind(obj))
         if kind is not None:

@@ -44,9 +44,11 @@ class RbacMissing(Probe):
         resource = call.resource + (f"/{call.subresource}" if call.subresource else "")
         rule = f'apiGroups: ["{call.group}"], resources: [{resource}], verbs: [{call.verb}]'
         where = f" in namespace {call.namespace}" if call.namespace else ""
+        where = " in a ClusterRole, by a ClusterRoleBinding" if call.everywhere else where
         return self.finding(
             world, one.owner, (*one.path, "serviceAccountName"),
-            f"ServiceAccount {one.namespace}/{one.account} may not {call}{near}",
+            f"ServiceAccount {one.namespace}/{one.account} may not {call}"
+            f"{' in all namespaces' if call.everywhere and not call.named else ''}{near}",
             remedy=f"Grant {{{rule}}} to ServiceAccount {one.namespace}/{one.account}{where}.",
             severity="error" if call.writes or _first_read(one, call) else "warning")
 
@@ -69,4 +71,4 @@ def _told(world: World, one: Executor) -> bool:
 def _allowed(world: World, one: Executor, call: ApiCall) -> bool:
     return world.permissions.allows(
         one.account, one.namespace, verb=call.verb, group=call.group, resource=call.resource,
-        subresource=call.subresource, name=call.name, namespace=call.namespace)
+        subresource=call.subresource, name=call.name, namespace=call.namespace, everywhere=call.everywhere)

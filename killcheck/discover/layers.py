@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from killcheck import executor
 from killcheck.executor import Reading
@@ -147,8 +147,13 @@ class _Finder:
         """Whether an API call turns a target off."""
         if call.resource in ("nodes", "nodeclaims", "nodepools") and call.verb in ("delete", "deletecollection"):
             return True
+        obj = self.by_target[target.name]
         if call.resource == "pods" and target.kind in ("Pod", "Job"):
-            return call.verb.startswith("delete") and call.namespace in ("", target.namespace)
+            if not call.verb.startswith("delete"):
+                return False
+            if target.kind == "Pod":
+                return call.about(target.namespace, target.object, labels_of(obj))
+            return replace(call, name="").about(target.namespace, "", _pod_labels(obj))
         if call.resource in ("clusterqueues", "localqueues", "workloads") and call.verb in ("patch", "update"):
             return _is_queued(self.by_target[target.name])
         if call.resource == "scaledobjects":
@@ -156,7 +161,7 @@ class _Finder:
         group = target.api_version.rpartition("/")[0]
         if call.resource != plural_of(target.kind) or call.group != group:
             return False
-        if call.namespace not in ("", target.namespace) or call.name not in ("", target.object):
+        if not call.about(target.namespace, target.object, labels_of(obj)):
             return False
         if call.replicas:
             self.found.notes.append(f"{who} scales {target} to {call.replicas}: it starts what others stop")
@@ -229,6 +234,12 @@ class _Finder:
             yield Layer(f"{target.name}-self", LayerType.SELF_TERMINATING, (target.name,), idle_s=seconds)
 
 
+def _pod_labels(obj: Obj) -> dict[str, str]:
+    """The labels of a Job's pods, those included that the Job controller sets."""
+    made = {"job-name": name_of(obj), "batch.kubernetes.io/job-name": name_of(obj)}
+    return made | {key: value for t in templates(obj) for key, value in dig(t.metadata, "labels", default={}).items()}
+
+
 def _is_queued(obj: Obj) -> bool:
     """Whether Kueue admits it: holding its queue stops it."""
     return "kueue.x-k8s.io/queue-name" in labels_of(obj)
@@ -270,8 +281,6 @@ def _is_often(schedule: str) -> bool:
 
 def _named_apart(layers: Sequence[Layer]) -> Iterator[Layer]:
     """Layers with names of their own: the namespace before it, then a number after it."""
-    from dataclasses import replace
-
     used: set[str] = set()
     for layer in layers:
         names = [layer.name]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 from killcheck.executor.shell_script import UNKNOWN
+from killcheck.kube.selectors import SelectorError, parse_labels
 
 __all__ = ["ApiCall", "HttpCommand", "call_of_url", "curl", "replicas_in", "wget"]
 
@@ -16,7 +17,9 @@ __all__ = ["ApiCall", "HttpCommand", "call_of_url", "curl", "replicas_in", "wget
 class ApiCall:
     """One request as the authorizer sees it. Empty ``name``: any, or one that could not be read; so with ``namespace``.
 
-    ``replicas`` is the number that the request writes, where it is written in the script.
+    ``replicas`` is the number that the request writes, where it is written in the script; ``selector`` the labels that
+    choose its objects; ``named``: it is about one object, also where its name could not be read; ``everywhere``: its
+    path has no namespace; ``body`` as written.
     """
 
     verb: str
@@ -26,17 +29,31 @@ class ApiCall:
     name: str = ""
     namespace: str = ""
     replicas: int | None = None
+    selector: str = ""
+    named: bool = False
+    body: str = ""
+    everywhere: bool = False
 
     def __str__(self) -> str:
         resource = self.resource + (f"/{self.subresource}" if self.subresource else "")
         group = f".{self.group}" if self.group else ""
         where = "/".join(part for part in (self.namespace, self.name) if part)
-        return f"{self.verb} {resource}{group}{' ' + where if where else ''}"
+        labels = f" -l {self.selector}" if self.selector else ""
+        return f"{self.verb} {resource}{group}{' ' + where if where else ''}{labels}"
 
     @property
     def writes(self) -> bool:
         """Whether it changes anything."""
         return self.verb not in ("get", "list", "watch")
+
+    def about(self, namespace: str, name: str, labels: Mapping[str, str]) -> bool:
+        """Whether it may be about an object: by namespace, name and labels, as far as they could be read."""
+        if self.namespace not in ("", namespace) or self.name not in ("", name):
+            return False
+        try:
+            return not self.selector or parse_labels(self.selector).matches(labels)
+        except SelectorError:
+            return False  # the API server answers 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +87,11 @@ def call_of_url(method: str, url: str, body: str = "") -> ApiCall | None:
     resource, name, subresource = (*rest[:3], "", "", "")[:3]
     query = url.partition("?")[2]
     verb = _verb(method, bool(name), "watch=true" in query or "watch=1" in query)
+    writes = verb in ("patch", "update")
     return ApiCall(
         verb, found["group"] or "", _known(resource), _known(subresource), _known(name), _known(namespace),
-        replicas_in(body) if verb in ("patch", "update") else None,
+        replicas_in(body) if writes else None, _known(parse_qs(query).get("labelSelector", [""])[0]), bool(name),
+        body if writes else "", not namespace,
     )
 
 

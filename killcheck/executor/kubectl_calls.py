@@ -131,6 +131,7 @@ class _Reader:
         self.namespace = namespace
         self.files = files
         self.stdin = stdin
+        self.everywhere = bool(command.flag("A", "all-namespaces"))
 
     # -- what is meant ---------------------------------------------------------------------------------------
     def objects(self, default: str = "") -> Iterator[tuple[Resource, str]]:
@@ -145,7 +146,7 @@ class _Reader:
             kind, _, name = word.partition("/")
             found = _resource(kind)
             if found is not None:
-                yield found, "" if UNKNOWN in name else name
+                yield found, name
         yield from self._objects_in_files()
 
     def _objects_in_files(self) -> Iterator[tuple[Resource, str]]:
@@ -167,10 +168,16 @@ class _Reader:
                 yield resource, str(metadata.get("name", ""))
 
     def call(
-        self, verb: str, resource: Resource, name: str = "", subresource: str = "", replicas: int | None = None,
+        self, verb: str, resource: Resource, name: str = "", subresource: str = "", *, replicas: int | None = None,
+        body: str = "",
     ) -> ApiCall:
+        """``name`` may be UNKNOWN: one object, whichever."""
         namespace = self.namespace if resource.namespaced else ""
-        return ApiCall(verb, resource.group, resource.plural, subresource, name, namespace, replicas)
+        labels = "" if name else self.command.flag("l", "selector")
+        return ApiCall(
+            verb, resource.group, resource.plural, subresource, "" if UNKNOWN in name else name, namespace, replicas,
+            "" if UNKNOWN in labels else labels, bool(name), body if verb in ("patch", "update") else "",
+            not resource.namespaced or self.everywhere)
 
     def reading(self, resource: Resource, name: str) -> ApiCall:
         return self.call("get" if name else "list", resource, name)
@@ -184,7 +191,7 @@ class _Reader:
             yield self.reading(resource, name)
             if guarded:
                 yield self.call("get", resource, name, "scale")
-            yield self.call("update" if guarded else "patch", resource, name, "scale", replicas)
+            yield self.call("update" if guarded else "patch", resource, name, "scale", replicas=replicas)
 
     def read_delete(self) -> Iterator[ApiCall]:
         for resource, name in self.objects():
@@ -202,10 +209,11 @@ class _Reader:
         if verb in ("label", "annotate", "taint"):  # key=value, key-
             self.command.words = words[:1] + [w for w in words[1:] if "=" not in w and not w.endswith("-")]
         body = self.command.flag("p", "patch") or self.files.get(self.command.flag("patch-file"), "")
+        body = body or " ".join(word for word in words[1:] if "=" in word)
         subresource = self.command.flag("subresource")
         for resource, name in self.objects(default):
             yield self.reading(resource, name)
-            yield self.call("patch", resource, name, subresource, replicas_in(body))
+            yield self.call("patch", resource, name, subresource, replicas=replicas_in(body), body=body)
 
     def read_get(self) -> Iterator[ApiCall]:
         for resource, name in self.objects():
@@ -233,8 +241,9 @@ class _Reader:
         for resource, name in self.objects("nodes"):
             yield self.reading(resource, name)
             yield self.call("patch", resource, name)
-        self.namespace = ""
+        self.namespace, self.everywhere = "", True
         yield self.call("list", resources.PODS)
+        self.everywhere = False
         yield self.call("get", resources.DAEMONSETS)
         yield self.call("create", resources.PODS, subresource="eviction")
         yield self.call("get", resources.PODS)

@@ -7,8 +7,9 @@ what is not is listed as not understood: an executor that touches a target by me
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from posixpath import basename, join, normpath
 
 from killcheck.executor import kubectl_calls, python_calls, shell_script
@@ -44,7 +45,8 @@ class Reading:
 
     ``calls`` are its requests to the Kubernetes API, in order. ``tools``: the programs its image must contain.
     ``outside``: commands that act elsewhere (a cloud CLI). ``not_understood``: what could not be read.
-    ``false_green``: how a failure of it ends as success, one sentence each.
+    ``false_green``: how a failure of it ends as success, one sentence each. ``modules``: what its Python imports
+    beyond the standard library and the files beside it.
     """
 
     calls: tuple[ApiCall, ...] = ()
@@ -52,6 +54,7 @@ class Reading:
     outside: tuple[str, ...] = ()
     not_understood: tuple[str, ...] = ()
     false_green: tuple[str, ...] = ()
+    modules: tuple[str, ...] = ()
 
     @property
     def writes(self) -> tuple[ApiCall, ...]:
@@ -76,6 +79,7 @@ class _Reader:
     outside: list[str] = field(default_factory=list)
     not_understood: list[str] = field(default_factory=list)
     false_green: list[str] = field(default_factory=list)
+    modules: list[str] = field(default_factory=list)
     files: dict[str, str] = field(default_factory=dict)
     environment: dict[str, str] = field(default_factory=dict)
 
@@ -84,8 +88,8 @@ class _Reader:
             return tuple(dict.fromkeys(items))
 
         return Reading(
-            tuple(dict.fromkeys(self.calls)), once(self.tools), once(self.outside), once(self.not_understood),
-            once(self.false_green))
+            tuple(dict.fromkeys(_narrowed(self.calls))), once(self.tools), once(self.outside),
+            once(self.not_understood), once(self.false_green), once(self.modules))
 
     # -- a container -----------------------------------------------------------------------------------------
     def container(self, spec: Obj, container: Obj) -> None:
@@ -236,12 +240,14 @@ class _Reader:
             self.false_green.append(f"no 'set -e', and more runs after '{what}': its failure is ignored")
 
     # -- scripts ---------------------------------------------------------------------------------------------
-    def shell(self, text: str, errexit: bool, depth: int, arguments: Sequence[str] = ()) -> None:
+    def shell(
+        self, text: str, errexit: bool, depth: int, arguments: Sequence[str] = (), pipefail: bool = False,
+    ) -> None:
         """A shell script's text."""
         positional = {str(i): word for i, word in enumerate(arguments)} | {"@": " ".join(arguments[1:])}
         text = self._with_files(self._with_sources(text))
         try:
-            script = shell_script.parse(text, self.environment | positional, errexit=errexit)
+            script = shell_script.parse(text, self.environment | positional, errexit=errexit, pipefail=pipefail)
         except (ShellSyntaxError, IndexError) as error:
             self.not_understood.append(f"a shell script that cannot be read: {error}")
             return
@@ -274,15 +280,16 @@ class _Reader:
             self.tools.append("busybox")
             return
         self.tools.append(name)
-        errexit = False
+        errexit = pipefail = False
         while rest and rest[0].startswith(("-", "+")):
             option = rest.pop(0)
-            if option in ("-o", "+o") and rest:
-                errexit = errexit or rest.pop(0) == "errexit"
-                continue
-            errexit = errexit or (not option.startswith("--") and "e" in option and option[0] == "-")
-            if not option.startswith("--") and "c" in option:
-                self.shell(rest[0] if rest else "", errexit, depth + 1, ["sh", *rest[2:]])
+            letters = "" if option.startswith("--") else option[1:]
+            if "o" in letters and rest:
+                named = rest.pop(0)
+                errexit, pipefail = errexit or named == "errexit", pipefail or named == "pipefail"
+            errexit = errexit or ("e" in letters and option[0] == "-")
+            if "c" in letters:
+                self.shell(rest[0] if rest else "", errexit, depth + 1, ["sh", *rest[2:]], pipefail)
                 return
         if rest:
             self._file(rest[0], rest[1:], command, depth, name)
@@ -301,7 +308,7 @@ class _Reader:
         first = text.partition("\n")[0]
         if "python" in first and not interpreter:
             self.tools.append("python3")
-            self._python(text, depth)
+            self._python(text, depth, [path, *arguments])
         else:
             if first.startswith("#!") and not interpreter:
                 self.tools.append(basename(first[2:].split()[-1] if "env " in first else first[2:].split()[0]))
@@ -314,19 +321,37 @@ class _Reader:
         if not rest:
             self._python(command.stdin or "", depth)
         elif rest[0] == "-c":
-            self._python(rest[1] if len(rest) > 1 else "", depth)
+            self._python(rest[1] if len(rest) > 1 else "", depth, ["-c", *rest[2:]])
         elif normpath(rest[0]) in self.files:
-            self._python(self.files[normpath(rest[0])], depth)
+            self._python(self.files[normpath(rest[0])], depth, rest)
         else:
             self.not_understood.append(_shown(words) + ": a program that is in the image, not in the manifests")
 
-    def _python(self, text: str, depth: int) -> None:
-        found = python_calls.read(text, self.environment)
+    def _python(self, text: str, depth: int, arguments: Sequence[str] = ()) -> None:
+        found = python_calls.read(text, self.environment, arguments, self.files)
         self.calls += found.calls
         self.not_understood += found.not_understood
         self.false_green += found.false_green
-        for words in found.programs:
-            self.program(words, Command(words, errexit=True), depth + 1)
+        beside = {basename(path).partition(".")[0] for path in self.files}
+        self.modules += [name for name in found.modules if name not in {*sys.stdlib_module_names, *beside, ""}]
+        for program in found.programs:
+            before = len(self.calls)
+            self.program(program.words, Command(program.words, errexit=True), depth + 1)
+            if program.unchecked and any(call.writes for call in self.calls[before:]):
+                what = _shown(program.words[:3])
+                self.false_green.append(f"line {program.line}: {program.unchecked}: the exit code of '{what}' is lost")
+
+
+def _narrowed(calls: Sequence[ApiCall]) -> Iterator[ApiCall]:
+    """Calls about objects whose names come from a list: they are in that list's namespace, and have its labels."""
+    for call in calls:
+        lists = [c for c in calls if c.verb == "list" and (c.group, c.resource) == (call.group, call.resource)]
+        if not (call.writes and call.named and not call.name and lists):
+            yield call
+            continue
+        for one in lists:
+            yield replace(
+                call, namespace=call.namespace or one.namespace, selector=call.selector or one.selector)
 
 
 def _unwrapped(words: Sequence[str], tools: list[str]) -> list[str]:

@@ -23,6 +23,8 @@ _OPENING = frozenset({"if", "then", "elif", "else", "while", "until", "do", "{",
 _CLOSING = frozenset({"fi", "done", "esac", "}"})
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(\+?)=(.*)", re.S)
+#: Programs between two others in a pipe that pass on what they read, or part of it.
+_FILTERS = frozenset({"grep", "egrep", "head", "tail", "sort", "uniq", "tee", "cat"})
 _MAX_DEPTH = 8
 _MAX_COMMANDS = 2000
 
@@ -58,12 +60,15 @@ class Script:
     variables: Mapping[str, str]
 
 
-def parse(text: str, variables: Mapping[str, str] | None = None, *, errexit: bool = False) -> Script:
-    """Read a script; ``variables`` are its environment, ``errexit`` whether it runs under ``sh -e``.
+def parse(
+    text: str, variables: Mapping[str, str] | None = None, *, errexit: bool = False, pipefail: bool = False,
+) -> Script:
+    """Read a script; ``variables`` are its environment, ``errexit`` and ``pipefail`` how its shell was started.
 
     Raises ShellSyntaxError for an open quote, parenthesis or here-document.
     """
     reader = _Reader(dict(variables or {}), errexit)
+    reader.pipefail = pipefail
     reader.run(_lex(text))
     commands = reader.commands
     if commands:
@@ -347,6 +352,10 @@ class _Reader:
         elif name in self.functions and name not in self._calling:
             self._call(words)
         else:
+            if name == "read":
+                self.variables |= {word: self._piped_in() for word in words[1:] if _NAME.fullmatch(word)}
+            elif name == "xargs":
+                words = _with_arguments(words, self._piped_in())
             self.commands.append(Command(
                 tuple(words), then, fallback, tested, self.errexit, self.pipefail, False, stdin))
 
@@ -380,6 +389,15 @@ class _Reader:
             self.variables.pop(name, None)
             if value is not None:
                 self.variables[name] = value
+
+    def _piped_in(self) -> str:
+        """What comes through the pipe that the latest commands write into."""
+        for command in reversed(self.commands):
+            if command.then != "|":
+                break
+            if command.words[0] not in _FILTERS:
+                return _printed(command.words)
+        return UNKNOWN
 
     # -- compound commands -----------------------------------------------------------------------------------
     def _for(self, tokens: Sequence[_Token], at: int) -> int:
@@ -468,7 +486,7 @@ class _Reader:
         if len(printed) == 1 and printed[0][0] == "echo":
             self.commands.pop()
             return " ".join(printed[0][1:])
-        return UNKNOWN
+        return _printed(printed[0]) if len(printed) == 1 else UNKNOWN
 
     def _text_expanded(self, text: str) -> str:
         """The variables of a text as between double quotes (here-documents, defaults)."""
@@ -486,6 +504,36 @@ class _Reader:
                 break
             found += self._expanded(token)
         return tuple(found)
+
+
+def _printed(words: Sequence[str]) -> str:
+    """``kubectl get KINDS -o name`` prints KIND/NAME: what kind is known, and that there is a name."""
+    rest = list(words[1:])
+    if words[0].rpartition("/")[2] not in ("kubectl", "oc") or "get" not in rest:
+        return UNKNOWN
+    if not re.search(r"(^| )(-o|--output)[ =]?name( |$)", " ".join(rest)):
+        return UNKNOWN
+    kinds = rest[rest.index("get") + 1 : rest.index("get") + 2]
+    if not kinds or kinds[0].startswith("-"):
+        return UNKNOWN
+    return " ".join(f"{kind.partition('/')[0]}/{UNKNOWN}" for kind in kinds[0].split(","))
+
+
+def _with_arguments(words: Sequence[str], piped: str) -> list[str]:
+    """``xargs COMMAND`` with what it reads put where it goes: at the end, or for the replacement of ``-I``."""
+    rest, replacing = list(words[1:]), ""
+    while rest and rest[0].startswith("-"):
+        option = rest.pop(0)
+        if option in ("-n", "-I", "-P", "-L", "-d", "-s", "-a") and rest:
+            value = rest.pop(0)
+            replacing = value if option == "-I" else replacing
+        elif option.startswith("-I"):
+            replacing = option[2:]
+    if not rest:
+        return list(words)
+    if replacing:
+        return ["xargs", *(word.replace(replacing, piped) for word in rest)]
+    return ["xargs", *rest, *piped.split()]
 
 
 def _assignment(word: _Word) -> tuple[str, bool, list[tuple[str, str, bool]]] | None:

@@ -38,14 +38,17 @@ class Permissions:
 
     def allows(
         self, account: str, account_namespace: str, *, verb: str, group: str, resource: str, subresource: str = "",
-        name: str = "", namespace: str = "",
+        name: str = "", namespace: str = "", everywhere: bool = False,
     ) -> bool:
-        """Whether a ServiceAccount may make a request. Empty ``name`` and ``namespace`` ask for any."""
+        """Whether a ServiceAccount may make a request. Empty ``name`` and ``namespace`` ask for any of them.
+
+        ``everywhere``: it is about all namespaces at once (or none), which no RoleBinding grants.
+        """
         target = f"{resource}/{subresource}" if subresource else resource
         return any(
             _matches(rule, verb, group, target, name)
             for grant in self._grants(account, account_namespace)
-            if grant.namespace is None or not namespace or grant.namespace == namespace
+            if grant.namespace is None or (not everywhere and namespace in ("", grant.namespace))
             for rule in grant.rules
         )
 

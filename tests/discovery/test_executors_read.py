@@ -119,7 +119,7 @@ def test_a_request_to_something_else_is_not_understood():
             ["list deployments.apps inference", "patch deployments/scale.apps inference"],
         ),
         ("kubectl delete job/a --wait=false", ["delete jobs.batch inference/a"]),
-        ("kubectl delete pods -l app=x -A --wait=false", ["list pods", "delete pods"]),
+        ("kubectl delete pods -l app=x -A --wait=false", ["list pods -l app=x", "delete pods -l app=x"]),
         ("kubectl delete rayclusters.ray.io a --wait=false", ["delete rayclusters.ray.io inference/a"]),
         (
             'kubectl patch deploy vllm --subresource=scale -p \'{"spec":{"replicas":0}}\'',
@@ -136,7 +136,10 @@ def test_a_request_to_something_else_is_not_understood():
         ),
         ("kubectl create job --from=cronjob/a b", ["get cronjobs.batch inference/a", "create jobs.batch inference"]),
         ("kubectl rollout status deploy/a", ["get deployments.apps inference/a", "watch deployments.apps inference/a"]),
-        ("timeout 60 kubectl wait --for=delete pod -l app=a", ["list pods inference", "watch pods inference"]),
+        (
+            "timeout 60 kubectl wait --for=delete pod -l app=a",
+            ["list pods inference -l app=a", "watch pods inference -l app=a"],
+        ),
         ("kubectl version", []),
     ],
 )
