@@ -4,27 +4,57 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import replace
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from killcheck.commands.errors import guarded
 
-__all__ = ["command"]
+if TYPE_CHECKING:
+    from killcheck.cloud.catalogue import Catalogue
+    from killcheck.cloud.session import Aws
+    from killcheck.cluster.kubeconfig import KubeconfigCluster
+    from killcheck.fence import Account, Ceiling, FenceReport
+    from killcheck.killpath import KillPath
+    from killcheck.kube.objects import Obj
+
+__all__ = ["Subject", "catalogue_for", "command", "report_on"]
 
 _PATH = click.Path(path_type=Path, exists=True)
 
 
 @click.command("fence", context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("spec", required=False, type=click.Path(path_type=Path))
-@click.option("--on", metavar="CONTEXT", help="A live cluster by its kubeconfig context; it is only read.")
+@click.option("--on", metavar="CONTEXT", help="A live cluster by its kubeconfig context; only read, without --live.")
 @click.option("--manifests", multiple=True, type=_PATH, metavar="PATH", help="YAML with the pools (repeatable).")
 @click.option("--account", multiple=True, type=_PATH, metavar="PATH",
               help="Exported cloud API output: node groups, Auto Scaling groups, IAM policies (repeatable).")
-@click.option("--max-devices", type=int, metavar="N", help="Most devices a node (default: the spec's fences:).")
-@click.option("--max-usd", type=float, metavar="USD", help="Most dollars an hour (default: the spec's fences:).")
+@click.option("--aws", is_flag=True, help="Ask the AWS account itself (boto3), and IAM's simulator where policies are "
+              "undecided.")
+@click.option("--profile", metavar="NAME", help="With --aws: the profile (default: the spec's cloud:).")
+@click.option("--region", metavar="REGION", help="With --aws: the region.")
+@click.option("--eks", metavar="CLUSTER", help="With --aws: the EKS cluster whose node groups count.")
+@click.option("--dry-run-launch", nargs=2, metavar="AMI SUBNET",
+              help="With --aws: try RunInstances with DryRun for every type above the ceiling; launches nothing.")
+@click.option("--catalogue", "catalogues", multiple=True, type=_PATH, metavar="FILE",
+              help="Types and prices of your own, CSV or YAML (repeatable).")
+@click.option("--refresh-catalogue", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
+              help="Ask EC2 and AWS' price list, write FILE for --catalogue, and stop.")
+@click.option("--max-devices", type=click.IntRange(min=0), metavar="N",
+              help="Most devices a node (default: the spec's fences:).")
+@click.option("--max-devices-in-all", type=click.IntRange(min=0), metavar="N", help="Most devices together.")
+@click.option("--max-usd", type=click.FloatRange(min=0), metavar="USD", help="Most dollars an hour together.")
+@click.option("--forbid", multiple=True, metavar="PATTERN", help="A type that must never launch, p5* (repeatable).")
+@click.option("--live", is_flag=True, help="Send a canary pod that must stay Pending (with SPEC and --on).")
+@click.option("--ask", type=click.IntRange(min=1), metavar="N",
+              help="With --live: devices that it asks for (default: one more than a node may have).")
+@click.option("--namespace", "-n", metavar="NAME", help="With --live: where (default: the spec's first).")
+@click.option("--deadline", default="2m", show_default=True, metavar="DURATION", help="With --live: how long it waits.")
+@click.option("--yes", is_flag=True, help="With --live: do not ask before the pod is made.")
 @click.option("--kubeconfig", type=click.Path(path_type=Path), help="A kubeconfig file.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output, nothing else.")
 @click.option("--no-color", is_flag=True, help="No colours (also: NO_COLOR).")
@@ -33,44 +63,151 @@ def command(**options: Any) -> None:
     """What could be launched at worst: which instance, through which door, for how much an hour.
 
     \b
-    Exit code 0: within the ceiling; 1: more can be launched; 3: it cannot be proven.
-    """
-    from killcheck import fence
-    from killcheck.reports.fences_terminal import show
+    Examples:
+      killcheck fence --manifests deploy/ --max-devices 1 --max-usd 10
+      killcheck fence killcheck.yaml --on staging
+      killcheck fence killcheck.yaml --on staging --live
+      killcheck fence killcheck.yaml --on staging --aws --eks dev
 
-    kill_path, objects = _subject(options)
-    ceiling = fence.Ceiling.of(kill_path.fences) if kill_path else fence.Ceiling()
-    if options["max_devices"] is not None:
-        ceiling = replace(ceiling, max_devices_per_node=options["max_devices"])
-    if options["max_usd"] is not None:
-        ceiling = replace(ceiling, max_usd_per_hour=options["max_usd"])
-    account = fence.Account.load(list(options["account"])) if options["account"] else None
-    report = fence.evaluate(objects, ceiling, account=account)
+    \b
+    Exit code 0: within the ceiling; 1: more can be launched; 3: it cannot be proven; 5: a canary that was sent
+    out could not be taken back.
+    """
+    if options["refresh_catalogue"]:
+        from killcheck.cloud.refresh import refresh
+
+        sys.exit(refresh(options["refresh_catalogue"], options["region"] or "us-east-1", options["profile"]))
+    _refuse_nonsense(options)
+    with _subject(options) as subject:
+        report = report_on(subject, options)
+        if options["live"]:
+            from killcheck.commands.fence_live import run
+
+            sys.exit(run(subject, report, options))
     if options["as_json"]:
-        document: dict[str, Any] = {
-            "schema": "killcheck.result/v1", "verdict": report.verdict, "drills": [], "findings": [],
-            "fences": report.to_json(),
-        }
-        click.echo(json.dumps(document, indent=2))
+        click.echo(json.dumps(document(report), indent=2))
     else:
+        from killcheck.reports.fences_terminal import show
+
         show(report, color=False if options["no_color"] else None)
     sys.exit(report.exit_code)
 
 
-def _subject(options: dict[str, Any]) -> tuple[Any, list[Any]]:
-    """The spec, if there is one, and the objects to judge."""
+@dataclass
+class Subject:
+    """What is judged: objects of manifests or of a cluster, by the ceiling and prices of a spec, if there is one."""
+
+    kill_path: KillPath | None
+    objects: list[Obj]
+    ceiling: Ceiling
+    catalogue: Catalogue
+    account: Account | None = None
+    cluster: KubeconfigCluster | None = None
+
+
+def document(report: FenceReport) -> dict[str, Any]:
+    """The JSON document, schema killcheck.result/v1."""
+    findings: list[dict[str, Any]] = [
+        {"probe": "fence", "severity": one.severity, "object": one.object, "message": one.message,
+         "remedy": one.remedy, "evidence": []} for one in report.findings]
+    return {
+        "schema": "killcheck.result/v1", "verdict": report.verdict, "exit_code": report.exit_code, "drills": [],
+        "findings": findings, "fences": report.to_json(), "notes": list(report.notes),
+        "rests_on": list(report.rests_on),
+    }
+
+
+def _refuse_nonsense(options: dict[str, Any]) -> None:
+    if options["on"] and options["manifests"]:
+        raise click.UsageError("--on and --manifests are two places: name one")
+    if options["live"] and not (options["spec"] and options["on"]):
+        raise click.UsageError(
+            "--live makes a pod: name the cluster (--on CONTEXT), and a SPEC whose consent: names it and the namespace")
+    for name in ("ask", "namespace"):
+        if options[name] and not options["live"]:
+            raise click.UsageError(f"--{name} is for --live")
+    if (options["eks"] or options["dry_run_launch"]) and not options["aws"]:
+        raise click.UsageError(f"{'--eks' if options['eks'] else '--dry-run-launch'} is for --aws")
+
+
+def catalogue_for(kill_path: KillPath | None, files: tuple[Path, ...] = ()) -> Catalogue:
+    """The shipped catalogue, a spec's own files and prices, and further files. Raises AccountError."""
+    from killcheck import fence
+    from killcheck.cloud.catalogue import CatalogueError, load
+
+    folder = Path(kill_path.folder) if kill_path and kill_path.folder else Path()
+    own = [folder / name for name in kill_path.fences.catalogues] if kill_path else []
+    try:
+        found = load(*own, *files)
+    except CatalogueError as error:
+        raise fence.AccountError(str(error)) from error
+    return found.priced(kill_path.prices, f"prices: of {kill_path.name}") if kill_path else found
+
+
+def report_on(subject: Subject, options: dict[str, Any]) -> FenceReport:
+    """The evaluation. Raises AccountError where an account cannot be asked."""
+    from killcheck import fence
+    from killcheck.cloud.ask import AskError
+
+    doors = []
+    if options.get("aws"):
+        from killcheck.fence.asking import account_of, own_door
+
+        aws = _aws(subject.kill_path, options)
+        try:
+            subject.account = account_of(aws, options["eks"] or "")
+        except AskError as error:
+            raise fence.AccountError(str(error)) from error
+        if options["dry_run_launch"]:
+            image, subnet = options["dry_run_launch"]
+            doors.append(own_door(aws, image, subnet, subject.catalogue, subject.ceiling))
+    return fence.evaluate(subject.objects, subject.ceiling, subject.catalogue, account=subject.account, doors=doors)
+
+
+def _aws(kill_path: KillPath | None, options: dict[str, Any]) -> Aws:
+    from killcheck.cloud.session import Aws
+
+    said = kill_path.cloud if kill_path else None
+    return Aws(
+        region=options["region"] or (said.region if said else ""),
+        profile=options["profile"] or (said.profile if said else ""),
+        endpoint_url=said.endpoint if said else "")
+
+
+def _ceiling(kill_path: KillPath | None, options: dict[str, Any]) -> Ceiling:
+    from killcheck import fence
+
+    ceiling = fence.Ceiling.of(kill_path.fences) if kill_path else fence.Ceiling()
+    said = {
+        "max_devices_per_node": options["max_devices"], "max_usd_per_hour": options["max_usd"],
+        "max_devices": options["max_devices_in_all"],
+        "forbidden_types": (*ceiling.forbidden_types, *options["forbid"]) if options["forbid"] else None,
+    }
+    return replace(ceiling, **{key: value for key, value in said.items() if value is not None})
+
+
+@contextmanager
+def _subject(options: dict[str, Any]) -> Iterator[Subject]:
+    """What to judge, from files or from a cluster."""
+    from killcheck import fence, specfile
     from killcheck.session import Session
 
+    account = fence.Account.load(list(options["account"])) if options["account"] else None
     if options["on"]:
-        from killcheck import specfile
         from killcheck.cluster.kubeconfig import KubeconfigCluster
         from killcheck.fence.live import gather
 
+        kill_path = specfile.load(options["spec"]) if options["spec"] else None
         cluster = KubeconfigCluster(options["on"], kubeconfig=options["kubeconfig"])
         try:
-            return specfile.load(options["spec"]) if options["spec"] else None, gather(cluster.kube)
+            yield Subject(
+                kill_path, gather(cluster.kube), _ceiling(kill_path, options),
+                catalogue_for(kill_path, options["catalogues"]), account, cluster)
         finally:
             cluster.close()
+        return
     session = Session(spec=options["spec"], manifests=options["manifests"])
-    wanted = options["spec"] or not options["manifests"]
-    return session.kill_path if wanted else None, session.objects
+    kill_path = session.kill_path if options["spec"] or not options["manifests"] else None
+    yield Subject(
+        kill_path, session.objects, _ceiling(kill_path, options), catalogue_for(kill_path, options["catalogues"]),
+        account)

@@ -9,14 +9,14 @@ DescribePolicy (an SCP). What is not recognised makes the account *unproven*.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
 from killcheck.cloud.catalogue import Catalogue
-from killcheck.cloud.iam import Access
+from killcheck.cloud.iam import Access, Decision
 from killcheck.cloud.launchable import launchable
 from killcheck.fence import awsgroups, otherclouds
 from killcheck.fence.pools import Pool
@@ -48,6 +48,8 @@ class Account:
     scps: list[Any] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
     region: str = ""
+    #: Where the account is at hand: IAM's simulator, asked with a role's ARN and instance types.
+    simulator: Callable[[str, Iterable[str]], Mapping[str, Decision]] | None = None
 
     @classmethod
     def of(cls, documents: Iterable[Any], names: Iterable[str] = ()) -> Account:

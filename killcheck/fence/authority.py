@@ -111,11 +111,12 @@ def karpenter_role(objects: Iterable[Obj]) -> str:
     return ""
 
 
-def within_role(role: str, account: Account, types: Launchable) -> tuple[int, int, list[str]]:
+def within_role(role: str, account: Account, types: Launchable, among: int) -> tuple[int, int, list[str]]:
     """(what the role may surely launch, what it possibly may, what is not known), of all types; all of them, where the
     role was not exported.
 
-    ``surely`` keeps to what is allowed: an *undecided* type stays possible.
+    ``surely`` keeps to what is allowed: an *undecided* type stays possible, unless the account is at hand and IAM's
+    simulator decides it (asked about the types ``among`` alone).
     """
     access = account.access_of(role)
     if access is None:
@@ -123,17 +124,26 @@ def within_role(role: str, account: Account, types: Launchable) -> tuple[int, in
     if account.unread_policies(role):
         names = ", ".join(account.unread_policies(role))
         return types.all, types.all, [f"the text of {names} was not exported"]
-    sure, maybe, doubts = 0, 0, []
+    sure = undecided = 0
+    doubts: dict[str, str] = {}
     for one in types.types:
         effect, reason = _launch(one.name, access, account.region)
         bit = types.bits[one.name]
         if effect == "allowed":
             sure |= bit
-        if effect in ("allowed", "undecided"):
-            maybe |= bit
-        if effect == "undecided" and reason not in doubts:
-            doubts.append(reason)
-    return sure, maybe, doubts
+        elif effect == "undecided":
+            undecided |= bit
+            doubts[one.name] = reason
+    if account.simulator is not None and undecided & among and role.startswith("arn:"):
+        wanted = [one.name for one in types.ordered(undecided & among, "devices")]
+        for name, decision in account.simulator(role, wanted).items():
+            if decision.effect == "undecided":
+                doubts[name] = decision.reason
+                continue
+            del doubts[name]
+            undecided &= ~types.bits[name]
+            sure |= types.bits[name] if decision.effect == "allowed" else 0
+    return sure, sure | undecided, list(dict.fromkeys(doubts.values()))
 
 
 def _launch(name: str, access: Access, region: str) -> tuple[str, str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -42,16 +44,18 @@ class _World:
 
 def evaluate(
     objects: Iterable[Obj], ceiling: Ceiling, catalogue: Catalogue | None = None, *, account: Account | None = None,
-    role: str = "",
+    role: str = "", doors: Sequence[Pool] = (),
 ) -> FenceReport:
     """What could be launched at worst by everything in ``objects`` and ``account``, against ``ceiling``.
 
     ``objects`` are manifests or live objects; what is no pool or fence among them is passed over. ``role`` is the cloud
-    role that Karpenter launches with (default: its ServiceAccount's), whose policies are those in ``account``.
+    role that Karpenter launches with (default: its ServiceAccount's), whose policies are those in ``account``;
+    ``doors`` are further pools to judge.
     """
     found = list(objects)
     catalogue = shipped() if catalogue is None else catalogue
     world = _read(found, catalogue, account or Account(), role)
+    world.pools.extend(doors)
     results = [close(judge(pool, ceiling), pool, ceiling, world.context) for pool in world.pools]
     cluster = _together(results, judge_together(world.pools, ceiling, world.unknown))
     findings = tuple(queues(found, [pool for pool in world.pools if not pool.name.startswith("RBAC/")]))
@@ -79,8 +83,10 @@ def would(
 def _read(objects: list[Obj], catalogue: Catalogue, account: Account, role: str) -> _World:
     types = launchable(catalogue)
     context = Context(types, node_classes(objects), read_overlays(objects), feature_gates(objects))
-    sure, maybe, doubts, notes = _role(objects, account, role, types)
-    pools = [_bound(pool, sure, maybe, doubts) for pool in _karpenter(objects, context)]
+    karpenter = list(_karpenter(objects, context))
+    among = functools.reduce(operator.or_, (pool.possible for pool in karpenter), 0)
+    sure, maybe, doubts, notes = _role(objects, account, role, types, among)
+    pools = [_bound(pool, sure, maybe, doubts) for pool in karpenter]
     doors, admins = authority.claim_doors(objects, types, sure, maybe)
     pools += doors
     pools += account.pools(catalogue)
@@ -94,12 +100,14 @@ def _read(objects: list[Obj], catalogue: Catalogue, account: Account, role: str)
     return _World(pools, context, (*notes, *admins), tuple(account.unknown))
 
 
-def _role(objects: list[Obj], account: Account, role: str, types: Launchable) -> tuple[int, int, list[str], list[str]]:
+def _role(
+    objects: list[Obj], account: Account, role: str, types: Launchable, among: int,
+) -> tuple[int, int, list[str], list[str]]:
     """(what Karpenter's role surely may launch, possibly may, what is not known of it, what to note)."""
     role = role or authority.karpenter_role(objects)
     if not role or not account.roles:
         return types.all, types.all, [], []
-    sure, maybe, doubts = authority.within_role(role, account, types)
+    sure, maybe, doubts = authority.within_role(role, account, types, among)
     whole = types.all.bit_count()
     kept_out = whole - maybe.bit_count()
     return sure, maybe, doubts, [f"{role} may not launch {kept_out} of {whole} types"] if kept_out else []

@@ -1,11 +1,11 @@
 """The live canary, against the API server with the models beside it."""
 
 import pytest
-from model_world import World, pool
+from model_world import World, pod, pool
 
 from killcheck.embedded.models.clusterautoscaler import ClusterAutoscaler
 from killcheck.embedded.models.nodegroups import NodeGroups
-from killcheck.fence import Ceiling, evaluate, would
+from killcheck.fence import Ask, Ceiling, evaluate, would
 from killcheck.fence.live import Canary, CanaryRefused, gather
 from killcheck.journal import Journal
 from killcheck.kube import resources as r
@@ -141,6 +141,43 @@ def test_an_interruption_in_the_middle_still_deletes_it():
     with pytest.raises(KeyboardInterrupt):
         fly(world, would([], 8, namespace="default"))
     assert_no_trace(world)
+
+
+def test_an_interruption_after_something_was_made_for_it_takes_that_back_too():
+    world = World()
+    world.kube.create(r.NODEPOOLS, pool("large", (TYPE, "In", "p4d.24xlarge")))
+    world.run(5)
+    flying = canary(world)
+
+    def interrupted(ledger, watch):
+        raise KeyboardInterrupt
+
+    flying._call_back = interrupted
+    with pytest.raises(KeyboardInterrupt):
+        flying.fly(would([], 8, namespace="default"), Journal("run-1", world.loop, world.kube))
+    assert_no_trace(world)
+
+
+def test_a_machine_for_another_pod_is_left_alone_and_proves_nothing_about_the_fence():
+    world = World()
+    world.kube.create(r.NODEPOOLS, pool("small", (TYPE, "In", "g5.xlarge")))
+    world.run(5)
+    other = pod("other", cpu="1", tolerations=[{"operator": "Exists"}])
+    world.loop.call_later(20, lambda: world.kube.create(r.PODS, other))
+    result = fly(world)
+    assert (result.outcome, result.left) == ("unproven", ())
+    assert "it may be for another pod" in result.evidence[-1]
+    world.run(300)
+    assert [p["metadata"]["name"] for p in world.list(r.PODS)] == ["other"]
+    assert len(world.claims()) == 1
+
+
+def test_what_nobody_can_judge_is_not_sent_out():
+    world = World()
+    with pytest.raises(CanaryRefused, match="unproven: no catalogue has it; it is new") as raised:
+        fly(world, Ask("unproven", "no catalogue has it", ("it is new",)))
+    assert raised.value.expected.outcome == "unproven"
+    assert not world.list(r.PODS)
 
 
 def test_the_pod_is_harmless_and_tolerates_everything():
