@@ -32,6 +32,11 @@ def show(report: FenceReport, *, color: bool | None = None, width: int | None = 
     console.print(table)
     for one in (*report.results, report.cluster):
         _explain(console, one)
+    for found in report.findings:
+        console.print(f"\n{found.severity}: {found.object}: {found.message}", markup=False)
+        console.print(f"  remedy  {found.remedy}", markup=False)
+    for note in dict.fromkeys(note for one in report.results for note in one.notes):
+        console.print(f"  {note}", style="dim", markup=False)
     for note in report.notes:
         console.print(f"  {note}", style="dim", markup=False)
 

@@ -1,5 +1,6 @@
 """What the evaluation says can be launched, the embedded cluster's Karpenter launches - and nothing else."""
 
+import json
 from pathlib import Path
 
 import killcheck.fixtures
@@ -9,28 +10,50 @@ from model_world import World, pod
 from killcheck.cloud.catalogue import shipped
 from killcheck.cloud.launchable import launchable
 from killcheck.fence.karpenter import Context, node_classes, read_node_pool
+from killcheck.fence.overlays import read_overlays
+from killcheck.kube import manifests
 from killcheck.kube import resources as r
 from killcheck.kube.errors import BadRequest, Invalid, NotFound
 from killcheck.kube.objects import dig
 from killcheck.yamlfile import documents
 
-FOLDER = Path(killcheck.fixtures.__file__).parent / "fences"
+FIXTURES = Path(killcheck.fixtures.__file__).parent
+FOLDER = FIXTURES / "fences"
 TYPES = launchable(shipped())
 TYPE = "node.kubernetes.io/instance-type"
 #: Asked for from every pool: large and small, with GPUs, shares, accelerators and nothing.
 ASKED = ["p5.48xlarge", "p4d.24xlarge", "g5.xlarge", "g6f.large", "trn1.32xlarge", "dl2q.24xlarge", "m5.large"]
-#: Types that the manifests of these cases leave open: not for the model to decide.
+#: Types that the manifests of these cases leave open: what the model launches must be among what is possible.
 OPEN = {
     "unknown-type", "unknown-family", "overlay-hides-gpus", "reserved-capacity", "undecided-label",
     "unknown-key-of-karpenters", "other-provider"}
 
 
-def cases():
+def everything():
+    """(folder or case, its objects) of the zoo of fences, the zoo of kill paths and the reference paths."""
     for path in sorted(FOLDER.glob("*.yaml")):
         _, *objects = (document.value for document in documents(path.read_text(), path.name))
+        yield path.stem, objects
+    for path in sorted([*(FIXTURES / "zoo").rglob("*.yaml"), *(FIXTURES / "paths").rglob("*.yaml")]):
+        if "kind: NodePool" in path.read_text():
+            yield "-".join(path.relative_to(FIXTURES).parts[1:-1]), manifests.load([path]).objects
+
+
+def cases(*, open_ones=False):
+    seen = set()
+    for name, objects in everything():
         for obj in objects:
-            if obj["kind"] == "NodePool" and path.stem not in OPEN:
-                yield pytest.param(objects, obj, id=f"{path.stem}-{obj['metadata']['name']}")
+            if obj["kind"] != "NodePool" or obj["apiVersion"] != "karpenter.sh/v1":
+                continue
+            group = dig(obj, "spec", "template", "spec", "nodeClassRef", "group")
+            foreign = group not in (None, "karpenter.k8s.aws", "eks.amazonaws.com")
+            if (name in OPEN or foreign) is not open_ones:
+                continue
+            classes = [one for one in objects if one["kind"] == "EC2NodeClass"]
+            said = json.dumps([obj["spec"], classes], sort_keys=True)
+            if said not in seen:  # the zoo's paths share most of their pools
+                seen.add(said)
+                yield pytest.param(objects, obj, id=f"{name}-{obj['metadata']['name']}")
 
 
 @pytest.mark.parametrize(("objects", "pool"), list(cases()))
@@ -47,6 +70,21 @@ def test_karpenter_launches_exactly_what_the_evaluation_predicts(objects, pool):
     worst = read.worst(read.certain)
     for name in dict.fromkeys([*([worst.name] if worst else []), *ASKED]):
         assert launches(world, pool, name) is bool(read.certain & TYPES.bits[name]), name
+
+
+@pytest.mark.parametrize(("objects", "pool"), list(cases(open_ones=True)))
+def test_what_the_evaluation_leaves_open_is_never_less_than_what_is_launched(objects, pool):
+    read = read_node_pool(pool, Context(TYPES, node_classes(objects), read_overlays(objects)))
+    world = World()
+    try:
+        for obj in objects:
+            if obj is pool or obj["kind"] == "EC2NodeClass":
+                create(world, obj)
+    except (BadRequest, Invalid, NotFound):
+        assert read.unknown, "refused by the API, and not seen by the evaluation"
+        return
+    for name in ASKED:
+        assert not launches(world, pool, name) or read.possible & TYPES.bits[name] or read.unknown, name
 
 
 def create(world, obj, *, strict=False):
