@@ -11,22 +11,22 @@ from dataclasses import dataclass, fields, replace
 from datetime import datetime, timedelta
 from functools import partial
 
-from killcheck import diagnosis, events, layers
+from killcheck import diagnosis, events, layers, steady
 from killcheck.attribution import Bystanders, Hand
 from killcheck.cluster.base import Cluster
 from killcheck.cost import Meter
 from killcheck.faults.base import Fault, FaultError
 from killcheck.faults.combination import in_order, refuse_clashes
-from killcheck.journal import Dirty, Journal, JournalError, Undo
-from killcheck.killpath import KillPath, Layer, Proof, Target
+from killcheck.journal import Dirty, Journal, JournalError
+from killcheck.killpath import KillPath, Layer, Proof
 from killcheck.kube.errors import KubeError
 from killcheck.kube.informer import Change
-from killcheck.kube.objects import Obj, copy, dig, format_time, key_of, name_of, ref_of, uid_of
+from killcheck.kube.objects import Obj, dig, format_time, name_of
 from killcheck.layers.base import LayerError, LayerRun, Stage
-from killcheck.progress import Progress
+from killcheck.progress import Progress, required
 from killcheck.scene import STEADFAST_S, Scene, SceneBroken
 from killcheck.timeline import PHASES, Timeline
-from killcheck.undo import insist, recreatable
+from killcheck.undo import insist
 from killcheck.verdict import DrillResult, Verdict
 
 __all__ = ["Drill", "Inconclusive", "Options"]
@@ -143,11 +143,11 @@ class Drill:
         self.bystanders = Bystanders(self.kill_path, self.layer, self.stage)
 
     def _steady_state(self) -> None:
-        covered = [t for t in self.kill_path.covered_by(self.layer) if t.kind]
-        if covered and not any(self.scene.replicas(t) for t in covered) and not self.scene.gpu_pods():
-            raise Inconclusive(
-                "nothing to turn off: " + ", ".join(f"{t} asks for no replicas" for t in covered)
-                + " and no GPU pod is there")
+        nothing = steady.nothing_on(self.scene, self.kill_path, self.layer)
+        if nothing:
+            raise Inconclusive(nothing)
+        for said in steady.switch_on(self.cluster, self.scene, self.layer):
+            self._note(said)
         self.cluster.loop.run_until(lambda: self._fresh() and not self._unsteady(), self.options.steady_timeout_s)
         unsteady = self._unsteady()
         if unsteady:
@@ -156,38 +156,17 @@ class Drill:
         now = self.cluster.loop.now()
         for node in nodes:
             self.meter.count(node, now)
+        for kind in steady.instances(self.scene):
+            self.meter.count(kind, now)
         if self.meter.unpriced():
             self._note(f"no price for {', '.join(self.meter.unpriced())}: dollars are unknown (give one under prices:)")
         self._emit(
             events.SteadyState, gpu_pods=[str(p) for p in pods], nodes=[name_of(n) for n in nodes],
             devices=sum(p.devices for p in pods), usd_per_hour=self.meter.rate(),
-            replicas={t.name: self.scene.replicas(t) for t in covered})
+            replicas=steady.asked_for(self.scene, self.kill_path, self.layer))
 
     def _unsteady(self) -> str:
-        """What is not as it should be before a drill; empty: all is steady."""
-        if self.scene.broken():
-            return f"the watch is down: {self.scene.broken()}"
-        pods = self.scene.gpu_pods()
-        if not pods:
-            return "no GPU pod is running in scope"
-        moving = [str(p) for p in pods if p.terminating]
-        if moving:
-            return f"{', '.join(moving)}: something else is under way"
-        for held in pods:
-            pod = self.scene.pods.get(held.name, held.namespace)
-            if pod is None or dig(pod, "status", "phase") != "Running":
-                return f"GPU pod {held} is not running yet"
-        for target in self.kill_path.covered_by(self.layer):
-            if target.kind and not self.scene.replicas(target):
-                return f"{target} asks for no replicas: nothing to turn off"
-        if not self.scene.pool_nodes():
-            return "no node of the GPU pools is there (does the spec's nodes: selector match?)"
-        if Proof.P2 in self.kill_path.proof:
-            strangers = [f"{p} on {p.node}" for p in pods if p.node not in self.scene.known_nodes]
-            if strangers:  # nobody would see whether these nodes go
-                return f"of no pool in the spec's nodes: is the node of {', '.join(strangers)}"
-        leaving = [name_of(n) for n in self.scene.pool_nodes() if "deletionTimestamp" in n["metadata"]]
-        return f"node(s) {', '.join(leaving)} are being removed already" if leaving else ""
+        return steady.unsteady(self.scene, self.kill_path, self.layer)
 
     # -- 3 and 4: sabotage, trigger ------------------------------------------------------------------------
     def _sabotage(self) -> None:
@@ -211,33 +190,12 @@ class Drill:
         self.progress = Progress(
             self.scene, self.kill_path, self.layer, timeline, hold_s=self.deadlines["held"], meter=self.meter)
         for target in self.kill_path.targets:
-            self._remember(target)
+            steady.remember(self.scene, self.journal, target)
+        self._layer_run.remember()
         how = self._layer_run.trigger()
         if not self._layer_run.not_fired():
             timeline.reach("triggered", now, now, "")
         self._emit(events.Triggered, how=how)
-
-    def _remember(self, target: Target) -> None:
-        """Write down how to put a target back on, before anything can turn it off."""
-        if not target.kind:
-            return
-        resource = self.scene.resource_of(target)
-        for obj in self.scene.objects_of(target):
-            namespace, name = key_of(obj)
-            replicas = dig(obj, "spec", "replicas")
-            what = f"{ref_of(obj)} was on ({replicas} replica(s))" if replicas is not None else f"{ref_of(obj)} was on"
-            if replicas is not None:
-                body = {"spec": {"replicas": replicas}}
-                manual = f"kubectl scale {resource.qualified} {name} -n {namespace} --replicas={replicas}"
-                undo = Undo(
-                    "merge", resource.path(namespace, name), body, uid_of(obj), {"spec": {"replicas": 0}}, manual)
-                with self.journal.change(what, undo):
-                    pass
-            elif obj["kind"] == "Job":
-                body = _job_again(obj)
-                undo = Undo("create", resource.path(namespace), body, manual=f"create Job {namespace}/{name} again")
-                with self.journal.change(what, undo):
-                    pass
 
     # -- 5: watch ------------------------------------------------------------------------------------------
     def _watch(self) -> None:
@@ -348,7 +306,11 @@ class Drill:
     def _sample_now(self) -> None:
         if self.progress is None or self.scene.broken():
             return
-        sample = (len(self.scene.gpu_pods()), len(self.scene.pool_nodes()), self.scene.all_replicas())
+        census = self.scene.census
+        asked = self.scene.all_replicas() + (census.all_on() if census.targets else 0)
+        sample = (len(self.scene.gpu_pods()), len(self.scene.pool_nodes()), asked)
+        if census.targets:
+            self.progress.instances_changed(self.cluster.loop.now())
         if sample != self._sample:
             self._sample = sample
             self._emit(events.Sampled, gpu_pods=sample[0], nodes=sample[1], replicas=sample[2],
@@ -369,7 +331,8 @@ class Drill:
         if Proof.P5 in self.kill_path.proof:
             raise Inconclusive("P5 is wanted, and whether the alarm was raised cannot be seen here")
         reached = self.progress.timeline.reached
-        zero_at = (reached.get("scale_written") or reached["pods_gone"]).at
+        zero_at = next(
+            reached[phase] for phase in ("scale_written", "pods_gone", "instance_gone") if phase in reached).at
         hand = self._hand(zero_at)
         flaw = self._layer_run.flaw()
         if flaw:
@@ -432,7 +395,7 @@ class Drill:
         self._emit(events.Judged, verdict=str(verdict), off_by=str(more.get("off_by", "")), why=why)
         return DrillResult(
             layer=self.layer.name, faults=tuple(f.name for f in self.faults), verdict=verdict, why=why,
-            seconds_to_zero=timeline.at_s("pods_gone") if timeline else None,
+            seconds_to_zero=timeline.zero_s() if timeline else None,
             seconds_to_drained=timeline.at_s("node_drained") if timeline else None,
             watched_s=(now - timeline.start).total_seconds() if timeline else 0.0,
             usd=self.meter.usd(now) if timeline else 0.0, usd_per_hour=self.meter.rate(),
@@ -458,7 +421,10 @@ class Drill:
             return True
         self._dirty = True
         self.progress = None
-        return self.cluster.loop.run_until(lambda: not self._unsteady(), self.options.heal_timeout_s)
+        self.scene.census.again()
+        return self.cluster.loop.run_until(
+            lambda: not steady.unsteady(self.scene, self.kill_path, self.layer, healed=True),
+            self.options.heal_timeout_s)
 
     def _finish(self, verdict: DrillResult | None, healed: tuple[list[str], list[str]]) -> DrillResult:
         assert verdict is not None
@@ -486,13 +452,11 @@ class Drill:
 
     def _phases(self) -> tuple[str, ...]:
         proof = self.kill_path.proof
-        wanted = {*self._layer_run.own_phases, "scale_written", "pods_terminating", "pods_gone"}
-        if Proof.P2 in proof:
-            wanted |= {"node_cordoned", "node_drained", "node_gone"}
-        if Proof.P3 in proof:
-            wanted.add("instance_gone")
-        if Proof.P4 in proof:
-            wanted.add("held")
+        wanted = {*self._layer_run.own_phases, *required(self.kill_path, self.layer)}
+        if any(t.kind for t in self.kill_path.covered_by(self.layer)):
+            wanted |= {"scale_written", "pods_terminating", "pods_gone"}
+            if Proof.P2 in proof:
+                wanted.add("node_cordoned")
         return tuple(phase for phase in PHASES if phase in wanted)
 
     def _note(self, text: str) -> None:
@@ -505,18 +469,6 @@ class Drill:
 
     def _emit_event(self, event: events.Event) -> None:
         self._sink(replace(event, drill=self.id))
-
-
-def _job_again(job: Obj) -> Obj:
-    """A Job as somebody would create it: without the selector and labels that the API server generated for it."""
-    body = copy(recreatable(job))
-    if not dig(job, "spec", "manualSelector"):
-        body["spec"].pop("selector", None)
-        for meta in (body["metadata"], dig(body, "spec", "template", "metadata", default={})):
-            for label in ("controller-uid", "job-name"):
-                for key in (label, f"batch.kubernetes.io/{label}"):
-                    (meta.get("labels") or {}).pop(key, None)
-    return body
 
 
 def _namespaces(layer: Layer) -> list[str]:

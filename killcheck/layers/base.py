@@ -13,6 +13,7 @@ from killcheck.killpath import KillPath, Layer
 from killcheck.kube.informer import Change
 from killcheck.kube.objects import Obj
 from killcheck.kube.permissions import Permission
+from killcheck.programs import Programs
 from killcheck.scene import Scene
 from killcheck.timeline import Timeline
 
@@ -70,6 +71,14 @@ class Stage:
     #: The field manager as which a fault lights targets again; empty: none does.
     rival: str = ""
 
+    @property
+    def programs(self) -> Programs:
+        """What runs the spec's commands here. Raises LayerError where nothing may."""
+        found = self.cluster.levers.get("programs")
+        if found is None:
+            raise LayerError(f"the spec's commands cannot be run on {self.cluster.name}")
+        return found  # type: ignore[return-value]
+
 
 class LayerRun(ABC):
     """One drill of one layer."""
@@ -98,6 +107,9 @@ class LayerRun(ABC):
     def before_trigger(self) -> str:
         """What must be so when the trigger is pulled, seen or waited for; returns what was seen, in words."""
         return ""
+
+    def remember(self) -> None:  # noqa: B027 - most change nothing else
+        """Journal how to take back what the layer itself is about to change beside its targets."""
 
     @abstractmethod
     def trigger(self) -> str:
