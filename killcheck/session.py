@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Literal
 
 from killcheck import discover, faults, specfile
 from killcheck.cluster.base import Cluster
+from killcheck.cluster.equipment import equip
+from killcheck.engine.connection import is_docker
 from killcheck.killpath import KillPath, LayerType
 from killcheck.kube import manifests
 from killcheck.kube.objects import Obj, copy, dig, namespace_of
@@ -96,10 +98,25 @@ class Session:
         if self._objects is None:
             import killcheck.fixtures as fixtures  # noqa: PLR0402 - mypy cannot follow the mapped package
 
-            folders = list(self.manifests) or [fixtures.path(self.fixture)]
+            if not self.manifests and not self.kill_path.in_kubernetes:
+                self._objects = []
+                return self._objects
+            folders = list(self.manifests) or [fixtures.path(self._fixture_of_spec() or self.fixture)]
             self._objects = [
                 m.obj for m in manifests.load(folders).manifests if m.obj.get("apiVersion") != "killcheck/v1"]
         return self._objects
+
+    def _fixture_of_spec(self) -> str:
+        """The shipped kill path whose spec was named; empty for a spec of the user's own."""
+        import killcheck.fixtures as fixtures  # noqa: PLR0402 - mypy cannot follow the mapped package
+
+        return next((name for name in fixtures.names() if self.spec and self.spec.resolve() == fixtures.spec(name)), "")
+
+    @property
+    def _may_run(self) -> bool:
+        """Whether the spec's programs run on this host for the embedded cluster: shipped ones do, others if asked."""
+        return self.exec_mode == "host" or (
+            self.exec_mode is None and self.shipped and (self.spec is None or bool(self._fixture_of_spec())))
 
     @contextmanager
     def cluster(self, planned: PlannedDrill | None = None) -> Iterator[tuple[Cluster, KillPath]]:
@@ -110,13 +127,24 @@ class Session:
         session = Session(fixture=planned.fixture) if planned and planned.fixture else self
         cluster = session._connect() if self.real else session._embedded(planned)
         try:
+            equip(cluster, session.kill_path, allowed=session._may_run)
             yield cluster, session.kill_path
         finally:
             cluster.close()
 
     def _connect(self) -> Cluster:
+        if is_docker(self.on):
+            from killcheck.cluster.docker import DockerCluster
+
+            return DockerCluster(self.on, self.kill_path)
+        from killcheck.cluster.host import NAME, HostCluster
         from killcheck.cluster.kubeconfig import KubeconfigCluster
 
+        if self.on == NAME:
+            if self.kill_path.in_kubernetes:
+                raise SessionError(
+                    f"--on {NAME} is this machine, and {self.kill_path.name} is in Kubernetes: name a context")
+            return HostCluster()
         return KubeconfigCluster(self.on, kubeconfig=self.kubeconfig)
 
     def _embedded(self, planned: PlannedDrill | None) -> Cluster:
