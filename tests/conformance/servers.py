@@ -15,6 +15,8 @@ from killcheck.embedded.api.authn import peer_header
 from killcheck.embedded.api.http import Request
 from killcheck.embedded.cluster import EmbeddedCluster
 
+#: Who asks, which shows in managedFields.
+AGENT = "Python-urllib/3.11"
 #: What the TLS layer says of the administrator's certificate.
 CERTIFICATE = peer_header("kubernetes-admin", ("system:masters",))
 
@@ -29,7 +31,7 @@ class Embedded:
         path, _, query = path.partition("?")
         answer = self.cluster.server.handle(Request(
             method, path, parse_qs(query, keep_blank_values=True),
-            {"content-type": content_type, "accept": "application/json", **CERTIFICATE}, body))
+            {"content-type": content_type, "accept": "application/json", "user-agent": AGENT, **CERTIFICATE}, body))
         said = answer.body
         return answer.status, answer.headers.get("Warning"), json.loads(said) if isinstance(said, str | bytes) and (
             said[:1] in (b"{", "{")) else said
@@ -56,7 +58,7 @@ class Real:
             self.ssl.load_cert_chain(_file(user, "client-certificate"), _file(user, "client-key"))
 
     def ask(self, method, path, body=None, content_type="application/json"):
-        headers = {"Content-Type": content_type, "Accept": "application/json"}
+        headers = {"Content-Type": content_type, "Accept": "application/json", "User-Agent": AGENT}
         if self.token:
             headers["Authorization"] = f"Bearer {self.token}"
         request = urllib.request.Request(self.url + path, body, headers, method=method)
@@ -71,7 +73,7 @@ class Real:
         """Its controllers need their time."""
         from killcheck.clock import WallLoop
 
-        WallLoop().sleep(1.5)
+        WallLoop().sleep(1.0)
 
     def close(self):
         """Nothing to close."""

@@ -181,18 +181,27 @@ def read_object(call: Call) -> Parsed:
     else:
         raise unsupported_media_type(
             "the body of the request was in an unknown format - accepted media types include: application/json, "
-            "application/yaml, application/vnd.kubernetes.protobuf, application/cbor")
+            "application/yaml, application/vnd.kubernetes.protobuf")
     raw = body or b""
     try:
         parsed = parse(raw)
     except GoJSONError as error:
-        data = raw if isinstance(raw, bytes) else str(raw).encode()
-        shown = data[:30].hex() + (" ..." if len(data) > 30 else "")
+        why = str(error) if content_type == "application/yaml" else (
+            f"couldn't get version/kind; json parse error: {error}")
         raise bad_request(
-            f"the object provided is unrecognized (must be of type {kind}): {error} ({shown})") from error
+            f"the object provided is unrecognized (must be of type {kind}): {why} ({_summary(raw)})") from error
     if not isinstance(parsed.value, dict):
         raise _not_an_object(call, parsed.value)
     return parsed
+
+
+def _summary(raw: bytes | str, most: int = 30) -> str:
+    """What is shown of a body that could not be read: text where it begins like JSON, else hexadecimal."""
+    data = raw if isinstance(raw, bytes) else raw.encode()
+    if not data:
+        return "<empty>"
+    shown = data[:most].decode("utf-8", "replace") if data[:1] == b"{" else data[:most].hex()
+    return shown + " ..." * (len(data) > most)
 
 
 def read_protobuf(body: Any, kind: str) -> Parsed:

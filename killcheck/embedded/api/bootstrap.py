@@ -72,6 +72,7 @@ def roles() -> list[Obj]:
             _urls("/metrics", "/metrics/slis", *probes, *(f"{probe}/*" for probe in probes)),
             _rule("get", "", "nodes/metrics"),
         ]),
+        *_components(),
         _role("system:basic-user", [
             _rule("create", "authorization.k8s.io", "selfsubjectaccessreviews", "selfsubjectrulesreviews"),
             _rule("create", "authentication.k8s.io", "selfsubjectreviews"),
@@ -101,7 +102,9 @@ def _bindings() -> list[Obj]:
         ("system:public-info-viewer", everyone),
         ("system:service-account-issuer-discovery", ("system:serviceaccounts",)),
     )
-    return [_binding(name, groups) for name, groups in wanted]
+    schedulers = [_binding(name, user="system:kube-scheduler") for name in (
+        "system:kube-scheduler", "system:volume-scheduler")]
+    return [*(_binding(name, groups) for name, groups in wanted), *schedulers, *_kube_system()]
 
 
 def _service(endpoint: tuple[str, int]) -> list[Obj]:
@@ -149,7 +152,8 @@ def _aggregated(name: str, labels: dict[str, str] | None = None) -> Obj:
     return _role(name, rules, labels) | {"aggregationRule": {"clusterRoleSelectors": [chosen]}}
 
 
-def _binding(role: str, groups: Sequence[str]) -> Obj:
+def _binding(role: str, groups: Sequence[str] = (), *, user: str = "") -> Obj:
+    subjects = [("Group", group) for group in groups] + ([("User", user)] if user else [])
     return {
         "apiVersion": API, "kind": "ClusterRoleBinding",
         "metadata": {
@@ -157,8 +161,53 @@ def _binding(role: str, groups: Sequence[str]) -> Obj:
             "annotations": {f"{RBAC}/autoupdate": "true"},
         },
         "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": role},
-        "subjects": [{"apiGroup": RBAC, "kind": "Group", "name": group} for group in groups],
+        "subjects": [{"apiGroup": RBAC, "kind": kind, "name": name} for kind, name in subjects],
     }
+
+
+def _kube_system() -> list[Obj]:
+    """What extension API servers and metrics adapters bind their ServiceAccounts to."""
+    name = "extension-apiserver-authentication-reader"
+    rule = _rule(_READ, "", "configmaps") | {"resourceNames": ["extension-apiserver-authentication"]}
+    role = _role(name, [rule]) | {"kind": "Role"}
+    role["metadata"]["namespace"] = "kube-system"
+    return [role]
+
+
+def _components() -> list[Obj]:
+    """The roles of the scheduler, whose permissions people look up and whose stand-ins are bound to them."""
+    dra = "resource.k8s.io"
+    return [
+        _role("system:kube-scheduler", [
+            _rule(("create", "patch", "update"), ("", "events.k8s.io"), "events"),
+            _rule("create", "coordination.k8s.io", "leases"),
+            _rule(("get", "list", "update", "watch"), "coordination.k8s.io", "leases") | {
+                "resourceNames": ["kube-scheduler"]},
+            _rule(_READ_WRITE, "coordination.k8s.io", "leasecandidates"),
+            _rule(_READ, "", "nodes"),
+            _rule(("delete", *_READ), "", "pods"),
+            _rule("create", "", "bindings", "pods/binding"),
+            _rule(("patch", "update"), "", "pods/status"),
+            _rule(_READ, "", "replicationcontrollers", "services"),
+            _rule(_READ, ("apps", "extensions"), "replicasets"),
+            _rule(_READ, "apps", "statefulsets"),
+            _rule(_READ, "policy", "poddisruptionbudgets"),
+            _rule(_READ, "", "persistentvolumeclaims", "persistentvolumes"),
+            _rule("create", "authentication.k8s.io", "tokenreviews"),
+            _rule("create", "authorization.k8s.io", "subjectaccessreviews"),
+            _rule(_READ, "storage.k8s.io", "csidrivers", "csinodes", "csistoragecapacities", "volumeattachments"),
+            _rule(_READ, "", "namespaces"),
+            _rule(_READ, dra, "deviceclasses", "resourceslices"),
+            _rule((*_READ, "create", "delete", "patch", "update"), dra, "resourceclaims"),
+            _rule((*_READ, "patch", "update"), dra, "resourceclaims/status"),
+            _rule(("patch", "update"), dra, "resourceclaims/binding"),
+            _rule("update", "", "pods/finalizers"),
+        ]),
+        _role("system:volume-scheduler", [
+            _rule((*_READ, "patch", "update"), "", "persistentvolumeclaims", "persistentvolumes"),
+            _rule(_READ, "storage.k8s.io", "storageclasses"),
+        ]),
+    ]
 
 
 def _rule(verbs: str | Sequence[str], groups: str | Sequence[str], *resources: str) -> Obj:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from killcheck.embedded.api import seam
 from killcheck.embedded.api.body import Parsed
 from killcheck.embedded.api.call import Call
+from killcheck.embedded.api.kinds import builtin
 from killcheck.embedded.api.status import StatusError, bad_request
 from killcheck.kube.objects import Obj, copy, dig
 
@@ -35,7 +38,12 @@ def decode_object(
     resource = call.kind.resource
     want_kind, want_version = kind_name or resource.kind, api_version or resource.api_version
     obj: Obj = parsed.value
-    got_kind, got_version = obj.get("kind") or want_kind, obj.get("apiVersion") or want_version
+    got_kind, got_version = str(obj.get("kind") or want_kind), str(obj.get("apiVersion") or want_version)
+    if (got_kind, got_version) != (want_kind, want_version) and not _registered(got_kind, got_version):
+        raise bad_request(
+            f'{got_kind} in version "{got_version.rpartition("/")[2]}" cannot be handled as a {want_kind}: no kind '
+            f'"{got_kind}" is registered for version "{got_version}" in scheme '
+            '"k8s.io/kubernetes/pkg/api/legacyscheme/scheme.go:30"')
     if got_kind != want_kind:
         raise _wrong_kind(str(got_kind), str(got_version), want_kind, want_version)
     if got_version != want_version:
@@ -55,12 +63,34 @@ def decode_object(
     clean = copy(clean)
     meta = clean.get("metadata")
     ordered: Obj = {"kind": want_kind, "apiVersion": want_version, "metadata": meta if isinstance(meta, dict) else {}}
-    return ordered | {k: v for k, v in clean.items() if k not in ordered and v is not None}
+    return ordered | {k: v for k, v in clean.items() if k not in ordered and (v is not None or call.kind.crd is None)}
+
+
+#: Versions that the scheme still knows, though nothing serves them (k8s.io/api v0.36).
+_FORMER = frozenset({
+    "admissionregistration.k8s.io/v1beta1", "apps/v1beta1", "apps/v1beta2", "authentication.k8s.io/v1beta1",
+    "authorization.k8s.io/v1beta1", "batch/v1beta1",
+    "coordination.k8s.io/v1beta1", "discovery.k8s.io/v1beta1", "events.k8s.io/v1beta1", "networking.k8s.io/v1beta1",
+    "node.k8s.io/v1beta1", "policy/v1beta1", "rbac.authorization.k8s.io/v1beta1", "resource.k8s.io/v1beta1",
+    "resource.k8s.io/v1beta2", "scheduling.k8s.io/v1beta1", "storage.k8s.io/v1beta1",
+})
+
+
+@cache
+def _builtin() -> frozenset[tuple[str, str]]:
+    return frozenset((kind.resource.kind, kind.resource.api_version) for kind in builtin())
+
+
+def _registered(kind: str, api_version: str) -> bool:
+    """Whether the server's scheme has such a type."""
+    if (kind, api_version) in _builtin():
+        return True
+    return api_version in _FORMER and (kind, f"{api_version.partition('/')[0]}/v1") in _builtin()
 
 
 def _wrong_kind(kind: str, api_version: str, want_kind: str, want_version: str) -> StatusError:
     version = api_version.rpartition("/")[2]
-    want = want_version.rpartition("/")[2]
+    want = want_version.rpartition("/")[0].partition(".")[0] or "core"  # decoding ends in the internal type
     return bad_request(
         f'{kind} in version "{version}" cannot be handled as a {want_kind}: converting ({version}.{kind}) to '
         f"({want}.{want_kind}): unknown conversion")

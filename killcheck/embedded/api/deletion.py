@@ -97,9 +97,12 @@ class Deleter:
             if self.store.get(kind.table, call.key) is not None:
                 self.delete_object(call, obj, single)
         call.name = ""
+        items = [converted(kind, o) for o in met]
+        if call.over_wire and not kind.crd:
+            items = [{k: v for k, v in obj.items() if k not in ("apiVersion", "kind")} for obj in items]
         body: Obj = {
             "kind": kind.list_kind, "apiVersion": kind.resource.api_version,
-            "metadata": {"resourceVersion": str(self.store.revision)}, "items": [converted(kind, o) for o in met]}
+            "metadata": {"resourceVersion": str(self.store.revision)}, "items": items}
         return Response(200, body)
 
     def delete_object(self, call: Call, obj: Obj, options: DeleteOptions) -> tuple[Obj, bool]:
@@ -261,8 +264,9 @@ def options_from(body: Obj, call: Call) -> DeleteOptions:
         raise bad_dry_run("DeleteOptions", dry_run)
     propagation = body.get("propagationPolicy") or ""
     if propagation not in ("", "Background", "Foreground", "Orphan"):
-        message = f'Invalid value: "{propagation}": must be one of "Background", "Foreground", "Orphan" or ""'
-        cause = {"reason": "FieldValueInvalid", "message": message, "field": "propagationPolicy"}
+        message = (
+            f'Unsupported value: "{propagation}": supported values: "Foreground", "Background", "Orphan", "nil"')
+        cause = {"reason": "FieldValueNotSupported", "message": message, "field": "propagationPolicy"}
         raise status.invalid("DeleteOptions", "meta.k8s.io", "", [cause])
     orphan = body.get("orphanDependents")
     if orphan is not None and propagation:

@@ -28,6 +28,10 @@ _SYSTEM = frozenset({
 })
 
 
+#: A list that is written even when it is empty: it is there from the start, and nobody's.
+_NEVER_ABSENT = ("containers",)
+
+
 def fields_of(obj: Obj | None, lists: ApplyLists = BUILT_IN) -> Fields:
     """Every field that an object sets."""
     return changed(None, obj or {}, lists)
@@ -82,7 +86,7 @@ def _members(old: Obj, new: Obj, path: tuple[str, ...], lists: ApplyLists) -> Fi
 def _items(
     old: list[Any], new: list[Any], path: tuple[str, ...], lists: ApplyLists, *, keys: tuple[str, ...], existed: bool,
 ) -> Fields | None:
-    found: Fields = {} if existed else {".": {}}
+    found: Fields = {} if existed or path[-1:] == _NEVER_ABSENT else {".": {}}
     before = {item_element(item, keys): item for item in old}
     for item in new:
         element = item_element(item, keys)

@@ -112,11 +112,15 @@ class ManagedFields:
         for manager in ordered:
             entry: Obj = {
                 "manager": manager.name, "operation": manager.operation, "apiVersion": manager.api_version,
-                "time": record.times[manager], "fieldsType": "FieldsV1", "fieldsV1": record.sets[manager]}
+                "time": record.times[manager], "fieldsType": "FieldsV1", "fieldsV1": _sorted(record.sets[manager])}
             if manager.subresource:
                 entry["subresource"] = manager.subresource
             entries.append(entry)
         return obj | {"metadata": obj["metadata"] | {"managedFields": entries}} if entries else obj
+
+
+def _sorted(fields: Fields) -> Fields:
+    return {element: _sorted(fields[element]) for element in sorted(fields)}
 
 
 def _fold(record: _Record) -> None:

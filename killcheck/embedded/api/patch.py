@@ -22,7 +22,11 @@ RETAIN = "$retainKeys"
 
 
 class PatchFailed(Exception):
-    """The patch does not fit the object; the message is the API server's."""
+    """The patch does not fit the object; the message is the API server's, and ``code`` its HTTP status."""
+
+    def __init__(self, message: str, *, code: int = 400) -> None:
+        super().__init__(message)
+        self.code = code
 
 
 # -- JSON patch ------------------------------------------------------------------------------------------------
@@ -81,6 +85,11 @@ def merge_patch(target: Any, patch: Any) -> Any:
 
 
 # -- strategic merge patch -------------------------------------------------------------------------------------
+_BAD_ORDER = "invalid patch format of setElementOrder list"
+_BAD_RETAIN = "invalid patch format of retainKeys"
+_BAD_PRIMITIVES = "invalid patch format of primitive list"
+
+
 def strategic_patch(target: Any, patch: Obj, path: Path = ()) -> Obj:
     """Merge a patch by the merge keys of the built-in types. Raises PatchFailed."""
     directive = patch.get(DIRECTIVE)
@@ -88,89 +97,162 @@ def strategic_patch(target: Any, patch: Obj, path: Path = ()) -> Obj:
         return {key: value for key, value in patch.items() if key != DIRECTIVE}
     if directive == "delete":
         return {}
-    if directive not in (None, "merge"):
-        raise PatchFailed(f"Unknown patch type found: {directive}")
+    if DIRECTIVE in patch:
+        raise PatchFailed(f"unknown patch type: {_go_value(directive)} in map: {go_map(patch)}", code=500)
     result: Obj = dict(target) if isinstance(target, dict) else {}
-    retained = patch.get(RETAIN)
-    if isinstance(retained, list):
-        result = {key: value for key, value in result.items() if key in retained}
+    if RETAIN in patch:
+        result = _retained(result, patch)
+    ordered = {key.removeprefix(ORDER): key for key in patch if key.startswith(ORDER)}
+    for field, key in ordered.items():
+        _merge_ordered(result, field, patch.get(field), patch[key], (*path, field))
     for key, value in patch.items():
-        if key in (DIRECTIVE, RETAIN) or key.startswith(ORDER):
+        if key == RETAIN or key in ordered or key.startswith(ORDER):
             continue
         if key.startswith(DELETE_PRIMITIVES):
             field = key.removeprefix(DELETE_PRIMITIVES)
+            if not isinstance(value, list):
+                raise PatchFailed(_BAD_PRIMITIVES)
             if isinstance(result.get(field), list):
                 result[field] = [entry for entry in result[field] if entry not in value]
             continue
         _merge_member(result, key, value, (*path, key))
-    for key, order in patch.items():
-        if key.startswith(ORDER):
-            field = key.removeprefix(ORDER)
-            if isinstance(result.get(field), list):
-                result[field] = _ordered(result[field], order, merge_key((*path, field)))
     return result
+
+
+def _retained(target: Obj, patch: Obj) -> Obj:
+    keys = patch[RETAIN]
+    if not isinstance(keys, list):
+        raise PatchFailed(_BAD_RETAIN)
+    for key, value in patch.items():
+        free = value is None or key == RETAIN or key.startswith((ORDER, DELETE_PRIMITIVES))
+        if not free and key not in keys:
+            raise PatchFailed(_BAD_RETAIN)
+    return {key: value for key, value in target.items() if key in keys}
+
+
+def _merge_ordered(result: Obj, field: str, value: Any, order: Any, path: Path) -> None:
+    """A list whose order the patch gives."""
+    before, key = result.get(field), merge_key(path)
+    if not isinstance(order, list) or not isinstance(value, list | None):
+        raise PatchFailed(_BAD_ORDER)
+    if value is None and not isinstance(before, list):
+        return
+    if not isinstance(before, list):
+        merged, before = _without_directives(value)[0], []
+    else:
+        merged = before if value is None else _merge_list(before, value, path)
+    result[field] = _in_order(merged, order, before, key)
 
 
 def _merge_member(result: Obj, key: str, value: Any, path: Path) -> None:
     if value is None:
         result.pop(key, None)
-    elif isinstance(value, dict):
-        if value.get(DIRECTIVE) == "delete":
-            result.pop(key, None)
-        else:
-            result[key] = strategic_patch(result.get(key), value, path)
-    elif isinstance(value, list):
-        before = result.get(key)
-        result[key] = _merge_list(before if isinstance(before, list) else [], value, path)
+        return
+    before = result.get(key)
+    if isinstance(value, dict) and isinstance(before, dict):
+        result[key] = strategic_patch(before, value, path)
+    elif isinstance(value, list) and isinstance(before, list):
+        result[key] = _merge_list(before, value, path)
     else:
-        result[key] = value
+        clean, kept = _without_directives(value)
+        if kept:
+            result[key] = clean
+        else:
+            result.pop(key, None)
 
 
 def _merge_list(target: list[Any], patch: list[Any], path: Path) -> list[Any]:
     if merges_primitives(path):
-        return target + [entry for entry in patch if entry not in target]
+        both = target + [entry for entry in patch if entry not in target]
+        return _in_order(both, patch, target, None)
     key = merge_key(path)
-    if key is None or not all(isinstance(entry, dict) for entry in patch):
-        return [_without_directives(entry) for entry in patch]
-    if any(entry.get(DIRECTIVE) == "replace" and len(entry) == 1 for entry in patch):
-        return [entry for entry in patch if DIRECTIVE not in entry]
+    if key is None:
+        return patch
+    _check_items(target, patch)
+    entries = [entry for entry in patch if DIRECTIVE not in entry]
+    target, replaced = _directed(target, patch, key)
+    if replaced:
+        return _in_order(entries, [], entries, key)
     result = list(target)
-    for entry in patch:
+    for entry in entries:
         if key not in entry:
-            raise PatchFailed(f"map: {go_map(entry)} does not contain declared merge key: {key}")
-        at = next((i for i, item in enumerate(result) if isinstance(item, dict) and item.get(key) == entry[key]), None)
-        directive = entry.get(DIRECTIVE)
-        if directive == "delete":
-            if at is not None:
-                del result[at]
-        elif at is None:
-            result.append(strategic_patch({}, entry, path))
+            raise PatchFailed(_no_key(entry, key), code=500)
+        at = next((i for i, item in enumerate(result) if item.get(key) == entry[key]), None)
+        if at is None:
+            result.append(entry)
         else:
             result[at] = strategic_patch(result[at], entry, path)
-    return result
+    return _in_order(result, entries, target, key)
 
 
-def _without_directives(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {k: _without_directives(v) for k, v in value.items() if k != DIRECTIVE and not k.startswith(ORDER)}
-    return value
+def _check_items(target: list[Any], patch: list[Any]) -> None:
+    for entry in (*target, *patch):
+        if isinstance(entry, list):
+            raise PatchFailed("lists of lists are not supported", code=422)
+        if not isinstance(entry, dict):
+            raise PatchFailed(f"expected a map[string]interface {{}}, but received a {_go_type(entry)}", code=500)
 
 
-def _ordered(items: list[Any], order: Any, key: str | None) -> list[Any]:
-    """Items in the order given; those that it does not name keep their places behind their predecessors."""
-    wanted = [entry.get(key) if key and isinstance(entry, dict) else entry for entry in order or []]
+def _directed(target: list[Any], patch: list[Any], key: str) -> tuple[list[Any], bool]:
+    """The list as the patch's directives leave it, and whether they replace it whole."""
+    replaced = False
+    for entry in patch:
+        directive = entry.get(DIRECTIVE)
+        if directive == "delete":
+            if key not in entry:
+                raise PatchFailed(_no_key(entry, key), code=500)
+            target = [item for item in target if item.get(key) != entry[key]]
+        elif directive == "replace":
+            replaced = True
+        elif directive == "merge":
+            raise PatchFailed("merging lists cannot yet be specified in the patch", code=500)
+        elif DIRECTIVE in entry:
+            raise PatchFailed(f"unknown patch type: {_go_value(directive)} in map: {go_map(entry)}", code=500)
+    return target, replaced
 
+
+def _no_key(entry: Obj, key: str) -> str:
+    return f"map: {go_map(entry)} does not contain declared merge key: {key}"
+
+
+def _in_order(merged: list[Any], wanted: list[Any], before: list[Any], key: str | None) -> list[Any]:
+    """What the patch names in the patch's order; the rest where it was, unless both were there and it came later.
+
+    So what is new comes first (``normalizeElementOrder``).
+    """
     def identity(item: Any) -> Any:
-        return item.get(key) if key and isinstance(item, dict) else item
+        if key is None or not isinstance(item, dict):
+            return item
+        if key not in item:
+            raise PatchFailed(_no_key(item, key), code=500)
+        return item[key]
 
-    named = sorted((item for item in items if identity(item) in wanted), key=lambda item: wanted.index(identity(item)))
+    order, old = [identity(item) for item in wanted], [identity(item) for item in before]
+    mine = sorted(
+        (item for item in merged if identity(item) in order), key=lambda item: order.index(identity(item)))
+    rest = [item for item in merged if identity(item) not in order]
     result: list[Any] = []
-    for item in items:
-        if identity(item) in wanted:
-            result.append(named.pop(0))
-        else:
-            result.append(item)
-    return result
+    while mine and rest:
+        left, right = identity(rest[0]), identity(mine[0])
+        first = left in old and right in old and old.index(left) < old.index(right)
+        result.append(rest.pop(0) if first else mine.pop(0))
+    return result + mine + rest
+
+
+def _without_directives(value: Any) -> tuple[Any, bool]:
+    """What is new, without its directives; False where it is nothing but one."""
+    if isinstance(value, dict):
+        if DIRECTIVE in value:
+            return None, False
+        members = {k: _without_directives(v) for k, v in value.items() if v is not None}
+        return {k: v for k, (v, kept) in members.items() if kept}, True
+    if isinstance(value, list):
+        return [clean for clean, kept in map(_without_directives, value) if kept], True
+    return value, True
+
+
+def _go_type(value: Any) -> str:
+    return {str: "string", bool: "bool", int: "int64", float: "float64"}.get(type(value), "nil")
 
 
 def go_map(value: Obj) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from killcheck.embedded.api import seam, status
+from killcheck.embedded.api import schemas, seam, status
 from killcheck.embedded.api.body import GoJSONError, Parsed, dumps, parse_json, parse_yaml
 from killcheck.embedded.api.call import Call
 from killcheck.embedded.api.decoding import say_strict, strict_problems
@@ -90,8 +90,8 @@ class Patcher:
                 else:
                     new = strategic_patch(target, value)
             except PatchFailed as error:
-                raise _failed(content_type, str(error)) from error
-            made = self._decoded(call, new, parsed, schema, content_type)
+                raise _failed(content_type, str(error), error.code) from error
+            made = self._decoded(call, old, new, parsed=parsed, schema=schema, content_type=content_type)
             _check_home(call, made)
             return made
 
@@ -117,7 +117,9 @@ class Patcher:
                 f"error decoding patch: json: cannot unmarshal {go} into Go value of type {target}")
         return parsed
 
-    def _decoded(self, call: Call, new: Any, parsed: Parsed, schema: str | None, content_type: str) -> Obj:
+    def _decoded(
+        self, call: Call, old: Obj, new: Any, *, parsed: Parsed, schema: str | None, content_type: str,
+    ) -> Obj:
         """The patched object, typed. Raises StatusError 422 with the whole object in it, as there."""
         if not isinstance(new, dict):
             raise _failed(content_type, "")
@@ -126,17 +128,24 @@ class Patcher:
         except StatusError as error:
             if error.code != 400:
                 raise
-            raise self._invalid(new, parsed, content_type, str(error)) from error
+            raise self._invalid(call, old, parsed, content_type, why=str(error), schema=schema) from error
         problems = strict_problems([] if content_type == JSON else parsed.duplicates, unknown)
         refused = say_strict(call, problems)
         if refused:
-            raise self._invalid(new, parsed, content_type, refused)
+            raise self._invalid(call, old, parsed, content_type, why=refused, schema=schema)
         return clean
 
-    def _invalid(self, new: Obj, parsed: Parsed, content_type: str, why: str) -> StatusError:
+    def _invalid(
+        self, call: Call, old: Obj, parsed: Parsed, content_type: str, *, why: str, schema: str | None,
+    ) -> StatusError:
+        """422 that shows the patch, or the patched object as Go would have written it."""
         if content_type == STRATEGIC:
             shown = go_map(parsed.value)
         else:
+            own = old.get("kind") == call.kind.resource.kind
+            whole = self.server.managed.shown(call.kind, call.key, old) if own else old
+            whole = schemas.in_order(schema, whole) if schema else copy(whole)
+            new = merge_patch(whole, parsed.value) if content_type == MERGE else json_patch(whole, parsed.value)
             shown = dumps(_as_merged(new, parsed.value))
         shown = shown.replace("\\", "\\\\").replace('"', '\\"')
         causes = [{"reason": "FieldValueInvalid", "message": f'Invalid value: "{shown}": {why}', "field": "patch"}]
@@ -185,8 +194,9 @@ class Patcher:
         if not isinstance(config, dict):
             raise status.bad_request("error decoding YAML: json: cannot unmarshal into Go value")
         if config.get("apiVersion") != api_version or config.get("kind") != kind:
-            have = f"{config.get('apiVersion', '')}, Kind={config.get('kind', '')}"
-            raise status.bad_request(f"Invalid value: {have}: must be {api_version}, Kind={kind}")
+            have = str(config.get("apiVersion", ""))
+            have = have if "/" in have else f"/{have}"
+            raise status.bad_request(f"invalid object type: {have}, Kind={config.get('kind', '')}")
         meta = config.setdefault("metadata", {})
         name, namespace = meta.get("name"), meta.get("namespace")
         if name and name != call.name:
@@ -291,11 +301,11 @@ def _as_merged(new: Any, patch: Any) -> Any:
     return {key: _as_merged(new[key], below.get(key)) for key in sorted(new)}
 
 
-def _failed(content_type: str, why: str) -> StatusError:
-    if content_type == JSON:
+def _failed(content_type: str, why: str, code: int = 400) -> StatusError:
+    if content_type == JSON or code == 422:
         message = "the server rejected our request due to an error in our request"
         return StatusError(422, "Invalid", message, details={})
-    return status.bad_request(why)
+    return status.bad_request(why) if code == 400 else StatusError(code, "", why)
 
 
 def _bad_options(reason: str, field: str, message: str) -> StatusError:

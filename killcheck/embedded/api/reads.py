@@ -9,6 +9,7 @@ from bisect import bisect_right
 from typing import TYPE_CHECKING
 
 from killcheck.embedded.api import negotiation, status
+from killcheck.embedded.api.body import GoJSONError, parse_json
 from killcheck.embedded.api.call import Call
 from killcheck.embedded.api.conversion import converted
 from killcheck.embedded.api.fieldlabels import check_fields, value_of
@@ -171,7 +172,7 @@ class Reader:
                 decoded = json.loads(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)))
                 revision, key = int(decoded["rv"]), (str(decoded["start"][0]), str(decoded["start"][1]))
             except (ValueError, KeyError, TypeError, IndexError, binascii.Error) as error:
-                raise status.bad_request("continue key is not valid: invalid character") from error
+                raise status.bad_request(f"invalid continue token: {_bad_token(token)}") from error
             return (self.store.revision if revision < 0 else revision), key
         asked = call.request.param("resourceVersion")
         if not asked or asked == "0":
@@ -194,7 +195,7 @@ class Reader:
             if request.param("continue"):
                 causes.append(_forbidden(path, f"{path} is forbidden when continue is provided"))
             if match not in ("Exact", "NotOlderThan"):
-                supported = 'supported values: "", "Exact", "NotOlderThan"'
+                supported = 'supported values: "Exact", "NotOlderThan", ""'
                 message = f'Unsupported value: "{match}": {supported}'
                 causes.append({"reason": "FieldValueNotSupported", "message": message, "field": path})
             if match == "Exact" and version == "0":
@@ -287,6 +288,23 @@ def _token(revision: int, key: Key) -> str:
     return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
 
 
+def _bad_token(token: str) -> str:
+    """What Go's decoders say of a token that is none."""
+    words = "continue key is not valid"
+    try:
+        data = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))
+    except (ValueError, binascii.Error):
+        return f"{words}: illegal base64 data at input byte {max(len(token) - 1, 0)}"
+    try:
+        parsed = parse_json(data.decode("latin-1")).value
+    except GoJSONError as error:
+        return f"{words}: {error}"
+    version = parsed.get("v", "") if isinstance(parsed, dict) else ""
+    if version != "meta.k8s.io/v1":
+        return f"unrecognized or invalid encoded version {version}".rstrip()
+    return words
+
+
 def _expired_continue(call: Call, revision: int) -> status.StatusError:
     """410, with a token that goes on with whatever is there now."""
     error = status.expired(_CONTINUE_TOO_OLD)
@@ -308,10 +326,9 @@ def _number(text: str) -> int:
 
 def _revision(text: str) -> int:
     if not text.isdigit():
-        causes = [{
-            "reason": "FieldValueInvalid", "field": "resourceVersion",
-            "message": f'Invalid value: "{text}": strconv.ParseUint: parsing "{text}": invalid syntax'}]
-        raise status.invalid("", "", "", causes)
+        raise status.bad_request(
+            f'invalid resource version: resourceVersion: Invalid value: "{text}": strconv.ParseUint: parsing '
+            f'"{text}": invalid syntax')
     return int(text)
 
 

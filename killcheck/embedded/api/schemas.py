@@ -19,7 +19,7 @@ from killcheck.embedded.api.scalars import OMIT, Mismatch
 from killcheck.embedded.api.status import bad_request
 from killcheck.kube.objects import Obj, copy
 
-__all__ = ["Decoded", "Field", "decode", "field", "fields", "go_name", "load"]
+__all__ = ["Decoded", "Field", "decode", "field", "fields", "go_name", "in_order", "load"]
 
 Reader = Callable[[Any, list[str]], Any]
 
@@ -109,6 +109,19 @@ def decode(schema: str, obj: Obj, *, partial: bool = False) -> Decoded:
     except Mismatch as error:
         raise bad_request(error.words()) from error
     return Decoded(clean, _unknown(schema, obj) if stray else [])
+
+
+def in_order(schema: str, obj: Any) -> Any:
+    """A copy with its keys as Go writes them: in the order of its structures' fields, maps by name."""
+    if isinstance(obj, list):
+        return [in_order(schema, item) for item in obj]
+    if not isinstance(obj, dict):
+        return obj
+    if schema.startswith("{}") or schema not in load():
+        return {key: in_order(schema[2:], obj[key]) for key in sorted(obj)}
+    structs = _struct_fields(schema)
+    known = [key for key in load()[schema] if key in obj]
+    return {key: in_order(structs.get(key, ""), obj[key]) for key in known}
 
 
 # -- readers ---------------------------------------------------------------------------------------------------
@@ -214,11 +227,19 @@ def _zero(spec: Field) -> Any:
 def _leaf_reader(spec: Field, partial: bool) -> Callable[[Any], Any]:
     read = scalars.reader(spec.base, spec.go)
     keeps_empty = partial or spec.pointer or spec.always
+    if spec.shape and spec.always and not partial:
+        many = _many(spec, spec.shape, read, _constant(None))
+        return lambda value: many(value) or None
     if spec.shape:
         read = _many(spec, spec.shape, read, _constant(_zero(Field(False, "", spec.base, "", True, False))))
     elif spec.base in scalars.NEVER_EMPTY:
         return read
     return read if keeps_empty else _without_empty(read)
+
+
+def _in_json(schema: str) -> bool:
+    """Definitions of custom resources are stored in JSON; all else in protobuf, which knows no empty list."""
+    return schema.startswith(("V1CustomResource", "V1JSONSchema"))
 
 
 def _without_empty(read: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -255,7 +276,11 @@ def _inner_reader(spec: Field, partial: bool) -> Reader:
     struct = _struct(spec.base, partial)
     read = _many_structs(spec, spec.shape, struct)
     omits = spec.omit_empty_struct or (spec.shape and not spec.pointer and not spec.always)
-    if partial or not omits:
+    if partial:
+        return read
+    if spec.shape and spec.always and not _in_json(spec.base):
+        return lambda value, stray: read(value, stray) or None
+    if not omits:
         return read
 
     def reading(value: Any, stray: list[str]) -> Any:

@@ -54,7 +54,18 @@ def generate() -> tuple[Types, dict[str, dict[str, str]]]:
         types[name] = _fields(model) | facts.get(name, {})
         words[name] = _descriptions(model)
         wanted += [ref for code in types[name].values() if (ref := referred(code))]
-    return dict(sorted(types.items())), dict(sorted(words.items()))
+    return dict(sorted(_in_go_order(types).items())), dict(sorted(words.items()))
+
+
+def _in_go_order(types: Types) -> Types:
+    """Fields as Go's structures list them, which the package does not know: the present file does.
+
+    A field that the file does not have yet comes last, until somebody looks into ``types.go``.
+    """
+    present: Types = json.loads((_HERE / "schemas.json").read_text("utf-8"))
+    return {
+        name: {field: codes[field] for field in (*(f for f in present.get(name, ()) if f in codes), *codes)}
+        for name, codes in types.items()}
 
 
 def referred(code: str) -> str:

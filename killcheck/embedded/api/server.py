@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from functools import cache
 from typing import Any, Protocol
 
 from killcheck.clock import Loop
@@ -18,7 +19,7 @@ from killcheck.embedded.api.call import Call, Route, route, verb_of
 from killcheck.embedded.api.crds import CustomResources
 from killcheck.embedded.api.deletion import Deleter
 from killcheck.embedded.api.http import Request, Response, User
-from killcheck.embedded.api.kinds import Kind, Registry, subresource_of
+from killcheck.embedded.api.kinds import Kind, Registry, builtin, subresource_of
 from killcheck.embedded.api.managedfields import ManagedFields
 from killcheck.embedded.api.patching import Patcher
 from killcheck.embedded.api.rbac import Attributes, forbidden
@@ -90,6 +91,8 @@ class ApiServer:
                 return self._elsewhere(request, user)
             verb = verb_of(request, at)
             self._authorize(user, at, verb, request)
+            if not self._routed(at):
+                return _no_page()
             call = self._call(request, user, at, verb)
             response = self._dispatch(call)
         except StatusError as error:
@@ -145,6 +148,10 @@ class ApiServer:
         namespace = "" if at.plural == "namespaces" and not at.group and not at.name else at.namespace
         self.authorize(user, Attributes(verb, at.group, at.plural, at.subresource, name, namespace))
 
+    def _routed(self, at: Route) -> bool:
+        """Whether a path leads into a built-in group, or to a custom resource that is served."""
+        return at.group in _builtin_groups() or self.kinds.find(at.group, at.version, at.plural) is not None
+
     def _call(self, request: Request, user: User, at: Route, verb: str) -> Call:
         """Raises StatusError 404 or 405."""
         kind = self.kinds.find(at.group, at.version, at.plural)
@@ -161,6 +168,8 @@ class ApiServer:
         verbs = kind.verbs
         if at.subresource:
             sub = subresource_of(kind, at.subresource)
+            if sub is None and kind.crd is not None:
+                raise status.not_found(kind.resource.plural, kind.resource.group, at.name)
             if sub is None:
                 raise status.path_not_found()
             verbs = sub.verbs
@@ -195,15 +204,24 @@ class ApiServer:
             from killcheck.embedded.api import discovery
 
             answered = discovery.respond(self.kinds, request)
-        if answered is None:
-            raise status.path_not_found()
-        return answered
+        return answered or _no_page()
 
     def _version(self) -> Obj:
         major, minor = self.version.removeprefix("v").split(".")[:2]
         return {
             "major": major, "minor": minor, "gitVersion": self.version, "gitCommit": "", "gitTreeState": "clean",
             "buildDate": "", "goVersion": "", "compiler": "gc", "platform": "linux/amd64"}
+
+
+@cache
+def _builtin_groups() -> frozenset[str]:
+    return frozenset(kind.resource.group for kind in builtin())
+
+
+def _no_page() -> Response:
+    """What Go's mux says where nobody serves a path at all."""
+    headers = {"Content-Type": "text/plain; charset=utf-8", "X-Content-Type-Options": "nosniff"}
+    return Response(404, "404 page not found\n", headers)
 
 
 def _warning(text: str) -> str:

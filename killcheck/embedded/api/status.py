@@ -125,8 +125,11 @@ def gone(requested: int, oldest: int) -> StatusError:
 
 
 def invalid(kind: str, group: str, name: str, causes: list[Obj]) -> StatusError:
-    """422. ``causes``: dicts with reason (FieldValueInvalid...), message (after 'field: ') and field."""
-    texts = [f"{cause['field']}: {cause['message']}" for cause in causes]
+    """422. ``causes``: dicts with reason (FieldValueInvalid...), message (after 'field: ') and field.
+
+    A cause that is found twice is listed twice, and said once.
+    """
+    texts = list(dict.fromkeys(f"{cause['field']}: {cause['message']}" for cause in causes))
     joined = texts[0] if len(texts) == 1 else "[" + ", ".join(texts) + "]"
     qualified = f"{kind}.{group}" if group else kind
     details: Obj = {"name": name, "group": group, "kind": kind, "causes": causes}

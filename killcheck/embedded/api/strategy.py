@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable
+from datetime import datetime
 
 from killcheck.embedded.api.kinds import Kind
-from killcheck.kube.objects import Obj, copy, dig
+from killcheck.kube.objects import Obj, copy, dig, format_time
 
-__all__ = ["prepare_for_create", "prepare_for_update"]
+__all__ = ["as_read_back", "prepare_for_create", "prepare_for_update"]
 
 _NOT_SPEC = frozenset({"apiVersion", "kind", "metadata", "status"})
 _INITIAL_STATUS: dict[tuple[str, str], Obj] = {
@@ -34,7 +35,7 @@ _INITIAL_STATUS: dict[tuple[str, str], Obj] = {
 _KEEPS_STATUS = frozenset({("", "nodes")})
 
 
-def prepare_for_create(kind: Kind, obj: Obj) -> None:
+def prepare_for_create(kind: Kind, obj: Obj, now: datetime) -> None:
     """Set what the server decides in a new object, in place."""
     meta = obj["metadata"]
     if kind.generation:
@@ -47,6 +48,18 @@ def prepare_for_create(kind: Kind, obj: Obj) -> None:
     special = _ON_CREATE.get(table)
     if special is not None:
         special(obj)
+    if table == ("", "pods") and (obj.get("spec") or {}).get("schedulingGates"):
+        obj["status"]["conditions"] = [{
+            "type": "PodScheduled", "status": "False", "lastProbeTime": None, "lastTransitionTime": format_time(now),
+            "reason": "SchedulingGated", "message": "Scheduling is blocked due to non-empty scheduling gates"}]
+
+
+def as_read_back(kind: Kind, obj: Obj) -> None:
+    """What defaults add, in place, when a new object is read from storage: a Job without labels has its pods'."""
+    if kind.table == ("batch", "jobs") and not obj["metadata"].get("labels"):
+        labels = dig(obj, "spec", "template", "metadata", "labels", default={})
+        if labels:
+            obj["metadata"]["labels"] = dict(labels)
 
 
 def prepare_for_update(kind: Kind, new: Obj, old: Obj, subresource: str) -> Obj:
@@ -137,7 +150,7 @@ def _secret(obj: Obj) -> None:
 def _job(obj: Obj) -> None:
     """A Job's selector and its pods' labels come from its uid, unless ``manualSelector``.
 
-    A Job without labels of its own gets those of its pods (recording 31).
+    What the writer put there himself stays, and is refused where it does not fit.
     """
     spec = obj.setdefault("spec", {})
     if spec.get("manualSelector"):
@@ -145,15 +158,35 @@ def _job(obj: Obj) -> None:
     meta = obj["metadata"]
     uid, name = meta["uid"], meta["name"]
     labels = spec.setdefault("template", {}).setdefault("metadata", {}).setdefault("labels", {})
-    labels |= {
+    wanted = {
         "batch.kubernetes.io/controller-uid": uid, "batch.kubernetes.io/job-name": name, "controller-uid": uid,
         "job-name": name,
     }
+    labels |= wanted | labels
     if not spec.get("selector"):
-        spec["selector"] = {"matchLabels": {"batch.kubernetes.io/controller-uid": uid}}
+        spec["selector"] = {}
+    if not spec["selector"].get("matchLabels"):
+        spec["selector"]["matchLabels"] = {}
+    spec["selector"]["matchLabels"].setdefault("batch.kubernetes.io/controller-uid", uid)
     spec["manualSelector"] = False
-    if not meta.get("labels"):
-        meta["labels"] = dict(labels)
+
+
+_TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
+
+
+def _daemon_set(obj: Obj) -> None:
+    """The template's generation, which apps/v1 keeps in an annotation (``int64`` there, at least 1)."""
+    annotations = obj["metadata"].get("annotations") or {}
+    given = annotations.get(_TEMPLATE_GENERATION, "")
+    number = int(given) if given.isdigit() else 0
+    obj["metadata"]["annotations"] = annotations | {_TEMPLATE_GENERATION: str(max(number, 1))}
+
+
+def _daemon_set_update(new: Obj, old: Obj) -> None:
+    before = int((old["metadata"].get("annotations") or {}).get(_TEMPLATE_GENERATION, "1"))
+    changed = dig(new, "spec", "template") != dig(old, "spec", "template")
+    annotations = new["metadata"].get("annotations") or {}
+    new["metadata"]["annotations"] = annotations | {_TEMPLATE_GENERATION: str(before + changed)}
 
 
 def _service_update(new: Obj, old: Obj) -> None:
@@ -168,8 +201,9 @@ def _service_update(new: Obj, old: Obj) -> None:
 
 _ON_CREATE: dict[tuple[str, str], Callable[[Obj], None]] = {
     ("", "pods"): _pod, ("", "namespaces"): _namespace, ("", "secrets"): _secret, ("batch", "jobs"): _job,
+    ("apps", "daemonsets"): _daemon_set,
 }
 _ON_UPDATE: dict[tuple[str, str], Callable[[Obj, Obj], None]] = {
     ("", "namespaces"): _namespace_update, ("", "secrets"): lambda new, _: _secret(new),
-    ("", "services"): _service_update,
+    ("", "services"): _service_update, ("apps", "daemonsets"): _daemon_set_update,
 }

@@ -18,7 +18,7 @@ from killcheck.embedded.api.deletion import ready_to_go
 from killcheck.embedded.api.fieldsets import Fields
 from killcheck.embedded.api.http import Response
 from killcheck.embedded.api.kinds import Kind
-from killcheck.embedded.api.strategy import prepare_for_create, prepare_for_update
+from killcheck.embedded.api.strategy import as_read_back, prepare_for_create, prepare_for_update
 from killcheck.kube.objects import Obj, copy, dig, format_time
 
 if TYPE_CHECKING:
@@ -66,24 +66,28 @@ class Writer:
         name = obj["metadata"]["name"]
         if name:
             call.name = name
-        if kind.table == ("", "pods"):
-            obj.get("spec", {}).pop("ephemeralContainers", None)
         now = loop.now()
         seam.apply_defaults(kind, obj, now)
-        prepare_for_create(kind, obj)
+        asked = copy(obj)  # who writes manages what he asked for, not what the server and admission add
+        prepare_for_create(kind, obj, now)
         if kind.table == ("", "services"):
             self.server.addresses.assign(obj)
         elif kind.table == _CRDS:
             self.server.custom.accept(obj)
         obj = self.server.admit(
             call, "CREATE", obj, None, dry_run=dry_run, between=lambda new: self._validate(kind, new, None))
+        as_read_back(kind, obj)
+        self._warn(call, obj, None)
         key = (call.namespace if resource.namespaced else "", name)
         if self.store.get(kind.table, key) is not None:
             raise status.already_exists(resource.plural, resource.group, name)
         if dry_run:
             return obj
         stored = self.store.put(kind.table, key, to_storage(kind, obj))
-        self.server.managed.record(call, key, None, stored, operation=operation, applied=applied)
+        asked.pop("status", None)
+        if "status" not in kind.subresources:
+            asked |= {"status": stored["status"]} if "status" in stored else {}
+        self.server.managed.record(call, key, None, asked, operation=operation, applied=applied)
         return converted(kind, stored)
 
     def _fill_meta(self, call: Call, obj: Obj) -> None:
@@ -186,6 +190,8 @@ class Writer:
                 call, "UPDATE", new, old, dry_run=dry_run, subresource=subresource, between=check)
         else:
             check(new)
+        if not subresource:
+            self._warn(call, new, old)
         if new == old:
             if applied is not None and not dry_run:
                 self.server.managed.record(call, call.key, stored, stored, operation=operation, applied=applied)
@@ -204,13 +210,17 @@ class Writer:
         resource = call.kind.resource
         meta, before = new["metadata"], old["metadata"]
         version = meta.get("resourceVersion")
-        if version and version != "0" and version != before["resourceVersion"]:
-            raise status.conflict(resource.plural, resource.group, call.name)
+        if version and not version.isdigit():
+            raise status.StatusError(500, "", f'strconv.ParseUint: parsing "{version}": invalid syntax')
         uid = meta.get("uid")
         if uid and uid != before["uid"]:
             raise status.conflict(
                 resource.plural, resource.group, call.name,
-                f"Precondition failed: UID in precondition: {uid}, UID in object meta: {before['uid']}")
+                f"StorageError: invalid object, Code: 4, Key: {storage_key(call.kind, call.key)}, ResourceVersion: 0, "
+                f"AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, UID in object meta: "
+                f"{before['uid']}")
+        if version and version != "0" and version != before["resourceVersion"]:
+            raise status.conflict(resource.plural, resource.group, call.name)
         meta.pop("managedFields", None)
         meta.pop("selfLink", None)
         for field in _SYSTEM:
@@ -232,8 +242,9 @@ class Writer:
             message = (
                 "Forbidden: no new finalizers can be added if the object is being deleted, found new finalizers "
                 f"[]string{{{listed}}}")
-            causes = [{"reason": "FieldValueForbidden", "message": message, "field": "metadata.finalizers"}]
-            raise status.invalid(resource.kind, resource.group, call.name, causes)
+            cause = {"reason": "FieldValueForbidden", "message": message, "field": "metadata.finalizers"}
+            # Once of what all types have in common, once of the type's own metadata (registry/rest/update.go).
+            raise status.invalid(resource.kind, resource.group, call.name, [cause, dict(cause)])
 
     # -- shared --------------------------------------------------------------------------------------------
     def _validate(self, kind: Kind, new: Obj, old: Obj | None) -> None:
@@ -242,9 +253,33 @@ class Writer:
             resource = kind.resource
             raise status.invalid(resource.kind, resource.group, str(new["metadata"].get("name", "")), causes)
 
+    def _warn(self, call: Call, new: Obj, old: Obj | None) -> None:
+        """Only who comes over the wire reads warnings."""
+        if call.over_wire and call.kind.crd is None:
+            from killcheck.embedded.api.warnings import warnings
+
+            for text in warnings(call.kind, new, old):
+                call.warn(text)
+
     def answer(self, call: Call, obj: Obj) -> Obj:
         """What the writer is shown: over the wire with managedFields."""
         return self.server.managed.shown(call.kind, call.key, obj) if call.over_wire else obj
+
+
+#: Where etcd keeps what is not under its plural (pkg/kubeapiserver/default_storage_factory_builder.go).
+_PREFIXES = {
+    "replicationcontrollers": "controllers", "endpoints": "services/endpoints", "nodes": "minions",
+    "services": "services/specs", "ingresses": "ingress",
+}
+
+
+def storage_key(kind: Kind, key: tuple[str, str]) -> str:
+    """An object's key in etcd, which shows in messages of the storage layer."""
+    resource = kind.resource
+    prefix = _PREFIXES.get(resource.plural, resource.plural)
+    if kind.crd is not None or resource.group == "apiextensions.k8s.io":
+        prefix = f"{resource.group}/{resource.plural}"
+    return "/".join(part for part in ("/registry", prefix, *key) if part)
 
 
 #: Metadata that an update takes from the object as it is.

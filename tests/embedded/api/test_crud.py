@@ -190,8 +190,8 @@ def test_a_body_that_is_not_json(world):
     answer = world.raw("POST", "/api/v1/namespaces/default/configmaps", body="metadata: x")
     assert answer.status == 400
     assert answer.body["message"] == (
-        "the object provided is unrecognized (must be of type ConfigMap): invalid character 'm' looking for beginning "
-        "of value (6d657461646174613a2078)")
+        "the object provided is unrecognized (must be of type ConfigMap): couldn't get version/kind; json parse "
+        "error: invalid character 'm' looking for beginning of value (6d657461646174613a2078)")
     assert world.raw("POST", "/api/v1/namespaces/default/configmaps", body=b"", content_type="text/csv").status == 415
 
 

@@ -12,7 +12,7 @@ import pytest
 from killcheck.embedded.api import defaults, schemas
 from killcheck.embedded.api.kinds import Registry
 from killcheck.embedded.api.poddefaults import pull_policy
-from killcheck.embedded.api.strategy import prepare_for_create
+from killcheck.embedded.api.strategy import as_read_back, prepare_for_create
 from killcheck.kube.objects import Obj, copy, dig, key_of
 
 RECORDINGS = Path(__file__).parents[2] / "conformance" / "recordings"
@@ -32,7 +32,8 @@ def admitted(obj: Obj) -> Obj:
     new = decoded.obj
     new["metadata"].setdefault("uid", "00000000-0000-0000-0000-000000000000")
     defaults.apply(kind, new, NOW)
-    prepare_for_create(kind, new)
+    prepare_for_create(kind, new, NOW)
+    as_read_back(kind, new)
     return new
 
 

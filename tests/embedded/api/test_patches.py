@@ -45,13 +45,13 @@ def containers(patch):
 
 @pytest.mark.parametrize(("patch", "expected"), [
     ([{"name": "b", "image": "3"}], [CONTAINERS[0], {"name": "b", "image": "3"}]),
-    ([{"name": "c"}], [*CONTAINERS, {"name": "c"}]),
+    ([{"name": "c"}], [{"name": "c"}, *CONTAINERS]),
     ([{"name": "a", "$patch": "delete"}], [CONTAINERS[1]]),
     ([{"name": "z"}, {"$patch": "replace"}], [{"name": "z"}]),
     ([{"name": "a", "env": [{"name": "Y", "value": "2"}]}],
-     [CONTAINERS[0] | {"env": [{"name": "X", "value": "1"}, {"name": "Y", "value": "2"}]}, CONTAINERS[1]]),
+     [CONTAINERS[0] | {"env": [{"name": "Y", "value": "2"}, {"name": "X", "value": "1"}]}, CONTAINERS[1]]),
     ([{"name": "a", "image": None}], [{"name": "a", "env": CONTAINERS[0]["env"]}, CONTAINERS[1]]),
-    ([{"name": "b", "$patch": "replace", "args": []}], [CONTAINERS[0], {"name": "b", "args": []}]),
+    ([{"name": "b", "$patch": "replace", "args": []}], []),
 ])
 def test_strategic_merge_of_lists_with_a_key(patch, expected):
     assert containers({"containers": patch}) == expected
@@ -65,7 +65,7 @@ def test_the_order_that_a_client_asks_for():
 def test_lists_without_a_key_are_replaced_and_finalizers_are_merged():
     target = {"metadata": {"finalizers": ["a", "b"]}, "spec": {"args": [1, 2]}}
     patch = {"metadata": {"finalizers": ["c"], "$deleteFromPrimitiveList/finalizers": ["a"]}, "spec": {"args": [3]}}
-    assert strategic_patch(target, patch) == {"metadata": {"finalizers": ["b", "c"]}, "spec": {"args": [3]}}
+    assert strategic_patch(target, patch) == {"metadata": {"finalizers": ["c", "b"]}, "spec": {"args": [3]}}
 
 
 def test_directives_on_objects():
@@ -73,7 +73,11 @@ def test_directives_on_objects():
     assert strategic_patch(target, {"spec": {"strategy": {"$retainKeys": ["type"], "type": "Recreate"}}})["spec"][
         "strategy"] == {"type": "Recreate"}
     assert strategic_patch(target, {"spec": {"x": {"$patch": "replace", "b": 2}}})["spec"]["x"] == {"b": 2}
-    assert "x" not in strategic_patch(target, {"spec": {"x": {"$patch": "delete"}}})["spec"]
+    assert strategic_patch(target, {"spec": {"x": {"$patch": "delete"}}})["spec"]["x"] == {}
+    with pytest.raises(PatchFailed, match=r"unknown patch type: merge in map: map\[\$patch:merge\]"):
+        strategic_patch(target, {"spec": {"x": {"$patch": "merge"}}})
+    with pytest.raises(PatchFailed, match="invalid patch format of retainKeys"):
+        strategic_patch(target, {"spec": {"strategy": {"$retainKeys": ["type"], "rollingUpdate": {}}}})
     with pytest.raises(PatchFailed, match="does not contain declared merge key: name"):
         strategic_patch({"containers": [{"name": "a"}]}, {"containers": [{"image": "x"}]})
 
@@ -226,7 +230,7 @@ def test_apply_merges_lists_by_their_keys(world):
 
 
 def test_apply_wants_the_right_type_and_name(world):
-    with pytest.raises(BadRequest, match="must be v1, Kind=ConfigMap"):
+    with pytest.raises(BadRequest, match="invalid object type: /v1, Kind=Secret"):
         apply(world, config() | {"kind": "Secret"}, "x")
     with pytest.raises(BadRequest, match="does not match the name on the URL"):
         apply(world, config() | {"metadata": {"name": "y"}}, "x")

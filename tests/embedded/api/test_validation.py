@@ -46,7 +46,7 @@ def made(name: str, obj: Obj) -> Obj:
     meta = {"name": "x", "uid": "0-1"} | ({"namespace": "gpu"} if kind.resource.namespaced else {})
     new = schemas.decode(kind.schema, obj | {"metadata": meta | obj.get("metadata", {})}).obj
     defaults.apply(kind, new, NOW)
-    prepare_for_create(kind, new)
+    prepare_for_create(kind, new, NOW)
     return new
 
 
@@ -139,7 +139,8 @@ def test_cronjobs_as_a_real_server_judged_them(request_body: Obj, exchange: Obj)
         readinessProbe={"httpGet": {"port": "http"}})])),
     ("ConfigMap", {"data": {"run.sh": "true"}}), ("Secret", {"stringData": {"token": "t"}}),
     ("PodDisruptionBudget", {"spec": {"minAvailable": "50%"}}),
-    ("HorizontalPodAutoscaler", {"spec": {"maxReplicas": 2, "scaleTargetRef": {"kind": "Deployment", "name": "v"}}}),
+    ("HorizontalPodAutoscaler", {"spec": {"maxReplicas": 2, "scaleTargetRef": {
+        "apiVersion": "apps/v1", "kind": "Deployment", "name": "v"}}}),
     ("Role", {"rules": [{"verbs": ["patch"], "apiGroups": ["apps"], "resources": ["deployments/scale"]}]}),
     ("ResourceQuota", {"spec": {"hard": {"requests.nvidia.com/gpu": "8", "pods": "1", "count/jobs.batch": "3"}}}),
     ("Service", {"spec": {"ports": [{"port": 80}]}}), ("Service", {"spec": {"clusterIP": "None"}}),
@@ -216,7 +217,9 @@ def test_what_is_right_is_accepted(kind: str, obj: Obj) -> None:
         'spec.template.metadata.labels: Invalid value: {"app":"v"}: `selector` does not match template `labels`']),
     ("Deployment", deployment(selector={}),
      ["spec.selector: Invalid value: {}: empty selector is invalid for deployment"]),
-    ("Deployment", {"spec": {"template": deployment()["spec"]["template"]}}, ["spec.selector: Required value"]),
+    ("Deployment", {"spec": {"template": deployment()["spec"]["template"]}}, [
+        "spec.selector: Required value",
+        'spec.template.metadata.labels: Invalid value: {"app":"v"}: `selector` does not match template `labels`']),
     ("Deployment", deployment(replicas=-1), ["spec.replicas: Invalid value: -1: must be greater than or equal to 0"]),
     ("Deployment", deployment(strategy={"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 0}}), [
         "spec.strategy.rollingUpdate.maxUnavailable: Invalid value: 0: may not be 0 when `maxSurge` is 0"]),
@@ -228,7 +231,8 @@ def test_what_is_right_is_accepted(kind: str, obj: Obj) -> None:
         "non-zero"]),
     # scaling
     ("HorizontalPodAutoscaler", {"spec": {
-        "minReplicas": 0, "maxReplicas": 2, "scaleTargetRef": {"kind": "Deployment", "name": "v"}}}, [
+        "minReplicas": 0, "maxReplicas": 2,
+        "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "v"}}}, [
         "spec.minReplicas: Invalid value: 0: must be greater than or equal to 1",
         "spec.metrics: Forbidden: must specify at least one Object or External metric to support scaling to zero "
         "replicas"]),

@@ -68,6 +68,8 @@ class Chain:
         self._validators |= dict.fromkeys(TEMPLATES, (security,))
         grants = RbacEscalation(authorizer)
         self._validators |= dict.fromkeys(((GROUP, plural) for plural in ROLES | BINDINGS), (grants,))
+        #: Webhooks of what is modelled beside the cluster, by the model's name; called after the built-in mutators.
+        self.modelled: dict[str, Mutator] = {}
         self._policies = ValidatingAdmissionPolicy(store)
         self._quota = ResourceQuota(store, loop)
 
@@ -94,6 +96,8 @@ class Chain:
         mutators = self._mutators.get(request.resource, ())
         for mutator in mutators:
             mutator.mutate(request)
+        for model in self.modelled.values():
+            model.mutate(request)
         if _any(self.store, MUTATING) and self.webhooks.mutate(request, warnings):
             for mutator in mutators:
                 mutator.mutate(request)

@@ -64,11 +64,20 @@ def _selector(spec: Obj, what: str) -> Causes:
 
 
 def _template_matches(spec: Obj) -> Causes:
+    """An absent selector matches nothing, an empty one is not asked."""
     selector = spec.get("selector")
     labels = dig(spec, "template", "metadata", "labels", default={})
-    if selector is None or meta.selector(selector, "") or from_match_labels(selector).matches(labels):
+    if selector is not None and from_match_labels(selector).matches(labels):
         return []
     return [invalid("spec.template.metadata.labels", labels or None, _MISMATCH)]
+
+
+def _broken(spec: Obj) -> bool:
+    """Whether the selector cannot be read at all: then the template is not looked at."""
+    return any(
+        one.get("operator") not in ("In", "NotIn", "Exists", "DoesNotExist")
+        or bool(one.get("values")) != (one.get("operator") in ("In", "NotIn"))
+        for one in (spec.get("selector") or {}).get("matchExpressions") or [])
 
 
 def _always(spec: Obj, what: str) -> Causes:
@@ -83,6 +92,8 @@ def _always(spec: Obj, what: str) -> Causes:
 
 
 def _template(spec: Obj, what: str) -> Causes:
+    if _broken(spec):
+        return [invalid("spec.selector", spec["selector"], "invalid label selector")]
     causes = _template_matches(spec)
     causes += podspec.template(spec.get("template") or {}, "spec.template")
     return causes + _always(spec, what)
@@ -169,7 +180,8 @@ def _stateful_strategy(strategy: Obj) -> Causes:
             return []
         return [invalid(f"{path}.rollingUpdate", rolling, "only allowed for updateStrategy 'RollingUpdate'")]
     if kind != "RollingUpdate":
-        return [invalid(path, strategy, "must be 'RollingUpdate' or 'OnDelete'")]
+        shown = {"Type": kind, "RollingUpdate": rolling}
+        return [invalid(path, shown, "must be 'RollingUpdate' or 'OnDelete'")]
     rolling, path = rolling or {}, f"{path}.rollingUpdate"
     causes = nonnegative(f"{path}.partition", rolling.get("partition"))
     unavailable = rolling.get("maxUnavailable")
@@ -184,7 +196,7 @@ def _stateful_strategy(strategy: Obj) -> Causes:
 def _daemon_set(spec: Obj) -> Causes:
     selector = spec.get("selector")
     causes = meta.selector(selector, "spec.selector")
-    causes += _template_matches(spec)
+    causes += [] if _broken(spec) else _template_matches(spec)
     if selector is not None and not selector.get("matchLabels") and not selector.get("matchExpressions"):
         causes.append(invalid("spec.selector", selector, "empty selector is invalid for daemonset"))
     causes += podspec.template(spec.get("template") or {}, "spec.template")

@@ -222,13 +222,13 @@ def _restart_policy(spec: Obj, path: str) -> Causes:
 
 
 def _selector(spec: Obj, path: str) -> Causes:
+    labels, words = dig(spec, "template", "metadata", "labels"), "`selector` does not match template `labels`"
+    mismatch = invalid(f"{path}.template.metadata.labels", labels, words)
     if spec.get("selector") is None:
-        return [required(f"{path}.selector")]
+        return [required(f"{path}.selector"), mismatch]
     causes = meta.selector(spec["selector"], f"{path}.selector")
-    labels = dig(spec, "template", "metadata", "labels", default={})
-    if not causes and not from_match_labels(spec["selector"]).matches(labels):
-        causes.append(invalid(
-            f"{path}.template.metadata.labels", labels, "`selector` does not match template `labels`"))
+    if not causes and not from_match_labels(spec["selector"]).matches(labels or {}):
+        causes.append(mismatch)
     return causes
 
 

@@ -5,6 +5,7 @@ Source: pkg/apis/{core,scheduling,coordination,networking,resource}/validation o
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Callable
 
 from killcheck.embedded.api.kinds import Kind
@@ -31,12 +32,13 @@ _HIGHEST_USER_PRIORITY = 1_000_000_000
 def create(kind: Kind, new: Obj) -> Causes:
     """A new object."""
     rule = names.dns_label if kind.resource.kind == "Namespace" else names.dns_subdomain
-    return meta.create(new["metadata"], rule) + _body(kind, new)
+    return meta.create(new["metadata"], rule, core=kind.resource.kind != "Lease") + _body(kind, new)
 
 
 def update(kind: Kind, new: Obj, old: Obj) -> Causes:
     """A changed object."""
-    causes = meta.update(new["metadata"], old["metadata"]) + _body(kind, new)
+    causes = meta.update(new["metadata"], old["metadata"], core=kind.resource.kind != "Lease")
+    causes += _body(kind, new)
     frozen = _UPDATES.get(kind.resource.kind)
     return causes + (frozen(new, old) if frozen else [])
 
@@ -115,11 +117,32 @@ def _network_policy(new: Obj) -> Causes:
     causes = meta.selector(spec.get("podSelector"), "spec.podSelector")
     for field, peers in (("ingress", "from"), ("egress", "to")):
         for i, rule in enumerate(spec.get(field) or []):
+            for j, port in enumerate(rule.get("ports") or []):
+                causes += _policy_port(port, f"spec.{field}[{i}].ports[{j}]")
             for j, peer in enumerate(rule.get(peers) or []):
                 causes += _peer(peer, f"spec.{field}[{i}].{peers}[{j}]")
     for i, kind in enumerate(spec.get("policyTypes") or []):
         if kind not in ("Ingress", "Egress"):
-            causes.append(not_supported(at("spec.policyTypes", i), kind, ("Egress", "Ingress")))
+            causes.append(not_supported(at("spec.policyTypes", i), kind, ("Ingress", "Egress")))
+    return causes
+
+
+def _policy_port(port: Obj, path: str) -> Causes:
+    causes: Causes = []
+    if port.get("protocol") not in (None, "TCP", "UDP", "SCTP"):
+        causes.append(not_supported(f"{path}.protocol", port["protocol"], ("TCP", "UDP", "SCTP")))
+    number, end = port.get("port"), port.get("endPort")
+    if number is None:
+        if end is not None:
+            causes.append(invalid(f"{path}.endPort", end, "may not be specified when `port` is not specified"))
+        return causes
+    causes += names.port_number_or_name(f"{path}.port", number)
+    if end is not None and isinstance(number, str):
+        causes.append(invalid(f"{path}.endPort", end, "may not be specified when `port` is non-numeric"))
+    elif end is not None:
+        if end < number:
+            causes.append(invalid(f"{path}.endPort", number, "must be greater than or equal to `port`"))
+        causes += names.port_number(f"{path}.endPort", end)
     return causes
 
 
@@ -128,8 +151,7 @@ def _peer(peer: Obj, path: str) -> Causes:
     causes: Causes = []
     for field in given:
         if field == "ipBlock":
-            if not peer["ipBlock"].get("cidr"):
-                causes.append(required(f"{path}.ipBlock.cidr"))
+            causes += _ip_block(peer["ipBlock"], f"{path}.ipBlock")
         else:
             causes += meta.selector(peer[field], f"{path}.{field}")
     if not given:
@@ -137,6 +159,33 @@ def _peer(peer: Obj, path: str) -> Causes:
     elif "ipBlock" in given and len(given) > 1:
         causes.append(forbidden(path, "may not specify both ipBlock and another peer"))
     return causes
+
+
+def _ip_block(block: Obj, path: str) -> Causes:
+    words = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
+    cidr = block.get("cidr", "")
+    if not cidr:
+        return [required(f"{path}.cidr")]
+    whole = _network(cidr)
+    if whole is None:
+        return [invalid(f"{path}.cidr", cidr, words)]
+    causes: Causes = []
+    for i, text in enumerate(block.get("except") or []):
+        here, hole = at(f"{path}.except", i), _network(text)
+        if hole is None:
+            causes.append(invalid(here, text, words))
+        elif hole.version != whole.version or hole.network_address not in whole or hole.prefixlen <= whole.prefixlen:
+            causes.append(invalid(here, text, "must be a strict subset of `cidr`"))
+    return causes
+
+
+def _network(text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network | None:
+    if "/" not in text:
+        return None
+    try:
+        return ipaddress.ip_network(text, strict=False)
+    except ValueError:
+        return None
 
 
 # -- claims ----------------------------------------------------------------------------------------------------

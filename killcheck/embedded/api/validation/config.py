@@ -133,6 +133,7 @@ def _quota(new: Obj) -> Causes:
 
 
 # -- limits ----------------------------------------------------------------------------------------------------
+_LIMIT_TYPES = ("Pod", "Container", "PersistentVolumeClaim")
 _AMOUNTS = ("max", "min", "default", "defaultRequest", "maxLimitRequestRatio")
 
 
@@ -141,7 +142,10 @@ def _limits(new: Obj) -> Causes:
     seen: set[str] = set()
     for i, limit in enumerate((new.get("spec") or {}).get("limits") or []):
         path, kind = at("spec.limits", i), limit.get("type", "")
-        causes += [invalid(f"{path}.type", kind, words) for words in names.qualified_name(kind)]
+        wrong = [invalid(f"{path}.type", kind, words) for words in names.qualified_name(kind)]
+        if not wrong and "/" not in kind and kind not in _LIMIT_TYPES:
+            wrong.append(invalid(f"{path}.type", kind, "must be a standard limit type or fully qualified"))
+        causes += wrong
         if kind in seen:
             causes.append(duplicate(f"{path}.type", kind))
         seen.add(kind)
@@ -149,6 +153,10 @@ def _limits(new: Obj) -> Causes:
             causes += [
                 forbidden(f"{path}.{field}", "may not be specified when `type` is 'Pod'")
                 for field in ("default", "defaultRequest") if limit.get(field)]
+        if kind == "PersistentVolumeClaim" and not any(
+                "storage" in (limit.get(field) or {}) for field in ("min", "max")):
+            causes.append(required(
+                f"{path}.limits", "either minimum or maximum storage value is required, but neither was provided"))
         for name in {name: None for field in _AMOUNTS for name in limit.get(field) or {}}:
             causes += _limit(limit, name, path)
     return causes

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from killcheck.embedded.api.validation import names, resources
+from killcheck.embedded.api.validation import names, resources, security
 from killcheck.embedded.api.validation.fields import (
     Causes,
     at,
@@ -32,6 +32,10 @@ _PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
 _FIELD_PATHS = (
     "metadata.name", "metadata.namespace", "metadata.uid", "spec.nodeName", "spec.serviceAccountName",
     "status.hostIP", "status.hostIPs", "status.podIP", "status.podIPs")
+#: What a path may name at all (pkg/apis/core/pods/helpers.go), though not each in a variable.
+_FIELD_LABELS = frozenset({
+    *_FIELD_PATHS, "metadata.annotations", "metadata.labels", "spec.restartPolicy", "spec.schedulerName",
+    "status.phase"})
 _RESOURCE_FIELDS = (
     "limits.cpu", "limits.ephemeral-storage", "limits.memory", "requests.cpu", "requests.ephemeral-storage",
     "requests.memory")
@@ -102,7 +106,8 @@ def _common(container: Obj, known: Known, path: str) -> Causes:
     causes += _environment_from(container.get("envFrom") or [], f"{path}.envFrom")
     causes += _mounts(container, known, f"{path}.volumeMounts")
     causes += _choice(f"{path}.imagePullPolicy", container.get("imagePullPolicy", ""), _PULL)
-    return causes + resources.requirements(container.get("resources") or {}, known.claims, f"{path}.resources")
+    causes += resources.requirements(container.get("resources") or {}, known.claims, f"{path}.resources")
+    return causes + security.container(container.get("securityContext"), f"{path}.securityContext")
 
 
 def _choice(path: str, value: str, known: tuple[str, ...]) -> Causes:
@@ -188,8 +193,12 @@ def _field_reference(ref: Obj, path: str) -> Causes:
     if not text:
         return [required(f"{path}.fieldPath")]
     base, bracket, subscript = text.partition("['")
-    if bracket and subscript.endswith("']") and base in ("metadata.labels", "metadata.annotations"):
+    subscripted = bool(bracket) and subscript.endswith("']")
+    if subscripted and base in ("metadata.labels", "metadata.annotations"):
         return [invalid(path, subscript[:-2], words) for words in names.qualified_name(subscript[:-2].lower())]
+    if subscripted or text not in _FIELD_LABELS:
+        wrong = "field label does not support subscript" if subscripted else "field label not supported"
+        return [invalid(f"{path}.fieldPath", text, f"error converting fieldPath: {wrong}: {text}")]
     return [] if text in _FIELD_PATHS else [not_supported(f"{path}.fieldPath", text, _FIELD_PATHS)]
 
 

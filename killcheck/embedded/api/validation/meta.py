@@ -23,8 +23,8 @@ def path_segment(value: str) -> list[str]:
     return [f"may not contain '{char}'" for char in "/%" if char in value]
 
 
-def create(meta: Obj, rule: NameRule) -> Causes:
-    """A new object's metadata; ``rule`` says what is wrong with a name."""
+def create(meta: Obj, rule: NameRule, *, core: bool = True) -> Causes:
+    """A new object's metadata; ``rule`` says what is wrong with a name; ``core``: see :func:`_finalizers`."""
     causes: Causes = []
     generate = meta.get("generateName")
     if generate:
@@ -39,29 +39,47 @@ def create(meta: Obj, rule: NameRule) -> Causes:
     if meta.get("namespace"):
         namespace = meta["namespace"]
         causes += [invalid("metadata.namespace", namespace, words) for words in names.dns_label(namespace)]
-    return causes + _common(meta)
+    return causes + _common(meta) + _finalizers(meta) + (_standard_finalizers(meta) if core else [])
 
 
-def update(new: Obj, old: Obj) -> Causes:
-    """Changed metadata."""
-    causes: Causes = []
+def update(new: Obj, old: Obj, *, core: bool = True) -> Causes:
+    """Changed metadata: first what all types have in common, then, once more, as the type's own rules see it."""
+    changed: Causes = []
     for field in ("name", "namespace", "uid", "creationTimestamp"):
         if new.get(field) is not None and old.get(field) is not None:
-            causes += immutable(f"metadata.{field}", new.get(field), old.get(field))
-    return causes + _common(new)
+            changed += immutable(f"metadata.{field}", new.get(field), old.get(field))
+    changed += _common(new)
+    if not changed and not new.get("finalizers"):
+        return []
+    return [
+        *_common(new), *_finalizers(new), *changed, *changed, *(_standard_finalizers(new) if core else [])]
 
 
 def _common(meta: Obj) -> Causes:
     causes = names.labels("metadata.labels", meta.get("labels"))
     causes += names.annotation_map("metadata.annotations", meta.get("annotations"))
-    causes += _owners(meta.get("ownerReferences") or [])
+    return causes + _owners(meta.get("ownerReferences") or [])
+
+
+def _finalizers(meta: Obj) -> Causes:
     finalizers = meta.get("finalizers") or []
-    for name in finalizers:
-        causes += [invalid("metadata.finalizers", name, words) for words in names.qualified_name(name)]
+    causes = [
+        invalid("metadata.finalizers", name, words) for name in finalizers for words in names.qualified_name(name)]
     if "orphan" in finalizers and "foregroundDeletion" in finalizers:
         causes.append(invalid(
             "metadata.finalizers", finalizers, "finalizer orphan and foregroundDeletion cannot be both set"))
     return causes
+
+
+_STANDARD_FINALIZERS = frozenset({"kubernetes", "orphan", "foregroundDeletion"})
+
+
+def _standard_finalizers(meta: Obj) -> Causes:
+    """What the types that share core's metadata rules ask of finalizers besides (all but leases, webhooks and CRDs)."""
+    words = "name is neither a standard finalizer name nor is it fully qualified"
+    return [
+        invalid(f"metadata.finalizers[{i}]", name, words) for i, name in enumerate(meta.get("finalizers") or [])
+        if "/" not in name and name not in _STANDARD_FINALIZERS]
 
 
 def _owners(owners: list[Obj]) -> Causes:

@@ -45,8 +45,8 @@ def _regex(words: str, pattern: str, *examples: str) -> str:
     return f"{words} ({listed}regex used for validation is '{pattern}')"
 
 
-def _longer(value: str, most: int) -> list[str]:
-    return [f"must be no more than {most} characters"] if len(value.encode()) > most else []
+def _longer(value: str, most: int, unit: str = "characters") -> list[str]:
+    return [f"must be no more than {most} {unit}"] if len(value.encode()) > most else []
 
 
 def _matches(pattern: str, value: str) -> bool:
@@ -96,7 +96,7 @@ def qualified_name(value: str) -> tuple[str, ...]:
     if not name:
         wrong.append("name part must be non-empty")
     elif len(name) > 63:
-        wrong.append("name part must be no more than 63 characters")
+        wrong.append("name part must be no more than 63 bytes")
     if not _matches(_NAME, name):
         wrong.append("name part " + _regex(_NAME_WORDS, _NAME, "MyName", "my.name", "123-abc"))
     return tuple(wrong)
@@ -105,7 +105,7 @@ def qualified_name(value: str) -> tuple[str, ...]:
 @lru_cache(maxsize=4096)
 def label_value(value: str) -> tuple[str, ...]:
     """A label's value."""
-    wrong = _longer(value, 63)
+    wrong = _longer(value, 63, "bytes")
     if not _matches(_VALUE, value):
         wrong.append(_regex(_VALUE_WORDS, _VALUE, "MyValue", "my_value", "12345"))
     return tuple(wrong)

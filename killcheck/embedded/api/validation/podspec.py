@@ -5,7 +5,7 @@ Source: ``ValidatePodSpec`` and ``ValidatePodTemplateSpec`` in pkg/apis/core/val
 
 from __future__ import annotations
 
-from killcheck.embedded.api.validation import containers, meta, names, placement, resources, volumes
+from killcheck.embedded.api.validation import containers, meta, names, placement, resources, security, volumes
 from killcheck.embedded.api.validation.fields import (
     Causes,
     at,
@@ -50,7 +50,9 @@ def pod_spec(spec: Obj, path: str, *, pod: bool) -> Causes:
     causes += _choice(f"{path}.restartPolicy", spec.get("restartPolicy", ""), _RESTART)
     causes += _choice(f"{path}.dnsPolicy", spec.get("dnsPolicy", ""), _DNS)
     causes += names.labels(f"{path}.nodeSelector", spec.get("nodeSelector"))
+    causes += security.pod(spec, f"{path}.securityContext")
     causes += placement.affinity(spec.get("affinity") or {}, f"{path}.affinity")
+    causes += security.dns(spec, f"{path}.dnsConfig")
     causes += _scheduling_gates(spec.get("schedulingGates") or [], f"{path}.schedulingGates")
     causes += placement.spread(spec.get("topologySpreadConstraints") or [], f"{path}.topologySpreadConstraints")
     causes += _names(spec, path)

@@ -78,6 +78,7 @@ def _autoscaler(kind: Kind, spec: Obj) -> Causes:
         value = target.get(field, "")
         path = f"spec.scaleTargetRef.{field}"
         causes += [invalid(path, value, words) for words in meta.path_segment(value)] if value else [required(path)]
+    causes += _target_version(target)
     if kind.resource.version == "v1":
         return causes
     causes += _metrics(spec.get("metrics") or [], least)
@@ -86,6 +87,16 @@ def _autoscaler(kind: Kind, spec: Obj) -> Causes:
         if rules is not None:
             causes += _rules(rules, f"spec.behavior.{field}")
     return causes
+
+
+def _target_version(target: Obj) -> Causes:
+    """``ValidateAPIVersion``: whatever can be scaled, ReplicationControllers apart, is of a named group."""
+    version, path = target.get("apiVersion", ""), "spec.scaleTargetRef.apiVersion"
+    if version.count("/") > 1:
+        return [invalid(path, version, f"unexpected GroupVersion string: {version}")]
+    if "/" in version or target.get("kind") == "ReplicationController":
+        return []
+    return [invalid(path, version, "apiVersion must specify API group")]
 
 
 def _metrics(metrics: list[Obj], least: int | None) -> Causes:
@@ -105,7 +116,7 @@ def _metric(metric: Obj, path: str) -> Causes:
     if not kind:
         causes.append(required(f"{path}.type", "must specify a metric source type"))
     if kind not in _TYPES:
-        causes.append(not_supported(f"{path}.type", kind, _TYPES))
+        causes += [not_supported(f"{path}.type", kind, _TYPES)] * 2  # found by two rules, as there
     given = [field for field in _SOURCES if metric.get(field) is not None]
     if given:
         causes += _source(given[0], metric[given[0]], f"{path}.{given[0]}")
