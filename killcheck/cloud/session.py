@@ -157,10 +157,11 @@ def pages(aws: Any, service: str, operation: str, /, **arguments: Any) -> Iterat
 
 def _asked(service: str, operation: str, needs: tuple[str, ...], ask: Callable[[], _T]) -> _T:
     from botocore.exceptions import BotoCoreError, ClientError
+    from botocore.parsers import ResponseParserError
 
     try:
         return ask()
-    except (BotoCoreError, ClientError) as error:
+    except (BotoCoreError, ClientError, ResponseParserError) as error:
         raise explain(error, service, operation, needs) from error
     except (KeyError, ValueError) as error:
         # A corrupt cache file of an SSO session is a bare KeyError or a JSON error in botocore.
@@ -207,6 +208,7 @@ _BY_CLASS: dict[str, tuple[Kind, str]] = {
     "ConnectionClosedError": ("unreachable", "the connection was closed"),
     "ProxyConnectionError": ("unreachable", "the proxy cannot be reached"),
     "SSLError": ("unreachable", "TLS failed"),
+    "ResponseParserError": ("other", "what came back is no answer of AWS (a proxy between?)"),
 }
 _ADVICE: dict[Kind, str] = {
     "expired": "the credentials have expired",

@@ -1,0 +1,220 @@
+"""What the cloud says of the machines behind Nodes (proof P3): by provider id, asked of EC2, an export, or a program.
+
+A state is only ever *read*: where the cloud could not be asked the answer is ``unknown``, with the reason by name.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+from killcheck.cloud.session import AskError, Aws, pages
+from killcheck.cloudspec import CloudAccess
+
+__all__ = [
+    "BILLING", "Command", "Ec2", "Exported", "Instances", "State", "Word", "access_of", "instance_id_of", "region_of",
+    "word_of",
+]
+
+State = Literal["running", "stopping", "terminated", "unknown"]
+
+#: States of clouds, lower case, as a bill knows them. A stopped Azure VM that is not deallocated is billed on; EC2's
+#: stopped, and GCE's TERMINATED (which is a stopped machine) and SUSPENDED, cost no GPU any more.
+#: Sources: EC2 user guide "instance lifecycle"; GCE "VM instance lifecycle"; Azure "states and billing of VMs".
+BILLING: Mapping[str, State] = {
+    "pending": "running", "running": "running", "provisioning": "running", "staging": "running", "repairing": "running",
+    "starting": "running", "shutting-down": "stopping", "stopping": "stopping", "suspending": "stopping",
+    "deallocating": "stopping", "stopped": "terminated", "terminated": "terminated", "suspended": "terminated",
+    "deallocated": "terminated",
+    "vm running": "running", "vm starting": "running", "vm stopped": "running", "vm stopping": "running",
+    "vm deallocating": "stopping", "vm deallocated": "terminated",
+    "powerstate/running": "running", "powerstate/stopped": "running", "powerstate/deallocated": "terminated",
+}
+#: How long an answer serves, in seconds of the cluster's clock: a drill looks at every change.
+FRESH_S = 2.0
+#: Ids in one filter of DescribeInstances (EC2 API reference: at most 200 values a filter).
+BATCH = 200
+
+_INSTANCE = re.compile(r"i-[0-9a-f]{8,17}")
+_ZONE = re.compile(r"^([a-z]{2}(?:-[a-z]+)+-\d+)[a-z]?")
+
+
+class Command(Protocol):
+    """A program of the spec (``killcheck.killpath.Command``)."""
+
+    @property
+    def argv(self) -> tuple[str, ...]:
+        """As given to exec."""
+
+    @property
+    def timeout_s(self) -> float:
+        """How long it may take."""
+
+    @property
+    def env(self) -> Mapping[str, str]:
+        """Variables beside PATH."""
+
+
+class Word(Protocol):
+    """A cloud that can be asked for many machines at once."""
+
+    def states(self, provider_ids: Iterable[str]) -> Mapping[str, str]:
+        """The cloud's own word for each machine it knows, by provider id. Raises AskError."""
+
+
+def instance_id_of(provider_id: str) -> str:
+    """``i-0123...`` of ``aws:///us-east-1a/i-0123...``; empty for another cloud's id."""
+    last = provider_id.rpartition("/")[2]
+    return last if provider_id.startswith("aws://") and _INSTANCE.fullmatch(last) else ""
+
+
+def region_of(provider_id: str) -> str:
+    """``us-east-1`` of ``aws:///us-east-1a/i-0123...``; empty where it does not tell."""
+    parts = provider_id.split("/")
+    found = _ZONE.match(parts[-2]) if len(parts) > 1 else None
+    return found.group(1) if found else ""
+
+
+@dataclass
+class Ec2:
+    """EC2 through DescribeInstances."""
+
+    aws: Aws
+
+    def states(self, provider_ids: Iterable[str]) -> Mapping[str, str]:
+        """By filter, not by id: an id that EC2 has forgotten must not hide the others. Raises AskError."""
+        wanted = {instance_id_of(one): one for one in provider_ids}
+        foreign = [one for instance_id, one in wanted.items() if not instance_id]
+        if foreign:
+            raise AskError(
+                f"{foreign[0]} is no provider id of EC2 (aws:///ZONE/i-...): say in cloud: who else can be asked "
+                "(states or command)")
+        if not self.aws.region:
+            self.aws.region = next(filter(None, map(region_of, wanted.values())), "")
+        ids, found = sorted(wanted), {}
+        for start in range(0, len(ids), BATCH):
+            batch = [{"Name": "instance-id", "Values": ids[start:start + BATCH]}]
+            for page in pages(self.aws, "ec2", "describe_instances", Filters=batch):
+                for instance in _instances(page):
+                    found[wanted[instance["InstanceId"]]] = str(instance["State"]["Name"])
+        return found
+
+
+def _instances(page: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    for reservation in page["Reservations"]:
+        yield from reservation["Instances"]
+
+
+@dataclass
+class Exported:
+    """A JSON object, provider id (or its last part) to state: from a file, or from what a program prints."""
+
+    file: Path | None = None
+    command: Command | None = None
+    folder: str = ""
+
+    def states(self, provider_ids: Iterable[str]) -> Mapping[str, str]:
+        """Read anew every time: the file of a moment ago is no word on now. Raises AskError."""
+        text, source = self._text()
+        try:
+            said = json.loads(text)
+        except ValueError as error:
+            raise AskError(f"{source}: not JSON ({error}); expected an object, provider id to state") from error
+        if not isinstance(said, dict) or not all(isinstance(value, str) for value in said.values()):
+            raise AskError(f"{source}: expected a JSON object, provider id to state")
+        unknown = sorted({value for value in said.values() if value.lower() not in BILLING})
+        if unknown:
+            raise AskError(f"{source}: {unknown[0]!r} is no state that is known here ({', '.join(sorted(BILLING))})")
+        return {one: said.get(one) or said[one.rpartition("/")[2]] for one in provider_ids
+                if one in said or one.rpartition("/")[2] in said}
+
+    def _text(self) -> tuple[str, str]:
+        if self.file is not None:
+            try:
+                return self.file.read_text(encoding="utf-8"), str(self.file)
+            except (OSError, UnicodeDecodeError) as error:
+                raise AskError(f"{self.file}: {getattr(error, 'strerror', None) or error}") from error
+        assert self.command is not None
+        name = " ".join(self.command.argv)
+        try:
+            done = subprocess.run(
+                list(self.command.argv), check=False, capture_output=True, text=True, timeout=self.command.timeout_s,
+                cwd=self.folder or None, stdin=subprocess.DEVNULL,
+                env={"PATH": os.environ.get("PATH", os.defpath), **self.command.env})
+        except subprocess.TimeoutExpired as error:
+            raise AskError(f"{name}: no answer within {self.command.timeout_s:g} s") from error
+        except OSError as error:
+            raise AskError(f"{name}: {error.strerror or error}") from error
+        if done.returncode:
+            raise AskError(f"{name} ended with exit code {done.returncode}: {done.stderr.strip()[-300:]}")
+        return done.stdout, name
+
+
+@dataclass
+class Instances:
+    """Asks a cloud, at most once in :data:`FRESH_S`, and remembers what it was told.
+
+    ``monotonic`` is the clock. A machine that was seen once and that the cloud no longer lists is terminated (EC2
+    forgets them after about an hour); one that was never seen is ``unknown``.
+    """
+
+    word: Word
+    monotonic: Callable[[], float]
+    #: Why the last question has no answer; empty: it had one.
+    problem: str = ""
+    kind: str = ""
+    asked: int = 0
+    _known: dict[str, State] = field(default_factory=dict)
+    _seen: set[str] = field(default_factory=set)
+    _at: float | None = None
+
+    def state(self, provider_id: str) -> State:
+        """The state of one machine; ``unknown`` with :attr:`problem` set where the cloud could not be asked."""
+        if not provider_id:
+            self.problem = "a Node has no spec.providerID: nobody can say which instance it is"
+            return "unknown"
+        stale = self._at is None or self.monotonic() - self._at >= FRESH_S
+        if provider_id not in self._known or stale:
+            self._ask({*self._known, provider_id})
+        return self._known[provider_id]
+
+    def _ask(self, wanted: set[str]) -> None:
+        self.asked += 1
+        try:
+            said = self.word.states(sorted(wanted))
+        except AskError as error:
+            self.problem, self.kind = f"P3 unproven: {error}", error.kind
+            self._known = dict.fromkeys(wanted, "unknown")
+        else:
+            self.problem = self.kind = ""
+            self._seen |= said.keys()
+            self._known = {one: self._judged(one, said) for one in wanted}
+        self._at = self.monotonic()
+
+    def _judged(self, provider_id: str, said: Mapping[str, str]) -> State:
+        if provider_id in said:
+            return BILLING.get(said[provider_id].lower(), "unknown")
+        if provider_id in self._seen:
+            return "terminated"
+        self.problem = f"P3 unproven: the cloud does not list {provider_id} (another account or region?)"
+        return "unknown"
+
+
+def access_of(access: CloudAccess) -> Aws:
+    """Whom a spec's ``cloud:`` section asks."""
+    return Aws(access.region, access.profile, access.endpoint if access.endpoint != "stand-in" else "")
+
+
+def word_of(access: CloudAccess, folder: str = "") -> Word:
+    """Who answers for a spec's ``cloud:`` section; ``folder`` is the spec's."""
+    if access.states:
+        return Exported(file=Path(folder or ".") / access.states)
+    if access.command is not None:
+        return Exported(command=access.command, folder=folder)
+    return Ec2(access_of(access))

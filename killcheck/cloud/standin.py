@@ -1,0 +1,144 @@
+"""AWS on loopback: moto's backends behind the gate that expires credentials and the portal that developers sign in to.
+
+For tests, and for the embedded cluster where a spec says ``cloud: {endpoint: stand-in}``. moto is an optional
+dependency (``pip install 'killcheck[aws-stand-in]'``). What moto is not: it emits no events, expires nothing, checks no
+IAM condition; nothing here is ever evidence about an account.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from datetime import datetime
+from typing import Any
+
+from killcheck.clock import wall_now
+from killcheck.cloud.gate import Gate, Seen
+from killcheck.cloud.serving import serve
+from killcheck.cloud.session import Aws
+from killcheck.cloud.sso import Portal
+
+__all__ = ["ACCOUNT", "Ec2Machines", "StandIn", "StandInError"]
+
+#: moto's account, and an image that it knows.
+ACCOUNT = "123456789012"
+AMI = "ami-12c6146b"
+
+
+class StandInError(Exception):
+    """It cannot be started; one sentence with what to do."""
+
+
+class StandIn:
+    """A running stand-in; ``now`` is the clock of the portal's sessions. Raises StandInError."""
+
+    def __init__(self, now: Callable[[], datetime] = wall_now, *, region: str = "us-east-1") -> None:
+        try:
+            from moto.server import DomainDispatcherApplication, create_backend_app  # type: ignore[attr-defined]
+        except ImportError as error:
+            raise StandInError(
+                "a stand-in of AWS needs moto: pip install 'killcheck[aws-stand-in]'") from error
+        self.region = region
+        self.gate = Gate(DomainDispatcherApplication(create_backend_app))
+        self.portal = Portal(self.gate, now, self._issue)
+        #: Which access key ids the portal gave to whom: (account, role).
+        self.issued: dict[str, tuple[str, str]] = {}
+        self._stack = ExitStack()
+        self.url = self._stack.enter_context(serve(self.portal))
+        self._reset()
+
+    def aws(self, keys: tuple[str, str, str] = ("AKIASTANDIN000000000", "stand-in", "")) -> Aws:
+        """A client of it."""
+        return Aws(self.region, endpoint_url=self.url, keys=keys)
+
+    def environment(self) -> dict[str, str]:
+        """What makes any AWS client of a process talk to it, and to nothing else."""
+        return {
+            "AWS_ENDPOINT_URL": self.url, "AWS_ENDPOINT_URL_SSO": self.url, "AWS_ENDPOINT_URL_SSO_OIDC": self.url,
+            "AWS_REGION": self.region, "AWS_DEFAULT_REGION": self.region, "AWS_EC2_METADATA_DISABLED": "true",
+            # Virtual hosts of a bucket do not resolve here.
+            "AWS_S3_ADDRESSING_STYLE": "path",
+        }
+
+    @property
+    def port(self) -> int:
+        """Its port on 127.0.0.1."""
+        return int(self.url.rpartition(":")[2])
+
+    def close(self) -> None:
+        """Stop serving; idempotent."""
+        self._stack.close()
+
+    # -- levers (by name, for the journal) -----------------------------------------------------------------
+    def lapse(self, who: str, how: Any) -> None:
+        """See :meth:`Gate.lapse`."""
+        self.gate.lapse(who, how)
+
+    def restore(self, who: str) -> None:
+        """See :meth:`Gate.restore`."""
+        self.gate.restore(who)
+
+    def end_session(self, token: str) -> None:
+        """The sign-in with that token is over, and so is what it was given."""
+        self.portal.end(token)
+        for key in self.issued:
+            self.gate.lapse(key, "expired")
+
+    def begin_session(self, token: str, until: str) -> None:
+        """A sign-in with that token lasts until then (RFC 3339)."""
+        self.portal.begin(token, datetime.fromisoformat(until))
+        for key in self.issued:
+            self.gate.restore(key)
+
+    # -- inside --------------------------------------------------------------------------------------------
+    def _issue(self, account: str, role: str) -> tuple[str, str, str]:
+        key = f"ASIA{secrets.token_hex(8).upper()}"
+        self.issued[key] = (account, role)
+        return key, "stand-in", f"stand-in-session-{key}"
+
+    def _reset(self) -> None:
+        from urllib3 import PoolManager
+
+        with PoolManager() as pool:
+            pool.request("POST", f"{self.url}/moto-api/reset")
+
+
+class Ec2Machines:
+    """Machines of the modelled cloud as instances of the stand-in's EC2: launched and ended through its API.
+
+    What an executor ends through that API itself is told to ``ended`` (by instance id, on a server thread).
+    """
+
+    def __init__(self, stand_in: StandIn, ended: Callable[[str], None], *, cluster: str = "") -> None:
+        self.aws = stand_in.aws()
+        self.cluster = cluster
+        self._ended = ended
+        self._ours = False
+        stand_in.gate.listeners.append(self._overhear)
+
+    def launch(self, kind: str, zone: str, *, spot: bool, tags: Mapping[str, str]) -> str:
+        """RunInstances; returns the instance id."""
+        owned = {f"kubernetes.io/cluster/{self.cluster}": "owned"} if self.cluster else {}
+        wanted = [{"Key": key, "Value": value} for key, value in {**owned, **tags}.items()]
+        market = {"InstanceMarketOptions": {"MarketType": "spot"}} if spot else {}
+        made = self.aws.client("ec2").run_instances(
+            ImageId=AMI, InstanceType=kind, MinCount=1, MaxCount=1, Placement={"AvailabilityZone": zone}, **market,
+            **({"TagSpecifications": [{"ResourceType": "instance", "Tags": wanted}]} if wanted else {}))
+        return str(made["Instances"][0]["InstanceId"])
+
+    def terminate(self, instance_id: str) -> None:
+        """TerminateInstances."""
+        self._ours = True
+        try:
+            self.aws.client("ec2").terminate_instances(InstanceIds=[instance_id])
+        finally:
+            self._ours = False
+
+    def _overhear(self, seen: Seen) -> None:
+        if seen.action == "TerminateInstances" and seen.status == 200 and not self._ours:
+            from urllib.parse import parse_qs
+
+            for key, values in parse_qs(seen.body.decode("latin-1")).items():
+                if key.startswith("InstanceId."):
+                    self._ended(values[0])
