@@ -29,6 +29,7 @@ from killcheck.embedded.models.definitions import crds
 from killcheck.embedded.models.http_add_on import HttpAddOn
 from killcheck.embedded.models.karpenter import Karpenter
 from killcheck.embedded.models.keda import Keda
+from killcheck.embedded.models.kueue import Kueue
 from killcheck.embedded.models.networkpolicies import NetworkPolicies
 from killcheck.embedded.models.nodegroups import NodeGroups
 from killcheck.embedded.nodes import HollowNodes
@@ -46,11 +47,12 @@ CONTROLLERS = User("system:kube-controller-manager", ("system:masters", "system:
 
 #: What lives beside Kubernetes here; each works only where its own resources are.
 MODELS: tuple[type[Controller], ...] = (
-    CloudNodes, NodeGroups, ClusterAutoscaler, Karpenter, Keda, HttpAddOn, ArgoCd, NetworkPolicies)
+    CloudNodes, NodeGroups, ClusterAutoscaler, Karpenter, Keda, HttpAddOn, ArgoCd, Kueue, NetworkPolicies)
 
 #: What must exist before what: everything else comes after these, in the order of the manifests.
 _FIRST = ("CustomResourceDefinition", "Namespace", "PriorityClass", "StorageClass", "ServiceAccount", "ConfigMap",
-          "Secret", "ClusterRole", "Role", "ClusterRoleBinding", "RoleBinding", "EC2NodeClass", "NodePool", "Node")
+          "Secret", "ClusterRole", "Role", "ClusterRoleBinding", "RoleBinding", "EC2NodeClass", "NodePool", "Node",
+          "ResourceFlavor", "ClusterQueue", "LocalQueue")
 
 
 class LoadError(KubeError):
@@ -75,10 +77,10 @@ class EmbeddedCluster:
         self.pki = Pki()
         self.issuer = Issuer(self.store, self.loop, rng=self.rng)
         self.authorizer = Authorizer(self.store)
+        self.admission = Chain(self.store, self.loop, self.authorizer, self.rng)
         self.server = ApiServer(
             self.store, self.loop, authenticator=Authenticator(
-                self.issuer, self.authorizer), authorizer=self.authorizer,
-            admission=Chain(self.store, self.loop, self.authorizer, self.rng), rng=self.rng)
+                self.issuer, self.authorizer), authorizer=self.authorizer, admission=self.admission, rng=self.rng)
         self.quotas = QuotaStatus(self.store, self.loop)
         self.legacy_tokens = LegacyTokens(self.store, self.loop, self.issuer, lambda: self.pki.ca_pem)
         self.kube = self.kube_as(ADMIN)
@@ -118,7 +120,7 @@ class EmbeddedCluster:
     def start_model(self, model: type[Controller]) -> None:
         """Start a model of what lives beside Kubernetes."""
         kube = self.kube_as(User(f"killcheck:model:{model.name}", CONTROLLERS.groups))
-        own = {"cloud": self.cloud, "nodes": self.nodes}
+        own = {"cloud": self.cloud, "nodes": self.nodes, "admission": self.admission}
         extra: dict[str, Any] = {key: value for key, value in own.items() if key in model.__dataclass_fields__}
         controller = model(kube, self.loop, self.informers, **extra)
         controller.start()

@@ -1,0 +1,53 @@
+"""A model of Kueue (main of August 2026, served as v1beta1 and v1beta2): queues, quotas, Jobs and pods under them.
+
+Idle where there is no ClusterQueue. Stop it, and what runs goes on running, nothing is admitted or evicted any more,
+and its webhooks, which fail closed, refuse every new Job, pod and Deployment outside kube-system.
+
+Left out: AdmissionChecks (a queue that names one is inactive, as where the check does not exist), topology, partial
+admission, Cohort objects, fair sharing, MultiKueue, pod groups, job kinds other than Job, the finalizers of queues and
+flavors.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from killcheck.embedded.controllers.runtime import Controller
+from killcheck.embedded.models.kueue.jobs import Jobs
+from killcheck.embedded.models.kueue.pods import Pods
+from killcheck.embedded.models.kueue.queues import Queues
+from killcheck.embedded.models.kueue.shelf import Part, Shelf
+from killcheck.embedded.models.kueue.webhook import Webhook
+from killcheck.embedded.models.kueue.workloads import Workloads
+
+__all__ = ["Kueue"]
+
+
+@dataclass
+class Kueue(Controller):
+    """All of kueue-controller-manager. ``admission`` is the API server's chain, which calls its webhooks."""
+
+    admission: Any
+
+    name: ClassVar[str] = "kueue"
+
+    def setup(self) -> None:
+        """Start every controller, over one shelf."""
+        shelf = Shelf(self.kube, self.informers)
+        self.webhook = Webhook(shelf)
+        self.admission.modelled[self.name] = self.webhook
+        common = (self.kube, self.loop, self.informers, shelf)
+        self.parts: list[Part] = [Queues(*common), Workloads(*common), Jobs(*common), Pods(*common)]
+        for part in self.parts:
+            part.start()
+
+    def stop(self) -> None:
+        """Stop every controller; the webhooks stay configured, and nobody answers."""
+        super().stop()
+        self.webhook.up = False
+        for part in self.parts:
+            part.stop()
+
+    def reconcile(self, key: tuple[str, str]) -> None:
+        """Nothing: its parts do."""
