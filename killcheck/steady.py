@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from killcheck import queues
 from killcheck.cluster.base import Cluster
 from killcheck.journal import Journal, Undo
 from killcheck.killpath import KillPath, Layer, Proof, Target
@@ -24,7 +25,8 @@ FIRST_COUNT_S = 90.0
 def nothing_on(scene: Scene, kill_path: KillPath, layer: Layer) -> str:
     """Why there is nothing to turn off, where that is plain at once; empty: there is, or may be."""
     covered = [t for t in kill_path.covered_by(layer) if t.kind]
-    if covered and not any(scene.replicas(t) for t in covered) and not scene.gpu_pods():
+    waiting = any(queues.awaits_admission(obj) for t in covered for obj in scene.objects_of(t))
+    if covered and not waiting and not any(scene.replicas(t) for t in covered) and not scene.gpu_pods():
         return ("nothing to turn off: " + ", ".join(f"{t} asks for no replicas" for t in covered)
                 + " and no GPU pod is there")
     census = scene.census
@@ -120,6 +122,10 @@ def remember(scene: Scene, journal: Journal, target: Target) -> None:
 
 
 def _remember_object(scene: Scene, journal: Journal, target: Target, obj: Obj) -> None:
+    own = getattr(scene.cluster, "remember", None)  # a place whose objects are no Kubernetes workloads knows best
+    if own is not None:
+        own(journal, obj)
+        return
     resource = scene.resource_of(target)
     namespace, name = key_of(obj)
     replicas = dig(obj, "spec", "replicas")
@@ -131,6 +137,7 @@ def _remember_object(scene: Scene, journal: Journal, target: Target, obj: Obj) -
         with journal.change(what, undo):
             pass
     elif obj["kind"] == "Job":
+        queues.remember(scene.cluster.kube, journal, obj)
         undo = Undo(
             "create", resource.path(namespace), _job_again(obj), manual=f"create Job {namespace}/{name} again")
         with journal.change(f"{ref_of(obj)} was on", undo):
