@@ -98,9 +98,10 @@ class EmbeddedCluster:
         self.informers = Informers(self.kube_as(CONTROLLERS), self.loop)
         self.controllers: dict[str, Controller] = start_all(
             self.kube_as(CONTROLLERS), self.loop, self.informers, disabled=disabled, ca_pem=self.pki.ca_pem)
+        # Kubelets draw their jitter from a generator of their own: no name that is made here changes when they look.
         self.nodes = HollowNodes(
-            self.kube_as, self.loop, self.registry, exec_mode=exec_mode, rng=self.rng, wire=self.wire,
-            server=self.server)
+            self.kube_as, self.loop, self.registry, exec_mode=exec_mode, wire=self.wire,
+            server=self.server, rng=random.Random(seed + 2))  # noqa: S311 - jitter
         self.cloud.listeners.append(self._machine_changed)
         for model in MODELS:
             if model.name not in disabled:
