@@ -28,6 +28,7 @@ from killcheck.scene import STEADFAST_S, Scene, SceneBroken
 from killcheck.timeline import PHASES, Timeline
 from killcheck.undo import insist
 from killcheck.verdict import DrillResult, Verdict
+from killcheck.witnesses import Unproven, Witnesses
 
 __all__ = ["Drill", "Inconclusive", "Options"]
 
@@ -76,6 +77,7 @@ class Drill:
         self._sink = sink
         self.scene = Scene(cluster, kill_path, self._changed, namespaces=_namespaces(layer), layer=layer)
         self.stage = Stage(cluster, kill_path, self.scene, journal, run)
+        self.witnesses = Witnesses(cluster, kill_path, layer, self.scene)
         self.runner: LayerRun | None = None
         self.bystanders: Bystanders | None = None
         self.meter = Meter(price, dict(kill_path.prices))
@@ -106,7 +108,7 @@ class Drill:
                 self._trigger()
                 self._watch()
                 verdict = self._judge()
-            except (Inconclusive, FaultError, SceneBroken, JournalError) as why:
+            except (Inconclusive, FaultError, SceneBroken, JournalError, Unproven) as why:
                 verdict = self._inconclusive(str(why))
             except KubeError as error:
                 if self.journal.entries or self.progress:
@@ -154,6 +156,7 @@ class Drill:
             raise Inconclusive(f"no steady state to begin with: {unsteady}")
         pods, nodes = self.scene.gpu_pods(), self.scene.pool_nodes()
         now = self.cluster.loop.now()
+        self.witnesses.preflight()
         for node in nodes:
             self.meter.count(node, now)
         for kind in steady.instances(self.scene):
@@ -349,10 +352,15 @@ class Drill:
         assert self.progress is not None
         return self._bystanders.judge(
             self._layer_run, zero_at, self.progress.writer, altered=bool(self.stage.rewrites))
+        lack = self.witnesses.lack(self.progress.timeline, self.cluster.loop.now())
+        if lack is not None:
+            return self._result(
+                Verdict.EXPOSED, f"the GPUs are off, but {lack.cause}", off_by=hand.layer, stuck_at=lack.stuck_at,
+                cause=lack.cause, remedy=lack.remedy, evidence=lack.evidence, failures=lack.failures)
 
     def _exposed(self, missing: str) -> DrillResult:
         assert self.progress is not None
-        unknown = self.cluster.unknowns()
+        unknown = [*self.cluster.unknowns(), *self.witnesses.unknown(missing)]
         if unknown:
             raise Inconclusive("; ".join(unknown))
         timeline = self.progress.timeline

@@ -16,6 +16,9 @@ from killcheck.timeline import Reached, Timeline
 
 __all__ = ["Progress", "required"]
 
+#: How often the cloud is asked while its word is waited for, in seconds.
+ASK_AGAIN_S = 5.0
+
 
 class Progress:
     """Evaluates the scene against the proof wanted; :meth:`evaluate` is called whenever something changed."""
@@ -34,6 +37,7 @@ class Progress:
         self.relit = False
         self._off_since: datetime | None = None
         self._told: set[str] = set()
+        self._ask_at = timeline.start
         self._writer = ""
         # Nodes that were there at the trigger: these must go, whatever comes after them.
         self._nodes = dict(scene.known_nodes)
@@ -47,7 +51,7 @@ class Progress:
             yield from lost
             self._targets(now)
             self._nodes_phases(now)
-            self._instances(now)
+            self._instances(now, wake_in)
             self._held(now, wake_in)
         yield from self._news(now)
 
@@ -89,7 +93,7 @@ class Progress:
             self.timeline.reach(
                 "node_gone", at, now, f"{len(self.scene.pool_nodes())} node(s) left in the pools, floor {floor}")
 
-    def _instances(self, now: datetime) -> None:
+    def _instances(self, now: datetime, wake_in: Callable[[float], None]) -> None:
         """The cloud's word: on the nodes' instances, and on what is counted outside Kubernetes."""
         if "instance_gone" not in self.timeline.phases:
             return
@@ -99,6 +103,9 @@ class Progress:
             if "node_gone" not in self.timeline.reached or any(state != "terminated" for state in states):
                 return
             at = now
+                if "node_gone" in self.timeline.reached and now >= self._ask_at:
+                    self._ask_at = now + timedelta(seconds=ASK_AGAIN_S)  # a cloud tells nobody
+                    wake_in(ASK_AGAIN_S)
             told.append(f"{len(states)} instance(s) terminated")
         for target in self.scene.census.targets:
             count = self.scene.census.counts[target.name]

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Literal
 
 from killcheck import discover, faults, specfile
 from killcheck.cluster.base import Cluster
+from killcheck.cluster.cloudword import equip_with_cloud
 from killcheck.cluster.equipment import equip
 from killcheck.engine.connection import is_docker
 from killcheck.killpath import KillPath, LayerType
@@ -137,6 +138,7 @@ class Session:
             from killcheck.cluster.docker import DockerCluster
 
             return DockerCluster(self.on, self.kill_path)
+            equip_with_cloud(cluster, session.kill_path)
         from killcheck.cluster.host import NAME, HostCluster
         from killcheck.cluster.kubeconfig import KubeconfigCluster
 

@@ -58,21 +58,26 @@ class Seen:
     body: bytes = field(default=b"", repr=False)
 
 
-def refusal(service: str, lapse: Lapse, *, action: str = "", cbor: bool = False) -> tuple[int, str, bytes, dict[str, str]]:
-    """(status, content type, body, more headers) of a refusal in a service's own words."""
+def refusal(
+    service: str, lapse: Lapse, *, action: str = "", wire: str = "",
+) -> tuple[int, str, bytes, dict[str, str]]:
+    """(status, content type, body, more headers) of a refusal in a service's own words.
+
+    ``wire``: the protocol that the request was in where it tells (``json``, ``cbor``).
+    """
     code, status = _code(service, lapse, action)
     text = _MESSAGES[lapse]
-    if cbor:
+    if wire == "cbor":
         return status, "application/cbor", _cbor({"__type": code, "message": text}), {"smithy-protocol": "rpc-v2-cbor"}
-    if service in _EC2:
+    if service in _EC2 and not wire:
         body = (f'<?xml version="1.0" encoding="UTF-8"?>\n<Response><Errors><Error><Code>{code}</Code><Message>'
                 f"{escape(text)}</Message></Error></Errors><RequestID>killcheck</RequestID></Response>")
         return status, "text/xml", body.encode(), {}
-    if service in _S3:
+    if service in _S3 and not wire:
         body = (f'<?xml version="1.0" encoding="UTF-8"?>\n<Error><Code>{code}</Code><Message>{escape(text)}</Message>'
                 "<RequestId>killcheck</RequestId></Error>")
         return status, "application/xml", body.encode(), {}
-    if service in _QUERY:
+    if service in _QUERY and not wire:
         body = (f'<ErrorResponse><Error><Type>Sender</Type><Code>{code}</Code><Message>{escape(text)}</Message></Error>'
                 "<RequestId>killcheck</RequestId></ErrorResponse>")
         return status, "text/xml", body.encode(), {}
@@ -183,8 +188,10 @@ class Gate:
         self, environ: dict[str, Any], start_response: Callable[..., Any], who: tuple[str, str, str], how: Lapse,
     ) -> Iterable[bytes]:
         key, service, action = who
-        cbor = environ.get("HTTP_SMITHY_PROTOCOL") == "rpc-v2-cbor"
-        status, kind, text, more = refusal(service, how, action=action, cbor=cbor)
+        wire = "json" if "HTTP_X_AMZ_TARGET" in environ else ""
+        if environ.get("HTTP_SMITHY_PROTOCOL") == "rpc-v2-cbor":
+            wire = "cbor"
+        status, kind, text, more = refusal(service, how, action=action, wire=wire)
         self._remember(Seen(key, service, action, status, environ["REQUEST_METHOD"], environ["PATH_INFO"]))
         start_response(
             f"{status} Refused", [("Content-Type", kind), ("Content-Length", str(len(text))), *more.items()])

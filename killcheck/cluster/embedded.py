@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
+from typing import cast
 
+from killcheck.cloud.instances import Instances
 from killcheck.cluster.base import InstanceState
 from killcheck.embedded.cluster import EmbeddedCluster
 from killcheck.embedded.machine import Machine
-from killcheck.kube.objects import Obj
+from killcheck.kube.objects import Obj, dig
 
 __all__ = ["EmbeddedDrillCluster"]
 
@@ -23,6 +25,8 @@ class EmbeddedDrillCluster:
         self.embedded = EmbeddedCluster(start=start, seed=seed, exec_mode=exec_mode)
         #: What is outside Kubernetes, where the kill path has any such thing.
         self.machine: Machine | None = None
+        #: What was started beside the cluster, and how it ends.
+        self.closing: list[Callable[[], None]] = []
         self.kube = self.embedded.kube
         self.loop = self.embedded.loop
         self.levers: dict[str, object] = {
@@ -37,6 +41,9 @@ class EmbeddedDrillCluster:
 
     def instance_state(self, node: Obj) -> InstanceState:
         """What the model cloud says of the instance behind a node."""
+        asked = cast("Instances | None", self.levers.get("instances"))
+        if asked is not None:
+            return asked.state(dig(node, "spec", "providerID", default=""))
         return self.embedded.instance_state(node)
 
     def assumptions(self) -> Sequence[str]:
@@ -52,3 +59,5 @@ class EmbeddedDrillCluster:
         if self.machine is not None:
             self.machine.close()
         self.embedded.close()
+        while self.closing:
+            self.closing.pop()()

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import cast
 
 from killcheck.clock import WallLoop
+from killcheck.cloud.instances import Instances
 from killcheck.cluster.base import InstanceState
 from killcheck.kube.config import connect
-from killcheck.kube.objects import Obj
+from killcheck.kube.objects import Obj, dig
 from killcheck.programs import close_programs
 
 __all__ = ["KubeconfigCluster"]
@@ -27,8 +29,9 @@ class KubeconfigCluster:
         self.version = str(self.kube.call("GET", "/version").body.get("gitVersion", ""))
 
     def instance_state(self, node: Obj) -> InstanceState:
-        """Without the cloud's word it is not known."""
-        return "unknown"
+        """What the spec's ``cloud:`` says; without it nothing is known."""
+        asked = cast("Instances | None", self.levers.get("instances"))
+        return asked.state(dig(node, "spec", "providerID", default="")) if asked else "unknown"
 
     def assumptions(self) -> Sequence[str]:
         """None: what is here is real."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Literal
 
@@ -33,6 +33,8 @@ from killcheck.embedded.models.kueue import Kueue
 from killcheck.embedded.models.networkpolicies import NetworkPolicies
 from killcheck.embedded.models.nodegroups import NodeGroups
 from killcheck.embedded.nodes import HollowNodes
+from killcheck.embedded.nodes.outside import Place
+from killcheck.embedded.nodes.process import HostRuntime
 from killcheck.embedded.nodes.registry import Registry
 from killcheck.embedded.pki import Pki
 from killcheck.embedded.transport import InProcessTransport
@@ -147,6 +149,15 @@ class EmbeddedCluster:
             self.controllers |= start_all(
                 self.kube_as(CONTROLLERS), self.loop, self.informers, disabled=others, ca_pem=self.pki.ca_pem)
         self.stopped.discard(name)
+
+    def outside(
+        self, port: int, environment: Mapping[str, str], *, address: str = "127.0.0.1", seen_as: int = 0,
+    ) -> None:
+        """Let executors reach a port of this host's loopback (``address:seen_as`` to them), told by variables."""
+        runtime = self.nodes.runtime
+        if isinstance(runtime, HostRuntime):
+            runtime.outside.places.append(Place(address, seen_as or port, port))
+            runtime.outside.environment |= environment
 
     # -- content -------------------------------------------------------------------------------------------
     def load(self, objects: Iterable[Obj]) -> None:

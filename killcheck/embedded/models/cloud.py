@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from random import Random
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from killcheck.clock import Loop, Timer
 from killcheck.cloud.catalogue import Catalogue, InstanceType, shipped
@@ -133,6 +133,16 @@ class Queue:
                 self._subscribers[0](body)
 
 
+class Machines(Protocol):
+    """Where machines are real besides: launched and ended as the model's are."""
+
+    def launch(self, kind: str, zone: str, *, spot: bool, tags: Mapping[str, str]) -> str:
+        """Launch one; returns its id."""
+
+    def terminate(self, instance_id: str) -> None:
+        """End one."""
+
+
 class Cloud:
     """Instances and the queue. Not part of the API: models and faults call it, nothing else does.
 
@@ -163,6 +173,8 @@ class Cloud:
         #: Types that cannot be had (InsufficientInstanceCapacity).
         self.exhausted: set[str] = set()
         self._timers: dict[str, list[Timer]] = {}
+        #: Who makes machines real where there is more than this model: a stand-in of the cloud's API.
+        self.machines: Machines | None = None
 
     @property
     def catalogue(self) -> Catalogue:
@@ -185,9 +197,12 @@ class Cloud:
             raise CloudError(
                 "InsufficientInstanceCapacity",
                 f"We currently do not have sufficient {name} capacity in the Availability Zone you requested ({zone}).")
+        where, spot = zone or self.zones[0], capacity_type == "spot"
+        instance_id = (
+            self.machines.launch(name, where, spot=spot, tags=tags or {}) if self.machines
+            else f"i-{self.rng.getrandbits(68):017x}")
         instance = Instance(
-            f"i-{self.rng.getrandbits(68):017x}", kind, zone or self.zones[0], capacity_type, self.loop.now(), by,
-            dict(tags or {}), node=dict(node or {}))
+            instance_id, kind, where, capacity_type, self.loop.now(), by, dict(tags or {}), node=dict(node or {}))
         self.instances[instance.instance_id] = instance
         self._later(instance, self.timing.run_s, self._run, instance)
         return instance
@@ -224,6 +239,12 @@ class Cloud:
         instance = self.describe(instance_id)
         self._reclaimed(instance)
         return instance
+
+    def lost(self, instance_id: str) -> None:
+        """Somebody ended it through the cloud's API; nothing happens where it is not known or gone already."""
+        instance = self.instances.get(instance_id)
+        if instance is not None and instance.state not in GONE:
+            self._end(instance, "api")
 
     def recommend_rebalance(self, instance_id: str) -> Instance:
         """A rebalance recommendation: a message and metadata, nothing more. Raises NoSuchInstance."""
@@ -304,6 +325,8 @@ class Cloud:
 
     def _terminated(self, instance: Instance) -> None:
         instance.terminated = self.loop.now()
+        if self.machines is not None:
+            self.machines.terminate(instance.instance_id)
         self._timers.pop(instance.instance_id, None)
         self._become(instance, "terminated")
 

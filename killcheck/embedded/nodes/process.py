@@ -23,6 +23,7 @@ from killcheck.embedded.connection import Client
 from killcheck.embedded.nodes import commands, dns, proctree, sandbox
 from killcheck.embedded.nodes.execution import Exit, Launch, NotRun
 from killcheck.embedded.nodes.hostprograms import HostPrograms, python
+from killcheck.embedded.nodes.outside import Abroad, Outside
 from killcheck.embedded.nodes.sandbox import HIDDEN, Plan, Scratch
 from killcheck.embedded.nodes.shims import Wiring
 from killcheck.embedded.nodes.spawnerclient import SetUpError, SpawnerClient
@@ -67,6 +68,8 @@ class HostRuntime:
         self.host = HostPrograms()
         self.processes: dict[str, HostProcess] = {}
         self.assumptions: list[str] = []
+        #: What containers reach besides the cluster; nothing, unless somebody adds it.
+        self.outside = Outside()
         self.spawner: SpawnerClient | None = None
         self._closed = False
         self._made = 0
@@ -164,6 +167,7 @@ class HostProcess:
         self._turn: tuple[int, float] | None = None
         self._news_until = 0.0
         self._pending: list[socket.socket] = []
+        self._abroad = Abroad()
         self._scratch: Scratch | None = None
 
     # -- starting ------------------------------------------------------------------------------------------
@@ -177,10 +181,17 @@ class HostProcess:
         listen: list[list[Any]] = [["tcp", "127.0.0.1", AGENT_PORT], ["udp", DNS_IP, 53]]
         if self.launch.network.api != "refuse":
             listen.append(["tcp", service_ip, 443])
+        outside = self.runtime.outside
+        listen += [["tcp", place.address, place.port] for place in outside.places]
+        plan.env = {**outside.environment, **plan.env}
         self.isolated = True
         sockets = self._spawn(spawner, plan, {
             "isolated": True, "uid": self.launch.run_as or 0, "hostname": self.launch.hostname,
-            "root": str(spawner.root), "steps": plan.steps, "addresses": [service_ip, DNS_IP], "listen": listen})
+            "root": str(spawner.root), "steps": plan.steps, "listen": listen,
+            "addresses": [service_ip, DNS_IP, *outside.addresses()]})
+        places = [sockets.pop() for _ in outside.places][::-1]
+        for sock, place in zip(places, outside.places, strict=True):
+            self._lead_out(spawner, sock, place.target)
         self._serve(spawner, sockets)
 
     def begin_relocated(self, spawner: SpawnerClient) -> None:
@@ -199,8 +210,10 @@ class HostProcess:
             "127.0.0.1", spawner.agent_port, self.key, bash, python(), SERVICE_IP, f"{SERVICE_IP}:443",
             moved=sandbox.moves(self.launch, scratch), api_address=["127.0.0.1", port])
         plan = sandbox.relocated(self.launch, wiring, self.runtime.host, scratch)
+        ports = {place.port: self._way_out(spawner, place.target) for place in self.runtime.outside.places}
+        plan.env = {**self.runtime.outside.relocated(ports), **plan.env}
         if self.launch.network.api == "allow":
-            self._pending = [listener]
+            self._pending.append(listener)
             self.runtime.wire.adopt(listener, self.client)
         elif self.launch.network.api == "drop":
             self._sockets.append(listener)
@@ -232,13 +245,25 @@ class HostProcess:
         names.setblocking(False)
         spawner.io.add(names, lambda: self._look_up(names))
         self._sockets += [agent, names]
-        self._pending = [agent, names]
+        self._pending += [agent, names]
         for listener in api:
             if self.launch.network.api == "allow":
                 self._pending.append(listener)
                 self.runtime.wire.adopt(listener, self.client)
             else:
                 self._sockets.append(listener)
+
+    def _way_out(self, spawner: SpawnerClient, target: int) -> int:
+        """A port of this host that leads to another, seen to be used."""
+        listener = socket.create_server(("127.0.0.1", 0), backlog=128)
+        self._lead_out(spawner, listener, target)
+        return int(listener.getsockname()[1])
+
+    def _lead_out(self, spawner: SpawnerClient, listener: socket.socket, target: int) -> None:
+        listener.setblocking(False)
+        self._sockets.append(listener)
+        self._pending.append(listener)
+        spawner.io.add(listener, lambda: self._abroad.accept(listener, target))
 
     def _make_scratch(self, spawner: SpawnerClient) -> Scratch:
         pod = spawner.folder / uid_of(self.launch.pod)
@@ -338,7 +363,8 @@ class HostProcess:
         return now - self._quiet_since >= (OPAQUE_S if opaque else QUIET_S)
 
     def _at_work(self, now: float) -> bool:
-        if self._over or self.client.busy or self._has_turn(now) or self._has_pending() or now < self._news_until:
+        under_way = self.client.busy or self._abroad.busy or self._has_turn(now) or self._has_pending()
+        if self._over or under_way or now < self._news_until:
             self._quiet_since = now
             return True
         running, marks = proctree.activity(self.pid)

@@ -1,0 +1,74 @@
+"""The cloud's word on a cluster: who is asked, where a spec has a ``cloud:`` section.
+
+On a real cluster the account that the spec names; on the embedded one its own model, or a stand-in of AWS where the
+spec says so. The embedded cluster never asks anybody outside this machine.
+"""
+
+from __future__ import annotations
+
+from killcheck.cloud.instances import Ec2, Exported, Instances, access_of, word_of
+from killcheck.cloud.session import AskError
+from killcheck.cluster.base import Cluster, ClusterError
+from killcheck.cluster.embedded import EmbeddedDrillCluster
+from killcheck.killpath import KillPath
+
+__all__ = ["equip_with_cloud"]
+
+
+class _Refused:
+    """A command that nobody allowed."""
+
+    def __init__(self, what: str) -> None:
+        self.what = what
+
+    def states(self, provider_ids: object) -> dict[str, str]:
+        """Raises AskError."""
+        raise AskError(f"{self.what} was not run: name it under consent.commands")
+
+
+def equip_with_cloud(cluster: Cluster, kill_path: KillPath) -> None:
+    """Give a cluster the levers ``instances`` (P3), ``aws`` and, embedded, ``stand-in``. Raises ClusterError."""
+    access = kill_path.cloud
+    if access is None:
+        return
+    if isinstance(cluster, EmbeddedDrillCluster):
+        if access.endpoint:
+            _stand_in(cluster, kill_path)
+        return
+    if access.endpoint == "stand-in":
+        raise ClusterError("cloud.endpoint: stand-in is for the embedded cluster; a real one has a real account")
+    word = word_of(access, kill_path.folder)
+    if isinstance(word, Exported) and access.command is not None and not kill_path.consent.allows_command(
+            access.command):
+        cluster.levers["instances"] = Instances(_Refused(str(access.command)), cluster.loop.monotonic)
+        return
+    cluster.levers["instances"] = Instances(word, cluster.loop.monotonic)
+    if isinstance(word, Ec2):
+        cluster.levers["aws"] = access_of(access)
+
+
+def _stand_in(cluster: EmbeddedDrillCluster, kill_path: KillPath) -> None:
+    from killcheck.cloud.standin import Ec2Machines, StandIn, StandInError
+
+    access = kill_path.cloud
+    assert access is not None
+    embedded = cluster.embedded
+    if access.endpoint != "stand-in":
+        raise ClusterError(
+            "on the embedded cluster cloud.endpoint is stand-in (one is started), or left out (the model answers)")
+    try:
+        stand_in = StandIn(embedded.loop.now, region=access.region or "us-east-1")
+    except StandInError as error:
+        raise ClusterError(str(error)) from error
+    cluster.closing.append(stand_in.close)
+
+    def ended(instance_id: str) -> None:
+        with embedded.loop.entered():
+            embedded.loop.post(embedded.cloud.lost, instance_id)
+
+    aws = stand_in.aws()
+    embedded.cloud.machines = Ec2Machines(stand_in, ended, cluster=access.cluster)
+    embedded.outside(stand_in.port, stand_in.environment())
+    for url in access.results:
+        aws.client("s3").create_bucket(Bucket=url.removeprefix("s3://").partition("/")[0])
+    cluster.levers |= {"stand-in": stand_in, "aws": aws, "instances": Instances(Ec2(aws), cluster.loop.monotonic)}
