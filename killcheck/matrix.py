@@ -104,17 +104,22 @@ class Estimate:
 def plan(
     kill_path: KillPath, *, only_layers: Collection[str] = (), only_faults: Collection[str] = (),
     levers: Collection[str] | None = None, options: Options | None = None,
+    together: Sequence[tuple[str, ...]] = (),
 ) -> list[PlannedDrill]:
     """The drills of the matrix: each layer undisturbed, then under each fault that means something to it.
 
     ``levers``: what the cluster has besides its API; faults that need another one are left out (None: none is).
+    ``together``: faults that are there at once, a column each; without ``only_faults`` they are the only ones.
     Drills get the policy's requirement with them.
     """
     how = options or Options()
     planned = []
     for layer in _chosen(kill_path, only_layers):
         names = [kind.name for kind in _meant(layer, only_faults) if levers is None or set(kind.needs) <= set(levers)]
-        for under in [(), *((name,) for name in names)]:
+        if together and not only_faults:
+            names = []
+        both = [group for group in together if all(_applies(faults.named(name), layer, levers) for name in group)]
+        for under in [(), *((name,) for name in names), *both]:
             planned.append(PlannedDrill(layer.name, under, how, require=kill_path.policy.required(layer.name, under)))
     return planned
 
@@ -141,6 +146,10 @@ def estimate(kill_path: KillPath, planned: Iterable[PlannedDrill]) -> Estimate:
 
 def _chosen(kill_path: KillPath, only: Collection[str]) -> list[Layer]:
     return [layer for layer in kill_path.layers if layers.drillable(layer) and (not only or layer.name in only)]
+
+
+def _applies(fault: faults.Fault, layer: Layer, levers: Collection[str] | None) -> bool:
+    return not fault.applies(layer) and (levers is None or set(fault.needs) <= set(levers))
 
 
 def _meant(layer: Layer, only: Collection[str]) -> list[type[faults.Fault]]:

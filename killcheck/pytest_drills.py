@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from killcheck import faults
 from killcheck.drill import Options
 from killcheck.pytest_settings import setting
 from killcheck.reports.terminal import span
@@ -52,7 +53,7 @@ class Drills:
     def __call__(self, layer: str, *, under: Sequence[str] = (), watch_s: float | None = None) -> DrillResult:
         """Drill ``layer`` under faults; ``watch_s``: seconds to watch while GPUs stay on (default: as the CLI does)."""
         folder = self.request.getfixturevalue("tmp_path_factory").mktemp("killcheck")
-        planned = PlannedDrill(layer, tuple(under), Options(horizon_s=watch_s))
+        planned = PlannedDrill(layer, faults.apart(under) if under else (), Options(horizon_s=watch_s))
         result = Run(self.session, [planned], folder=folder).execute().drills[0]
         self.results.append(result)
         _tell_allure(result)

@@ -93,6 +93,9 @@ def plan_for(cluster: Cluster, kill_path: KillPath, planned: Sequence[PlannedDri
             name = fault.name
             if fault.applies(layer):
                 continue
+            missing = [lever for lever in fault.needs if lever not in cluster.levers]
+            if missing:
+                raise faults.FaultError(f"{name} cannot be injected on {cluster.name}: it needs {', '.join(missing)}")
             sabotage = plans[name] = fault.plan(stage, runner)
             changes += [f"{name}: {change}" for change in sabotage.changes]
             namespaces |= set(sabotage.namespaces)

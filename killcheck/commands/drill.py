@@ -21,9 +21,9 @@ __all__ = ["command"]
 @click.option("--layer", "layer_names", multiple=True, metavar="NAME",
               help="Only this layer (repeatable; default: all).")
 @click.option("--under", "fault_names", multiple=True, metavar="FAULT",
-              help="Sabotage first (repeatable: all at once). See killcheck faults.")
+              help="Sabotage first (repeatable, or A+B: all at once). See killcheck faults.")
 @click.option("--matrix", is_flag=True,
-              help="Every layer undisturbed and under every fault that applies (--under: those alone).")
+              help="Every layer undisturbed and under every fault that applies (--under A: that one; A+B: both).")
 @click.option("--manifests", multiple=True, type=click.Path(path_type=Path, exists=True), metavar="PATH",
               help="YAML to load into the embedded cluster (file or folder, repeatable).")
 @click.option("--exec", "exec_mode", type=click.Choice(["host", "docker", "none"]),
@@ -90,11 +90,13 @@ def _planned(session: Any, options: dict[str, Any]) -> list[Any]:
     for wanted in options["layer_names"]:
         if wanted not in names:
             raise click.UsageError(f"the spec has no layer {wanted!r}{did_you_mean(wanted, names)}")
-    for wanted in options["fault_names"]:
-        try:
+    try:
+        words = [[word] for word in options["fault_names"]] if options["matrix"] else [options["fault_names"]]
+        together = [faults.apart(group) for group in words]
+        for wanted in {name for group in together for name in group}:
             faults.named(wanted)
-        except KeyError as error:
-            raise click.UsageError(str(error.args[0])) from None
+    except (KeyError, ValueError) as error:
+        raise click.UsageError(str(error.args[0])) from None
     try:
         horizon = parse_duration(options["horizon"]) if options["horizon"] else None
         night = parse_duration(options["night"]) if options["night"] else 0.0
@@ -106,7 +108,7 @@ def _planned(session: Any, options: dict[str, Any]) -> list[Any]:
 
         return drills(session, options, how)
     return [
-        PlannedDrill(name, tuple(options["fault_names"]), how) for name in names
+        PlannedDrill(name, together[0], how) for name in names
         if not options["layer_names"] or name in options["layer_names"]
     ]
 

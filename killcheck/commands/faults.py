@@ -16,7 +16,7 @@ __all__ = ["command"]
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
 @guarded
 def command(as_json: bool) -> None:
-    """List the faults that a drill can put a layer under: what each simulates, where it can, what it reproduces.
+    """List the faults that a drill can put a layer under: what each simulates, where it can, what it costs.
 
     What one would change on your cluster, and the rights that it takes: killcheck drill --under FAULT --dry-run.
     """
@@ -33,11 +33,15 @@ def command(as_json: bool) -> None:
             if row["family"] == family:
                 where = "" if row["where"] == "any cluster" else f" ({row['where']})"
                 click.echo(f"  {row['name']:<{width}}  {row['simulates']}{where}")
+                if row["costs"]:
+                    click.echo(f"  {'':<{width}}  costs: {row['costs']}")
+    click.echo("\nSeveral at once: --under A --under B, or --under A+B. Two that set the same field are refused.")
 
 
 def _row(kind: Any) -> dict[str, Any]:
     return {
         "name": kind.name, "family": kind.family, "simulates": kind.simulates, "needs": list(kind.needs),
         "where": "embedded cluster only" if kind.needs else "any cluster", "failures": list(kind.failures),
+        "costs": kind.costs, "settings": kind.settings(),
         "how": (kind.__doc__ or "").strip().splitlines()[0],
     }

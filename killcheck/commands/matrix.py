@@ -20,15 +20,17 @@ __all__ = ["drills", "run"]
 
 def drills(session: Session, options: dict[str, Any], how: Options) -> list[PlannedDrill]:
     """The cells. Raises click.UsageError where there is nothing to drill."""
-    from killcheck import matrix
+    from killcheck import faults, matrix
 
     levers = None
     if session.real:
         with session.cluster() as (cluster, _):
             levers = set(cluster.levers)
+    alone = [word for word in options["fault_names"] if "+" not in word]
+    together = [faults.apart([word]) for word in options["fault_names"] if "+" in word]
     planned = matrix.plan(
-        session.kill_path, only_layers=options["layer_names"], only_faults=options["fault_names"], levers=levers,
-        options=how)
+        session.kill_path, only_layers=options["layer_names"], only_faults=alone, levers=levers, options=how,
+        together=together)
     if not planned:
         raise click.UsageError("no layer of the spec can be drilled by this version: the matrix has no cell")
     if levers is not None:

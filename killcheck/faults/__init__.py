@@ -18,7 +18,7 @@ from killcheck.faults.base import Fault, FaultError, Plan
 from killcheck.faults.brownout import ApiBrownout
 from killcheck.faults.cached_copy_evicted import CachedCopyEvicted
 from killcheck.faults.clocks import ClocksBack, ClocksForward, MissedFirings, ZoneChanged
-from killcheck.faults.combination import in_order, refuse_clashes
+from killcheck.faults.combination import apart, in_order, refuse_clashes
 from killcheck.faults.command_missing import CommandMissing
 from killcheck.faults.drain import DoNotDisrupt, Finalizer, LongGrace, PdbBlocks
 from killcheck.faults.image_gone import ImageGone
@@ -43,7 +43,8 @@ from killcheck.faults.volume_stuck import VolumeStuck
 from killcheck.killpath import Layer
 
 __all__ = [
-    "ALL", "GROUP", "Fault", "FaultError", "Plan", "every", "in_order", "means_something", "named", "refuse_clashes",
+    "ALL", "GROUP", "Fault", "FaultError", "Plan", "apart", "every", "in_order", "means_something", "named",
+    "refuse_clashes",
 ]
 
 #: Entry point group of faults from other packages.

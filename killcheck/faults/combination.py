@@ -10,7 +10,21 @@ from itertools import combinations
 
 from killcheck.faults.base import Fault, FaultError, Plan
 
-__all__ = ["in_order", "refuse_clashes"]
+__all__ = ["apart", "in_order", "refuse_clashes"]
+
+
+def apart(words: Sequence[str]) -> tuple[str, ...]:
+    """The names in ``a``, ``b+c``, in the order in which they were said. Raises ValueError for one that is said twice.
+
+    Whether there are such faults is another question.
+    """
+    names = [name.strip() for word in words for name in word.split("+")]
+    if not all(names):
+        raise ValueError(f"{' '.join(words)}: the name of a fault is missing beside a +")
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ValueError(f"{', '.join(twice)} is named twice")
+    return tuple(names)
 
 
 def in_order(faults: Sequence[Fault]) -> list[Fault]:

@@ -1,7 +1,8 @@
 """The executor's packets do not arrive: no egress, no DNS, no way to the API server.
 
-A NetworkPolicy that selects the drill's own pods alone. Not every network plugin enforces NetworkPolicies: that this
-one does is shown by the executor itself, whose connections fail in the network's own words.
+A NetworkPolicy that selects the drill's own pods alone. Not every network plugin enforces NetworkPolicies: where that
+is not known, a probe pod must get through before and be held back afterwards (:mod:`killcheck.faults.probe_pod`); and
+the executor itself has to say, in the network's own words, that it could not get through.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 
+from killcheck.faults import probe_pod
 from killcheck.faults.base import Plan
 from killcheck.faults.executor import ExecutorFault, identity, label_pods, log_line
 from killcheck.kube import resources as r
@@ -33,7 +35,10 @@ class _EgressFault(ExecutorFault):
     """A NetworkPolicy for the drill's own pods."""
 
     family = "network"
+    rank = 0
     words = UNREACHED
+    #: What a probe connects to, as its shell reads it: the API server, by name or by address.
+    reaches = "kubernetes.default.svc"
 
     @abstractmethod
     def egress(self, stage: Stage) -> list[Obj]:
@@ -46,19 +51,30 @@ class _EgressFault(ExecutorFault):
                  for v in ("get", "create", "delete")]
         verbs += [Permission("list", "discovery.k8s.io", "endpointslices", namespace="default"),
                   Permission("get", "", "services", "", "default", "kubernetes")]
-        return Plan((f"a NetworkPolicy in {namespace} that selects the drill's own pods: {self.simulates}",),
-                    permissions=tuple(verbs))
+        changes = [f"a NetworkPolicy in {namespace} that selects the drill's own pods: {self.simulates}"]
+        if not probe_pod.known_to_enforce(stage):
+            verbs += probe_pod.permissions(namespace)
+            changes.append(f"two probe pods like the executor's in {namespace}, one before and one after it")
+        return Plan(tuple(changes), namespaces=(namespace,), permissions=tuple(verbs),
+                    edits=("egress of the drill's pods",))
 
     def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
-        """Create it, and label the drill's pods for it."""
+        """Create it, and label the drill's pods for it; see first that it could be seen, then that it is."""
         namespace, _ = identity(layer)
+        labels, unknown = label_pods(stage), not probe_pod.known_to_enforce(stage)
+        done = []
+        if unknown:
+            done.append(f"without it: {probe_pod.probe_before(stage, layer, labels, self.reaches)}")
         name = f"killcheck-{self.name}-{stage.run[-6:]}"
         stage.journal.create(r.NETWORKPOLICIES, {
             "apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy",
             "metadata": {"name": name, "namespace": namespace},
-            "spec": {"podSelector": {"matchLabels": label_pods(stage)}, "policyTypes": ["Egress"],
+            "spec": {"podSelector": {"matchLabels": labels}, "policyTypes": ["Egress"],
                      "egress": insist(stage.cluster.loop, lambda: self.egress(stage))}})
-        return [f"created NetworkPolicy {namespace}/{name}"]
+        done.append(f"created NetworkPolicy {namespace}/{name}")
+        if unknown:
+            done.append(f"with it: {probe_pod.probe_after(stage, layer, labels, self.reaches)}")
+        return done
 
     def bitten(self, stage: Stage, layer: LayerRun) -> str:
         """This executor said that it could not get through."""
@@ -97,6 +113,7 @@ class ApiUnreachable(_EgressFault):
 
     name = "api-unreachable"
     simulates = "the executor cannot reach the API server"
+    reaches = "$KUBERNETES_SERVICE_HOST"
     failures = (23, 25)
 
     def egress(self, stage: Stage) -> list[Obj]:

@@ -2,27 +2,13 @@
 
 from __future__ import annotations
 
-import sys
-from datetime import UTC, datetime
-from pathlib import Path
-
 import pytest
-from killcheck.fixtures import path
-
-from killcheck import events, faults, specfile
-from killcheck.cluster.embedded import EmbeddedDrillCluster
-from killcheck.drill import Drill, Options
-from killcheck.journal import Journal
-from killcheck.kube import manifests
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "safety"))
+from faults_world import World
 from safety_world import differences, picture
 
-KINDS = {kind.name: kind for kind in faults.ALL}
-RUN = "20260115-030001-abc123-0"
-#: Just after the reference path's slot.
-NIGHT = datetime(2026, 1, 15, 3, 0, 1, tzinfo=UTC)
+from killcheck import events, faults
 
+KINDS = {kind.name: kind for kind in faults.ALL}
 #: fault -> (verdict, stuck at, words of the cause). The reference path survives what it was built to survive.
 EXPECTED = {
     "image-gone": ("exposed", "image_pulled", "not found"),
@@ -68,30 +54,6 @@ EXPECTED = {
     "autoscaler-down": ("exposed", "node_cordoned", "dead autoscaler"),
     "controller-manager-down": ("exposed", "pod_created", "job controller"),
 }
-
-
-class World:
-    """The reference path on an embedded cluster, its GPUs on."""
-
-    def __init__(self, change=lambda objects: None, under=()):
-        folder = path("dead-man")
-        self.kill_path = specfile.load(folder / "killcheck.yaml")
-        found = [m.obj for m in manifests.load([folder]).manifests if m.obj.get("apiVersion") != "killcheck/v1"]
-        change(found)
-        cron_job = next(obj for obj in found if obj["kind"] == "CronJob")
-        nights = [kind().night(cron_job, NIGHT) for kind in under]
-        start = next((night for night in nights if night is not None), NIGHT)
-        self.cluster = EmbeddedDrillCluster(found, exec_mode="host", start=start)
-        self.seen = []
-
-    def settle(self):
-        self.cluster.loop.run_until(lambda: False, 400)
-
-    def drill(self, *kinds, horizon_s=3 * 3600.0):
-        journal = Journal(RUN, self.cluster.loop, self.cluster.kube, levers=self.cluster.levers)
-        return Drill(
-            self.cluster, self.kill_path, self.kill_path.layer("nightly-off"), [kind() for kind in kinds], run=RUN,
-            journal=journal, sink=self.seen.append, options=Options(horizon_s=horizon_s)).run()
 
 
 @pytest.fixture
