@@ -19,6 +19,10 @@ __all__ = ["Census", "Count"]
 #: Between the end of one count and the next, in seconds: while something may change, and while it only has to hold.
 EVERY_S = 10.0
 HOLDING_S = 60.0
+#: On a machine that is modelled nothing changes but by its own programs, so that counts may become rarer and rarer: by
+#: this factor from one to the next, up to so many seconds.
+SLOWER = 1.2
+RARELY_S = 300.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +50,7 @@ class Census:
         self.sound_since: datetime | None = None
         self._timers: dict[str, Timer] = {}
         self._asked: dict[str, datetime] = {}
+        self._quiet = 0
         self._open = False
 
     def open(self) -> None:
@@ -53,6 +58,9 @@ class Census:
         if self.targets and self.programs is None:
             raise CountUnknown(f"{self.targets[0]}: its count command cannot be run here")
         self._open = True
+        heard = getattr(self.programs, "on_firing", None)
+        if heard is not None:
+            heard.append(self.look)
         for target in self.targets:
             self._ask(target)
 
@@ -63,7 +71,12 @@ class Census:
             timer.cancel()
 
     def again(self) -> None:
-        """Ask now what has not been asked since this moment: something was done that may have changed it."""
+        """Ask now, and often from now on: something was done that may have changed it."""
+        self._quiet = 0
+        self.look()
+
+    def look(self) -> None:
+        """Ask now, unless it is being asked already."""
         for target in self.targets:
             timer = self._timers.pop(target.name, None)
             if timer is not None:
@@ -116,6 +129,9 @@ class Census:
             self.sound_since = None
         assert self.programs is not None
         delay = HOLDING_S if target.name not in self._wrong and not self.counts[target.name].number else EVERY_S
+        if not self.programs.real:
+            delay = min(delay * SLOWER ** self._quiet, RARELY_S)
+            self._quiet += 1
         self._timers[target.name] = self.programs.loop.call_later(delay, self._ask_again, target)
         number = before[0].number if before[0] else None
         if target.name in self._wrong or before[1] is not None or self.counts[target.name].number != number:

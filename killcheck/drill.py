@@ -87,6 +87,8 @@ class Drill:
         #: Phases whose deadline passed: where it stuck then, and why.
         self._late: dict[str, tuple[str, diagnosis.Diagnosis]] = {}
         self._dirty = True
+        #: Everything is proven: what happens from now on changes nothing of that.
+        self._settled = False
         self._sample: tuple[int, int, int] | None = None
 
     # -- the sequence --------------------------------------------------------------------------------------
@@ -154,9 +156,9 @@ class Drill:
         unsteady = self._unsteady()
         if unsteady:
             raise Inconclusive(f"no steady state to begin with: {unsteady}")
+        self.witnesses.preflight()
         pods, nodes = self.scene.gpu_pods(), self.scene.pool_nodes()
         now = self.cluster.loop.now()
-        self.witnesses.preflight()
         for node in nodes:
             self.meter.count(node, now)
         for kind in steady.instances(self.scene):
@@ -184,6 +186,8 @@ class Drill:
         seen = self._layer_run.before_trigger()
         if seen:
             self._note(seen)
+            if self._layer_run.unproven():
+                raise Inconclusive(self._layer_run.unproven())
             unsteady = "" if self._layer_run.flaw() else self._unsteady()
             if unsteady:  # what is off already when the trigger is pulled was not turned off by it
                 raise Inconclusive(f"when the trigger was to be pulled: {unsteady}")
@@ -191,7 +195,8 @@ class Drill:
         timeline = Timeline(now, self._phases(), self.deadlines)
         self.stage.timeline = timeline
         self.progress = Progress(
-            self.scene, self.kill_path, self.layer, timeline, hold_s=self.deadlines["held"], meter=self.meter)
+            self.scene, self.kill_path, self.layer, timeline, hold_s=self.deadlines["held"], meter=self.meter,
+            holds_from=self._layer_run.holds_from)
         for target in self.kill_path.targets:
             steady.remember(self.scene, self.journal, target)
         self._layer_run.remember()
@@ -206,6 +211,7 @@ class Drill:
         horizon = self.options.horizon_s
         if horizon is None:
             horizon = max(v for k, v in self.deadlines.items() if k != "held") + self.deadlines["held"]
+            horizon += self._layer_run.takes_s()
         self._wake_at_deadlines()
         loop.run_until(self._fresh_and_proven, horizon)
         assert self.progress is not None
@@ -213,6 +219,10 @@ class Drill:
             elapsed = (loop.now() - self.progress.timeline.start).total_seconds()
             loop.run_until(self._fresh_never_done, max(0.0, self.options.run_out_s - elapsed))
         self._fresh(force=True)
+        if self.progress.proven() and not self.progress.missing():
+            self._settled = True  # what comes now is not part of the proof
+            for said in self._layer_run.afterwards():
+                self._note(said)
 
     def _wake_at_deadlines(self) -> None:
         for seconds in sorted(set(self.deadlines.values())):
@@ -227,7 +237,7 @@ class Drill:
         if self._dirty or force:
             self._dirty = False
             self._see_bites()
-            if self.progress is not None:
+            if self.progress is not None and not self._settled:
                 for event in self.progress.evaluate(self.cluster.loop.now(), self._wake_in):
                     self._emit_event(event)
                 self._go_on_sabotaging()
@@ -324,6 +334,8 @@ class Drill:
         assert self.progress is not None
         self.scene.assert_sound()
         self.journal.guard()
+        if self._layer_run.unproven():
+            raise Inconclusive(self._layer_run.unproven())
         unbitten = [f.name for f in self.faults if f.name not in self.bites]
         if unbitten:
             raise Inconclusive(
@@ -340,6 +352,11 @@ class Drill:
         flaw = self._layer_run.flaw()
         if flaw:
             return self._result(Verdict.EXPOSED, flaw, off_by=hand.layer, cause=flaw, remedy=self._layer_run.remedy)
+        lack = self.witnesses.lack(self.progress.timeline, self.cluster.loop.now())
+        if lack is not None:
+            return self._result(
+                Verdict.EXPOSED, f"the GPUs are off, but {lack.cause}", off_by=hand.layer, stuck_at=lack.stuck_at,
+                cause=lack.cause, remedy=lack.remedy, evidence=lack.evidence, failures=lack.failures)
         if hand.layer == self.layer.name:
             return self._result(
                 Verdict.SURVIVED, f"{self.layer.name} turned the GPUs off: {hand.evidence}", off_by=hand.layer)
@@ -352,11 +369,6 @@ class Drill:
         assert self.progress is not None
         return self._bystanders.judge(
             self._layer_run, zero_at, self.progress.writer, altered=bool(self.stage.rewrites))
-        lack = self.witnesses.lack(self.progress.timeline, self.cluster.loop.now())
-        if lack is not None:
-            return self._result(
-                Verdict.EXPOSED, f"the GPUs are off, but {lack.cause}", off_by=hand.layer, stuck_at=lack.stuck_at,
-                cause=lack.cause, remedy=lack.remedy, evidence=lack.evidence, failures=lack.failures)
 
     def _exposed(self, missing: str) -> DrillResult:
         assert self.progress is not None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from killcheck import events, steady
 from killcheck.cost import Meter
@@ -25,6 +25,7 @@ class Progress:
 
     def __init__(
         self, scene: Scene, kill_path: KillPath, layer: Layer, timeline: Timeline, *, hold_s: float, meter: Meter,
+        holds_from: Callable[[], datetime | None] = lambda: datetime.min.replace(tzinfo=UTC),
     ) -> None:
         self.scene = scene
         self.kill_path = kill_path
@@ -33,11 +34,12 @@ class Progress:
         self.targets = kill_path.covered_by(layer)
         self.hold_s = hold_s
         self.meter = meter
+        self.holds_from = holds_from
         #: Something that had been off came on again before it was proven to hold.
         self.relit = False
+        self._ask_at = timeline.start
         self._off_since: datetime | None = None
         self._told: set[str] = set()
-        self._ask_at = timeline.start
         self._writer = ""
         # Nodes that were there at the trigger: these must go, whatever comes after them.
         self._nodes = dict(scene.known_nodes)
@@ -101,11 +103,11 @@ class Progress:
         if Proof.P3 in self.kill_path.proof and self._in_kubernetes:
             states = [self.scene.cluster.instance_state(node) for node in self._nodes.values()]
             if "node_gone" not in self.timeline.reached or any(state != "terminated" for state in states):
-                return
-            at = now
                 if "node_gone" in self.timeline.reached and now >= self._ask_at:
                     self._ask_at = now + timedelta(seconds=ASK_AGAIN_S)  # a cloud tells nobody
                     wake_in(ASK_AGAIN_S)
+                return
+            at = now
             told.append(f"{len(states)} instance(s) terminated")
         for target in self.scene.census.targets:
             count = self.scene.census.counts[target.name]
@@ -125,10 +127,11 @@ class Progress:
 
     def _held(self, now: datetime, wake_in: Callable[[float], None]) -> None:
         off = [self.timeline.reached.get(phase) for phase in self._off_phases()]
-        if any(entry is None for entry in off):
+        own = self.holds_from()
+        if own is None or any(entry is None for entry in off):
             self._off_since = None
             return
-        since = max(entry.observed for entry in off if entry is not None)
+        since = max([own, *(entry.observed for entry in off if entry is not None)])
         if self.scene.census.targets and self.scene.census.sound_since is not None:
             since = max(since, self.scene.census.sound_since)  # what was not counted was not seen to hold
         if self._off_since != since:

@@ -60,6 +60,8 @@ class Machine:
     real: bool = False
     #: Every timer that went off by itself, in order.
     firings: list[Firing] = field(default_factory=list)
+    #: Called whenever a timer's program has ended.
+    on_firing: list[Callable[[], None]] = field(default_factory=list)
     #: What could not be run, a sentence each.
     unknowns: list[str] = field(default_factory=list)
     _made: int = 0
@@ -104,6 +106,8 @@ class Machine:
 
         def ended(ran: Ran) -> None:
             self.firings.append(Firing(layer.name, ran))
+            for told in self.on_firing:
+                told()
             if not self._closed:
                 self._next(layer, when)
 

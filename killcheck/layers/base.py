@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 
 from killcheck.cluster.base import Cluster
 from killcheck.journal import Journal
@@ -142,6 +142,22 @@ class LayerRun(ABC):
     def flaw(self) -> str:
         """What the layer did that it must not do (acted on a busy target, died in a short gap); empty: nothing."""
         return ""
+
+    def unproven(self) -> str:
+        """Why this drill can prove nothing of the layer, whatever was seen; empty: it can."""
+        return ""
+
+    def takes_s(self) -> float:
+        """How long at most the layer itself is at it before everything must only hold, beyond the deadlines."""
+        return 0.0
+
+    def holds_from(self) -> datetime | None:
+        """From when on nothing may come back; None: the layer is not through with what it does itself."""
+        return datetime.min.replace(tzinfo=UTC)
+
+    def afterwards(self) -> Sequence[str]:
+        """What else is tried once everything is proven, before anything is put back; says what was seen."""
+        return ()
 
     def not_fired(self) -> str:
         """Why the trigger, when it was pulled, set nothing off; empty: it did, or was not pulled yet."""

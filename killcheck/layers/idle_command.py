@@ -1,0 +1,106 @@
+"""An idle monitor that is a program: what a timer starts on a VM, and what asks how long something has been idle.
+
+Both halves are drilled: right after a request it must leave the target on; when nothing but killcheck's own counting
+has touched the target for as long as the monitor says it waits, it must turn it off.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from killcheck.killpath import Layer
+from killcheck.layers.base import Explanation, Stage
+from killcheck.layers.command import CommandLayer, firings
+from killcheck.programs import Ran
+
+__all__ = ["BEYOND_S", "IdleCommand"]
+
+#: A monitor that compares with ``>`` acts this much after the limit, in seconds.
+BEYOND_S = 2.0
+
+
+class IdleCommand(CommandLayer):
+    """One drill of an idle monitor that is a program."""
+
+    remedy = "let it measure what the target does (requests, items, device use), and act only after the whole delay"
+
+    def __init__(self, layer: Layer, stage: Stage) -> None:
+        super().__init__(layer, stage)
+        self._flaw = ""
+        self._unproven = ""
+        self._idle_since: datetime | None = None
+
+    def unproven(self) -> str:
+        """Its target could not be made busy."""
+        return self._unproven
+
+    def flaw(self) -> str:
+        """It turned a busy target off."""
+        return self._flaw
+
+    # -- both halves ---------------------------------------------------------------------------------------
+    def before_trigger(self) -> str:
+        """Look at it with a busy target, then let the target idle; returns what was seen."""
+        loop, idle_s = self.stage.cluster.loop, self.layer.idle_s or 0.0
+        if self.layer.busy is not None:
+            asked = self.stage.programs.run(self.layer.busy)
+            if not asked.ok:
+                self._unproven = f"the target could not be made busy: {asked.told}"
+                return self._unproven
+            made = f"a request was made of it ({asked.command})"
+        else:
+            made = "it had just been put on" if not self.stage.cluster.real else ""
+        self._idle_since = loop.now()
+        seen = self._look(f"right after {made}") if made else (
+            "its busy half was not drilled: the spec gives no busy command that makes a request")
+        if self._flaw or self._unproven:
+            return seen
+        until = self._idle_since + timedelta(seconds=idle_s + BEYOND_S)
+        loop.run_until(self._off_early, max(0.0, (until - loop.now()).total_seconds()))
+        if self._off_early():
+            idle = (loop.now() - self._idle_since).total_seconds()
+            if idle < idle_s:
+                self._flaw = f"{self.layer.name} acts on a busy target: it was off {idle:.0f} s after the last request"
+        return f"{seen}; nothing has used the target for {idle_s / 60:.0f} min"
+
+    def _look(self, when: str) -> str:
+        """Its program on a busy target: everything must be on afterwards."""
+        before = self._on()
+        ran = self.stage.programs.run(self.command)
+        self._keep(ran)
+        census = self.stage.scene.census
+        census.again()
+        self.stage.cluster.loop.run_until(lambda: census.asked_since(ran.ended), self.command.timeout_s)
+        if census.broken() is not None:
+            self._unproven = f"what its look at a busy target left on is not known: {census.broken()}"
+        elif self._on() < before:
+            self._flaw = f"{self.layer.name} acts on a busy target: {ran.command} turned it off {when}"
+            return self._flaw
+        return f"it looked {when} and " + ("left it on" if ran.ok else f"failed ({ran.told})")
+
+    def _on(self) -> int:
+        return sum(count.number for count in self.stage.scene.census.counts.values())
+
+    def _off_early(self) -> bool:
+        census = self.stage.scene.census
+        return census.broken() is None and not census.all_on()
+
+    # -- judging -------------------------------------------------------------------------------------------
+    def explain(self, stuck_at: str) -> Explanation | None:
+        """It looked, and did not find its target idle."""
+        if self._flaw:
+            return Explanation(self._flaw, remedy=self.remedy, failures=(40,))
+        ran = self.ran
+        if ran is not None and ran.ok and stuck_at == "instance_gone" and self._on():
+            looks = [f.ended for f in firings(
+                self.stage, self.layer, self._idle_since or ran.begun, self.stage.cluster.loop.now())
+                if isinstance(f, Ran)]
+            told = f", and so did {len(looks)} of its timer's runs" if looks else ""
+            idle = (ran.ended - (self._idle_since or ran.begun)).total_seconds()
+            return Explanation(
+                f"{ran.command} looked at a target that nothing had used for {idle / 60:.0f} min and left it on{told}: "
+                "what it takes for use is something else",
+                (*(line[:300] for line in ran.output.strip().splitlines()[-5:]), *ran.errors.strip().splitlines()[-3:]),
+                "see what it counts as use: its own probes, health checks, open websockets, a clock that another "
+                "program winds", (40,))
+        return super().explain(stuck_at)

@@ -1,0 +1,152 @@
+"""An idle monitor that is always there: a Deployment that watches its targets and turns off what idles.
+
+Nothing is pulled. Its targets are left idle, and the clock of the drill starts with their last use: what goes off
+before they have been idle for long enough was busy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from killcheck.killpath import Layer
+from killcheck.kube.errors import KubeError, NotFound
+from killcheck.kube.informer import Change
+from killcheck.kube.objects import Obj, dig, name_of, namespace_of, parse_time, uid_of
+from killcheck.kube.permissions import Permission
+from killcheck.layers.base import Explanation, LayerError, LayerRun, Stage
+from killcheck.redact import redact
+
+__all__ = ["IdleWorkload"]
+
+#: The monitor's clock and ours may differ by as much, in seconds.
+EARLY_S = 5.0
+#: What of its log is kept, in characters.
+LOG_KEPT = 4_000
+
+
+class IdleWorkload(LayerRun):
+    """One drill of an idle monitor that is a workload."""
+
+    own_phases = ("triggered",)
+    remedy = "let it measure what the target does (requests, items, device use), and act only after the whole delay"
+
+    def __init__(self, layer: Layer, stage: Stage) -> None:
+        super().__init__(layer, stage)
+        if layer.workload is None:
+            raise LayerError(f"layer {layer.name}: it names no workload")
+        self.ref = layer.workload
+        #: The monitor's own pods, as last seen.
+        self._pods: dict[str, Obj] = {}
+        self._used_at: datetime | None = None
+        self._zero_at: datetime | None = None
+        self._unproven = ""
+
+    def prepare(self) -> None:
+        """The monitor must be there."""
+        kube = self.stage.cluster.kube
+        try:
+            kube.get(kube.resource_for(self.ref.api_version, self.ref.kind), self.ref.name, self.ref.namespace)
+        except NotFound:
+            raise LayerError(f"layer {self.layer.name}: there is no {self.ref}") from None
+
+    def permissions(self) -> Sequence[Permission]:
+        """Reading the monitor and its log."""
+        kube = self.stage.cluster.kube
+        resource = kube.resource_for(self.ref.api_version, self.ref.kind)
+        ns = self.ref.namespace
+        return [Permission("get", resource.group, resource.plural, namespace=ns, name=self.ref.name),
+                Permission("get", "", "pods", "log", namespace=ns)]
+
+    def unproven(self) -> str:
+        """Its target could not be made busy."""
+        return self._unproven
+
+    def before_trigger(self) -> str:
+        """Make a request, where the spec says how: from then on the target is idle."""
+        if self.layer.busy is None:
+            return ""
+        asked = self.stage.programs.run(self.layer.busy)
+        if not asked.ok:
+            self._unproven = f"the target could not be made busy: {asked.told}"
+        self._used_at = asked.ended
+        return self._unproven or f"a request was made of it ({asked.command}): it is idle from now on"
+
+    def trigger(self) -> str:
+        """Leave the targets idle."""
+        for pod in self.stage.scene.pods.values():
+            self._see(pod)
+        if self._used_at is None:
+            held = [self.stage.scene.pods.get(p.name, p.namespace) for p in self.stage.scene.gpu_pods()]
+            self._used_at = max((parse_time(p["metadata"]["creationTimestamp"]) for p in held if p), default=None)
+        return f"nothing is pulled: {self.ref} is left to find its targets idle"
+
+    def notice(self, change: Change, old: Obj | None, new: Obj) -> None:
+        """The monitor's pods."""
+        if new.get("kind") == "Pod" and change != "deleted":
+            self._see(new)
+
+    def _see(self, pod: Obj) -> None:
+        if namespace_of(pod) == self.ref.namespace and self.stage.scene.root_owner(pod) == (
+                self.ref.kind, self.ref.name):
+            self._pods[uid_of(pod)] = pod
+
+    def stand_by(self) -> None:
+        """Seen by its pods."""
+        self.prepare()
+
+    def acted(self, zero_at: datetime) -> str:
+        """It was at work when the targets had been idle for as long as it waits."""
+        self._zero_at = zero_at
+        due = self._due()
+        running = [name_of(p) for p in self._pods.values() if _running_since(p, zero_at)]
+        if not running or due is None or zero_at < due - timedelta(seconds=EARLY_S):
+            return ""
+        idle = (zero_at - (self._used_at or zero_at)).total_seconds()
+        return f"its pod {running[0]} was at work, and the targets had been idle for {idle / 60:.0f} min"
+
+    def _due(self) -> datetime | None:
+        if self._used_at is None:
+            held = [p for t in self.stage.kill_path.covered_by(self.layer) if t.kind
+                    for p in self.stage.scene.objects_of(t)]
+            made = [parse_time(o["metadata"]["creationTimestamp"]) for o in held]
+            self._used_at = max(made, default=None)
+        return None if self._used_at is None else self._used_at + timedelta(seconds=self.layer.idle_s or 0.0)
+
+    def flaw(self) -> str:
+        """It turned off what had not been idle for long enough."""
+        due = self._due()
+        if self._zero_at is None or due is None or self._zero_at >= due - timedelta(seconds=EARLY_S):
+            return ""
+        idle = (self._zero_at - (self._used_at or self._zero_at)).total_seconds()
+        return (f"{self.layer.name} acts on a busy target: it went off {idle:.0f} s after its last use, and is to be "
+                f"left on for {self.layer.idle_s or 0:.0f} s")
+
+    def explain(self, stuck_at: str) -> Explanation | None:
+        """The monitor is not there, or does not find its targets idle."""
+        if stuck_at not in ("scale_written", "pods_terminating", "pods_gone"):
+            return None
+        now = self.stage.cluster.loop.now()
+        running = [pod for pod in self._pods.values() if _running_since(pod, now)]
+        if not running:
+            reasons = sorted({str(dig(s, "state", "waiting", "reason")) for p in self._pods.values() for s in dig(
+                p, "status", "containerStatuses", default=[]) if dig(s, "state", "waiting", "reason")})
+            return Explanation(
+                f"{self.ref} is not at work: " + (", ".join(reasons) or "none of its containers runs"),
+                tuple(name_of(p) for p in self._pods.values()), "mend it, and alarm when it is down", (48,))
+        return Explanation(
+            f"{self.ref} is at work and left its targets on: it does not take them for idle",
+            tuple(self._said(running[0])),
+            "see what it counts as use: health checks, its own probes, open websockets; and what it may do", (40, 16))
+
+    def _said(self, pod: Obj) -> list[str]:
+        try:
+            text = self.stage.cluster.kube.logs(name_of(pod), namespace_of(pod))
+        except KubeError as error:
+            return [f"[the log could not be read: {error}]"]
+        return redact(text)[-LOG_KEPT:].strip().splitlines()[-5:]
+
+
+def _running_since(pod: Obj, moment: datetime) -> bool:
+    begun = [dig(s, "state", "running", "startedAt") for s in dig(pod, "status", "containerStatuses", default=[])]
+    return any(text and parse_time(text) <= moment for text in begun)
