@@ -16,6 +16,7 @@ COMMANDS = {
     "restore": ("restore", "Put back what an interrupted run left."),
     "faults": ("faults", "List what a drill can sabotage."),
     "fence": ("fence", "What could be launched at worst, and through which door."),
+    "gate": ("gate", "Lint, fences and every drill: one verdict before a release."),
     "report": ("report", "Make any report again from a run record."),
     "cluster": ("cluster", "Run the embedded cluster by itself, for kubectl."),
     "demo": ("demo", "Four nights on the embedded cluster: one that works, three that do not."),

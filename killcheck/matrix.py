@@ -12,11 +12,13 @@ from typing import Any
 
 from killcheck import faults, layers
 from killcheck.drill import HEAL_TIMEOUT_S, Options
+from killcheck.independence import Shared, drilled, shared
 from killcheck.killpath import KillPath, Layer, Outcome
+from killcheck.kube.objects import Obj
 from killcheck.run import PlannedDrill
 from killcheck.verdict import DrillResult, Verdict
 
-__all__ = ["Cell", "Estimate", "Matrix", "estimate", "left_out", "plan"]
+__all__ = ["Cell", "Estimate", "Matrix", "estimate", "leaning", "left_out", "plan"]
 
 #: The column of the drill without a fault.
 UNDISTURBED = "undisturbed"
@@ -132,6 +134,12 @@ def left_out(
     return sorted({
         kind.name for layer in _chosen(kill_path, only_layers) for kind in _meant(layer, only_faults)
         if not set(kind.needs) <= set(levers)})
+
+
+def leaning(kill_path: KillPath, objects: Sequence[Obj], found: Matrix) -> list[Shared]:
+    """What all layers of a target depend on, and what the matrix's cells say of taking it away."""
+    outcomes = {(cell.layer, cell.fault): str(cell.result.verdict) for cell in found.cells}
+    return drilled(shared(kill_path, objects), outcomes)
 
 
 def estimate(kill_path: KillPath, planned: Iterable[PlannedDrill]) -> Estimate:

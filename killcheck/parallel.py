@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,12 +22,38 @@ if TYPE_CHECKING:
     from killcheck.run import PlannedDrill
     from killcheck.session import Session
 
-__all__ = ["drills", "processors"]
+__all__ = ["drills", "mortal_workers", "processors"]
 
 
 def processors() -> int:
     """How many processors this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _begin() -> None:
+    """In a worker: a Ctrl-C is the parent's to answer; its SIGTERM unwinds, so that executors' processes end too."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, _unwind)
+
+
+def _unwind(_number: int, _frame: object) -> None:
+    raise SystemExit(1)
+
+
+@contextmanager
+def mortal_workers(count: int) -> Iterator[ProcessPoolExecutor]:
+    """Worker processes that end, with everything they started, when the block is left by an exception."""
+    # A fresh interpreter for each worker: threads and loops of this process do not survive a fork.
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(max_workers=count, mp_context=context, initializer=_begin) as pool:
+        try:
+            yield pool
+        except BaseException:
+            workers = list((pool._processes or {}).values())
+            pool.shutdown(wait=False, cancel_futures=True)
+            for worker in workers:
+                worker.terminate()
+            raise
 
 
 def drills(
@@ -37,17 +65,11 @@ def drills(
     ``finished`` is told how many are done. Raises what a drill raises.
     """
     session.kill_path, session.objects  # noqa: B018 - read once here, not once in every worker
-    # A fresh interpreter for each worker: threads and loops of this process do not survive a fork.
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(max_workers=min(workers, len(planned)), mp_context=context) as pool:
+    with mortal_workers(min(workers, len(planned))) as pool:
         futures = [pool.submit(_one, session, number, drill, run, folder) for number, drill in enumerate(planned)]
-        try:
-            for count, future in enumerate(futures, start=1):
-                yield future.result()
-                finished(count)
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+        for count, future in enumerate(futures, start=1):
+            yield future.result()
+            finished(count)
 
 
 def _one(

@@ -97,15 +97,24 @@ class Session:
     def objects(self) -> list[Obj]:
         """The manifests for the embedded cluster. Raises ManifestError."""
         if self._objects is None:
-            import killcheck.fixtures as fixtures  # noqa: PLR0402 - mypy cannot follow the mapped package
-
             if not self.manifests and not self.kill_path.in_kubernetes:
                 self._objects = []
                 return self._objects
-            folders = list(self.manifests) or [fixtures.path(self._fixture_of_spec() or self.fixture)]
             self._objects = [
-                m.obj for m in manifests.load(folders).manifests if m.obj.get("apiVersion") != "killcheck/v1"]
+                m.obj for m in manifests.load(self.folders).manifests if m.obj.get("apiVersion") != "killcheck/v1"]
         return self._objects
+
+    @property
+    def folders(self) -> list[Path]:
+        """The files and folders that the manifests are in."""
+        import killcheck.fixtures as fixtures  # noqa: PLR0402 - mypy cannot follow the mapped package
+
+        return list(self.manifests) or [fixtures.path(self._fixture_of_spec() or self.fixture)]
+
+    @property
+    def shipped_spec(self) -> bool:
+        """Whether the spec, if one was named, came with killcheck."""
+        return self.spec is None or bool(self._fixture_of_spec())
 
     def _fixture_of_spec(self) -> str:
         """The shipped kill path whose spec was named; empty for a spec of the user's own."""
@@ -117,7 +126,7 @@ class Session:
     def _may_run(self) -> bool:
         """Whether the spec's programs run on this host for the embedded cluster: shipped ones do, others if asked."""
         return self.exec_mode == "host" or (
-            self.exec_mode is None and self.shipped and (self.spec is None or bool(self._fixture_of_spec())))
+            self.exec_mode is None and self.shipped and self.shipped_spec)
 
     @contextmanager
     def cluster(self, planned: PlannedDrill | None = None) -> Iterator[tuple[Cluster, KillPath]]:
@@ -129,6 +138,7 @@ class Session:
         cluster = session._connect() if self.real else session._embedded(planned)
         try:
             equip(cluster, session.kill_path, allowed=session._may_run)
+            equip_with_cloud(cluster, session.kill_path)
             yield cluster, session.kill_path
         finally:
             cluster.close()
@@ -138,7 +148,6 @@ class Session:
             from killcheck.cluster.docker import DockerCluster
 
             return DockerCluster(self.on, self.kill_path)
-            equip_with_cloud(cluster, session.kill_path)
         from killcheck.cluster.host import NAME, HostCluster
         from killcheck.cluster.kubeconfig import KubeconfigCluster
 

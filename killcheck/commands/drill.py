@@ -11,7 +11,7 @@ import click
 
 from killcheck.commands.errors import guarded
 
-__all__ = ["command"]
+__all__ = ["approval", "command"]
 
 
 @click.command("drill", context_settings={"help_option_names": ["-h", "--help"]})
@@ -66,7 +66,7 @@ def command(**options: Any) -> None:
         with session.cluster(planned[0]) as (cluster, kill_path):
             out.plan(plan_for(cluster, kill_path, planned, "dry-run"))
         return
-    approve = _yes if options["yes"] else _asking(out)
+    approve = approval(out, options["yes"])
     if options["matrix"]:
         from killcheck.commands.matrix import run
 
@@ -111,6 +111,11 @@ def _planned(session: Any, options: dict[str, Any]) -> list[Any]:
         PlannedDrill(name, together[0], how) for name in names
         if not options["layer_names"] or name in options["layer_names"]
     ]
+
+
+def approval(out: Any, yes: bool) -> Any:
+    """Who approves a plan: the person at the terminal, or nobody is asked."""
+    return _yes if yes else _asking(out)
 
 
 def _yes(plan: Any) -> bool:  # noqa: ARG001 - what approves takes the plan

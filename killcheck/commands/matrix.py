@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,45 +12,53 @@ import click
 if TYPE_CHECKING:
     from killcheck.consent import Plan
     from killcheck.drill import Options
+    from killcheck.independence import Shared
+    from killcheck.kube.objects import Obj
+    from killcheck.matrix import Matrix
     from killcheck.reports.terminal import Terminal
-    from killcheck.run import PlannedDrill
+    from killcheck.run import PlannedDrill, RunResult
     from killcheck.session import Session
 
-__all__ = ["drills", "run"]
+__all__ = ["cells", "drills", "execute", "executors", "once", "run", "show", "undrillable"]
 
 
 def drills(session: Session, options: dict[str, Any], how: Options) -> list[PlannedDrill]:
-    """The cells. Raises click.UsageError where there is nothing to drill."""
-    from killcheck import faults, matrix
+    """The cells that options name. Raises click.UsageError where there is nothing to drill."""
+    return cells(session, options["layer_names"], options["fault_names"], how)
+
+
+def cells(
+    session: Session, only_layers: Collection[str], only_faults: Collection[str], how: Options,
+) -> list[PlannedDrill]:
+    """The cells of a matrix on the session's cluster, what cannot be done there said and left out.
+
+    Raises click.UsageError where there is nothing to drill.
+    """
+    from killcheck import matrix
 
     levers = None
     if session.real:
         with session.cluster() as (cluster, _):
             levers = set(cluster.levers)
-    alone = [word for word in options["fault_names"] if "+" not in word]
-    together = [faults.apart([word]) for word in options["fault_names"] if "+" in word]
     planned = matrix.plan(
-        session.kill_path, only_layers=options["layer_names"], only_faults=alone, levers=levers, options=how,
-        together=together)
+        session.kill_path, only_layers=only_layers, only_faults=only_faults, levers=levers, options=how)
     if not planned:
         raise click.UsageError("no layer of the spec can be drilled by this version: the matrix has no cell")
     if levers is not None:
-        without = matrix.left_out(
-            session.kill_path, levers, only_layers=options["layer_names"], only_faults=options["fault_names"])
+        without = matrix.left_out(session.kill_path, levers, only_layers=only_layers, only_faults=only_faults)
         if without:
             click.echo(f"killcheck: left out on {session.on}, they need levers that it has not: {', '.join(without)}",
                        err=True)
     return planned
 
 
-def run(
-    session: Session, planned: Sequence[PlannedDrill], options: dict[str, Any], out: Terminal,
-    approve: Callable[[Plan], bool],
-) -> int:
-    """Drill every cell and show the matrix; returns the exit code."""
+def execute(
+    session: Session, planned: Sequence[PlannedDrill], out: Terminal, approve: Callable[[Plan], bool], *,
+    quiet: bool = False,
+) -> tuple[RunResult, Matrix]:
+    """Drill every cell; says before how long it may take, and how far it is."""
     from killcheck import parallel
     from killcheck.matrix import Matrix, estimate
-    from killcheck.reports.matrix import table
     from killcheck.reports.terminal import span
     from killcheck.run import Run
 
@@ -59,42 +68,82 @@ def run(
             f"killcheck: {most.drills} drills on {session.on}, one after the other: {span(most.seconds)} at most, "
             f"{span(most.longest_s)} the longest", err=True)
 
+    # A person at a terminal sees every drill counted; a log has a line for each tenth of them.
+    steps = 1 if session.real or sys.stderr.isatty() else max(1, len(planned) // 10)
+
     def finished(count: int) -> None:
-        if not options["quiet"]:
+        if not quiet and (count % steps == 0 or count == len(planned)):
             click.echo(f"killcheck: {count} of {len(planned)} drills", err=True)
 
     # On a real cluster each drill is told as it happens; a matrix of embedded nights is read in its table.
     sinks = [out] if session.real else []
     result = Run(
-        session, planned, sinks=sinks, approve=_once(approve), workers=parallel.processors(),
-        finished=finished if session.real else lambda count: None).execute()
-    found = Matrix.of(session.kill_path, planned, result.drills)
+        session, planned, sinks=sinks, approve=once(approve), workers=parallel.processors(),
+        finished=finished).execute()
+    return result, Matrix.of(session.kill_path, planned, result.drills)
+
+
+def run(
+    session: Session, planned: Sequence[PlannedDrill], options: dict[str, Any], out: Terminal,
+    approve: Callable[[Plan], bool],
+) -> int:
+    """Drill every cell and show the matrix; returns the exit code."""
+    from killcheck.matrix import leaning
+
+    result, found = execute(session, planned, out, approve, quiet=options["quiet"])
+    shared = leaning(session.kill_path, executors(session), found)
+    names = undrillable(session, options["layer_names"])
     if options["as_json"]:
-        click.echo(json.dumps({**result.to_json(), "matrix": found.to_json()}, indent=2))
-        return _with_left_out(session, options, result.exit_code)
+        findings = [one.to_json() for one in shared]
+        click.echo(json.dumps(
+            {**result.to_json(), "findings": findings, "matrix": found.to_json(), "not_drilled": names}, indent=2))
+    else:
+        show(found, shared, out)
+        out.summary_of_record(result)
+    if names:
+        click.echo(f"killcheck: this version cannot drill {', '.join(names)}: nothing is proven of them", err=True)
+    from killcheck.verdict import EXIT_CODES
+
+    return result.exit_code or (EXIT_CODES["inconclusive"] if names else 0)
+
+
+def executors(session: Session) -> list[Obj]:
+    """The objects that layers are made of: of the manifests, or as a real cluster has them. Raises KubeError."""
+    if not session.real:
+        return session.objects
+    with session.cluster() as (cluster, kill_path):
+        refs = [layer.ref for layer in kill_path.layers if layer.ref is not None]
+        found = [cluster.kube.find(
+            cluster.kube.resource_for(ref.api_version, ref.kind), ref.name, ref.namespace or None) for ref in refs]
+    return [obj for obj in found if obj is not None]
+
+
+def show(found: Matrix, shared: Sequence[Shared], out: Terminal) -> None:
+    """The table, what the policy does not let pass, and what all layers lean on."""
+    from killcheck.reports.matrix import table
+
     out.console.print(table(found))
     for cell in found.failures():
         under = f" under {cell.fault}" if cell.fault else ""
         out.console.print(
             f"  {cell.layer}{under} must be {cell.required}, is {cell.word}: {cell.result.cause or cell.result.why}",
             markup=False, highlight=False)
-    out.summary_of_record(result)
-    return _with_left_out(session, options, result.exit_code)
+    for one in shared:
+        severity = one.to_json()["severity"]
+        out.console.print(f"  {severity}: {one.message}", markup=False, highlight=False)
+        said = "; ".join(one.evidence) or "not drilled: nothing here takes just that away"
+        out.console.print(f"    {said}. {one.remedy[:1].upper()}{one.remedy[1:]}.", markup=False, highlight=False)
 
 
-def _with_left_out(session: Session, options: dict[str, Any], code: int) -> int:
-    """The exit code; a layer that could not be drilled is not proven, whatever the others are."""
+def undrillable(session: Session, only_layers: Collection[str] = ()) -> list[str]:
+    """Layers that could not be drilled: nothing is proven of them, whatever the others are."""
     from killcheck import layers
-    from killcheck.verdict import EXIT_CODES
 
-    names = [layer.name for layer in session.kill_path.layers if not layers.drillable(layer) and (
-        not options["layer_names"] or layer.name in options["layer_names"])]
-    if names:
-        click.echo(f"killcheck: this version cannot drill {', '.join(names)}: nothing is proven of them", err=True)
-    return code or (EXIT_CODES["inconclusive"] if names else 0)
+    return [layer.name for layer in session.kill_path.layers if not layers.drillable(layer) and (
+        not only_layers or layer.name in only_layers)]
 
 
-def _once(approve: Callable[[Plan], bool]) -> Callable[[Plan], bool]:
+def once(approve: Callable[[Plan], bool]) -> Callable[[Plan], bool]:
     """Asked for each drill, answered as the first time where the plan touches nothing new."""
     known: set[str] = set()
 

@@ -1,0 +1,182 @@
+"""``killcheck gate``."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from killcheck.commands.errors import guarded
+
+if TYPE_CHECKING:
+    from killcheck.fence import FenceReport
+    from killcheck.gate import Gate
+    from killcheck.lint import LintResult
+    from killcheck.reports.terminal import Terminal
+    from killcheck.session import Session
+
+__all__ = ["command"]
+
+
+@click.command("gate", context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("spec", required=False, type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.option("--on", default="embedded", show_default=True, metavar="embedded|CONTEXT",
+              help="Where: the embedded cluster, or a kubeconfig context (never a default one).")
+@click.option("--manifests", multiple=True, type=click.Path(path_type=Path, exists=True), metavar="PATH",
+              help="YAML to judge, and to load into the embedded cluster (default: the folder of SPEC; repeatable).")
+@click.option("--exec", "exec_mode", type=click.Choice(["host", "docker", "none"]),
+              help="How executors' commands run on the embedded cluster. Your own manifests run only if you say so.")
+@click.option("--skip", multiple=True, type=click.Choice(["lint", "fences", "drills"]),
+              help="Leave a part out (repeatable); the verdict says so.")
+@click.option("--quick", is_flag=True, help="Each layer undisturbed only, instead of the whole matrix.")
+@click.option("--fail-on", type=click.Choice(["error", "warning", "note"]), default="error", show_default=True,
+              help="Exit 1 where a finding is at or above this severity.")
+@click.option("--kubeconfig", type=click.Path(path_type=Path), help="A kubeconfig file.")
+@click.option("--yes", is_flag=True, help="Do not ask before changing a real cluster.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output, nothing else.")
+@click.option("--quiet", "-q", is_flag=True, help="No progress.")
+@click.option("--no-color", is_flag=True, help="No colours (also: NO_COLOR).")
+@guarded
+def command(**options: Any) -> None:
+    """Lint, fences and every drill, as one verdict before a release.
+
+    SPEC is a killcheck.yaml; without it the kill path is found in --manifests, and without either the shipped reference
+    kill path is judged. The exit code is the worst of the parts'.
+
+    \b
+    Examples:
+      killcheck gate
+      killcheck gate deploy/killcheck.yaml --exec host --json
+      killcheck gate killcheck.yaml --on staging --quick
+    """
+    from killcheck.gate import PARTS, Gate
+    from killcheck.matrix import leaning
+    from killcheck.reports.terminal import Terminal
+
+    session = _session(options)
+    out = Terminal(quiet=options["as_json"], color=False if options["no_color"] else None)
+    wanted = [name for name in PARTS if name not in options["skip"]]
+    if not wanted:
+        raise click.UsageError("every part is left out: nothing would be proven")
+    found: dict[str, Any] = {}
+    for number, name in enumerate(wanted, 1):
+        _say(options, f"{number}/{len(wanted)} {name}")
+        found |= _part(name, session, options, out)
+        _say(options, f"{number}/{len(wanted)} {name}: {_summary(name, found)}")
+    if found.get("matrix") is not None:
+        from killcheck.commands.matrix import executors
+
+        found["shared"] = leaning(session.kill_path, executors(session), found["matrix"])
+    gate = Gate(options["fail_on"], **found)
+    if options["as_json"]:
+        click.echo(json.dumps(gate.to_json(), indent=2))
+    else:
+        _show(gate, out, options)
+    sys.exit(gate.exit_code)
+
+
+def _session(options: dict[str, Any]) -> Session:
+    from killcheck.session import Session
+
+    manifests = options["manifests"]
+    session = Session(
+        spec=options["spec"], on=options["on"], manifests=manifests, exec_mode=options["exec_mode"],
+        kubeconfig=options["kubeconfig"])
+    if session.real and manifests:
+        raise click.UsageError("--on and --manifests are two places: name one")
+    if options["spec"] and not manifests and not session.real and not session.shipped_spec:
+        session.manifests = (options["spec"].parent,)
+    return session
+
+
+def _say(options: dict[str, Any], text: str) -> None:
+    if not options["quiet"]:
+        click.echo(f"killcheck: gate {text}", err=True)
+
+
+def _part(name: str, session: Session, options: dict[str, Any], out: Terminal) -> dict[str, Any]:
+    if name == "lint":
+        return {"lint": _lint(session)}
+    if name == "fences":
+        return {"fences": _fences(session)}
+    return _drills(session, options, out)
+
+
+def _lint(session: Session) -> LintResult:
+    from killcheck import listing
+    from killcheck.clock import wall_now
+    from killcheck.kube import manifests
+    from killcheck.lint import lint, world_of
+
+    kill_path = session.kill_path
+    if session.real:
+        named = [ref for ref in (*(t.ref for t in kill_path.targets), *(x.ref for x in kill_path.layers)) if ref]
+        with session.cluster() as (cluster, _):
+            listed = listing.read(cluster.kube, [(ref.api_version, ref.kind) for ref in named])
+        world, notes = world_of(
+            listed.objects, wall_now(), kill_path=kill_path, live=True, unread=listed.unread, listed=listed.kinds)
+    elif kill_path.in_kubernetes:
+        world, notes = world_of(manifests.load(session.folders), wall_now(), kill_path=kill_path)
+    else:
+        world, notes = world_of([], wall_now(), kill_path=kill_path)
+    return lint(world, notes=notes)
+
+
+def _fences(session: Session) -> FenceReport:
+    from killcheck import fence
+    from killcheck.commands.fence import catalogue_for
+
+    kill_path = session.kill_path
+    objects = session.objects
+    if session.real:
+        from killcheck.fence.live import gather
+
+        with session.cluster() as (cluster, _):
+            objects = gather(cluster.kube)
+    return fence.evaluate(objects, fence.Ceiling.of(kill_path.fences), catalogue_for(kill_path))
+
+
+def _drills(session: Session, options: dict[str, Any], out: Terminal) -> dict[str, Any]:
+    from killcheck.commands.drill import approval
+    from killcheck.commands.matrix import cells, execute, undrillable
+    from killcheck.drill import Options
+
+    planned = cells(session, (), (), Options())
+    if options["quick"]:
+        planned = [drill for drill in planned if not drill.faults]
+    result, matrix = execute(session, planned, out, approval(out, options["yes"]), quiet=options["quiet"])
+    return {"run": result, "matrix": matrix, "undrillable": undrillable(session)}
+
+
+def _summary(name: str, found: dict[str, Any]) -> str:
+    if name == "lint":
+        result: LintResult = found["lint"]
+        return f"{len(result.findings)} finding(s)"
+    if name == "fences":
+        report: FenceReport = found["fences"]
+        return f"{len(report.results)} pool(s), {report.verdict}"
+    return f"{len(found['matrix'].cells)} cell(s), {len(found['matrix'].failures())} not good enough"
+
+
+def _show(gate: Gate, out: Terminal, options: dict[str, Any]) -> None:
+    from killcheck.commands.matrix import show
+    from killcheck.reports import fences_terminal, findings_terminal
+
+    color = False if options["no_color"] else None
+    if gate.lint is not None:
+        findings_terminal.show(gate.lint, color=color)
+        click.echo()
+    if gate.fences is not None:
+        fences_terminal.show(gate.fences, color=color)
+        click.echo()
+    if gate.matrix is not None and gate.run is not None:
+        show(gate.matrix, gate.shared, out)
+        out.summary_of_record(gate.run)
+    for layer in gate.undrillable:
+        click.echo(f"killcheck: {layer} cannot be drilled here: nothing is proven of it", err=True)
+    parts = ", ".join(f"{name} {word}" for name, word in gate.to_json()["parts"].items())
+    left_out = f"; left out: {', '.join(gate.skipped)}" if gate.skipped else ""
+    click.echo(f"\ngate: {gate.verdict} ({parts}{left_out})")

@@ -1,0 +1,110 @@
+"""``killcheck gate``: lint, fences and drills as one verdict, the worst of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from killcheck.fixtures import path
+
+from killcheck.cli import main
+from killcheck.gate import Gate, worst
+
+
+def gate(*argv, code=None):
+    done = CliRunner().invoke(main, ["gate", *argv])
+    assert code is None or done.exit_code == code, done.output
+    return done
+
+
+@pytest.mark.parametrize(("codes", "found"), [
+    ([], 3), ([0, 0], 0), ([0, 3], 3), ([3, 1], 1), ([1, 4], 4), ([5, 4, 1], 5), ([2, 1], 2)])
+def test_the_worst_part_decides(codes, found):
+    assert worst(codes) == found
+
+
+def test_nothing_looked_at_is_nothing_proven():
+    assert (Gate("error").verdict, Gate("error").skipped) == ("inconclusive", ["lint", "fences", "drills"])
+    assert "nothing would be proven" in gate(
+        "--skip", "lint", "--skip", "fences", "--skip", "drills", code=2).stderr
+
+
+def test_the_reference_path_passes_undisturbed_with_every_part():
+    done = gate("--quick", "--json", code=0)
+    document = json.loads(done.stdout)
+    assert document["verdict"] == "proven"
+    assert document["parts"] == {"lint": "proven", "fences": "proven", "drills": "proven"}
+    assert [d["verdict"] for d in document["drills"]] == ["survived"]
+    assert document["fences"][0]["pool"] == "NodePool/gpu"
+    assert "gate 3/3 drills: 1 cell(s), 0 not good enough" in done.stderr
+
+
+def copied(tmp_path, old="", new=""):
+    folder = tmp_path / "deploy"
+    shutil.copytree(path("dead-man"), folder)
+    spec = folder / "killcheck.yaml"
+    assert old in spec.read_text()
+    spec.write_text(spec.read_text().replace(old, new))
+    return spec
+
+
+def test_a_fence_with_a_hole_fails_it_whatever_the_drills_say(tmp_path):
+    spec = copied(tmp_path, "maxDevicesPerNode: 8", "maxDevicesPerNode: 4")
+    document = json.loads(gate(str(spec), "--exec", "host", "--quick", "--json", code=1).stdout)
+    assert document["parts"] == {"lint": "proven", "fences": "exposed", "drills": "proven"}
+
+
+def test_without_a_ceiling_the_fences_prove_nothing_and_that_can_be_left_out_aloud(tmp_path):
+    spec = copied(tmp_path)
+    spec.write_text(spec.read_text().partition("fences:")[0])
+    argv = (str(spec), "--quick", "--skip", "lint", "--skip", "drills")
+    assert "no ceiling is stated" in gate(*argv, code=3).stdout
+    left = json.loads(gate(str(spec), "--skip", "fences", "--skip", "drills", "--json", code=0).stdout)
+    assert (left["skipped"], left["verdict"]) == (["fences", "drills"], "proven")
+
+
+def test_ones_own_manifests_are_not_run_unasked_and_then_nothing_is_proven(tmp_path):
+    document = json.loads(gate(str(copied(tmp_path)), "--quick", "--json", code=3).stdout)
+    assert document["parts"] == {"lint": "proven", "fences": "proven", "drills": "inconclusive"}
+
+
+def test_bad_input_is_one_sentence(tmp_path):
+    wrong = copied(tmp_path, "maxDevicesPerNode: 8", "maxDevicePerNode: 8")
+    assert "did you mean maxDevicesPerNode?" in gate(str(wrong), code=2).stderr
+    spec = copied(tmp_path / "other", "maxDevicesPerNode: 8", "catalogues: [absent.csv]")
+    assert "absent.csv: No such file" in gate(str(spec), "--skip", "drills", code=2).stderr
+
+
+def test_ctrl_c_leaves_nothing_running(tmp_path):
+    running = subprocess.Popen(
+        [sys.executable, "-c", "from killcheck.cli import main; main()", "gate", "--skip=lint", "--skip=fences"],
+        cwd=tmp_path, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
+    for line in running.stderr:
+        if " of " in line:
+            break
+    os.killpg(running.pid, signal.SIGINT)
+    _, said = running.communicate(timeout=60)
+    assert running.returncode == 4, said
+    assert "interrupted" in said
+    assert "Traceback" not in said
+    assert of_session(running.pid) == []
+
+
+def of_session(number):
+    """Processes that the session still has."""
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(fields[3]) == number and fields[0] != "Z":
+            found.append(stat.parent.joinpath("cmdline").read_text())
+    return found
