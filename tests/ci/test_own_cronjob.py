@@ -1,0 +1,109 @@
+"""The recipe that drills from inside a cluster, drilled: its script, as its ServiceAccount, on an embedded cluster."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+import yaml
+
+from killcheck import fixtures
+from killcheck.clock import wall_now
+from killcheck.embedded.cluster import EmbeddedCluster
+from killcheck.kube import manifests
+from killcheck.kube import resources as r
+from killcheck.lint import lint, world_of
+from killcheck.specfile import loads
+
+CI = Path(__file__).resolve().parents[2] / "ci"
+ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
+#: Until the GPUs are on; after that the cluster's clock is the host's.
+SETTLED_S = 400.0
+SPEC = yaml.safe_load((CI / "killcheck.yaml").read_text())
+
+
+def recipe(*names):
+    return [obj for name in names for obj in yaml.safe_load_all((CI / name).read_text()) if obj]
+
+
+@pytest.fixture
+def living():
+    """The reference kill path and the recipes on an embedded cluster that keeps wall time."""
+    cluster = EmbeddedCluster(start=wall_now() - timedelta(seconds=SETTLED_S), exec_mode="host", speed=1.0)
+    over = threading.Event()
+    cluster.load([*manifests.load([fixtures.path("dead-man")]).objects, *recipe("rbac.yaml", "drill.yaml")])
+    cluster.kube.patch(r.NAMESPACES, "inference", {"metadata": {"labels": {"killcheck.dev/consent": "true"}}})
+    cluster.wire.start()
+    thread = threading.Thread(target=lambda: cluster.loop.run_until(over.is_set), daemon=True)
+    thread.start()
+    cluster.loop.advance(SETTLED_S)
+    yield cluster
+    over.set()
+    with cluster.loop.entered():
+        pass
+    thread.join()
+    cluster.close()
+
+
+def may_mount():
+    unshare = shutil.which("unshare")
+    return bool(unshare) and os.geteuid() == 0 and subprocess.run(
+        [unshare, "--mount", "true"], check=False, capture_output=True).returncode == 0
+
+
+@pytest.mark.skipif(not may_mount(), reason="needs root and a mount namespace, to be a pod's process")
+def test_the_cronjob_turns_the_gpus_off_and_puts_them_back(living, tmp_path):
+    pod = recipe("drill.yaml")[0]["spec"]["jobTemplate"]["spec"]["template"]["spec"]
+    with living.loop.entered():
+        token = living.kube.call(
+            "POST", f"/api/v1/namespaces/killcheck/serviceaccounts/{pod['serviceAccountName']}/token",
+            body={"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest",
+                  "spec": {"expirationSeconds": 3600}}).body["status"]["token"]
+    account, spec = tmp_path / "account", tmp_path / "killcheck.yaml"
+    account.mkdir()
+    (account / "token").write_text(token)
+    (account / "ca.crt").write_text(living.pki.ca_pem)
+    quick = {**SPEC, "proof": ["P1", "P4"], "deadlines": {"podsGone": "60s", "held": "3s"}}
+    spec.write_text(yaml.safe_dump(quick))
+    container = pod["containers"][0]
+    script = container["command"][-1].replace("/etc/killcheck/killcheck.yaml", str(spec))
+    work = tmp_path / "work"
+    work.mkdir()
+    host, _, port = living.wire.url.removeprefix("https://").rpartition(":")
+    mounted = f'mount -t tmpfs none /var/run && mkdir -p {ACCOUNT} && mount --bind {account} {ACCOUNT} && exec "$@"'
+    done = subprocess.run(
+        ["unshare", "--mount", "sh", "-euc", mounted, "sh", *container["command"][:-1], script], check=False, cwd=work,
+        env={"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin", "KUBERNETES_SERVICE_HOST": host, "CI": "1",
+             "KUBERNETES_SERVICE_PORT": port, "HOME": str(work), "LANG": "C.UTF-8"},
+        capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "SURVIVED" in done.stdout
+    assert token not in done.stdout + done.stderr
+    with living.loop.entered():
+        assert living.kube.get(r.DEPLOYMENTS, "vllm", "inference")["spec"]["replicas"] == 1
+        for resource in (r.JOBS, r.CONFIGMAPS, r.LEASES):
+            left = living.kube.list(resource, "inference", labels="killcheck.dev/run").items
+            assert [one["metadata"]["name"] for one in left] == []
+
+
+def test_killcheck_passes_its_own_lint():
+    """Its CronJobs asked as if they were layers: nothing that would keep a kill path from working."""
+    own = ("killcheck-drill", "killcheck-janitor")
+    layers = [
+        {"name": name, "type": "dead-man", "covers": ["vllm"], "cronJob": {"namespace": "killcheck", "name": name}}
+        for name in own]
+    path = loads(yaml.safe_dump({**SPEC, "layers": [*SPEC["layers"], *layers]}))
+    objects = [*manifests.load([fixtures.path("dead-man")]).objects, *recipe(
+        "rbac.yaml", "drill.yaml", "janitor.yaml", "networkpolicy.yaml")]
+    objects = yaml.safe_load(yaml.safe_dump(objects).replace(
+        "registry.example.com/killcheck:0.1.0", "registry.internal/killcheck:0.1.0@sha256:" + "ab" * 32))
+    world, notes = world_of(objects, wall_now(), kill_path=path)
+    found = lint(world, notes=notes).findings
+    about = [f for f in found if "killcheck/killcheck-" in f.object and not f.unproven]
+    assert [f"{f.probe}: {f.message}" for f in about if f.severity != "note"] == []
