@@ -134,6 +134,7 @@ class Run:
         self, session: Session, planned: Sequence[PlannedDrill], *, sinks: Sequence[events.Sink] = (),
         folder: Path | None = None, approve: Callable[[consent.Plan], bool] = lambda plan: True,
         workers: int = 1, finished: Callable[[int], None] = lambda count: None,
+        findings: Sequence[dict[str, Any]] = (), fences: Sequence[dict[str, Any]] = (),
     ) -> None:
         self.session = session
         self.planned = list(planned)
@@ -143,6 +144,8 @@ class Run:
         #: How many drills at once (on an embedded cluster only), and who is told how many are done.
         self.workers = 1 if session.real else workers
         self.finished = finished
+        #: What was found beside the drills, for the record, as the JSON document has it.
+        self.findings, self.fences = list(findings), list(fences)
         self._record: RecordWriter | None = None
         self._sinks = list(sinks)
 
@@ -154,6 +157,10 @@ class Run:
             self._emit(events.RunStarted(
                 at=wall_now(), run=self.id, version=__version__, cluster=self.session.on, real=self.session.real,
                 kill_path=self.session.kill_path.name, drills=[d.to_json() for d in self.planned]))
+            for finding in self.findings:
+                self._emit(events.Found(at=wall_now(), finding=finding))
+            for fence in self.fences:
+                self._emit(events.Fenced(at=wall_now(), fence=fence))
             for told, result in self._side_by_side() if self.workers > 1 else self._in_turn():
                 for event in told:
                     self._emit(event)

@@ -64,7 +64,7 @@ def command(**options: Any) -> None:
     found: dict[str, Any] = {}
     for number, name in enumerate(wanted, 1):
         _say(options, f"{number}/{len(wanted)} {name}")
-        found |= _part(name, session, options, out)
+        found |= _part(name, session, options, out, found)
         _say(options, f"{number}/{len(wanted)} {name}: {_summary(name, found)}")
     if found.get("matrix") is not None:
         from killcheck.commands.matrix import executors
@@ -97,12 +97,14 @@ def _say(options: dict[str, Any], text: str) -> None:
         click.echo(f"killcheck: gate {text}", err=True)
 
 
-def _part(name: str, session: Session, options: dict[str, Any], out: Terminal) -> dict[str, Any]:
+def _part(
+    name: str, session: Session, options: dict[str, Any], out: Terminal, so_far: dict[str, Any],
+) -> dict[str, Any]:
     if name == "lint":
         return {"lint": _lint(session)}
     if name == "fences":
         return {"fences": _fences(session)}
-    return _drills(session, options, out)
+    return _drills(session, options, out, so_far)
 
 
 def _lint(session: Session) -> LintResult:
@@ -139,7 +141,7 @@ def _fences(session: Session) -> FenceReport:
     return fence.evaluate(objects, fence.Ceiling.of(kill_path.fences), catalogue_for(kill_path))
 
 
-def _drills(session: Session, options: dict[str, Any], out: Terminal) -> dict[str, Any]:
+def _drills(session: Session, options: dict[str, Any], out: Terminal, so_far: dict[str, Any]) -> dict[str, Any]:
     from killcheck.commands.drill import approval
     from killcheck.commands.matrix import cells, execute, undrillable
     from killcheck.drill import Options
@@ -147,7 +149,11 @@ def _drills(session: Session, options: dict[str, Any], out: Terminal) -> dict[st
     planned = cells(session, (), (), Options())
     if options["quick"]:
         planned = [drill for drill in planned if not drill.faults]
-    result, matrix = execute(session, planned, out, approval(out, options["yes"]), quiet=options["quiet"])
+    lint, fences = so_far.get("lint"), so_far.get("fences")
+    result, matrix = execute(
+        session, planned, out, approval(out, options["yes"]), quiet=options["quiet"],
+        findings=[finding.to_json() for finding in lint.findings] if lint else [],
+        fences=fences.to_json() if fences else [])
     return {"run": result, "matrix": matrix, "undrillable": undrillable(session)}
 
 

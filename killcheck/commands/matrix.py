@@ -54,9 +54,9 @@ def cells(
 
 def execute(
     session: Session, planned: Sequence[PlannedDrill], out: Terminal, approve: Callable[[Plan], bool], *,
-    quiet: bool = False,
+    quiet: bool = False, findings: Sequence[dict[str, Any]] = (), fences: Sequence[dict[str, Any]] = (),
 ) -> tuple[RunResult, Matrix]:
-    """Drill every cell; says before how long it may take, and how far it is."""
+    """Drill every cell; says before how long it may take, and how far it is. What else was found goes on record too."""
     from killcheck import parallel
     from killcheck.matrix import Matrix, estimate
     from killcheck.reports.terminal import span
@@ -79,7 +79,7 @@ def execute(
     sinks = [out] if session.real else []
     result = Run(
         session, planned, sinks=sinks, approve=once(approve), workers=parallel.processors(),
-        finished=finished).execute()
+        finished=finished, findings=findings, fences=fences).execute()
     return result, Matrix.of(session.kill_path, planned, result.drills)
 
 
