@@ -32,6 +32,7 @@ from killcheck.embedded.models.keda import Keda
 from killcheck.embedded.models.kueue import Kueue
 from killcheck.embedded.models.networkpolicies import NetworkPolicies
 from killcheck.embedded.models.nodegroups import NodeGroups
+from killcheck.embedded.models.nodetermination import NodeTerminationHandler
 from killcheck.embedded.nodes import HollowNodes
 from killcheck.embedded.nodes.outside import Place
 from killcheck.embedded.nodes.process import HostRuntime
@@ -49,7 +50,8 @@ CONTROLLERS = User("system:kube-controller-manager", ("system:masters", "system:
 
 #: What lives beside Kubernetes here; each works only where its own resources are.
 MODELS: tuple[type[Controller], ...] = (
-    CloudNodes, NodeGroups, ClusterAutoscaler, Karpenter, Keda, HttpAddOn, ArgoCd, Kueue, NetworkPolicies)
+    CloudNodes, NodeGroups, ClusterAutoscaler, Karpenter, Keda, HttpAddOn, ArgoCd, Kueue, NodeTerminationHandler,
+    NetworkPolicies)
 
 #: What must exist before what: everything else comes after these, in the order of the manifests.
 _FIRST = ("CustomResourceDefinition", "Namespace", "PriorityClass", "StorageClass", "ServiceAccount", "ConfigMap",

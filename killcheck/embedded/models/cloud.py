@@ -8,7 +8,7 @@ stands for is a *ghost* (:meth:`Cloud.ghosts`).
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from random import Random
@@ -74,6 +74,8 @@ class Instance:
     node_name: str = ""
     notice: datetime | None = None
     rebalance: datetime | None = None
+    #: Whether its metadata service tells of notice and rebalance.
+    metadata_tells: bool = True
     #: What the machine's user data makes its kubelet register with: labels, taints, annotations.
     node: Mapping[str, Any] = field(default_factory=dict)
 
@@ -104,6 +106,8 @@ class Queue:
         self.delivery_s = delivery_s
         self.waiting: list[str] = []
         self.sent: list[str] = []
+        #: Further queues that the same rules forward to: each gets every message too.
+        self.copies: list[Queue] = []
         self._subscribers: list[Callable[[str], None]] = []
 
     def send(self, body: str | Mapping[str, Any]) -> None:
@@ -113,6 +117,8 @@ class Queue:
         self.waiting.append(text)
         if self._subscribers:
             self.loop.call_later(self.delivery_s, self._deliver)
+        for copy in self.copies:
+            copy.send(text)
 
     def subscribe(self, consumer: Callable[[str], None]) -> Callable[[], None]:
         """Hand every message to ``consumer`` (which thereby deletes it); returns how to stop."""
@@ -223,13 +229,18 @@ class Cloud:
         return instance
 
     # -- what happens to machines --------------------------------------------------------------------------
-    def interrupt(self, instance_id: str, *, in_s: float | None = None) -> Instance:
-        """A spot interruption: notice now (queue and metadata), reclaim in ``in_s`` seconds. Raises NoSuchInstance."""
+    def interrupt(
+        self, instance_id: str, *, in_s: float | None = None, via: Collection[str] = ("queue", "metadata"),
+    ) -> Instance:
+        """A spot interruption: notice now, reclaim in ``in_s`` seconds; ``via`` says where it is told of. Raises
+        NoSuchInstance."""
         instance = self.describe(instance_id)
         wait_s = self.timing.notice_s if in_s is None else in_s
         instance.notice = self.loop.now() + timedelta(seconds=wait_s)
-        self.queue.send(self.event(
-            "EC2 Spot Instance Interruption Warning", instance, {"instance-action": "terminate"}))
+        instance.metadata_tells = "metadata" in via
+        if "queue" in via:
+            self.queue.send(self.event(
+                "EC2 Spot Instance Interruption Warning", instance, {"instance-action": "terminate"}))
         self._later(instance, wait_s, self._reclaimed, instance)
         self._tell(instance, instance.state)
         return instance
@@ -251,6 +262,7 @@ class Cloud:
         instance = self.describe(instance_id)
         instance.rebalance = self.loop.now()
         self.queue.send(self.event("EC2 Instance Rebalance Recommendation", instance, {}))
+        self._tell(instance, instance.state)
         return instance
 
     def ghost(self, name: str, *, by: str = "unknown", capacity_type: str = "on-demand") -> Instance:

@@ -11,6 +11,7 @@ A ConfigMap with the label ``killcheck.dev/node-groups: "true"``, in any namespa
       capacityType: on-demand
       labels: {pool: gpu}
       taints: [{key: nvidia.com/gpu, value: "true", effect: NoSchedule}]
+      tags: {aws-node-termination-handler/managed: ""}    # propagated to its instances
 
 A group replaces what it loses: an instance terminated by anything but a scale-in comes back. The cluster autoscaler
 beside it is in :mod:`killcheck.embedded.models.clusterautoscaler`; its settings are further keys of the same ConfigMap.
@@ -52,6 +53,7 @@ class NodeGroup:
     capacity_type: str = "on-demand"
     labels: dict[str, str] = field(default_factory=dict)
     taints: list[Obj] = field(default_factory=list)
+    tags: dict[str, str] = field(default_factory=dict)
 
     def members(self, cloud: Cloud) -> list[Instance]:
         """Its instances that are not on their way out, oldest first."""
@@ -76,7 +78,7 @@ def read_groups(config: Obj) -> dict[str, NodeGroup]:
 
 
 def _group(entry: Mapping[str, Any]) -> NodeGroup:
-    known = {"name", "instanceType", "min", "max", "desired", "capacityType", "labels", "taints"}
+    known = {"name", "instanceType", "min", "max", "desired", "capacityType", "labels", "taints", "tags"}
     unknown = sorted(set(entry) - known)
     if unknown or "name" not in entry or "instanceType" not in entry:
         raise ValueError(f"a node group has name, instanceType and maybe {sorted(known)}; found {sorted(entry)}")
@@ -84,7 +86,8 @@ def _group(entry: Mapping[str, Any]) -> NodeGroup:
     maximum = int(entry.get("max", max(10, minimum)))
     return NodeGroup(
         str(entry["name"]), str(entry["instanceType"]), minimum, maximum, int(entry.get("desired", minimum)),
-        str(entry.get("capacityType", "on-demand")), dict(entry.get("labels") or {}), list(entry.get("taints") or []))
+        str(entry.get("capacityType", "on-demand")), dict(entry.get("labels") or {}), list(entry.get("taints") or []),
+        dict(entry.get("tags") or {}))
 
 
 @dataclass
@@ -156,7 +159,7 @@ class NodeGroups(Controller):
     def _launch(self, group: NodeGroup) -> None:
         self.cloud.launch(
             group.instance_type, by=f"asg/{group.name}", capacity_type=group.capacity_type,
-            tags={GROUP_TAG: group.name, "Name": group.name},
+            tags={**group.tags, GROUP_TAG: group.name, "Name": group.name},
             node={
                 "labels": {"eks.amazonaws.com/nodegroup": group.name, **group.labels}, "taints": group.taints,
             })
