@@ -10,9 +10,12 @@ from killcheck.probes.argo_self_heal import ArgoSelfHeal
 from killcheck.probes.autoscaler_dead import AutoscalerDead
 from killcheck.probes.autoscaler_holds import AutoscalerHolds
 from killcheck.probes.base import SEVERITIES, Evidence, Finding, Probe, Severity
+from killcheck.probes.certificate_expiry import CertificateExpiry
 from killcheck.probes.cloud_stop import CloudStop
 from killcheck.probes.command_missing import CommandMissing
+from killcheck.probes.config_missing import ConfigMissing
 from killcheck.probes.coverage_gap import CoverageGap
+from killcheck.probes.create_leaks import CreateLeaks
 from killcheck.probes.dead_token import DeadToken
 from killcheck.probes.do_not_disrupt import DoNotDisrupt
 from killcheck.probes.drain_flags import DrainFlags
@@ -22,7 +25,9 @@ from killcheck.probes.false_green import FalseGreen
 from killcheck.probes.forbid_hung_job import ForbidHungJob
 from killcheck.probes.force_delete import ForceDelete
 from killcheck.probes.ghost_gpu import GhostGpu
+from killcheck.probes.gpu_after_off import GpuAfterOff
 from killcheck.probes.gpu_node_guest import GpuNodeGuest
+from killcheck.probes.hpa_relight import HpaRelight
 from killcheck.probes.human_credentials import HumanCredentials
 from killcheck.probes.image_gone import ImageGone
 from killcheck.probes.image_quota import ImageQuota
@@ -30,6 +35,7 @@ from killcheck.probes.image_unpinned import ImageUnpinned
 from killcheck.probes.keda_floor import KedaFloor
 from killcheck.probes.keda_relight import KedaRelight
 from killcheck.probes.keda_trigger import KedaTrigger
+from killcheck.probes.kept_awake import KeptAwake
 from killcheck.probes.no_alarm import NoAlarm
 from killcheck.probes.no_consolidation import NoConsolidation
 from killcheck.probes.no_owner import NoOwner
@@ -61,6 +67,7 @@ from killcheck.probes.tight_deadline import TightDeadline
 from killcheck.probes.unasked_gpu import UnaskedGpu
 from killcheck.probes.unbounded_drain import UnboundedDrain
 from killcheck.probes.unschedulable import Unschedulable
+from killcheck.probes.volume_holds_node import VolumeHoldsNode
 from killcheck.probes.webhook_down import WebhookDown
 from killcheck.probes.world import Executor, World
 
@@ -75,7 +82,8 @@ ALL: tuple[Probe, ...] = (
     PodsComeBack(), QueueNotDrained(), ExitRestarts(), NoConsolidation(), UnboundedDrain(), AutoscalerHolds(),
     GpuNodeGuest(), SpotQueue(), KedaTrigger(), OwnNode(), Unschedulable(), ScheduleTrap(), DeadToken(),
     HumanCredentials(), PullTrap(), SentinelTrap(), SecondStarter(), ForceDelete(), DrainFlags(), CloudStop(),
-    NoRetry(), WebhookDown(), TightDeadline(), SharedFate(), NoAlarm(), NoOwner(), NotUnderstood(),
+    NoRetry(), WebhookDown(), TightDeadline(), ConfigMissing(), CertificateExpiry(), HpaRelight(), GpuAfterOff(),
+    KeptAwake(), VolumeHoldsNode(), CreateLeaks(), SharedFate(), NoAlarm(), NoOwner(), NotUnderstood(),
 )
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from killcheck.probes.base import Finding, Probe
-from killcheck.probes.world import World
+from killcheck.probes.world import Executor, World
 
 from killcheck import executor
-from killcheck.embedded.nodes.images import contents_of
+from killcheck.embedded.nodes.images import Contents, contents_of
 from killcheck.embedded.nodes.reference import InvalidReference, parse
+from killcheck.executor import Reading
+from killcheck.yamlfile import Path
 
 __all__ = ["CommandMissing"]
 
@@ -36,6 +38,7 @@ class CommandMissing(Probe):
                     {**one.spec, "initContainers": [], "containers": [container]}, one.namespace, world.config_maps)
                 if not contents.known:
                     continue
+                yield from self._modules(world, one, (*path, "image"), reading, contents)
                 missing = [tool for tool in reading.tools if not contents.find(tool)]
                 if missing:
                     names = ", ".join(missing)
@@ -43,3 +46,13 @@ class CommandMissing(Probe):
                         world, one.owner, (*path, "image"), f"{image} has no {names} ({contents.source})",
                         severity="warning" if contents.assumed else "error",
                         also=[(one.owner, (*path, "command" if container.get("command") else "args"))])
+
+    def _modules(
+        self, world: World, one: Executor, path: Path, reading: Reading, contents: Contents,
+    ) -> Iterable[Finding]:
+        """What a script imports that the image's Python has not, and that nothing installs."""
+        if reading.modules and not contents.python_packages and "pip install" not in one.text:
+            names = ", ".join(reading.modules)
+            yield self.finding(
+                world, one.owner, path, f"its Python has no package {names} ({contents.source}): ModuleNotFoundError",
+                remedy="Take an image that has it, or use what the standard library has (urllib.request).")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
+from killcheck.probes import cilium
 from killcheck.probes.base import Finding, Probe
 from killcheck.probes.where import command_path
 from killcheck.probes.world import Executor, World, selected
 
-from killcheck.kube.objects import Obj, dig, ref_of
+from killcheck.kube.objects import Obj, dig, namespace_of, ref_of
 
 __all__ = ["EgressBlocked"]
 
@@ -33,6 +34,26 @@ class EgressBlocked(Probe):
                 if "Egress" in _types(policy) and selected(dig(policy, "spec", "podSelector"), labels)]
             if policies and one.reading.calls:
                 yield from self._judge(world, one, policies)
+            if one.reading.calls:
+                yield from self._others(world, one, labels)
+
+    def _others(self, world: World, one: Executor, labels: Mapping[str, str]) -> Iterable[Finding]:
+        """Cilium's policies, and those of CNIs that are not read here."""
+        found = cilium.egress(world, one.namespace, labels)
+        if found.policy is not None and found.reaches_api is False:
+            message = f"lets no packet of {ref_of(one.owner)} reach the API server"
+            yield self.finding(
+                world, found.policy, found.path, message, also=[(one.owner, command_path(one))],
+                remedy="Add an egress rule with toEntities: [kube-apiserver].")
+        elif found.policy is not None and found.reaches_api is None:
+            yield self.unproven(
+                world, found.policy, f"whether what it allows is the API server that {ref_of(one.owner)} calls")
+        for policy in world.of(*_UNREAD):
+            if namespace_of(policy) in ("", one.namespace):
+                yield self.unproven(
+                    world, policy, f"whether it lets {ref_of(one.owner)} reach the API server: such policies are not "
+                    "read here")
+                break
 
     def _judge(self, world: World, one: Executor, policies: list[Obj]) -> Iterable[Finding]:
         rules = [rule for policy in policies for rule in dig(policy, "spec", "egress", default=[])]
@@ -116,6 +137,8 @@ def _why(rules: list[Obj]) -> str:
     return ": selectors match pods, and the API server is none" if rules else ""
 
 
+#: Policies of Calico's, Antrea's and of the Gateway's own kinds that can deny egress too.
+_UNREAD = ("GlobalNetworkPolicy", "AdminNetworkPolicy", "BaselineAdminNetworkPolicy", "ClusterNetworkPolicy")
 #: Where distributions put the Service ``kubernetes``: kubeadm, kind, EKS, k3s, AKS, OpenShift.
 _SERVICE_ADDRESSES = frozenset({
     "10.96.0.1/32", "10.100.0.1/32", "172.20.0.1/32", "10.43.0.1/32", "10.0.0.1/32", "172.30.0.1/32"})

@@ -9,7 +9,7 @@ from killcheck.probes.base import Finding, Probe
 from killcheck.probes.world import World
 
 from killcheck.discover.deadlines import go_duration_s
-from killcheck.kube.objects import dig
+from killcheck.kube.objects import dig, name_of
 
 __all__ = ["NoAlarm"]
 
@@ -36,6 +36,12 @@ class NoAlarm(Probe):
             message = "no alert among the rules here is about idle GPUs or about this Job"
             yield self.finding(world, world.schedules[0][1], (), message)
         for obj, (i, j), rule in about:
+            path = ("spec", "groups", i, "rules", j, "expr")
+            why = _never(world, str(rule.get("expr", "")))
+            if why:
+                yield self.finding(
+                    world, obj, path, f"{rule['alert']} can never fire: {why}", severity="warning",
+                    remedy="Let it match what is here; then make it fire once, in a drill.")
             seconds = go_duration_s(str(rule.get("for", "0s")))
             if seconds is not None and seconds >= _TOO_LATE_S:
                 message = f"{rule['alert']} waits {rule['for']} before it fires: the night is over"
@@ -44,6 +50,34 @@ class NoAlarm(Probe):
                     remedy="Let it fire within an hour.")
 
 
+def _never(world: World, expr: str) -> str:
+    """Why an expression is never true of this kill path; empty where it may be."""
+    below = re.search(r"<\s*(0(?:\.0*)?|-\d\S*)\s*$", expr.strip())
+    if below and re.search(r"DCGM_|util|gpu", expr, re.IGNORECASE):
+        return f"no utilisation is below {below[1]}"
+    spaces = {h.namespace for h in world.holders} | {one.namespace for one in world.layer_executors}
+    names = {name_of(obj) for _, obj in world.schedules}
+    for label, operator, value in _MATCHER.findall(expr):
+        if label in ("namespace", "exported_namespace") and not _some(operator, value, spaces):
+            return f"{label}{operator}\"{value}\" is where nothing of this kill path is"
+        if label in ("cronjob", "owner_name") and names and not _some(operator, value, names):
+            return f"{label}{operator}\"{value}\" is none of its CronJobs ({', '.join(sorted(names))})"
+        if label == "job_name" and names and not _some(operator, value, {f"{name}-29471580" for name in names}):
+            return f"{label}{operator}\"{value}\" is no Job of its CronJobs ({', '.join(sorted(names))})"
+    return ""
+
+
+def _some(operator: str, value: str, among: set[str]) -> bool:
+    """Whether a PromQL matcher is true of any of these values (its patterns are anchored)."""
+    try:
+        same = [one == value if "~" not in operator else bool(re.fullmatch(value, one)) for one in among]
+    except re.error:
+        return True
+    return any(one is (operator in ("=", "=~")) for one in same)
+
+
+#: A label matcher of PromQL.
+_MATCHER = re.compile(r"""(\w+)\s*(=~|!~|!=|=)\s*["']([^"']*)["']""")
 _ABOUT = re.compile(r"DCGM_|gpu|kube_(cron)?job_|nvidia|neuron", re.IGNORECASE)
 #: Seconds: a night.
 _TOO_LATE_S = 6 * 3600.0

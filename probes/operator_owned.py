@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from killcheck.probes.base import Finding, Probe
 from killcheck.probes.where import command_path
-from killcheck.probes.world import World
+from killcheck.probes.world import Executor, World, namespace_or_default
 
 from killcheck.executor.api_calls import ApiCall
-from killcheck.kube.objects import Obj, controller_of, dig, name_of, ref_of
+from killcheck.kube.objects import Obj, annotations_of, controller_of, dig, labels_of, name_of, ref_of
 
 __all__ = ["OperatorOwned"]
 
@@ -29,6 +30,7 @@ class OperatorOwned(Probe):
         """What executors write, where it has an owner or a Rollout refers to it."""
         for one in world.executors:
             for call in one.reading.writes:
+                yield from self._floored(world, one, call)
                 child = _written(world, call)
                 if child is None:
                     continue
@@ -46,6 +48,34 @@ class OperatorOwned(Probe):
                             world, one.owner, command_path(one), message, also=[(rollout, ("spec", "workloadRef"))])
 
 
+    def _floored(self, world: World, one: Executor, call: ApiCall) -> Iterable[Finding]:
+        """Fields of a root that its operator does not take at their word."""
+        if not call.writes or call.verb.startswith("delete"):
+            return
+        for obj in world.of("InferenceService") if call.resource == "inferenceservices" else ():
+            mode = str(annotations_of(obj).get("serving.kserve.io/deploymentMode", "")).lower()
+            if _about(call, obj) and mode in ("standard", "rawdeployment") and _MINIMUM.search(call.body):
+                message = f"{call} sets minReplicas: 0, which KServe does not take in {mode} mode: a pod stays"
+                yield self.finding(
+                    world, one.owner, command_path(one), message, also=[(obj, ("metadata", "annotations"))],
+                    remedy='Annotate the InferenceService with serving.kserve.io/stop: "true", or delete it.')
+        for obj in world.of("RayCluster") if call.resource == "rayclusters" else ():
+            scaling = dig(obj, "spec", "enableInTreeAutoscaling") is True
+            floors = [
+                (i, group) for i, group in enumerate(dig(obj, "spec", "workerGroupSpecs", default=[]))
+                if group.get("minReplicas")]
+            if _about(call, obj) and scaling and floors and re.search(r"[\"'/]replicas\b", call.body):
+                path = ("spec", "workerGroupSpecs", floors[0][0], "minReplicas")
+                message = f"{call} writes replicas, which Ray's autoscaler keeps at minReplicas or above"
+                yield self.finding(
+                    world, one.owner, command_path(one), message, also=[(obj, path)],
+                    remedy="Write spec.suspend: true, or lower minReplicas too.")
+
+
+def _about(call: ApiCall, obj: Obj) -> bool:
+    return call.about(namespace_or_default(obj), name_of(obj), labels_of(obj))
+
+
 def _written(world: World, call: ApiCall) -> Obj | None:
     """The object that a call scales or patches."""
     if call.verb not in ("patch", "update") or not call.name:
@@ -55,4 +85,5 @@ def _written(world: World, call: ApiCall) -> Obj | None:
          for found in [world.find(kind, call.namespace, call.name)] if found), None)
 
 
+_MINIMUM = re.compile(r"""minReplicas["']?\s*[:=]\s*["']?0""")
 _KINDS = {"Deployment": "deployments", "StatefulSet": "statefulsets", "ReplicaSet": "replicasets", "Job": "jobs"}

@@ -9,7 +9,7 @@ from killcheck.probes.world import World, selected
 
 from killcheck.kube.objects import Obj, dig, labels_of, ref_of
 
-__all__ = ["WebhookDown"]
+__all__ = ["WebhookDown", "on_the_way"]
 
 
 class WebhookDown(Probe):
@@ -26,7 +26,7 @@ class WebhookDown(Probe):
         """Webhooks on what the kill path does, whose Service is not there or has nothing behind it."""
         for config in world.of("ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"):
             for index, hook in enumerate(config.get("webhooks") or ()):
-                if hook.get("failurePolicy", "Fail") != "Fail" or not _on_the_way(hook):
+                if hook.get("failurePolicy", "Fail") != "Fail" or not on_the_way(hook):
                     continue
                 why = self._down(world, dig(hook, "clientConfig", "service", default={}))
                 if why and any(_asked(world, hook, name) for name in _namespaces(world)):
@@ -55,7 +55,8 @@ class WebhookDown(Probe):
 _WAY = (("", "pods"), ("", "pods/eviction"), ("apps", "deployments/scale"), ("apps", "deployments"), ("batch", "jobs"))
 
 
-def _on_the_way(hook: Obj) -> list[str]:
+def on_the_way(hook: Obj) -> list[str]:
+    """The resources of the kill path that a webhook is asked about."""
     return [
         resource for rule in hook.get("rules") or () for group, resource in _WAY
         if {group, "*"} & set(rule.get("apiGroups") or ())
@@ -64,7 +65,7 @@ def _on_the_way(hook: Obj) -> list[str]:
 
 
 def _what(hook: Obj) -> str:
-    resources = _on_the_way(hook)
+    resources = on_the_way(hook)
     if "pods/eviction" in resources:
         return "no drain gets any further"
     return "no pod of an executor is made" if {"pods", "jobs"} & set(resources) else "no scale to zero is taken"

@@ -76,9 +76,12 @@ class Contents:
 
 
 def contents_of(reference: Reference) -> Contents:
-    """What is known of an image."""
+    """What is known of an image. Docker's official images are in other registries too, unchanged."""
+    repository = reference.repository
+    for mirror in ("public.ecr.aws/docker/library/", "mirror.gcr.io/library/"):
+        repository = repository.replace(mirror, "docker.io/library/")
     for entry in _catalogue()["images"]:
-        if not fnmatchcase(reference.repository, entry["repository"]):
+        if not fnmatchcase(repository, entry["repository"]):
             continue
         tags = entry.get("tags")
         if tags is None or any(fnmatchcase(reference.tag, tag) for tag in tags):
