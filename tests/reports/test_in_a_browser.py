@@ -1,0 +1,151 @@
+"""The HTML report in a real Chromium: it renders, clicks work, nothing is fetched, no error on the console."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from report_worlds import FENCE, FINDING, result, story
+
+from killcheck.reports.compare import compare
+from killcheck.reports.html import html
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+         "--disable-component-update", "--disable-sync"]
+
+pytestmark = pytest.mark.skipif(not CHROMIUM, reason="Chromium is not installed")
+
+RESULTS = [
+    result(), result(faults=["image-gone"], verdict="exposed", evidence=["Failed to pull <image>"], usd=9.0),
+    result(layer="idle", verdict="covered", off_by="nightly-off"),
+    result(layer="idle", faults=["image-gone"], verdict="inconclusive")]
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory):
+    told = story(RESULTS, findings=[FINDING, {**FINDING, "unproven": True}], fences=[FENCE], exit_code=1)
+    path = tmp_path_factory.mktemp("page") / "report.html"
+    path.write_text(html(told, compare(story([result(verdict="exposed"), result(layer="idle")]), told)))
+    return path
+
+
+@pytest.fixture(scope="module")
+def browser():
+    api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    with api.sync_playwright() as driver:
+        opened = driver.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield opened
+        opened.close()
+
+
+@pytest.fixture
+def open_page(browser, file):
+    """Opens the report as a person would; fails the test on any console error or request that leaves the file."""
+    said, pages = [], []
+
+    def opened(fragment="", **options):
+        page = browser.new_page(**options)
+        pages.append(page)
+        page.on("console", lambda message: said.append(message.text) if message.type in ("error", "warning") else None)
+        page.on("pageerror", lambda error: said.append(str(error)))
+        page.on("request", lambda request: said.append(request.url) if not request.url.startswith("file:") else None)
+        page.goto(Path(file).as_uri() + fragment)
+        return page
+
+    yield opened
+    for page in pages:
+        page.close()
+    assert said == []
+
+
+def test_it_says_the_verdict_and_what_to_mend_first(open_page):
+    page = open_page()
+    assert page.title() == "killcheck: inference - exposed"
+    assert page.inner_text("h1") == "exposed inference"
+    assert "ImagePullBackOff: gone" in page.inner_text("#mend + ol")
+    for word in ("What could be launched at worst", "Found by reading", "What changed since"):
+        assert page.get_by_role("heading", name=word).is_visible()
+
+
+def test_a_click_in_the_matrix_opens_its_drill(open_page):
+    page = open_page()
+    first = page.locator("#drill-0")
+    assert first.get_attribute("open") is None  # what survived is closed
+    page.get_by_role("link", name="survived").click()
+    assert first.get_attribute("open") is not None
+    assert page.evaluate("document.activeElement.closest('details').id") == "drill-0"
+    first.locator("summary").first.click()
+    page.get_by_role("link", name="survived").click()  # the same link again, after somebody closed it
+    assert first.get_attribute("open") is not None
+
+
+def test_a_link_to_a_drill_opens_it(open_page):
+    page = open_page("#drill-0")
+    assert page.locator("#drill-0").get_attribute("open") is not None
+    assert page.locator("#drill-0 svg").is_visible()
+
+
+def test_by_keyboard_alone(open_page):
+    page = open_page()
+    page.get_by_role("link", name="survived").focus()
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.tagName") == "SUMMARY"
+    page.keyboard.press("Enter")
+    assert page.locator("#drill-0").get_attribute("open") is None
+
+
+def test_only_what_is_not_proven(open_page):
+    page = open_page()
+    button = page.get_by_role("button", name="Only what is not proven")
+    button.click()
+    shown = page.locator("details.drill:visible h3").all_inner_texts()
+    assert shown == ["nightly-off under image-gone", "idle under image-gone"]
+    button.click()
+    assert page.locator("details.drill:visible").count() == 4
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_phone_has_no_sideways_scrolling(open_page, scheme):
+    page = open_page(viewport={"width": 360, "height": 740}, color_scheme=scheme)
+    page.get_by_role("button", name="Open all").click()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    background = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert background == {"light": "rgb(255, 255, 255)", "dark": "rgb(13, 17, 23)"}[scheme]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_words_can_be_read_on_their_background(open_page, scheme):
+    """WCAG AA: 4.5 to 1 for every tag, in both schemes."""
+    page = open_page(color_scheme=scheme)
+    worst = page.evaluate("""() => {
+      const light = (rgb) => { const [r, g, b] = rgb.match(/[\\d.]+/g).slice(0, 3).map((v) => { v /= 255;
+        return v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4; });
+        return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
+      const ratio = (one) => { const style = getComputedStyle(one);
+        const [a, b] = [light(style.color), light(style.backgroundColor)].sort((x, y) => y - x);
+        return (a + 0.05) / (b + 0.05); };
+      return Math.min(...[...document.querySelectorAll(".tag, td.cell")].map(ratio)); }""")
+    assert worst >= 4.5
+
+
+def test_without_scripts_it_still_says_everything(open_page):
+    page = open_page("#drill-1", java_script_enabled=False)
+    assert "Failed to pull <image>" in page.inner_text("#drill-1")
+    assert not page.locator(".tools").is_visible()
+
+
+def test_on_paper_every_drill_is_open(open_page):
+    page = open_page()
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert page.locator("details.drill[open]").count() == 4
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    assert page.locator("details.drill[open]").count() == 3
+    assert page.pdf()[:5] == b"%PDF-"
+
+
+def test_every_picture_has_a_name_and_every_table_header_a_scope(open_page):
+    page = open_page()
+    assert page.locator("svg[role=img][aria-label]").count() == page.locator("svg").count() == 4
+    assert page.locator("th:not([scope])").count() == 0
