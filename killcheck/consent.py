@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from killcheck.cluster.base import Cluster
-from killcheck.killpath import KillPath, Layer
+from killcheck.killpath import Command, KillPath, Layer
 from killcheck.kube import resources as r
 from killcheck.kube.errors import KubeError
 from killcheck.kube.objects import labels_of, uid_of
@@ -48,6 +48,8 @@ class Plan:
     usd_per_hour: float | None = None
     gpu_nodes: int = 0
     hours: float = 0.0
+    #: Programs that would be run where killcheck runs.
+    commands: tuple[Command, ...] = ()
 
 
 def check(cluster: Cluster, kill_path: KillPath, plan: Plan) -> None:
@@ -56,11 +58,19 @@ def check(cluster: Cluster, kill_path: KillPath, plan: Plan) -> None:
         return
     problems = [
         *_context(cluster.name, kill_path), *_cluster(cluster, kill_path),
-        *_namespaces(cluster, kill_path, plan.namespaces), *_pools(kill_path), *_limits(kill_path, plan),
+        *_own_or(cluster, kill_path, plan), *_commands(kill_path, plan), *_limits(kill_path, plan),
         *_rights(cluster, plan.permissions),
     ]
     if problems:
         raise ConsentError(problems)
+
+
+def _own_or(cluster: Cluster, kill_path: KillPath, plan: Plan) -> Iterable[str]:
+    """What a place that has no namespaces and pools objects to; elsewhere, what those of the plan object to."""
+    objections = getattr(cluster, "objections", None)
+    if objections is not None:
+        return objections(plan)  # type: ignore[no-any-return]
+    return [*_namespaces(cluster, kill_path, plan.namespaces), *_pools(kill_path)]
 
 
 def _context(context: str, kill_path: KillPath) -> Iterable[str]:
@@ -109,6 +119,13 @@ def _pools(kill_path: KillPath) -> Iterable[str]:
             yield f"node pool {pool.name} is not named in the spec: add it under consent.pools"
 
 
+def _commands(kill_path: KillPath, plan: Plan) -> Iterable[str]:
+    for command in plan.commands:
+        if not kill_path.consent.allows_command(command):
+            yield (f"this would run {command} on this machine: name it under consent.commands (a shell pattern over "
+                   "the command line), or say --allow-commands")
+
+
 def _limits(kill_path: KillPath, plan: Plan) -> Iterable[str]:
     consent = kill_path.consent
     if consent.max_gpu_nodes is not None and plan.gpu_nodes > consent.max_gpu_nodes:
@@ -123,7 +140,7 @@ def _limits(kill_path: KillPath, plan: Plan) -> Iterable[str]:
 
 
 def _rights(cluster: Cluster, permissions: Iterable[Permission]) -> Iterable[str]:
-    lacking = missing(cluster.kube, permissions)
+    lacking = missing(cluster.kube, permissions) if permissions else []
     if lacking:
         listed = "\n".join(f"    {permission}" for permission in lacking)
         yield f"missing permissions:\n{listed}\n  grant them with:\n{rules(lacking)}"

@@ -59,14 +59,15 @@ class Undo:
     """One call that takes a change back.
 
     ``action``: *delete* the object at ``path``; *sweep* what in the collection ``path`` carries the run's label;
-    *merge*-patch ``body`` into it; *create* ``body`` again in the collection ``path``; *call* the method ``path`` of a
-    lever with the arguments ``body``; *set* its attribute ``path`` to ``body``. ``uid``: only the object that we
+    *merge*-patch ``body`` into it; *create* ``body`` again in the collection ``path``; *put* ``body`` at ``path``, made
+    anew where it is gone, so that its ``spec`` is as there; *call* the method ``path`` of a lever with the arguments
+    ``body``; *set* its attribute ``path`` to ``body``. ``uid``: only the object that we
     changed. ``left``: the merge patch that made the change; what is no longer as we left it is somebody else's, and not
     overwritten. ``manual``: what a person can run instead. ``transient``: an object that comes and goes (a pod); where
     it is gone, so is the change.
     """
 
-    action: Literal["delete", "sweep", "merge", "create", "call", "set"]
+    action: Literal["delete", "sweep", "merge", "create", "put", "call", "set"]
     path: str
     body: Any = None
     uid: str = ""
@@ -140,7 +141,8 @@ def take_back(
         return _pull_back(entry, levers or {})
     if doubtful and not insist(loop, lambda: _certainly_ours(kube, entry), patience_s=patience_s):
         return f"left alone: {entry.what} (put back from elsewhere already, as far as can be told)"
-    act = {"delete": _remove, "sweep": _sweep, "create": _recreate, "merge": _merge_back}[entry.undo.action]
+    act = {"delete": _remove, "sweep": _sweep, "create": _recreate, "put": _put_back, "merge": _merge_back}[
+        entry.undo.action]
     return insist(loop, lambda: act(kube, entry), patience_s=patience_s)
 
 
@@ -237,6 +239,14 @@ def _recreate(kube: Kube, entry: Entry) -> str:
     return f"re-created: {entry.what}"
 
 
+def _put_back(kube: Kube, entry: Entry) -> str:
+    found = _find(kube, entry.undo.path)
+    if found is not None and holds(found, {"spec": entry.undo.body["spec"]}):
+        return f"already back: {entry.what}"
+    kube.call("PUT", entry.undo.path, query={"fieldManager": kube.field_manager}, body=entry.undo.body)
+    return f"restored: {entry.what}"
+
+
 def _merge_back(kube: Kube, entry: Entry) -> str:
     undo = entry.undo
     found = _changed_object(kube, entry)
@@ -281,6 +291,10 @@ def _look(kube: Kube, entry: Entry) -> None:
     elif undo.action == "create":
         if _find(kube, f"{undo.path}/{undo.body['metadata']['name']}") is None:
             raise _NotYetError("it is not there again")
+    elif undo.action == "put":
+        found = _find(kube, undo.path)
+        if found is None or not holds(found, {"spec": undo.body["spec"]}):
+            raise _NotYetError("it is not as it was")
     elif undo.action == "merge":
         found = _changed_object(kube, entry)
         if found is not None and not holds(found, undo.body):

@@ -19,11 +19,14 @@ __all__ = ["command"]
 
 #: The name by which a pod names the cluster that it runs in.
 IN_CLUSTER = "in-cluster"
+#: The same for this machine (killcheck.cluster.host.NAME), whose drills have no cluster.
+HOST = "host"
 
 
 @click.command("restore", context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--on", metavar="CONTEXT",
-              help="The cluster: a kubeconfig context, or in-cluster (default: those of the journals in .killcheck/).")
+              help="The cluster: a kubeconfig context, in-cluster, host, or docker[:HOST] "
+                   "(default: those of the journals in .killcheck/).")
 @click.option("--kubeconfig", type=click.Path(path_type=Path),
               help="A kubeconfig file (default: KUBECONFIG, ~/.kube/config).")
 @click.option("--namespace", "-n", "namespaces", multiple=True, metavar="NAME",
@@ -50,6 +53,7 @@ def command(**options: Any) -> None:
     Exit code 5 says that something could not be put back, and how to do it by hand.
     """
     from killcheck.clock import WallLoop
+    from killcheck.here import restore_here
     from killcheck.orphans import Outcome, restore
 
     whole = Outcome()
@@ -62,7 +66,10 @@ def command(**options: Any) -> None:
             shown += found
             _show(kube, loop, found, options)
             continue
-        outcome = restore(kube, loop, found, named=options["named"] or "", expired_only=options["expired"])
+        if context == HOST:
+            outcome = restore_here(loop, kube, found, named=options["named"] or "")
+        else:
+            outcome = restore(kube, loop, found, named=options["named"] or "", expired_only=options["expired"])
         for name in ("undone", "problems", "skipped", "runs"):
             getattr(whole, name).extend(getattr(outcome, name))
     if options["as_json"]:
@@ -86,16 +93,28 @@ def _places(options: dict[str, Any]) -> list[tuple[str, Path | None]]:
 
 
 def _connect(context: str, kubeconfig: Path | None, loop: Any) -> Kube:
+    from killcheck.cluster.host import HostCluster
+    from killcheck.engine.connection import is_docker
     from killcheck.kube.config import connect, in_cluster
 
+    if context == HOST:
+        return HostCluster().kube
+    if is_docker(context):
+        from killcheck.cluster import docker
+
+        return docker.connect(context, loop)
     return in_cluster(loop) if context == IN_CLUSTER else connect(context, kubeconfig=kubeconfig, loop=loop)
 
 
 def _find(kube: Kube, loop: Any, context: str, options: dict[str, Any]) -> list[Orphan]:
+    from killcheck.here import orphans_here
     from killcheck.orphans import find
     from killcheck.run import state_dir
 
-    found = find(kube, loop, context=context, namespaces=options["namespaces"], folder=state_dir())
+    if context == HOST:
+        found = orphans_here(state_dir(), HOST)
+    else:
+        found = find(kube, loop, context=context, namespaces=options["namespaces"], folder=state_dir())
     return [orphan for orphan in found if not options["named"] or orphan.run == options["named"]]
 
 

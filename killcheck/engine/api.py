@@ -208,10 +208,7 @@ class EngineApi:
         if plural == "containers" and method == "DELETE":
             return self._remove_container(name, body)
         if plural == "containers" and method == "POST":
-            identity = changes.make(self.engine.api, name, dig(body, "spec", "creation", default={}))
-            with answered():
-                self.engine.api.start(identity)
-            return container_of(self._inspect(name))
+            return changes.copied(self.engine.api, name, body)
         if plural == "images" and method == "PATCH":
             with answered():
                 inspect = self.engine.api.inspect_image(name)  # type: ignore[no-untyped-call]

@@ -8,15 +8,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from killcheck.engine.connection import answered
-from killcheck.engine.projection import container_of, image_of
+from killcheck.engine.projection import SPARE, container_of, creation, image_of
 from killcheck.engine.refusal import Refusal
 from killcheck.kube.errors import NotFound
-from killcheck.kube.objects import Obj, dig
+from killcheck.kube.objects import Obj, annotations_of, dig, labels_of
 
 if TYPE_CHECKING:
     from docker import APIClient
 
-__all__ = ["make", "make_so", "patch_container", "patch_image"]
+__all__ = ["copied", "make", "make_so", "patch_container", "patch_image"]
 
 _FIELDS = ("replicas", "paused", "networks")
 
@@ -53,8 +53,25 @@ def _network(api: APIClient, container: str, network: str, wanted: Obj | None, n
             ipv6_address=fixed.get("IPv6Address"), link_local_ips=fixed.get("LinkLocalIPs"))
 
 
+def copied(api: APIClient, name: str, obj: Obj) -> Obj:
+    """A container like another one, never started: what that one is made from again should it be removed.
+
+    So nothing of its environment has to be written down anywhere. Raises Refusal (422) without a source.
+    """
+    source = dig(obj, "spec", "copyOf", default="")
+    if not source:
+        raise Refusal(422, "Invalid", "a container can only be created as a copy of another one (spec.copyOf)")
+    with answered():
+        how = creation(api.inspect_container(source))
+    for network in how["networks"].values():
+        network.pop("aliases", None)
+    identity = make(api, name, how, Labels=labels_of(obj))
+    with answered():
+        return container_of(api.inspect_container(identity))
+
+
 def make_so(api: APIClient, name: str, wanted: Obj) -> None:
-    """A container of that name is on: started where it is there, made as it was where it is gone."""
+    """A container of that name is on: started where it is there, made again from its spare where it is gone."""
     with answered():
         try:
             found = api.inspect_container(name)
@@ -62,11 +79,17 @@ def make_so(api: APIClient, name: str, wanted: Obj) -> None:
         except Exception as error:
             if getattr(error, "status_code", 0) != 404:
                 raise
-            found, identity = {}, make(api, name, dig(wanted, "spec", "creation", default={}))
+            found, identity = {}, _again(api, name, wanted)
         if dig(found, "State", "Paused"):
             api.unpause(identity)
         if not dig(found, "State", "Running"):
             api.start(identity)
+
+
+def _again(api: APIClient, name: str, wanted: Obj) -> str:
+    how = creation(api.inspect_container(annotations_of(wanted).get(SPARE, "")))
+    how["networks"] = dig(wanted, "spec", "networks", default=how["networks"])
+    return make(api, name, how, Labels=labels_of(wanted))
 
 
 def make(api: APIClient, name: str, how: Obj, **changed: Any) -> str:

@@ -37,6 +37,10 @@ class Firing:
         self.engine = engine
         self.loop = loop
         self._tell = tell
+        self.output = b""
+        self.container = ""
+        self.gone = False
+        self._events = 0
         now = format_time(loop.now(), micro=True)
         template = dig(job, "spec", "template", default={})
         self.source = annotations_of(template).get(SOURCE, "")
@@ -57,10 +61,6 @@ class Firing:
             "status": {"phase": "Pending", "conditions": [
                 {"type": "PodScheduled", "status": "True", "lastTransitionTime": now}]}}
         self._state({"waiting": {"reason": "ContainerCreating"}})
-        self.output = b""
-        self.container = ""
-        self.gone = False
-        self._events = 0
 
     def start(self) -> None:
         """Begin, on a thread of its own."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from killcheck.clock import Loop
@@ -140,7 +141,8 @@ def is_ending(event: Obj) -> bool:
 
 
 def _shut(stream: Any) -> None:
-    """Close a stream that another thread reads."""
-    response = getattr(stream, "_response", None)
-    if response is not None:
-        response.close()
+    """End a stream that another thread waits on; over ssh it cannot be ended, and its daemon thread is left to it."""
+    from docker.errors import DockerException
+
+    with suppress(DockerException, OSError, AttributeError):
+        stream.close()

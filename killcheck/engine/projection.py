@@ -17,8 +17,24 @@ from killcheck.kube.objects import Obj, dig
 from killcheck.kube.resources import Resource
 
 __all__ = [
-    "CONSENT", "CONTAINERS", "GROUP", "IMAGES", "JOB_LABEL", "NAMESPACE", "SCHEDULE", "container_of", "creation",
-    "cron_job_of", "devices", "image_of", "moment", "name_in", "node_of", "pod_of", "versioned",
+    "CONSENT",
+    "CONTAINERS",
+    "GROUP",
+    "IMAGES",
+    "JOB_LABEL",
+    "NAMESPACE",
+    "SCHEDULE",
+    "SPARE",
+    "container_of",
+    "creation",
+    "cron_job_of",
+    "devices",
+    "image_of",
+    "moment",
+    "name_in",
+    "node_of",
+    "pod_of",
+    "versioned",
 ]
 
 #: The one namespace of an engine: a container's name is its own all over the engine.
@@ -36,6 +52,8 @@ JOB_LABEL = "killcheck.dev/job"
 SOURCE = "killcheck.dev/container"
 HOW = "killcheck.dev/how"
 SCHEDULE = "killcheck.dev/schedule"
+#: On a container that must be there again: the one, never started, that it is then made from.
+SPARE = "killcheck.dev/spare"
 #: The extended resource that a container's GPUs are counted as.
 RESOURCE = f"{GROUP}/gpu"
 
