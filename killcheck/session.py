@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Literal
 
 from killcheck import discover, faults, specfile
 from killcheck.cluster.base import Cluster
+from killcheck.engine.connection import is_docker
 from killcheck.cluster.cloudword import equip_with_cloud
 from killcheck.cluster.equipment import equip
 from killcheck.engine.connection import is_docker
@@ -144,6 +145,10 @@ class Session:
             cluster.close()
 
     def _connect(self) -> Cluster:
+        if is_docker(self.on):
+            from killcheck.cluster.docker import DockerCluster
+
+            return DockerCluster(self.on, self.kill_path)
         if is_docker(self.on):
             from killcheck.cluster.docker import DockerCluster
 
