@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Literal
 
 from killcheck import discover, faults, specfile
 from killcheck.cluster.base import Cluster
-from killcheck.engine.connection import is_docker
 from killcheck.cluster.cloudword import equip_with_cloud
 from killcheck.cluster.equipment import equip
 from killcheck.engine.connection import is_docker
@@ -56,6 +55,8 @@ class Session:
     kubeconfig: Path | None = None
     fixture: str = REFERENCE
     night_s: float = NIGHT_S
+    #: The person allowed every program of the spec, also those that its consent does not name.
+    allow_commands: bool = False
     notes: list[str] = field(default_factory=list)
     _kill_path: KillPath | None = None
     _objects: list[Obj] | None = None
@@ -145,10 +146,6 @@ class Session:
             cluster.close()
 
     def _connect(self) -> Cluster:
-        if is_docker(self.on):
-            from killcheck.cluster.docker import DockerCluster
-
-            return DockerCluster(self.on, self.kill_path)
         if is_docker(self.on):
             from killcheck.cluster.docker import DockerCluster
 

@@ -116,7 +116,8 @@ def remember(scene: Scene, journal: Journal, target: Target) -> None:
             _remember_object(scene, journal, target, obj)
     elif target.count is not None and target.start is not None and target in scene.census.targets:
         number = scene.census.on(target)
-        undo = Undo("call", "put_back", [again(target.count), number, again(target.start)], manual=str(target.start))
+        body = [again(target.count), number, again(target.start), scene.kill_path.folder]
+        undo = Undo("call", "put_back", body, manual=str(target.start))
         with journal.change(f"{target.name} was on ({number})", undo, lever="programs"):
             pass
 
