@@ -164,7 +164,7 @@ def targets(cluster: Cluster, kill_path: KillPath, layer: Layer) -> list[Permiss
             resource = cluster.kube.resource_for(target.api_version, target.kind)
             found += [Permission(verb, resource.group, resource.plural, "", target.namespace, target.object)
                       for verb in ("get", "patch")]
-    if r.NODECLAIMS.group in _groups(cluster):
+    if kill_path.in_kubernetes and r.NODECLAIMS.group in _groups(cluster):
         found += [Permission(verb, r.NODECLAIMS.group, r.NODECLAIMS.plural) for verb in ("list", "watch")]
     return found
 

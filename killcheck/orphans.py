@@ -166,7 +166,7 @@ def _restore_one(kube: Kube, loop: Loop, orphan: Orphan, outcome: Outcome, by: s
         return
     outcome.runs.append(orphan.run)
     journal = Journal(
-        orphan.run, loop, kube, path=orphan.path, home=orphan.home,
+        orphan.run, loop, kube, path=orphan.path, home=orphan.home, levers=_levers_here(orphan, loop),
         context=orphan.header.context if orphan.header else "",
         kubeconfig=orphan.header.kubeconfig if orphan.header else "")
     journal.adopt([entry for _, entry in sorted(orphan.entries.items())])
@@ -177,6 +177,13 @@ def _restore_one(kube: Kube, loop: Loop, orphan: Orphan, outcome: Outcome, by: s
         claim.release()
     if orphan.path is not None and not problems:
         journal.close()
+
+
+def _levers_here(orphan: Orphan, loop: Loop) -> dict[str, object]:
+    """Files and programs of the machine that the run was on can be reached on that machine only."""
+    from killcheck import here
+
+    return here.levers(loop) if orphan.header and orphan.header.host == platform.node() else {}
 
 
 def settle(

@@ -82,7 +82,7 @@ class Programs(Protocol):
     def run(self, command: Command) -> Ran:
         """Start a program and let time pass until it has ended."""
 
-    def put_back(self, count: list[Any], number: int, start: list[Any]) -> None:
+    def put_back(self, count: list[Any], number: int, start: list[Any], folder: str = "") -> None:
         """What a journal calls: start a target unless it is on already. Raises UndoProblem."""
 
     def close(self) -> None:
@@ -175,9 +175,9 @@ class LocalPrograms:
         """As the protocol says."""
         return run(self.loop, self, command)
 
-    def put_back(self, count: list[Any], number: int, start: list[Any]) -> None:
-        """As the protocol says."""
-        put_back(self, count, number, start)
+    def put_back(self, count: list[Any], number: int, start: list[Any], folder: str = "") -> None:
+        """As the protocol says; ``folder``: the spec's, where another process undoes what a dead one did."""
+        put_back(LocalPrograms(self.loop, folder or self.folder, self._environment), count, number, start)
 
     def close(self) -> None:
         """As the protocol says."""

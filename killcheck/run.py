@@ -8,14 +8,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from killcheck import __version__, consent, events, faults, journal, layers, lease, orphans
+from killcheck import __version__, consent, events, faults, here, journal, layers, lease, orphans
 from killcheck.clock import wall_now
 from killcheck.cloud.catalogue import shipped
 from killcheck.cluster.base import Cluster
 from killcheck.cost import Meter
 from killcheck.drill import Drill, Options
 from killcheck.journal import Journal
-from killcheck.killpath import PHASES, KillPath, Layer, Outcome
+from killcheck.killpath import PHASES, Command, KillPath, Layer, Outcome
 from killcheck.kube import resources as r
 from killcheck.kube.permissions import Permission
 from killcheck.layers.base import Stage
@@ -75,7 +75,8 @@ def plan_for(cluster: Cluster, kill_path: KillPath, planned: Sequence[PlannedDri
     """What the drills will touch, found out by reading only. Raises LayerError, FaultError, KubeError."""
     changes: list[str] = []
     namespaces: set[str] = set()
-    permissions = consent.reading()
+    permissions = consent.reading() if kill_path.in_kubernetes else []
+    commands: list[Command] = []
     for drill in planned:
         layer = kill_path.layer(drill.layer)
         scene = scene_of(cluster, kill_path)
@@ -85,8 +86,11 @@ def plan_for(cluster: Cluster, kill_path: KillPath, planned: Sequence[PlannedDri
         namespaces |= set(runner.namespaces()) | {t.namespace for t in kill_path.covered_by(layer) if t.namespace}
         home = _home(kill_path, layer)
         permissions += [*runner.permissions(), *consent.targets(cluster, kill_path, layer)]
-        permissions += [*journal.permissions(home), *(Permission("get", "", "namespaces", name=n) for n in namespaces)]
-        permissions += lease.permissions(place for place, _, _ in lease.wanted(kill_path, layer, home))
+        if kill_path.in_kubernetes:
+            permissions += journal.permissions(home)
+            permissions += [Permission("get", "", "namespaces", name=n) for n in namespaces]
+            permissions += lease.permissions(place for place, _, _ in lease.wanted(kill_path, layer, home))
+        commands += runner.commands()
         changes.append(f"{layer.name}: pull its trigger; its targets go to zero and are put back on afterwards")
         plans = {}
         for fault in faults.in_order([faults.named(name) for name in drill.faults]):
@@ -103,13 +107,13 @@ def plan_for(cluster: Cluster, kill_path: KillPath, planned: Sequence[PlannedDri
         faults.refuse_clashes(plans)
     unique = tuple(dict.fromkeys(permissions))
     meter, nodes = Meter(_price, dict(kill_path.prices)), 0
-    for node in cluster.kube.list(r.NODES).items:
+    for node in cluster.kube.list(r.NODES).items if kill_path.in_kubernetes else ():
         if scene_of(cluster, kill_path).in_pool(node):
             meter.count(node, cluster.loop.now())
             nodes += 1
     return consent.Plan(
         cluster.name, tuple(dict.fromkeys(changes)), tuple(sorted(namespaces)), unique, usd_per_hour=meter.rate(),
-        gpu_nodes=nodes, hours=_hours(kill_path, planned))
+        gpu_nodes=nodes, hours=_hours(kill_path, planned), commands=tuple(dict.fromkeys(commands)))
 
 
 def scene_of(cluster: Cluster, kill_path: KillPath) -> Scene:
@@ -190,7 +194,7 @@ class Run:
             layer: Layer = kill_path.layer(planned.layer)
             if cluster.real:
                 plan = plan_for(cluster, kill_path, [planned], self.id)
-                consent.check(cluster, kill_path, plan)
+                consent.check(cluster, kill_path, replace(plan, commands=()) if self.session.allow_commands else plan)
                 if not self.approve(plan):
                     raise Declined("the plan was not approved: nothing was changed")
             run = f"{self.id}-{number}"
@@ -211,6 +215,8 @@ class Run:
 
     def _alone(self, drill: Drill, kept: Journal) -> DrillResult:
         """Drill while no other run does, after what dead runs left here has been put back."""
+        if not drill.kill_path.in_kubernetes:
+            return self._alone_here(drill, kept)
         kube, loop = kept.kube, kept.loop
         leases = lease.wanted(drill.kill_path, drill.layer, kept.home)
         places = sorted({kept.home, *(place for place, _, _ in leases)})
@@ -229,6 +235,25 @@ class Run:
                 kept.close()
             else:
                 claim.abandon()
+
+    def _alone_here(self, drill: Drill, kept: Journal) -> DrillResult:
+        """The same on this machine, where there is no API server to keep a Lease in."""
+        state = self.folder.parents[1]
+        locks = here.Locks(state, kept.run, lease.wanted(drill.kill_path, drill.layer, ""))
+        locks.acquire()
+        try:
+            restored = here.restore_here(kept.loop, kept.kube, here.orphans_here(state, kept.context))
+            if restored.problems:
+                raise journal.Dirty(restored.problems)
+            for said in restored.undone:
+                self._emit(events.Noted(at=wall_now(), drill=drill.id, text=f"left by a dead run: {said}"))
+            kept.open_locally()
+            result = drill.run()
+            if not kept.open:
+                kept.close()
+            return result
+        finally:
+            locks.release()
 
     def _emit(self, event: events.Event) -> None:
         if self._record is not None:

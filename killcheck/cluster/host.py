@@ -48,6 +48,10 @@ class HostCluster:
         """None."""
         return ()
 
+    def objections(self, plan: object) -> Sequence[str]:
+        """There are no namespaces and no pools that would have to consent; the spec's commands must be allowed."""
+        return ()
+
     def close(self) -> None:
         """Stop the programs that still run; idempotent."""
         close_programs(self.levers)

@@ -34,6 +34,8 @@ __all__ = ["approval", "command"]
               help="Watch this long while GPUs stay on (embedded: 7h; a real cluster: until the last deadline).")
 @click.option("--night", "night", metavar="DURATION",
               help="Go on watching this long also after everything is proven.")
+@click.option("--allow-commands", is_flag=True,
+              help="Run the spec's programs on this machine, also those that consent.commands does not name.")
 @click.option("--dry-run", is_flag=True, help="Show what would be changed, and stop.")
 @click.option("--yes", is_flag=True, help="Do not ask before changing a real cluster.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output, nothing else.")
@@ -59,7 +61,7 @@ def command(**options: Any) -> None:
 
     session = Session(
         spec=options["spec"], on=options["on"], manifests=options["manifests"], exec_mode=options["exec_mode"],
-        kubeconfig=options["kubeconfig"])
+        kubeconfig=options["kubeconfig"], allow_commands=options["allow_commands"])
     planned = _planned(session, options)
     out = _terminal(options)
     if options["dry_run"]:

@@ -80,7 +80,7 @@ class Machine:
         """As the protocol says."""
         return programs.run(self.loop, self, command)
 
-    def put_back(self, count: list[Any], number: int, start: list[Any]) -> None:
+    def put_back(self, count: list[Any], number: int, start: list[Any], folder: str = "") -> None:
         """As the protocol says."""
         programs.put_back(self, count, number, start)
 

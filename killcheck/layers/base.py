@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 from killcheck.cluster.base import Cluster
 from killcheck.journal import Journal
-from killcheck.killpath import KillPath, Layer
+from killcheck.killpath import Command, KillPath, Layer
 from killcheck.kube.informer import Change
 from killcheck.kube.objects import Obj
 from killcheck.kube.permissions import Permission
@@ -99,6 +99,11 @@ class LayerRun(ABC):
     @abstractmethod
     def permissions(self) -> Sequence[Permission]:
         """What the drill of this layer needs beyond reading."""
+
+    def commands(self) -> Sequence[Command]:
+        """The programs that drilling it runs, those of its targets included."""
+        targets = [c for t in self.stage.kill_path.covered_by(self.layer) for c in (t.count, t.start) if c is not None]
+        return [*targets, *self.layer.commands]
 
     def namespaces(self) -> Sequence[str]:
         """Namespaces in which it changes something."""

@@ -1,8 +1,8 @@
 """The sentinel: while it is set nobody starts anything, and everybody still stops.
 
 The drill sets it, pulls a stop path, waits for zero, fires every starter alone, and sees that nothing comes on. Then
-the other stop paths are pulled under it; and where the spec bounds it (``stoppedWithin``), it is lifted and each starter
-is fired alone and unhindered: what it starts must be stopped by then. That also shows that a refusal was one.
+the other stop paths are pulled under it; and where the spec bounds it (``stoppedWithin``), it is lifted and each
+starter is fired alone and unhindered: what it starts must be stopped by then. That also shows that a refusal was one.
 """
 
 from __future__ import annotations
@@ -129,6 +129,10 @@ class SentinelLayer(LayerRun):
         return [*self.mark.permissions(),
                 *(Permission(verb, "batch", kind, namespace=ns) for ns in sorted(jobs) for verb, kind in (
                     ("get", "cronjobs"), ("create", "jobs"), ("delete", "jobs")))]
+
+    def commands(self) -> Sequence[Command]:
+        """Also those that were found by reading, and the stop paths."""
+        return [*super().commands(), *(w.command for w in (*self.starters, *self._stop_paths()) if w.command)]
 
     def namespaces(self) -> Sequence[str]:
         """Where it changes something."""

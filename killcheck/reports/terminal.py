@@ -164,6 +164,10 @@ class Terminal:
         self.console.print(f"\nOn [bold]{plan.cluster}[/bold] this would:")
         for change in plan.changes:
             self.console.print(f"  - {change}", markup=False)
+        for command in plan.commands:
+            self.console.print(f"  - run on this machine: {command}", markup=False)
+        if not plan.permissions:
+            return
         self.console.print(f"  in namespaces: {', '.join(plan.namespaces) or 'none'}", markup=False)
         self.console.print("  with these rights beyond your own reading:", markup=False)
         for permission in plan.permissions:
