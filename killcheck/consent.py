@@ -17,7 +17,7 @@ from killcheck.kube.errors import KubeError
 from killcheck.kube.objects import labels_of, uid_of
 from killcheck.kube.permissions import Permission, missing, rules
 
-__all__ = ["LABEL", "ConsentError", "Plan", "check", "reading", "targets"]
+__all__ = ["LABEL", "ConsentError", "Plan", "check", "check_context", "reading", "targets"]
 
 #: A namespace consents by carrying this label with the value "true".
 LABEL = "killcheck.dev/consent"
@@ -50,6 +50,13 @@ class Plan:
     hours: float = 0.0
     #: Programs that would be run where killcheck runs.
     commands: tuple[Command, ...] = ()
+
+
+def check_context(context: str, kill_path: KillPath) -> None:
+    """Raise ConsentError for a context that the spec does not allow: before anything at all is sent there."""
+    problems = list(_context(context, kill_path))
+    if problems:
+        raise ConsentError(problems)
 
 
 def check(cluster: Cluster, kill_path: KillPath, plan: Plan) -> None:

@@ -20,9 +20,11 @@ DAY_S = 24 * 3600.0
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output, nothing else.")
 @click.option("--html", "html_file", type=click.Path(path_type=Path, dir_okay=False),
               help="Where to leave the HTML report (default: beside the run record).")
+@click.option("--copy-to", "folder", type=click.Path(path_type=Path, file_okay=False),
+              help="Only write the reference kill path, manifests and spec, into a new folder to play with.")
 @click.option("--no-color", is_flag=True, help="No colours (also: NO_COLOR).")
 @guarded
-def command(as_json: bool, html_file: Path | None, no_color: bool) -> None:
+def command(as_json: bool, html_file: Path | None, folder: Path | None, no_color: bool) -> None:
     """Four nights on the embedded cluster: one on which the GPUs go off, and three on which they bill until morning.
 
     Exit code 0 if all four end as they must.
@@ -33,6 +35,9 @@ def command(as_json: bool, html_file: Path | None, no_color: bool) -> None:
     from killcheck.run import PlannedDrill, Run
     from killcheck.session import Session
 
+    if folder is not None:
+        _copy(folder)
+        return
     out = Terminal(quiet=as_json, color=False if no_color else None)
     session = Session()
     layer = session.kill_path.layers[0].name
@@ -54,6 +59,18 @@ def command(as_json: bool, html_file: Path | None, no_color: bool) -> None:
         click.echo("All four nights ended as they must: one proven, three exposed and explained." if good else
                    "NOT as expected: see above.")
     sys.exit(0 if good else 1)
+
+
+def _copy(folder: Path) -> None:
+    """The reference kill path as files of the user's own."""
+    from killcheck import fixtures
+
+    if folder.exists() and any(folder.iterdir()):
+        raise click.UsageError(f"{folder} is not empty: name a new folder, nothing of yours is overwritten")
+    folder.mkdir(parents=True, exist_ok=True)
+    for file in sorted(fixtures.path("dead-man").glob("*.yaml")):
+        (folder / file.name).write_text(file.read_text(encoding="utf-8"), encoding="utf-8")
+        click.echo(folder / file.name)
 
 
 def _report(record: Path | None, wanted: Path | None) -> Path:

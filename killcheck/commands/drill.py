@@ -56,12 +56,15 @@ def command(**options: Any) -> None:
       killcheck drill --manifests deploy/ --exec host --json
       killcheck drill killcheck.yaml --on staging --layer nightly-off
     """
+    from killcheck import consent
     from killcheck.run import Run, plan_for
     from killcheck.session import Session
 
     session = Session(
         spec=options["spec"], on=options["on"], manifests=options["manifests"], exec_mode=options["exec_mode"],
         kubeconfig=options["kubeconfig"], allow_commands=options["allow_commands"])
+    if session.real:
+        consent.check_context(session.on, session.kill_path)
     planned = _planned(session, options)
     out = _terminal(options)
     if options["dry_run"]:
