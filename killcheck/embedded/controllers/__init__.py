@@ -21,7 +21,7 @@ from killcheck.embedded.controllers.namespace import NamespaceController
 from killcheck.embedded.controllers.nodelifecycle import NodeLifecycleController
 from killcheck.embedded.controllers.persistentvolumes import PersistentVolumeBinder
 from killcheck.embedded.controllers.podgc import PodGarbageCollector
-from killcheck.embedded.controllers.replicaset import ReplicaSetController
+from killcheck.embedded.controllers.replicaset import ReplicaSetController, ReplicationControllerController
 from killcheck.embedded.controllers.resourceclaims import ResourceClaimController
 from killcheck.embedded.controllers.runtime import Controller, Informers
 from killcheck.embedded.controllers.scheduler import Scheduler
@@ -36,7 +36,8 @@ __all__ = ["ALL", "start_all"]
 #: Every controller, in the order in which they start; ``name`` is kube-controller-manager's.
 ALL: tuple[type[Controller], ...] = (
     ServiceAccountController, RootCaPublisher, GarbageCollector, NamespaceController, DeploymentController,
-    ReplicaSetController, StatefulSetController, DaemonSetController, JobController, CronJobController,
+    ReplicaSetController, ReplicationControllerController, StatefulSetController, DaemonSetController, JobController,
+    CronJobController,
     TtlAfterFinished, NodeLifecycleController, TaintEvictionController, PodGarbageCollector, DisruptionController,
     HorizontalPodAutoscaler, EndpointsController, EndpointSliceController, ResourceClaimController,
     PersistentVolumeBinder, Scheduler,

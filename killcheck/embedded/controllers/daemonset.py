@@ -35,6 +35,7 @@ class DaemonSetController(Controller):
         self.pods = PodControl(self.kube, self.events, r.DAEMONSETS)
         self.by_owner = self.informers.by_controller(r.PODS)
         self.history = History(self.kube, self.informers, r.DAEMONSETS)
+        self.listen(r.PODS, self.pods.expected.saw)
         self.sets = self.follow(r.DAEMONSETS)
         self.follow(r.PODS, self.owned_by("DaemonSet"))
         self.nodes = self.follow(r.NODES, self._all_sets)
@@ -48,7 +49,9 @@ class DaemonSetController(Controller):
         """One pass: the right pods on the right nodes, then the status."""
         found = self.sets.objects.get(key)
         if found is None:
+            self.pods.expected.forget(key)
             return
+        settled = self.pods.expected.satisfied(key)
         revision = self.history.current(found)
         selector = from_match_labels(found["spec"].get("selector"))
         own = [*self.by_owner.get(uid_of(found)), *self.by_owner.get(f"{key[0]}/")]
@@ -56,7 +59,7 @@ class DaemonSetController(Controller):
         by_node: dict[str, list[Obj]] = {}
         for pod in pods:
             by_node.setdefault(_target(pod), []).append(pod)
-        if "deletionTimestamp" not in found["metadata"]:
+        if settled and "deletionTimestamp" not in found["metadata"]:
             self._place(found, revision, by_node)
             self._roll(found, revision, by_node)
         self._update_status(found, revision, by_node)

@@ -80,6 +80,7 @@ class JobController(Controller):
         self.orphans = WorkQueue(self.loop, self._sync_orphan)
         self._counting: set[Key] = set()
         self.jobs = self.informers.of(r.JOBS)
+        self.listen(r.PODS, self.pods.control.expected.saw)
         self.listen(r.JOBS, self._job_changed)
         self.listen(r.PODS, self._pod_changed)
 
@@ -93,6 +94,7 @@ class JobController(Controller):
         key = key_of(new)
         if change == "deleted":
             self.backoffs.pop(uid_of(new), None)
+            self.pods.control.expected.forget(key)
             self._check_orphans(new)
             self.queue.add(key)
         elif change == "added" or old is None:
@@ -234,7 +236,7 @@ class JobController(Controller):
             if not self.pods.delete_active(at):
                 at.verdict = None
             return False
-        managed = "deletionTimestamp" not in at.job["metadata"]
+        managed = "deletionTimestamp" not in at.job["metadata"] and self.pods.control.expected.satisfied(key)
         if managed:
             wait = self.pods.manage(at)
             if wait > 0:

@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from killcheck.embedded.controllers.events import EventRecorder
+from killcheck.embedded.controllers.expectations import Expectations
 from killcheck.kube import resources as r
 from killcheck.kube.client import Kube
-from killcheck.kube.errors import ApiError, NotFound
-from killcheck.kube.objects import Obj, controller_of, copy, name_of, namespace_of, uid_of
+from killcheck.kube.errors import ApiError, KubeError, NotFound
+from killcheck.kube.objects import Obj, controller_of, copy, key_of, name_of, namespace_of, uid_of
 from killcheck.kube.resources import Resource
 from killcheck.kube.selectors import LabelSelector
 
@@ -52,12 +53,13 @@ def slow_start(count: int, create: Callable[[], object]) -> int:
 
 
 class PodControl:
-    """Creates and deletes pods on behalf of one controller."""
+    """Creates and deletes pods on behalf of one controller, and remembers in ``expected`` what it has not seen yet."""
 
     def __init__(self, kube: Kube, events: EventRecorder, resource: Resource) -> None:
         self.kube = kube
         self.events = events
         self.resource = resource
+        self.expected = Expectations(events.loop, resource.kind)
 
     def create(self, owner: Obj, template: Obj, *, generate_name: str = "", name: str = "") -> Obj | None:
         """Create a pod; None where the namespace is going away. Raises ApiError after telling of it in an event."""
@@ -70,9 +72,13 @@ class PodControl:
             meta["generateName"] = generate_name or f"{name_of(owner)}-"
         meta["ownerReferences"] = [controller_ref(owner, self.resource)]
         body = {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": pod.get("spec") or {}}
+        self.expected.creation(key_of(owner))
         try:
             made = self.kube.create(r.PODS, body)
-        except ApiError as error:
+        except KubeError as error:
+            self.expected.created(key_of(owner))
+            if not isinstance(error, ApiError):
+                raise
             if namespace_terminating(error):
                 return None
             self.events.emit(owner, "Warning", "FailedCreate", f"Error creating: {error.message}")
@@ -82,11 +88,15 @@ class PodControl:
 
     def delete(self, owner: Obj, pod: Obj) -> None:
         """Delete a pod; one that has gone already is deleted. Raises ApiError after telling of it in an event."""
+        self.expected.deletion(key_of(owner), uid_of(pod))
         try:
             self.kube.delete(r.PODS, name_of(pod), namespace_of(pod))
-        except NotFound:
-            return
-        except ApiError as error:
+        except KubeError as error:
+            self.expected.deleted(key_of(owner), uid_of(pod))
+            if isinstance(error, NotFound):
+                return
+            if not isinstance(error, ApiError):
+                raise
             self.events.emit(owner, "Warning", "FailedDelete", f"Error deleting: {error.message}")
             raise
         self.events.emit(owner, "Normal", "SuccessfulDelete", f"Deleted pod: {name_of(pod)}")

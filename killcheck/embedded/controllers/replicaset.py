@@ -1,9 +1,11 @@
-"""The ReplicaSet controller: so many pods, no more, no fewer.
+"""The ReplicaSet controller: so many pods, no more, no fewer; and ReplicationControllers, which are the same in old.
 
-Source: pkg/controller/replicaset of Kubernetes v1.36; recordings 01, 16b, 21, 22.
+Source: pkg/controller/{replicaset,replication} of Kubernetes v1.36; recordings 01, 16b, 21, 22.
 """
 
 from __future__ import annotations
+
+from typing import ClassVar
 
 from killcheck.embedded.controllers import pods as podset
 from killcheck.embedded.controllers.podcontrol import PodControl, claim, slow_start
@@ -12,9 +14,10 @@ from killcheck.kube import resources as r
 from killcheck.kube.errors import ApiError, Conflict
 from killcheck.kube.informer import Change
 from killcheck.kube.objects import Obj, controller_of, dig, format_time, labels_of, name_of, namespace_of, uid_of
+from killcheck.kube.resources import Resource
 from killcheck.kube.selectors import LabelSelector, from_match_labels
 
-__all__ = ["ReplicaSetController"]
+__all__ = ["ReplicaSetController", "ReplicationControllerController"]
 
 #: Pods created or deleted in one pass.
 BURST = 500
@@ -25,38 +28,46 @@ class ReplicaSetController(Controller):
     """Keeps every ReplicaSet's pods and status."""
 
     name = "replicaset-controller"
+    resource: ClassVar[Resource] = r.REPLICASETS
 
     def setup(self) -> None:
         """Follow ReplicaSets and their pods."""
-        self.pods = PodControl(self.kube, self.events, r.REPLICASETS)
+        self.pods = PodControl(self.kube, self.events, self.resource)
         self.by_owner = self.informers.by_controller(r.PODS)
-        self.sets = self.follow(r.REPLICASETS)
-        self.set_siblings = self.informers.by_controller(r.REPLICASETS)
+        self.listen(r.PODS, self.pods.expected.saw)
+        self.sets = self.follow(self.resource)
+        self.set_siblings = self.informers.by_controller(self.resource)
         self.follow(r.PODS, self._owners)
 
     def _owners(self, _change: Change, old: Obj | None, new: Obj) -> list[Key]:
-        keys = self.owned_by("ReplicaSet")(_change, old, new)
+        keys = self.owned_by(self.resource.kind)(_change, old, new)
         if keys or controller_of(new) is not None or _change == "deleted":
             return keys
         namespace, labels = namespace_of(new), labels_of(new)
         return [
             (namespace, name_of(rs)) for rs in self.sets.values()
-            if namespace_of(rs) == namespace and from_match_labels(rs["spec"].get("selector")).matches(labels)
+            if namespace_of(rs) == namespace and self.selector(rs).matches(labels)
         ]
+
+    def selector(self, rs: Obj) -> LabelSelector:
+        """What selects its pods."""
+        return from_match_labels(rs["spec"].get("selector"))
 
     def reconcile(self, key: Key) -> None:
         """Create or delete pods as needed, and say so in the status."""
         rs = self.sets.get(key[1], key[0])
         if rs is None:
+            self.pods.expected.forget(key)
             return
-        selector = from_match_labels(rs["spec"].get("selector"))
+        settled = self.pods.expected.satisfied(key)
+        selector = self.selector(rs)
         own = [*self.by_owner.get(uid_of(rs)), *self.by_owner.get(f"{key[0]}/")]
         active = claim(
-            self.kube, r.REPLICASETS, rs, selector, [pod for pod in own if podset.is_active(pod)],
+            self.kube, self.resource, rs, selector, [pod for pod in own if podset.is_active(pod)],
             target=r.PODS)
         terminating = _claimed(rs, selector, own)
         failure: ApiError | None = None
-        if "deletionTimestamp" not in rs["metadata"]:
+        if settled and "deletionTimestamp" not in rs["metadata"]:
             try:
                 self._manage(rs, active)
             except ApiError as error:
@@ -98,10 +109,10 @@ class ReplicaSetController(Controller):
                 old.get("observedGeneration") == rs["metadata"].get("generation")):
             return
         try:
-            self.kube.replace(r.REPLICASETS, rs | {"status": status}, subresource="status")
+            self.kube.replace(self.resource, rs | {"status": status}, subresource="status")
         except Conflict:
-            fresh = self.kube.get(r.REPLICASETS, name_of(rs), namespace_of(rs))
-            self.kube.replace(r.REPLICASETS, fresh | {"status": status}, subresource="status")
+            fresh = self.kube.get(self.resource, name_of(rs), namespace_of(rs))
+            self.kube.replace(self.resource, fresh | {"status": status}, subresource="status")
 
     def _status(self, rs: Obj, active: list[Obj], terminating: int, failure: ApiError | None) -> Obj:
         now = self.loop.now()
@@ -114,7 +125,8 @@ class ReplicaSetController(Controller):
             "availableReplicas": sum(podset.is_available(pod, min_ready, now) for pod in ready),
         }
         status: Obj = {"replicas": len(active)} | {name: count for name, count in counts.items() if count}
-        status["terminatingReplicas"] = terminating
+        if self.resource is r.REPLICASETS:
+            status["terminatingReplicas"] = terminating
         status["observedGeneration"] = rs["metadata"].get("generation", 0)
         conditions = self._conditions(rs, len(active), failure)
         if conditions:
@@ -143,6 +155,18 @@ class ReplicaSetController(Controller):
         due = [wait for wait in waits if wait > 0]
         if due:
             self.queue.add(key, min(due))
+
+
+class ReplicationControllerController(ReplicaSetController):
+    """Keeps every ReplicationController's pods and status."""
+
+    name = "replicationcontroller-controller"
+    component = "replication-controller"
+    resource = r.REPLICATIONCONTROLLERS
+
+    def selector(self, rs: Obj) -> LabelSelector:
+        """A map of labels, and nothing else; an empty one selects nothing."""
+        return from_match_labels({"matchLabels": rs["spec"]["selector"]} if rs["spec"].get("selector") else None)
 
 
 def _claimed(rs: Obj, selector: LabelSelector, pods: list[Obj]) -> list[Obj]:

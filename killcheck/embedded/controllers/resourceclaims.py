@@ -28,6 +28,8 @@ class ResourceClaimController(Controller):
     def setup(self) -> None:
         """Follow pods that use claims, and claims."""
         self.claims = self.informers.of(r.RESOURCECLAIMS, optional=True)
+        #: Claims that were made and that the watch has not shown yet, by (namespace, name).
+        self._made: dict[Key, Obj] = {}
         self.pods = self.informers.of(r.PODS)
         self.listen(r.PODS, self._pod_changed)
         self.listen(r.RESOURCECLAIMS, self._claim_changed, optional=True)
@@ -46,6 +48,7 @@ class ResourceClaimController(Controller):
                     self.queue.add((f"claim:{namespace_of(claim)}", name_of(claim)))
 
     def _claim_changed(self, change: Change, _old: Obj | None, new: Obj) -> None:
+        self._made.pop(key_of(new), None)
         if change != "deleted":
             self.queue.add((f"claim:{namespace_of(new)}", name_of(new)))
 
@@ -67,7 +70,7 @@ class ResourceClaimController(Controller):
         for entry in pod["spec"].get("resourceClaims") or ():
             template = entry.get("resourceClaimTemplateName")
             known = (statuses.get(entry["name"]) or {}).get("resourceClaimName")
-            if not template or (known and self.claims.get(known, namespace_of(pod)) is not None):
+            if not template or (known and self._is_there((namespace_of(pod), known))):
                 continue
             claim = self._existing(pod, entry["name"]) or self._create(pod, entry["name"], template)
             made[entry["name"]] = {"name": entry["name"], "resourceClaimName": name_of(claim)}
@@ -76,9 +79,12 @@ class ResourceClaimController(Controller):
             self.kube.patch(
                 r.PODS, name_of(pod), patch, namespace_of(pod), kind="strategic", subresource="status")
 
+    def _is_there(self, key: Key) -> bool:
+        return key in self._made or key in self.claims.objects
+
     def _existing(self, pod: Obj, name: str) -> Obj | None:
         """A claim that was made and not written down."""
-        for claim in self.claims.values():
+        for claim in (*self.claims.values(), *self._made.values()):
             owner = controller_of(claim)
             if owner is not None and owner["uid"] == uid_of(pod) and annotations_of(claim).get(_FOR) == name:
                 return claim
@@ -95,12 +101,14 @@ class ResourceClaimController(Controller):
             raise
         spec = copy(template["spec"])
         meta = spec.get("metadata") or {}
-        return self.kube.create(r.RESOURCECLAIMS, {
+        made = self.kube.create(r.RESOURCECLAIMS, {
             "apiVersion": r.RESOURCECLAIMS.api_version, "kind": "ResourceClaim", "spec": spec["spec"],
             "metadata": {
                 "generateName": f"{name_of(pod)}-{name}-", "namespace": namespace_of(pod),
                 "labels": meta.get("labels") or {}, "annotations": (meta.get("annotations") or {}) | {_FOR: name},
                 "ownerReferences": [controller_ref(pod, r.PODS)]}})
+        self._made[key_of(made)] = made
+        return made
 
     # -- letting go ----------------------------------------------------------------------------------------
     def _release(self, claim: Obj) -> None:

@@ -113,11 +113,23 @@ class StandInKubelet:
             return
 
 
+class LaggingTransport(InProcessTransport):
+    """As to a busy API server: what is written is there at once, watches tell of it ``lag_s`` seconds later."""
+
+    def __init__(self, server: ApiServer, loop: VirtualLoop, user: User, lag_s: float) -> None:
+        super().__init__(server, loop, user)
+        self.lag_s = lag_s
+
+    def watch(self, path: str, query: Any, on_event: Any, on_end: Any) -> Any:
+        return super().watch(path, query, lambda event: self.loop.call_later(self.lag_s, on_event, event), on_end)
+
+
 class World:
-    """A control plane. Times are seconds since its start."""
+    """A control plane. Times are seconds since its start; ``lag_s``: how late the controllers' watches are."""
 
     def __init__(
         self, *, start: datetime = START, disabled: Collection[str] = (), nodes: int = 1, kubelet: bool = True,
+        lag_s: float = 0.0,
     ) -> None:
         self.loop = VirtualLoop(start)
         self.store = Store()
@@ -130,9 +142,11 @@ class World:
         self.kube = Kube(InProcessTransport(self.server, self.loop, ADMIN))
         for obj in bootstrap.objects():
             self.create(obj)
-        self.informers = Informers(self.kube, self.loop)
+        transport = LaggingTransport(self.server, self.loop, ADMIN, lag_s) if lag_s else self.kube.transport
+        own = Kube(transport)
+        self.informers = Informers(own, self.loop)
         self.controllers: dict[str, Controller] = start_all(
-            self.kube, self.loop, self.informers, disabled, ca_pem="-----BEGIN CERTIFICATE-----")
+            own, self.loop, self.informers, disabled, ca_pem="-----BEGIN CERTIFICATE-----")
         for number in range(nodes):
             self.node(f"node-{number}")
         self.namespace("ns")
