@@ -13,10 +13,13 @@ from click.testing import CliRunner
 from killcheck import events, fixtures
 from killcheck.cli import main
 from killcheck.record import read
+from killcheck.reports import allure, sarif_drills
+from killcheck.reports.document import document
 from killcheck.reports.html import html, sentence
 from killcheck.reports.junit import junit
 from killcheck.reports.prometheus import prometheus
 from killcheck.reports.story import tell
+from killcheck.reports.summary import markdown, slack
 from killcheck.run import PlannedDrill, Run
 from killcheck.session import Session
 
@@ -141,6 +144,11 @@ def test_a_planted_secret_is_in_no_report(tmp_path, monkeypatch):
     story = tell(read(result.record))
     logs = [event.text for event in story.drills[0].of(events.LogTaken)]
     assert any("<token>" in text for text in logs)
-    for text in (result.record.read_text(), html(story), junit(story), prometheus(story), str(result.to_json())):
+    allure.write(story, tmp_path / "allure")
+    texts = [
+        result.record.read_text(), html(story), junit(story), prometheus(story), str(result.to_json()),
+        str(document(story)), str(sarif_drills.document(story)), markdown(story), str(slack(story)),
+        *(file.read_text() for file in (tmp_path / "allure").iterdir())]
+    for text in texts:
         assert "eyJ" not in text
         assert "hunter22" not in text
