@@ -116,7 +116,8 @@ def _type(field: dict[str, Any]) -> str:
         return f"list of {_type(field.get('items', {}))}"
     if field.get("type") == "object" and isinstance(field.get("additionalProperties"), dict):
         return f"map to {_type(field['additionalProperties'])}"
-    return str(field.get("type", "any"))
+    kinds = field.get("type", "any")
+    return kinds if isinstance(kinds, str) else " or ".join(kind for kind in kinds if kind != "null")
 
 
 def _probes() -> str:
