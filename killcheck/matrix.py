@@ -117,7 +117,7 @@ def plan(
     how = options or Options()
     planned = []
     for layer in _chosen(kill_path, only_layers):
-        names = [kind.name for kind in _meant(layer, only_faults) if levers is None or set(kind.needs) <= set(levers)]
+        names = [kind.name for kind in _meant(layer, only_faults) if faults.there(kind, kill_path, levers)]
         if together and not only_faults:
             names = []
         both = [group for group in together if all(_applies(faults.named(name), layer, levers) for name in group)]
@@ -157,7 +157,7 @@ def _chosen(kill_path: KillPath, only: Collection[str]) -> list[Layer]:
 
 
 def _applies(fault: faults.Fault, layer: Layer, levers: Collection[str] | None) -> bool:
-    return not fault.applies(layer) and (levers is None or set(fault.needs) <= set(levers))
+    return not (fault.misplaced(layer) or fault.applies(layer)) and (levers is None or set(fault.needs) <= set(levers))
 
 
 def _meant(layer: Layer, only: Collection[str]) -> list[type[faults.Fault]]:

@@ -19,9 +19,12 @@ import re
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, Literal
 from urllib.parse import parse_qs
 from xml.sax.saxutils import escape
+
+from killcheck.clock import wall_now
 
 __all__ = ["Gate", "Lapse", "Seen", "refusal"]
 
@@ -121,9 +124,12 @@ class Gate:
     place of the application: parsed query to (content type, body).
     """
 
-    def __init__(self, app: App) -> None:
+    def __init__(self, app: App, now: Callable[[], datetime] = wall_now) -> None:
         self.app = app
+        self.now = now
         self.lapses: dict[str, Lapse] = {}
+        #: When temporary credentials end, by access key id.
+        self.ends: dict[str, datetime] = {}
         self.calls: dict[tuple[str, str], Lapse] = {}
         self.answers: dict[tuple[str, str], Callable[[dict[str, list[str]]], tuple[str, bytes]]] = {}
         self.seen: list[Seen] = []
@@ -201,6 +207,8 @@ class Gate:
         for known in ((service, action), (service, _EVERYTHING), (_EVERYTHING, action)):
             if known in self.calls:
                 return self.calls[known]
+        if key in self.ends and self.now() >= self.ends[key]:
+            return "expired"
         return (self.lapses.get(key) or self.lapses.get(_EVERYTHING)) if key else None
 
     def _remember(self, seen: Seen) -> None:

@@ -1,4 +1,4 @@
-"""Whether a run left what it must leave in S3: something new, and not empty, at each of the places that the spec names."""
+"""Whether a run left what it must leave in S3: something new, not empty, at each of the places that the spec names."""
 
 from __future__ import annotations
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import secrets
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -87,16 +88,18 @@ class SignIn:
 class Portal:
     """The portal and its OIDC service as a WSGI application; what it does not know goes to ``app``.
 
-    ``now`` is the clock; ``sessions`` maps an access token to when its session ends. ``issue(account, role)`` makes the
-    role's credentials: (access key id, secret, session token).
+    ``now`` is the clock; ``sessions`` maps an access token to when its session ends; no session outlives ``limit``.
+    ``issue(account, role, until)`` makes the role's credentials: (access key id, secret, session token). A sign-in by
+    device code is approved at once, as if its person sat in front of the browser.
     """
 
     app: Callable[..., Iterable[bytes]]
     now: Callable[[], datetime]
-    issue: Callable[[str, str], tuple[str, str, str]]
+    issue: Callable[[str, str, datetime], tuple[str, str, str]]
     sessions: dict[str, datetime] = field(default_factory=dict)
     asked: list[tuple[str, int]] = field(default_factory=list)
     role_hours: float = 1.0
+    limit: datetime | None = None
 
     def begin(self, token: str, until: datetime) -> None:
         """A session lives until then."""
@@ -107,12 +110,21 @@ class Portal:
         self.sessions.pop(token, None)
 
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
-        """GetRoleCredentials, ListAccountRoles' neighbour CreateToken; anything else is passed on."""
+        """GetRoleCredentials; RegisterClient, StartDeviceAuthorization, CreateToken; anything else is passed on."""
         path = environ["PATH_INFO"]
         if path == "/federation/credentials":
             status, body, code = self._credentials(environ)
         elif path == "/token" and environ["REQUEST_METHOD"] == "POST":
-            status, body, code = self._renew(environ)
+            status, body, code = self._token(environ)
+        elif path == "/client/register":
+            status, body, code = 200, {
+                "clientId": "stand-in", "clientSecret": "stand-in", "clientIdIssuedAt": int(self.now().timestamp()),
+                "clientSecretExpiresAt": int(self.now().timestamp()) + 90 * 86400}, ""
+        elif path == "/device_authorization":
+            status, body, code = 200, {
+                "deviceCode": "stand-in", "userCode": "STAN-DSIN", "verificationUri": "https://device.invalid/",
+                "verificationUriComplete": "https://device.invalid/?user_code=STAN-DSIN", "expiresIn": 600,
+                "interval": 1}, ""
         else:
             return self.app(environ, start_response)
         self.asked.append((path, status))
@@ -125,22 +137,26 @@ class Portal:
         if not self._alive(str(environ.get("HTTP_X_AMZ_SSO_BEARER_TOKEN", ""))):
             return 401, {"message": "Session token not found or invalid"}, "UnauthorizedException"
         asked = parse_qs(environ.get("QUERY_STRING", ""))
-        key, secret, token = self.issue(asked["account_id"][0], asked["role_name"][0])
         until = self.now() + timedelta(hours=self.role_hours)
+        key, secret, token = self.issue(asked["account_id"][0], asked["role_name"][0], until)
         return 200, {"roleCredentials": {
             "accessKeyId": key, "secretAccessKey": secret, "sessionToken": token,
             "expiration": int(until.timestamp() * 1000)}}, ""
 
-    def _renew(self, environ: dict[str, Any]) -> tuple[int, dict[str, Any], str]:
+    def _token(self, environ: dict[str, Any]) -> tuple[int, dict[str, Any], str]:
         sent = json.loads(environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0)) or b"{}")
         token = str(sent.get("refreshToken", "")).removesuffix("-refresh")
+        if str(sent.get("grantType", "")).endswith("device_code"):
+            token = f"stand-in-sso-{secrets.token_hex(8)}"
+            self.begin(token, self.now() + timedelta(hours=SESSION_HOURS))
         if not self._alive(token):
             return 400, {"error": "invalid_grant", "error_description": "Invalid refresh token provided"}, (
                 "InvalidGrantException")
         left = (self.sessions[token] - self.now()).total_seconds()
+        # An access token lives for an hour at most; its client renews it for as long as the session lives.
         return 200, {"accessToken": token, "tokenType": "Bearer", "expiresIn": int(min(3600, left)),
                      "refreshToken": f"{token}-refresh"}, ""
 
     def _alive(self, token: str) -> bool:
         until = self.sessions.get(token)
-        return until is not None and self.now() < until
+        return until is not None and self.now() < (until if self.limit is None else min(until, self.limit))

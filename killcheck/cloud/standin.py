@@ -40,7 +40,7 @@ class StandIn:
             raise StandInError(
                 "a stand-in of AWS needs moto: pip install 'killcheck[aws-stand-in]'") from error
         self.region = region
-        self.gate = Gate(DomainDispatcherApplication(create_backend_app))
+        self.gate = Gate(DomainDispatcherApplication(create_backend_app), now)
         self.portal = Portal(self.gate, now, self._issue)
         #: Which access key ids the portal gave to whom: (account, role).
         self.issued: dict[str, tuple[str, str]] = {}
@@ -79,22 +79,15 @@ class StandIn:
         """See :meth:`Gate.restore`."""
         self.gate.restore(who)
 
-    def end_session(self, token: str) -> None:
-        """The sign-in with that token is over, and so is what it was given."""
-        self.portal.end(token)
-        for key in self.issued:
-            self.gate.lapse(key, "expired")
-
-    def begin_session(self, token: str, until: str) -> None:
-        """A sign-in with that token lasts until then (RFC 3339)."""
-        self.portal.begin(token, datetime.fromisoformat(until))
-        for key in self.issued:
-            self.gate.restore(key)
+    def limit_sessions(self, until: str) -> None:
+        """No sign-in outlives that moment (RFC 3339); empty: each has its own end again."""
+        self.portal.limit = datetime.fromisoformat(until) if until else None
 
     # -- inside --------------------------------------------------------------------------------------------
-    def _issue(self, account: str, role: str) -> tuple[str, str, str]:
+    def _issue(self, account: str, role: str, until: datetime) -> tuple[str, str, str]:
         key = f"ASIA{secrets.token_hex(8).upper()}"
         self.issued[key] = (account, role)
+        self.gate.ends[key] = until
         return key, "stand-in", f"stand-in-session-{key}"
 
     def _reset(self) -> None:

@@ -10,10 +10,12 @@ contract.
 from __future__ import annotations
 
 import difflib
+from collections.abc import Collection
 from functools import cache
 from importlib.metadata import entry_points
 
 from killcheck.faults.admission import NoRoom, PodSecurity, QuotaExhausted, WebhookDown
+from killcheck.faults.aws_credentials import SsoExpired, StaticKeyRevoked, StsExpired, WebIdentityExpired
 from killcheck.faults.base import Fault, FaultError, Plan
 from killcheck.faults.brownout import ApiBrownout
 from killcheck.faults.cached_copy_evicted import CachedCopyEvicted
@@ -40,11 +42,11 @@ from killcheck.faults.runs import LaptopKilled, RunNeverFinishes
 from killcheck.faults.schedule import JobHungUnderForbid, Suspended
 from killcheck.faults.token import TokenAudience, TokenDead, TokenNotMounted
 from killcheck.faults.volume_stuck import VolumeStuck
-from killcheck.killpath import Layer
+from killcheck.killpath import KillPath, Layer
 
 __all__ = [
-    "ALL", "GROUP", "Fault", "FaultError", "Plan", "apart", "every", "in_order", "means_something", "named",
-    "refuse_clashes",
+    "ALL", "CLOUD", "GROUP", "Fault", "FaultError", "Plan", "apart", "every", "in_order", "means_something", "named",
+    "refuse_clashes", "there",
 ]
 
 #: Entry point group of faults from other packages.
@@ -68,6 +70,9 @@ ALL: tuple[type[Fault], ...] = (
 def _foreign() -> tuple[type[Fault], ...]:
     found = []
     for entry in entry_points(group=GROUP):
+#: Those that act on a cloud account, or on a stand-in of one: only where the spec has a ``cloud:`` section.
+CLOUD: tuple[type[Fault], ...] = (SsoExpired, StsExpired, StaticKeyRevoked, WebIdentityExpired)
+
         kind = entry.load()
         missing = [field for field in ("name", "simulates", "family") if not getattr(kind, field, "")]
         if not (isinstance(kind, type) and issubclass(kind, Fault)) or missing:
@@ -78,7 +83,17 @@ def _foreign() -> tuple[type[Fault], ...]:
 
 def every() -> tuple[type[Fault], ...]:
     """Those that come with killcheck, and other packages'. Raises FaultError for one that breaks the contract."""
-    return (*ALL, *_foreign())
+    return (*ALL, *CLOUD, *_foreign())
+
+
+def there(kind: type[Fault], kill_path: KillPath, levers: Collection[str] | None) -> bool:
+    """Whether the levers are there that a fault needs; ``levers`` None: the embedded cluster's, with all of its own.
+
+    What acts on a cloud account only means something where the spec has a ``cloud:`` to act on.
+    """
+    if levers is not None:
+        return set(kind.needs) <= set(levers)
+    return kind not in CLOUD or (kill_path.cloud is not None and bool(kill_path.cloud.endpoint))
 
 
 def means_something(kind: type[Fault], layer: Layer) -> bool:
