@@ -50,6 +50,46 @@ def tries(url, obj, changes, *, also=""):
             for path, value in changes]
 
 
+CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+POOLS = "/apis/conformance.example.com/v1/namespaces/{ns}/pools"
+#: With rules in CEL of every sort: of the whole, of a field, of a change, with a reason, of items, of quantities.
+POOL_CRD = {
+    "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+    "metadata": {"name": "pools.conformance.example.com"}, "spec": {
+        "group": "conformance.example.com", "scope": "Namespaced",
+        "names": {"plural": "pools", "kind": "Pool", "singular": "pool", "listKind": "PoolList"},
+        "versions": [{"name": "v1", "served": True, "storage": True, "subresources": {
+            "status": {}, "scale": {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}},
+            "schema": {"openAPIV3Schema": {
+                "type": "object",
+                "x-kubernetes-validations": [{"rule": "self.metadata.name != 'bad'", "message": "no bad names"}],
+                "properties": {
+                    "status": {"type": "object", "properties": {"replicas": {"type": "integer"}}},
+                    "spec": {"type": "object", "x-kubernetes-validations": [
+                        {"rule": "!has(self.max) || self.replicas <= self.max", "message": "replicas above max"},
+                        {"rule": "self.replicas >= oldSelf.replicas - 5",
+                         "messageExpression": "self.replicas > 0 ? 'cannot drop that far' : 'cannot drop to nothing'"},
+                        {"rule": "self.memory == '' || quantity(self.memory).isLessThan(quantity('1Gi'))",
+                         "fieldPath": ".memory", "reason": "FieldValueForbidden"},
+                        {"rule": "!self.tags.exists(t, t.key.startsWith('kubernetes.io/'))",
+                         "message": "reserved tags"}],
+                        "properties": {
+                            "replicas": {"type": "integer", "default": 1, "x-kubernetes-validations": [
+                                {"rule": "self >= 0", "message": "not negative"}]},
+                            "max": {"type": "integer"},
+                            "memory": {"type": "string", "default": "", "maxLength": 20},
+                            "zone": {"type": "string", "maxLength": 9, "enum": ["y", "z"], "x-kubernetes-validations": [
+                                {"rule": "self == oldSelf", "message": "immutable"}]},
+                            "tags": {"type": "array", "default": [], "maxItems": 10, "items": {
+                                "type": "object", "required": ["key"], "properties": {"key": {
+                                    "type": "string", "maxLength": 64, "x-kubernetes-validations": [
+                                        {"rule": "self.matches('^[a-z./]+$')", "message": "only letters"}]}}}}}}}}}}]}}
+
+
+def pool(name="a", **spec):
+    return {"apiVersion": "conformance.example.com/v1", "kind": "Pool", "metadata": {"name": name}, "spec": spec}
+
+
 C0 = "spec.template.spec.containers.0"
 GROUPS = {
     "configmaps": [
@@ -369,5 +409,40 @@ GROUPS = {
             "apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {}}, JSON),
         ("a review of garbage", "POST /apis/authentication.k8s.io/v1/tokenreviews", {
             "apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": "garbage"}}, JSON),
+    ],
+    "customs": [
+        ("rules that are none", f"POST {CRDS}", changed(
+            POOL_CRD, "spec.versions.0.schema.openAPIV3Schema.x-kubernetes-validations", [{"rule": " "}]), JSON),
+        ("a definition", f"POST {CRDS}", POOL_CRD, JSON),
+        ("a rule of the whole", f"POST {POOLS}", pool("bad"), JSON),
+        ("rules of a spec and of a field", f"POST {POOLS}", pool(replicas=-1, max=-3), JSON),
+        ("four rules at once", f"POST {POOLS}", pool(
+            replicas=5, max=3, memory="2Gi", tags=[{"key": "kubernetes.io/x"}, {"key": "A1"}]), JSON),
+        ("what the schema refuses is not asked", f"POST {POOLS}", pool(replicas="x"), JSON),
+        ("none of the values", f"POST {POOLS}", pool(zone="x"), JSON),
+        ("a field is missing", f"POST {POOLS}", pool(tags=[{}]), JSON),
+        ("a bad name", f"POST {POOLS}", pool("A_"), JSON),
+        ("a good one", f"POST {POOLS}", pool(replicas=10, zone="z"), JSON),
+        ("a transition", f"PATCH {POOLS}/a", {"spec": {"replicas": 1}}, MERGE),
+        ("an immutable field", f"PATCH {POOLS}/a", {"spec": {"zone": "y"}}, MERGE),
+        ("a rule that fails to evaluate", f"PATCH {POOLS}/a", {"spec": {"memory": "junk"}}, MERGE),
+        ("unknown, warned", f"PATCH {POOLS}/a", {"spec": {"wrong": 1}}, MERGE),
+        ("unknown, strict", f"PATCH {POOLS}/a?fieldValidation=Strict", {"spec": {"wrong": 1}}, MERGE),
+        ("a wrong type", f"PATCH {POOLS}/a", {"spec": {"max": "x"}}, MERGE),
+        ("a bad label", f"PATCH {POOLS}/a", {"metadata": {"labels": {"a b": "c"}}}, MERGE),
+        ("strategic", f"PATCH {POOLS}/a", {"spec": {}}, STRATEGIC),
+        ("without the field no rule", f"PATCH {POOLS}/a", {"spec": {"zone": None}}, MERGE),
+        ("a rule through scale", f"PATCH {POOLS}/a/scale", {"spec": {"replicas": 1}}, MERGE),
+        ("scale", f"PATCH {POOLS}/a/scale", {"spec": {"replicas": 8}}, MERGE),
+        ("no such subresource", f"GET {POOLS}/a/nope", None, JSON),
+        ("POST on a name", f"POST {POOLS}/a", pool(), JSON),
+        ("PATCH on a collection", f"PATCH {POOLS}", {}, MERGE),
+        ("another version of the group", "GET /apis/conformance.example.com/v2/pools", None, JSON),
+        ("another resource of the group", "GET /apis/conformance.example.com/v1/nopes", None, JSON),
+        ("an update without a version", f"PUT {POOLS}/a", pool(), JSON),
+        ("another type", f"POST {POOLS}", configmap("b"), JSON),
+        ("status", f"PATCH {POOLS}/a/status", {"status": {"replicas": 3}, "spec": {"replicas": 9}}, MERGE),
+        ("a bad status", f"PATCH {POOLS}/a/status", {"status": {"replicas": "x"}}, MERGE),
+        ("delete", f"DELETE {POOLS}/a", None, JSON),
     ],
 }

@@ -1,7 +1,7 @@
 """Custom resources against the structural schema of their CRD: pruning, defaults, validation.
 
-Source: k8s.io/apiextensions-apiserver (pruning, defaulting) and kube-openapi/pkg/validation for the words. Rules in CEL
-(``x-kubernetes-validations``) are not evaluated.
+Source: k8s.io/apiextensions-apiserver (pruning, defaulting) and kube-openapi/pkg/validation for the words. The rules
+in CEL are next door, in ``celrules``.
 """
 
 from __future__ import annotations
@@ -9,13 +9,16 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
 
 from killcheck.embedded.api.kinds import Kind
+from killcheck.embedded.api.validation import meta, names
 from killcheck.kube.objects import Obj, copy
 
-__all__ = ["apply_defaults", "prune", "schema_of", "validate"]
+__all__ = ["apply_defaults", "has_rules", "prune", "schema_of", "validate"]
 
+_MAX_INT32 = 2**31 - 1
 _ROOT = frozenset({"apiVersion", "kind", "metadata"})
 _TYPES: dict[str, tuple[type, ...]] = {
     "string": (str,), "boolean": (bool,), "object": (dict,), "array": (list,), "integer": (int,),
@@ -93,14 +96,62 @@ def _default(value: Any, schema: Obj) -> None:
 
 
 # -- validation ------------------------------------------------------------------------------------------------
-def validate(kind: Kind, obj: Obj) -> list[Obj]:
-    """What the schema has against an object, as causes in the API server's words."""
+def validate(kind: Kind, obj: Obj, old: Obj | None = None, *, status: bool = False) -> list[Obj]:
+    """What metadata's rules, the schema and its rules in CEL have against an object, as the API server's causes.
+
+    ``status``: only its status was written, and only that is looked at.
+    """
+    if old is None:
+        causes = meta.create(obj["metadata"], names.dns_subdomain, core=False)
+    else:
+        causes = meta.update(obj["metadata"], old["metadata"], core=False)
     schema = schema_of(kind)
-    if not schema:
-        return []
-    rest = {name: value for name, value in obj.items() if name not in _ROOT}
-    required = [name for name in schema.get("required") or [] if name not in _ROOT]
-    return list(_check(rest, schema | {"required": required}, ""))
+    if schema and status:
+        below = (schema.get("properties") or {}).get("status") or {}
+        causes += [
+            cause | {"field": "status" + (f".{cause['field']}" if cause["field"] not in ("", "<nil>") else "")}
+            for cause in _check(obj.get("status"), below, "")]
+    elif schema:
+        rest = {name: value for name, value in obj.items() if name not in _ROOT}
+        required = [name for name in schema.get("required") or [] if name not in _ROOT]
+        causes += _check(rest, schema | {"required": required}, "")
+    causes += _scale(kind, obj)
+    if has_rules(kind):
+        from killcheck.embedded.api import celrules
+
+        causes += [celrules.NOT_CHECKED] if celrules.blocks(causes) else celrules.check(schema, obj, old)
+    return causes
+
+
+@lru_cache(maxsize=512)
+def has_rules(kind: Kind) -> bool:
+    """Whether the schema has rules in CEL."""
+    return "x-kubernetes-validations" in json.dumps(schema_of(kind))
+
+
+def _scale(kind: Kind, obj: Obj) -> Iterator[Obj]:
+    """What a scale subresource asks of the fields that it shows."""
+    scale = (kind.crd_version.get("subresources") or {}).get("scale") or {}
+    for field in ("specReplicasPath", "statusReplicasPath"):
+        path = str(scale.get(field) or "")
+        value: Any = obj if path else None
+        for step in path.strip(".").split(".") if path else ():
+            value = value.get(step) if isinstance(value, dict) else None
+        if value is None:
+            continue
+        if isinstance(value, bool) or not isinstance(value, int):
+            go = {str: "string", bool: "bool", float: "float64", dict: "map[string]interface {}"}.get(
+                type(value), "[]interface {}")
+            why = f"{path} accessor error: {_go_shown(value)} is of the type {go}, expected int64"
+            yield _invalid(path, "0", why)
+        elif value < 0:
+            yield _invalid(path, str(value), "should be a non-negative integer")
+        elif value > _MAX_INT32:
+            yield _invalid(path, str(value), f"should be less than or equal to {_MAX_INT32}")
+
+
+def _go_shown(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _check(value: Any, schema: Obj, path: str) -> Iterator[Obj]:

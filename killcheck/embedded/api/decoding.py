@@ -8,7 +8,7 @@ from killcheck.embedded.api import seam
 from killcheck.embedded.api.body import Parsed
 from killcheck.embedded.api.call import Call
 from killcheck.embedded.api.kinds import builtin
-from killcheck.embedded.api.status import StatusError, bad_request
+from killcheck.embedded.api.status import StatusError, bad_request, invalid
 from killcheck.kube.objects import Obj, copy, dig
 
 __all__ = ["check_name", "decode_object", "say_strict", "strict_problems"]
@@ -39,7 +39,9 @@ def decode_object(
     want_kind, want_version = kind_name or resource.kind, api_version or resource.api_version
     obj: Obj = parsed.value
     got_kind, got_version = str(obj.get("kind") or want_kind), str(obj.get("apiVersion") or want_version)
-    if (got_kind, got_version) != (want_kind, want_version) and not _registered(got_kind, got_version):
+    if call.kind.crd is not None and schema is None:
+        _check_custom(got_kind, got_version, call, obj)
+    elif (got_kind, got_version) != (want_kind, want_version) and not _registered(got_kind, got_version):
         raise bad_request(
             f'{got_kind} in version "{got_version.rpartition("/")[2]}" cannot be handled as a {want_kind}: no kind '
             f'"{got_kind}" is registered for version "{got_version}" in scheme '
@@ -86,6 +88,19 @@ def _registered(kind: str, api_version: str) -> bool:
     if (kind, api_version) in _builtin():
         return True
     return api_version in _FORMER and (kind, f"{api_version.partition('/')[0]}/v1") in _builtin()
+
+
+def _check_custom(kind: str, api_version: str, call: Call, obj: Obj) -> None:
+    """Custom resources have no scheme: their type is compared, and the kind counts as a value."""
+    resource = call.kind.resource
+    if api_version != resource.api_version:
+        raise bad_request(
+            f"the API version in the data ({api_version}) does not match the expected API version "
+            f"({resource.api_version})")
+    if kind != resource.kind:
+        message = f'Invalid value: "{kind}": must be {resource.kind}'
+        causes = [{"reason": "FieldValueInvalid", "message": message, "field": "kind"}]
+        raise invalid(resource.kind, resource.group, str(dig(obj, "metadata", "name", default="")), causes)
 
 
 def _wrong_kind(kind: str, api_version: str, want_kind: str, want_version: str) -> StatusError:

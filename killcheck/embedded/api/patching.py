@@ -144,7 +144,7 @@ class Patcher:
         else:
             own = old.get("kind") == call.kind.resource.kind
             whole = self.server.managed.shown(call.kind, call.key, old) if own else old
-            whole = schemas.in_order(schema, whole) if schema else copy(whole)
+            whole = schemas.in_order(schema, whole) if schema else _by_name(whole)
             new = merge_patch(whole, parsed.value) if content_type == MERGE else json_patch(whole, parsed.value)
             shown = dumps(_as_merged(new, parsed.value))
         shown = shown.replace("\\", "\\\\").replace('"', '\\"')
@@ -291,6 +291,13 @@ def _show_manager(manager: Manager, time: str) -> str:
     if manager.operation == "Update":
         shown += f" using {manager.api_version}" + (f" at {time}" if time else "")
     return shown
+
+
+def _by_name(value: Any) -> Any:
+    """Custom resources are maps, which Go writes by name."""
+    if isinstance(value, list):
+        return [_by_name(item) for item in value]
+    return {key: _by_name(value[key]) for key in sorted(value)} if isinstance(value, dict) else value
 
 
 def _as_merged(new: Any, patch: Any) -> Any:

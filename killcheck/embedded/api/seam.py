@@ -49,12 +49,12 @@ def apply_defaults(kind: Kind, obj: Obj, now: datetime) -> None:
     defaults.apply(kind, obj, now)
 
 
-def validate(kind: Kind, new: Obj, old: Obj | None) -> list[Obj]:
+def validate(kind: Kind, new: Obj, old: Obj | None, subresource: str = "") -> list[Obj]:
     """What is wrong with an object, as causes."""
     if kind.crd is not None:
         from killcheck.embedded.api import crdschema
 
-        return crdschema.validate(kind, new)
+        return crdschema.validate(kind, new, old, status=subresource == "status")
     if not _there("validation"):
         return []
     from killcheck.embedded.api import validation

@@ -174,8 +174,11 @@ class ApiServer:
                 raise status.path_not_found()
             verbs = sub.verbs
         else:
+            if kind.crd is not None and not at.name and verb in ("update", "patch"):
+                raise status.bad_request("name must be provided")
             homeless = kind.resource.namespaced and not namespace and verb in ("create", "deletecollection")
-            if homeless or (verb == "create" and at.name) or (verb in ("update", "patch") and not at.name):
+            misplaced = bool(at.name) if verb == "create" else verb in ("update", "patch") and not at.name
+            if homeless or (misplaced and kind.crd is None):
                 raise status.method_not_allowed()
         if verb not in verbs:
             raise status.method_not_allowed()

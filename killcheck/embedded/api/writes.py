@@ -150,7 +150,7 @@ class Writer:
             causes = [{
                 "reason": "FieldValueInvalid", "message": "Invalid value: 0: must be specified for an update",
                 "field": "metadata.resourceVersion"}]
-            raise status.invalid(resource.kind, resource.group, call.name, causes)
+            raise status.invalid(resource.plural, resource.group, call.name, causes)
         return Response(200, self.answer(call, self.update(call, lambda _: obj)))
 
     def _put_creates(self, call: Call) -> bool:
@@ -183,7 +183,7 @@ class Writer:
 
         def check(obj: Obj) -> None:
             if obj != old and (subresource != "status" or kind.crd is not None):
-                self._validate(kind, obj, old)
+                self._validate(kind, obj, old, subresource)
 
         if admit:
             new = self.server.admit(
@@ -247,18 +247,29 @@ class Writer:
             raise status.invalid(resource.kind, resource.group, call.name, [cause, dict(cause)])
 
     # -- shared --------------------------------------------------------------------------------------------
-    def _validate(self, kind: Kind, new: Obj, old: Obj | None) -> None:
-        causes = seam.validate(kind, new, old)
+    def _validate(self, kind: Kind, new: Obj, old: Obj | None, subresource: str = "") -> None:
+        causes = seam.validate(kind, new, old, subresource)
         if causes:
             resource = kind.resource
             raise status.invalid(resource.kind, resource.group, str(new["metadata"].get("name", "")), causes)
 
     def _warn(self, call: Call, new: Obj, old: Obj | None) -> None:
         """Only who comes over the wire reads warnings."""
-        if call.over_wire and call.kind.crd is None:
+        if not call.over_wire:
+            return
+        if call.kind.crd is not None:
+            self._warn_of_rules(call)
+        else:
             from killcheck.embedded.api.warnings import warnings
 
             for text in warnings(call.kind, new, old):
+                call.warn(text)
+
+    def _warn_of_rules(self, call: Call) -> None:
+        from killcheck.embedded.api import celrules, crdschema
+
+        if crdschema.has_rules(call.kind):
+            for text in celrules.unread(crdschema.schema_of(call.kind)):
                 call.warn(text)
 
     def answer(self, call: Call, obj: Obj) -> Obj:

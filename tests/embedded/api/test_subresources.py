@@ -131,7 +131,8 @@ def test_unknown_fields_are_pruned_with_a_warning(custom):
     ({"pool": "tpu"}, 'spec.pool: Unsupported value: "tpu": supported values: "gpu", "cpu"'),
     ({"pool": 1}, 'spec.pool: Invalid value: "integer": spec.pool in body must be of type string: "integer"'),
     ({"pool": "gpu", "replicas": -1},
-     "spec.replicas: Invalid value: -1: spec.replicas in body should be greater than or equal to 0"),
+     "[spec.replicas: Invalid value: -1: spec.replicas in body should be greater than or equal to 0, .spec.replicas: "
+     "Invalid value: -1: should be a non-negative integer]"),
     ({"replicas": 1}, "spec.pool: Required value"),
     ({"pool": "gpu", "ports": [{}, {}, {}]}, "spec.ports: Too many: 3: must have at most 2 items"),
     ({"pool": "gpu", "ports": [{"port": True}]},

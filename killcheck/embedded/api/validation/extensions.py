@@ -6,6 +6,8 @@ apiextensions-apiserver: what is needed for either to work at all.
 
 from __future__ import annotations
 
+import json
+
 from killcheck.embedded.api.kinds import Kind
 from killcheck.embedded.api.validation import meta, names
 from killcheck.embedded.api.validation.fields import (
@@ -139,7 +141,21 @@ def _definition(new: Obj) -> Causes:
     if spec.get("scope") not in ("Cluster", "Namespaced"):
         causes.append(not_supported("spec.scope", spec.get("scope", ""), ("Cluster", "Namespaced")))
     causes += _names(given)
-    return causes + _versions(spec.get("versions") or [])
+    causes += _versions(spec.get("versions") or [])
+    return causes + _cel(spec.get("versions") or [])
+
+
+def _cel(versions: list[Obj]) -> Causes:
+    """Rules in CEL that cannot be read. A definition with one version is named as if it were the only place."""
+    from killcheck.embedded.api import celrules
+
+    causes: Causes = []
+    for i, version in enumerate(versions):
+        schema = (version.get("schema") or {}).get("openAPIV3Schema") or {}
+        if celrules.RULES in json.dumps(schema):
+            path = "spec.validation" if len(versions) == 1 else f"spec.versions[{i}].schema"
+            causes += celrules.broken(schema, f"{path}.openAPIV3Schema")
+    return causes
 
 
 def _names(given: Obj) -> Causes:

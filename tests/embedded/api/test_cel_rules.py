@@ -1,0 +1,71 @@
+"""Rules of custom resources in CEL: when they are asked, what they may call, and those that nobody here can read."""
+
+import pytest
+
+from killcheck.embedded.api import celrules
+
+pytest.importorskip("celpy")
+
+
+def of(rule, **more):
+    return {"type": "object", "x-kubernetes-validations": [{"rule": rule} | more], "properties": {
+        "n": {"type": "integer"}, "s": {"type": "string"}, "l": {"type": "array", "items": {"type": "string"}},
+        "x": {"type": "number"}, "for": {"type": "string"}, "a-b": {"type": "string"},
+        "age": {"type": "string", "format": "duration"}, "m": {"type": "object", "additionalProperties": {
+            "type": "string", "x-kubernetes-validations": [{"rule": "self != 'no'"}]}}}}
+
+
+def said(schema, value, old=None):
+    return [f"{cause['field']}: {cause['message']}" for cause in celrules.check(schema, value, old)]
+
+
+@pytest.mark.parametrize(("rule", "value"), [
+    ("self.s.find('^[^/]+').endsWith('example.com')", {"s": "a.example.com/x"}),
+    ("self.s.split('/')[1] == 'x' && self.s.indexOf('/') == 1", {"s": "a/x"}),
+    ("self.s.lowerAscii() == 'ab' && self.s.replace('A', 'b') == 'bB'", {"s": "AB"}),
+    ("self.l.join('-') == 'a-b' && self.l.isSorted() && size(self.l) == 2", {"l": ["a", "b"]}),
+    ("self.l.all(e, e in ['a', 'b']) && self.l.exists_one(e, e == 'a')", {"l": ["a", "b"]}),
+    ("quantity(self.s).compareTo(quantity('1Gi')) == 0 && isQuantity(self.s)", {"s": "1024Mi"}),
+    ("quantity(self.s).add(quantity('500m')).isGreaterThan(quantity('1'))", {"s": "600m"}),
+    ("self.age >= duration('30s') && self.age < duration('1h')", {"age": "5m"}),
+    ("self.x > 1.0", {"x": 2}),
+    ("self.__for__ == 'a' && self.a__dash__b == 'b'", {"for": "a", "a-b": "b"}),
+    ("!has(self.n) || self.n > 0", {}),
+    ("'k' in self.m", {"m": {"k": "yes"}}),
+])
+def test_what_a_rule_may_say(rule, value):
+    assert said(of(rule), value) == []
+    assert said(of(f"!({rule})"), value) == [f"<nil>: Invalid value: failed rule: !({rule})"]
+
+
+def test_a_transition_is_asked_only_of_an_update_that_changes_something():
+    schema = of("self.n >= oldSelf.n")
+    assert said(schema, {"n": 1}) == []
+    assert said(schema, {"n": 1}, {"n": 2}) == ["<nil>: Invalid value: failed rule: self.n >= oldSelf.n"]
+    assert said(of("self.n > 5"), {"n": 1}, {"n": 1}) == []
+
+
+def test_the_message_the_reason_and_the_place_are_the_rules_own():
+    schema = of("false", reason="FieldValueDuplicate", fieldPath=".s", messageExpression="'n is ' + string(self.n)")
+    assert said(schema, {"n": 3}) == ["s: Duplicate value: n is 3"]
+    assert said(of("false"), {"m": {"k": "no"}}) == [
+        "<nil>: Invalid value: failed rule: false", "m[k]: Invalid value: \"no\": failed rule: self != 'no'"]
+
+
+def test_what_cannot_be_evaluated_is_refused_and_says_why():
+    assert said(of("self.n > 1"), {}) == ['<nil>: Invalid value: "object": no such key: n evaluating rule: self.n > 1']
+
+
+def test_a_rule_that_nobody_here_can_read_is_named_and_holds_nothing_up():
+    schema = of("ip(self.s).family() == 4")
+    assert said(schema, {"s": "x"}) == []
+    (words,) = celrules.unread(schema)
+    assert words.startswith('rule "ip(self.s).family() == 4" is not evaluated here: it calls family, ip')
+    assert celrules.unread(of("self.?s.orValue('') == ''"))[0].startswith('rule "self.?s.orValue')
+    assert celrules.broken(of("self.?s.orValue('') == ''"), "") == []
+
+
+def test_a_definition_with_a_rule_that_is_no_cel_is_refused():
+    (cause,) = celrules.broken(of("self.n >"), "spec")
+    assert cause["field"] == "spec.x-kubernetes-validations[0].rule"
+    assert "compilation failed" in cause["message"]
