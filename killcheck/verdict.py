@@ -53,6 +53,8 @@ class DrillResult:
     usd: float | None = None
     usd_per_hour: float | None = None
     next_chance: str = ""
+    #: What the layer's own schedule will do (``next``, ``never``, ``clocks``, ``warnings``, ``longest_gap_s``).
+    schedule: dict[str, Any] | None = None
     usd_until_next_chance: float | None = None
     phases: tuple[dict[str, Any], ...] = ()
     bites: dict[str, str] = field(default_factory=dict)
@@ -95,6 +97,7 @@ class DrillResult:
             "watched_s": _round(self.watched_s), "usd": _round(self.usd, 4), "usd_per_hour": _round(
                 self.usd_per_hour, 4),
             "next_chance": self.next_chance or None, "usd_until_next_chance": _round(self.usd_until_next_chance, 4),
+            "schedule": self.schedule,
             "phases": list(self.phases), "bites": self.bites, "notes": list(self.notes), "healed": list(self.healed),
             "problems": list(self.problems), "gpu_pods": list(self.gpu_pods),
         }

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 from killcheck.cluster.base import Cluster
 from killcheck.journal import Journal
@@ -16,6 +17,9 @@ from killcheck.kube.permissions import Permission
 from killcheck.programs import Programs
 from killcheck.scene import Scene
 from killcheck.timeline import Timeline
+
+if TYPE_CHECKING:
+    from killcheck.layers.firing import Forecast
 
 __all__ = ["CONTROLLERS", "Explanation", "LayerError", "LayerRun", "Stage", "Testimony", "is_controller"]
 
@@ -171,6 +175,10 @@ class LayerRun(ABC):
     def over(self) -> bool:
         """Whether the layer has finished for good without having acted (nothing more can come of it)."""
         return False
+
+    def forecast(self) -> Forecast | None:
+        """What the layer's own schedule will do, as it was before any fault; None: it has none."""
+        return None
 
     def next_chance(self, after: datetime) -> datetime | None:
         """When this layer would act next by itself; None where it has no schedule."""

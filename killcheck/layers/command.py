@@ -15,7 +15,9 @@ from killcheck.kube import schedule
 from killcheck.kube.informer import Change
 from killcheck.kube.objects import Obj
 from killcheck.kube.permissions import Permission
+from killcheck.layers import firing
 from killcheck.layers.base import Explanation, LayerError, LayerRun, Stage
+from killcheck.layers.firing import Forecast
 from killcheck.programs import Ran
 
 __all__ = ["CommandLayer", "effect_of", "firings"]
@@ -126,13 +128,13 @@ class CommandLayer(LayerRun):
     def also_acted(self, zero_at: datetime) -> str:
         """The layer's own timer, where its doing can be seen; where not, that it went off just then."""
         last_on = [count.asked for count in self.stage.scene.census.last_on.values()]
-        for firing in firings(self.stage, self.layer, max(last_on, default=zero_at), zero_at):
-            if isinstance(firing, Ran):
-                found = effect_of(self.stage, firing, zero_at)
+        for fired in firings(self.stage, self.layer, max(last_on, default=zero_at), zero_at):
+            if isinstance(fired, Ran):
+                found = effect_of(self.stage, fired, zero_at)
                 if found:
                     return f"its own timer went off: {found}"
             else:
-                return f"its schedule went off at {firing:%H:%M:%S}, between the last count of one and that of none"
+                return f"its schedule went off at {fired:%H:%M:%S}, between the last count of one and that of none"
         return ""
 
     def explain(self, stuck_at: str) -> Explanation | None:
@@ -160,6 +162,13 @@ class CommandLayer(LayerRun):
     def over(self) -> bool:
         """The program has ended."""
         return self.ran is not None
+
+    def forecast(self) -> Forecast | None:
+        """What the spec's schedule will do; whether the machine's timer says the same cannot be seen."""
+        if not self.layer.schedule:
+            return None
+        now = self.stage.cluster.loop.now()
+        return firing.of_schedule(self.layer.schedule, self.layer.time_zone, now, what="the schedule in the spec")
 
     def next_chance(self, after: datetime) -> datetime | None:
         """Its schedule's next firing."""

@@ -19,8 +19,9 @@ from killcheck.kube.errors import KubeError, NotFound
 from killcheck.kube.informer import Change
 from killcheck.kube.objects import Obj, condition, controller_of, copy, dig, name_of, namespace_of, parse_time, uid_of
 from killcheck.kube.permissions import Permission
-from killcheck.layers import slots
+from killcheck.layers import firing, slots
 from killcheck.layers.base import Explanation, LayerError, LayerRun, Stage
+from killcheck.layers.firing import Forecast
 from killcheck.redact import redact
 from killcheck.undo import insist
 
@@ -72,6 +73,7 @@ class DeadMan(LayerRun):
         self.cron_job: Obj = {}
         #: As it was before any fault.
         self._declared: Obj = {}
+        self._forecast: Forecast | None = None
         self.job_name = ""
         self._held_up = ""
         self._finished: list[tuple[datetime, datetime]] = []
@@ -87,6 +89,7 @@ class DeadMan(LayerRun):
         except NotFound:
             raise LayerError(self._no_such()) from None
         self._declared = self.cron_job
+        self._forecast = firing.of_cron_job(self.cron_job, self._now())
         if not dig(self.cron_job, "spec", "jobTemplate", "spec", "template", "spec", "containers"):
             raise LayerError(
                 f"layer {self.layer.name}: CronJob {self.ref.namespace}/{self.ref.name} has no template that can run: "
@@ -332,6 +335,10 @@ class DeadMan(LayerRun):
         return any(
             c.get("type") in ("Complete", "Failed") and c.get("status") == "True"
             for c in dig(job, "status", "conditions", default=[]))
+
+    def forecast(self) -> Forecast | None:
+        """What the CronJob's schedule will do."""
+        return self._forecast
 
     def next_chance(self, after: datetime) -> datetime | None:
         """The CronJob's next firing; None where it is suspended or its schedule cannot be read."""

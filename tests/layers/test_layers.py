@@ -4,29 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from killcheck.kube.objects import copy, dig
-from killcheck.run import PlannedDrill, Run
-from killcheck.session import Session
+from killcheck.kube.objects import dig
 from killcheck.verdict import Verdict
 
 REFERENCES = [
     ("dead-man", "nightly-off"), ("two-switches", "nightly-off"), ("two-switches", "second-switch"),
     ("self-terminating", "worker-idle-exit"), ("self-terminating", "idle-monitor"),
     ("scale-to-zero", "render-ui-idle"), ("scale-to-zero", "video-idle"),
+    ("single-controller", "daily-cycle"), ("single-controller", "idle-monitor"), ("single-controller", "kill-switch"),
+    ("kueue-quota", "nightly-hold"),
 ]
-
-
-@pytest.fixture
-def drilled(tmp_path):
-    def run(fixture, layer, change=None, under=()):
-        session = Session(fixture=fixture)
-        if change is not None:
-            session._objects = [copy(o) for o in session.objects]
-            for obj in session._objects:
-                change(obj)
-        return Run(session, [PlannedDrill(layer, tuple(under))], folder=tmp_path).execute().drills[0]
-
-    return run
 
 
 @pytest.mark.parametrize(("fixture", "layer"), REFERENCES)

@@ -1,0 +1,46 @@
+"""One drill of a reference kill path, changed by the test: manifests by a function, the spec's folder by files."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+from killcheck import fixtures, specfile
+from killcheck.kube.objects import copy
+from killcheck.run import PlannedDrill, Run
+from killcheck.session import Session
+
+
+@pytest.fixture
+def drilled(tmp_path):
+    """drilled(fixture, layer, change=, under=, folder=): ``folder(path)`` edits a copy of the path's own folder."""
+
+    def run(fixture, layer, change=None, under=(), folder=None, exec_mode=None):
+        session = Session(fixture=fixture)
+        if folder is not None:
+            own = tmp_path / "path"
+            shutil.copytree(fixtures.path(fixture), own)
+            folder(own)
+            session._kill_path = specfile.load(own / "killcheck.yaml")
+            session.exec_mode = exec_mode
+        if change is not None:
+            session._objects = [copy(o) for o in session.objects]
+            for obj in session._objects:
+                change(obj)
+        return Run(session, [PlannedDrill(layer, tuple(under))], folder=tmp_path / "state").execute().drills[0]
+
+    return run
+
+
+@pytest.fixture
+def edited():
+    """edited(file, before, after): one replacement that must be possible."""
+
+    def edit(file, before, after):
+        text = file.read_text()
+        assert text.count(before) == 1, (file, before)
+        file.write_text(text.replace(before, after))
+
+    return edit
+
