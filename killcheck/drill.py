@@ -357,6 +357,11 @@ class Drill:
             return self._result(
                 Verdict.EXPOSED, f"the GPUs are off, but {lack.cause}", off_by=hand.layer, stuck_at=lack.stuck_at,
                 cause=lack.cause, remedy=lack.remedy, evidence=lack.evidence, failures=lack.failures)
+        forecast = self._layer_run.forecast()
+        if hand.layer == self.layer.name and forecast is not None and forecast.never:
+            cause = f"{forecast.never}: pulled by hand it turned the GPUs off, and nothing ever pulls it"
+            return self._result(
+                Verdict.EXPOSED, cause, off_by=hand.layer, stuck_at="triggered", cause=cause, remedy=forecast.remedy)
         if hand.layer == self.layer.name:
             return self._result(
                 Verdict.SURVIVED, f"{self.layer.name} turned the GPUs off: {hand.evidence}", off_by=hand.layer)
@@ -412,6 +417,9 @@ class Drill:
     def _result(self, verdict: Verdict, why: str, **more: object) -> DrillResult:
         now = self.cluster.loop.now()
         timeline = self.progress.timeline if self.progress else None
+        forecast = self.runner.forecast() if self.runner else None
+        for told in (*forecast.clocks, *forecast.warnings) if forecast else ():
+            self._note(told)
         self._emit(events.Judged, verdict=str(verdict), off_by=str(more.get("off_by", "")), why=why)
         return DrillResult(
             layer=self.layer.name, faults=tuple(f.name for f in self.faults), verdict=verdict, why=why,
@@ -419,6 +427,7 @@ class Drill:
             seconds_to_drained=timeline.at_s("node_drained") if timeline else None,
             watched_s=(now - timeline.start).total_seconds() if timeline else 0.0,
             usd=self.meter.usd(now) if timeline else 0.0, usd_per_hour=self.meter.rate(),
+            schedule=forecast.to_json() if forecast else None,
             phases=tuple(timeline.rows()) if timeline else (), bites=dict(self.bites), title=self.options.title,
             gpu_pods=tuple(str(p) for p in self.scene.gpu_pods()) if timeline else (), **more)  # type: ignore[arg-type]
 
