@@ -65,14 +65,14 @@ ALL: tuple[type[Fault], ...] = (
     AutoscalerDown, ControllerManagerDown, LaptopKilled, RunNeverFinishes,
 )
 
+#: Those that act on a cloud account, or on a stand-in of one: only where the spec has a ``cloud:`` section.
+CLOUD: tuple[type[Fault], ...] = (SsoExpired, StsExpired, StaticKeyRevoked, WebIdentityExpired)
+
 
 @cache
 def _foreign() -> tuple[type[Fault], ...]:
     found = []
     for entry in entry_points(group=GROUP):
-#: Those that act on a cloud account, or on a stand-in of one: only where the spec has a ``cloud:`` section.
-CLOUD: tuple[type[Fault], ...] = (SsoExpired, StsExpired, StaticKeyRevoked, WebIdentityExpired)
-
         kind = entry.load()
         missing = [field for field in ("name", "simulates", "family") if not getattr(kind, field, "")]
         if not (isinstance(kind, type) and issubclass(kind, Fault)) or missing:
