@@ -219,15 +219,16 @@ class Loop(ABC):
 
 
 class WallLoop(Loop):
-    """The host's clock: a real cluster's time."""
+    """The host's clock, set to a real cluster's: ``ahead`` is how far the cluster's own clock is ahead of it."""
 
     def __init__(self) -> None:
         super().__init__()
         self._start = time.monotonic()
+        self.ahead = timedelta(0)
 
     def now(self) -> datetime:
-        """The host's time, UTC."""
-        return wall_now()
+        """The cluster's time, UTC."""
+        return wall_now() + self.ahead
 
     def monotonic(self) -> float:
         """Wall seconds since the loop was made."""

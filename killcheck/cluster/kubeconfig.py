@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import cast
 
@@ -15,6 +17,9 @@ from killcheck.programs import close_programs
 
 __all__ = ["KubeconfigCluster"]
 
+#: Clocks that are no further apart than this are the same: NTP keeps them closer, and a Date is whole seconds.
+SAME = timedelta(seconds=2)
+
 
 class KubeconfigCluster:
     """Reads by watch, writes only through the journal. Raises KubeError at once where it cannot be reached."""
@@ -26,7 +31,10 @@ class KubeconfigCluster:
         self.loop = WallLoop()
         self.kube = connect(context, kubeconfig=kubeconfig, loop=self.loop)
         self.levers: dict[str, object] = {}
-        self.version = str(self.kube.call("GET", "/version").body.get("gitVersion", ""))
+        asked = self.loop.now()
+        answer = self.kube.call("GET", "/version")
+        self.version = str(answer.body.get("gitVersion", ""))
+        self.loop.ahead = _ahead(answer.headers, asked, self.loop.now())
 
     def instance_state(self, node: Obj) -> InstanceState:
         """What the spec's ``cloud:`` says; without it nothing is known."""
@@ -34,8 +42,12 @@ class KubeconfigCluster:
         return asked.state(dig(node, "spec", "providerID", default="")) if asked else "unknown"
 
     def assumptions(self) -> Sequence[str]:
-        """None: what is here is real."""
-        return ()
+        """What is here is real; only whose clock the times are by may need a word."""
+        ahead = self.loop.ahead.total_seconds()
+        if not ahead:
+            return ()
+        how = f"{abs(ahead):.0f} s {'ahead of' if ahead > 0 else 'behind'}"
+        return (f"the cluster's clock is {how} this machine's: times are the cluster's",)
 
     def unknowns(self) -> Sequence[str]:
         """None."""
@@ -44,3 +56,20 @@ class KubeconfigCluster:
     def close(self) -> None:
         """Stop the programs that still run; idempotent."""
         close_programs(self.levers)
+
+
+def _ahead(headers: Mapping[str, str], asked: datetime, answered: datetime) -> timedelta:
+    """How far the server's clock is ahead of ours, by its Date header; zero where that cannot be told apart from none.
+
+    Objects carry the server's times: who turned what off, and when, can only be told on one clock.
+    """
+    text = next((value for name, value in headers.items() if name.lower() == "date"), "")
+    try:
+        date = parsedate_to_datetime(text).replace(tzinfo=UTC)  # HTTP dates are GMT
+    except ValueError:
+        return timedelta(0)
+    # A Date is a whole second, rounded down, taken at some moment between the question and the answer.
+    earliest, latest = date - answered, date + timedelta(seconds=1) - asked
+    if earliest <= SAME and latest >= -SAME:
+        return timedelta(0)
+    return timedelta(seconds=round(((earliest + latest) / 2).total_seconds(), 1))
