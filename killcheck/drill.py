@@ -133,7 +133,7 @@ class Drill:
         insist(loop, self.runner.prepare, patience_s=STEADFAST_S)
         plans = {}
         for fault in self.faults:
-            why_not = fault.applies(self.layer)
+            why_not = fault.misplaced(self.layer) or fault.applies(self.layer)
             if why_not:
                 raise Inconclusive(f"{fault.name} means nothing to {self.layer.name}: {why_not}")
             missing = [lever for lever in fault.needs if lever not in self.cluster.levers]
@@ -196,7 +196,7 @@ class Drill:
         self.stage.timeline = timeline
         self.progress = Progress(
             self.scene, self.kill_path, self.layer, timeline, hold_s=self.deadlines["held"], meter=self.meter,
-            holds_from=self._layer_run.holds_from)
+            holds_from=self._layer_run.holds_from, only_node=self._layer_run.only_node())
         for target in self.kill_path.targets:
             steady.remember(self.scene, self.journal, target)
         self._layer_run.remember()
@@ -483,7 +483,9 @@ class Drill:
         proof = self.kill_path.proof
         wanted = {*self._layer_run.own_phases, *required(self.kill_path, self.layer)}
         if any(t.kind for t in self.kill_path.covered_by(self.layer)):
-            wanted |= {"scale_written", "pods_terminating", "pods_gone"}
+            wanted |= {"pods_terminating", "pods_gone"}
+            if not self._layer_run.only_node():
+                wanted.add("scale_written")
             if Proof.P2 in proof:
                 wanted.add("node_cordoned")
         return tuple(phase for phase in PHASES if phase in wanted)

@@ -95,7 +95,7 @@ def plan_for(cluster: Cluster, kill_path: KillPath, planned: Sequence[PlannedDri
         plans = {}
         for fault in faults.in_order([faults.named(name) for name in drill.faults]):
             name = fault.name
-            if fault.applies(layer):
+            if fault.misplaced(layer) or fault.applies(layer):
                 continue
             missing = [lever for lever in fault.needs if lever not in cluster.levers]
             if missing:

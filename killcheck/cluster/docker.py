@@ -23,8 +23,8 @@ __all__ = ["DockerCluster", "connect"]
 
 #: What a drill may ask of an engine; anything else takes a Kubernetes API.
 _SERVED = frozenset({
-    "pods", "nodes", "namespaces", "events", "jobs", "cronjobs", "replicasets", "containers", "images", "configmaps",
-    "leases"})
+    "pods", "nodes", "namespaces", "events", "jobs", "cronjobs", "replicasets", "containers", "images", "tags",
+    "configmaps", "leases"})
 
 
 def connect(on: str, loop: WallLoop) -> Kube:

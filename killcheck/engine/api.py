@@ -26,6 +26,7 @@ from killcheck.engine.projection import (
     IMAGES,
     JOB_LABEL,
     NAMESPACE,
+    TAGS,
     container_of,
     cron_job_of,
     devices,
@@ -37,6 +38,7 @@ from killcheck.engine.projection import (
     versioned,
 )
 from killcheck.engine.refusal import Refusal
+from killcheck.engine.registry import Registry
 from killcheck.kube import selectors
 from killcheck.kube.client import Answer, Closer
 from killcheck.kube.errors import ApiError, KubeError, NotFound
@@ -162,7 +164,7 @@ class EngineApi:
         if path == "/api/v1":
             return {"resources": []}
         return {"resources": [
-            {"name": one.plural, "kind": one.kind, "namespaced": one.namespaced} for one in (CONTAINERS, IMAGES)]}
+            {"name": one.plural, "kind": one.kind, "namespaced": one.namespaced} for one in (CONTAINERS, IMAGES, TAGS)]}
 
     def _listing(self, plural: str, query: Mapping[str, str]) -> Obj:
         items = self._list(plural)
@@ -177,7 +179,7 @@ class EngineApi:
         if plural in self._kept:
             return self._kept[plural].every()
         lists: dict[str, Callable[[], list[Obj]]] = {
-            "pods": self._pods, "containers": lambda: [container_of(c) for c in self._inspected()],
+            "pods": self._pods, "containers": lambda: [container_of(c) for c in self.inspected()],
             "nodes": lambda: [self._node()], "namespaces": lambda: [_namespace()], "events": lambda: list(self._events),
             "jobs": self._jobs, "cronjobs": lambda: [self._cron_job(name) for name in self.schedules],
             "replicasets": list, "images": self._images}
@@ -186,6 +188,8 @@ class EngineApi:
         return lists[plural]()
 
     def _get(self, plural: str, name: str) -> Obj:
+        if plural == "tags":
+            return Registry.of(name, self.engine.host).get(name)
         if plural in self._kept:
             return self._kept[plural].get(name)
         if plural == "containers":
@@ -214,6 +218,10 @@ class EngineApi:
                 inspect = self.engine.api.inspect_image(name)  # type: ignore[no-untyped-call]
             _unchanged(image_of(inspect), body)
             return changes.patch_image(self.engine.api, inspect, body)
+        if plural == "tags" and method in ("POST", "DELETE"):
+            image = dig(body, "spec", "image", default=name)
+            registry = Registry.of(image, self.engine.host)
+            return registry.put(body) if method == "POST" else registry.delete(image)
         if plural == "jobs" and method == "POST":
             return self._fire(body)
         if plural == "jobs" and method == "DELETE":
@@ -237,7 +245,14 @@ class EngineApi:
         with answered():
             return dict(self.engine.api.inspect_container(name))
 
-    def _inspected(self) -> list[Obj]:
+    def exposed(self, name: str) -> list[str]:
+        """The TCP ports that a container listens on, as far as it says so."""
+        inspect = self._inspect(name)
+        ports = {*(dig(inspect, "Config", "ExposedPorts", default={}) or {}),
+                 *(dig(inspect, "HostConfig", "PortBindings", default={}) or {})}
+        return sorted(port.partition("/")[0] for port in ports if not port.endswith("/udp"))
+
+    def inspected(self) -> list[Obj]:
         """Every container, running or not, from the engine's own list."""
         found = []
         with answered():
@@ -268,7 +283,7 @@ class EngineApi:
         return found
 
     def _pods(self) -> list[Obj]:
-        pods = [self._pod(c) for c in self._inspected() if not self._ours(c)]
+        pods = [self._pod(c) for c in self.inspected() if not self._ours(c)]
         return [*pods, *(versioned(dict(firing.pod)) for firing in self.firings.values())]
 
     def _pod(self, inspect: Obj) -> Obj:
@@ -289,7 +304,7 @@ class EngineApi:
 
     def _node(self) -> Obj:
         self._info = self._ask_info()
-        return node_of(self._info, sum(devices(c) for c in self._inspected()), self.instance_type)
+        return node_of(self._info, sum(devices(c) for c in self.inspected()), self.instance_type)
 
     def _images(self) -> list[Obj]:
         with answered():
@@ -347,7 +362,7 @@ class EngineApi:
         if self._happenings is not None:
             return
         info = self._ask_info()
-        self._containers = {c["Id"]: c for c in self._inspected()}
+        self._containers = {c["Id"]: c for c in self.inspected()}
         known = {identity: str(dig(c, "State", "Status")) for identity, c in self._containers.items()}
         happenings = Happenings(self.engine, self.loop, self._changed, self._broken)
         happenings.start(known, _seconds(str(info.get("SystemTime", ""))))

@@ -54,19 +54,30 @@ def _network(api: APIClient, container: str, network: str, wanted: Obj | None, n
 
 
 def copied(api: APIClient, name: str, obj: Obj) -> Obj:
-    """A container like another one, never started: what that one is made from again should it be removed.
+    """A container like another one, with ``spec.command`` in place of its own; started if ``spec.replicas`` says so.
 
-    So nothing of its environment has to be written down anywhere. Raises Refusal (422) without a source.
+    Never started it is what that one is made from again should it be removed: nothing of its environment has to be
+    written down anywhere. ``spec.instead``: it takes its place, network aliases and ports included, without its
+    volumes. Raises Refusal (422) without a source.
     """
     source = dig(obj, "spec", "copyOf", default="")
     if not source:
         raise Refusal(422, "Invalid", "a container can only be created as a copy of another one (spec.copyOf)")
     with answered():
         how = creation(api.inspect_container(source))
-    for network in how["networks"].values():
-        network.pop("aliases", None)
-    identity = make(api, name, how, Labels=labels_of(obj))
+    changed: Obj = {"Labels": labels_of(obj)}
+    if dig(obj, "spec", "instead"):
+        host = {k: v for k, v in how["config"]["HostConfig"].items() if k not in ("Binds", "Mounts", "VolumesFrom")}
+        changed |= {"HostConfig": host, "Volumes": None, "Healthcheck": None}
+    else:
+        for network in how["networks"].values():
+            network.pop("aliases", None)
+    if dig(obj, "spec", "command"):
+        changed |= {"Entrypoint": dig(obj, "spec", "command"), "Cmd": []}
+    identity = make(api, name, how, **changed)
     with answered():
+        if dig(obj, "spec", "replicas"):
+            api.start(identity)
         return container_of(api.inspect_container(identity))
 
 

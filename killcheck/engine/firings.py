@@ -79,7 +79,8 @@ class Firing:
 
     def _run_inside(self, api: APIClient) -> None:
         with answered():
-            made = api.exec_create(self.source, self.executor["command"], tty=False)
+            made = api.exec_create(
+                self.source, self.executor["command"], tty=False, environment=self._environment() or None)
             begun = format_time(self.loop.now(), micro=True)
             stream = api.exec_start(made["Id"], stream=True)
             self.loop.post(self._started, begun)
@@ -87,6 +88,10 @@ class Firing:
                 self.output = (self.output + chunk)[-OUTPUT_KEPT:]
             code = api.exec_inspect(made["Id"]).get("ExitCode")
         ended = format_time(self.loop.now(), micro=True)
+        if code in (126, 127) and b"exec failed" in self.output:  # the runtime's words, not the program's
+            why = self.output.decode("utf-8", "replace").strip()
+            self.loop.post(self._ended, "1970-01-01T00:00:00Z", ended, 128, why)
+            return
         self.loop.post(self._ended, begun, ended, -1 if code is None else int(code), "")
 
     def _run_new(self, api: APIClient) -> None:
@@ -139,13 +144,20 @@ class Firing:
             config |= {"Entrypoint": self.executor["command"], "Cmd": []}
         ours = {k: v for k, v in (config.get("Labels") or {}).items() if not k.startswith("com.docker.compose.")}
         ours |= {**labels_of(self.job), JOB_LABEL: name_of(self.job)}
+        changed = self._environment()
+        env = [one for one in config.get("Env") or [] if one.partition("=")[0] not in changed]
+        env += [f"{name}={value}" for name, value in changed.items()]
         host = {k: v for k, v in config["HostConfig"].items()
                 if k not in ("PortBindings", "RestartPolicy", "AutoRemove", "PublishAllPorts", "ContainerIDFile")}
         for network in how["networks"].values():
             network.pop("ipam", None)
             network.pop("aliases", None)
         self.container = changes.make(
-            api, name_of(self.job), {**how, "config": config}, Image=image, Labels=ours, HostConfig=host)
+            api, name_of(self.job), {**how, "config": config}, Image=image, Labels=ours, HostConfig=host, Env=env)
+
+    def _environment(self) -> dict[str, str]:
+        """What the Job says beside the container's own environment."""
+        return {str(one["name"]): str(one.get("value", "")) for one in self.executor.get("env") or []}
 
     # -- on the loop ---------------------------------------------------------------------------------------
     def _started(self, begun: str) -> None:

@@ -17,24 +17,8 @@ from killcheck.kube.objects import Obj, dig
 from killcheck.kube.resources import Resource
 
 __all__ = [
-    "CONSENT",
-    "CONTAINERS",
-    "GROUP",
-    "IMAGES",
-    "JOB_LABEL",
-    "NAMESPACE",
-    "SCHEDULE",
-    "SPARE",
-    "container_of",
-    "creation",
-    "cron_job_of",
-    "devices",
-    "image_of",
-    "moment",
-    "name_in",
-    "node_of",
-    "pod_of",
-    "versioned",
+    "CONSENT", "CONTAINERS", "GROUP", "IMAGES", "JOB_LABEL", "NAMESPACE", "SCHEDULE", "SPARE", "TAGS", "container_of",
+    "creation", "cron_job_of", "devices", "image_of", "moment", "name_in", "node_of", "pod_of", "versioned",
 ]
 
 #: The one namespace of an engine: a container's name is its own all over the engine.
@@ -42,6 +26,7 @@ NAMESPACE = "docker"
 GROUP = "docker.killcheck.dev"
 CONTAINERS = Resource(GROUP, "v1", "containers", "Container")
 IMAGES = Resource(GROUP, "v1", "images", "Image", False)
+TAGS = Resource(GROUP, "v1", "tags", "Tag", False)
 #: A container consents by this label with the value "true".
 CONSENT = "killcheck.dev/consent"
 #: A container's own word for how many GPUs it holds, where the engine cannot tell.

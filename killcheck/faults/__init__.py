@@ -22,6 +22,9 @@ from killcheck.faults.cached_copy_evicted import CachedCopyEvicted
 from killcheck.faults.clocks import ClocksBack, ClocksForward, MissedFirings, ZoneChanged
 from killcheck.faults.combination import apart, in_order, refuse_clashes
 from killcheck.faults.command_missing import CommandMissing
+from killcheck.faults.docker_containers import ContainerDisconnected, ContainerPaused, ContainerStopped
+from killcheck.faults.docker_images import TagDeleted
+from killcheck.faults.docker_registry import RegistryRefuses, RegistryStopped, RegistryThrottles
 from killcheck.faults.drain import DoNotDisrupt, Finalizer, LongGrace, PdbBlocks
 from killcheck.faults.image_gone import ImageGone
 from killcheck.faults.machines import (
@@ -45,8 +48,8 @@ from killcheck.faults.volume_stuck import VolumeStuck
 from killcheck.killpath import KillPath, Layer
 
 __all__ = [
-    "ALL", "CLOUD", "GROUP", "Fault", "FaultError", "Plan", "apart", "every", "in_order", "means_something", "named",
-    "refuse_clashes", "there",
+    "ALL", "CLOUD", "ENGINE", "GROUP", "Fault", "FaultError", "Plan", "apart", "every", "in_order", "means_something",
+    "named", "refuse_clashes", "there",
 ]
 
 #: Entry point group of faults from other packages.
@@ -63,6 +66,12 @@ ALL: tuple[type[Fault], ...] = (
     PdbBlocks, DoNotDisrupt, LongGrace, Finalizer, VolumeStuck,
     SpotNotice, SpotRebalance, SpotReclaim,
     AutoscalerDown, ControllerManagerDown, LaptopKilled, RunNeverFinishes,
+)
+
+#: Those of what a Docker Engine runs: only with ``--on docker``.
+ENGINE: tuple[type[Fault], ...] = (
+    TagDeleted, RegistryStopped, RegistryThrottles, RegistryRefuses,
+    ContainerStopped, ContainerPaused, ContainerDisconnected,
 )
 
 #: Those that act on a cloud account, or on a stand-in of one: only where the spec has a ``cloud:`` section.
@@ -83,7 +92,7 @@ def _foreign() -> tuple[type[Fault], ...]:
 
 def every() -> tuple[type[Fault], ...]:
     """Those that come with killcheck, and other packages'. Raises FaultError for one that breaks the contract."""
-    return (*ALL, *CLOUD, *_foreign())
+    return (*ALL, *CLOUD, *ENGINE, *_foreign())
 
 
 def there(kind: type[Fault], kill_path: KillPath, levers: Collection[str] | None) -> bool:
@@ -98,7 +107,7 @@ def there(kind: type[Fault], kill_path: KillPath, levers: Collection[str] | None
 
 def means_something(kind: type[Fault], layer: Layer) -> bool:
     """Whether a fault applies to a layer at all."""
-    return not kind().applies(layer)
+    return not (kind().misplaced(layer) or kind().applies(layer))
 
 
 def named(name: str) -> Fault:

@@ -70,6 +70,7 @@ class SsoExpired(_CredentialFault):
 
     #: How long a session still lives when the trigger is pulled, in seconds.
     lives_on_s: ClassVar[float] = 240.0
+    _until = ""
 
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
         """No session outlives a moment soon."""
@@ -87,7 +88,7 @@ class SsoExpired(_CredentialFault):
         """Somebody who was signed in was refused by the portal, or the executor was told so."""
         said = log_line(stage, LAPSED)
         portal = stand_in(stage)
-        if said or portal is None or stage.cluster.loop.now() < datetime.fromisoformat(self._until):
+        if said or portal is None or not self._until or stage.cluster.loop.now() < datetime.fromisoformat(self._until):
             return said
         refused = [path for path, status in portal.portal.asked if status in (400, 401)]
         if refused:

@@ -64,11 +64,20 @@ class Fault(ABC):
     #: comes before what only changes something (1), and that before what stops the cluster from working (2).
     rank: ClassVar[int] = 1
 
+    #: Whether it can act on the drill's own copy of a container's run on a Docker Engine.
+    on_docker: ClassVar[bool] = False
+
     @classmethod
     def settings(cls) -> dict[str, float]:
         """Its settings by name, their units at the names' ends (``lasts_s``: seconds)."""
         return {name: getattr(cls, name) for name in dir(cls)
                 if name.islower() and name.endswith(_UNITS) and isinstance(getattr(cls, name), int | float)}
+
+    def misplaced(self, layer: Layer) -> str:
+        """Why it cannot act where the layer is: on a Docker Engine most faults have no API to act through."""
+        if layer.container is None or self.on_docker or "engine" in self.needs:
+            return ""
+        return "it acts through a Kubernetes API, and a Docker Engine has none"
 
     def night(self, cron_job: Obj, after: datetime) -> datetime | None:
         """When the embedded cluster's clock must begin for this fault to mean anything; None: any night will do."""

@@ -22,6 +22,7 @@ class CommandMissing(ExecutorFault):
     simulates = "the executor's image was replaced by one that lacks the command it runs"
     family = "image"
     failures = (2,)
+    on_docker = True
 
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
         """Nothing that exists is changed."""

@@ -37,6 +37,7 @@ class ImageGone(ExecutorFault):
     simulates = "the registry has dropped the tag of the executor's image, and no node has it cached"
     family = "image"
     failures = (1, 5)
+    on_docker = True
 
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
         """Nothing that exists is changed."""

@@ -1,0 +1,34 @@
+"""A dead-man's switch on a Docker Engine: a cron container's command, or a container made anew at each firing."""
+
+from __future__ import annotations
+
+from killcheck.kube import resources as r
+from killcheck.kube.objects import dig
+from killcheck.layers.base import Explanation
+from killcheck.layers.dead_man import DeadMan
+from killcheck.undo import insist
+
+__all__ = ["ContainerCron"]
+
+
+class ContainerCron(DeadMan):
+    """One drill of a container that fires."""
+
+    def _in_the_way(self) -> str:
+        """A cron container that is stopped or paused fires nothing, and nobody says so."""
+        kube, container = self.stage.cluster.kube, self.layer.container
+        self.cron_job = insist(
+            self.stage.cluster.loop, lambda: kube.get(r.CRONJOBS, self.ref.name, self.ref.namespace))
+        asleep = dig(self.cron_job, "spec", "suspend") and container is not None
+        return f"container {container.name} is stopped or paused: what it would run at its time does not run" if (
+            asleep and container) else ""
+
+    def explain(self, stuck_at: str) -> Explanation | None:
+        """The cron container itself is the matter."""
+        if stuck_at != "triggered" or not self.not_fired() or self.layer.container is None:
+            return None
+        return Explanation(
+            f"nothing fires: {self.not_fired()}",
+            (f"docker ps shows {self.layer.container.name} paused, exited or not at all",),
+            "let it restart by itself (--restart always), and let something outside this engine turn the GPUs off too",
+            (7, 15))
