@@ -48,6 +48,8 @@ __all__ = [
 JOURNAL_LABEL = "killcheck.dev/journal"
 #: Data key of such a ConfigMap.
 DATA = "journal.jsonl"
+#: What a pod's end takes beyond its grace, in seconds.
+ENDING_S = 15.0
 #: Seconds for which a write of the journal is tried while nothing but what may pass is in the way.
 WRITE_PATIENCE_S = 10.0
 
@@ -168,7 +170,8 @@ class Journal:
         meta = obj.setdefault("metadata", {})
         meta.setdefault("labels", {})[LABEL] = self.run
         path = resource.path(meta.get("namespace"), meta["name"])
-        undo = Undo("delete", path, manual=kubectl("delete", resource, meta["name"], meta.get("namespace")))
+        undo = Undo("delete", path, manual=kubectl("delete", resource, meta["name"], meta.get("namespace")),
+                    ends_s=_ends_s(obj) if resource == r.JOBS else 0.0)
         with self.change(what or f"created {resource.kind} {meta['name']}", undo) as refine:
             created = insist(self.loop, lambda: self._create(resource, obj), patience_s=WRITE_PATIENCE_S)
             refine(replace(undo, uid=uid_of(created)))
@@ -259,32 +262,45 @@ class Journal:
     def undo_all(self) -> tuple[list[str], list[str]]:
         """Undo everything that is left, newest first, going on past failures.
 
-        Returns what was undone and what could not be, in words. Idempotent.
+        What could not be seen to be back is looked at once more when all the rest is: a fault that is healed last
+        (a controller that is down) may have been in the way. Returns what was undone and what could not be, in words.
+        Idempotent.
         """
         done: list[str] = []
-        problems: list[str] = []
+        problems: dict[int, str] = {}
         patience_s = PATIENCE_S
         for entry in reversed(list(self.entries)):
             if entry.state == "verified":
                 continue
             try:
-                said = take_back(
-                    self.kube, self.loop, entry, self.levers, patience_s=patience_s, doubtful=self.doubtful)
-                self._set(entry.number, state="undone", strict=False)
-                if not said.startswith("left alone"):
-                    verify(self.kube, self.loop, entry, patience_s=patience_s)
+                done.append(self._undo(entry, patience_s))
             except (UndoProblem, KubeError) as error:
                 if isinstance(error, KubeError):
                     patience_s = 0.0  # the rest is tried once: the cluster has had its time
-                manual = f" - by hand: {entry.undo.manual}" if entry.undo.manual else ""
-                problems.append(f"{entry.what}: {error}{manual}")
-                self._set(entry.number, state="failed", problem=str(error), strict=False)
-                continue
-            done.append(said)
-            self._set(entry.number, state="verified", problem="", strict=False)
+                problems[entry.number] = self._failed(entry, error)
+        for number in list(problems):
+            try:
+                done.append(self._undo(self.entries[number], patience_s if done else 0.0))
+            except (UndoProblem, KubeError) as error:
+                problems[number] = self._failed(self.entries[number], error)
+            else:
+                del problems[number]
         if not problems:
             self._clear()
-        return done, problems
+        return done, list(problems.values())
+
+    def _undo(self, entry: Entry, patience_s: float) -> str:
+        said = take_back(self.kube, self.loop, entry, self.levers, patience_s=patience_s, doubtful=self.doubtful)
+        self._set(entry.number, state="undone", strict=False)
+        if not said.startswith("left alone"):
+            verify(self.kube, self.loop, entry, patience_s=patience_s)
+        self._set(entry.number, state="verified", problem="", strict=False)
+        return said
+
+    def _failed(self, entry: Entry, error: Exception) -> str:
+        self._set(entry.number, state="failed", problem=str(error), strict=False)
+        manual = f" - by hand: {entry.undo.manual}" if entry.undo.manual else ""
+        return f"{entry.what}: {error}{manual}"
 
     def check(self) -> list[str]:
         """What undoing would do now, in words; changes nothing."""
@@ -378,6 +394,11 @@ class Journal:
     def _exists(self) -> bool:
         found = insist(self.loop, lambda: self.kube.find(r.CONFIGMAPS, config_map_name(self.run), self.home))
         return found is not None and dig(found, "data", DATA) is not None
+
+
+def _ends_s(job: Obj) -> float:
+    """How long a Job's pods may take to end once they are told to, in seconds."""
+    return float(dig(job, "spec", "template", "spec", "terminationGracePeriodSeconds", default=30)) + ENDING_S
 
 
 def _write_durably(path: Path, text: str) -> None:

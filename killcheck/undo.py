@@ -64,7 +64,9 @@ class Undo:
     ``body``; *set* its attribute ``path`` to ``body``. ``uid``: only the object that we
     changed. ``left``: the merge patch that made the change; what is no longer as we left it is somebody else's, and not
     overwritten. ``manual``: what a person can run instead. ``transient``: an object that comes and goes (a pod); where
-    it is gone, so is the change.
+    it is gone, so is the change. ``ends_s``: what a *delete*d object owns must have come to its end too, before anything
+    older is taken back, and may take so many seconds for it (an executor that is still at work turns off what is put
+    back on, as soon as the fault that held it up is healed); 0: it need not.
     """
 
     action: Literal["delete", "sweep", "merge", "create", "put", "call", "set"]
@@ -74,6 +76,7 @@ class Undo:
     left: Obj | None = None
     manual: str = ""
     transient: bool = False
+    ends_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +153,8 @@ def verify(kube: Kube, loop: Loop, entry: Entry, *, patience_s: float = PATIENCE
     """See that the change is taken back: gone, there again, or as it was. Raises UndoProblem or KubeError."""
     if entry.lever:
         return
+    if patience_s:
+        patience_s += entry.undo.ends_s
     try:
         insist(loop, lambda: _look(kube, entry), patience_s=patience_s, passing=(*PASSING, _NotYetError))
     except _NotYetError as error:
@@ -209,7 +214,8 @@ def _remove(kube: Kube, entry: Entry) -> str:
         return f"left alone: {entry.what} (another object has that name now)"
     if "deletionTimestamp" in found["metadata"]:
         return f"already going: {entry.what}"
-    options = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background",
+    options = {"apiVersion": "v1", "kind": "DeleteOptions",
+               "propagationPolicy": "Foreground" if entry.undo.ends_s else "Background",
                "preconditions": {"uid": uid_of(found)}}
     try:
         kube.call("DELETE", entry.undo.path, body=options)

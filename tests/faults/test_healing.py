@@ -1,0 +1,28 @@
+"""Healing in the right order, and to the end: what is still at work must not undo what was put back."""
+
+from __future__ import annotations
+
+import pytest
+from faults_world import World
+from safety_world import differences, picture
+
+from killcheck import faults
+
+
+@pytest.fixture
+def world():
+    made = World()
+    made.settle()
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("kind", [faults.EgressDenied, faults.DnsDenied, faults.ApiUnreachable], ids=lambda k: k.name)
+@pytest.mark.parametrize("horizon_s", [3.0, 10.0, 40.0])
+def test_an_executor_that_is_held_up_does_not_strike_once_it_is_let_go(world, kind, horizon_s):
+    """Its connections time out while the drill gives up; healed, it would get through and turn off what is on again."""
+    before = picture(world.cluster.embedded)
+    result = world.drill(kind, horizon_s=horizon_s)
+    assert result.problems == ()
+    world.settle()
+    assert differences(before, picture(world.cluster.embedded)) == []
