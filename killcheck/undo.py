@@ -64,9 +64,9 @@ class Undo:
     ``body``; *set* its attribute ``path`` to ``body``. ``uid``: only the object that we
     changed. ``left``: the merge patch that made the change; what is no longer as we left it is somebody else's, and not
     overwritten. ``manual``: what a person can run instead. ``transient``: an object that comes and goes (a pod); where
-    it is gone, so is the change. ``ends_s``: what a *delete*d object owns must have come to its end too, before anything
-    older is taken back, and may take so many seconds for it (an executor that is still at work turns off what is put
-    back on, as soon as the fault that held it up is healed); 0: it need not.
+    it is gone, so is the change. ``ends_s``: what a *delete*d object owns must have come to its end too, before
+    anything older is taken back, and may take so many seconds for it (an executor that is still at work turns off what
+    is put back on, as soon as the fault that held it up is healed); 0: it need not.
     """
 
     action: Literal["delete", "sweep", "merge", "create", "put", "call", "set"]
