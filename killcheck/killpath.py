@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from datetime import date
 from enum import StrEnum
 from fnmatch import fnmatchcase
@@ -20,9 +20,9 @@ from typing import TypeVar
 from killcheck.cloudspec import Alarm, CloudAccess
 
 __all__ = [
-    "API_VERSION", "DEFAULT_PROOF", "DOCKER", "KINDS", "PHASES", "PHASE_KEYS", "Checkpoint", "Command", "Consent",
-    "ContainerRun", "Deadlines", "FenceCeiling", "KillPath", "Layer", "LayerType", "NodePool", "Outcome", "Policy",
-    "Proof", "Ref", "Rule", "Sentinel", "Suppression", "Target", "spec_key",
+    "API_VERSION", "DEFAULT_PROOF", "DOCKER", "KINDS", "PHASES", "PHASE_KEYS", "SPOT_NOTICE_S", "Checkpoint", "Command",
+    "Consent", "ContainerRun", "Deadlines", "FenceCeiling", "KillPath", "Layer", "LayerType", "NodePool", "Outcome",
+    "Policy", "Proof", "Ref", "Rule", "Sentinel", "Suppression", "Target", "spec_key",
 ]
 
 #: The only ``apiVersion`` a spec can have.
@@ -87,6 +87,9 @@ class Proof(StrEnum):
     P4 = "P4"  #: it holds: nothing came back for ``held_s``
     P5 = "P5"  #: the alarm was raised
 
+
+#: What AWS leaves between a spot notice and the reclaim, in seconds (GCP and Azure: 30).
+SPOT_NOTICE_S = 120.0
 
 #: The proof wanted where the spec does not say.
 DEFAULT_PROOF = frozenset({Proof.P1, Proof.P2, Proof.P4})
@@ -455,8 +458,14 @@ class KillPath:
         return tuple(target for target in self.targets if target.name in layer.covers)
 
     def deadlines_for(self, layer: Layer) -> Deadlines:
-        """The layer's own deadlines, or the path's."""
-        return layer.deadlines or self.deadlines
+        """The layer's own deadlines, or the path's; of a spot handler none is later than its notice allows."""
+        own = layer.deadlines or self.deadlines
+        if layer.type is not LayerType.SPOT_HANDLER:
+            return own
+        notice_s = layer.notice_s or SPOT_NOTICE_S
+        return replace(own, **{
+            name: min(getattr(own, name), notice_s)
+            for name in PHASES[:PHASES.index("node_drained_s") + 1]})
 
     @property
     def commands(self) -> tuple[Command, ...]:

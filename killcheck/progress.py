@@ -25,7 +25,7 @@ class Progress:
 
     def __init__(
         self, scene: Scene, kill_path: KillPath, layer: Layer, timeline: Timeline, *, hold_s: float, meter: Meter,
-        holds_from: Callable[[], datetime | None] = lambda: datetime.min.replace(tzinfo=UTC),
+        holds_from: Callable[[], datetime | None] = lambda: datetime.min.replace(tzinfo=UTC), only_node: str = "",
     ) -> None:
         self.scene = scene
         self.kill_path = kill_path
@@ -42,7 +42,9 @@ class Progress:
         self._told: set[str] = set()
         self._writer = ""
         # Nodes that were there at the trigger: these must go, whatever comes after them.
-        self._nodes = dict(scene.known_nodes)
+        self._nodes = {name: node for name, node in scene.known_nodes.items() if only_node in ("", name)}
+        #: The one node that must go, with the pods that were on it; its replacement is another matter.
+        self._only_node = only_node
         self._counted: set[str] = {name_of(obj) for obj in steady.instances(scene)}
 
     # -- evaluation ----------------------------------------------------------------------------------------
@@ -68,7 +70,7 @@ class Progress:
                     who = who or writer_of(obj)
             self._writer = who
             self.timeline.reach("scale_written", at, now, f"spec.replicas 0, written by {who or 'an unknown manager'}")
-        pods = self.scene.gpu_pods()
+        pods = [p for p in self.scene.gpu_pods() if self._only_node in ("", p.node)]
         leaving = [p for p in pods if p.terminating]
         if leaving:
             self.timeline.reach("pods_terminating", now, now, ", ".join(str(p) for p in leaving[:5]))
@@ -88,7 +90,9 @@ class Progress:
         # An empty node that still takes pods is not drained.
         if all(node is None or (_cordoned(node) and not self.scene.pods_on(name)) for name, node in there.items()):
             self.timeline.reach("node_drained", now, now, "no pod left but DaemonSets', and none is let on")
-        if len(left) <= floor and len(self.scene.pool_nodes()) <= floor:
+        if self._only_node:
+            floor = 0
+        if len(left) <= floor and (self._only_node or len(self.scene.pool_nodes()) <= floor):
             at = max((self.scene.gone_at.get(name, now) for name in names if name not in left), default=now)
             self.timeline.reach("node_cordoned", at, now, "the nodes are gone")
             self.timeline.reach("node_drained", at, now, "the nodes are gone")
@@ -146,7 +150,7 @@ class Progress:
 
     def _losses(self, now: datetime) -> Iterator[events.Event]:
         """Phases that no longer hold: something scaled back before 'held' was proven."""
-        if "held" in self.timeline.reached:
+        if "held" in self.timeline.reached or self._only_node:
             return
         covered = [t for t in self.targets if t.kind]
         counted = self.scene.census

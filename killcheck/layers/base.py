@@ -156,6 +156,10 @@ class LayerRun(ABC):
         """Why this drill can prove nothing of the layer, whatever was seen; empty: it can."""
         return ""
 
+    def only_node(self) -> str:
+        """The one node that this drill is about, the pools' others may stay on; empty: all of them must go."""
+        return ""
+
     def takes_s(self) -> float:
         """How long at most the layer itself is at it before everything must only hold, beyond the deadlines."""
         return 0.0

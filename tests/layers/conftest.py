@@ -14,7 +14,9 @@ from killcheck.session import Session
 
 @pytest.fixture
 def drilled(tmp_path):
-    """drilled(fixture, layer, change=, under=, folder=): ``folder(path)`` edits a copy of the path's own folder."""
+    """drilled(fixture, layer, change=, under=, folder=): ``change(obj)`` edits each manifest and may answer with more
+    of them, ``folder(path)`` edits a copy of the path's own folder.
+    """
 
     def run(fixture, layer, change=None, under=(), folder=None, exec_mode=None):
         session = Session(fixture=fixture)
@@ -26,8 +28,8 @@ def drilled(tmp_path):
             session.exec_mode = exec_mode
         if change is not None:
             session._objects = [copy(o) for o in session.objects]
-            for obj in session._objects:
-                change(obj)
+            for obj in list(session._objects):
+                session._objects += change(obj) or []
         return Run(session, [PlannedDrill(layer, tuple(under))], folder=tmp_path / "state").execute().drills[0]
 
     return run
