@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Mapping
 from email.utils import format_datetime
 from http import HTTPStatus
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import parse_qs, unquote, urlsplit
 
 import h11
@@ -22,6 +22,9 @@ from killcheck.clock import Loop, wall_seconds
 from killcheck.embedded.api import status
 from killcheck.embedded.api.authn import peer_header
 from killcheck.embedded.api.http import Request, Response, Stream
+
+if TYPE_CHECKING:
+    from killcheck.embedded.websocket import WebSocket
 
 __all__ = ["BODY_LIMIT", "HANG", "RESET", "Client", "Connection"]
 
@@ -197,6 +200,9 @@ class Connection:
         if response is RESET or response is HANG:
             self._misbehave(response)
         self.client.answered(response.status)
+        if response.stream is not None and response.status == 101:
+            self._talk(http, request, response, response.stream)
+            return False
         if response.stream is not None:
             self._stream(http, response, response.stream)
         else:
@@ -284,6 +290,48 @@ class Connection:
                 self.client.add(undelivered=-len(batch))
             if ended:
                 return
+
+    def _talk(self, http: h11.Connection, request: Request, response: Response, stream: Stream) -> None:
+        """A WebSocket: the stream's frames are (channel, bytes), and what the peer says ends it or is dropped."""
+        from killcheck.embedded.websocket import WebSocket, accept_key
+
+        accept = accept_key(request.headers.get("sec-websocket-key", ""))
+        headers = [("Upgrade", "websocket"), ("Connection", "Upgrade"), ("Sec-WebSocket-Accept", accept)]
+        self._send(http.send(h11.InformationalResponse(
+            status_code=101, headers=[*headers, *response.headers.items()])))
+        socket_, frames = WebSocket(), _Frames(self.client)
+        self.client.add(watches=1)
+        try:
+            with self.host.loop.entered():
+                stream.subscribe(frames.put, frames.end)
+            self._exchange(socket_, frames, http.trailing_data[0])
+        finally:
+            with self.host.loop.entered():
+                stream.close()
+            frames.close()
+            self.client.add(watches=-1)
+
+    def _exchange(self, websocket: WebSocket, frames: _Frames, said: bytes) -> None:
+        ended = False
+        while not websocket.closed:
+            if said:
+                for answer in websocket.received(said):
+                    if isinstance(answer, bytes):
+                        self._send(answer)
+                said = b""
+                continue
+            ready = self._rest(frames.reader)
+            if frames.reader.fileno() in ready and not ended:
+                batch, ended = frames.take()
+                out = b"".join(websocket.message(channel, data) for channel, data in batch)
+                try:
+                    self._send(out + (websocket.close() if ended else b""))
+                finally:
+                    self.client.add(undelivered=-len(batch))
+            else:
+                said = self._need().recv(CHUNK)
+                if not said:
+                    raise Gone
 
     # -- bytes ---------------------------------------------------------------------------------------------
     def _bad_request(self) -> None:

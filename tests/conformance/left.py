@@ -4,6 +4,5 @@
 LEFT = {
     "pods": {
         18: "its command may not",
-        24: "exec without a command",
     },
 }

@@ -35,6 +35,7 @@ _SUBRESOURCES = {
     "scale": Subresource("autoscaling", "v1", "Scale", _READ_WRITE),
     "eviction": Subresource("policy", "v1", "Eviction", CREATE_ONLY),
     "binding": Subresource("", "v1", "Binding", CREATE_ONLY),
+    "exec": Subresource("", "v1", "PodExecOptions", ("create", "get")),
     "token": Subresource("authentication.k8s.io", "v1", "TokenRequest", CREATE_ONLY),
 }
 
@@ -167,7 +168,7 @@ def _core() -> list[Kind]:
         _kind(r.PERSISTENTVOLUMECLAIMS, "pvc", sub="status"),
         _kind(r.PERSISTENTVOLUMES, "pv", sub="status"),
         _kind(
-            r.PODS, "po", sub="binding eviction log status", categories="all",
+            r.PODS, "po", sub="binding ephemeralcontainers eviction exec log resize status", categories="all",
             generation=True),
         _kind(core("podtemplates", "PodTemplate"), generation=True),
         _kind(r.REPLICATIONCONTROLLERS, "rc", sub="scale status", categories="all", generation=True),

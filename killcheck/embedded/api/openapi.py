@@ -21,7 +21,7 @@ from killcheck.embedded.api.schemas import Field
 from killcheck.embedded.api.status import not_acceptable
 from killcheck.kube.objects import Obj, copy, dig
 
-__all__ = ["respond"]
+__all__ = ["paths", "respond"]
 
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1"
 _SPECIAL: dict[str, tuple[str, Obj]] = {
@@ -69,6 +69,16 @@ def respond(registry: Registry, request: Request) -> Response | None:
         return Response(304, None, {"Etag": f'"{tag}"', "Vary": "Accept"})
     headers = {"Content-Type": "application/json", "Etag": f'"{tag}"'}
     return Response(200, _v3(kinds), headers | (_CACHED if request.param("hash") else {"Vary": "Accept"}))
+
+
+def paths(registry: Registry) -> list[str]:
+    """Every path that is served and is no resource: the index at ``/``."""
+    roots = {f"/{_root(kind)}" for kind in registry.all()}
+    groups = {root.rpartition("/")[0] for root in roots if root.startswith("/apis")}
+    return sorted({
+        *roots, *groups, "/.well-known/openid-configuration", "/api", "/apis", "/apis/", "/healthz", "/healthz/ping",
+        "/livez", "/livez/ping", "/openapi/v2", "/openapi/v3", "/openapi/v3/", "/openid/v1/jwks", "/readyz",
+        "/readyz/ping", "/version"})
 
 
 def _group_version(parts: list[str]) -> tuple[str, str] | None:

@@ -59,4 +59,4 @@ def validate(kind: Kind, new: Obj, old: Obj | None, subresource: str = "") -> li
         return []
     from killcheck.embedded.api import validation
 
-    return validation.validate(kind, new, old)
+    return validation.validate(kind, new, old, subresource)

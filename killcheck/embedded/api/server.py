@@ -22,6 +22,7 @@ from killcheck.embedded.api.http import Request, Response, User
 from killcheck.embedded.api.kinds import Kind, Registry, builtin, subresource_of
 from killcheck.embedded.api.managedfields import ManagedFields
 from killcheck.embedded.api.patching import Patcher
+from killcheck.embedded.api.podexec import Execution
 from killcheck.embedded.api.rbac import Attributes, forbidden
 from killcheck.embedded.api.reads import Reader
 from killcheck.embedded.api.status import StatusError
@@ -42,6 +43,9 @@ class KubeletEndpoint(Protocol):
 
     def log(self, pod: Obj, container: str, *, previous: bool) -> str:
         """A container's log. Raises StatusError."""
+
+    def execute(self, pod: Obj, container: str, command: list[str]) -> Execution:
+        """Begin a command beside a container's own. Raises StatusError."""
 
 
 class ApiServer:
@@ -197,6 +201,17 @@ class ApiServer:
         self.authorize(user, Attributes(verb_of(request, Route(name=path)), path=path))
         if path.rstrip("/") in _HEALTH or path.split("/")[1] in ("healthz", "readyz", "livez"):
             return Response(200, "ok", {"Content-Type": "text/plain; charset=utf-8"})
+        if path == "/":
+            from killcheck.embedded.api import openapi
+
+            return Response(200, {"paths": openapi.paths(self.kinds)})
+        if path.rstrip("/") in ("/openid/v1/jwks", "/.well-known/openid-configuration") and self.issuer is not None:
+            jwks = path.startswith("/openid")
+            host = request.headers.get("host", "127.0.0.1")
+            body = self.issuer.jwks() if jwks else self.issuer.discovery(f"https://{host}/openid/v1/jwks")
+            kept = {"Content-Type": "application/jwk-set+json" if jwks else "application/json",
+                    "Cache-Control": "public, max-age=3600"}
+            return Response(200, body, kept)
         if path.rstrip("/") == "/version":  # the Python client asks for /version/
             return Response(200, self._version())
         if path.startswith("/openapi"):

@@ -12,7 +12,7 @@ from datetime import datetime
 from killcheck.embedded.api.kinds import Kind
 from killcheck.kube.objects import Obj, copy, dig, format_time
 
-__all__ = ["as_read_back", "prepare_for_create", "prepare_for_update"]
+__all__ = ["PARTS", "as_read_back", "prepare_for_create", "prepare_for_update"]
 
 _NOT_SPEC = frozenset({"apiVersion", "kind", "metadata", "status"})
 _INITIAL_STATUS: dict[tuple[str, str], Obj] = {
@@ -66,6 +66,8 @@ def prepare_for_update(kind: Kind, new: Obj, old: Obj, subresource: str) -> Obj:
     """What of ``new`` may take effect; returns the object to store (``new`` is used up)."""
     if subresource == "status":
         new = _status_only(kind, new, old)
+    elif subresource in PARTS:
+        new = _part_only(new, old, subresource)
     elif "status" in kind.subresources:
         if "status" in old:
             new["status"] = old["status"]
@@ -77,6 +79,36 @@ def prepare_for_update(kind: Kind, new: Obj, old: Obj, subresource: str) -> Obj:
     if kind.generation and subresource != "status" and _spec_changed(kind, new, old):
         new["metadata"]["generation"] = int(old["metadata"].get("generation", 0)) + 1
     return new
+
+
+#: Subresources of pods that write a part of the spec which the pod itself keeps closed.
+PARTS = ("ephemeralcontainers", "resize")
+_OF_STATUS = ("labels", "annotations", "finalizers", "ownerReferences")
+
+
+def _part_only(new: Obj, old: Obj, subresource: str) -> Obj:
+    """The old pod with its new ephemeral containers, or with the new resources of the containers it had."""
+    spec, given = dict(old["spec"]), new.get("spec") or {}
+    if subresource == "ephemeralcontainers":
+        if given.get("ephemeralContainers"):
+            spec["ephemeralContainers"] = given["ephemeralContainers"]
+        else:
+            spec.pop("ephemeralContainers", None)
+    else:
+        for field in ("containers", "initContainers"):
+            ours, theirs = given.get(field) or [], spec.get(field) or []
+            if [c.get("name") for c in ours] != [c.get("name") for c in theirs]:
+                return new  # refused by validation
+            if theirs:
+                spec[field] = [
+                    {k: v for k, v in before.items() if k not in _RESIZED} | {k: now[k] for k in _RESIZED if k in now}
+                    for now, before in zip(ours, theirs, strict=True)]
+    meta = {k: v for k, v in new["metadata"].items() if k not in _OF_STATUS}
+    meta |= {k: old["metadata"][k] for k in _OF_STATUS if k in old["metadata"]}
+    return new | {"metadata": meta, "spec": spec}
+
+
+_RESIZED = ("resources", "resizePolicy")
 
 
 def _status_only(kind: Kind, new: Obj, old: Obj) -> Obj:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
-from killcheck.embedded.api import status
+from killcheck.embedded.api import podexec, podlogs, status
 from killcheck.embedded.api.body import read_object
 from killcheck.embedded.api.call import Call
 from killcheck.embedded.api.decoding import check_name, check_namespace, decode_object
 from killcheck.embedded.api.eviction import Evictor
 from killcheck.embedded.api.http import Response
 from killcheck.embedded.api.scale import Scaler
-from killcheck.embedded.api.status import StatusError
 from killcheck.kube.objects import Obj, condition, copy, dig, format_time
 
 if TYPE_CHECKING:
@@ -31,9 +32,11 @@ class Subresources:
         self.store = server.store
         self.scaler = Scaler(server)
         self.evictor = Evictor(server)
-        self._routes = {
+        self._routes: dict[str, Callable[[Call], Response]] = {
             "status": self._status, "scale": self.scaler.handle, "eviction": self.evictor.handle,
-            "binding": self._binding, "log": self._log, "token": self._token, "finalize": self._finalize,
+            "binding": self._binding, "token": self._token, "finalize": self._finalize,
+            "log": partial(podlogs.log, server), "exec": partial(podexec.exec_in, server),
+            "ephemeralcontainers": self._part, "resize": self._part,
         }
 
     def handle(self, call: Call) -> Response:
@@ -125,20 +128,12 @@ class Subresources:
         if problem:
             raise status.conflict("pods/binding", "", call.name, problem)
 
-    def _log(self, call: Call) -> Response:
-        """GET pods/NAME/log, from the kubelet of the pod's node."""
-        pod = self.server.reader.find(call)
-        container = _container(pod, call.request.param("container"))
-        node = str(dig(pod, "spec", "nodeName", default=""))
-        headers = {"Content-Type": "text/plain"}
-        if not node:
-            return Response(200, "", headers)
-        kubelet = self.server.kubelets.get(node)
-        if kubelet is None:
-            path = f"https://{node}:10250/containerLogs/{call.namespace}/{call.name}/{container}"
-            raise StatusError(500, "", f'Get "{path}": dial tcp: lookup {node}: no such host')
-        text = kubelet.log(pod, container, previous=call.request.flag("previous"))
-        return Response(200, _trimmed(text, call), headers)
+    def _part(self, call: Call) -> Response:
+        """A pod's ephemeral containers or its resources, written through the pod itself."""
+        server = self.server
+        if call.verb == "get":
+            return server.reader.get(call)
+        return server.writer.put(call) if call.verb == "update" else server.patcher.patch(call)
 
     # -- namespaces ----------------------------------------------------------------------------------------
     def _finalize(self, call: Call) -> Response:
@@ -159,31 +154,3 @@ class Subresources:
             self.server.deleter.remove(call.kind, call.key)
             return Response(200, new)
         return Response(200, self.store.put(call.kind.table, call.key, new) if new != old else old)
-
-
-def _container(pod: Obj, asked: str) -> str:
-    """The container whose log is meant. Raises StatusError 400."""
-    spec, name = pod["spec"], pod["metadata"]["name"]
-    main = [c["name"] for c in spec.get("containers") or []]
-    init = [c["name"] for c in spec.get("initContainers") or []]
-    if asked:
-        if asked not in main + init:
-            raise status.bad_request(f"container {asked} is not valid for pod {name}")
-        return asked
-    if len(main) == 1 and not init:
-        return str(main[0])
-    if not main:
-        raise status.bad_request(f"a container name must be specified for pod {name}")
-    choices = f"a container name must be specified for pod {name}, choose one of: [{' '.join(main + init)}]"
-    if init and len(main) == 1:
-        return str(main[0])
-    raise status.bad_request(choices)
-
-
-def _trimmed(text: str, call: Call) -> str:
-    """The end of a log, as ``tailLines`` and ``limitBytes`` ask for it."""
-    tail, limit = call.request.param("tailLines"), call.request.param("limitBytes")
-    if tail:
-        lines = text.splitlines(keepends=True)
-        text = "".join(lines[-int(tail):]) if int(tail) else ""
-    return text[:int(limit)] if limit else text

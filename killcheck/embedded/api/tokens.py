@@ -182,11 +182,17 @@ class Issuer:
         }
 
     def jwks(self) -> Obj:
-        """The public key as ``/openid/v1/jwks`` serves it."""
+        """The public key as ``/openid/v1/jwks`` serves it; where that is, tells :meth:`discovery`."""
         numbers = self._private().public_key().public_numbers()
         x, y = (_encode(n.to_bytes(32, "big")) for n in (numbers.x, numbers.y))
         key = {"use": "sig", "kty": "EC", "kid": self._key_id(), "crv": "P-256", "alg": "ES256", "x": x, "y": y}
         return {"keys": [key]}
+
+    def discovery(self, jwks_uri: str) -> Obj:
+        """``/.well-known/openid-configuration``: how a third party checks these tokens."""
+        return {
+            "issuer": self.issuer, "jwks_uri": jwks_uri, "response_types_supported": ["id_token"],
+            "subject_types_supported": ["public"], "id_token_signing_alg_values_supported": ["ES256"]}
 
     # -- inside --------------------------------------------------------------------------------------------
     def _check(self, token: str, audiences: tuple[str, ...]) -> Authenticated:

@@ -18,7 +18,7 @@ from killcheck.embedded.api.deletion import ready_to_go
 from killcheck.embedded.api.fieldsets import Fields
 from killcheck.embedded.api.http import Response
 from killcheck.embedded.api.kinds import Kind
-from killcheck.embedded.api.strategy import as_read_back, prepare_for_create, prepare_for_update
+from killcheck.embedded.api.strategy import PARTS, as_read_back, prepare_for_create, prepare_for_update
 from killcheck.kube.objects import Obj, copy, dig, format_time
 
 if TYPE_CHECKING:
@@ -174,7 +174,7 @@ class Writer:
         old = converted(kind, stored)
         new = change(old)
         self._check_meta(call, new, old)
-        if not subresource:
+        if subresource in ("", *PARTS):
             seam.apply_defaults(kind, new, self.server.loop.now())
         new = prepare_for_update(kind, new, old, subresource)
         if kind.table == _CRDS:

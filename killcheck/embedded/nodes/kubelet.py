@@ -14,6 +14,7 @@ from killcheck.embedded.api import status
 from killcheck.embedded.controllers.events import EventRecorder
 from killcheck.embedded.nodes import commands
 from killcheck.embedded.nodes.backoff import Backoff
+from killcheck.embedded.nodes.executed import Executed
 from killcheck.embedded.nodes.execution import Launch, NetworkPolicy, Runtime
 from killcheck.embedded.nodes.heartbeat import Heartbeat
 from killcheck.embedded.nodes.podlife import PodLife
@@ -215,6 +216,20 @@ class Kubelet:
     def unknown(self, life: PodLife, why: str) -> None:
         """A container's outcome is unknown."""
         self._unknown(life.pod, why)
+
+    # -- commands beside a container's own -----------------------------------------------------------------
+    def execute(self, pod: Obj, container: str, command: list[str]) -> Executed:
+        """Begin a command where a container's own runs, for the API server. Raises StatusError."""
+        life = self.pods.get(uid_of(pod))
+        found = next((c for c in life.containers if c.name == container), None) if life else None
+        if self.stopped or found is None or not found.alive:
+            raise status.StatusError(500, "", f'container not found ("{container}")')
+        launch: Launch | None = getattr(found.running, "launch", None)
+        if launch is None:
+            raise status.StatusError(
+                501, "NotImplemented", f"container {container} of pod {name_of(pod)} is hollow: no process of it runs, "
+                "so nothing can be run beside it", details={})
+        return Executed(self.runtime, launch, command)
 
     # -- logs ----------------------------------------------------------------------------------------------
     def log(self, pod: Obj, container: str, *, previous: bool = False) -> str:

@@ -216,3 +216,26 @@ def test_a_status_write_changes_nothing_else():
     new = copy(pod) | {"status": {"phase": "Running", "startTime": START.isoformat()}}
     before = copy(new)
     assert w.admit("UPDATE", new, old=pod, subresource="status")[0] == before
+
+
+def runtime_class(w, **fields):
+    w.put({"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": "gvisor"}, "handler": "runsc",
+           **fields})
+
+
+def test_a_runtime_class_that_does_not_exist_is_refused():
+    assert str(refusal(world(), runtimeClassName="nope")) == (
+        'pods "gpu-off-drill-" is forbidden: pod rejected: RuntimeClass "nope" not found')
+
+
+def test_a_runtime_class_says_what_a_pod_costs_besides_and_where_it_runs():
+    w = world()
+    only = {"key": "runtime", "operator": "Exists"}
+    runtime_class(w, overhead={"podFixed": {"memory": "64Mi"}}, scheduling={
+        "nodeSelector": {"runtime": "gvisor"}, "tolerations": [only]})
+    spec = create(w, runtimeClassName="gvisor", nodeSelector={"a": "b"})["spec"]
+    assert (spec["overhead"], spec["nodeSelector"]) == ({"memory": "64Mi"}, {"a": "b", "runtime": "gvisor"})
+    assert only in spec["tolerations"]
+    assert "conflict: runtimeClass.scheduling.nodeSelector[runtime] = gvisor; pod.spec.nodeSelector" in str(
+        refusal(w, runtimeClassName="gvisor", nodeSelector={"runtime": "x"}))
+    assert "Pod's Overhead doesn't match" in str(refusal(w, runtimeClassName="gvisor", overhead={"memory": "1Mi"}))

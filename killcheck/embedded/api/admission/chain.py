@@ -18,6 +18,7 @@ from killcheck.embedded.api.admission.priority import CLASSES, Priority
 from killcheck.embedded.api.admission.rbac_escalation import BINDINGS, ROLES, RbacEscalation
 from killcheck.embedded.api.admission.request import AdmissionRequest, Mutator, Validator
 from killcheck.embedded.api.admission.resourcequota import QUOTAS, ResourceQuota
+from killcheck.embedded.api.admission.runtimeclass import RuntimeClass
 from killcheck.embedded.api.admission.serviceaccount import ServiceAccount
 from killcheck.embedded.api.admission.tolerations import DefaultTolerationSeconds
 from killcheck.embedded.api.admission.validatingadmissionpolicy import BINDINGS as POLICY_BINDINGS
@@ -59,7 +60,8 @@ class Chain:
         limits, priority, security = LimitRanger(store), Priority(store), PodSecurity(store)
         self._lifecycle = NamespaceLifecycle(store)
         self._mutators: dict[Table, tuple[Mutator, ...]] = {
-            PODS: (limits, ServiceAccount(store, loop, rng), priority, DefaultTolerationSeconds()),
+            PODS: (limits, ServiceAccount(store, loop, rng), priority, DefaultTolerationSeconds(),
+                   RuntimeClass(store)),
             NODES: (TaintNodes(),),
         }
         self._validators: dict[Table, tuple[Validator, ...]] = {

@@ -37,12 +37,16 @@ _MODULES = {
 }
 
 
-def validate(kind: Kind, new: Obj, old: Obj | None) -> list[Obj]:
+def validate(kind: Kind, new: Obj, old: Obj | None, subresource: str = "") -> list[Obj]:
     """Causes (reason, message, field) in the order in which Kubernetes lists them; empty: nothing is wrong.
 
     ``new`` is decoded and defaulted; ``old`` is None for a new object.
     """
     resource = kind.resource
+    if old is not None and subresource in ("ephemeralcontainers", "resize"):
+        from killcheck.embedded.api.validation import podparts
+
+        return podparts.resize(new, old) if subresource == "resize" else podparts.ephemeral(new, old)
     name = _MODULES.get((resource.group, resource.kind), "anything")
     module = importlib.import_module(f"{__name__}.{name}")
     causes: list[Obj] = module.create(kind, new) if old is None else module.update(kind, new, old)

@@ -23,7 +23,7 @@ from killcheck.embedded.api.validation.fields import (
 from killcheck.embedded.api.validation.volumes import descending_path
 from killcheck.kube.objects import Obj
 
-__all__ = ["Known", "containers"]
+__all__ = ["Known", "containers", "ephemeral"]
 
 _PULL = ("Always", "IfNotPresent", "Never")
 _PROTOCOLS = ("SCTP", "TCP", "UDP")
@@ -68,6 +68,36 @@ def containers(spec: Obj, known: Known, path: str) -> Causes:
             taken.add(name)
         causes += _host_port_conflicts([container], f"{path}.initContainers")
         causes += _init_only(container, known, here)
+    return causes
+
+
+_EPHEMERAL = frozenset({
+    "name", "image", "command", "args", "workingDir", "envFrom", "env", "volumeMounts", "volumeDevices",
+    "terminationMessagePath", "terminationMessagePolicy", "imagePullPolicy", "securityContext", "stdin", "stdinOnce",
+    "tty", "targetContainerName"})
+
+
+def ephemeral(spec: Obj, known: Known, path: str) -> Causes:
+    """A pod's ephemeral containers."""
+    others = {c.get("name") for field in ("containers", "initContainers") for c in spec.get(field) or []}
+    causes: Causes = []
+    taken = set(others)
+    for i, container in enumerate(spec.get("ephemeralContainers") or []):
+        here, name = f"{path}.ephemeralContainers[{i}]", container.get("name", "")
+        causes += _common(container, known, here)
+        if name in taken:
+            causes.append(duplicate(f"{here}.name", name))
+        taken.add(name)
+        target = container.get("targetContainerName")
+        if target and target not in others:
+            causes.append(not_found(f"{here}.targetContainerName", target))
+        causes += [
+            forbidden(f"{here}.{field}", "cannot be set for an Ephemeral Container")
+            for field, value in container.items() if field not in _EPHEMERAL and value]
+        causes += [
+            forbidden(f"{here}.volumeMounts[{j}].{field}", "cannot be set for an Ephemeral Container")
+            for j, mount in enumerate(container.get("volumeMounts") or [])
+            for field in ("subPath", "subPathExpr") if mount.get(field)]
     return causes
 
 

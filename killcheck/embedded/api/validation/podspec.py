@@ -45,7 +45,8 @@ def pod_spec(spec: Obj, path: str, *, pod: bool) -> Causes:
     causes += wrong
     claims = {claim["name"] for claim in spec.get("resourceClaims") or [] if claim.get("name")}
     causes += _resource_claims(spec.get("resourceClaims") or [], f"{path}.resourceClaims")
-    causes += containers.containers(spec, containers.Known(known, claims, grace), path)
+    there = containers.Known(known, claims, grace)
+    causes += containers.containers(spec, there, path) + containers.ephemeral(spec, there, path)
     causes += _host_ports(spec, path, pod=pod)
     causes += _choice(f"{path}.restartPolicy", spec.get("restartPolicy", ""), _RESTART)
     causes += _choice(f"{path}.dnsPolicy", spec.get("dnsPolicy", ""), _DNS)

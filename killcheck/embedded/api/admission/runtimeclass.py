@@ -1,0 +1,51 @@
+"""A pod's RuntimeClass: it must exist, and says what the pod costs besides and where it may run.
+
+Source: plugin/pkg/admission/runtimeclass/admission.go.
+"""
+
+from __future__ import annotations
+
+from killcheck.embedded.api.admission.request import AdmissionRequest
+from killcheck.embedded.api.store import Store
+from killcheck.kube.objects import Obj, copy, dig
+
+__all__ = ["RuntimeClass"]
+
+CLASSES = ("node.k8s.io", "runtimeclasses")
+
+
+class RuntimeClass:
+    """RuntimeClass admission of new pods."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+
+    def mutate(self, request: AdmissionRequest) -> None:
+        """Set overhead, nodeSelector and tolerations as the class has them. Raises StatusError 403."""
+        name = dig(request.obj, "spec", "runtimeClassName")
+        if request.operation != "CREATE" or request.subresource or request.obj is None or name is None:
+            return
+        found = self.store.get(CLASSES, ("", str(name)))
+        if found is None:
+            raise request.forbidden(f'pod rejected: RuntimeClass "{name}" not found')
+        spec = request.obj["spec"]
+        overhead = dig(found, "overhead", "podFixed")
+        if overhead is not None:
+            if spec.get("overhead") and spec["overhead"] != overhead:
+                raise request.forbidden("pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead")
+            spec["overhead"] = copy(overhead)
+        self._place(request, spec, found.get("scheduling") or {})
+
+    def _place(self, request: AdmissionRequest, spec: Obj, scheduling: Obj) -> None:
+        selector = spec.get("nodeSelector") or {}
+        for key, value in (scheduling.get("nodeSelector") or {}).items():
+            if selector.get(key, value) != value:
+                raise request.forbidden(
+                    f"conflict: runtimeClass.scheduling.nodeSelector[{key}] = {value}; pod.spec.nodeSelector[{key}] = "
+                    f"{selector[key]}")
+        if scheduling.get("nodeSelector"):
+            spec["nodeSelector"] = selector | scheduling["nodeSelector"]
+        there = spec.get("tolerations") or []
+        added = [one for one in scheduling.get("tolerations") or [] if one not in there]
+        if added:
+            spec["tolerations"] = [*there, *copy({"t": added})["t"]]
