@@ -20,6 +20,7 @@ COMMANDS = {
     "report": ("report", "Make any report again from a run record."),
     "cluster": ("cluster", "Run the embedded cluster by itself, for kubectl."),
     "demo": ("demo", "Four nights on the embedded cluster: one that works, three that do not."),
+    "story": ("story", "The founding story with the cloud beneath it, and its two failures put back."),
 }
 
 

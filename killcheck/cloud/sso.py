@@ -105,6 +105,10 @@ class Portal:
         """A session lives until then."""
         self.sessions[token] = until
 
+    def live(self) -> list[str]:
+        """The tokens whose session has not ended."""
+        return [token for token in self.sessions if self._alive(token)]
+
     def end(self, token: str) -> None:
         """A session is over; no error where there was none."""
         self.sessions.pop(token, None)

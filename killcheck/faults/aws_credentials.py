@@ -6,6 +6,7 @@ can be done to the drill's own copy of the Job is done, and AWS answers for itse
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import ClassVar, cast
@@ -34,8 +35,8 @@ def stand_in(stage: Stage) -> StandIn | None:
 
 def uses_aws(layer: LayerRun) -> bool:
     """Whether the executor has anything to do with AWS' credentials, as far as its template shows."""
-    text = str(pod_spec(layer))
-    return any(mark in text for mark in ("AWS_", ".aws", "aws-cli", "boto3", "'aws'", "eks.amazonaws.com", "aws "))
+    return re.search(r"AWS_[A-Z]|/\.aws\b|aws-cli|boto3|'aws'|eks\.amazonaws\.com|\baws [a-z]", str(
+        pod_spec(layer))) is not None
 
 
 class _CredentialFault(ExecutorFault):
@@ -93,7 +94,7 @@ class SsoExpired(_CredentialFault):
         refused = [path for path, status in portal.portal.asked if status in (400, 401)]
         if refused:
             return f"the portal refused a session that had ended: {refused[0]}"
-        if not portal.portal.sessions:
+        if not portal.portal.sessions or portal.portal.live():
             return ""
         return f"{len(portal.portal.sessions)} session(s) ended at {self._until}"
 
