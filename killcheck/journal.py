@@ -219,10 +219,10 @@ class Journal:
             found = self.kube.get(resource, name, namespace, subresource=subresource)
             if holds(found, patch):  # ours, carried out twice
                 return found
-            self._never_happened()
+            self.never_happened()
             raise
 
-    def _never_happened(self) -> None:
+    def never_happened(self) -> None:
         """The newest change was refused: there is nothing of it to take back."""
         self._set(len(self.entries) - 1, state="verified", problem="refused: nothing was changed", strict=False)
 

@@ -116,6 +116,7 @@ class Machine:
     # -- its files -----------------------------------------------------------------------------------------
     def path(self, path: str) -> Path:
         """Where on this host a path below one of its data folders is. Raises OSError for any other."""
+        self.mounts()  # what lies there from the beginning is there
         for folder in sorted(self._data(), key=len, reverse=True):
             if PurePosixPath(path).is_relative_to(folder):
                 return self._host(folder) / PurePosixPath(path).relative_to(folder)

@@ -87,6 +87,7 @@ class _File(Mark):
             with self.stage.journal.change(f"set the sentinel {self.path}", undo, lever="files"):
                 files.put(self.path, text)
         except OSError as error:
+            self.stage.journal.never_happened()
             raise LayerError(f"layer {self.layer}: {self.path} cannot be set: {error.strerror}") from error
 
     def lift(self) -> None:
