@@ -15,7 +15,9 @@ from killcheck.pytest_settings import SETTINGS
 
 if TYPE_CHECKING:
     from killcheck.cluster.base import Cluster
+    from killcheck.fence import FenceReport
     from killcheck.killpath import KillPath
+    from killcheck.lint import LintResult
     from killcheck.pytest_drills import Drills
     from killcheck.session import Session
     from killcheck.verdict import DrillResult
@@ -35,34 +37,40 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """On a real cluster drills take turns: under xdist all of them go to one worker."""
-    from killcheck.pytest_settings import setting
+    """Keep to the suite that was chosen."""
+    from killcheck.pytest_settings import suites
 
-    where = setting(config, "on")
-    if where in ("", "embedded") or not config.pluginmanager.hasplugin("xdist"):
-        return
-    for item in items:
-        if "drill" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.xdist_group(f"killcheck-{where}"))
+    chosen = suites(config)
+    kept: list[pytest.Item] = []
+    left: list[pytest.Item] = []
+    for item in items if chosen else ():
+        mark = item.get_closest_marker("killcheck")
+        (kept if mark is None or mark.kwargs.get("suite") in chosen else left).append(item)
+    if left:
+        config.hook.pytest_deselected(items=left)
+        items[:] = kept
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """One marker."""
-    config.addinivalue_line("markers", "killcheck(suite): a drill of a kill path; suite is install, staging or release")
+    config.addinivalue_line("markers", "killcheck(suite): a test of a kill path; suite is install, staging, release")
 
 
 @pytest.fixture(scope="session")
 def killcheck_session(request: pytest.FixtureRequest) -> Session:
     """The kill path and where it is drilled, from options, environment and ini."""
-    from killcheck.pytest_drills import session_for
+    from killcheck.pytest_drills import shared_session
 
-    return session_for(request.config)
+    return shared_session(request.config)
 
 
 @pytest.fixture(scope="session")
 def kill_path(killcheck_session: Session) -> KillPath:
     """The kill path under test."""
-    return killcheck_session.kill_path
+    from killcheck.pytest_drills import plainly
+
+    with plainly(pytest.fail):
+        return killcheck_session.kill_path
 
 
 @pytest.fixture
@@ -84,6 +92,22 @@ def faults(kill_path: KillPath) -> Callable[[str], list[str]]:
     from killcheck import faults as known
 
     return lambda layer: [k.name for k in known.every() if known.means_something(k, kill_path.layer(layer))]
+
+
+@pytest.fixture(scope="session")
+def fences(request: pytest.FixtureRequest) -> FenceReport:
+    """What could be launched at worst, pool by pool, against the spec's ceiling."""
+    from killcheck.pytest_drills import fences_of
+
+    return fences_of(request.config)
+
+
+@pytest.fixture(scope="session")
+def findings(killcheck_session: Session) -> LintResult:
+    """What reading finds, as ``killcheck lint`` does."""
+    from killcheck.reading import findings as found
+
+    return found(killcheck_session)
 
 
 @pytest.fixture
@@ -114,12 +138,13 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[Any]) -> 
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """The matrix: every drill of the session with its verdict."""
-    rows = [
-        row for reports in terminalreporter.stats.values() for report in reports
-        for key, row in getattr(report, "user_properties", []) if key == "killcheck"
-    ]
-    if rows:
+    """The matrix: every drill of the session with its verdict, its times and its dollars."""
+    cells = [
+        cell for reports in terminalreporter.stats.values() for report in reports
+        for cell in getattr(report, "killcheck_cells", ())]
+    if cells:
+        from killcheck.pytest_drills import summary
+
         terminalreporter.section("killcheck")
-        for row in rows:
-            terminalreporter.write_line(str(row))
+        for line in summary(terminalreporter.config, cells, terminalreporter._tw.fullwidth):
+            terminalreporter.write_line(line)

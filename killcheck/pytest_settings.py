@@ -6,7 +6,10 @@ import os
 
 import pytest
 
-__all__ = ["SETTINGS", "setting"]
+__all__ = ["SETTINGS", "SUITES", "setting", "suites"]
+
+#: Each suite holds those before it.
+SUITES = ("install", "staging", "release")
 
 #: Name -> help. Each is an option ``--killcheck-NAME``, an ini setting ``killcheck_NAME``, and ``KILLCHECK_NAME``.
 SETTINGS = {
@@ -15,6 +18,7 @@ SETTINGS = {
     "exec": "how executors' commands run on the embedded cluster: host, docker, none",
     "kubeconfig": "a kubeconfig file",
     "layer": "only this layer (comma-separated)",
+    "suite": "of killcheck.suites only install; staging (and install); or release (all)",
     "under": "faults for the staging suite (comma-separated; default: all that apply)",
     "fixture": "a shipped reference kill path by name, instead of a spec",
 }
@@ -24,3 +28,11 @@ def setting(config: pytest.Config, name: str) -> str:
     """A setting: option, then environment, then ini; empty where none says anything."""
     said = config.getoption(f"--killcheck-{name}")
     return str(said or os.environ.get(f"KILLCHECK_{name.upper()}", "") or config.getini(f"killcheck_{name}") or "")
+
+
+def suites(config: pytest.Config) -> tuple[str, ...]:
+    """The suites that are to run; empty: all. Raises pytest.UsageError for a name that is none."""
+    name = setting(config, "suite")
+    if name and name not in SUITES:
+        raise pytest.UsageError(f"--killcheck-suite is {', '.join(SUITES)}, not {name!r}")
+    return SUITES[: SUITES.index(name) + 1] if name else ()

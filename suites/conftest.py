@@ -1,4 +1,4 @@
-"""Readable test ids from the kill path: ``nightly-off``, ``nightly-off under image-gone``."""
+"""Readable test ids from the kill path: ``nightly-off``, ``nightly-off under image-gone``; pools and doors by name."""
 
 from __future__ import annotations
 
@@ -6,23 +6,16 @@ import pytest
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Parametrize ``layer_name`` by the spec's layers and ``case`` by (layer, fault)."""
-    from killcheck import faults
-    from killcheck.pytest_drills import session_for
-    from killcheck.pytest_settings import setting
-
-    if not {"layer_name", "case"} & set(metafunc.fixturenames):
+    """Parametrize ``layer_name`` by the spec's layers, ``case`` by (layer, fault), ``pool`` by what can launch."""
+    asked = {"layer_name", "case", "pool"} & set(metafunc.fixturenames)
+    if not asked:
         return
-    only = {name for name in setting(metafunc.config, "layer").split(",") if name}
-    kill_path = session_for(metafunc.config).kill_path
-    chosen = [layer for layer in kill_path.layers if not only or layer.name in only]  # one that cannot be drilled fails
-    if "layer_name" in metafunc.fixturenames:
-        metafunc.parametrize("layer_name", [layer.name for layer in chosen])
+    from killcheck.pytest_drills import cases, layer_names, pools
+
+    if "layer_name" in asked:
+        metafunc.parametrize("layer_name", layer_names(metafunc.config))
+    elif "case" in asked:
+        metafunc.parametrize("case", [
+            pytest.param((layer, fault), id=f"{layer} under {fault}") for layer, fault in cases(metafunc.config)])
     else:
-        wanted = [name for name in setting(metafunc.config, "under").split(",") if name]
-        cases = [
-            pytest.param((layer.name, kind.name), id=f"{layer.name} under {kind.name}")
-            for layer in chosen for kind in faults.ALL
-            if (kind.name in wanted if wanted else True) and faults.means_something(kind, layer)
-        ]
-        metafunc.parametrize("case", cases)
+        metafunc.parametrize("pool", pools(metafunc.config))

@@ -9,7 +9,7 @@ import pytest
 from killcheck.killpath import KillPath
 from killcheck.verdict import DrillResult, Verdict
 
-pytestmark = pytest.mark.killcheck("install")
+pytestmark = pytest.mark.killcheck(suite="install")
 
 
 def test_every_target_is_covered_by_a_layer(kill_path: KillPath) -> None:

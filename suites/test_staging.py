@@ -9,7 +9,7 @@ import pytest
 from killcheck.killpath import KillPath
 from killcheck.verdict import DrillResult
 
-pytestmark = pytest.mark.killcheck("staging")
+pytestmark = pytest.mark.killcheck(suite="staging")
 
 
 def test_gpus_go_off(case: tuple[str, str], kill_path: KillPath, drill: Callable[..., DrillResult]) -> None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from killcheck.killpath import KillPath
     from killcheck.kube.objects import Obj
 
-__all__ = ["Subject", "catalogue_for", "command", "report_on"]
+__all__ = ["Subject", "command", "document", "report_on"]
 
 _PATH = click.Path(path_type=Path, exists=True)
 
@@ -130,20 +130,6 @@ def _refuse_nonsense(options: dict[str, Any]) -> None:
         raise click.UsageError(f"{'--eks' if options['eks'] else '--dry-run-launch'} is for --aws")
 
 
-def catalogue_for(kill_path: KillPath | None, files: tuple[Path, ...] = ()) -> Catalogue:
-    """The shipped catalogue, a spec's own files and prices, and further files. Raises AccountError."""
-    from killcheck import fence
-    from killcheck.cloud.catalogue import CatalogueError, load
-
-    folder = Path(kill_path.folder) if kill_path and kill_path.folder else Path()
-    own = [folder / name for name in kill_path.fences.catalogues] if kill_path else []
-    try:
-        found = load(*own, *files)
-    except CatalogueError as error:
-        raise fence.AccountError(str(error)) from error
-    return found.priced(kill_path.prices, f"prices: of {kill_path.name}") if kill_path else found
-
-
 def report_on(subject: Subject, options: dict[str, Any]) -> FenceReport:
     """The evaluation. Raises AccountError where an account cannot be asked."""
     from killcheck import fence
@@ -190,6 +176,7 @@ def _ceiling(kill_path: KillPath | None, options: dict[str, Any]) -> Ceiling:
 def _subject(options: dict[str, Any]) -> Iterator[Subject]:
     """What to judge, from files or from a cluster."""
     from killcheck import fence, specfile
+    from killcheck.reading import catalogue_for
     from killcheck.session import Session
 
     account = fence.Account.load(list(options["account"])) if options["account"] else None

@@ -52,6 +52,7 @@ def command(**options: Any) -> None:
       killcheck gate deploy/killcheck.yaml --exec host --json
       killcheck gate killcheck.yaml --on staging --quick
     """
+    from killcheck import consent
     from killcheck.gate import PARTS, Gate
     from killcheck.matrix import leaning
     from killcheck.reports.terminal import Terminal
@@ -61,13 +62,15 @@ def command(**options: Any) -> None:
     wanted = [name for name in PARTS if name not in options["skip"]]
     if not wanted:
         raise click.UsageError("every part is left out: nothing would be proven")
+    if session.real and "drills" in wanted:
+        consent.check_context(session.on, session.kill_path)
     found: dict[str, Any] = {}
     for number, name in enumerate(wanted, 1):
         _say(options, f"{number}/{len(wanted)} {name}")
         found |= _part(name, session, options, out, found)
         _say(options, f"{number}/{len(wanted)} {name}: {_summary(name, found)}")
     if found.get("matrix") is not None:
-        from killcheck.commands.matrix import executors
+        from killcheck.reading import executors
 
         found["shared"] = leaning(session.kill_path, executors(session), found["matrix"])
     gate = Gate(options["fail_on"], **found)
@@ -100,45 +103,13 @@ def _say(options: dict[str, Any], text: str) -> None:
 def _part(
     name: str, session: Session, options: dict[str, Any], out: Terminal, so_far: dict[str, Any],
 ) -> dict[str, Any]:
+    from killcheck import reading
+
     if name == "lint":
-        return {"lint": _lint(session)}
+        return {"lint": reading.findings(session)}
     if name == "fences":
-        return {"fences": _fences(session)}
+        return {"fences": reading.fences(session)}
     return _drills(session, options, out, so_far)
-
-
-def _lint(session: Session) -> LintResult:
-    from killcheck import listing
-    from killcheck.clock import wall_now
-    from killcheck.kube import manifests
-    from killcheck.lint import lint, world_of
-
-    kill_path = session.kill_path
-    if session.real:
-        named = [ref for ref in (*(t.ref for t in kill_path.targets), *(x.ref for x in kill_path.layers)) if ref]
-        with session.cluster() as (cluster, _):
-            listed = listing.read(cluster.kube, [(ref.api_version, ref.kind) for ref in named])
-        world, notes = world_of(
-            listed.objects, wall_now(), kill_path=kill_path, live=True, unread=listed.unread, listed=listed.kinds)
-    elif kill_path.in_kubernetes:
-        world, notes = world_of(manifests.load(session.folders), wall_now(), kill_path=kill_path)
-    else:
-        world, notes = world_of([], wall_now(), kill_path=kill_path)
-    return lint(world, notes=notes)
-
-
-def _fences(session: Session) -> FenceReport:
-    from killcheck import fence
-    from killcheck.commands.fence import catalogue_for
-
-    kill_path = session.kill_path
-    objects = session.objects
-    if session.real:
-        from killcheck.fence.live import gather
-
-        with session.cluster() as (cluster, _):
-            objects = gather(cluster.kube)
-    return fence.evaluate(objects, fence.Ceiling.of(kill_path.fences), catalogue_for(kill_path))
 
 
 def _drills(session: Session, options: dict[str, Any], out: Terminal, so_far: dict[str, Any]) -> dict[str, Any]:

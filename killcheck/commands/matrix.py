@@ -13,13 +13,12 @@ if TYPE_CHECKING:
     from killcheck.consent import Plan
     from killcheck.drill import Options
     from killcheck.independence import Shared
-    from killcheck.kube.objects import Obj
     from killcheck.matrix import Matrix
     from killcheck.reports.terminal import Terminal
     from killcheck.run import PlannedDrill, RunResult
     from killcheck.session import Session
 
-__all__ = ["cells", "drills", "execute", "executors", "once", "run", "show", "undrillable"]
+__all__ = ["cells", "drills", "execute", "once", "run", "show", "undrillable"]
 
 
 def drills(session: Session, options: dict[str, Any], how: Options) -> list[PlannedDrill]:
@@ -89,6 +88,7 @@ def run(
 ) -> int:
     """Drill every cell and show the matrix; returns the exit code."""
     from killcheck.matrix import leaning
+    from killcheck.reading import executors
 
     result, found = execute(session, planned, out, approve, quiet=options["quiet"])
     shared = leaning(session.kill_path, executors(session), found)
@@ -105,17 +105,6 @@ def run(
     from killcheck.verdict import EXIT_CODES
 
     return result.exit_code or (EXIT_CODES["inconclusive"] if names else 0)
-
-
-def executors(session: Session) -> list[Obj]:
-    """The objects that layers are made of: of the manifests, or as a real cluster has them. Raises KubeError."""
-    if not session.real:
-        return session.objects
-    with session.cluster() as (cluster, kill_path):
-        refs = [layer.ref for layer in kill_path.layers if layer.ref is not None]
-        found = [cluster.kube.find(
-            cluster.kube.resource_for(ref.api_version, ref.kind), ref.name, ref.namespace or None) for ref in refs]
-    return [obj for obj in found if obj is not None]
 
 
 def show(found: Matrix, shared: Sequence[Shared], out: Terminal) -> None:

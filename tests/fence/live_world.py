@@ -25,9 +25,9 @@ SPEED = 60.0
 class LiveWorld:
     """The reference path on a living cluster, `inference` opted in; ``run`` is killcheck in a child process."""
 
-    def __init__(self, folder, fences=""):
+    def __init__(self, folder, *, exec_mode="none", speed=SPEED):
         self.folder = folder
-        self.cluster = EmbeddedCluster(start=wall_now(), exec_mode="none", speed=SPEED)
+        self.cluster = EmbeddedCluster(start=wall_now(), exec_mode=exec_mode, speed=speed)
         home = path("dead-man")
         self.cluster.load(
             m.obj for m in manifests.load([home]).manifests if m.obj.get("apiVersion") != "killcheck/v1")
@@ -36,8 +36,7 @@ class LiveWorld:
         self.cluster.wire.start()
         self.cluster.wire.write_kubeconfig(self.kubeconfig)
         self.spec = folder / "killcheck.yaml"
-        text = (home / "killcheck.yaml").read_text().replace("[staging]", f"[{CONTEXT}]")
-        self.spec.write_text(text.replace("maxDevicesPerNode: 8", f"maxDevicesPerNode: 8\n{fences}"))
+        self.spec.write_text((home / "killcheck.yaml").read_text().replace("[staging]", f"[{CONTEXT}]"))
         self.over = False
         self.thread = threading.Thread(target=self._live, daemon=True)
         self.thread.start()

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import shutil
 import xml.etree.ElementTree as ET
 
 import pytest
+from killcheck.fixtures import path
 
 pytest_plugins = ["pytester"]
 
@@ -31,7 +33,8 @@ def team(pytester):
 def test_a_teams_own_test_passes_and_the_summary_tells_the_drill(team):
     done = team().runpytest_subprocess()
     done.assert_outcomes(passed=1)
-    done.stdout.fnmatch_lines(["*killcheck*", "nightly-off: survived, GPUs off after *"])
+    done.stdout.fnmatch_lines([
+        "*= killcheck =*", "under *nightly-off", "(undisturbed) *survived  zero *, drained *, $*"])
 
 
 def test_a_failure_shows_diagnosis_and_timeline_and_no_traceback(team):
@@ -42,6 +45,7 @@ def test_a_failure_shows_diagnosis_and_timeline_and_no_traceback(team):
         "*pods_gone*never (deadline 5 min)*"])
     done.stdout.no_fnmatch_line("*Traceback*")
     done.stdout.no_fnmatch_line("*def test_it*")
+    done.stdout.fnmatch_lines(["*= killcheck =*", "image-gone *exposed  $*"])
     case = ET.parse("junit.xml").find(".//failure")
     assert case is not None
     assert "not found" in (case.text or "")
@@ -90,8 +94,50 @@ def test_allure_has_steps_and_attachments(team):
     pytester.runpytest_subprocess("--alluredir=allure").assert_outcomes(passed=1)
     (found,) = [json.loads(path.read_text()) for path in (pytester.path / "allure").glob("*-result.json")]
     assert any(step["name"].startswith("pods_gone: ") for step in found["steps"])
-    names = {attachment["name"] for attachment in found["attachments"]}
-    assert {"nightly-off: timeline", "nightly-off: result"} <= names
+    kept = {one["name"]: (pytester.path / "allure" / one["source"]).read_text() for one in found["attachments"]}
+    assert "pods_gone" in kept["nightly-off: timeline"]
+    assert json.loads(kept["nightly-off: result"])["verdict"] == "survived"
+    assert "SuccessfulCreate" in kept["nightly-off: events"]
+    assert "kind: CronJob" in kept["nightly-off: manifest"]
+    assert any(name.startswith("nightly-off: log of inference/") or name.startswith("nightly-off: log of gpu-nightly")
+               for name in kept)
+
+
+def suites(pytester, *argv):
+    return pytester.runpytest_subprocess("--pyargs", "killcheck.suites", *argv)
+
+
+@pytest.mark.parametrize(("chosen", "tests"), [
+    (["--killcheck-suite=install"], 2), (["--killcheck-suite=staging"], 3), (["--killcheck-suite=release"], 6),
+    (["-m", "killcheck(suite='release')"], 3)])
+def test_each_suite_holds_those_before_it(pytester, chosen, tests):
+    done = suites(pytester, *chosen, "--killcheck-under=suspended", "--collect-only", "-q")
+    assert len([line for line in done.outlines if "::" in line]) == tests
+
+
+def test_release_asserts_fences_and_findings(pytester, tmp_path):
+    shutil.copytree(path("dead-man"), tmp_path / "deploy")
+    spec = tmp_path / "deploy" / "killcheck.yaml"
+    spec.write_text(spec.read_text().replace("maxDevicesPerNode: 8", "maxDevicesPerNode: 4"))
+    done = suites(
+        pytester, f"--killcheck-spec={spec}", f"--killcheck-manifests={tmp_path / 'deploy'}", "-k", "release")
+    done.assert_outcomes(passed=1, failed=2)
+    done.stdout.fnmatch_lines([
+        "*NodePool/gpu is exposed: worst is g6e.48xlarge*", "*door: NodePool/gpu can launch*", "*remedy: *"])
+    done.stdout.no_fnmatch_line("*Traceback*")
+
+
+@pytest.mark.parametrize(("argv", "says"), [
+    (("--killcheck-layer=nightly",), "*the spec has no layer 'nightly'*did you mean nightly-off?*"),
+    (("--killcheck-under=image-goen",), "*no fault is called image-goen; did you mean image-gone?*"),
+    (("--killcheck-spec=absent.yaml",), "*absent.yaml: no such file or directory*"),
+    (("--killcheck-suite=night",), "*--killcheck-suite is install, staging, release, not 'night'*")])
+def test_bad_settings_are_one_sentence(pytester, argv, says):
+    done = suites(pytester, *argv)
+    assert done.ret != 0
+    lines = done.outlines + done.errlines
+    pytest.LineMatcher(lines).fnmatch_lines([says])
+    pytest.LineMatcher(lines).no_fnmatch_line("*Traceback*")
 
 
 def test_without_the_plugin_pytest_is_as_it_was(pytester):

@@ -1,0 +1,70 @@
+"""What can be said of a session's kill path by reading alone: lint's findings and the fences, of manifests or live.
+
+What may *not* live here: anything that changes a cluster.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from killcheck import fence, lint, listing
+from killcheck.clock import wall_now
+from killcheck.cloud.catalogue import Catalogue, CatalogueError, load
+from killcheck.fence import AccountError, FenceReport
+from killcheck.fence.live import gather
+from killcheck.killpath import KillPath
+from killcheck.kube import manifests
+from killcheck.kube.objects import Obj
+from killcheck.lint import LintResult
+from killcheck.session import Session
+
+__all__ = ["catalogue_for", "executors", "fences", "findings"]
+
+
+def findings(session: Session) -> LintResult:
+    """Every probe's. Raises KubeError, ManifestError, DiscoveryError."""
+    kill_path = session.kill_path
+    if session.real and kill_path.in_kubernetes:
+        named = [ref for ref in (*(t.ref for t in kill_path.targets), *(x.ref for x in kill_path.layers)) if ref]
+        with session.cluster() as (cluster, _):
+            listed = listing.read(cluster.kube, [(ref.api_version, ref.kind) for ref in named])
+        world, notes = lint.world_of(
+            listed.objects, wall_now(), kill_path=kill_path, live=True, unread=listed.unread, listed=listed.kinds)
+    elif kill_path.in_kubernetes:
+        world, notes = lint.world_of(manifests.load(session.folders), wall_now(), kill_path=kill_path)
+    else:
+        world, notes = lint.world_of([], wall_now(), kill_path=kill_path)
+    return lint.lint(world, notes=notes)
+
+
+def fences(session: Session) -> FenceReport:
+    """Against the spec's ceiling. Raises KubeError, ManifestError, AccountError for a catalogue that cannot be read."""
+    kill_path, objects = session.kill_path, [] if session.real else session.objects
+    if session.real and kill_path.in_kubernetes:
+        with session.cluster() as (cluster, _):
+            objects = gather(cluster.kube)
+    return fence.evaluate(objects, fence.Ceiling.of(kill_path.fences), catalogue_for(kill_path))
+
+
+def catalogue_for(kill_path: KillPath | None, files: tuple[Path, ...] = ()) -> Catalogue:
+    """The shipped catalogue, a spec's own files and prices, and further files. Raises AccountError."""
+    folder = Path(kill_path.folder) if kill_path and kill_path.folder else Path()
+    own = [folder / name for name in kill_path.fences.catalogues] if kill_path else []
+    try:
+        found = load(*own, *files)
+    except CatalogueError as error:
+        raise AccountError(str(error)) from error
+    return found.priced(kill_path.prices, f"prices: of {kill_path.name}") if kill_path else found
+
+
+def executors(session: Session) -> list[Obj]:
+    """The objects that layers are made of: of the manifests, or as a real cluster has them. Raises KubeError."""
+    if not session.real:
+        return session.objects
+    if not session.kill_path.in_kubernetes:
+        return []
+    with session.cluster() as (cluster, kill_path):
+        refs = [layer.ref for layer in kill_path.layers if layer.ref is not None]
+        found = [cluster.kube.find(
+            cluster.kube.resource_for(ref.api_version, ref.kind), ref.name, ref.namespace or None) for ref in refs]
+    return [obj for obj in found if obj is not None]
