@@ -108,6 +108,8 @@ class HorizontalPodAutoscaler(Controller):
         """The size that the target should have, and why; None: unknown."""
         spec = hpa["spec"]
         least, most = int(spec.get("minReplicas") or 1), int(spec["maxReplicas"])
+        if (current == 0 and least != 0) or not least <= current <= most:
+            status["currentMetrics"] = None  # nobody asked for metrics (setStatus writes a nil slice)
         if current == 0 and least != 0:
             status["desiredReplicas"] = 0
             self._set(

@@ -9,9 +9,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from killcheck.embedded.nodes import probes
 from killcheck.embedded.nodes.container import Container
 from killcheck.embedded.nodes.execution import Exit
-from killcheck.kube.objects import Obj, annotations_of, dig
+from killcheck.kube.objects import annotations_of, dig
 
 if TYPE_CHECKING:
     from killcheck.embedded.nodes.podlife import PodLife
@@ -36,6 +37,7 @@ _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 def started(life: PodLife, container: Container) -> None:
     """A container has begun to run: pass its probes when they would pass."""
     spec = container.spec
+    probes.start(life, container)
     container.passed_startup = "startupProbe" not in spec
     container.ready = container.passed_startup and "readinessProbe" not in spec and container.role != "init"
     if container.role == "init":
@@ -46,10 +48,10 @@ def started(life: PodLife, container: Container) -> None:
         if container.role == "sidecar":
             life.pass_in(0.0)
         return
-    if _flag(life, NEVER_READY) or _says_no(dig(spec, "readinessProbe", default={})):
+    kinds = ("startupProbe", "readinessProbe")
+    if _flag(life, NEVER_READY) or any(probes.refuses(spec.get(kind)) for kind in kinds):
         return
-    probes = ("startupProbe", "readinessProbe")
-    delay = sum(float(dig(spec, probe, "initialDelaySeconds", default=0)) for probe in probes)
+    delay = sum(float(dig(spec, kind, "initialDelaySeconds", default=0)) for kind in kinds)
     own = annotations_of(life.pod).get(READY_AFTER)
     life.after(max(delay + 1.0, float(own) if own else 0.0), _passed, life, container, container.started_at)
 
@@ -106,12 +108,6 @@ def _pre_stop_s(container: Container) -> float:
         return float(hook["sleep"].get("seconds", 0))
     text = " ".join(dig(hook, "exec", "command", default=[]))
     return sum(float(number) * _UNITS[unit] for number, unit in _SLEEP.findall(text))
-
-
-def _says_no(probe: Obj) -> bool:
-    """A probe that is the program ``false``."""
-    command = dig(probe, "exec", "command", default=[])
-    return bool(command) and str(command[0]).rpartition("/")[2] == "false"
 
 
 def _flag(life: PodLife, name: str) -> bool:

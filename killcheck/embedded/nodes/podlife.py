@@ -57,7 +57,7 @@ class PodLife:
         self.uid = uid_of(pod)
         self.key = (namespace_of(pod), name_of(pod))
         self.containers = _containers(pod)
-        self.conditions = Conditions()
+        self.conditions = Conditions(pod)
         self.volumes: dict[str, Volume] | None = None
         self.started_at = self.loop.now()
         self.pod_ip = ""
@@ -219,6 +219,7 @@ class PodLife:
         container.finished_at = self.loop.now()
         container.finished_mono = self.loop.monotonic()
         container.ready = container.passed_startup = False
+        container.stopping = container.stopping and (self.terminating or container.role == "sidecar")
         if container.running is not None:
             container.log = container.running.log()
             container.running = None
@@ -354,7 +355,9 @@ class PodLife:
         status = self._status()
         if status == self._shown:
             return
-        patch = {"metadata": {"uid": self.uid}, "status": status | {"conditions": self._without(status["conditions"])}}
+        patch = {"metadata": {"uid": self.uid}, "status": status | {
+            "conditions": self._without(status["conditions"]),
+            "$setElementOrder/conditions": self._order(status["conditions"])}}
         try:
             self.kubelet.kube.patch(
                 r.PODS, self.key[1], patch, self.key[0], kind="strategic", subresource="status")
@@ -377,6 +380,12 @@ class PodLife:
         before = {c["type"]: c for c in (self._shown or {}).get("conditions", ())}
         return [dict.fromkeys(before.get(c["type"], ())) | c for c in conditions]
 
+    def _order(self, own: list[Obj]) -> list[Obj]:
+        """Others' conditions come first (mergePodStatus, kubelet_pods.go)."""
+        types = [c["type"] for c in own]
+        others = [c["type"] for c in dig(self.pod, "status", "conditions", default=[]) if c["type"] not in types]
+        return [{"type": kind} for kind in (*others, *types)]
+
     def _status(self) -> Obj:
         terminal = self.terminating or self.evicted is not None
         computed = phase_of(self.containers, self.policy, terminal=terminal)
@@ -394,6 +403,7 @@ class PodLife:
             "startTime": format_time(self.started_at), "hostIP": self.kubelet.host_ip,
             "hostIPs": [{"ip": self.kubelet.host_ip}],
             "containerStatuses": [c.status(self.policy, waiting) for c in self.containers if c.role == "main"],
+            "resources": {},
         }
         inits = [c.status(self.policy, "PodInitializing") for c in self.containers if c.role != "main"]
         if inits:

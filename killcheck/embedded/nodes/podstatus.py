@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from killcheck.embedded.nodes.container import Container
-from killcheck.kube.objects import Obj, format_time
+from killcheck.kube.objects import Obj, condition, format_time
 
 __all__ = ["Conditions", "initialized", "phase_of"]
 
@@ -52,8 +52,11 @@ def initialized(containers: Sequence[Container]) -> list[str]:
 class Conditions:
     """The conditions that a kubelet owns, with the moments at which each last changed."""
 
-    def __init__(self) -> None:
+    def __init__(self, pod: Obj) -> None:
         self._since: dict[str, tuple[str, str]] = {}
+        scheduled = condition(pod, "PodScheduled")
+        if scheduled is not None:
+            self._since["PodScheduled"] = (scheduled["status"], scheduled["lastTransitionTime"])
 
     def render(
         self, containers: Sequence[Container], phase: str, *, sandbox: bool, now: datetime, generation: int,
@@ -78,7 +81,7 @@ class Conditions:
                 "message": f"containers with incomplete status: [{' '.join(incomplete)}]"}
         wanted: list[tuple[str, Obj]] = [
             ("PodReadyToStartContainers", {"status": "True" if sandbox else "False"}), ("Initialized", init),
-            ("Ready", ready), ("ContainersReady", ready),
+            ("Ready", ready), ("ContainersReady", ready), ("PodScheduled", {"status": "True"}),
         ]
         return [self._condition(kind, body, now, generation) for kind, body in wanted]
 

@@ -15,6 +15,7 @@ import signal
 import socket
 import threading
 from collections.abc import Callable
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Literal
 
@@ -30,6 +31,7 @@ from killcheck.embedded.nodes.spawnerclient import SetUpError, SpawnerClient
 from killcheck.embedded.pki import SERVICE_IP
 from killcheck.embedded.wire import Server
 from killcheck.kube.objects import Obj, dig, ref_of, uid_of
+from killcheck.kube.quantities import parse
 
 __all__ = ["HostProcess", "HostRuntime", "Isolation"]
 
@@ -52,6 +54,8 @@ POLL_S = 1.5
 #: Bytes of a container's log that are kept, and of its termination message.
 LOG_LIMIT = 1 << 20
 MESSAGE_LIMIT = 4096
+#: Bytes beyond its memory limit that a container may hold: what keeping the cluster's time takes of its processes.
+MEMORY_SLACK = 8 << 20
 
 
 class HostRuntime:
@@ -169,6 +173,8 @@ class HostProcess:
         self._pending: list[socket.socket] = []
         self._abroad = Abroad()
         self._scratch: Scratch | None = None
+        self._memory = _memory_limit(launch)
+        self._out_of_memory = False
 
     # -- starting ------------------------------------------------------------------------------------------
     def begin_isolated(self, spawner: SpawnerClient) -> None:
@@ -307,10 +313,21 @@ class HostProcess:
             return "unanswered" if network.dns == "drop" else "allow"
         if named or name == self.launch.env.get("KUBERNETES_SERVICE_HOST", SERVICE_IP):
             return network.api
+        if self._swallows(name):
+            return "drop"
         if self.isolated or name in ("127.0.0.1", "localhost", "::1"):
             return "allow"
         self._outside(name)
         return "nodns"
+
+    def _swallows(self, host: str) -> bool:
+        """Whether packets to an address are lost: there is nothing beyond the cluster to answer or to refuse them."""
+        try:
+            address = ip_address(host)
+        except ValueError:
+            return False
+        known = {DNS_IP, *self.launch.services.values(), *self.runtime.outside.addresses()}
+        return not address.is_loopback and host not in known
 
     def calm(self) -> bool:
         """Whether nothing holds the API server's answers up."""
@@ -369,10 +386,16 @@ class HostProcess:
             return True
         running, marks = proctree.activity(self.pid)
         if running or marks != self._marks:
+            self._watch_memory()
             self._marks = marks
             self._quiet_since = now
             return running
         return False
+
+    def _watch_memory(self) -> None:
+        if self._memory and not self._out_of_memory and proctree.memory(self.pid) > self._memory:
+            self._out_of_memory = True
+            self.kill()
 
     def _has_pending(self) -> bool:
         if self.runtime.spawner is not None and self.runtime.spawner.io.busy:
@@ -412,6 +435,9 @@ class HostProcess:
         message = self._message(code)
         self._drain()
         self._forget()
+        if self._out_of_memory:
+            self._on_exit(Exit(137, 9, reason="OOMKilled", message=message))
+            return
         self._on_exit(Exit(code, number, message=message))
 
     def _message(self, code: int) -> str:
@@ -508,3 +534,11 @@ class HostProcess:
             return
         self.runtime.assume(
             f"{ref_of({'kind': 'Pod'} | self.launch.pod)} looked for {name}: nothing outside the cluster exists here")
+
+
+def _memory_limit(launch: Launch) -> float:
+    """Bytes that the container's processes may hold; 0: as much as they like."""
+    spec = launch.pod["spec"]
+    containers: list[Obj] = [*spec.get("initContainers", ()), *spec["containers"]]
+    limit = next((dig(c, "resources", "limits", "memory") for c in containers if c["name"] == launch.container), None)
+    return float(parse(limit)) + MEMORY_SLACK if limit is not None else 0.0

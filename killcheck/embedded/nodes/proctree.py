@@ -12,7 +12,7 @@ from pathlib import Path
 
 from killcheck.clock import wall_seconds
 
-__all__ = ["Activity", "activity", "tree"]
+__all__ = ["Activity", "activity", "memory", "tree"]
 
 #: (whether anything runs, a value that changes whenever anything has run)
 Activity = tuple[bool, object]
@@ -31,6 +31,21 @@ def activity(pid: int) -> Activity:
 def tree(pid: int) -> list[int]:
     """A process and its descendants."""
     return _descendants(pid) if _has_children_files() else [found for found, _, _ in _ps_tree(pid)]
+
+
+def memory(pid: int) -> int:
+    """Bytes of memory of its own that a tree holds (not what files back); 0 where this host does not say."""
+    if not _has_children_files():
+        return 0
+    total = 0
+    for known in _descendants(pid):
+        try:
+            status = Path(f"/proc/{known}/status").read_bytes()
+        except OSError:
+            continue
+        _, found, rest = status.partition(b"RssAnon:")
+        total += int(rest.split(None, 1)[0]) * 1024 if found else 0
+    return total
 
 
 @cache

@@ -31,7 +31,7 @@ def test_a_server_starts_and_gets_ready(world):
     running = world.pod("server")
     assert running["status"]["phase"] == "Running"
     assert truths(running) == dict.fromkeys(
-        ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady"), ("True", None))
+        ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"), ("True", None))
     assert "reason" not in condition(running, "Ready")
     assert running["status"]["containerStatuses"][0]["started"]
     assert [event[1] for event in world.events("server")] == ["Pulling", "Pulled", "Created", "Started"]

@@ -124,6 +124,38 @@ def test_an_untrusted_ca_is_refused(host):
     assert log.startswith("curl: (60) SSL certificate problem: ")
 
 
+def test_an_address_beyond_the_cluster_swallows_packets_and_curl_waits_in_the_clusters_time(host):
+    begun, wall = host.loop.monotonic(), wall_seconds()
+    code, log = host.run_pod("curl -fsS -m 30 http://203.0.113.7/")
+    assert code == 28
+    assert "Failed to connect to 203.0.113.7 port 80" in log
+    assert 30 <= host.loop.monotonic() - begun < 40
+    assert wall_seconds() - wall < 15
+
+
+# -- memory ------------------------------------------------------------------------------------------------
+def limited(limit, megabytes):
+    return {
+        "resources": {"limits": {"memory": limit}},
+        "command": ["python3", "-c", f"import time; kept = bytearray({megabytes} << 20); time.sleep(3); print('done')"]}
+
+
+@pytest.mark.skipif(not LINUX, reason="nobody says here how much memory a process has")
+def test_more_memory_than_the_limit_is_oom_killed(host):
+    assert host.run_pod(**limited("32Mi", 200)) == (137, "")
+    ended = host.state("job")["terminated"]
+    assert (ended["reason"], "signal" in ended) == ("OOMKilled", False)
+    assert host.pod("job")["status"]["phase"] == "Failed"
+
+
+@pytest.mark.parametrize("limit", ["256Mi", None])
+def test_memory_within_the_limit_is_its_own_matter(host, limit):
+    options = limited(limit, 40)
+    if limit is None:
+        del options["resources"]
+    assert host.run_pod(**options) == (0, "done\n")
+
+
 # -- what is in the image, and around it -------------------------------------------------------------------
 def test_a_command_that_the_image_lacks_is_127(host):
     code, log = host.run_pod(f"set -eu\nX=1\n{CURL} {SCALE}", image="python:3.12-slim")

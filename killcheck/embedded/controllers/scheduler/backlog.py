@@ -1,6 +1,8 @@
 """The pods that wait for a node: those to try now, those whose back-off runs, and those that nothing can help yet.
 
-Source: pkg/scheduler/backend/queue of Kubernetes v1.36: one second after the first failure, doubled up to ten.
+Source: pkg/scheduler/backend/queue of Kubernetes v1.36: one second after the first failure, doubled up to ten. Nobody
+waits for that while the scheduler has nothing better to do (SchedulerPopFromBackoffQ, on by default since v1.33;
+recording 32): who backs off only comes after everybody else. What failed for an error does wait.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ class Waiting:
     failed_at: float = 0.0
     plugins: frozenset[str] = frozenset()
     active: bool = True
+    erred: bool = False
     timer: Timer | None = field(default=None, repr=False)
 
     @property
@@ -70,7 +73,7 @@ class Backlog:
             waiting.timer.cancel()
 
     def failed(self, uid: str, plugins: frozenset[str], *, retry: bool = False) -> None:
-        """A pod was tried in vain; with ``retry`` again after its back-off, else when something changes."""
+        """A pod was tried in vain; with ``retry`` (an error) again after its back-off, else when something changes."""
         waiting = self.pods.get(uid)
         if waiting is None:
             return
@@ -78,11 +81,12 @@ class Backlog:
         waiting.attempts += 1
         waiting.failed_at = self.loop.monotonic()
         waiting.plugins = plugins
+        waiting.erred = retry
         if retry:
             self._activate(waiting)
 
     def changed(self, plugin: str) -> None:
-        """Something happened that concerns a plugin: whoever it refused is tried again when its back-off is over."""
+        """Something happened that concerns a plugin: whoever it refused is tried again."""
         for waiting in list(self.pods.values()):
             if not waiting.active and (not plugin or not waiting.plugins or plugin in waiting.plugins):
                 self._activate(waiting)
@@ -90,8 +94,13 @@ class Backlog:
     def ready(self) -> list[Waiting]:
         """Everything that is ready, in the order in which to try it."""
         found = [waiting for waiting in self.pods.values() if waiting.active and waiting.timer is None]
-        found.sort(key=lambda waiting: (-waiting.info.priority, waiting.since))
-        return found
+        now = self.loop.monotonic()
+
+        def turn(waiting: Waiting) -> tuple[float, ...]:
+            backs_off = waiting.ready_at if waiting.attempts and waiting.ready_at > now else 0.0
+            return backs_off, -waiting.info.priority, waiting.since
+
+        return sorted(found, key=turn)
 
     def stop(self) -> None:
         """Forget all that is due."""
@@ -107,7 +116,7 @@ class Backlog:
         if waiting.timer is not None:
             return
         left = waiting.ready_at - self.loop.monotonic()
-        if waiting.attempts and left > 0:
+        if waiting.erred and left > 0:
             waiting.timer = self.loop.call_later(left, self._due, waiting)
         else:
             self._call()
