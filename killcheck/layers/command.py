@@ -51,7 +51,10 @@ def effect_of(stage: Stage, ran: Ran, zero_at: datetime, *, settle_s: float = SL
     asked = [stage.scene.census.last_on[t.name].asked for t in stage.scene.census.targets
              if t.name in stage.scene.census.last_on]
     slack = timedelta(seconds=settle_s)
-    if ran.begun > zero_at or not asked or max(asked) > ran.ended + slack:
+    if not stage.scene.census.targets:  # an API says when its zero was written
+        if not ran.begun - timedelta(seconds=1) <= zero_at <= ran.ended + slack:
+            return ""
+    elif ran.begun > zero_at or not asked or max(asked) > ran.ended + slack:
         return ""
     return f"{ran.command} ran from {ran.begun:%H:%M:%S} to {ran.ended:%H:%M:%S} and ended with exit code 0"
 

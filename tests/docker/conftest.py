@@ -1,0 +1,45 @@
+"""A real Docker Engine for these tests: the one that KILLCHECK_TEST_DOCKER names (``.ci/engine start`` makes one).
+
+One test at a time has it, whatever the number of workers: what it runs is in every drill's scope.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import tempfile
+from pathlib import Path
+
+import pytest
+from docker_host import Host, Spec
+
+VARIABLE = "KILLCHECK_TEST_DOCKER"
+
+
+@pytest.fixture(scope="session")
+def address() -> str:
+    found = os.environ.get(VARIABLE, "")
+    if not found:
+        pytest.skip(f"no Docker Engine: start one with .ci/engine start FOLDER and name it in {VARIABLE}")
+    return found
+
+
+@pytest.fixture
+def host(address):
+    pytest.importorskip("docker")
+    lock = Path(tempfile.gettempdir()) / f"killcheck{address.replace('/', '_')}.lock"
+    with lock.open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        made = Host(address)
+        made.clean()
+        try:
+            yield made
+        finally:
+            made.clean()
+            made.close()
+
+
+@pytest.fixture
+def path(tmp_path):
+    """Writes a spec for ``--on docker:...``; deadlines as short as the engine allows."""
+    return Spec(tmp_path)
