@@ -10,7 +10,10 @@ import pytest
 from killcheck.verdict import Verdict
 
 PATH = "single-controller"
-GUARD = '    if KILL_SWITCH.exists():\n        sys.exit(f"[kill switch] {KILL_SWITCH} is present: VM start suppressed")\n'
+GUARD = """\
+    if KILL_SWITCH.exists():
+        sys.exit(f"[kill switch] {KILL_SWITCH} is present: VM start suppressed")
+"""
 
 
 @pytest.fixture

@@ -1,0 +1,164 @@
+"""Drills without any cluster, through the CLI as a user runs it: consent, sentinel, interruption, restore."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+KILLCHECK = [sys.executable, "-c", "from killcheck.cli import main; main()"]
+SPEC = """\
+apiVersion: killcheck/v1
+kind: KillPath
+name: vm
+targets:
+  - name: box
+    count: {argv: [cat, state]}
+    start: {argv: [./start.sh]}
+    instanceType: g5.xlarge
+layers:
+  - name: nightly-stop
+    type: command
+    covers: [box]
+    command: {argv: [./stop.sh], timeout: 20s}
+    schedule: "0 3 * * *"
+  - name: hold
+    type: sentinel
+    covers: [box]
+    sentinel:
+      path: HOLD
+      starters: [{argv: [./starter.sh]}]
+deadlines: {executorFinished: 20s, instanceGone: 25s, held: 1s}
+proof: [P3, P4]
+consent:
+  contexts: [host]
+  commands: [cat state, "./*.sh"]
+"""
+SCRIPTS = {
+    "start.sh": "echo 1 > state", "stop.sh": "echo 0 > state", "starter.sh": "[ -e hold ] && exit 0\necho 1 > state"}
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Path:
+    (tmp_path / "killcheck.yaml").write_text(SPEC.replace("HOLD", str(tmp_path / "hold")))
+    (tmp_path / "state").write_text("1\n")
+    for name, text in SCRIPTS.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / name).chmod(0o755)
+    return tmp_path
+
+
+def arguments(*more: str) -> list[str]:
+    return [*KILLCHECK, "drill", "killcheck.yaml", "--on", "host", "--yes", *more]
+
+
+def drill(folder: Path, *more: str) -> tuple[int, dict, str]:
+    done = subprocess.run(
+        arguments("--json", *more), cwd=folder, capture_output=True, text=True, check=False, timeout=100)
+    return done.returncode, json.loads(done.stdout) if done.stdout.startswith("{") else {}, done.stderr
+
+
+def test_a_stop_command_is_drilled_and_what_it_stopped_is_on_again(machine):
+    code, document, errors = drill(machine, "--layer", "nightly-stop")
+    assert code == 0, errors
+    (result,) = document["drills"]
+    assert (result["verdict"], result["off_by"]) == ("survived", "nightly-stop")
+    assert [p["phase"] for p in result["phases"]] == ["triggered", "executor_finished", "instance_gone", "held"]
+    assert result["healed"] == ["undone: box was on (1)"]
+    assert result["schedule"]["next"]
+    assert (machine / "state").read_text() == "1\n"
+
+
+def test_nothing_runs_that_the_spec_does_not_consent_to(machine):
+    spec = machine / "killcheck.yaml"
+    spec.write_text(spec.read_text().replace('"./*.sh"', "./start.sh"))
+    code, _, errors = drill(machine, "--layer", "nightly-stop")
+    assert code == 2
+    assert "this would run ./stop.sh on this machine: name it under consent.commands" in errors
+    assert (machine / "state").read_text() == "1\n"
+    assert drill(machine, "--layer", "nightly-stop", "--allow-commands")[0] == 0
+
+
+def test_this_machine_must_be_named_in_the_spec(machine):
+    spec = machine / "killcheck.yaml"
+    spec.write_text(spec.read_text().replace("contexts: [host]", "contexts: [staging]"))
+    code, _, errors = drill(machine, "--layer", "nightly-stop", "--allow-commands")
+    assert code == 2
+    assert "context host is not among consent.contexts" in errors
+
+
+def test_what_is_off_already_proves_nothing(machine):
+    (machine / "state").write_text("0\n")
+    code, document, _ = drill(machine, "--layer", "nightly-stop")
+    assert code == 3
+    assert "nothing to turn off: cat state counts 0 of box (start it first)" in document["drills"][0]["why"]
+    assert (machine / "state").read_text() == "0\n"
+
+
+def test_a_start_that_fails_afterwards_is_dirty_and_says_what_to_run(machine):
+    (machine / "start.sh").write_text("#!/bin/sh\necho no capacity >&2; exit 1\n")
+    code, document, _ = drill(machine, "--layer", "nightly-stop")
+    assert code == 5
+    (problem,) = document["drills"][0]["problems"]
+    assert "no capacity" in problem
+    assert "by hand: ./start.sh" in problem
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+def test_an_interrupted_drill_leaves_nothing_that_is_not_put_back(machine, number):
+    """Under the sentinel with the starter still at it: killed, the file stays until restore; interrupted, it goes."""
+    (machine / "starter.sh").write_text("#!/bin/sh\ntouch reached\nsleep 300\n")
+    running = subprocess.Popen(
+        arguments("--layer", "hold"), cwd=machine, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    try:
+        until = 60.0
+        while not (machine / "reached").exists() and until > 0:
+            try:
+                running.wait(0.1)
+                pytest.fail(running.communicate()[0])
+            except subprocess.TimeoutExpired:
+                until -= 0.1
+        assert (machine / "hold").exists()
+        os.kill(running.pid, number)
+        running.communicate(timeout=60)
+    finally:
+        running.kill()
+    assert (machine / "hold").exists() == (number is signal.SIGKILL)
+    if number is signal.SIGKILL:
+        assert (machine / "state").read_text() == "0\n"
+    restored = subprocess.run(
+        [*KILLCHECK, "restore"], cwd=machine, capture_output=True, text=True, check=False,
+        timeout=60)
+    assert restored.returncode == 0, restored.stdout + restored.stderr
+    assert not (machine / "hold").exists()
+    assert (machine / "state").read_text() == "1\n"
+
+
+def test_one_run_at_a_time(machine):
+    from killcheck.here import Locks
+    from killcheck.lease import Busy, wanted
+    from killcheck.specfile import load
+
+    path = load(machine / "killcheck.yaml")
+    held = Locks(machine / ".killcheck", "first", wanted(path, path.layer("nightly-stop"), ""))
+    held.acquire()
+    with pytest.raises(Busy, match="run first is drilling target /box on this machine"):
+        Locks(machine / ".killcheck", "second", wanted(path, path.layer("hold"), "")).acquire()
+    assert drill(machine, "--layer", "nightly-stop")[0] == 4
+    held.release()
+    assert drill(machine, "--layer", "nightly-stop")[0] == 0
+
+
+def test_a_path_in_kubernetes_is_not_of_this_machine(tmp_path):
+    from killcheck import fixtures
+
+    (tmp_path / "killcheck.yaml").write_text(
+        fixtures.spec("dead-man").read_text().replace("contexts: [staging]", "contexts: [host]"))
+    code, _, errors = drill(tmp_path)
+    assert code == 2
+    assert "--on host is this machine, and" in errors
