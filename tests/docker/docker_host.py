@@ -97,7 +97,7 @@ class Host:
         self.run("registry", "docker-registry", "serve", "/config.yml", image=image, network=network.name,
                  ports={"5000/tcp": ("127.0.0.1", int(port))})
         where = f"localhost:{port}"
-        _until(lambda: _answers(where), "the registry answers")
+        until(lambda: _answers(where), "the registry answers")
         return where
 
     def push(self, image: str, reference: str) -> None:
@@ -157,7 +157,7 @@ def _answers(where: str) -> bool:
         return False
 
 
-def _until(done, what: str, seconds: float = 20.0) -> None:
+def until(done, what: str, seconds: float = 20.0) -> None:
     from killcheck.clock import WallLoop
 
     loop = WallLoop()
