@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 from compare import unlike
-from left import LEFT
 from requests_table import CRDS, GROUPS, POOL_CRD, POOLS
 
 FOLDER = Path(__file__).parent / "answers"
@@ -107,9 +106,7 @@ CASES = [(name, number) for name, group in GROUPS.items() for number in range(le
 
 
 @pytest.mark.parametrize(("name", "number"), CASES, ids=str)
-def test_the_answer_is_a_real_servers(name, number, asked, request):
-    if number in LEFT.get(name, ()) and not request.config.getoption("--kubeconfig", default=None):
-        request.applymarker(pytest.mark.xfail(strict=True, reason="a known difference, see left.py"))
+def test_the_answer_is_a_real_servers(name, number, asked):
     want, got = answers(name)[number], asked(name)[number]
     want = want | {"body": plain(want["body"])}
     found = [f"status {got['status']}, not {want['status']}"] * (got["status"] != want["status"])

@@ -6,7 +6,7 @@ Source: ``ValidatePodCreate`` and ``ValidatePodUpdate`` in pkg/apis/core/validat
 from __future__ import annotations
 
 from killcheck.embedded.api.kinds import Kind
-from killcheck.embedded.api.validation import meta, names, placement, podspec
+from killcheck.embedded.api.validation import internalpod, meta, names, placement, podspec
 from killcheck.embedded.api.validation.fields import Causes, forbidden, invalid, required
 from killcheck.kube.objects import Obj, copy
 
@@ -56,7 +56,8 @@ def update(kind: Kind, new: Obj, old: Obj) -> Causes:
     causes += _gates(spec, before)
     if _munged(spec, before) != before:
         causes.append(forbidden(
-            "spec", f"pod updates may not change fields other than {_CHANGEABLE}\n{_difference(spec, before)}"))
+            "spec", f"pod updates may not change fields other than {_CHANGEABLE}\n"
+            f"{internalpod.difference(before, _munged(spec, before))}"))
     return causes
 
 
@@ -123,8 +124,3 @@ def _munged(spec: Obj, before: Obj) -> Obj:
             munged[field] = before[field]
     return munged
 
-
-def _difference(spec: Obj, before: Obj) -> str:
-    munged = _munged(spec, before)
-    changed = sorted(k for k in munged.keys() | before.keys() if munged.get(k) != before.get(k))
-    return "".join(f"@@ spec.{name} @@\n- {before.get(name)}\n+ {munged.get(name)}\n" for name in changed)
