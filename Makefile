@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 WORKERS ?= auto
 
-.PHONY: drill test lint types imports unit wheel zoo docs bench clean
+.PHONY: drill test test-kind lint types imports unit wheel zoo docs bench clean
 
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV) 2>/dev/null || python3 -m venv $(VENV)
@@ -32,6 +32,9 @@ imports: $(VENV)/.dev
 
 unit: $(VENV)/.dev
 	$(BIN)/python -m pytest -n $(WORKERS) tests
+
+test-kind: $(VENV)/.dev ## Drills on a real kind cluster: needs kind, a Docker Engine, and a way to kind's node image
+	KILLCHECK_TEST_KIND=yes $(BIN)/python -m pytest -n 0 tests/docker -k real_kind
 
 wheel: $(VENV)/.dev ## The wheel in an empty environment, driven from an empty folder
 	$(BIN)/python tests/wheel/try_wheel.py
