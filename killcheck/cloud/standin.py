@@ -7,6 +7,7 @@ IAM condition; nothing here is ever evidence about an account.
 
 from __future__ import annotations
 
+import json
 import secrets
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
@@ -14,6 +15,7 @@ from datetime import datetime
 from typing import Any
 
 from killcheck.clock import wall_now
+from killcheck.cloud.fis_standin import Fis
 from killcheck.cloud.gate import Gate, Seen
 from killcheck.cloud.serving import serve
 from killcheck.cloud.session import Aws
@@ -40,10 +42,13 @@ class StandIn:
             raise StandInError(
                 "a stand-in of AWS needs moto: pip install 'killcheck[aws-stand-in]'") from error
         self.region = region
-        self.gate = Gate(DomainDispatcherApplication(create_backend_app), now)
+        self.fis = Fis(DomainDispatcherApplication(create_backend_app), now)
+        self.gate = Gate(self.fis, now)
         self.portal = Portal(self.gate, now, self._issue)
         #: Which access key ids the portal gave to whom: (account, role).
         self.issued: dict[str, tuple[str, str]] = {}
+        #: URL of the interruption queue, once there is one.
+        self.queue_url = ""
         self._stack = ExitStack()
         self.url = self._stack.enter_context(serve(self.portal))
         self._reset()
@@ -65,6 +70,18 @@ class StandIn:
     def port(self) -> int:
         """Its port on 127.0.0.1."""
         return int(self.url.rpartition(":")[2])
+
+    def queue(self, deliver: Callable[[str], None]) -> str:
+        """Make the interruption queue; every message that is sent to it goes to ``deliver`` (on a server thread)."""
+        made = self.aws().client("sqs").create_queue(QueueName="interruptions")["QueueUrl"]
+        self.queue_url = str(made)
+
+        def overhear(seen: Seen) -> None:
+            if seen.service == "sqs" and seen.action == "SendMessage" and seen.status == 200:
+                deliver(str(json.loads(seen.body)["MessageBody"]))
+
+        self.gate.listeners.append(overhear)
+        return self.queue_url
 
     def close(self) -> None:
         """Stop serving; idempotent."""

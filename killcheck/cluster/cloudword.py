@@ -6,13 +6,21 @@ spec says so. The embedded cluster never asks anybody outside this machine.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from threading import Thread
+
+from killcheck.clock import Loop
 from killcheck.cloud.instances import Ec2, Exported, Instances, access_of, word_of
+from killcheck.cloud.notices import Hands
 from killcheck.cloud.session import AskError
 from killcheck.cluster.base import Cluster, ClusterError
 from killcheck.cluster.embedded import EmbeddedDrillCluster
 from killcheck.killpath import KillPath
 
 __all__ = ["equip_with_cloud"]
+
+#: Wall seconds for which a server thread waits for the loop.
+PATIENCE_S = 1.0
 
 
 class _Refused:
@@ -27,7 +35,10 @@ class _Refused:
 
 
 def equip_with_cloud(cluster: Cluster, kill_path: KillPath) -> None:
-    """Give a cluster the levers ``instances`` (P3), ``aws`` and, embedded, ``stand-in``. Raises ClusterError."""
+    """Give a cluster its levers in the cloud: ``instances`` (P3), ``aws``, ``hands``; embedded, ``stand-in`` too.
+
+    Raises ClusterError.
+    """
     access = kill_path.cloud
     if access is None:
         return
@@ -44,7 +55,17 @@ def equip_with_cloud(cluster: Cluster, kill_path: KillPath) -> None:
         return
     cluster.levers["instances"] = Instances(word, cluster.loop.monotonic)
     if isinstance(word, Ec2):
-        cluster.levers["aws"] = access_of(access)
+        aws = access_of(access)
+        cluster.levers.update({"aws": aws, "hands": Hands(aws)})
+
+
+def _post(loop: Loop, fn: Callable[..., object], *args: object) -> None:
+    """Have something called on the loop, from a server thread; never waits for one who waits for our answer."""
+    if loop.lock.acquire(timeout=PATIENCE_S):
+        loop.post(fn, *args)
+        loop.lock.release()
+    else:
+        Thread(target=loop.post, args=(fn, *args), daemon=True).start()
 
 
 def _stand_in(cluster: EmbeddedDrillCluster, kill_path: KillPath) -> None:
@@ -63,12 +84,21 @@ def _stand_in(cluster: EmbeddedDrillCluster, kill_path: KillPath) -> None:
     cluster.closing.append(stand_in.close)
 
     def ended(instance_id: str) -> None:
-        with embedded.loop.entered():
-            embedded.loop.post(embedded.cloud.lost, instance_id)
+        _post(embedded.loop, embedded.cloud.lost, instance_id)
 
+    def said(body: str) -> None:
+        _post(embedded.loop, embedded.cloud.queue.send, body)
+
+    def interrupted(instance_id: str, in_s: float) -> None:
+        _post(embedded.loop, embedded.cloud.announce, instance_id, in_s)
+
+    stand_in.queue(said)
+    stand_in.fis.interrupt = interrupted
     aws = stand_in.aws()
     embedded.cloud.machines = Ec2Machines(stand_in, ended, cluster=access.cluster)
     embedded.outside(stand_in.port, stand_in.environment())
     for url in access.results:
         aws.client("s3").create_bucket(Bucket=url.removeprefix("s3://").partition("/")[0])
-    cluster.levers |= {"stand-in": stand_in, "aws": aws, "instances": Instances(Ec2(aws), cluster.loop.monotonic)}
+    cluster.levers.update({
+        "stand-in": stand_in, "aws": aws, "hands": Hands(aws),
+        "instances": Instances(Ec2(aws), cluster.loop.monotonic)})

@@ -16,6 +16,14 @@ from importlib.metadata import entry_points
 
 from killcheck.faults.admission import NoRoom, PodSecurity, QuotaExhausted, WebhookDown
 from killcheck.faults.aws_credentials import SsoExpired, StaticKeyRevoked, StsExpired, WebIdentityExpired
+from killcheck.faults.aws_spot import (
+    SpotFis,
+    SpotHealthMessage,
+    SpotQueueMessage,
+    SpotRebalanceMessage,
+    SpotStateMessage,
+    SpotTerminate,
+)
 from killcheck.faults.base import Fault, FaultError, Plan
 from killcheck.faults.brownout import ApiBrownout
 from killcheck.faults.cached_copy_evicted import CachedCopyEvicted
@@ -75,7 +83,10 @@ ENGINE: tuple[type[Fault], ...] = (
 )
 
 #: Those that act on a cloud account, or on a stand-in of one: only where the spec has a ``cloud:`` section.
-CLOUD: tuple[type[Fault], ...] = (SsoExpired, StsExpired, StaticKeyRevoked, WebIdentityExpired)
+CLOUD: tuple[type[Fault], ...] = (
+    SsoExpired, StsExpired, StaticKeyRevoked, WebIdentityExpired,
+    SpotQueueMessage, SpotRebalanceMessage, SpotStateMessage, SpotHealthMessage, SpotFis, SpotTerminate,
+)
 
 
 @cache

@@ -251,6 +251,18 @@ class Cloud:
         self._reclaimed(instance)
         return instance
 
+    def announce(self, instance_id: str, in_s: float) -> None:
+        """What an experiment of FIS does: a rebalance recommendation now, notice and reclaim as AWS times them."""
+        instance = self.instances.get(instance_id)
+        if instance is None or instance.state in GONE:
+            return
+        self.recommend_rebalance(instance_id)
+        self._later(instance, max(0.0, in_s - self.timing.notice_s), self._noticed, instance)
+
+    def _noticed(self, instance: Instance) -> None:
+        if instance.state not in GONE:
+            self.interrupt(instance.instance_id)
+
     def lost(self, instance_id: str) -> None:
         """Somebody ended it through the cloud's API; nothing happens where it is not known or gone already."""
         instance = self.instances.get(instance_id)
