@@ -87,8 +87,8 @@ class Drill:
         #: Phases whose deadline passed: where it stuck then, and why.
         self._late: dict[str, tuple[str, diagnosis.Diagnosis]] = {}
         self._dirty = True
-        #: Everything is proven: what happens from now on changes nothing of that.
-        self._settled = False
+        #: Since when everything is proven: what happens from then on changes nothing of that.
+        self._settled: datetime | None = None
         self._sample: tuple[int, int, int] | None = None
 
     # -- the sequence --------------------------------------------------------------------------------------
@@ -220,7 +220,7 @@ class Drill:
             loop.run_until(self._fresh_never_done, max(0.0, self.options.run_out_s - elapsed))
         self._fresh(force=True)
         if self.progress.proven() and not self.progress.missing():
-            self._settled = True  # what comes now is not part of the proof
+            self._settled = loop.now()  # what comes now is not part of the proof
             for said in self._layer_run.afterwards():
                 self._note(said)
 
@@ -237,7 +237,7 @@ class Drill:
         if self._dirty or force:
             self._dirty = False
             self._see_bites()
-            if self.progress is not None and not self._settled:
+            if self.progress is not None and self._settled is None:
                 for event in self.progress.evaluate(self.cluster.loop.now(), self._wake_in):
                     self._emit_event(event)
                 self._go_on_sabotaging()
@@ -415,7 +415,7 @@ class Drill:
         return self._result(Verdict.INCONCLUSIVE, why, cause=why)
 
     def _result(self, verdict: Verdict, why: str, **more: object) -> DrillResult:
-        now = self.cluster.loop.now()
+        now = self._settled or self.cluster.loop.now()
         timeline = self.progress.timeline if self.progress else None
         forecast = self.runner.forecast() if self.runner else None
         for told in (*forecast.clocks, *forecast.warnings) if forecast else ():
