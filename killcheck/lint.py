@@ -107,10 +107,11 @@ def ask(world: World, probes: Iterable[Probe]) -> Iterator[Finding]:
         if probe.live and not world.live:
             yield probe.unproven(world, None, "only a running cluster can tell (lint --on CONTEXT)")
             continue
-        for kind in probe.needs:
-            if kind in world.unread:
-                yield probe.unproven(world, None, f"{kind}s could not be read: {world.unread[kind]}")
-        yield from dict.fromkeys(probe.ask(world))
+        world.asked.clear()
+        found = list(dict.fromkeys(probe.ask(world)))
+        for kind in sorted({*probe.needs, *world.asked} & set(world.unread)):
+            yield probe.unproven(world, None, f"{kind}s could not be read: {world.unread[kind]}")
+        yield from found
 
 
 def lint(

@@ -1,13 +1,13 @@
 """Everything the probes want to know of a live cluster: one paginated list for each kind, however many objects.
 
-Pods are kept only where they hold GPUs or share a node with GPUs, and without what nobody asks for, so that a large
-cluster fits into memory.
+Pods are kept only where they hold GPUs or share a node with GPUs, ConfigMaps where a controller's pods use them, and
+all without what nobody asks for, so that a large cluster fits into memory.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from killcheck.kube import gpus
@@ -16,7 +16,7 @@ from killcheck.kube.client import PAGE, Kube
 from killcheck.kube.errors import ApiError, KubeError, NotFound
 from killcheck.kube.objects import Obj, dig, name_of, uid_of
 from killcheck.kube.resources import Resource
-from killcheck.kube.workloads import devices_of
+from killcheck.kube.workloads import devices_of, templates
 
 __all__ = ["Listed", "read"]
 
@@ -25,16 +25,25 @@ _NEEDED = (r.NODES, r.PODS, r.DEPLOYMENTS, r.STATEFULSETS, r.REPLICASETS, r.DAEM
 #: Without these some questions stay open, and say so.
 _HELPFUL = (
     r.NAMESPACES, r.CONFIGMAPS, r.SERVICES, r.SERVICEACCOUNTS, r.RESOURCEQUOTAS, r.LIMITRANGES, r.HPAS, r.PDBS, r.ROLES,
-    r.ROLEBINDINGS, r.CLUSTERROLES, r.CLUSTERROLEBINDINGS, r.NETWORKPOLICIES, r.ENDPOINTSLICES, r.PRIORITYCLASSES,
-    r.RESOURCECLAIMS, r.RESOURCECLAIMTEMPLATES, r.VALIDATINGWEBHOOKS, r.MUTATINGWEBHOOKS, r.NODEPOOLS, r.NODECLAIMS,
-    r.SCALEDOBJECTS, r.HTTPSCALEDOBJECTS, r.APPLICATIONS,
+    r.ROLEBINDINGS, r.CLUSTERROLES, r.CLUSTERROLEBINDINGS, r.NETWORKPOLICIES, r.PRIORITYCLASSES,
+    r.PERSISTENTVOLUMECLAIMS, r.RESOURCECLAIMS, r.RESOURCECLAIMTEMPLATES, r.VALIDATINGWEBHOOKS, r.MUTATINGWEBHOOKS,
+    r.NODEPOOLS, r.NODECLAIMS, r.SCALEDOBJECTS, r.HTTPSCALEDOBJECTS, r.APPLICATIONS,
     Resource("keda.sh", "v1alpha1", "triggerauthentications", "TriggerAuthentication"),
     Resource("argoproj.io", "v1alpha1", "rollouts", "Rollout"),
     Resource("kueue.x-k8s.io", "v1beta1", "clusterqueues", "ClusterQueue", False),
     Resource("monitoring.coreos.com", "v1", "prometheusrules", "PrometheusRule"),
     Resource("autoscaling.x-k8s.io", "v1beta1", "capacitybuffers", "CapacityBuffer"),
     Resource("serving.kserve.io", "v1beta1", "inferenceservices", "InferenceService"),
+    Resource("leaderworkerset.x-k8s.io", "v1", "leaderworkersets", "LeaderWorkerSet"),
+    Resource("jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet"),
+    Resource("ray.io", "v1", "rayclusters", "RayCluster"),
+    Resource("kubeflow.org", "v1", "notebooks", "Notebook"),
+    Resource("cilium.io", "v2", "ciliumnetworkpolicies", "CiliumNetworkPolicy"),
+    Resource("cilium.io", "v2", "ciliumclusterwidenetworkpolicies", "CiliumClusterwideNetworkPolicy", False),
+    Resource("monitoring.coreos.com", "v1", "probes", "Probe"),
 )
+#: The Service of the API server: its slices are all that is asked of EndpointSlices, of which there are many.
+_API_SLICES = "kubernetes.io/service-name=kubernetes"
 _POD_STATUS = ("phase", "conditions", "containerStatuses", "initContainerStatuses", "resourceClaimStatuses")
 
 
@@ -54,8 +63,8 @@ def read(kube: Kube, also: Iterable[tuple[str, str]] = ()) -> Listed:
     found = Listed()
     gpu_nodes: set[str] = set()
 
-    def wanted(pod: Obj) -> bool:
-        return dig(pod, "spec", "nodeName") in gpu_nodes or bool(gpus.devices(pod))
+    def wanted(obj: Obj) -> bool:
+        return dig(obj, "spec", "nodeName") in gpu_nodes or bool(gpus.devices(obj))
 
     for resource in _NEEDED:
         keep = wanted if resource is r.PODS else None
@@ -63,13 +72,79 @@ def read(kube: Kube, also: Iterable[tuple[str, str]] = ()) -> Listed:
         found.kinds.add(resource.kind)
         if resource is r.NODES:
             gpu_nodes = {name_of(node) for node in found.objects if gpus.node_devices(node)}
+    groups = _groups(kube)
+    used = set(_config_maps(found.objects))
+
+    def mounted(obj: Obj) -> bool:
+        return (_namespace(obj), name_of(obj)) in used
+
     for resource in _HELPFUL:
-        _helped(found, resource.kind, partial(_listed, kube, resource))
+        served = _served(resource, groups)
+        if served is None:
+            found.kinds.add(resource.kind)  # not installed: there is none of it
+            continue
+        only = mounted if resource is r.CONFIGMAPS else None
+        _helped(found, resource.kind, partial(_listed, kube, served, only))
+    _helped(found, "EndpointSlice", partial(_api_slices, kube))
     for api_version, kind in also:
         if kind not in found.kinds and kind not in found.unread:
             _helped(found, kind, partial(_of_kind, kube, api_version, kind))
     _owners(kube, found)
     return found
+
+
+def _groups(kube: Kube) -> dict[str, list[str]] | None:
+    """The versions that are served of each API group, the preferred first; None where discovery does not say."""
+    try:
+        groups = kube.call("GET", "/apis").body.get("groups")
+    except KubeError:
+        return None
+    found: dict[str, list[str]] = {}
+    for group in groups or ():
+        versions = [str(entry.get("version")) for entry in group.get("versions") or ()]
+        preferred = str(dig(group, "preferredVersion", "version", default=""))
+        found[str(group.get("name"))] = [preferred, *(v for v in versions if v != preferred)] if preferred else versions
+    return found or None
+
+
+def _served(resource: Resource, groups: dict[str, list[str]] | None) -> Resource | None:
+    """The resource in a version that is served: ours where it can be had; None where its group is not there."""
+    if groups is None or not resource.group:
+        return resource
+    versions = groups.get(resource.group)
+    if not versions:
+        return None
+    return resource if resource.version in versions else replace(resource, version=versions[0])
+
+
+def _config_maps(objects: Iterable[Obj]) -> Iterator[tuple[str, str]]:
+    """(namespace, name) of the ConfigMaps that pods of controllers use, and the cluster autoscaler's word on itself."""
+    yield "kube-system", "cluster-autoscaler-status"
+    for obj in objects:
+        if obj.get("kind") not in ("CronJob", "Deployment", "StatefulSet", "DaemonSet"):
+            continue
+        for template in templates(obj):
+            for source in _sources(template.spec):
+                yield _namespace(obj), str(source.get("name"))
+
+
+def _sources(spec: Obj) -> Iterator[Obj]:
+    for volume in spec.get("volumes") or ():
+        for source in (volume, *dig(volume, "projected", "sources", default=[])):
+            yield source.get("configMap") or {}
+    for kind in ("initContainers", "containers"):
+        for container in spec.get(kind) or ():
+            yield from (source.get("configMapRef") or {} for source in container.get("envFrom") or ())
+            yield from (dig(e, "valueFrom", "configMapKeyRef", default={}) for e in container.get("env") or ())
+
+
+def _namespace(obj: Obj) -> str:
+    return str(dig(obj, "metadata", "namespace", default=""))
+
+
+def _api_slices(kube: Kube) -> Iterator[Obj]:
+    """The EndpointSlices of the Service ``kubernetes``: where the API server really is."""
+    yield from kube.list(r.ENDPOINTSLICES, "default", labels=_API_SLICES).items
 
 
 def _helped(found: Listed, kind: str, listed: Callable[[], Iterator[Obj]]) -> None:

@@ -7,6 +7,7 @@ import random
 from killcheck.probes.world import Executor, World
 
 from killcheck.kube.objects import Obj, copy, dig, name_of, namespace_of
+from killcheck.live import pod_of
 
 __all__ = ["refusal"]
 
@@ -46,7 +47,7 @@ def refusal(world: World, one: Executor) -> str:
     chain = Chain(store, loop, Authorizer(store), random.Random(1))  # noqa: S311 - names, not secrets
     user = User("system:serviceaccount:kube-system:job-controller", ("system:serviceaccounts", "system:authenticated"))
     try:
-        chain.admit(AdmissionRequest("CREATE", kind, "", one.namespace, "", _pod(one), None, user, dry_run=True))
+        chain.admit(AdmissionRequest("CREATE", kind, "", one.namespace, "", pod_of(one), None, user, dry_run=True))
     except StatusError as error:
         return str(error)
     return ""
@@ -80,12 +81,3 @@ def _headroom(rule: Obj, namespace: str) -> Obj:
     return made
 
 
-def _pod(one: Executor) -> Obj:
-    """The pod as the Job controller makes it."""
-    spec = copy(one.spec)
-    spec.setdefault("restartPolicy", "Never")
-    metadata = {
-        "generateName": f"{name_of(one.owner)}-", "namespace": one.namespace,
-        "labels": dict(one.template.metadata.get("labels") or {}),
-        "annotations": dict(one.template.metadata.get("annotations") or {})}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}

@@ -8,6 +8,8 @@ from killcheck.probes.admission import refusal
 from killcheck.probes.base import Finding, Probe
 from killcheck.probes.world import Executor, World
 
+from killcheck.kube.objects import ref_of
+
 __all__ = ["PodRefused"]
 
 
@@ -31,9 +33,23 @@ class PodRefused(Probe):
                 yield self.finding(world, one.owner, (*one.path, "serviceAccountName"), message,
                                    remedy="Create the ServiceAccount (and its binding), or name one that exists.")
                 continue
-            why = refusal(world, one)
-            if why:
-                yield self.finding(world, one.owner, one.path, f"its pod is refused: {why}")
+            yield from self._asked(world, one)
+
+    def _asked(self, world: World, one: Executor) -> Iterable[Finding]:
+        """The API server's own answer to a dry run, where it was asked; else that of our admission."""
+        who = ref_of(one.owner)
+        why = world.answers.dry_runs.get(who)
+        if why is None and who in world.answers.unanswered:
+            message = f"whether the API server takes its pod (dry run): {world.answers.unanswered[who]}"
+            yield self.unproven(world, one.owner, message)
+        why = refusal(world, one) if why is None else why
+        if why:
+            yield self.finding(world, one.owner, one.path, f"its pod is refused: {why}")
+        for name in world.answers.injected.get(who, ()):
+            message = f"admission puts container {name} into its pod: unless that ends too, the Job never does"
+            yield self.finding(
+                world, one.owner, one.path, message, severity="warning",
+                remedy=f"Leave {name} out by annotation, or let it be injected as a native sidecar.")
 
     @staticmethod
     def _no_account(world: World, one: Executor) -> bool:

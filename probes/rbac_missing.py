@@ -31,8 +31,14 @@ class RbacMissing(Probe):
                     world, one.owner,
                     f"nothing in these manifests says what ServiceAccount {one.namespace}/{one.account} may do")
                 continue
+            unread = [kind for kind in self.needs if kind in world.unread]
             for call in one.reading.calls:
-                if not _allowed(world, one, call):
+                reviewed = world.answers.reviews.get((one.namespace, one.account, call))
+                if reviewed is None and unread:
+                    why = world.answers.unanswered.get("SubjectAccessReview", world.unread[unread[0]])
+                    yield self.unproven(
+                        world, one.owner, f"whether ServiceAccount {one.namespace}/{one.account} may {call}: {why}")
+                elif reviewed is not True and (reviewed is False or not _allowed(world, one, call)):
                     yield self._missing(world, one, call)
 
     def _missing(self, world: World, one: Executor, call: ApiCall) -> Finding:

@@ -13,7 +13,7 @@ from functools import cached_property
 
 from killcheck import executor
 from killcheck.discover import Holder, holders
-from killcheck.executor import Reading
+from killcheck.executor import ApiCall, Reading
 from killcheck.killpath import KillPath, Layer, LayerType, Target
 from killcheck.kube import gpus
 from killcheck.kube.manifests import Loaded, Manifest
@@ -23,7 +23,7 @@ from killcheck.kube.selectors import from_match_labels, parse_labels
 from killcheck.kube.workloads import PodTemplate, templates
 from killcheck.yamlfile import Path
 
-__all__ = ["Executor", "World", "namespace_or_default", "owners_of", "selected"]
+__all__ = ["Answers", "Executor", "World", "namespace_or_default", "owners_of", "selected"]
 
 #: Kinds whose pods can be executors: scheduled ones, and controllers that watch.
 _EXECUTORS = frozenset({"CronJob", "Deployment", "StatefulSet", "DaemonSet"})
@@ -73,6 +73,21 @@ class Executor:
         ]
 
 
+@dataclass(slots=True)
+class Answers:
+    """What the API server was asked, by :mod:`killcheck.live`.
+
+    ``reviews``: whether (namespace, ServiceAccount) may make a call; ``dry_runs``: why an executor's pod would be
+    refused, empty where it would be made; ``injected``: the containers that admission adds to it; ``unanswered``: why
+    something could not be asked. The last three by the executor's owner.
+    """
+
+    reviews: dict[tuple[str, str, ApiCall], bool] = field(default_factory=dict)
+    dry_runs: dict[str, str] = field(default_factory=dict)
+    injected: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    unanswered: dict[str, str] = field(default_factory=dict)
+
+
 @dataclass
 class World:
     """``live``: from a cluster, so what is absent does not exist. ``listed``: the kinds of which
@@ -86,8 +101,10 @@ class World:
     live: bool = False
     unread: Mapping[str, str] = field(default_factory=dict)
     listed: frozenset[str] = frozenset()
+    answers: Answers = field(default_factory=Answers)
 
     def __post_init__(self) -> None:
+        self.asked: set[str] = set()  #: the kinds that somebody asked for
         self._by_kind: dict[str, list[Obj]] = defaultdict(list)
         self._by_key: dict[tuple[str, str, str], Obj] = {}
         for obj in self.objects:
@@ -98,11 +115,13 @@ class World:
     # -- objects -------------------------------------------------------------------------------------------
     def of(self, *kinds: str) -> Iterator[Obj]:
         """Every object of these kinds."""
+        self.asked.update(kinds)
         for kind in kinds:
             yield from self._by_kind.get(kind, ())
 
     def find(self, kind: str, namespace: str, name: str) -> Obj | None:
         """One object; namespace ``default`` finds those that say none too."""
+        self.asked.add(kind)
         found = self._by_key.get((kind, namespace, name))
         return found or (self._by_key.get((kind, "", name)) if namespace in ("", "default") else None)
 
@@ -175,9 +194,14 @@ class World:
         """ConfigMaps by (namespace, name)."""
         return {(namespace_or_default(o), name_of(o)): o for o in self.of("ConfigMap")}
 
-    @cached_property
+    @property
     def permissions(self) -> Permissions:
         """What RBAC objects say."""
+        self.asked |= {"Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"}
+        return self._permissions
+
+    @cached_property
+    def _permissions(self) -> Permissions:
         return Permissions(self.objects)
 
     @cached_property

@@ -27,6 +27,8 @@ __all__ = ["command"]
               help="Exit 1 where a finding is at or above this severity.")
 @click.option("--baseline", type=click.Path(path_type=Path), metavar="FILE", help="Findings that are known already.")
 @click.option("--write-baseline", is_flag=True, help="Write what is found to the --baseline file, and exit 0.")
+@click.option("--dry-run/--no-dry-run", default=True, show_default=True,
+              help="With --on: ask whether each layer's pod would be taken (dryRun=All: nothing is made).")
 @click.option("--pull-check", is_flag=True, help="Ask the registries whether the executors' images are there.")
 @click.option("--no-color", is_flag=True, help="No colours (also: NO_COLOR).")
 @guarded
@@ -35,6 +37,9 @@ def command(**options: Any) -> None:
 
     SPEC is a killcheck.yaml; without it the kill path is found in --manifests or on the cluster. Without all three, the
     shipped reference kill path is asked about. Nothing is changed anywhere.
+
+    With --on the cluster is listed (Secrets are not), access reviews are asked, and each layer's pod is sent as a dry
+    run, through the cluster's own webhooks; what may not be read is reported as not proven.
 
     Live with a finding for a while: suppress it in the spec, or annotate the object with
     killcheck.dev/ignore: "PROBE until YYYY-MM-DD: reason".
@@ -66,7 +71,7 @@ def command(**options: Any) -> None:
 
 def _world(options: dict[str, Any]) -> Any:
     """The probes' world: of manifests, of a cluster, or of the reference kill path."""
-    from killcheck import fixtures, lint, specfile
+    from killcheck import fixtures, lint, live, specfile
     from killcheck.clock import wall_now
     from killcheck.kube import manifests
 
@@ -79,9 +84,12 @@ def _world(options: dict[str, Any]) -> Any:
         from killcheck.kube.config import connect
         from killcheck.listing import read
 
-        listed = read(connect(on, kubeconfig=options["kubeconfig"], loop=WallLoop()), _kinds(kill_path))
-        return lint.world_of(
+        kube = connect(on, kubeconfig=options["kubeconfig"], loop=WallLoop())
+        listed = read(kube, _kinds(kill_path))
+        world, notes = lint.world_of(
             listed.objects, wall_now(), kill_path=kill_path, live=True, unread=listed.unread, listed=listed.kinds)
+        world.answers = live.ask(kube, world, dry_run=options["dry_run"])
+        return world, notes
     if not paths:
         paths = [spec.parent if spec else fixtures.path("dead-man")]
         kill_path = kill_path or specfile.load(fixtures.spec("dead-man"))

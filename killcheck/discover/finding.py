@@ -15,7 +15,6 @@ from killcheck.discover import deadlines as deadline_sums
 from killcheck.discover import layers as discover_layers
 from killcheck.discover import nodes as discover_nodes
 from killcheck.kube import gpus
-from killcheck.kube.errors import ApiError, Forbidden, NotFound
 from killcheck.kube.manifests import Loaded
 from killcheck.kube.objects import Obj, dig, labels_of, name_of, namespace_of, ref_of, uid_of
 from killcheck.kube.workloads import devices_of, root_of, templates
@@ -193,55 +192,16 @@ def _no_layer(targets: tuple[killpath.Target, ...], seen: discover_layers.Found)
 
 
 # -- a live cluster ------------------------------------------------------------------------------------------
-_NEEDED = ("PODS", "NODES", "DEPLOYMENTS", "STATEFULSETS", "REPLICASETS", "DAEMONSETS", "JOBS", "CRONJOBS")
-_HELPFUL = (
-    "CONFIGMAPS", "HPAS", "PDBS", "ROLES", "ROLEBINDINGS", "CLUSTERROLES", "CLUSTERROLEBINDINGS", "NODEPOOLS",
-    "SCALEDOBJECTS", "HTTPSCALEDOBJECTS", "RESOURCECLAIMS", "RESOURCECLAIMTEMPLATES",
-)
-
-
 def from_cluster(kube: Kube, name: str = "") -> Discovery:
     """The kill path of a live cluster: one list for each kind, however many objects there are.
 
     Raises DiscoveryError, and KubeError where what holds GPUs cannot be listed; where what might *help* cannot, it is
     ``not_understood``.
     """
-    from killcheck.kube import resources
+    from killcheck import listing
 
-    objects: list[Obj] = []
-    unread: list[str] = []
-    for key in _NEEDED:
-        objects += kube.list(getattr(resources, key)).items
-    for key in _HELPFUL:
-        resource = getattr(resources, key)
-        try:
-            objects += kube.list(resource).items
-        except NotFound:
-            continue  # not installed
-        except (Forbidden, ApiError) as error:
-            unread.append(f"{resource.qualified} could not be listed: {error.message}")
-    objects += _roots(kube, objects, unread)
-    found = from_objects(objects, name)
+    listed = listing.read(kube)
+    unread = [f"{kind}s could not be listed: {why}" for kind, why in listed.unread.items()]
+    found = from_objects(listed.objects, name)
     return Discovery(found.kill_path, found.notes, (*found.not_understood, *unread), found.uncovered, found.comments)
 
-
-def _roots(kube: Kube, objects: list[Obj], unread: list[str]) -> list[Obj]:
-    """Custom owners of what holds GPUs, kind by kind, up to the top."""
-    found: list[Obj] = []
-    asked: set[tuple[str, str]] = {(str(o.get("apiVersion")), str(o.get("kind"))) for o in objects}
-    while True:
-        uids = {uid_of(obj) for obj in (*objects, *found)}
-        missing = {
-            (str(owner.get("apiVersion")), str(owner.get("kind")))
-            for obj in (*objects, *found) if devices_of(obj, wanted=True)
-            for owner in dig(obj, "metadata", "ownerReferences", default=[])
-            if owner.get("uid") not in uids and owner.get("kind") != "Node"
-        } - asked
-        if not missing:
-            return found
-        for api_version, kind in sorted(missing):
-            asked.add((api_version, kind))
-            try:
-                found += kube.list(kube.resource_for(api_version, kind)).items
-            except ApiError as error:
-                unread.append(f"{kind} ({api_version}), which owns GPU pods, could not be listed: {error.message}")

@@ -391,7 +391,7 @@ def test_a_live_cluster_is_found_with_one_list_a_kind():
 
 def test_what_could_not_be_listed_is_said_and_never_nothing():
     discovery = discover.from_cluster(Kube(Listed(live_objects(), forbidden="configmaps")))
-    assert any("configmaps could not be listed: configmaps is forbidden" in line for line in discovery.not_understood)
+    assert any("ConfigMaps could not be listed" in line for line in discovery.not_understood)
     with pytest.raises(Forbidden):
         discover.from_cluster(Kube(Listed(live_objects(), forbidden="pods")))
 
