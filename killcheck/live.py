@@ -28,8 +28,11 @@ _RBAC = ("Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding")
 _NO_DRY_RUN = "does not support dry run"
 
 
-def ask(kube: Kube, world: World, *, dry_run: bool = True) -> Answers:
-    """What the API server says of the executors of a kill path. Never raises KubeError: what it cannot ask, it says."""
+def ask(kube: Kube, world: World, *, dry_run: bool = True, pull_secrets: bool = False) -> Answers:
+    """What the API server says of the executors of a kill path. Never raises KubeError: what it cannot ask, it says.
+
+    ``pull_secrets``: read those of the executors' pods, by name, so that their registries can be asked with them.
+    """
     from killcheck.probes.world import Answers
 
     answers = Answers()
@@ -38,7 +41,22 @@ def ask(kube: Kube, world: World, *, dry_run: bool = True) -> Answers:
             _review(kube, world, one, call, answers)
     for one in world.layer_executors if dry_run else ():
         _dry_run(kube, one, answers)
+    for one in world.layer_executors if pull_secrets else ():
+        _pull_secrets(kube, world, one, answers)
     return answers
+
+
+def _pull_secrets(kube: Kube, world: World, one: Executor, answers: Answers) -> None:
+    from killcheck.probes.pulls import pull_secrets
+
+    for name in pull_secrets(world, one):
+        try:
+            found = kube.find(r.SECRETS, name, one.namespace)
+        except KubeError as error:
+            answers.unanswered[f"Secret/{one.namespace}/{name}"] = str(error)
+            continue
+        if found is not None:
+            answers.pull_secrets[one.namespace, name] = found
 
 
 # -- may it ------------------------------------------------------------------------------------------------

@@ -5,49 +5,41 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-import re
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
-from urllib.parse import urlencode
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 from killcheck.probes.base import Finding, Probe
+from killcheck.probes.oci import Answer, Registries, credentials_for
 from killcheck.probes.pulls import pull_secrets
 from killcheck.probes.world import Executor, World
 
-from killcheck.embedded.nodes.reference import InvalidReference, Reference, parse
-from killcheck.kube.objects import dig
-
-if TYPE_CHECKING:
-    import urllib3
+from killcheck.embedded.nodes.reference import InvalidReference, parse
+from killcheck.kube import gpus
+from killcheck.kube.objects import Obj, dig, labels_of
+from killcheck.yamlfile import Path
 
 __all__ = ["ImageMissing"]
 
-#: Seconds for each of the (at most three) requests about an image.
-TIMEOUT_S = 10.0
-_ACCEPT = ", ".join((
-    "application/vnd.oci.image.index.v1+json", "application/vnd.oci.image.manifest.v1+json",
-    "application/vnd.docker.distribution.manifest.list.v2+json",
-    "application/vnd.docker.distribution.manifest.v2+json"))
-_CHALLENGE = re.compile(r'(\w+)="([^"]*)"')
+_ARCH = "kubernetes.io/arch"
 
 
 class ImageMissing(Probe):
-    """A HEAD for the manifest, as the kubelet sends it, with the pod's own pull secret where that can be read.
+    """The manifest, asked for as the kubelet asks, with the pod's own pull secret, for the nodes' own platform.
 
-    Source of the protocol: OCI distribution-spec v1.1 ('pull'), distribution's token authentication.
+    Asked of by ``lint --pull-check`` alone: it goes to the network, uses the pod's credentials, and on Docker Hub each
+    answer with platforms counts as a pull.
     """
 
     id = "image-missing"
-    claim = "Every executor's image is in its registry, and its pull secret opens it."
+    claim = "Every executor's image is in its registry, its pull secret opens it, and it runs on the executor's nodes."
     remedy = "Push the tag again, name one that exists, or renew the pull secret; then pin by digest."
     failures = (1, 2, 3, 4, 6)
     sources = ("opencontainers/distribution-spec: pull", "bitnami/containers#83267")
 
     def ask(self, world: World) -> Iterable[Finding]:
-        """One question to its registry for each image."""
-        import urllib3
-
-        pool = urllib3.PoolManager(timeout=urllib3.Timeout(total=TIMEOUT_S), retries=False)
+        """One question to its registry for each image and pull secret."""
+        registries = Registries()
+        answers: dict[tuple[str, str], Answer] = {}
         try:
             for one in world.layer_executors:
                 for path, container in one.containers:
@@ -56,77 +48,86 @@ class ImageMissing(Probe):
                         reference = parse(image)
                     except InvalidReference:
                         continue
-                    yield from self._about(world, one, (*path, "image"), image, _status(pool, reference, world, one))
+                    basic = credentials_for(reference.host, reference.path, _configs(world, one))
+                    key = (image, basic)
+                    if key not in answers:
+                        answers[key] = registries.ask(reference, basic)
+                    yield from self._about(world, one, (*path, "image"), answers[key], authenticated=bool(basic))
         finally:
-            pool.clear()
+            registries.close()
 
     def _about(
-        self, world: World, one: Executor, path: tuple[str | int, ...], image: str, answer: int | str,
+        self, world: World, one: Executor, path: Path, answer: Answer, *, authenticated: bool,
     ) -> Iterable[Finding]:
-        if answer == 200:
-            return
-        if answer == 404:
-            yield self.finding(world, one.owner, path, f"{image} is not in its registry")
-        elif answer in (401, 403) and pull_secrets(world, one) and not _credentials(world, one, parse(image).host):
-            yield self.unproven(world, one.owner, f"whether {image} exists: its pull secret cannot be read from here")
-        elif answer in (401, 403):
-            yield self.finding(world, one.owner, path, f"{image}: its registry refuses (HTTP {answer})")
-        elif answer == 429:
+        image = str(dig(one.owner, *path))
+        names = pull_secrets(world, one)
+        unread = [name for name in names if _secret(world, one, name) is None]
+        if answer.state == "there":
+            yield from self._platforms(world, one, path, answer)
+        elif answer.state == "no-tag":
+            yield self.finding(world, one.owner, path, f"{image} is not in its registry: no such tag or digest")
+        elif answer.state == "no-repository":
+            yield self.finding(world, one.owner, path, f"{image} is not in its registry: no such repository")
+        elif answer.state in ("unauthorized", "denied") and unread and not authenticated:
+            message = f"whether {image} exists: its pull secret {unread[0]} cannot be read from here"
+            yield self.unproven(world, one.owner, message)
+        elif answer.state == "unauthorized":
+            why = "a login is wanted, and none is given"
+            why = f"pull secret {', '.join(names)} is refused" if authenticated else why
+            yield self.finding(world, one.owner, path, f"{image}: its registry answers 401: {why}")
+        elif answer.state == "denied":
+            yield self.finding(world, one.owner, path, f"{image}: its registry answers 403: no access to this image")
+        elif answer.state == "limited":
             yield self.finding(
-                world, one.owner, path, f"{image}: its registry answers 429, toomanyrequests", severity="warning")
+                world, one.owner, path, f"{image}: its registry answers 429, toomanyrequests", severity="warning",
+                remedy="Pull from a registry of your own, or with a login that has a quota of its own.")
         else:
-            yield self.unproven(world, one.owner, f"whether {image} exists: {answer}")
+            yield self.unproven(world, one.owner, f"whether {image} exists: {answer.detail}")
+
+    def _platforms(
+        self, world: World, one: Executor, path: Path, answer: Answer,
+    ) -> Iterable[Finding]:
+        image = str(dig(one.owner, *path))
+        wanted = {f"linux/{arch}" for arch in _arches(world, one)}
+        missing = sorted(wanted - set(answer.platforms))
+        if answer.platforms and missing:
+            message = (
+                f"{image} is for {', '.join(answer.platforms)}, and its pod may run on {', '.join(missing)}: "
+                "exec format error")
+            yield self.finding(
+                world, one.owner, path, message, severity="error" if len(missing) == len(wanted) else "warning",
+                remedy=f"Build it for {', '.join(missing)} too, or select nodes by {_ARCH}.")
 
 
-def _status(pool: urllib3.PoolManager, reference: Reference, world: World, one: Executor) -> int | str:
-    """The registry's status for the manifest; text where it did not answer."""
-    import urllib3
-
-    host = "registry-1.docker.io" if reference.host == "docker.io" else reference.host
-    url = f"https://{host}/v2/{reference.path}/manifests/{reference.version}"
-    basic = _credentials(world, one, reference.host)
-    try:
-        answer = pool.request("HEAD", url, headers={"Accept": _ACCEPT})
-        if answer.status == 401:
-            token = _authorization(pool, answer.headers.get("WWW-Authenticate", ""), reference, basic)
-            if token:
-                answer = pool.request("HEAD", url, headers={"Accept": _ACCEPT, "Authorization": token})
-        return answer.status if answer.status < 500 else f"the registry answers {answer.status}"
-    except urllib3.exceptions.HTTPError as error:
-        return f"{host} did not answer ({type(error).__name__})"
+def _arches(world: World, one: Executor) -> set[str]:
+    """The architectures of the nodes that its pod may run on; empty where nobody says."""
+    selector: Mapping[str, str] = one.spec.get("nodeSelector") or {}
+    if selector.get(_ARCH):
+        return {selector[_ARCH]}
+    nodes = [n for n in world.of("Node") if not gpus.node_devices(n) and selector.items() <= labels_of(n).items()]
+    if nodes:
+        return {labels_of(node)[_ARCH] for node in nodes if _ARCH in labels_of(node)}
+    pools = [pool for pool in world.of("NodePool") if pool not in world.gpu_pools]
+    return {
+        str(value) for pool in pools
+        for requirement in dig(pool, "spec", "template", "spec", "requirements", default=[])
+        if requirement.get("key") == _ARCH and requirement.get("operator") == "In"
+        for value in requirement.get("values") or ()}
 
 
-def _authorization(pool: urllib3.PoolManager, challenge: str, reference: Reference, basic: str) -> str:
-    """The Authorization header that a challenge asks for; empty where it cannot be had."""
-    kind, _, rest = challenge.partition(" ")
-    if kind.lower() == "basic":
-        return f"Basic {basic}" if basic else ""
-    said: Mapping[str, str] = dict(_CHALLENGE.findall(rest))
-    if not said.get("realm", "").startswith("https://"):
-        return ""
-    query = {"service": said.get("service", ""), "scope": said.get("scope", f"repository:{reference.path}:pull")}
-    headers = {"Authorization": f"Basic {basic}"} if basic else {}
-    answer = pool.request("GET", f"{said['realm']}?{urlencode(query)}", headers=headers)
-    if answer.status != 200:
-        return ""
-    try:
-        body: dict[str, Any] = json.loads(answer.data)
-    except ValueError:
-        return ""
-    token = body.get("token") or body.get("access_token")
-    return f"Bearer {token}" if token else ""
+def _secret(world: World, one: Executor, name: str) -> Obj | None:
+    return world.find("Secret", one.namespace, name) or world.answers.pull_secrets.get((one.namespace, name))
 
 
-def _credentials(world: World, one: Executor, host: str) -> str:
-    """base64 of user:password for a host, from the pod's pull secrets; never shown anywhere."""
+def _configs(world: World, one: Executor) -> Iterator[Mapping[str, Any]]:
+    """The docker configs in the pod's pull secrets, those that can be read."""
     for name in pull_secrets(world, one):
-        secret = world.find("Secret", one.namespace, name)
-        text = dig(secret, "data", ".dockerconfigjson", default="") if secret else ""
+        secret = _secret(world, one, name) or {}
+        text = dig(secret, "stringData", ".dockerconfigjson", default="")
+        encoded = dig(secret, "data", ".dockerconfigjson", default="")
         try:
-            auths = json.loads(base64.b64decode(text)).get("auths", {}) if text else {}
+            found = json.loads(text or base64.b64decode(encoded) or b"{}")
         except (ValueError, binascii.Error):
             continue
-        for registry, entry in auths.items():
-            if host in registry or (host == "docker.io" and "docker.io" in registry):
-                return str(entry.get("auth", ""))
-    return ""
+        if isinstance(found, dict):
+            yield found

@@ -79,13 +79,15 @@ class Answers:
 
     ``reviews``: whether (namespace, ServiceAccount) may make a call; ``dry_runs``: why an executor's pod would be
     refused, empty where it would be made; ``injected``: the containers that admission adds to it; ``unanswered``: why
-    something could not be asked. The last three by the executor's owner.
+    something could not be asked; these three by the executor's owner. ``pull_secrets`` by namespace and name: read only
+    where registries are to be asked, shown nowhere.
     """
 
     reviews: dict[tuple[str, str, ApiCall], bool] = field(default_factory=dict)
     dry_runs: dict[str, str] = field(default_factory=dict)
     injected: dict[str, tuple[str, ...]] = field(default_factory=dict)
     unanswered: dict[str, str] = field(default_factory=dict)
+    pull_secrets: dict[tuple[str, str], Obj] = field(default_factory=dict, repr=False)
 
 
 @dataclass

@@ -29,7 +29,8 @@ __all__ = ["command"]
 @click.option("--write-baseline", is_flag=True, help="Write what is found to the --baseline file, and exit 0.")
 @click.option("--dry-run/--no-dry-run", default=True, show_default=True,
               help="With --on: ask whether each layer's pod would be taken (dryRun=All: nothing is made).")
-@click.option("--pull-check", is_flag=True, help="Ask the registries whether the executors' images are there.")
+@click.option("--pull-check", is_flag=True,
+              help="Ask the registries whether the executors' images are there, with the pods' own pull secrets.")
 @click.option("--no-color", is_flag=True, help="No colours (also: NO_COLOR).")
 @guarded
 def command(**options: Any) -> None:
@@ -88,7 +89,7 @@ def _world(options: dict[str, Any]) -> Any:
         listed = read(kube, _kinds(kill_path))
         world, notes = lint.world_of(
             listed.objects, wall_now(), kill_path=kill_path, live=True, unread=listed.unread, listed=listed.kinds)
-        world.answers = live.ask(kube, world, dry_run=options["dry_run"])
+        world.answers = live.ask(kube, world, dry_run=options["dry_run"], pull_secrets=options["pull_check"])
         return world, notes
     if not paths:
         paths = [spec.parent if spec else fixtures.path("dead-man")]
