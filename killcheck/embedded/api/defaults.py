@@ -5,6 +5,7 @@ Source: the ``defaults.go`` of each group under pkg/apis in Kubernetes v1.36.
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable
 from datetime import datetime
 
@@ -187,7 +188,12 @@ def _service(obj: Obj) -> None:
 
 
 def _secret(obj: Obj) -> None:
+    """What is written as text is data from the beginning, and managed as that."""
     _unless(obj, "type", "Opaque")
+    plain = obj.pop("stringData", None)
+    if plain:
+        encoded = {key: base64.b64encode(str(value).encode()).decode() for key, value in plain.items()}
+        obj["data"] = (obj.get("data") or {}) | encoded
 
 
 def _namespace(obj: Obj) -> None:

@@ -6,6 +6,7 @@ Source of names, short names, categories and verbs: the discovery documents of K
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -163,7 +164,7 @@ def _core() -> list[Kind]:
         _kind(r.ENDPOINTS, "ep"),
         _kind(r.EVENTS, "ev", schema="CoreV1Event"),
         _kind(r.LIMITRANGES, "limits"),
-        _kind(r.NAMESPACES, "ns", sub="finalize status"),
+        _kind(r.NAMESPACES, "ns", sub="finalize status", verbs=tuple(v for v in VERBS if v != "deletecollection")),
         _kind(r.NODES, "no", sub="status"),
         _kind(r.PERSISTENTVOLUMECLAIMS, "pvc", sub="status"),
         _kind(r.PERSISTENTVOLUMES, "pv", sub="status"),
@@ -243,6 +244,21 @@ def _cluster() -> list[Kind]:
         _kind(r.CRDS, "crd crds", sub="status", categories="api-extensions", generation=True),
         _kind(r.ENDPOINTSLICES, generation=True),
         _kind(of("node.k8s.io", "runtimeclasses", "RuntimeClass")),
+        *_beside(of),
+    ]
+
+
+def _beside(of: Callable[..., Resource]) -> list[Kind]:
+    """What manifests bring along and nothing here acts on: kept, and no more."""
+    flow, certificates, net = "flowcontrol.apiserver.k8s.io", "certificates.k8s.io", "networking.k8s.io"
+    return [
+        _kind(of("apiregistration.k8s.io", "apiservices", "APIService"), sub="status", categories="api-extensions"),
+        _kind(of(certificates, "certificatesigningrequests", "CertificateSigningRequest"), "csr",
+              sub="approval status"),
+        _kind(of(flow, "flowschemas", "FlowSchema"), sub="status", generation=True),
+        _kind(of(flow, "prioritylevelconfigurations", "PriorityLevelConfiguration"), sub="status", generation=True),
+        _kind(of(net, "ipaddresses", "IPAddress"), "ip"),
+        _kind(of(net, "servicecidrs", "ServiceCIDR"), sub="status"),
     ]
 
 

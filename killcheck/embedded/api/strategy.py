@@ -5,7 +5,6 @@ Source: the ``PrepareForCreate`` and ``PrepareForUpdate`` of each type under pkg
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Callable
 from datetime import datetime
 
@@ -171,14 +170,6 @@ def _namespace_update(new: Obj, old: Obj) -> None:
     new["metadata"].setdefault("labels", {})["kubernetes.io/metadata.name"] = old["metadata"]["name"]
 
 
-def _secret(obj: Obj) -> None:
-    plain = obj.pop("stringData", None)
-    if plain:
-        data = obj.setdefault("data", {})
-        data.update({key: base64.b64encode(str(value).encode()).decode() for key, value in plain.items()})
-    obj.setdefault("type", "Opaque")
-
-
 def _job(obj: Obj) -> None:
     """A Job's selector and its pods' labels come from its uid, unless ``manualSelector``.
 
@@ -232,10 +223,10 @@ def _service_update(new: Obj, old: Obj) -> None:
 
 
 _ON_CREATE: dict[tuple[str, str], Callable[[Obj], None]] = {
-    ("", "pods"): _pod, ("", "namespaces"): _namespace, ("", "secrets"): _secret, ("batch", "jobs"): _job,
+    ("", "pods"): _pod, ("", "namespaces"): _namespace, ("batch", "jobs"): _job,
     ("apps", "daemonsets"): _daemon_set,
 }
 _ON_UPDATE: dict[tuple[str, str], Callable[[Obj, Obj], None]] = {
-    ("", "namespaces"): _namespace_update, ("", "secrets"): lambda new, _: _secret(new),
+    ("", "namespaces"): _namespace_update,
     ("", "services"): _service_update, ("apps", "daemonsets"): _daemon_set_update,
 }

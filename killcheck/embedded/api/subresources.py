@@ -36,7 +36,7 @@ class Subresources:
             "status": self._status, "scale": self.scaler.handle, "eviction": self.evictor.handle,
             "binding": self._binding, "token": self._token, "finalize": self._finalize,
             "log": partial(podlogs.log, server), "exec": partial(podexec.exec_in, server),
-            "ephemeralcontainers": self._part, "resize": self._part,
+            "approval": self._approval, "ephemeralcontainers": self._part, "resize": self._part,
         }
 
     def handle(self, call: Call) -> Response:
@@ -48,6 +48,11 @@ class Subresources:
         if call.verb == "get":
             return server.reader.get(call)
         return server.writer.put(call) if call.verb == "update" else server.patcher.patch(call)
+
+    def _approval(self, call: Call) -> Response:
+        """certificatesigningrequests/NAME/approval: the status, written by whoever may approve."""
+        call.subresource = "status"
+        return self._status(call)
 
     # -- questions -----------------------------------------------------------------------------------------
     def review(self, call: Call) -> Response:
