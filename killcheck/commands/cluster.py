@@ -1,4 +1,4 @@
-"""``killcheck cluster``: the embedded cluster by itself, for kubectl."""
+"""``killcheck cluster``: the embedded cluster by itself, for kubectl; a kind cluster to drill on."""
 
 from __future__ import annotations
 
@@ -42,9 +42,27 @@ def _folder() -> Path:
               help="YAML to load (default: the shipped reference kill path).")
 @click.option("--empty", is_flag=True, help="Load nothing.")
 @click.option("--exec", "exec_mode", type=click.Choice(["host", "none"]), help="How executors' commands run.")
+@click.option("--on", default="embedded", show_default=True, metavar="embedded|kind[:NAME]", help="Which cluster.")
+@click.option("--gpu-nodes", type=click.IntRange(1), default=1, show_default=True, help="kind: GPU stand-in nodes.")
+@click.option("--gpus", type=click.IntRange(1), default=8, show_default=True, help="kind: GPUs that each advertises.")
+@click.option("--image", default="", metavar="IMAGE", help="kind: its node image (default: the kind command's own).")
 @guarded
-def up(speed: float, frozen: bool, manifests: tuple[Path, ...], empty: bool, exec_mode: str | None) -> None:
-    """Start a cluster in this process and serve it until Ctrl-C or 'killcheck cluster down'."""
+def up(**options: Any) -> None:
+    """Start a cluster in this process and serve it until Ctrl-C or 'killcheck cluster down'.
+
+    \b
+    With --on kind: create a kind cluster with GPU stand-in nodes, a local registry and the reference kill path, or
+    bring one that is there to that:
+      killcheck cluster up --on kind && killcheck drill --on kind
+    """
+    if options["on"] != "embedded":
+        _kind(options["on"]).up(gpu_nodes=options["gpu_nodes"], gpus=options["gpus"], image=options["image"])
+        return
+    _serve(**{name: options[name] for name in ("speed", "frozen", "manifests", "empty", "exec_mode")})
+
+
+def _serve(*, speed: float, frozen: bool, manifests: tuple[Path, ...], empty: bool, exec_mode: str | None) -> None:
+    """The embedded cluster, in this process."""
     from killcheck.embedded.cluster import EmbeddedCluster
     from killcheck.embedded.control import Control
     from killcheck.session import Session
@@ -70,9 +88,15 @@ def up(speed: float, frozen: bool, manifests: tuple[Path, ...], empty: bool, exe
 
 
 @command.command("kubeconfig", context_settings=_SETTINGS)
+@click.option("--on", default="embedded", show_default=True, metavar="embedded|kind[:NAME]", help="Which cluster.")
 @guarded
-def kubeconfig() -> None:
+def kubeconfig(on: str) -> None:
     """Print the path of the running cluster's kubeconfig."""
+    if on != "embedded":
+        kind = _kind(on)
+        kind.export()
+        click.echo(kind.kubeconfig.resolve())
+        return
     click.echo(_running()["kubeconfig"])
 
 
@@ -108,11 +132,24 @@ def advance(duration: str) -> None:
 
 
 @command.command("down", context_settings=_SETTINGS)
+@click.option("--on", default="embedded", show_default=True, metavar="embedded|kind[:NAME]", help="Which cluster.")
 @guarded
-def down() -> None:
-    """Stop the running cluster."""
+def down(on: str) -> None:
+    """Stop the running cluster; of a kind cluster, take down what 'cluster up' made of it and no more."""
+    if on != "embedded":
+        click.echo(_kind(on).down())
+        return
     _kube().call("POST", "/killcheck/stop")
     click.echo("the embedded cluster is down")
+
+
+def _kind(on: str) -> Any:
+    from killcheck.cluster.kind import Kind
+    from killcheck.cluster.naming import KIND_FOLDER, is_kind, kind_name
+
+    if not is_kind(on):
+        raise click.UsageError(f"--on {on}: expected embedded, kind or kind:NAME; only those can be made here")
+    return Kind(kind_name(on), KIND_FOLDER, say=click.echo)
 
 
 def _running() -> dict[str, Any]:

@@ -25,7 +25,7 @@ HOST = "host"
 
 @click.command("restore", context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--on", metavar="CONTEXT",
-              help="The cluster: a kubeconfig context, in-cluster, host, or docker[:HOST] "
+              help="The cluster: a kubeconfig context, in-cluster, host, kind[:NAME], docker[:HOST] "
                    "(default: those of the journals in .killcheck/).")
 @click.option("--kubeconfig", type=click.Path(path_type=Path),
               help="A kubeconfig file (default: KUBECONFIG, ~/.kube/config).")
@@ -94,6 +94,7 @@ def _places(options: dict[str, Any]) -> list[tuple[str, Path | None]]:
 
 def _connect(context: str, kubeconfig: Path | None, loop: Any) -> Kube:
     from killcheck.cluster.host import HostCluster
+    from killcheck.cluster.naming import KIND_FOLDER, is_kind
     from killcheck.engine.connection import is_docker
     from killcheck.kube.config import connect, in_cluster
 
@@ -103,6 +104,10 @@ def _connect(context: str, kubeconfig: Path | None, loop: Any) -> Kube:
         from killcheck.cluster import docker
 
         return docker.connect(context, loop)
+    if is_kind(context):
+        from killcheck.cluster import kind
+
+        return kind.restoring(context, KIND_FOLDER, loop)
     return in_cluster(loop) if context == IN_CLUSTER else connect(context, kubeconfig=kubeconfig, loop=loop)
 
 

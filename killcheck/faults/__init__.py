@@ -32,6 +32,7 @@ from killcheck.faults.combination import apart, in_order, refuse_clashes
 from killcheck.faults.command_missing import CommandMissing
 from killcheck.faults.docker_containers import ContainerDisconnected, ContainerPaused, ContainerStopped
 from killcheck.faults.docker_images import TagDeleted
+from killcheck.faults.docker_nodes import NodeDisconnected, NodePaused, NodeReclaimed, NodeStopped
 from killcheck.faults.docker_registry import RegistryRefuses, RegistryStopped, RegistryThrottles
 from killcheck.faults.drain import DoNotDisrupt, Finalizer, LongGrace, PdbBlocks
 from killcheck.faults.image_gone import ImageGone
@@ -76,10 +77,11 @@ ALL: tuple[type[Fault], ...] = (
     AutoscalerDown, ControllerManagerDown, LaptopKilled, RunNeverFinishes,
 )
 
-#: Those of what a Docker Engine runs: only with ``--on docker``.
+#: Those of what a Docker Engine runs: with ``--on docker``, and on kind, whose nodes are containers.
 ENGINE: tuple[type[Fault], ...] = (
     TagDeleted, RegistryStopped, RegistryThrottles, RegistryRefuses,
     ContainerStopped, ContainerPaused, ContainerDisconnected,
+    NodePaused, NodeStopped, NodeDisconnected, NodeReclaimed,
 )
 
 #: Those that act on a cloud account, or on a stand-in of one: only where the spec has a ``cloud:`` section.
@@ -113,6 +115,8 @@ def there(kind: type[Fault], kill_path: KillPath, levers: Collection[str] | None
     """
     if levers is not None:
         return set(kind.needs) <= set(levers)
+    if kind in ENGINE:
+        return False
     return kind not in CLOUD or (kill_path.cloud is not None and bool(kill_path.cloud.endpoint))
 
 

@@ -1,0 +1,178 @@
+"""What happens to machines where nodes are containers (kind): paused, stopped, cut off, reclaimed on notice."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from killcheck.engine.projection import CONTAINERS, NAMESPACE
+from killcheck.faults.base import Fault, FaultError, Plan
+from killcheck.kube import resources as r
+from killcheck.kube.errors import NotFound
+from killcheck.kube.objects import Obj, dig, name_of
+from killcheck.kube.permissions import Permission
+from killcheck.layers.base import LayerRun, Stage
+
+__all__ = ["NodeDisconnected", "NodePaused", "NodeReclaimed", "NodeStopped"]
+
+#: Taint of a node that has notice, as AWS' node termination handler names it.
+NOTICE_TAINT = "aws-node-termination-handler/spot-itn"
+
+
+class _NodeFault(Fault):
+    """A change of the containers that are the GPU pools' nodes."""
+
+    needs = ("node-containers",)
+
+    def plan(self, stage: Stage, layer: LayerRun) -> Plan:
+        """Those containers."""
+        names = [name_of(node) for node in self._containers(stage)]
+        return Plan(tuple(f"node container {name}: {self.simulates}" for name in names),
+                    edits=tuple(f"Container {name}.spec" for name in names))
+
+    def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
+        """Change each."""
+        done = []
+        for container in self._containers(stage):
+            what = f"node container {name_of(container)}: {self.simulates}"
+            stage.journal.merge(CONTAINERS, name_of(container), NAMESPACE, {"spec": self.change(container)}, what)
+            done.append(what)
+        return done
+
+    def bitten(self, stage: Stage, layer: LayerRun) -> str:
+        """The engine says that it is so of one of them."""
+        for name in stage.scene.known_nodes:
+            found = stage.cluster.kube.find(CONTAINERS, name, NAMESPACE)
+            if found is not None and self.seen(found):
+                return f"node container {name} {self.seen(found)}"
+        return ""
+
+    @staticmethod
+    def _containers(stage: Stage) -> list[Obj]:
+        kube = stage.cluster.kube
+        nodes = [node for node in kube.list(r.NODES).items if stage.scene.in_pool(node)]
+        try:
+            found = [kube.get(CONTAINERS, name_of(node), NAMESPACE) for node in nodes]
+        except NotFound as error:
+            raise FaultError(f"a node of the GPU pools is no container of this engine: {error}") from error
+        if not found:
+            raise FaultError("no node of the GPU pools is there")
+        return found
+
+    @abstractmethod
+    def change(self, container: Obj) -> Obj:
+        """What of the container's spec changes."""
+
+    @abstractmethod
+    def seen(self, container: Obj) -> str:
+        """What the engine says of it, where it is so."""
+
+
+class NodePaused(_NodeFault):
+    """Reproduces row 37: kubelet and processes are frozen; nothing ends, nothing is said, and it bills."""
+
+    name = "node-paused"
+    simulates = "the GPU node is frozen: its kubelet and its processes do nothing"
+    family = "network"
+    failures = (37,)
+
+    def change(self, container: Obj) -> Obj:
+        """Paused."""
+        return {"paused": True}
+
+    def seen(self, container: Obj) -> str:
+        """It is paused."""
+        return "is paused" if dig(container, "spec", "paused") else ""
+
+
+class NodeStopped(_NodeFault):
+    """Reproduces rows 49 and 52: the machine is off, and its Node object stands."""
+
+    name = "node-stopped"
+    simulates = "the GPU node's machine is off, without notice"
+    family = "spot"
+    failures = (49, 52)
+
+    def change(self, container: Obj) -> Obj:
+        """Off."""
+        return {"replicas": 0}
+
+    def seen(self, container: Obj) -> str:
+        """It is off."""
+        return "" if dig(container, "spec", "replicas") else "is stopped"
+
+
+class NodeDisconnected(_NodeFault):
+    """Reproduces row 37: the node does not answer; its containers run on, and bill."""
+
+    name = "node-disconnected"
+    simulates = "the GPU node is cut off from the network"
+    family = "network"
+    failures = (37,)
+
+    def change(self, container: Obj) -> Obj:
+        """On no network."""
+        networks = dig(container, "spec", "networks", default={})
+        if not networks:
+            raise FaultError(f"node container {name_of(container)} is on no network that it could be cut off from")
+        return {"networks": dict.fromkeys(networks)}
+
+    def seen(self, container: Obj) -> str:
+        """It is on none."""
+        return "" if dig(container, "spec", "networks") else "is on no network"
+
+
+class NodeReclaimed(_NodeFault):
+    """Reproduces row 52: the node is tainted as by a termination handler; at the notice's end its machine goes."""
+
+    name = "node-reclaimed"
+    simulates = "a spot notice, and at its end the GPU node's machine goes off"
+    family = "spot"
+    failures = (52,)
+    #: How long the notice leaves (GCP 30 s, AWS 2 min).
+    notice_s = 30.0
+
+    def __init__(self) -> None:
+        self._due: datetime | None = None
+        self._left: list[str] = []
+
+    def plan(self, stage: Stage, layer: LayerRun) -> Plan:
+        """The nodes get a taint, then their machines go off."""
+        plan = super().plan(stage, layer)
+        return Plan(plan.changes, permissions=(Permission("patch", "", "nodes"), Permission("get", "", "nodes")),
+                    edits=plan.edits)
+
+    def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
+        """Give notice."""
+        self._due = stage.cluster.loop.now() + timedelta(seconds=self.notice_s)
+        taint = {"key": NOTICE_TAINT, "value": "true", "effect": "NoSchedule"}
+        done = []
+        for container in self._containers(stage):
+            name = name_of(container)
+            node = stage.cluster.kube.get(r.NODES, name)
+            taints = [*dig(node, "spec", "taints", default=[]), taint]
+            stage.journal.merge(r.NODES, name, None, {"spec": {"taints": taints}}, f"notice for {name}", transient=True)
+            self._left.append(name)
+            done.append(f"notice for {name}: its machine goes off in {self.notice_s:.0f} s")
+        return done
+
+    def react(self, stage: Stage, layer: LayerRun) -> float | None:
+        """At the notice's end the machines go."""
+        if self._due is None or not self._left:
+            return None
+        remaining = (self._due - stage.cluster.loop.now()).total_seconds()
+        if remaining > 0:
+            return remaining
+        for name in self._left:
+            stage.journal.merge(CONTAINERS, name, NAMESPACE, {"spec": {"replicas": 0}}, f"reclaimed {name}")
+        self._left = []
+        return None
+
+    def change(self, container: Obj) -> Obj:
+        """Off, in the end."""
+        return {"replicas": 0}
+
+    def seen(self, container: Obj) -> str:
+        """It is off."""
+        return "" if dig(container, "spec", "replicas") else "is stopped: its notice is over"
