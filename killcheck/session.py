@@ -17,6 +17,7 @@ from killcheck import discover, faults, specfile
 from killcheck.cluster.base import Cluster
 from killcheck.cluster.cloudword import equip_with_cloud
 from killcheck.cluster.equipment import equip
+from killcheck.cluster.naming import KIND_FOLDER, is_kind
 from killcheck.engine.connection import is_docker
 from killcheck.killpath import KillPath, LayerType
 from killcheck.kube import manifests
@@ -64,7 +65,7 @@ class Session:
     @property
     def real(self) -> bool:
         """Whether it runs on a cluster that is somebody's."""
-        return self.on not in ("embedded", "kind")
+        return self.on != "embedded"
 
     @property
     def shipped(self) -> bool:
@@ -84,6 +85,10 @@ class Session:
     def _find_kill_path(self) -> KillPath:
         if self.spec is not None:
             return specfile.load(self.spec)
+        if is_kind(self.on):
+            from killcheck.cluster.kind import SPEC
+
+            return specfile.load(SPEC)
         if self.real:
             raise SessionError(
                 f"a drill on {self.on} needs a spec that names what may be touched (killcheck init writes one)")
@@ -133,9 +138,6 @@ class Session:
     @contextmanager
     def cluster(self, planned: PlannedDrill | None = None) -> Iterator[tuple[Cluster, KillPath]]:
         """A cluster for one drill: a fresh embedded one, or the real one. Raises ClusterError, KubeError."""
-        if self.on == "kind":
-            raise SessionError(
-                "--on kind is not built yet: name a kubeconfig context, or leave --on out for the embedded cluster")
         session = Session(fixture=planned.fixture) if planned and planned.fixture else self
         cluster = session._connect() if self.real else session._embedded(planned)
         try:
@@ -150,6 +152,10 @@ class Session:
             from killcheck.cluster.docker import DockerCluster
 
             return DockerCluster(self.on, self.kill_path)
+        if is_kind(self.on):
+            from killcheck.cluster.kind import KindCluster
+
+            return KindCluster(self.on, KIND_FOLDER)
         from killcheck.cluster.host import NAME, HostCluster
         from killcheck.cluster.kubeconfig import KubeconfigCluster
 
