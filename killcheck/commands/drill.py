@@ -36,6 +36,8 @@ __all__ = ["approval", "command"]
               help="Go on watching this long also after everything is proven.")
 @click.option("--allow-commands", is_flag=True,
               help="Run the spec's programs on this machine, also those that consent.commands does not name.")
+@click.option("--evidence", metavar="s3://BUCKET/PREFIX",
+              help="Upload the run record and its report there at the end; no verdict depends on it.")
 @click.option("--dry-run", is_flag=True, help="Show what would be changed, and stop.")
 @click.option("--yes", is_flag=True, help="Do not ask before changing a real cluster.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output, nothing else.")
@@ -66,6 +68,12 @@ def command(**options: Any) -> None:
     if session.real:
         consent.check_context(session.on, session.kill_path)
     planned = _planned(session, options)
+    if options["evidence"]:
+        from killcheck.commands.evidence import where
+
+        if options["matrix"]:
+            raise click.UsageError("--evidence with --matrix: upload the record afterwards (killcheck evidence)")
+        where(options["evidence"])
     out = _terminal(options)
     if options["dry_run"]:
         with session.cluster(planned[0]) as (cluster, kill_path):
@@ -81,6 +89,13 @@ def command(**options: Any) -> None:
         click.echo(json.dumps(result.to_json(), indent=2))
     else:
         out.summary(result)
+    if options["evidence"] and result.record is not None:
+        from killcheck.cloud.instances import access_of
+        from killcheck.cloud.session import Aws
+        from killcheck.commands.evidence import leave_evidence
+
+        access = session.kill_path.cloud
+        leave_evidence(result.record, options["evidence"], access_of(access) if access else Aws())
     sys.exit(result.exit_code)
 
 

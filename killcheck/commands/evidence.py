@@ -1,0 +1,79 @@
+"""``killcheck evidence``: a run's record and reports to S3; ``killcheck drill --evidence`` ends with the same."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from killcheck.commands.errors import guarded
+from killcheck.verdict import EXIT_CODES
+
+if TYPE_CHECKING:
+    from killcheck.cloud.session import Aws
+
+__all__ = ["command", "leave_evidence", "where"]
+
+
+@click.command("evidence", context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("record", type=click.Path(path_type=Path, exists=True, dir_okay=False), metavar="RUN.jsonl")
+@click.argument("url", metavar="s3://BUCKET/PREFIX")
+@click.option("--region", metavar="REGION", help="The bucket's region (default: the profile's).")
+@click.option("--profile", metavar="NAME", help="An AWS profile (default: what the environment has).")
+@click.option("--kms-key", metavar="ARN", help="Encrypt with this key instead of S3's own.")
+@click.option("--retain", metavar="DURATION", help="Lock the objects for so long, such as 90d (needs object lock).")
+@click.option("--compliance", is_flag=True, help="A lock that nobody can lift (default: governance).")
+@guarded
+def command(record: Path, url: str, **options: Any) -> None:
+    """Upload a run record and the reports beside it, without the journals. Safe to repeat: it goes on where it stopped.
+
+    \b
+    Exit code 0: everything is there; 4: something is not (the local files are untouched).
+    """
+    from killcheck.cloud.session import Aws
+
+    sys.exit(leave_evidence(
+        record, url, Aws(options["region"] or "", options["profile"] or ""), kms_key=options["kms_key"] or "",
+        retain=options["retain"] or "", compliance=options["compliance"]))
+
+
+def where(url: str) -> str:
+    """The URL, if it is one. Raises click.UsageError."""
+    from killcheck.cloud.results import split
+
+    try:
+        split(url)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+    return url
+
+
+def leave_evidence(
+    record: Path, url: str, aws: Aws, *, kms_key: str = "", retain: str = "", compliance: bool = False,
+) -> int:
+    """Upload, say on standard error what became of it, and return 0, or 4 where something did not get there."""
+    from killcheck.durations import parse_duration
+    from killcheck.evidence import Store, files_of, leave
+    from killcheck.record import read
+    from killcheck.reports.html import html
+    from killcheck.reports.story import tell
+
+    try:
+        retain_s = parse_duration(retain) if retain else 0.0
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+    store = Store(where(url), kms_key, retain_s, "COMPLIANCE" if compliance else "GOVERNANCE")
+    report = record.with_name("report.html")
+    if not report.exists():
+        report.write_text(html(tell(list(read(record)))), encoding="utf-8")
+    told = leave(aws, store, files_of(record), run=record.parent.name)
+    for one in told:
+        said = f"{one.url}: {one.state}" if not one.problem else f"{one.url}: NOT UPLOADED: {one.problem}"
+        click.echo(f"evidence: {said}", err=True)
+    if any(one.problem for one in told):
+        click.echo(f"evidence: what is not there is safe in {record.parent}; try again with: killcheck evidence "
+                   f"{record} {url}", err=True)
+        return EXIT_CODES["unfinished"]
+    return 0

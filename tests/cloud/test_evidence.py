@@ -1,0 +1,131 @@
+"""Evidence in S3: all of it, encrypted, locked if asked, taken up where it stopped; no verdict depends on it."""
+
+import hashlib
+
+import pytest
+from click.testing import CliRunner
+
+from killcheck import evidence
+from killcheck.cli import main
+from killcheck.evidence import Store, files_of, leave
+
+KEY = "AKIASTANDIN000000000"
+
+
+@pytest.fixture
+def bucket(stand_in):
+    s3 = stand_in.aws().client("s3")
+    s3.create_bucket(Bucket="proofs", ObjectLockEnabledForBucket=True)
+    return s3
+
+
+@pytest.fixture
+def run(tmp_path):
+    folder = tmp_path / "runs/20261121-1"
+    folder.mkdir(parents=True)
+    (folder / "run.jsonl").write_text('{"event": "RunStarted"}\n')
+    (folder / "report.html").write_text("<html>AKIAIOSFODNN7EXAMPLE</html>")
+    (folder / "journal-0.jsonl").write_text("{}")
+    (folder / "core").write_text("x")
+    return folder
+
+
+def kept(bucket):
+    return {one["Key"]: bucket.get_object(Bucket="proofs", Key=one["Key"])
+            for one in bucket.list_objects_v2(Bucket="proofs").get("Contents", [])}
+
+
+def test_the_record_and_reports_go_and_the_journal_stays(stand_in, bucket, run):
+    told = leave(stand_in.aws(), Store("s3://proofs/gpu/"), files_of(run / "run.jsonl"), run="r1")
+    assert [(one.url, one.state) for one in told] == [
+        ("s3://proofs/gpu/r1/run.jsonl", "uploaded"), ("s3://proofs/gpu/r1/report.html", "uploaded")]
+    found = kept(bucket)
+    assert set(found) == {"gpu/r1/run.jsonl", "gpu/r1/report.html"}
+    assert found["gpu/r1/run.jsonl"]["ServerSideEncryption"] == "AES256"
+    assert b"AKIAIOSFODNN7EXAMPLE" not in found["gpu/r1/report.html"]["Body"].read()
+    assert (run / "report.html").read_text() == "<html>AKIAIOSFODNN7EXAMPLE</html>"
+    again = leave(stand_in.aws(), Store("s3://proofs/gpu/"), files_of(run / "run.jsonl"), run="r1")
+    assert {one.state for one in again} == {"there already"}
+
+
+def test_a_lock_and_a_key_if_asked(stand_in, bucket, run):
+    store = Store("s3://proofs", "arn:aws:kms:us-east-1:123456789012:key/k", 90 * 86400.0, "COMPLIANCE")
+    (told,) = leave(stand_in.aws(), store, [run / "run.jsonl"], run="r1")
+    assert told.problem == ""
+    found = bucket.head_object(Bucket="proofs", Key="r1/run.jsonl")
+    assert (found["ServerSideEncryption"], found["ObjectLockMode"]) == ("aws:kms", "COMPLIANCE")
+    assert found["SSEKMSKeyId"].endswith("key/k")
+    assert (found["ObjectLockRetainUntilDate"] - found["LastModified"]).days in (89, 90)
+
+
+@pytest.mark.parametrize("lapse", ["expired", "denied"])
+def test_a_large_record_is_taken_up_where_it_stopped(stand_in, bucket, run, monkeypatch, lapse):
+    monkeypatch.setattr(evidence, "PART", 5 * 1024 * 1024)
+    text = "".join(f'{{"n": {n}}}\n' for n in range(900_000))
+    (run / "run.jsonl").write_text(text)
+    sent = []
+
+    def stop(seen):
+        if seen.method == "PUT" and seen.path.endswith("run.jsonl"):
+            sent.append(seen)
+            if len(sent) == 2:
+                stand_in.gate.lapse(KEY, lapse)
+
+    stand_in.gate.listeners.append(stop)
+    (first,) = leave(stand_in.aws(), Store("s3://proofs"), [run / "run.jsonl"], run="r1")
+    assert first.problem
+    stand_in.gate.listeners.clear()
+    stand_in.gate.restore(KEY)
+    (second,) = leave(stand_in.aws(), Store("s3://proofs"), [run / "run.jsonl"], run="r1")
+    assert second.state == "uploaded (2 of 3 parts were there from an earlier try)"
+    body = kept(bucket)["r1/run.jsonl"]["Body"].read()
+    assert hashlib.sha256(body).digest() == hashlib.sha256(text.encode()).digest()
+
+
+def test_an_upload_of_other_content_is_given_up(stand_in, bucket, run, monkeypatch):
+    monkeypatch.setattr(evidence, "PART", 5 * 1024 * 1024)
+    begun = bucket.create_multipart_upload(Bucket="proofs", Key="r1/run.jsonl")
+    bucket.upload_part(Bucket="proofs", Key="r1/run.jsonl", UploadId=begun["UploadId"], PartNumber=1,
+                       Body=b"x" * (5 * 1024 * 1024))
+    (run / "run.jsonl").write_text("y" * (6 * 1024 * 1024))
+    (told,) = leave(stand_in.aws(), Store("s3://proofs"), [run / "run.jsonl"], run="r1")
+    assert told.state == "uploaded"
+    assert "Uploads" not in bucket.list_multipart_uploads(Bucket="proofs")
+
+
+@pytest.mark.parametrize(("url", "words"), [("s3://nowhere/x", "NoSuchBucket"), ("s3://proofs/x", "AccessDenied")])
+def test_what_did_not_get_there_is_told_and_stays(stand_in, bucket, run, url, words):
+    if words == "AccessDenied":
+        stand_in.gate.refuse("s3", "PUT /proofs/x/r1/run.jsonl", "denied")
+    (told,) = leave(stand_in.aws(), Store(url), [run / "run.jsonl"], run="r1")
+    assert words in told.problem
+    assert (run / "run.jsonl").exists()
+
+
+# -- as a user runs it -------------------------------------------------------------------------------------
+def invoke(monkeypatch, tmp_path, *words, **env):
+    monkeypatch.chdir(tmp_path)
+    for name, value in env.items():
+        monkeypatch.setenv(name, value)
+    return CliRunner().invoke(main, words)
+
+
+def test_a_drill_leaves_its_evidence_and_a_bucket_that_is_not_there_changes_no_verdict(
+        stand_in, bucket, tmp_path, monkeypatch):
+    env = {**stand_in.environment(), "AWS_ACCESS_KEY_ID": KEY, "AWS_SECRET_ACCESS_KEY": "s"}
+    good = invoke(monkeypatch, tmp_path, "drill", "--quiet", "--evidence", "s3://proofs/nightly", **env)
+    assert good.exit_code == 0, good.output
+    names = {key.rpartition("/")[2] for key in kept(bucket)}
+    assert {"run.jsonl", "report.html"} <= names
+    bad = invoke(monkeypatch, tmp_path, "drill", "--quiet", "--evidence", "s3://nowhere/nightly", **env)
+    assert bad.exit_code == 0
+    assert "NOT UPLOADED: s3:PutObject" in bad.stderr
+    assert "try again with: killcheck evidence" in bad.stderr
+
+
+@pytest.mark.parametrize("url", ["proofs/nightly", "https://proofs", "s3://"])
+def test_a_url_that_is_none_is_refused_before_anything_runs(tmp_path, monkeypatch, url):
+    result = invoke(monkeypatch, tmp_path, "drill", "--evidence", url)
+    assert result.exit_code == 2
+    assert "expected s3://bucket/prefix" in result.stderr
+    assert not (tmp_path / ".killcheck").exists()
