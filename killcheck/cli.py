@@ -18,6 +18,7 @@ COMMANDS = {
     "fence": ("fence", "What could be launched at worst, and through which door."),
     "gate": ("gate", "Lint, fences and every drill: one verdict before a release."),
     "report": ("report", "Make any report again from a run record."),
+    "evidence": ("evidence", "Upload a run record and its reports to S3."),
     "cluster": ("cluster", "Run the embedded cluster by itself, for kubectl."),
     "demo": ("demo", "Four nights on the embedded cluster: one that works, three that do not."),
     "story": ("story", "The founding story with the cloud beneath it, and its two failures put back."),
