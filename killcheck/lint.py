@@ -31,7 +31,10 @@ class BaselineError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class LintResult:
-    """What the probes found. ``suppressed`` and ``known`` (from a baseline) do not count; ``asked`` are probes' ids."""
+    """What the probes found. ``suppressed`` and ``known`` (from a baseline) do not count; ``asked`` are probes' ids.
+
+    ``baselined``: there was a baseline, so that what is left is new.
+    """
 
     kill_path: KillPath
     findings: tuple[Finding, ...]
@@ -39,6 +42,7 @@ class LintResult:
     known: tuple[Finding, ...] = ()
     notes: tuple[str, ...] = ()
     asked: tuple[str, ...] = ()
+    baselined: bool = False
 
     def at_or_above(self, severity: Severity) -> tuple[Finding, ...]:
         """The findings that fail at this severity. What is unproven is not at fault."""
@@ -115,7 +119,7 @@ def ask(world: World, probes: Iterable[Probe]) -> Iterator[Finding]:
 
 
 def lint(
-    world: World, *, notes: Sequence[str] = (), baseline: frozenset[str] = frozenset(), probes: Sequence[Probe] = (),
+    world: World, *, notes: Sequence[str] = (), baseline: frozenset[str] | None = None, probes: Sequence[Probe] = (),
 ) -> LintResult:
     """Ask every probe (or ``probes``); suppressions that have expired are findings of their own again."""
     from killcheck.probes import ALL, SEVERITIES
@@ -129,7 +133,7 @@ def lint(
         until = _suppressed_until(world.kill_path, annotated, finding)
         if until is not None and until >= world.now.date():
             suppressed.append(finding)
-        elif _fingerprint(finding) in baseline:
+        elif _fingerprint(finding) in (baseline or ()):
             known.append(finding)
         elif until is not None:
             message = f"{finding.message} (a suppression of it ended on {until})"
@@ -138,7 +142,8 @@ def lint(
             found.append(finding)
     found.sort(key=lambda f: (f.unproven, SEVERITIES.index(f.severity), f.object))
     return LintResult(
-        world.kill_path, tuple(found), tuple(suppressed), tuple(known), tuple(notes), tuple(p.id for p in chosen))
+        world.kill_path, tuple(found), tuple(suppressed), tuple(known), tuple(notes), tuple(p.id for p in chosen),
+        baseline is not None)
 
 
 # -- what is suppressed ------------------------------------------------------------------------------------

@@ -22,6 +22,7 @@ __all__ = ["command"]
 @click.option("--kubeconfig", type=click.Path(path_type=Path), help="A kubeconfig file.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output, nothing else.")
 @click.option("--sarif", type=click.Path(path_type=Path), metavar="FILE", help="Also write SARIF 2.1.0.")
+@click.option("--junit", type=click.Path(path_type=Path), metavar="FILE", help="Also write JUnit XML, a case a probe.")
 @click.option("--github", is_flag=True, help="Print GitHub Actions annotations.")
 @click.option("--fail-on", type=click.Choice(["error", "warning", "note"]), default="error", show_default=True,
               help="Exit 1 where a finding is at or above this severity.")
@@ -58,7 +59,7 @@ def command(**options: Any) -> None:
     world, notes = _world(options)
     old = options["baseline"]
     try:
-        known = lint.read_baseline(old) if old and not options["write_baseline"] else frozenset()
+        known = lint.read_baseline(old) if old and not options["write_baseline"] else None
     except lint.BaselineError as error:
         raise click.UsageError(str(error)) from None
     result = lint.lint(world, notes=notes, baseline=known, probes=_probes(options["pull_check"]))
@@ -120,6 +121,10 @@ def _print(result: Any, options: dict[str, Any]) -> None:
         from killcheck.reports import sarif
 
         options["sarif"].write_text(json.dumps(sarif.document(result), indent=2) + "\n", "utf-8")
+    if options["junit"]:
+        from killcheck.reports import findings_junit
+
+        options["junit"].write_text(findings_junit.junit(result, options["fail_on"]), "utf-8")
     if options["as_json"]:
         click.echo(json.dumps(result.to_json(options["fail_on"]), indent=2))
         return

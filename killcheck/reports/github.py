@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from killcheck.reports.places import relative
+
 if TYPE_CHECKING:
     from killcheck.lint import LintResult
     from killcheck.probes import Finding
@@ -22,7 +24,8 @@ def lines(result: LintResult) -> list[str]:
 
 
 def _line(finding: Finding) -> str:
-    properties = {"file": finding.file, "line": str(finding.line or ""), "title": f"killcheck {finding.probe}"}
+    file = relative(finding.file) if finding.file else ""
+    properties = {"file": file, "line": str(finding.line or ""), "title": f"killcheck {finding.probe}"}
     given = ",".join(f"{key}={_property(value)}" for key, value in properties.items() if value)
     text = f"{finding.object}: {finding.message}\n{finding.remedy}".removeprefix(": ")
     return f"::{_COMMANDS[finding.severity]} {given}::{_data(text)}"

@@ -6,10 +6,10 @@ Source: OASIS Static Analysis Results Interchange Format 2.1.0, sections 3.27 (r
 from __future__ import annotations
 
 import hashlib
-from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from killcheck import __version__
+from killcheck.reports.places import uri
 
 if TYPE_CHECKING:
     from killcheck.lint import LintResult
@@ -23,13 +23,18 @@ _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 def document(result: LintResult) -> dict[str, Any]:
     """The SARIF log of a lint run; what was suppressed is in it, marked as such."""
     from killcheck.probes import ALL
+    from killcheck.probes.image_missing import ImageMissing
 
-    rules = {probe.id: index for index, probe in enumerate(ALL)}
-    results = [_result(f, rules) for f in (*result.findings, *result.known)]
-    results += [_result(f, rules) | {"suppressions": [{"kind": "external"}]} for f in result.suppressed]
+    probes = (*ALL, ImageMissing())
+    rules = {probe.id: index for index, probe in enumerate(probes)}
+    new = {"baselineState": "new"} if result.baselined else {}
+    results = [_result(f, rules) | new for f in result.findings]
+    results += [_result(f, rules) | {"baselineState": "unchanged"} for f in result.known]
+    suppressed = {"suppressions": [{"kind": "external", "status": "accepted"}]}
+    results += [_result(f, rules) | new | suppressed for f in result.suppressed]
     driver = {
         "name": "killcheck", "version": __version__, "semanticVersion": __version__,
-        "rules": [_rule(probe) for probe in ALL],
+        "rules": [_rule(probe) for probe in probes],
     }
     run = {"tool": {"driver": driver}, "results": results, "columnKind": "unicodeCodePoints"}
     return {"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}
@@ -63,5 +68,4 @@ def _location(finding: Finding) -> dict[str, Any]:
     if not finding.file:
         return logical
     region = {"region": {"startLine": finding.line}} if finding.line else {}
-    uri = PurePath(finding.file).as_posix()
-    return {"physicalLocation": {"artifactLocation": {"uri": uri}, **region}, **logical}
+    return {"physicalLocation": {"artifactLocation": {"uri": uri(finding.file)}, **region}, **logical}

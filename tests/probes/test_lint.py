@@ -72,7 +72,7 @@ def test_sarif_has_true_places_and_every_rule(tmp_path: Path) -> None:
         assert rules[result["ruleIndex"]] == result["ruleId"]
     found = next(r for r in log["results"] if r["ruleId"] == "false-green")
     place = found["locations"][0]["physicalLocation"]
-    lines = Path(place["artifactLocation"]["uri"]).read_text().splitlines()
+    lines = Path(place["artifactLocation"]["uri"].removeprefix("file://")).read_text().splitlines()
     assert lines[place["region"]["startLine"] - 1].strip().startswith("args:")
 
 
