@@ -17,6 +17,7 @@ COMMANDS = {
     "faults": ("faults", "List what a drill can sabotage."),
     "fence": ("fence", "What could be launched at worst, and through which door."),
     "gate": ("gate", "Lint, fences and every drill: one verdict before a release."),
+    "explore": ("explore", "Search for the smallest combinations of faults that leave the GPUs on."),
     "report": ("report", "Make any report again from a run record."),
     "evidence": ("evidence", "Upload a run record and its reports to S3."),
     "cluster": ("cluster", "Run the embedded cluster by itself, for kubectl."),

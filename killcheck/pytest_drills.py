@@ -94,7 +94,7 @@ def layer_names(config: pytest.Config) -> list[str]:
 def cases(config: pytest.Config) -> list[tuple[str, str]]:
     """(layer, fault) of all faults that mean something, or those that are named.
 
-    On a real cluster a fault without its lever is left out (the terminal summary says so), unless it is named.
+    A fault without its lever is left out (the terminal summary says so), unless it is named.
     """
     session, under = shared_session(config), [name for name in setting(config, "under").split(",") if name]
     for name in under:
@@ -103,7 +103,7 @@ def cases(config: pytest.Config) -> list[tuple[str, str]]:
         except KeyError as error:
             _at_collection(str(error.args[0]))
     levers: set[str] | None = None
-    if session.real and not under:
+    if not under:
         with plainly(_at_collection), session.cluster() as (cluster, _):
             levers = set(cluster.levers)
         config.stash[LEFT_OUT] = left_out(session.kill_path, levers)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ExecMode", "Session", "SessionError"]
 
-ExecMode = Literal["host", "docker", "none"]
+ExecMode = Literal["host", "docker", "none", "model"]
 
 #: How long the embedded cluster watches GPUs that nobody turns off: from the night's slot until somebody comes in.
 NIGHT_S = 7 * 3600.0
@@ -173,8 +173,10 @@ class Session:
         if mode == "docker":
             raise SessionError("--exec docker is not built yet: say host (processes on this machine) or none")
         objects = self._as_drilled(planned)
+        hung = objects is not self.objects
+        objects = self._with_monitors(objects)
         cluster = EmbeddedDrillCluster(objects, exec_mode=mode, start=self._night(planned))
-        if objects is not self.objects:
+        if hung:
             cluster.embedded.notes.append("workers that end themselves hang here: this layer is for the day they do")
         return cluster
 
@@ -188,14 +190,24 @@ class Session:
             if other.type is LayerType.SELF_TERMINATING for target in self.kill_path.covered_by(other)}
         if not hung:
             return self.objects
-        return [_hanging(o) if (o.get("kind"), namespace_of(o), dig(o, "metadata", "name")) in hung else o
+        return [_run(o, "false") if (o.get("kind"), namespace_of(o), dig(o, "metadata", "name")) in hung else o
                 for o in self.objects]
+
+    def _with_monitors(self, objects: list[Obj]) -> list[Obj]:
+        """The same with idle monitors that are workloads as what they are: executors, whose programs run."""
+        watching = {layer.workload for layer in self.kill_path.layers if layer.type is LayerType.IDLE_MONITOR}
+        named = {(ref.kind, ref.namespace, ref.name) for ref in watching if ref is not None}
+        return [_run(o, "true") if (o.get("kind"), namespace_of(o), dig(o, "metadata", "name")) in named else o
+                for o in objects] if named else objects
 
     def _night(self, planned: PlannedDrill | None) -> datetime:
         """Just after the slot of the layer's schedule, so that its own next firing is a night away."""
         from killcheck.kube import schedule
 
         layer = self.kill_path.layer(planned.layer) if planned else None
+        if layer is not None and layer.schedule:
+            due = schedule.parse(layer.schedule, layer.time_zone or None).next(SOME_NIGHT)
+            return SOME_NIGHT if due is None else due + timedelta(seconds=1)
         if layer is None or layer.cron_job is None:
             return SOME_NIGHT
         name = layer.cron_job.name
@@ -214,9 +226,9 @@ class Session:
         return SOME_NIGHT if slot is None else slot + timedelta(seconds=1)
 
 
-def _hanging(workload: Obj) -> Obj:
-    """Whose containers are on and do nothing, for ever."""
+def _run(workload: Obj, said: str) -> Obj:
+    """Whose containers run on the embedded cluster ("true"), or are on and do nothing, for ever ("false")."""
     changed = copy(workload)
     meta = changed["spec"]["template"].setdefault("metadata", {})
-    meta["annotations"] = {**(meta.get("annotations") or {}), "killcheck.dev/run": "false"}
+    meta["annotations"] = {**(meta.get("annotations") or {}), "killcheck.dev/run": said}
     return changed

@@ -35,19 +35,16 @@ def cells(
     """
     from killcheck import matrix
 
-    levers = None
-    if session.real:
-        with session.cluster() as (cluster, _):
-            levers = set(cluster.levers)
+    with session.cluster() as (cluster, _):
+        levers = set(cluster.levers)
     planned = matrix.plan(
         session.kill_path, only_layers=only_layers, only_faults=only_faults, levers=levers, options=how)
     if not planned:
         raise click.UsageError("no layer of the spec can be drilled by this version: the matrix has no cell")
-    if levers is not None:
-        without = matrix.left_out(session.kill_path, levers, only_layers=only_layers, only_faults=only_faults)
-        if without:
-            click.echo(f"killcheck: left out on {session.on}, they need levers that it has not: {', '.join(without)}",
-                       err=True)
+    without = matrix.left_out(session.kill_path, levers, only_layers=only_layers, only_faults=only_faults)
+    if without:
+        click.echo(f"killcheck: left out on {session.on}, they need levers that it has not: {', '.join(without)}",
+                   err=True)
     return planned
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
@@ -74,6 +75,7 @@ def of_cron_job(cron_job: Obj, now: datetime) -> Forecast:
         longest_gap_s=found.longest_gap_s)
 
 
+@lru_cache(maxsize=128)
 def of_schedule(text: str, zone: str, now: datetime, *, what: str) -> Forecast:
     """What a schedule alone will do."""
     try:

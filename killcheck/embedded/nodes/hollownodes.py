@@ -69,7 +69,8 @@ class HollowNodes:
     """Watches Nodes and pods and runs a :class:`Kubelet` for each Node, from the moment it is made until :meth:`stop`.
 
     ``kube_for`` gives a client with a user's identity. ``exec_mode``: ``host`` runs executors as processes on this host
-    (``wire`` is then the TLS server they reach), ``none`` runs nothing. ``runtime`` overrides both.
+    (``wire`` is then the TLS server they reach), ``model`` makes the API calls that reading finds in them, ``none``
+    runs nothing. ``runtime`` overrides all.
     """
 
     def __init__(
@@ -82,7 +83,7 @@ class HollowNodes:
         self.registry = registry
         self.rng = rng or random.Random(1)  # noqa: S311 - jitter and names
         self.server = server
-        self.runtime = runtime or _runtime(exec_mode, loop, wire)
+        self.runtime = runtime or self._modelled(exec_mode) or _runtime(exec_mode, loop, wire)
         self.kubelets: dict[str, Kubelet] = {}
         #: Pods whose outcome is unknown, each a sentence that says why.
         self.unknown: list[str] = []
@@ -108,6 +109,17 @@ class HollowNodes:
             f"what image {image} contains is assumed, not looked up" for image, contents in self._ran.items()
             if contents.known and contents.assumed]
         return told + list(getattr(self.runtime, "assumptions", ()))
+
+    def _modelled(self, exec_mode: str) -> Runtime | None:
+        from killcheck.embedded.api.server import ApiServer
+
+        if exec_mode != "model" or not isinstance(self.server, ApiServer):
+            return None
+        from killcheck.embedded.nodes.modelled import ModelledRuntime
+
+        return ModelledRuntime(
+            self.kube_for(User("killcheck:modelled", ("system:masters", "system:authenticated"))), self.server,
+            self.loop)
 
     # -- levers --------------------------------------------------------------------------------------------
     def kubelet(self, node: str) -> Kubelet:

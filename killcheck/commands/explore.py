@@ -1,0 +1,150 @@
+"""``killcheck explore``."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from killcheck.commands.errors import guarded
+
+if TYPE_CHECKING:
+    from killcheck.explore import Explored
+    from killcheck.session import Session
+
+__all__ = ["command"]
+
+
+@click.command("explore", context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("spec", required=False, type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.option("--manifests", multiple=True, type=click.Path(path_type=Path, exists=True), metavar="PATH",
+              help="YAML to load into the embedded cluster (default: the folder of SPEC; repeatable).")
+@click.option("--layer", "layer_names", multiple=True, metavar="NAME", help="Only this layer (repeatable).")
+@click.option("--under", "fault_names", multiple=True, metavar="FAULT", help="Only these faults (repeatable).")
+@click.option("--max-faults", type=click.IntRange(min=1, max=5), default=3, show_default=True, metavar="N",
+              help="Most faults at once.")
+@click.option("--budget", type=click.IntRange(min=1), default=500, show_default=True, metavar="N",
+              help="Most scenarios; the likeliest come first.")
+@click.option("--exec", "exec_mode", type=click.Choice(["host", "none"]),
+              help="Confirm what is found with executors that really run (shipped paths: host; your own: none).")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output, nothing else.")
+@click.option("--quiet", "-q", is_flag=True, help="No progress.")
+@guarded
+def command(**options: Any) -> None:
+    """Search for the smallest combinations of faults that leave the GPUs on.
+
+    Faults alone, then pairs, then triples of those that did no harm, on the embedded cluster, with executors modelled
+    by what reading their commands finds. What exposes is drilled again with executors that really run.
+
+    \b
+    Examples:
+      killcheck explore
+      killcheck explore killcheck.yaml --max-faults 2 --exec host
+
+    \b
+    Exit code 0: everything was tried and nothing exposes; 1: something does; 3: not everything could be tried.
+    """
+    from killcheck import explore as searching
+    from killcheck.clock import wall_seconds
+
+    session = _session(options)
+    if not session.kill_path.in_kubernetes:
+        raise click.UsageError("exploring needs a kill path in Kubernetes: others have no cluster to be forked")
+    _known_faults(options["fault_names"])
+    unknown = set(options["layer_names"]) - {layer.name for layer in session.kill_path.layers}
+    if unknown:
+        from killcheck.near import did_you_mean
+
+        names = [layer.name for layer in session.kill_path.layers]
+        raise click.UsageError(f"the spec has no layer {min(unknown)!r}{did_you_mean(min(unknown), names)}")
+
+    def heard(count: int, text: str) -> None:
+        if not options["quiet"] and count % 50 == 0:
+            click.echo(f"killcheck: {count} scenarios, the last {text}", err=True)
+
+    found = searching.explore(
+        session, only_layers=options["layer_names"], only_faults=options["fault_names"],
+        max_faults=options["max_faults"], budget=options["budget"], seconds=wall_seconds, heard=heard)
+    found = _confirmed(session, found, options)
+    code = _code(found)
+    if options["as_json"]:
+        verdict = {0: "proven", 1: "exposed", 3: "inconclusive"}[code]
+        click.echo(json.dumps({
+            "schema": "killcheck.explore/v1", "verdict": verdict, "exit_code": code,
+            "kill_path": session.kill_path.name, **found.to_json()}, indent=2))
+    else:
+        _tell(found, _named(options))
+    sys.exit(code)
+
+
+def _known_faults(names: tuple[str, ...]) -> None:
+    from killcheck import faults
+
+    for name in names:
+        try:
+            faults.named(name)
+        except KeyError as error:
+            raise click.UsageError(str(error.args[0])) from None
+
+
+def _session(options: dict[str, Any]) -> Session:
+    from killcheck.session import Session
+
+    session = Session(spec=options["spec"], manifests=options["manifests"], exec_mode=options["exec_mode"])
+    if options["spec"] and not options["manifests"] and not session.shipped_spec:
+        session.manifests = (options["spec"].parent,)
+    return session
+
+
+def _confirmed(session: Session, found: Explored, options: dict[str, Any]) -> Explored:
+    """What was found, drilled again with executors that really run, where they may."""
+    from killcheck import explore as searching
+    from killcheck import parallel
+    from killcheck.run import Run
+
+    allowed = session.exec_mode == "host" or (session.exec_mode is None and session.shipped)
+    planned = searching.again(found)
+    if not allowed or not planned:
+        return found
+    if not options["quiet"]:
+        click.echo(f"killcheck: {len(planned)} sets are drilled again with executors that really run", err=True)
+    result = Run(session, planned, workers=parallel.processors()).execute()
+    return searching.confirm(found, result.drills)
+
+
+def _code(found: Explored) -> int:
+    """What a real drill refuted does not count as exposed; it shows that the model is wrong, so nothing is proven."""
+    if any(one.confirmed is not False for one in found.minimal):
+        return 1
+    return 3 if found.minimal or found.inconclusive or any(found.left.values()) or found.unmodelled else 0
+
+
+def _named(options: dict[str, Any]) -> str:
+    """What a replay has to name besides layer and faults."""
+    words = [str(options["spec"])] if options["spec"] else []
+    words += [f"--manifests {path}" for path in options["manifests"] or (
+        [options["spec"].parent] if options["spec"] else [])]
+    return " ".join(["", *words, *([f"--exec {options['exec_mode']}"] if options["exec_mode"] else [])])
+
+
+def _tell(found: Explored, named: str) -> None:
+    for one in sorted(found.minimal, key=lambda one: (len(one.scenario.faults), str(one.scenario))):
+        how = {True: "confirmed", False: "REFUTED by a real drill: the model is wrong", None: "not confirmed"}
+        click.echo(f"exposed  {one.scenario}  ({how[one.confirmed]})")
+        click.echo(f"         {one.why}")
+        click.echo(f"         {one.scenario.replay}{named}")
+    for one in found.inconclusive:
+        click.echo(f"unknown  {one.scenario}: {one.why}")
+    click.echo(
+        f"\n{found.tried} scenarios in {found.seconds:.1f} s: {found.rate:.1f} a second on each of {found.workers} "
+        f"processor(s); {len(found.minimal)} minimal set(s) that expose, {found.refused} that cannot be together")
+    for size, count in found.left.items():
+        if count:
+            click.echo(f"not tried: {count} sets of {size} fault(s) (--budget)")
+    if found.unmodelled:
+        click.echo(f"not tried: {', '.join(found.unmodelled)}: they act on what a modelled executor does not meet, or "
+                   "need what this cluster has not (killcheck drill --matrix)")
+    click.echo("Sets that did no harm did none with modelled executors; killcheck drill proves one for real.")

@@ -1,0 +1,316 @@
+"""Exploring: which combinations of faults leave the GPUs on although none of their parts does.
+
+Every fault alone, then pairs, then triples of those that did no harm, the likeliest first. What was exposed by a part
+is not tried again in a larger set: what is reported is minimal. Scenarios run on the embedded cluster with modelled
+executors, each in a fork of one cluster that is already in its steady state, so that none pays for getting there; what
+exposes is then drilled once more with executors that really run, and only that counts as confirmed.
+"""
+
+from __future__ import annotations
+
+import gc
+import itertools
+import json
+import math
+import os
+import signal
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from dataclasses import dataclass, replace
+from typing import Any
+
+from killcheck import faults, layers, parallel
+from killcheck.cluster.base import Cluster
+from killcheck.drill import Drill, Options
+from killcheck.journal import Journal
+from killcheck.killpath import PHASES, KillPath
+from killcheck.kube.errors import KubeError
+from killcheck.run import PlannedDrill
+from killcheck.session import Session
+from killcheck.verdict import DrillResult, Verdict
+
+__all__ = ["LIKELIHOOD", "Explored", "Found", "Scenario", "again", "confirm", "explore", "levels"]
+
+#: How likely a fault of each family is, relative to the others: a judgement, from how often each is told of in the
+#: catalogue of failures that this project keeps. Only the order of the search depends on it.
+LIKELIHOOD = {
+    "image": 8.0, "credentials": 7.0, "schedule": 6.0, "rivals": 5.0, "drain": 5.0, "admission": 4.0, "network": 3.0,
+    "orchestrator": 2.0, "spot": 2.0,
+}
+#: Levers that a modelled executor does not meet: faults that pull them are left to the matrix.
+UNMODELLED = frozenset({"wire"})
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """One layer's trigger under some faults (names, sorted)."""
+
+    layer: str
+    faults: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"{self.layer} under {' + '.join(self.faults)}" if self.faults else self.layer
+
+    @property
+    def replay(self) -> str:
+        """What drills it again; the caller adds the spec."""
+        return " ".join(["killcheck drill --layer", self.layer, *(f"--under {name}" for name in self.faults)])
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a scenario ended with. ``confirmed``: the same with real executors; None: not tried."""
+
+    scenario: Scenario
+    verdict: str
+    why: str
+    off_by: str = ""
+    confirmed: bool | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """For the JSON document."""
+        return {
+            "layer": self.scenario.layer, "faults": list(self.scenario.faults), "verdict": self.verdict,
+            "why": self.why, "off_by": self.off_by or None, "confirmed": self.confirmed, "replay": self.scenario.replay}
+
+
+@dataclass(frozen=True, slots=True)
+class Explored:
+    """What a search found. ``minimal``: exposing sets of which no part exposes; ``left``: sets of each size that the
+    budget did not reach; ``unmodelled``: faults that were not tried; ``seconds``: of the wall."""
+
+    tried: int
+    minimal: tuple[Found, ...]
+    inconclusive: tuple[Found, ...]
+    left: dict[int, int]
+    unmodelled: tuple[str, ...]
+    seconds: float
+    workers: int
+    refused: int = 0
+
+    @property
+    def rate(self) -> float:
+        """Scenarios a second and worker."""
+        return self.tried / self.seconds / self.workers if self.seconds and self.workers else 0.0
+
+    def to_json(self) -> dict[str, Any]:
+        """The ``explored`` of the JSON document."""
+        return {
+            "scenarios": self.tried, "minimal": [one.to_json() for one in self.minimal],
+            "inconclusive": [one.to_json() for one in self.inconclusive], "refused": self.refused,
+            "left": {str(size): count for size, count in self.left.items() if count},
+            "unmodelled": list(self.unmodelled), "seconds": round(self.seconds, 2), "workers": self.workers,
+            "scenarios_a_second_and_worker": round(self.rate, 1)}
+
+
+def weight(names: Iterable[str]) -> float:
+    """How likely a set is, as the logarithm of the product of its parts' likelihoods; the more parts, the less so."""
+    total = sum(LIKELIHOOD.values())
+    return sum(math.log(LIKELIHOOD.get(faults.named(name).family, 1.0) / total) for name in names)
+
+
+def levels(
+    known: Sequence[str], exposing: Collection[frozenset[str]], size: int, tried: Collection[frozenset[str]] = (),
+) -> Iterator[tuple[str, ...]]:
+    """Sets of ``size`` faults, the likeliest first, none of which holds a set that exposes already, or was tried."""
+    sets = sorted(itertools.combinations(sorted(known), size), key=lambda names: (-weight(names), names))
+    for names in sets:
+        held = frozenset(names)
+        if held not in tried and not any(one <= held for one in exposing):
+            yield names
+
+
+def explore(
+    session: Session, *, only_layers: Collection[str] = (), only_faults: Collection[str] = (), max_faults: int = 3,
+    budget: int = 500, seconds: Callable[[], float], workers: int = 0,
+    heard: Callable[[int, str], None] = lambda count, text: None,
+) -> Explored:
+    """Search; ``budget`` bounds the scenarios, ``seconds`` is a clock, ``heard`` is told of progress.
+
+    Raises what reading the session raises.
+    """
+    kill_path = session.kill_path
+    session.objects  # noqa: B018 - read once here, not once in every worker
+    workers = workers or parallel.processors()
+    began, tried, left, refused = seconds(), 0, dict.fromkeys(range(max_faults + 1), 0), 0
+    levers = _levers(session)
+    chosen = [x for x in kill_path.layers if layers.drillable(x) and (not only_layers or x.name in only_layers)]
+    minimal: list[Found] = []
+    doubtful: list[Found] = []
+    skipped: set[str] = set()
+    with parallel.mortal_workers(workers) as pool:
+        for layer in chosen:
+            meant = [kind for kind in faults.every() if faults.means_something(kind, layer) and (
+                not only_faults or kind.name in only_faults)]
+            names = [kind.name for kind in meant if set(kind.needs) <= levers]
+            skipped |= {kind.name for kind in meant} - set(names)
+            exposing: list[frozenset[str]] = []
+            hopeless: set[str] = set()
+            for size in range(max_faults + 1):
+                usable = [name for name in names if name not in hopeless]
+                wanted = [Scenario(layer.name, found) for found in levels(usable, exposing, size)]
+                take = wanted[: max(0, budget - tried)]
+                left[size] = left.get(size, 0) + len(wanted) - len(take)
+                for found in _run(pool, session, take, workers):
+                    tried += 1
+                    heard(tried, str(found.scenario))
+                    if found.verdict == "refused":
+                        refused += 1
+                    elif found.verdict == "exposed":
+                        minimal.append(found)
+                        exposing.append(frozenset(found.scenario.faults))
+                    elif found.verdict == "inconclusive":
+                        doubtful.append(found)
+                        if size == 1:  # what proves nothing alone proves nothing beside others
+                            hopeless |= set(found.scenario.faults)
+                if size == 0 and exposing:
+                    break  # it does not work undisturbed: every set would hold the empty one
+    return Explored(
+        tried, tuple(minimal), tuple(doubtful), left, tuple(sorted(skipped)), seconds() - began, workers, refused)
+
+
+def _levers(session: Session) -> set[str]:
+    """What can be acted on here."""
+    with session.cluster() as (cluster, _):
+        return set(cluster.levers) - UNMODELLED
+
+
+def _run(pool: Any, session: Session, scenarios: Sequence[Scenario], workers: int) -> Iterator[Found]:
+    """Run them, as many at a time as there are workers; in no order."""
+    waiting, running = list(reversed(scenarios)), set[Future[Found]]()
+    while waiting or running:
+        while waiting and len(running) < 2 * workers:
+            running.add(pool.submit(_one, session, waiting.pop()))
+        done, running = wait(running, return_when=FIRST_COMPLETED)
+        for future in done:
+            yield future.result()
+
+
+def confirm(found: Explored, results: Sequence[DrillResult]) -> Explored:
+    """The same, with what drills of :func:`again` say of its minimal sets."""
+    said = {(one.layer, tuple(sorted(one.faults))): one for one in results}
+    judged = []
+    for one in found.minimal:
+        result = said.get((one.scenario.layer, one.scenario.faults))
+        confirmed = None if result is None else result.verdict is Verdict.EXPOSED
+        why = one.why if result is None else result.cause or result.why
+        judged.append(replace(one, confirmed=confirmed, why=why))
+    return replace(found, minimal=tuple(judged))
+
+
+def again(found: Explored) -> list[PlannedDrill]:
+    """The drills that confirm what was found, with executors that really run."""
+    return [PlannedDrill(one.scenario.layer, one.scenario.faults, expect="exposed") for one in found.minimal]
+
+
+# -- in a worker -----------------------------------------------------------------------------------------------
+#: The cluster of this worker, in its steady state, by what makes it another one.
+_READY: dict[str, tuple[Cluster, KillPath]] = {}
+
+
+def _one(session: Session, scenario: Scenario) -> Found:
+    """In a worker: one scenario, in a fork of the cluster that is ready for its layer."""
+    # A fault that wants a night of its own (a change of clocks) cannot begin in somebody else's.
+    own_night = tuple(name for name in scenario.faults if type(faults.named(name)).night is not faults.Fault.night)
+    key = "+".join([scenario.layer, *own_night])
+    if key not in _READY:
+        while len(_READY) > 3:
+            _READY.pop(next(iter(_READY)))[0].close()
+        planned = PlannedDrill(scenario.layer, own_night)
+        if not _READY:
+            _rehearse(session, scenario.layer)
+        cluster = _open(session, planned)
+        _READY[key] = cluster, session.kill_path
+        _warm(cluster, session.kill_path, scenario.layer)
+    cluster, kill_path = _READY[key]
+    return _forked(lambda: _drilled(cluster, kill_path, scenario), scenario)
+
+
+def _open(session: Session, planned: PlannedDrill) -> Cluster:
+    modelled = replace(session, exec_mode="model")
+    modelled._kill_path, modelled._objects = session.kill_path, session.objects
+    return modelled._embedded(planned)
+
+
+def _rehearse(session: Session, layer: str) -> None:
+    """One night that works and one that does not, so that no fork has to import and compile what they take."""
+    for names in ((), ("suspended",), ("finalizer",)):
+        scenario = Scenario(layer, names)
+        cluster = _open(session, PlannedDrill(layer))
+        try:
+            _drilled(cluster, session.kill_path, scenario)
+        except KubeError:
+            continue
+        finally:
+            cluster.close()
+
+
+def _warm(cluster: Cluster, kill_path: KillPath, layer: str) -> None:
+    """Bring the cluster to its steady state, and leave what has come to be to the forks."""
+    drill = _ScenarioDrill(cluster, kill_path, kill_path.layer(layer), run="warm", journal=Journal(
+        "warm", cluster.loop, cluster.kube, levers=cluster.levers))
+    try:
+        drill._prepare()
+        drill._steady_state()
+        drill._layer_run.prepare()  # what it works out of a schedule is kept for this moment
+    except Exception:  # noqa: S110 - each scenario finds the same, and says it
+        pass
+    finally:
+        drill.scene.close()
+    gc.collect()
+    gc.freeze()
+
+
+class _ScenarioDrill(Drill):
+    """A drill whose cluster is thrown away: there is nothing to heal."""
+
+    def _heal(self) -> tuple[list[str], list[str]]:
+        return [], []
+
+
+def _drilled(cluster: Cluster, kill_path: KillPath, scenario: Scenario) -> Found:
+    chosen = [faults.named(name) for name in scenario.faults]
+    layer = kill_path.layer(scenario.layer)
+    deadlines = kill_path.deadlines_for(layer)
+    horizon = max(getattr(deadlines, name) for name in PHASES) + deadlines.held_s
+    result: DrillResult = _ScenarioDrill(
+        cluster, kill_path, layer, chosen, run="explored", options=Options(horizon_s=horizon),
+        journal=Journal("explored", cluster.loop, cluster.kube, levers=cluster.levers)).run()
+    if result.verdict is Verdict.INCONCLUSIVE and "cannot be there together" in result.why:
+        return Found(scenario, "refused", result.why)
+    return Found(scenario, str(result.verdict), result.cause or result.why, result.off_by)
+
+
+def _forked(work: Callable[[], Found], scenario: Scenario) -> Found:
+    """Do the work in a child, so that this process' cluster stays as it is; only its answer comes back."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            os.close(reading)
+            gc.disable()  # it would touch, and so copy, every page of the parent's
+            found = work()
+            answer = {"verdict": found.verdict, "why": found.why, "off_by": found.off_by}
+            with os.fdopen(writing, "w") as out:
+                json.dump(answer, out)
+            code = 0
+        except BaseException as error:  # a child must never return into its parent's code
+            os.write(writing, json.dumps({
+                "verdict": "inconclusive", "why": f"{type(error).__name__}: {error}", "off_by": ""}).encode())
+        finally:
+            os._exit(code)
+    os.close(writing)
+    try:
+        with os.fdopen(reading) as answer_of:
+            text = answer_of.read()
+    except BaseException:
+        os.kill(child, signal.SIGKILL)
+        raise
+    finally:
+        os.waitpid(child, 0)
+    try:
+        answer = json.loads(text)
+    except ValueError:
+        return Found(scenario, "inconclusive", "the scenario's process died")
+    return Found(scenario, answer["verdict"], answer["why"], answer["off_by"])

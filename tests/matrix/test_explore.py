@@ -1,0 +1,97 @@
+"""``killcheck explore``: minimal sets, the likeliest first, modelled, and confirmed by drills with real executors."""
+
+from __future__ import annotations
+
+import itertools
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from killcheck import explore as searching
+from killcheck.cli import main
+from killcheck.kube.objects import copy, dig
+from killcheck.session import Session
+
+FAULTS = ["image-gone", "registry-unreachable", "cached-copy-evicted"]
+
+
+def explore(*argv, code):
+    done = CliRunner().invoke(main, ["explore", *argv])
+    assert done.exit_code == code, done.output
+    return done
+
+
+def test_what_holds_an_exposing_set_is_not_tried_again():
+    exposing = [frozenset({"image-gone"}), frozenset({"suspended", "finalizer"})]
+    names = [*FAULTS, "suspended", "finalizer"]
+    tried = list(searching.levels(names, exposing, 3))
+    assert tried
+    assert not [found for found in tried if any(one <= set(found) for one in exposing)]
+    free = [s for s in itertools.combinations(sorted(set(names) - {"image-gone"}), 3)
+            if not {"suspended", "finalizer"} <= set(s)]
+    assert sorted(tried) == sorted(free)
+
+
+def test_the_likeliest_come_first():
+    singles = [name for (name,) in searching.levels(["spot-notice", "suspended", "image-gone"], [], 1)]
+    assert singles == ["image-gone", "suspended", "spot-notice"]
+    assert searching.weight(["image-gone"]) > searching.weight(["image-gone", "suspended"])
+
+
+def test_minimal_sets_are_found_and_confirmed_by_drills_that_run():
+    argv = [word for name in FAULTS for word in ("--under", name)]
+    found = json.loads(explore(*argv, "--max-faults", "3", "--json", code=1).stdout)
+    assert {tuple(one["faults"]): one["confirmed"] for one in found["minimal"]} == {
+        ("image-gone",): True, ("cached-copy-evicted", "registry-unreachable"): True}
+    assert found["scenarios"] == 1 + 3 + 1, "undisturbed, each alone, the pair without what exposes; no triple is left"
+    assert found["left"] == {}
+    pair = next(one for one in found["minimal"] if len(one["faults"]) == 2)
+    assert pair["replay"] == (
+        "killcheck drill --layer nightly-off --under cached-copy-evicted --under registry-unreachable")
+
+
+def test_nothing_found_is_proven_only_where_everything_was_tried():
+    argv = ("--under", "registry-unreachable", "--max-faults", "2")
+    assert json.loads(explore(*argv, "--json", code=0).stdout)["minimal"] == []
+    told = explore(*argv, "--under", "api-brownout", "--budget", "1", code=3).stdout
+    assert "not tried: 1 sets of 1 fault(s) (--budget)" in told
+    assert "not tried: api-brownout" in told
+
+
+def searched(change, **more):
+    """Of the reference path with its executor changed."""
+    session = Session()
+    session._objects = [copy(obj) for obj in session.objects]
+    for obj in session._objects:
+        if obj["kind"] == "CronJob":
+            change(dig(obj, "spec", "jobTemplate", "spec", "template", "spec", "containers", 0))
+    return searching.explore(session, seconds=lambda: 0.0, workers=1, max_faults=1, **more)
+
+
+def test_an_executor_that_cannot_be_read_is_not_modelled_and_proves_nothing():
+    def change(container):
+        container["image"] = "registry.example.com/ours:1"  # nothing is known of what it contains
+        container["command"] = ["aws", "ec2", "stop-instances", "--instance-ids", "i-1"]
+
+    found = searched(change, only_faults=["image-gone"])
+    assert not [one for one in found.minimal if not one.scenario.faults]
+    assert any(not one.scenario.faults for one in found.inconclusive)
+
+
+def test_a_path_that_does_not_work_undisturbed_is_its_own_minimal_set():
+    def change(container):
+        container["command"] = ["kubectl", "scale", "deployment/vllm", "--replicas=0"]  # not in this image
+
+    found = searched(change, only_faults=["image-gone", "suspended"])
+    assert [one.scenario.faults for one in found.minimal] == [()]
+    assert found.tried == 1
+
+
+@pytest.mark.parametrize(("argv", "says"), [
+    (("--layer", "nightly"), "did you mean nightly-off?"), (("--under", "image-goen"), "did you mean image-gone?"),
+    (("--max-faults", "9"), "not in the range")])
+def test_bad_input_is_one_sentence(argv, says):
+    done = explore(*argv, code=2)
+    assert says in done.stderr
+    assert "Traceback" not in done.output
