@@ -53,6 +53,9 @@ MODELS: tuple[type[Controller], ...] = (
     CloudNodes, NodeGroups, ClusterAutoscaler, Karpenter, Keda, HttpAddOn, ArgoCd, Kueue, NodeTerminationHandler,
     NetworkPolicies)
 
+#: From the end of an instance to the end of the kubelet on it: what an operating system needs to stop its services.
+SHUTDOWN_S = 1.0
+
 #: What must exist before what: everything else comes after these, in the order of the manifests.
 _FIRST = ("CustomResourceDefinition", "Namespace", "PriorityClass", "StorageClass", "ServiceAccount", "ConfigMap",
           "Secret", "ClusterRole", "Role", "ClusterRoleBinding", "RoleBinding", "EC2NodeClass", "NodePool", "Node",
@@ -208,8 +211,8 @@ class EmbeddedCluster:
 
     def _machine_changed(self, instance: Instance, _before: str) -> None:
         """A machine that no longer runs takes its kubelet and its containers with it; the API is told nothing."""
-        if instance.state not in ("pending", "running") and instance.node_name:
-            self.nodes.power_off(instance.node_name)
+        if instance.state in ("shutting-down", "stopping") and instance.node_name:
+            self.loop.call_later(SHUTDOWN_S, self.nodes.power_off, instance.node_name)
 
     def close(self) -> None:
         """Stop everything: processes, server, timers; idempotent."""

@@ -58,4 +58,5 @@ class HttpAddOn(Controller):
         try:
             self.kube.create(r.SCALEDOBJECTS, made, namespace_of(declared))
         except Conflict:
-            self.kube.patch(r.SCALEDOBJECTS, name_of(declared), {"spec": made["spec"]}, namespace_of(declared))
+            body = {"metadata": {"annotations": notes}, "spec": made["spec"]}
+            self.kube.patch(r.SCALEDOBJECTS, name_of(declared), body, namespace_of(declared))

@@ -8,6 +8,7 @@ requests in flight) that every trigger reads; ``error`` stands for a scaler that
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import ClassVar
 
 from killcheck.embedded.controllers.runtime import Controller
@@ -32,6 +33,7 @@ class Keda(Controller):
 
     def setup(self) -> None:
         """Follow ScaledObjects and what they scale."""
+        self._was_active: dict[tuple[str, str], bool] = {}
         self.scaled = self.follow(r.SCALEDOBJECTS, optional=True)
         self.deployments = self.follow(r.DEPLOYMENTS, self._scalers_of)
         self.statefulsets = self.follow(r.STATEFULSETS, self._scalers_of)
@@ -61,6 +63,10 @@ class Keda(Controller):
         spec = scaled.get("spec") or {}
         least = int(spec.get("minReplicaCount", 0))
         active = float(annotations_of(scaled).get(VALUE, "0")) > 0
+        key = (namespace_of(scaled), name_of(scaled))
+        was_active, self._was_active[key] = self._was_active.get(key, False), active
+        if was_active and not active and self._seen_active(scaled, self._into_period(scaled)):
+            return  # the last poll that found it active has been written: that change brings the next look
         if active:
             self._seen_active(scaled)
             if now == 0:
@@ -82,9 +88,7 @@ class Keda(Controller):
 
     def _soon(self, scaled: Obj, workload: Obj, now: int, wanted: int, reason: str) -> None:
         """At the next poll: KEDA looks every pollingInterval (30 s), counted from its own start."""
-        every = float(dig(scaled, "spec", "pollingInterval", default=30))
-        began = parse_time(scaled["metadata"]["creationTimestamp"])
-        into = (self.loop.now() - began).total_seconds() % every
+        every, into = _interval(scaled), self._into_period(scaled)
         key = (namespace_of(scaled), name_of(scaled))
         if into < 1.0:
             self._scale(scaled, workload, now, wanted, reason)
@@ -102,20 +106,33 @@ class Keda(Controller):
             scaled, "Normal", reason,
             f"{word} apps/v1.{workload['kind']} {namespace_of(workload)}/{name_of(workload)} from {now} to {wanted}")
 
-    def _seen_active(self, scaled: Obj) -> None:
-        now = format_time(self.loop.now())
-        if dig(scaled, "status", "lastActiveTime") != now:
-            try:
-                self.kube.patch(
-                    r.SCALEDOBJECTS, name_of(scaled), {"status": {"lastActiveTime": now}}, namespace_of(scaled),
-                    subresource="status")
-            except NotFound:
-                return
+    def _into_period(self, scaled: Obj) -> float:
+        """Seconds since its last poll."""
+        began = parse_time(scaled["metadata"]["creationTimestamp"])
+        return (self.loop.now() - began).total_seconds() % _interval(scaled)
+
+    def _seen_active(self, scaled: Obj, ago_s: float = 0.0) -> bool:
+        """Write when a poll found it active; answers whether that is news."""
+        when = format_time(self.loop.now() - timedelta(seconds=ago_s))
+        known = dig(scaled, "status", "lastActiveTime") or ""
+        if when <= known:
+            return False
+        try:
+            self.kube.patch(
+                r.SCALEDOBJECTS, name_of(scaled), {"status": {"lastActiveTime": when}}, namespace_of(scaled),
+                subresource="status")
+        except NotFound:
+            return False
+        return True
 
     def _workload(self, scaled: Obj) -> Obj | None:
         kind, name = _target(scaled)
         informer = self.statefulsets if kind == "StatefulSet" else self.deployments
         return informer.get(name, namespace_of(scaled))
+
+
+def _interval(scaled: Obj) -> float:
+    return float(dig(scaled, "spec", "pollingInterval", default=30))
 
 
 def _target(scaled: Obj) -> tuple[str, str]:
