@@ -473,6 +473,10 @@ class KillPath:
         targets = [c for t in self.targets for c in (t.count, t.start) if c is not None]
         return tuple(dict.fromkeys([*targets, *(c for layer in self.layers for c in layer.commands)]))
 
+    def beyond(self, layer: Layer) -> bool:
+        """Whether a layer has no part in Kubernetes: neither it nor what it turns off."""
+        return layer.ref is None and not any(target.kind for target in self.covered_by(layer))
+
     @property
     def in_kubernetes(self) -> bool:
         """Whether any part of it is in Kubernetes; else there is nothing to ask an API server about."""

@@ -118,6 +118,8 @@ def plan(
     planned = []
     for layer in _chosen(kill_path, only_layers):
         names = [kind.name for kind in _meant(layer, only_faults) if faults.there(kind, kill_path, levers)]
+        if kill_path.beyond(layer) and not only_faults:
+            names = []  # every fault acts on something in a cluster or a Docker Engine
         if together and not only_faults:
             names = []
         both = [group for group in together if all(_applies(faults.named(name), layer, levers) for name in group)]

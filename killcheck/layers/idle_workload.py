@@ -129,10 +129,10 @@ class IdleWorkload(LayerRun):
         now = self.stage.cluster.loop.now()
         running = [pod for pod in self._pods.values() if _running_since(pod, now)]
         if not running:
-            reasons = sorted({str(dig(s, "state", "waiting", "reason")) for p in self._pods.values() for s in dig(
-                p, "status", "containerStatuses", default=[]) if dig(s, "state", "waiting", "reason")})
+            statuses = [s for p in self._pods.values() for s in dig(p, "status", "containerStatuses", default=[])]
             return Explanation(
-                f"{self.ref} is not at work: " + (", ".join(reasons) or "none of its containers runs"),
+                f"{self.ref} is not at work: "
+                + (", ".join(sorted({_reason(s) for s in statuses})) or "none of its containers runs"),
                 tuple(name_of(p) for p in self._pods.values()), "mend it, and alarm when it is down", (48,))
         return Explanation(
             f"{self.ref} is at work and left its targets on: it does not take them for idle",
@@ -145,6 +145,13 @@ class IdleWorkload(LayerRun):
         except KubeError as error:
             return [f"[the log could not be read: {error}]"]
         return redact(text)[-LOG_KEPT:].strip().splitlines()[-5:]
+
+
+def _reason(status: Obj) -> str:
+    waiting = dig(status, "state", "waiting", "reason")
+    ended = dig(status, "state", "terminated") or dig(status, "lastState", "terminated") or {}
+    code = f"exit code {ended['exitCode']}, {status.get('restartCount', 0)} restart(s)" if "exitCode" in ended else ""
+    return " after ".join(part for part in (waiting or "ended", code) if part)
 
 
 def _running_since(pod: Obj, moment: datetime) -> bool:

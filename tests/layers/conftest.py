@@ -18,7 +18,7 @@ def drilled(tmp_path):
     of them, ``folder(path)`` edits a copy of the path's own folder.
     """
 
-    def run(fixture, layer, change=None, under=(), folder=None, exec_mode=None):
+    def run(fixture, layer, change=None, under=(), folder=None, exec_mode=None, night_s=5400.0):
         session = Session(fixture=fixture)
         if folder is not None:
             own = tmp_path / "path"
@@ -26,7 +26,7 @@ def drilled(tmp_path):
             folder(own)
             session._kill_path = specfile.load(own / "killcheck.yaml")
             session.exec_mode = exec_mode
-            session.night_s = 5400.0  # what nobody turns off is not watched until the morning
+            session.night_s = night_s  # what nobody turns off is not watched until the morning
         if change is not None:
             session._objects = [copy(o) for o in session.objects]
             for obj in list(session._objects):

@@ -1,0 +1,100 @@
+"""Idle monitors that are Deployments, workers that end themselves, queues: what each does to busy and idle targets."""
+
+from __future__ import annotations
+
+from killcheck.kube.objects import dig
+from killcheck.verdict import Verdict
+
+AS_WORKLOAD = ("    cronJob: {namespace: batch, name: idle-monitor}\n",
+               "    workload: {kind: Deployment, namespace: batch, name: idle-monitor}\n"
+               "    deadlines: {scaleWritten: 20m, podsGone: 22m, nodeDrained: 28m, nodeGone: 33m}\n")
+
+
+def deployment(idle_minutes="15", loop="while true; do python3 /app/monitor.py; sleep 180; done"):
+    """The idle monitor's CronJob as a Deployment that looks every three minutes."""
+    def change(obj):
+        if obj["kind"] == "Job":  # the workers do nothing here: one is enough
+            obj["spec"]["parallelism"] = 1
+        if obj["kind"] != "CronJob":
+            return
+        template = obj["spec"]["jobTemplate"]["spec"]["template"]
+        template["metadata"] = {"labels": {"app": "idle-monitor"}}
+        spec = template["spec"]
+        spec["restartPolicy"] = "Always"
+        container = spec["containers"][0]
+        container["command"] = ["/bin/sh", "-c", loop]
+        container["env"][1]["value"] = idle_minutes
+        obj |= {"apiVersion": "apps/v1", "kind": "Deployment"}
+        obj["spec"] = {"replicas": 1, "selector": {"matchLabels": {"app": "idle-monitor"}}, "template": template}
+
+    return change
+
+
+def monitor(drilled, edited, change, night_s=1300.0):
+    return drilled(
+        "self-terminating", "idle-monitor", change, exec_mode="host", night_s=night_s,
+        folder=lambda path: edited(path / "killcheck.yaml", *AS_WORKLOAD))
+
+
+def test_a_deployment_that_watches_turns_off_what_has_been_idle(drilled, edited):
+    result = monitor(drilled, edited, deployment(), 3600.0)
+    assert (result.verdict, result.off_by) == (Verdict.SURVIVED, "idle-monitor"), result.why
+    assert "and the targets had been idle for 1" in result.why
+    assert result.seconds_to_zero > 600
+
+
+def test_one_that_is_too_eager_is_found(drilled, edited):
+    result = monitor(drilled, edited, deployment("5"), 3600.0)
+    assert result.verdict is Verdict.EXPOSED
+    assert "acts on a busy target: it went off " in result.cause
+    assert "is to be left on for 900 s" in result.cause
+
+
+def test_one_that_never_finds_anything_idle_is_found(drilled, edited):
+    result = monitor(drilled, edited, deployment("100000"))
+    assert result.verdict is Verdict.EXPOSED
+    assert "is at work and left its targets on: it does not take them for idle" in result.cause
+
+
+def test_one_that_does_not_run_is_found(drilled, edited):
+    result = monitor(drilled, edited, deployment(loop="echo cannot reach metrics; exit 1"))
+    assert result.verdict is Verdict.EXPOSED
+    assert "Deployment/batch/idle-monitor is not at work: " in result.cause
+    assert "after exit code 1" in result.cause
+
+
+def test_exit_0_under_a_deployment_is_started_again(drilled, edited):
+    def under_a_deployment(obj):
+        if obj["kind"] == "Job":
+            template = obj["spec"]["template"]
+            template["spec"]["restartPolicy"] = "Always"
+            obj |= {"apiVersion": "apps/v1", "kind": "Deployment"}
+            obj["spec"] = {"replicas": 1, "selector": {"matchLabels": {"app": "embed-worker"}}, "template": template}
+
+    def as_deployment(path):
+        file = path / "killcheck.yaml"
+        file.write_text(file.read_text().replace("kind: Job", "kind: Deployment"))
+
+    result = drilled(
+        "self-terminating", "worker-idle-exit", under_a_deployment, folder=as_deployment, exec_mode="host",
+        night_s=960.0)
+    assert result.verdict is Verdict.EXPOSED
+    assert "exit 0 is no end" in result.cause
+    assert "a Deployment starts it again" in result.cause
+
+
+def test_under_kueue_a_switch_that_deletes_pods_turns_nothing_off(drilled):
+    """Seed 4: what is deleted is admitted again; only a queue that is held keeps it off."""
+    def deletes_pods(obj):
+        if obj["kind"] == "ClusterRole":
+            obj["rules"] = [{"apiGroups": [""], "resources": ["pods"], "verbs": ["deletecollection"]}]
+        elif obj["kind"] == "CronJob":
+            args = dig(obj, "spec", "jobTemplate", "spec", "template", "spec", "containers", 0, "args")
+            head = args[0].partition("-H \"Content-Type")[0]
+            args[0] = head + ("-X DELETE 'https://kubernetes.default.svc/api/v1/namespaces/ml-research/pods"
+                              "?labelSelector=app=training-run-82'\n")
+
+    result = drilled("kueue-quota", "nightly-hold", deletes_pods)
+    assert result.verdict is Verdict.EXPOSED
+    assert result.stuck_at in ("scale_written", "held", "pods_gone")
+    assert result.cause
