@@ -197,6 +197,7 @@ class Drill:
         self.progress = Progress(
             self.scene, self.kill_path, self.layer, timeline, hold_s=self.deadlines["held"], meter=self.meter,
             holds_from=self._layer_run.holds_from, only_node=self._layer_run.only_node())
+        self.witnesses.begin(now)
         for target in self.kill_path.targets:
             steady.remember(self.scene, self.journal, target)
         self._layer_run.remember()
@@ -319,6 +320,7 @@ class Drill:
     def _sample_now(self) -> None:
         if self.progress is None or self.scene.broken():
             return
+        self.witnesses.sample(self.cluster.loop.now())
         census = self.scene.census
         asked = self.scene.all_replicas() + (census.all_on() if census.targets else 0)
         sample = (len(self.scene.gpu_pods()), len(self.scene.pool_nodes()), asked)
@@ -343,8 +345,6 @@ class Drill:
         missing = self.progress.missing()
         if missing:
             return self._exposed(missing)
-        if Proof.P5 in self.kill_path.proof:
-            raise Inconclusive("P5 is wanted, and whether the alarm was raised cannot be seen here")
         reached = self.progress.timeline.reached
         zero_at = next(
             reached[phase] for phase in ("scale_written", "pods_gone", "instance_gone") if phase in reached).at
@@ -352,6 +352,8 @@ class Drill:
         flaw = self._layer_run.flaw()
         if flaw:
             return self._result(Verdict.EXPOSED, flaw, off_by=hand.layer, cause=flaw, remedy=self._layer_run.remedy)
+        for said in self.witnesses.heard(stayed_on=False):
+            self._note(said)
         lack = self.witnesses.lack(self.progress.timeline, self.cluster.loop.now())
         if lack is not None:
             return self._result(
@@ -380,6 +382,8 @@ class Drill:
         unknown = [*self.cluster.unknowns(), *self.witnesses.unknown(missing)]
         if unknown:
             raise Inconclusive("; ".join(unknown))
+        for said in self.witnesses.heard(stayed_on=True):
+            self._note(said)
         timeline = self.progress.timeline
         stuck = self.progress.stuck_at(missing)
         found = diagnosis.diagnose(self._case(stuck))

@@ -10,12 +10,15 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import cast
 
+from killcheck.alarms import Evaluated, History, Rule, evaluate, rules_of, samples
 from killcheck.cloud.instances import Instances
 from killcheck.cloud.results import Results
 from killcheck.cloud.session import AskError, Aws
+from killcheck.cloudspec import Alarm
 from killcheck.cluster.base import Cluster
 from killcheck.killpath import KillPath, Layer, Proof
-from killcheck.kube.objects import dig, name_of
+from killcheck.kube.errors import KubeError, NotFound
+from killcheck.kube.objects import dig, name_of, namespace_of
 from killcheck.scene import Scene
 from killcheck.timeline import Timeline
 
@@ -48,6 +51,10 @@ class Witnesses:
         self.instances = cast("Instances | None", cluster.levers.get("instances"))
         aws = cast("Aws | None", cluster.levers.get("aws"))
         urls = kill_path.cloud.results if kill_path.cloud else ()
+        self._wants_alarm = Proof.P5 in kill_path.proof
+        self._wanted = kill_path.alarm or Alarm()
+        self._rules: list[Rule] | None = None
+        self._histories: list[History] = []
         self.results = Results(aws, urls) if aws is not None and urls else None
 
     # -- before --------------------------------------------------------------------------------------------
@@ -68,11 +75,44 @@ class Witnesses:
             except AskError as error:
                 raise Unproven(f"whether results are in S3 cannot be seen: {error}") from error
 
+        if self._wants_alarm or self.kill_path.alarm:
+            self._rules = self._alerts()
+
+    def _alerts(self) -> list[Rule]:
+        kube = self.cluster.kube
+        try:
+            resource = kube.resource_for("monitoring.coreos.com/v1", "PrometheusRule")
+            return rules_of(kube.list(resource).items, self._wanted)
+        except NotFound:
+            return []
+        except KubeError as error:
+            if self._wants_alarm:
+                raise Unproven(f"P5 unproven: the alert rules cannot be read: {error}") from error
+            return []
+
     def _why_unknown(self, node: str) -> str:
         if self.instances is None:
             return (f"P3 is wanted, and nobody says whether the instance behind node {node} bills: give the spec a "
                     "cloud: section")
         return self.instances.problem or f"P3 unproven: the cloud says nothing of the instance behind node {node}"
+
+    # -- meanwhile -----------------------------------------------------------------------------------------
+    def begin(self, now: datetime) -> None:
+        """The trigger is pulled: what is on is taken to be idle from now on."""
+        if self._rules is not None:
+            self._histories = [History(now), History(now, stay_on=True)]
+            self.sample(now)
+
+    def sample(self, now: datetime) -> None:
+        """Something has changed."""
+        if not self._histories:
+            return
+        held = {(pod.namespace, pod.name) for pod in self.scene.gpu_pods()}
+        pods = [pod for pod in self.scene.pods.values() if (namespace_of(pod), name_of(pod)) in held]
+        targets = [obj for t in self.kill_path.targets if t.kind for obj in self.scene.objects_of(t)]
+        told = list(samples(pods, self.scene.pool_nodes(), self.scene.jobs.values(), targets))
+        for history in self._histories:
+            history.record(now, told)
 
     # -- after ---------------------------------------------------------------------------------------------
     def unknown(self, missing: str) -> Iterable[str]:
@@ -82,7 +122,40 @@ class Witnesses:
 
     def lack(self, timeline: Timeline, now: datetime) -> Lack | None:
         """What of the proof is not so although everything is off. Raises Unproven."""
-        return self._lost_results()
+        return self._lost_results() or (self._silent() if self._wants_alarm else None)
+
+    def heard(self, *, stayed_on: bool) -> Iterable[str]:
+        """What the alarm would have said: of what was seen (``stayed_on``), or had the GPUs stayed on."""
+        for one in self._evaluated(stayed_on=stayed_on):
+            if one.unproven:
+                yield f"alert {one.rule.alert}: {one.unproven}"
+            elif one.fires_s is not None:
+                night = "" if stayed_on else ", had the GPUs stayed on and idle"
+                yield (f"alert {one.rule.alert} fires {one.fires_s / 60:.0f} min after the trigger{night} (evaluated; "
+                       "whether anybody would be told was not seen)")
+
+    def _evaluated(self, *, stayed_on: bool) -> list[Evaluated]:
+        if not self._histories:
+            return []
+        return evaluate(self._rules or (), self._histories[0 if stayed_on else 1], self._wanted.within_s)
+
+    def _silent(self) -> Lack | None:
+        told = self._evaluated(stayed_on=False)
+        if any(one.fires_s is not None for one in told):
+            return None
+        unproven = [f"{one.rule.alert}: {one.unproven}" for one in told if one.unproven]
+        if unproven:
+            raise Unproven(f"P5 unproven: {'; '.join(unproven)}")
+        within = f"within {self._wanted.within_s / 60:.0f} min"
+        if told:
+            cause = f"no alarm would be raised {within}: {', '.join(one.rule.alert for one in told)} would not fire"
+        else:
+            cause = f"no alarm would be raised {within}: no alert is about " + (
+                f"{', '.join(self._wanted.alerts)}" if self._wanted.alerts else "idle GPUs")
+        return Lack(
+            "alarm", cause, "Alert on DCGM_FI_DEV_GPU_UTIL of GPUs that idle, and let it fire well within an hour.",
+            tuple(f"{one.rule.object}: {one.rule.alert}: {one.rule.expr} for {one.rule.for_s:.0f} s" for one in told),
+            (15, 48))
 
     def _lost_results(self) -> Lack | None:
         if self.results is None:
