@@ -36,15 +36,15 @@ class Cell:
     @property
     def passes(self) -> bool:
         """Whether the outcome is good enough; inconclusive never is."""
-        if self.required is Outcome.SURVIVED:
-            return self.result.verdict is Verdict.SURVIVED
-        return self.result.proven
+        return self.result.meets(self.required)
 
     @property
     def word(self) -> str:
-        """``survived``, ``covered by L``, ``exposed`` or ``inconclusive``."""
-        covered = self.result.verdict is Verdict.COVERED
-        return f"covered by {self.result.off_by}" if covered else str(self.result.verdict)
+        """``survived``, ``covered by L``, ``exposed`` (``known`` where the policy says so) or ``inconclusive``."""
+        if self.result.verdict is Verdict.COVERED:
+            return f"covered by {self.result.off_by}"
+        known = self.result.verdict is Verdict.EXPOSED and self.required is Outcome.KNOWN
+        return f"{self.result.verdict} (known)" if known else str(self.result.verdict)
 
     def to_json(self) -> dict[str, Any]:
         """As the JSON document has it under ``matrix``."""

@@ -22,7 +22,7 @@ from killcheck.layers.base import Stage
 from killcheck.record import RecordWriter
 from killcheck.scene import Scene
 from killcheck.session import Session
-from killcheck.verdict import EXIT_CODES, DrillResult, Verdict, overall
+from killcheck.verdict import EXIT_CODES, DrillResult, overall
 
 __all__ = ["PlannedDrill", "Run", "RunResult", "plan_for", "state_dir"]
 
@@ -281,4 +281,4 @@ def _price(instance_type: str) -> float | None:
 def _as_wanted(result: DrillResult, planned: PlannedDrill) -> bool:
     if planned.expect:
         return result.verdict == planned.expect
-    return result.verdict is Verdict.SURVIVED if planned.require is Outcome.SURVIVED else result.proven
+    return result.meets(planned.require or Outcome.COVERED)

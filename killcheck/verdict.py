@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from killcheck.durations import parse_duration
+from killcheck.killpath import Outcome
 
 __all__ = ["EXIT_CODES", "DrillResult", "Verdict", "overall"]
 
@@ -73,6 +74,14 @@ class DrillResult:
     def proven(self) -> bool:
         """Whether the GPUs were seen to go off in time, by whichever layer."""
         return self.verdict in (Verdict.SURVIVED, Verdict.COVERED)
+
+    def meets(self, required: Outcome) -> bool:
+        """Whether it is good enough; what is not proven, or left something behind, never is."""
+        if self.dirty or self.verdict is Verdict.INCONCLUSIVE:
+            return False
+        if required is Outcome.SURVIVED:
+            return self.verdict is Verdict.SURVIVED
+        return required is Outcome.KNOWN or self.proven
 
     def replicas_zero_within(self, limit: str | float) -> bool:
         """Whether every GPU pod in scope was gone within ``limit`` (seconds, or '5m'), proven."""

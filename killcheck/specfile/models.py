@@ -60,7 +60,7 @@ EnvName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 LayerKind = Literal[
     "dead-man", "idle-monitor", "self-terminating", "scale-to-zero", "spot-handler", "sentinel", "command",
 ]
-OutcomeKind = Literal["survived", "covered"]
+OutcomeKind = Literal["survived", "covered", "known"]
 ProofKind = Literal["P1", "P2", "P3", "P4", "P5"]
 
 
@@ -244,7 +244,7 @@ class RuleModel(_Model):
 class PolicyModel(_Model):
     """What a drill must end with."""
 
-    undisturbed: OutcomeKind = Field(default="survived", description="Without any fault.")
+    undisturbed: Literal["survived", "covered"] = Field(default="survived", description="Without any fault.")
     faulted: OutcomeKind = Field(default="covered", description="Under any fault that no rule speaks of.")
     rules: list[RuleModel] = Field(default_factory=list)
 

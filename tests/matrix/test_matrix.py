@@ -34,9 +34,12 @@ def test_faults_without_their_lever_are_left_out_and_named():
 @pytest.mark.parametrize(("required", "verdict", "passes"), [
     (Outcome.SURVIVED, Verdict.SURVIVED, True), (Outcome.SURVIVED, Verdict.COVERED, False),
     (Outcome.COVERED, Verdict.COVERED, True), (Outcome.COVERED, Verdict.EXPOSED, False),
-    (Outcome.COVERED, Verdict.INCONCLUSIVE, False)])
+    (Outcome.COVERED, Verdict.INCONCLUSIVE, False), (Outcome.KNOWN, Verdict.EXPOSED, True),
+    (Outcome.KNOWN, Verdict.SURVIVED, True), (Outcome.KNOWN, Verdict.INCONCLUSIVE, False)])
 def test_the_policy_decides(required, verdict, passes):
     assert matrix.Cell("l", "f", required, DrillResult("l", ("f",), verdict, "")).passes is passes
+    left = DrillResult("l", ("f",), verdict, "", problems=("a quota is still there",))
+    assert not matrix.Cell("l", "f", required, left).passes
 
 
 def test_side_by_side_finds_what_one_after_the_other_finds(tmp_path):
