@@ -239,7 +239,8 @@ def kill_paths(draw: st.DrawFn) -> KillPath:
         proof=draw(st.frozensets(st.sampled_from(Proof), min_size=1)),
         consent=Consent((draw(names),), (pool.name,), (draw(texts),), draw(st.just(("*prod*",)) | st.just(())), 0, 1.5,
                         draw(st.just(()) | st.tuples(texts))),
-        prices={draw(texts): 2.25}, policy=Policy(draw(st.sampled_from(Outcome)), Outcome.SURVIVED, (rule,)),
+        prices={draw(texts): 2.25},
+        policy=Policy(draw(st.sampled_from([Outcome.SURVIVED, Outcome.COVERED])), Outcome.KNOWN, (rule,)),
         fences=FenceCeiling(0, 3.5, None, 16, ("p5*", draw(texts)), ("our-types.csv",)),
         suppress=(Suppression(draw(names), "because of x", date(2027, 1, 31), draw(texts)),),
         cloud=draw(st.none() | clouds()), alarm=draw(st.none() | st.builds(
