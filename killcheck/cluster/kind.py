@@ -24,12 +24,14 @@ from killcheck.cluster.naming import DEFAULT_KIND, kind_name
 from killcheck.engine.api import EngineApi
 from killcheck.engine.connection import Engine, answered
 from killcheck.engine.projection import GROUP
+from killcheck.engine.registry import Registry
 from killcheck.kube import manifests
 from killcheck.kube import resources as r
 from killcheck.kube.client import Answer, Closer, Kube, Transport
 from killcheck.kube.config import connect
 from killcheck.kube.errors import Conflict, KubeError, NotFound
 from killcheck.kube.objects import Obj, dig, name_of
+from killcheck.undo import insist
 
 __all__ = ["SPEC", "Kind", "KindCluster", "restoring", "wake"]
 
@@ -163,7 +165,8 @@ class Kind:
                     self.say(f"the engine pulls {REGISTRY_IMAGE}")
                     api.pull(REGISTRY_IMAGE)
                 host = api.create_host_config(
-                    port_bindings={5000: ("127.0.0.1", REGISTRY_PORT)}, restart_policy={"Name": "always"})
+                    port_bindings={5000: ("127.0.0.1", REGISTRY_PORT)}, restart_policy={"Name": "always"},
+                    network_mode="kind")
                 made = api.create_container(
                     REGISTRY_IMAGE, name=REGISTRY, host_config=host, ports=[5000],
                     environment={"REGISTRY_STORAGE_DELETE_ENABLED": "true"},
@@ -174,6 +177,8 @@ class Kind:
             networks = api.inspect_container(REGISTRY)["NetworkSettings"]["Networks"]
             if "kind" not in networks:
                 api.connect_container_to_network(REGISTRY, "kind")
+        registry, loop = Registry(f"http://localhost:{REGISTRY_PORT}"), WallLoop()
+        insist(loop, registry.status, patience_s=30.0)  # a process that has just started takes a moment to listen
         hosts = f'[host."http://{REGISTRY}:5000"]\n'
         for node in self.nodes():
             folder = f"/etc/containerd/certs.d/localhost:{REGISTRY_PORT}"

@@ -23,6 +23,8 @@ http: {addr: ":5000"}
 class Host:
     """An engine, and what a test makes on it; everything goes at the end."""
 
+    registry_config = REGISTRY_CONFIG
+
     def __init__(self, address: str) -> None:
         import docker
 
@@ -40,6 +42,9 @@ class Host:
             volume.remove(force=True)
         for network in self.client.networks.list():
             if network.name not in ("bridge", "host", "none"):
+                network.reload()
+                for left in (network.attrs.get("Containers") or {}).values():  # the endpoint of one that is gone
+                    self.client.api.disconnect_container_from_network(left["Name"], network.id, force=True)
                 network.remove()
         for image in self.client.images.list():
             for tag in image.tags:

@@ -1,0 +1,206 @@
+"""``--on kind`` against the ``kind`` command's contract: a stand-in for that command, a real engine whose containers
+are the nodes, and the embedded cluster as the API behind its kubeconfig. What kind's own node image does is not tested
+here: ``make test-kind`` does that, where the image can be had.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import stat
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from docker_host import IDLE, killcheck
+
+from killcheck.clock import WallLoop, wall_now
+from killcheck.embedded.cluster import EmbeddedCluster
+from killcheck.kube import resources as r
+from killcheck.kube.objects import dig
+
+NODES = ("killcheck-control-plane", "killcheck-worker", "killcheck-worker2")
+
+
+class Stand:
+    """A machine with kind on it: the command, node containers, an API, and a kubelet that registers its node."""
+
+    def __init__(self, host, folder: Path, monkeypatch) -> None:
+        self.host, self.folder = host, folder
+        home = folder / "home"
+        home.mkdir()
+        program = folder / "bin" / "kind"
+        program.parent.mkdir()
+        program.write_text(f"#!/bin/sh\nexec {sys.executable} {Path(__file__).parent / 'fake_kind.py'} \"$@\"\n")
+        program.chmod(program.stat().st_mode | stat.S_IXUSR)
+        monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+        monkeypatch.setenv("FAKE_KIND_HOME", str(home))
+        monkeypatch.setenv("DOCKER_HOST", host.address)
+        self.home = home
+        (home / "nodes").write_text(json.dumps(NODES))
+        host.client.networks.create("kind")
+        image = host.image("kind-node", [], {"etc/containerd/.keep": "", "usr/bin/kubectl": "kubectl"})
+        registry = host.image("kind-registry", ["docker-registry"], {
+            "config.yml": host.registry_config, "tmp/.keep": "", "var/lib/registry/.keep": ""},
+            "EXPOSE 5000", 'CMD ["docker-registry", "serve", "/config.yml"]')
+        host.client.images.get(registry).tag("registry", "3")
+        for name in NODES:
+            host.run(name, *IDLE, image=image, network="kind", labels={
+                "io.x-k8s.kind.cluster": "killcheck", "io.x-k8s.kind.role": name.split("-")[1].rstrip("2")})
+        self.cluster = EmbeddedCluster(start=wall_now(), exec_mode="host", speed=1.0)
+        self.over = False
+        for name in NODES:
+            self.register(name)
+        self.cluster.wire.start()
+        self.cluster.wire.write_kubeconfig(home / "kubeconfig")
+        text = (home / "kubeconfig").read_text().replace("killcheck-embedded", "kind-killcheck")
+        (home / "kubeconfig").write_text(text)
+        self.threads = [threading.Thread(target=t, daemon=True) for t in (self.live, self.kubelets)]
+        for thread in self.threads:
+            thread.start()
+
+    def register(self, name: str) -> None:
+        labels = {"killcheck.dev/gpu": "true"} if name.endswith("2") else {}
+        capacity = {"cpu": "4", "memory": "8Gi", "pods": "110"}
+        self.cluster.kube.create(r.NODES, {
+            "apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels},
+            "status": {"capacity": capacity, "allocatable": capacity}})
+
+    def live(self) -> None:
+        self.cluster.loop.run_until(lambda: self.over)
+
+    def kubelets(self) -> None:
+        """A node whose container is on registers by itself, as a kubelet does that has started."""
+        loop = WallLoop()
+        while not self.over:
+            loop.sleep(0.3)
+            state = self.host.client.api.inspect_container(NODES[2])["State"]
+            with self.cluster.loop.entered():
+                there = self.cluster.kube.find(r.NODES, NODES[2])
+                if state["Running"] and there is None:
+                    self.register(NODES[2])
+
+    def calls(self) -> list[list[str]]:
+        return [json.loads(line)["argv"] for line in (self.home / "calls").read_text().splitlines()]
+
+    def ask(self, resource, name, namespace=None):
+        with self.cluster.loop.entered():
+            return self.cluster.kube.find(resource, name, namespace)
+
+    def close(self) -> None:
+        self.over = True
+        with self.cluster.loop.entered():
+            pass
+        for thread in self.threads:
+            thread.join()
+        self.cluster.close()
+
+
+@pytest.fixture
+def stand(host, tmp_path, monkeypatch):
+    made = Stand(host, tmp_path, monkeypatch)
+    yield made
+    made.close()
+
+
+def test_up_makes_a_cluster_and_down_takes_down_what_it_made(stand, tmp_path):
+    code, out, _ = killcheck(tmp_path, "cluster", "up", "--on", "kind", "--gpus", "4")
+    assert code == 0, out
+    create = next(argv for argv in stand.calls() if argv[:2] == ["create", "cluster"])
+    assert create == ["create", "cluster", "--name", "killcheck", "--config", "-", "--kubeconfig",
+                      ".killcheck/kind/killcheck.kubeconfig", "--wait", "180s"]
+    stdin = next(json.loads(line)["stdin"] for line in (stand.home / "calls").read_text().splitlines()
+                 if '"create"' in line)
+    assert [node["role"] for node in json.loads(stdin)["nodes"]] == ["control-plane", "worker", "worker"]
+    assert dig(stand.ask(r.NODES, NODES[2]), "status", "capacity", "nvidia.com/gpu") == "4"
+    assert stand.ask(r.CRONJOBS, "gpu-nightly-off", "inference") is not None
+    _, hosts = stand.host.client.containers.get(NODES[1]).exec_run(
+        ["cat", "/etc/containerd/certs.d/localhost:5001/hosts.toml"])
+    assert b"http://killcheck-registry:5000" in hosts
+    registry = stand.host.client.containers.get("killcheck-registry")
+    assert "kind" in registry.attrs["NetworkSettings"]["Networks"]
+
+    again, out, _ = killcheck(tmp_path, "cluster", "up", "--on", "kind")
+    assert again == 0, out
+    assert "adopted" in out
+    code, out, _ = killcheck(tmp_path, "cluster", "down", "--on", "kind")
+    assert (code, "is deleted" in out) == (0, True), out
+    assert stand.calls()[-1][:4] == ["delete", "cluster", "--name", "killcheck"]
+    assert not any(c.name == "killcheck-registry" for c in stand.host.client.containers.list(all=True))
+
+
+def test_a_cluster_that_was_there_is_adopted_and_stays(stand, tmp_path):
+    (stand.home / "clusters").write_text("killcheck")
+    code, out, _ = killcheck(tmp_path, "cluster", "down", "--on", "kind")
+    assert (code, "it is left alone" in out) == (4, True), out
+    code, out, _ = killcheck(tmp_path, "cluster", "up", "--on", "kind")
+    assert code == 0, out
+    code, out, _ = killcheck(tmp_path, "cluster", "down", "--on", "kind")
+    assert (code, "the cluster stays" in out) == (0, True), out
+    assert not any(argv[:2] == ["delete", "cluster"] for argv in stand.calls())
+
+
+def test_a_drill_watches_the_node_go_and_its_machine_end(stand, tmp_path):
+    """P1 to P4: the empty node's container really stops, and really is on again afterwards."""
+    assert killcheck(tmp_path, "cluster", "up", "--on", "kind")[0] == 0
+    before = stand.host.picture()
+    code, out, document = killcheck(tmp_path, "drill", str(quick(tmp_path)), "--on", "kind", "--yes", "--json")
+    assert document, out
+    result = document["drills"][0]
+    assert (code, result["verdict"], result["off_by"]) == (0, "survived", "nightly-off"), result
+    reached = {row["phase"]: row["at_s"] for row in result["phases"]}
+    assert reached["pods_gone"] < reached["node_gone"] <= reached["instance_gone"]
+    assert stand.host.picture() == before
+
+
+@pytest.mark.parametrize(("fault", "evidence"), [
+    ("node-paused", "is paused"), ("node-disconnected", "is on no network"), ("node-stopped", "is stopped")])
+def test_a_fault_of_the_node_container_bites_and_heals(stand, tmp_path, fault, evidence):
+    assert killcheck(tmp_path, "cluster", "up", "--on", "kind")[0] == 0
+    before = stand.host.picture()
+    code, out, document = killcheck(
+        tmp_path, "drill", str(quick(tmp_path)), "--on", "kind", "--under", fault, "--watch", "1s", "--yes", "--json")
+    assert document, out
+    result = document["drills"][0]
+    assert evidence in result["bites"][fault], result
+    assert (code, result["problems"]) == (1, []), result
+    assert stand.host.picture() == before
+
+
+def quick(folder: Path) -> Path:
+    """The shipped spec with short deadlines."""
+    from killcheck.cluster.kind import SPEC
+
+    file = folder / "quick.yaml"
+    file.write_text(SPEC.read_text().replace("held: 15s", "held: 1s"))
+    return file
+
+
+def test_without_the_command_one_clear_error(host, tmp_path, monkeypatch):
+    monkeypatch.setenv("DOCKER_HOST", host.address)
+    monkeypatch.setenv("PATH", "/nowhere")
+    code, out, _ = killcheck(tmp_path, "cluster", "up", "--on", "kind")
+    assert (code, "the kind command is not on the PATH" in out, "Traceback" in out) == (4, True, False), out
+
+
+@pytest.mark.skipif(not os.environ.get("KILLCHECK_TEST_KIND"), reason="make test-kind: it downloads kind's node image")
+def test_real_kind(tmp_path):
+    """The founding story with real kubelets: survived; its image gone: exposed, in the kubelet's words; healed."""
+    assert shutil.which("kind"), "the kind command is not on the PATH"
+    code, out, _ = killcheck(tmp_path, "cluster", "up", "--on", "kind", timeout=1200)
+    assert code == 0, out
+    try:
+        code, out, document = killcheck(tmp_path, "drill", "--on", "kind", "--yes", "--json", timeout=900)
+        assert document, out
+        assert (code, document["drills"][0]["verdict"]) == (0, "survived"), document
+        code, out, document = killcheck(
+            tmp_path, "drill", "--on", "kind", "--under", "image-gone", "--watch", "45s", "--yes", "--json",
+            timeout=900)
+        assert document, out
+        result = document["drills"][0]
+        assert (code, result["verdict"], result["stuck_at"]) == (1, "exposed", "image_pulled"), result
+        assert result["problems"] == []
+    finally:
+        assert killcheck(tmp_path, "cluster", "down", "--on", "kind", timeout=300)[0] == 0
