@@ -22,6 +22,8 @@ _EXECUTOR_S = 120.0
 _AUTOSCALER_S = 660.0
 #: How long a drained node's instance takes to terminate, in seconds.
 _TERMINATE_S = 300.0
+#: One more wave of nodes under a disruption budget: the earlier ones must be gone first.
+_WAVE_S = 120.0
 _GRACE_S = 30
 _PART = re.compile(r"(\d+(?:\.\d+)?)(h|ms|m|s)")
 _UNIT_S = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
@@ -50,7 +52,7 @@ def suggest(
     written_s = start_s + run_s
     grace_s, grace_why = max((_grace(obj) for obj in targets), default=(float(_GRACE_S), ""))
     pods_s = written_s + grace_s + _MARGIN_S
-    empty_s, empty_why = _empty(pools)
+    empty_s, empty_why = _empty(pools, sum(t.count for obj in targets for t in templates(obj)))
     drained_s = pods_s + empty_s + _MARGIN_S
     said = {
         "pod_scheduled_s": _SCHEDULE_S, "image_pulled_s": _SCHEDULE_S + _PULL_S, "container_started_s": start_s,
@@ -96,8 +98,8 @@ def _grace(obj: Obj) -> tuple[float, str]:
     return float(grace * pods), why
 
 
-def _empty(pools: Pools) -> tuple[float, str]:
-    """How long an empty node stays before it is taken away, in seconds."""
+def _empty(pools: Pools, most_nodes: int) -> tuple[float, str]:
+    """How long empty nodes stay before the last is taken away, in seconds; there are ``most_nodes`` at most."""
     if not pools.node_pools:
         return _AUTOSCALER_S, f"{format_duration(_AUTOSCALER_S)} until an autoscaler takes an empty node"
     waits: list[float] = []
@@ -106,11 +108,34 @@ def _empty(pools: Pools) -> tuple[float, str]:
         waits.append(_AUTOSCALER_S if wait is None else wait)
     longest = max(waits)
     # Karpenter looks every ten seconds, validates for fifteen more, and drains what daemons are left.
-    return longest + 240.0, f"consolidateAfter {format_duration(longest)}, 4m to disrupt and drain"
+    at_once = min(_at_once(pool, most_nodes) for pool in pools.node_pools)
+    waves = -(-most_nodes // at_once) if at_once else 1
+    why = f"consolidateAfter {format_duration(longest)}, 4m to disrupt and drain"
+    if waves > 1:
+        why += f", and {format_duration(_WAVE_S)} for each more of {waves} waves (up to {at_once} of {most_nodes} nodes)"
+    return longest + 240.0 + (waves - 1) * _WAVE_S, why
+
+
+def _at_once(pool: Obj, nodes: int) -> int:
+    """How many of its nodes a pool's disruption budgets let go at a time; those with a schedule or a reason count too.
+
+    Karpenter rounds a share up, and takes the smallest budget; without any it is 10 %.
+    """
+    allowed = nodes
+    for budget in dig(pool, "spec", "disruption", "budgets", default=[{"nodes": "10%"}]):
+        text = str(budget.get("nodes", "10%"))
+        number = text.removesuffix("%")
+        if number.isdigit():
+            allowed = min(allowed, -(-nodes * int(number) // 100) if text.endswith("%") else int(number))
+    return max(allowed, 0)
 
 
 def _budget_notes(objects: Sequence[Obj]) -> Iterator[str]:
     for obj in objects:
         spec = obj.get("spec") or {}
-        if obj.get("kind") == "PodDisruptionBudget" and str(spec.get("maxUnavailable")) in ("0", "0%"):
+        never = str(spec.get("maxUnavailable")) in ("0", "0%") or str(spec.get("minAvailable")) == "100%"
+        if obj.get("kind") == "PodDisruptionBudget" and never:
             yield f"{ref_of(obj)} allows no disruption: a drain waits for ever on what it selects"
+        if obj.get("kind") == "NodePool" and any(
+                str(b.get("nodes")) in ("0", "0%") for b in dig(spec, "disruption", "budgets", default=[])):
+            yield f"{ref_of(obj)} has a disruption budget of 0: while it holds, no empty node goes"

@@ -5,14 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 
 from killcheck import executor
 from killcheck.executor import Reading
 from killcheck.executor.api_calls import ApiCall
-from killcheck.killpath import Layer, LayerType, Ref, Target
+from killcheck.killpath import Layer, LayerType, Ref, Sentinel, Target
 from killcheck.kube.gpus import spec_devices
 from killcheck.kube.objects import Obj, dig, labels_of, name_of, namespace_of, ref_of
 from killcheck.kube.permissions import Permissions
+from killcheck.kube.schedule import Schedule, ScheduleError, parse
 from killcheck.kube.workloads import templates
 
 __all__ = ["Found", "find", "plural_of"]
@@ -25,6 +27,8 @@ _STOPS = re.compile(
 _TERMINATION_HANDLERS = re.compile(r"aws-node-termination-handler|spot-termination|node-termination-handler")
 _IDLE = re.compile(r"(?i).*(idle|self_?terminat|inactiv).*?(ms|millis|seconds|secs?|minutes|mins?|hours?)?$")
 _UNIT_S = {"m": 60.0, "h": 3600.0, "s": 1.0}
+#: Where the arithmetic of schedules begins: a week like any other.
+_ANY_MONDAY = datetime(2026, 1, 5, tzinfo=UTC)
 
 
 @dataclass(slots=True)
@@ -67,6 +71,8 @@ class _Finder:
         for obj in self.objects:
             layers += self._layers_of(obj)
         layers += self._self_terminating()
+        layers += self._sentinels()
+        layers += self._spot(bool(layers))
         self.found.layers = tuple(_named_apart(layers))
         self.found.not_understood = tuple(dict.fromkeys(self.unread))
         return self.found
@@ -104,9 +110,10 @@ class _Finder:
         if dig(obj, "spec", "suspend"):
             self.found.notes.append(f"{ref_of(obj)} is suspended: it will not fire")
         name = name_of(obj)
+        idle_s = next(_idle_seconds(spec), None) if often else None
         yield Layer(
             name, LayerType.IDLE_MONITOR if often else LayerType.DEAD_MAN, covers,
-            cron_job=Ref("batch/v1", "CronJob", namespace_of(obj) or "default", name))
+            cron_job=Ref("batch/v1", "CronJob", namespace_of(obj) or "default", name), idle_s=idle_s)
 
     def _controller(self, obj: Obj) -> Iterator[Layer]:
         """A long-running program that turns targets off, or one that drains nodes at a spot notice."""
@@ -217,6 +224,50 @@ class _Finder:
         ref = Ref(str(obj["apiVersion"]), str(obj["kind"]), namespace_of(obj) or "default", name_of(obj))
         yield Layer(f"{name_of(obj)}-to-zero", LayerType.SCALE_TO_ZERO, (target.name,), scaler=ref, idle_s=idle_s)
 
+    # -- starters and what holds them back -----------------------------------------------------------------------
+    def _sentinels(self) -> Iterator[Layer]:
+        """ConfigMaps that a scheduled starter reads before it scales a target up."""
+        for obj in self.objects:
+            read = self._read(obj) if obj.get("kind") == "CronJob" else None
+            calls = read[0].calls if read else ()
+            started = [t for t in self.targets for call in calls if call.replicas and self._is_about(call, t)]
+            held = [c for c in calls if started and (c.verb, c.resource) == ("get", "configmaps") and c.name]
+            for call in held[:1]:
+                config_map = self.config_maps.get((call.namespace, call.name), {})
+                keys = list(dig(config_map, "data", default={}))
+                if len(keys) != 1:
+                    self.found.notes.append(
+                        f"{ref_of(obj)} reads ConfigMap {call.namespace}/{call.name} before it starts {started[0]}: "
+                        "a sentinel, whose key is not known; name it under layers")
+                    continue
+                starter = Ref("batch/v1", "CronJob", namespace_of(obj) or "default", name_of(obj))
+                sentinel = Sentinel(
+                    config_map=Ref("v1", "ConfigMap", call.namespace, call.name), key=keys[0], start_jobs=(starter,),
+                    stopped_within_s=self._stopped_within_s(obj))
+                yield Layer(call.name, LayerType.SENTINEL, tuple(t.name for t in started), sentinel=sentinel)
+
+    def _is_about(self, call: ApiCall, target: Target) -> bool:
+        group = target.api_version.rpartition("/")[0]
+        same = (call.resource, call.group) == (plural_of(target.kind), group)
+        return same and call.about(target.namespace, target.object, labels_of(self.by_target[target.name]))
+
+    def _stopped_within_s(self, starter: Obj) -> float | None:
+        """Seconds from a start to the next scheduled stop, and an hour for it; None where nothing is scheduled."""
+        begun = _schedule(starter)
+        start = begun.next(_ANY_MONDAY) if begun else None
+        stops = [s.next(start) for job in self.found.cron_jobs for s in [_schedule(job)] if s and start]
+        nearest = min((stop for stop in stops if stop), default=None)
+        return (nearest - start).total_seconds() + 3600.0 if start and nearest else None
+
+    def _spot(self, others: bool) -> Iterator[Layer]:
+        """Where nothing else turns targets off, and their pools are spot alone: the cloud does, at a notice's time."""
+        pools = [obj for obj in self.objects if obj.get("kind") == "NodePool" and _is_spot(obj)]
+        if pools and not others:
+            self.found.notes.append(
+                f"{ref_of(pools[0])} buys on the spot market: what its notices set off is drilled as a layer; tell the "
+                "spec where the workers' progress can be read (checkpoint)")
+            yield Layer("spot-reclaim", LayerType.SPOT_HANDLER, tuple(t.name for t in self.targets), notice_s=120.0)
+
     # -- workers that end themselves -------------------------------------------------------------------------
     def _self_terminating(self) -> Iterator[Layer]:
         """Targets whose environment says after how long without work they exit, and Jobs with a deadline."""
@@ -232,6 +283,20 @@ class _Finder:
                 continue
             seconds = idle_s if idle_s is not None else float(limit)
             yield Layer(f"{target.name}-self", LayerType.SELF_TERMINATING, (target.name,), idle_s=seconds)
+
+
+def _schedule(cron_job: Obj) -> Schedule | None:
+    try:
+        return parse(str(dig(cron_job, "spec", "schedule", default="")), dig(cron_job, "spec", "timeZone"))
+    except ScheduleError:
+        return None
+
+
+def _is_spot(pool: Obj) -> bool:
+    """Whether a Karpenter pool buys nothing but spot."""
+    return any(
+        r.get("key") == "karpenter.sh/capacity-type" and r.get("operator") == "In" and r.get("values") == ["spot"]
+        for r in dig(pool, "spec", "template", "spec", "requirements", default=[]))
 
 
 def _pod_labels(obj: Obj) -> dict[str, str]:

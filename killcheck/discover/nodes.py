@@ -42,13 +42,24 @@ def find(objects: Sequence[Obj], targets: Sequence[Obj]) -> Pools:
     if chosen:
         pools = tuple(NodePool(name_of(pool), node_pool=name_of(pool)) for pool in chosen)
         return Pools(pools, tuple(chosen), tuple(_pool_notes(chosen)))
-    nodes = [obj for obj in objects if obj.get("kind") == "Node" and gpus.node_devices(obj)]
+    sliced = {str(dig(o, "spec", "nodeName")) for o in objects if o.get("kind") == "ResourceSlice" and _of_gpus(o)}
+    nodes = [
+        obj for obj in objects
+        if obj.get("kind") == "Node" and (gpus.node_devices(obj) or name_of(obj) in sliced)]
     if nodes:
-        return Pools(tuple(_groups(nodes)), ())
+        own = [node for node in nodes if not dig(node, "spec", "providerID")]
+        note = (f"{', '.join(name_of(n) for n in own)}: no cloud's (no providerID), so it never leaves",) if own else ()
+        return Pools(tuple(_groups(nodes)), (), note)
     selected = _by_selector(targets)
     note = () if selected else (
         "no node pool was found: every node with GPUs counts as part of the kill path; name the pools under nodes",)
     return Pools(selected, (), note)
+
+
+def _of_gpus(resource_slice: Obj) -> bool:
+    """Whether a DRA driver's devices are accelerators."""
+    driver = str(dig(resource_slice, "spec", "driver", default=""))
+    return not re.search(r"(^|[.-])(nic|net|dranet|rdma|cpu|memory)([.-]|$)|compute-domain", driver)
 
 
 def _selected(targets: Sequence[Obj], key: str) -> Iterator[str]:
@@ -109,7 +120,8 @@ def _groups(nodes: Sequence[Obj]) -> Iterator[NodePool]:
         yield NodePool(value, node_pool=pool, selector=selector, instance_type=types.pop() if len(types) == 1 else "")
     if alone:
         hosts = ",".join(sorted(labels_of(node).get("kubernetes.io/hostname", name_of(node)) for node in alone))
-        yield NodePool("gpu-nodes", selector=f"kubernetes.io/hostname in ({hosts})")
+        floor = sum(not dig(node, "spec", "providerID") for node in alone)
+        yield NodePool("gpu-nodes", selector=f"kubernetes.io/hostname in ({hosts})", floor=floor)
 
 
 def _by_selector(targets: Sequence[Obj]) -> tuple[NodePool, ...]:

@@ -286,6 +286,7 @@ class _Reader:
         self.commands: list[Command] = []
         self.functions: dict[str, list[_Token]] = {}
         self._calling: list[str] = []
+        self.positional: list[str] | None = None  #: a function's arguments, each a word
 
     def run(self, tokens: Sequence[_Token]) -> None:
         """Read a list of commands, taking every branch."""
@@ -382,9 +383,11 @@ class _Reader:
         before = {name: self.variables.get(name) for name in "123456789@*#"}
         self.variables |= {str(i): word for i, word in enumerate(words[1:10], 1)}
         self.variables |= {"@": " ".join(words[1:]), "*": " ".join(words[1:]), "#": str(len(words) - 1)}
+        outer, self.positional = self.positional, words[1:]
         self._calling.append(words[0])
         self.run(self.functions[words[0]])
         self._calling.pop()
+        self.positional = outer
         for name, value in before.items():
             self.variables.pop(name, None)
             if value is not None:
@@ -445,7 +448,15 @@ class _Reader:
     def _expanded(self, word: _Word) -> list[str]:
         """The words that a word becomes: an unquoted variable is split, an empty one vanishes."""
         words, current, quoted_any = [], "", False
+        every = ("var", "@", True)  # "$@"
+        if self.positional == [] and every in word.pieces and not [p for p in word.pieces if p != every and p[1]]:
+            return []
         for kind, text, quoted in word.pieces:
+            if (kind, text, quoted) == every and self.positional is not None:
+                first, *rest = self.positional or [""]
+                words += [current + first, *rest][: -1 if rest else 0]
+                current = rest[-1] if rest else current + first
+                continue
             quoted_any = quoted_any or quoted
             value = self._value(kind, text)
             if kind == "text" or quoted:
@@ -480,6 +491,7 @@ class _Reader:
             return UNKNOWN
         inner = _Reader(dict(self.variables), self.errexit, self.depth + 1)
         inner.functions = self.functions
+        inner.positional = self.positional
         inner.run(_lex(text))
         printed = [c.words for c in inner.commands]
         self.commands += inner.commands

@@ -378,6 +378,8 @@ def words(text: str, **variables: str) -> list[list[str]]:
         ("case $X in a|b) c ;; *) d;; esac; e", [["c"], ["d"], ["e"]]),
         ("f() { a $1; }\nf x; f y", [["a", "x"], ["a", "y"]]),
         ('function f { a "$@"; }\nf x', [["a", "x"]]),
+        ("f() { a -b \"$@\" c; }\nf 'x y' z", [["a", "-b", "x y", "z", "c"]]),
+        ('f() { a "$@"; }\nf', [["a"]]),
         ("for i in 1 2; do for j in a b; do x $i$j; done; done", [["x", "1a"], ["x", "1b"], ["x", "2a"], ["x", "2b"]]),
         ("a $(b c) `d`", [["b", "c"], ["d"], ["a", UNKNOWN, UNKNOWN]]),
         ("a $(echo b)", [["a", "b"]]),
