@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from killcheck.commands.errors import guarded
+from killcheck.verdict import EXIT_CODES
 
 if TYPE_CHECKING:
     from killcheck.cloud.catalogue import Catalogue
@@ -74,9 +75,16 @@ def command(**options: Any) -> None:
     out could not be taken back.
     """
     if options["refresh_catalogue"]:
+        from killcheck.cloud.catalogue import CatalogueError
         from killcheck.cloud.refresh import refresh
 
-        sys.exit(refresh(options["refresh_catalogue"], options["region"] or "us-east-1", options["profile"]))
+        try:
+            count = refresh(options["refresh_catalogue"], options["region"] or "us-east-1", options["profile"])
+        except CatalogueError as error:
+            click.echo(f"killcheck: {error}", err=True)
+            sys.exit(EXIT_CODES["unfinished"])
+        click.echo(f"{options['refresh_catalogue']}: {count} instance types")
+        return
     _refuse_nonsense(options)
     with _subject(options) as subject:
         report = report_on(subject, options)

@@ -62,7 +62,7 @@ def command(**options: Any) -> None:
         known = lint.read_baseline(old) if old and not options["write_baseline"] else None
     except lint.BaselineError as error:
         raise click.UsageError(str(error)) from None
-    result = lint.lint(world, notes=notes, baseline=known, probes=_probes(options["pull_check"]))
+    result = lint.lint(world, notes=notes, baseline=known, probes=_probes(options["pull_check"], world))
     _print(result, options)
     if options["write_baseline"]:
         number = lint.write_baseline(old, result)
@@ -106,14 +106,19 @@ def _kinds(kill_path: Any) -> list[tuple[str, str]]:
     return [(ref.api_version, ref.kind) for ref in refs if ref]
 
 
-def _probes(pull_check: bool) -> tuple[Any, ...]:
+def _probes(pull_check: bool, world: Any) -> tuple[Any, ...]:
     from killcheck.probes import ALL
 
+    chosen = list(ALL)
     if pull_check:
         from killcheck.probes.image_missing import ImageMissing
 
-        return (*ALL, ImageMissing())
-    return tuple(ALL)
+        chosen.append(ImageMissing())
+    if world.live and world.kill_path.cloud is not None:
+        from killcheck.probes.cloud_bills import CloudBills
+
+        chosen.append(CloudBills())
+    return tuple(chosen)
 
 
 def _print(result: Any, options: dict[str, Any]) -> None:

@@ -2,9 +2,13 @@
 
 import json
 import sys
+from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
+from killcheck.probes.cloud_bills import CloudBills
 
+from killcheck import fixtures, lint, specfile
 from killcheck.cloud.billed import billed
 from killcheck.cloud.instances import Ec2, Exported, Instances, instance_id_of, region_of
 from killcheck.cloud.standin import AMI, Ec2Machines
@@ -215,3 +219,20 @@ def test_what_may_not_be_asked_is_unproven_and_the_rest_is_still_told(stand_in, 
     assert ("ghost-gpu", ghost) in seen
     for what in ("comes-back", "cloud-floor", "unused-reservation"):
         assert seen[what, "account"].unproven
+
+
+# -- as lint tells it --------------------------------------------------------------------------------------
+def test_lint_of_a_live_cluster_tells_what_bills_behind_its_back(stand_in, machines):
+    known, ghost = launched(machines), launched(machines)
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}, "spec": {
+        "providerID": f"aws:///us-east-1a/{known}"}}
+    path = replace(specfile.load(fixtures.spec("dead-man")), cloud=ACCESS)
+    probe = CloudBills(stand_in.aws())
+    world, _ = lint.world_of([node], datetime.now(UTC), kill_path=path, live=True, listed=["Node"])
+    told = {f.object: f for f in lint.lint(world, probes=[probe]).findings}
+    assert f"ghost-gpu/{ghost}" in told
+    assert "$21.96 an hour" in told[f"ghost-gpu/{ghost}"].message
+    assert told["unused-reservation/account"].unproven
+    blind, _ = lint.world_of([], datetime.now(UTC), kill_path=path, live=True, unread={"Node": "403"}, listed=[])
+    assert [f.message for f in lint.lint(blind, probes=[probe]).findings] == [
+        "not proven: Nodes could not be read: 403"]
