@@ -160,7 +160,7 @@ def test_every_call_of_killcheck_is_one_that_it_understands(path):
 
 def test_the_calls_are_found():
     found = [call for path in TEXTS for call in invocations(path.read_text())]
-    assert {call.split()[0] for call in found} >= {"drill", "lint", "fence", "restore", "report"}
+    assert {call.split()[0] for call in found} >= {"drill", "lint", "fence", "restore", "report", "gate"}
 
 
 def test_the_image_recipe_is_pinned_and_not_root():
