@@ -41,7 +41,7 @@ from killcheck.undo import (
 
 __all__ = [
     "JOURNAL_LABEL", "LABEL", "Dirty", "Entry", "Header", "Journal", "JournalError", "Undo", "UndoProblem",
-    "config_map_name", "parse", "permissions",
+    "config_map_name", "parse", "permissions", "state_dir",
 ]
 
 #: Label of the ConfigMaps that are journals.
@@ -80,6 +80,11 @@ class Header:
     host: str = ""
     pid: int = 0
     closed: bool = False
+
+
+def state_dir() -> Path:
+    """Where run records and journals are kept: ``.killcheck/`` in the working folder."""
+    return Path(".killcheck")
 
 
 def config_map_name(run: str) -> str:

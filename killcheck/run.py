@@ -14,7 +14,7 @@ from killcheck.cloud.catalogue import shipped
 from killcheck.cluster.base import Cluster
 from killcheck.cost import Meter
 from killcheck.drill import Drill, Options
-from killcheck.journal import Journal
+from killcheck.journal import Journal, state_dir
 from killcheck.killpath import PHASES, Command, KillPath, Layer, Outcome
 from killcheck.kube import resources as r
 from killcheck.kube.permissions import Permission
@@ -64,11 +64,6 @@ class RunResult:
             "drills": [drill.to_json() for drill in self.drills], "findings": [], "fences": [],
             "record": str(self.record) if self.record else None,
         }
-
-
-def state_dir() -> Path:
-    """Where run records and journals are kept: ``.killcheck/`` in the working folder."""
-    return Path(".killcheck")
 
 
 def plan_for(cluster: Cluster, kill_path: KillPath, planned: Sequence[PlannedDrill], run: str) -> consent.Plan:

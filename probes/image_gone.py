@@ -9,6 +9,7 @@ from killcheck.probes.world import World
 
 from killcheck.embedded.nodes.images import contents_of
 from killcheck.embedded.nodes.reference import InvalidReference, parse
+from killcheck.kube.objects import dig
 
 __all__ = ["SUNSET", "ImageGone"]
 
@@ -18,6 +19,9 @@ SUNSET = {
     "registry.invalid": "this host cannot exist (RFC 2606)",
     "docker.pkg.github.com": "GitHub's old Docker registry was replaced by ghcr.io",
 }
+
+
+_TEMPLATE = ("spec", "jobTemplate", "spec", "template", "spec", "containers")
 
 
 class ImageGone(Probe):
@@ -35,11 +39,28 @@ class ImageGone(Probe):
 
     def ask(self, world: World) -> Iterable[Finding]:
         """Each container of each executor."""
+        for cron_job in world.of("CronJob"):  # recipes' own too, the janitor's among them
+            for number, container in enumerate(dig(cron_job, *_TEMPLATE, default=[])):
+                why = _placeholder(str(container.get("image", "")))
+                if why:
+                    yield self.finding(
+                        world, cron_job, (*_TEMPLATE, number, "image"), f"{container['image']}: {why}")
         for one in world.layer_executors:
             for path, container in one.containers:
                 why = _why_gone(str(container.get("image", "")), world)
                 if why:
                     yield self.finding(world, one.owner, (*path, "image"), f"{container.get('image')}: {why}")
+
+
+def _placeholder(image: str) -> str:
+    """Whether nobody has said yet where the image is: a recipe's own host, of names that are reserved (RFC 2606)."""
+    try:
+        host = parse(image).host
+    except InvalidReference:
+        return ""
+    if host.rpartition(".")[2] in ("example", "invalid") or host.endswith(("example.com", "example.org")):
+        return "a placeholder, no registry can have that name: put your own in (kustomize: images:, newName and digest)"
+    return ""
 
 
 def _why_gone(image: str, world: World) -> str:

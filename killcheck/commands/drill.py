@@ -77,7 +77,9 @@ def command(**options: Any) -> None:
     out = _terminal(options)
     if options["dry_run"]:
         with session.cluster(planned[0]) as (cluster, kill_path):
-            out.plan(plan_for(cluster, kill_path, planned, "dry-run"))
+            plan = plan_for(cluster, kill_path, planned, "dry-run")
+            out.plan(plan)
+            consent.check(cluster, kill_path, plan)  # what would refuse it is a part of what it would do
         return
     approve = approval(out, options["yes"])
     if options["matrix"]:

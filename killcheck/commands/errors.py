@@ -31,6 +31,8 @@ def guarded(function: _F) -> _F:
         _signals()
         try:
             return function(*args, **kwargs)
+        except SystemExit:  # said what there was to say; what errors mean need not be loaded for it
+            raise
         except KeyboardInterrupt:
             _fail("interrupted; what was changed has been put back (killcheck restore makes sure)", "unfinished")
         except BrokenPipeError:

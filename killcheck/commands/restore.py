@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -75,14 +76,14 @@ def command(**options: Any) -> None:
     if options["as_json"]:
         click.echo(json.dumps(_document(whole, shown), indent=2))
     elif not options["dry_run"]:
-        _tell(whole)
+        _tell(whole, options["named"] or "")
     sys.exit(5 if whole.problems else 0)
 
 
 def _places(options: dict[str, Any]) -> list[tuple[str, Path | None]]:
     """(context, kubeconfig) of every cluster to look at."""
+    from killcheck.journal import state_dir
     from killcheck.orphans import local
-    from killcheck.run import state_dir
 
     if options["on"]:
         return [(options["on"], options["kubeconfig"])]
@@ -113,14 +114,29 @@ def _connect(context: str, kubeconfig: Path | None, loop: Any) -> Kube:
 
 def _find(kube: Kube, loop: Any, context: str, options: dict[str, Any]) -> list[Orphan]:
     from killcheck.here import orphans_here
+    from killcheck.journal import state_dir
     from killcheck.orphans import find
-    from killcheck.run import state_dir
 
     if context == HOST:
         found = orphans_here(state_dir(), HOST)
     else:
+        _there(kube, options["namespaces"])
         found = find(kube, loop, context=context, namespaces=options["namespaces"], folder=state_dir())
     return [orphan for orphan in found if not options["named"] or orphan.run == options["named"]]
+
+
+def _there(kube: Kube, namespaces: Iterable[str]) -> None:
+    """A namespace that was mistyped holds nothing, which is not to say that nothing is left."""
+    from killcheck.kube import resources as r
+    from killcheck.kube.errors import Forbidden
+
+    for name in namespaces:
+        try:
+            found = kube.find(r.NAMESPACES, name)
+        except Forbidden:
+            continue  # who may not ask may still look in it
+        if found is None:
+            raise click.UsageError(f"there is no namespace {name} here: look in one that is there, or in all (no -n)")
 
 
 def _show(kube: Kube, loop: Any, found: list[Orphan], options: dict[str, Any]) -> None:
@@ -140,7 +156,7 @@ def _show(kube: Kube, loop: Any, found: list[Orphan], options: dict[str, Any]) -
             click.echo(f"  {line}")
 
 
-def _tell(outcome: Outcome) -> None:
+def _tell(outcome: Outcome, named: str) -> None:
     for said in outcome.undone:
         click.echo(said)
     for run in outcome.skipped:
@@ -148,7 +164,7 @@ def _tell(outcome: Outcome) -> None:
     for problem in outcome.problems:
         click.echo(f"could not be put back: {problem}", err=True)
     if not (outcome.undone or outcome.problems or outcome.skipped):
-        click.echo("nothing is left to put back")
+        click.echo(f"nothing is left of a run {named}" if named else "nothing is left to put back")
 
 
 def _document(outcome: Outcome, shown: list[Orphan]) -> dict[str, Any]:

@@ -169,6 +169,11 @@ class Terminal:
         if not plan.permissions:
             return
         self.console.print(f"  in namespaces: {', '.join(plan.namespaces) or 'none'}", markup=False)
+        if plan.gpu_nodes:
+            rate = "a price is unknown" if plan.usd_per_hour is None else (
+                f"{money(plan.usd_per_hour * plan.hours)}, {money(plan.usd_per_hour)} an hour")
+            self.console.print(
+                f"  at stake: {plan.gpu_nodes} GPU node(s) for at most {plan.hours:.1f} h ({rate})", markup=False)
         self.console.print("  with these rights beyond your own reading:", markup=False)
         for permission in plan.permissions:
             self.console.print(f"    {permission}", markup=False)
