@@ -53,12 +53,12 @@ class ImageGone(Probe):
 
 
 def _placeholder(image: str) -> str:
-    """Whether nobody has said yet where the image is: a recipe's own host, of names that are reserved (RFC 2606)."""
+    """Whether nobody has said yet where the image is: the host of killcheck's recipes, or one that cannot exist (RFC 2606)."""
     try:
         host = parse(image).host
     except InvalidReference:
         return ""
-    if host.rpartition(".")[2] in ("example", "invalid") or host.endswith(("example.com", "example.org")):
+    if host == "registry.example.com" or host.rpartition(".")[2] in ("example", "invalid"):
         return "a placeholder, no registry can have that name: put your own in (kustomize: images:, newName and digest)"
     return ""
 
