@@ -53,7 +53,7 @@ class ImageGone(Probe):
 
 
 def _placeholder(image: str) -> str:
-    """Whether nobody has said yet where the image is: the host of killcheck's recipes, or one that cannot exist (RFC 2606)."""
+    """Nobody has said yet where the image is: the host of killcheck's recipes, or one that cannot exist (RFC 2606)."""
     try:
         host = parse(image).host
     except InvalidReference:
