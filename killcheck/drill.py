@@ -22,7 +22,7 @@ from killcheck.killpath import KillPath, Layer, Proof
 from killcheck.kube.errors import KubeError
 from killcheck.kube.informer import Change
 from killcheck.kube.objects import Obj, dig, format_time, name_of
-from killcheck.layers.base import LayerError, LayerRun, Stage
+from killcheck.layers.base import UNREAD, LayerError, LayerRun, Stage
 from killcheck.progress import Progress, required
 from killcheck.scene import STEADFAST_S, Scene, SceneBroken
 from killcheck.timeline import PHASES, Timeline
@@ -341,7 +341,8 @@ class Drill:
         unbitten = [f.name for f in self.faults if f.name not in self.bites]
         if unbitten:
             raise Inconclusive(
-                f"{', '.join(unbitten)} did not bite: nothing shows that the fault took hold, so nothing is proven")
+                f"{', '.join(unbitten)} did not bite: nothing shows that the fault took hold, so nothing is proven"
+                + self._unread())
         missing = self.progress.missing()
         if missing:
             return self._exposed(missing)
@@ -371,6 +372,11 @@ class Drill:
             return self._result(
                 Verdict.COVERED, f"{self.layer.name} did not, {hand.layer} did: {hand.evidence}", off_by=hand.layer)
         raise Inconclusive("; ".join([hand.evidence, *self._bystanders.blind]))
+
+    def _unread(self) -> str:
+        """A log that could not be read may have held the evidence: that is another thing than a fault without teeth."""
+        unread = next((text for text in self.stage.testimony.logs.values() if text.startswith(UNREAD)), "")
+        return f" ({unread.strip('[]')})" if unread else ""
 
     def _hand(self, zero_at: datetime) -> Hand:
         assert self.progress is not None

@@ -21,9 +21,11 @@ from killcheck.timeline import Timeline
 if TYPE_CHECKING:
     from killcheck.layers.firing import Forecast
 
-__all__ = ["CONTROLLERS", "Explanation", "LayerError", "LayerRun", "Stage", "Testimony", "is_controller"]
+__all__ = ["CONTROLLERS", "UNREAD", "Explanation", "LayerError", "LayerRun", "Stage", "Testimony", "is_controller"]
 
 
+#: How the place of a log begins that could not be read: not an empty log.
+UNREAD = "[the log could not be read: "
 #: Field managers of controllers that write replicas: never an executor's.
 CONTROLLERS = ("keda", "argocd", "horizontal-pod-autoscaler", "kube-controller-manager", "kueue", "karpenter")
 

@@ -20,7 +20,7 @@ from killcheck.kube.informer import Change
 from killcheck.kube.objects import Obj, condition, controller_of, copy, dig, name_of, namespace_of, parse_time, uid_of
 from killcheck.kube.permissions import Permission
 from killcheck.layers import firing, slots
-from killcheck.layers.base import Explanation, LayerError, LayerRun, Stage
+from killcheck.layers.base import UNREAD, Explanation, LayerError, LayerRun, Stage
 from killcheck.layers.firing import Forecast
 from killcheck.redact import redact
 from killcheck.undo import insist
@@ -295,7 +295,7 @@ class DeadMan(LayerRun):
             text = self.stage.cluster.kube.logs(name_of(pod), namespace_of(pod), container=container)
         except KubeError as error:
             # A log that cannot be read is not an empty log.
-            text = f"[the log could not be read: {error}]"
+            text = f"{UNREAD}{error}]"
         self.stage.testimony.logs[key] = redact(text)[-LOG_KEPT:]
 
     def _reach(self, phase: str, at: datetime, observed: datetime, evidence: str) -> None:

@@ -7,6 +7,7 @@ from faults_world import World
 from safety_world import differences, picture
 
 from killcheck import faults
+from killcheck.kube.errors import Forbidden
 
 
 @pytest.fixture
@@ -26,3 +27,14 @@ def test_an_executor_that_is_held_up_does_not_strike_once_it_is_let_go(world, ki
     assert result.problems == ()
     world.settle()
     assert differences(before, picture(world.cluster.embedded)) == []
+
+
+def test_a_log_that_cannot_be_read_is_told_from_a_fault_without_teeth(world, monkeypatch):
+    def unread(*args, **more):
+        raise Forbidden(403, {"message": "pods/log is forbidden"}, "GET log")
+
+    monkeypatch.setattr(world.cluster.kube, "logs", unread)
+    result = world.drill(faults.TokenDead, horizon_s=1800.0)
+    assert str(result.verdict) == "inconclusive"
+    assert "token-dead did not bite" in result.why
+    assert "the log could not be read" in result.why

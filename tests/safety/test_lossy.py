@@ -25,7 +25,9 @@ from killcheck.kube.errors import KubeError
 DRILLS = (
     ((), "survived"), (("image-gone",), "exposed"), (("rolebinding-gone",), "exposed"), (("suspended",), "exposed"),
     (("token-dead",), "exposed"), (("quota-exhausted",), "exposed"), (("finalizer",), "exposed"),
-    (("podsecurity", "registry-unreachable"), "survived"),
+    (("podsecurity", "registry-unreachable"), "survived"), (("rival-operator",), "exposed"),
+    (("zone-changed",), "exposed"), (("laptop-killed", "volume-stuck"), "survived"), (("second-starter",), "exposed"),
+    (("missed-firings",), "exposed"),
 )
 RUNS = int(os.environ.get("KILLCHECK_LOSSY_RUNS", "48"))
 
