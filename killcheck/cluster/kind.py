@@ -224,8 +224,8 @@ def advertise(kube: Kube, gpus: int) -> int:
     """Let every GPU stand-in advertise devices; how many do."""
     found = kube.list(r.NODES, labels=f"{GPU_LABEL}=true").items
     for node in found:
-        capacity = {"nvidia.com/gpu": str(gpus)}
-        kube.patch(r.NODES, name_of(node), {"status": {"capacity": capacity}}, subresource="status")
+        has = {"nvidia.com/gpu": str(gpus)}
+        kube.patch(r.NODES, name_of(node), {"status": {"capacity": has, "allocatable": has}}, subresource="status")
     return len(found)
 
 

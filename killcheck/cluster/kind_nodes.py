@@ -90,8 +90,8 @@ class NodeKeeper:
 
     def _advertise(self, name: str) -> None:
         """A kubelet that registers anew knows nothing of devices that are not there."""
-        capacity = {"nvidia.com/gpu": self.away.pop(name, {}).get("devices", DEVICES)}
-        self.kube.patch(r.NODES, name, {"status": {"capacity": capacity}}, subresource="status")
+        has = {"nvidia.com/gpu": self.away.pop(name, {}).get("devices", DEVICES)}
+        self.kube.patch(r.NODES, name, {"status": {"capacity": has, "allocatable": has}}, subresource="status")
 
 
 def _ready(node: Obj) -> bool:

@@ -169,10 +169,18 @@ class NodeReclaimed(_NodeFault):
         self._left = []
         return None
 
+    def bitten(self, stage: Stage, layer: LayerRun) -> str:
+        """A node has notice. Whether its machine is still there when that is over is what the drill watches."""
+        for node in stage.scene.known_nodes.values():
+            if self._due is not None and any(
+                    taint.get("key") == NOTICE_TAINT for taint in dig(node, "spec", "taints", default=[])):
+                return f"node {name_of(node)} has notice: its machine goes off at {self._due:%H:%M:%S}"
+        return ""
+
     def change(self, container: Obj) -> Obj:
         """Off, in the end."""
         return {"replicas": 0}
 
     def seen(self, container: Obj) -> str:
         """It is off."""
-        return "" if dig(container, "spec", "replicas") else "is stopped: its notice is over"
+        return "" if dig(container, "spec", "replicas") else "is stopped"
