@@ -435,7 +435,7 @@ def _peer(sock: ssl.SSLSocket) -> dict[str, str]:
     fields = [field for rdn in subject for field in rdn]
     names = [str(value) for key, value in fields if key == "commonName"]
     groups = tuple(str(value) for key, value in fields if key == "organizationName")
-    return peer_header(names[0], groups) if names else {}
+    return peer_header(names[0], groups, sock.getpeercert(binary_form=True) or b"") if names else {}
 
 
 def _request(head: h11.Request, body: bytes | None, peer: Mapping[str, str]) -> Request:

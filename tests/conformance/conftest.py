@@ -1,7 +1,13 @@
 """``--kubeconfig F``: ask the API server that F leads to in place of the embedded one."""
 
+import shlex
+import subprocess
+import threading
+
 import pytest
 from servers import Embedded, Real
+
+from killcheck.embedded.cluster import EmbeddedCluster
 
 
 def pytest_addoption(parser):
@@ -16,7 +22,63 @@ def api_server(request):
     server.close()
 
 
+@pytest.fixture
+def control_plane(request):
+    """The kubeconfig of a real control plane."""
+    path = request.config.getoption("--kubeconfig", default=None)
+    if not path:
+        pytest.skip("needs a real control plane: --kubeconfig")
+    return path
+
+
 @pytest.fixture(autouse=True)
 def _embedded_clock(request):
-    if "asked" not in request.fixturenames and request.config.getoption("--kubeconfig", default=None):
+    anywhere = {"asked", "control_plane"} & set(request.fixturenames)
+    if not anywhere and request.config.getoption("--kubeconfig", default=None):
         pytest.skip("needs the embedded cluster's clock")
+
+
+@pytest.fixture(scope="module")
+def cluster(request):
+    """A cluster whose clock runs thirty times as fast as the wall's; a module's ``EXEC_MODE`` says what runs on it."""
+    from killcheck.embedded.ground import node
+
+    made = EmbeddedCluster(exec_mode=getattr(request.module, "EXEC_MODE", "none"), speed=30)
+    made.load([node("gpu-1", "g6.4xlarge", cpu=16, memory="64Gi", devices={"nvidia.com/gpu": 1}),
+               node("cpu-1", "m6i.xlarge", cpu=4, memory="16Gi")])
+    stop = threading.Event()
+    made.kubeconfig()
+
+    def pump():
+        while not stop.is_set():
+            made.loop.run_until(stop.is_set, 1.0)
+
+    thread = threading.Thread(target=pump)
+    thread.start()
+    yield made
+    stop.set()
+    thread.join()
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def kubeconfig(cluster, tmp_path_factory):
+    path = tmp_path_factory.mktemp("kube") / "config"
+    path.write_text(cluster.kubeconfig())
+    return path
+
+
+@pytest.fixture(scope="module")
+def kubectl(kubeconfig, tmp_path_factory):
+    """Run kubectl; returns its output (stderr included), and fails unless it ended as expected."""
+    home = tmp_path_factory.mktemp("home")
+
+    def run(command, stdin=None, rc=0):
+        done = subprocess.run(
+            ["kubectl", "--kubeconfig", str(kubeconfig), *shlex.split(command)], check=False, input=stdin, text=True,
+            capture_output=True, timeout=30, env={"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": str(home)})
+        said = done.stdout + done.stderr
+        assert done.returncode == rc, f"kubectl {command}: {done.returncode}\n{said}"
+        return said
+
+    return run

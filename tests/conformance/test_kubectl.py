@@ -2,12 +2,8 @@
 
 import json
 import shutil
-import subprocess
-import threading
 
 import pytest
-
-from killcheck.embedded.cluster import EmbeddedCluster
 
 kubectl_only = pytest.mark.skipif(shutil.which("kubectl") is None, reason="no kubectl on this machine")
 
@@ -36,52 +32,6 @@ spec:
           restartPolicy: Never
           containers: [{name: c, image: "curlimages/curl:8.5.0", command: ["true"]}]
 """
-
-
-@pytest.fixture(scope="module")
-def cluster():
-    """A cluster whose clock runs thirty times as fast as the wall's."""
-    from killcheck.embedded.ground import node
-
-    made = EmbeddedCluster(exec_mode="none", speed=30)
-    made.load([node("gpu-1", "g6.4xlarge", cpu=16, memory="64Gi", devices={"nvidia.com/gpu": 1}),
-               node("cpu-1", "m6i.xlarge", cpu=4, memory="16Gi")])
-    stop = threading.Event()
-    made.kubeconfig()
-
-    def pump():
-        while not stop.is_set():
-            made.loop.run_until(stop.is_set, 1.0)
-
-    thread = threading.Thread(target=pump)
-    thread.start()
-    yield made
-    stop.set()
-    thread.join()
-    made.close()
-
-
-@pytest.fixture(scope="module")
-def kubeconfig(cluster, tmp_path_factory):
-    path = tmp_path_factory.mktemp("kube") / "config"
-    path.write_text(cluster.kubeconfig())
-    return path
-
-
-@pytest.fixture(scope="module")
-def kubectl(kubeconfig, tmp_path_factory):
-    """Run kubectl; returns its output (stderr included), and fails unless it ended as expected."""
-    home = tmp_path_factory.mktemp("home")
-
-    def run(command, stdin=None, rc=0):
-        done = subprocess.run(
-            ["kubectl", "--kubeconfig", str(kubeconfig), *command.split()], check=False, input=stdin, text=True,
-            capture_output=True, timeout=30, env={"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": str(home)})
-        said = done.stdout + done.stderr
-        assert done.returncode == rc, f"kubectl {command}: {done.returncode}\n{said}"
-        return said
-
-    return run
 
 
 @pytest.fixture(scope="module")
@@ -129,10 +79,10 @@ def test_reading_verbs(kubectl, applied):
 def test_writing_verbs(kubectl, applied):
     assert "labeled" in kubectl("label deployment vllm team=ml")
     assert "annotated" in kubectl("annotate deployment vllm note=x")
-    assert "patched" in kubectl('patch deployment vllm --type=merge -p {"spec":{"revisionHistoryLimit":5}}')
+    assert "patched" in kubectl("""patch deployment vllm --type=merge -p '{"spec":{"revisionHistoryLimit":5}}'""")
     assert "patched" in kubectl(
-        'patch deployment vllm --type=json -p [{"op":"replace","path":"/spec/revisionHistoryLimit","value":6}]')
-    assert "patched" in kubectl('patch deployment vllm -p {"spec":{"revisionHistoryLimit":7}}')
+        """patch deployment vllm --type=json -p '[{"op":"replace","path":"/spec/revisionHistoryLimit","value":6}]'""")
+    assert "patched" in kubectl("""patch deployment vllm -p '{"spec":{"revisionHistoryLimit":7}}'""")
     assert "scaled" in kubectl("scale deployment vllm --replicas=0")
     kubectl("wait --for=jsonpath={.status.observedGeneration} deployment/vllm --timeout=60s")
     assert "scaled" in kubectl("scale deployment vllm --replicas=1")

@@ -31,3 +31,5 @@ class Addresses:
             self._next += 1
             spec["clusterIP"] = address
         spec.setdefault("clusterIPs", [spec["clusterIP"]])
+        spec.setdefault("ipFamilies", ["IPv4"])
+        spec.setdefault("ipFamilyPolicy", "SingleStack")

@@ -5,6 +5,7 @@ Sources: k8s.io/apiserver/pkg/authentication and endpoints/filters/impersonation
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -25,15 +26,22 @@ UNAUTHENTICATED = "system:unauthenticated"
 #: HTTP/1.1 header name may, so no client can send it; the TLS layer must still drop any name that begins so.
 PEER = ":peer-certificate"
 
+_CREDENTIAL = "authentication.kubernetes.io/credential-id"
 _USER = "impersonate-user"
 _GROUP = "impersonate-group"
 _UID = "impersonate-uid"
 _EXTRA = "impersonate-extra-"
 
 
-def peer_header(common_name: str, organizations: tuple[str, ...] = ()) -> dict[str, str]:
-    """The header field for a verified client certificate: its CN is the user, its Os are the groups."""
-    return {PEER: json.dumps({"cn": common_name, "o": list(organizations)})}
+def peer_header(common_name: str, organizations: tuple[str, ...] = (), der: bytes = b"") -> dict[str, str]:
+    """The header field for a verified client certificate: its CN is the user, its Os are the groups.
+
+    ``der``: the certificate itself, whose SHA-256 is the credential's id.
+    """
+    told: dict[str, object] = {"cn": common_name, "o": list(organizations)}
+    if der:
+        told["id"] = f"X509SHA256={hashlib.sha256(der).hexdigest()}"
+    return {PEER: json.dumps(told)}
 
 
 @dataclass
@@ -60,7 +68,8 @@ class Authenticator:
         if not peer:
             return None
         subject = json.loads(peer)
-        return User(subject["cn"], (*subject["o"], AUTHENTICATED)) if subject["cn"] else None
+        extra = {_CREDENTIAL: [subject["id"]]} if subject.get("id") else {}
+        return User(subject["cn"], (*subject["o"], AUTHENTICATED), extra=extra) if subject["cn"] else None
 
     def _bearer(self, request: Request) -> User | None:
         scheme, _, rest = request.headers.get("authorization", "").strip().partition(" ")

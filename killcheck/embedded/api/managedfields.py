@@ -86,10 +86,26 @@ class ManagedFields:
         _fold(record)
         return record.sets
 
-    def time_of(self, table: Table, key: Key, manager: Manager) -> str:
-        """When a manager last wrote."""
-        record = self._records.get((table, key))
-        return record.times.get(manager, "") if record else ""
+    def replace(self, kind: Kind, key: Key, entries: list[Obj]) -> None:
+        """What a writer says of who manages what: ``[{}]`` means nobody; what cannot be read is left as it was."""
+        record = self._records.get((kind.table, key))
+        if record is None or not entries:
+            return
+        _fold(record)
+        if entries == [{}]:
+            record.sets, record.times = {}, {}
+            return
+        sets: dict[Manager, Fields] = {}
+        times: dict[Manager, str] = {}
+        for entry in entries:
+            if not entry.get("manager") and not entry.get("operation"):
+                return
+            manager = Manager(
+                str(entry.get("manager", "")), str(entry.get("operation", "")), str(entry.get("apiVersion", "")),
+                str(entry.get("subresource", "")))
+            sets[manager] = merged(sets.get(manager, {}), entry.get("fieldsV1") or {})
+            times[manager] = str(entry.get("time") or "")
+        record.sets, record.times = sets, times
 
     def release(self, table: Table, key: Key, fields: Fields, keep: Manager) -> None:
         """Take fields away from every manager but ``keep``, as a forced apply does."""

@@ -5,6 +5,7 @@ Source: k8s.io/apiserver/pkg/endpoints/handlers/patch.go; recording 25.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -82,6 +83,8 @@ class Patcher:
         def patched(old: Obj, schema: str | None) -> Obj:
             # Decoding makes a new object of a built-in type; patching itself never changes its target.
             target = copy(old) if schema is None else old
+            if _speaks_of_managers(value):
+                target = self.server.managed.shown(call.kind, call.key, target)
             try:
                 if content_type == JSON:
                     new = json_patch(target, value)
@@ -128,7 +131,8 @@ class Patcher:
         except StatusError as error:
             if error.code != 400:
                 raise
-            raise self._invalid(call, old, parsed, content_type, why=str(error), schema=schema) from error
+            why = _converter_words(str(error)) if content_type == STRATEGIC else str(error)
+            raise self._invalid(call, old, parsed, content_type, why=why, schema=schema) from error
         problems = strict_problems([] if content_type == JSON else parsed.duplicates, unknown)
         refused = say_strict(call, problems)
         if refused:
@@ -173,7 +177,7 @@ class Patcher:
         def change(old: Obj) -> Obj:
             new, forced = self.applied(call, old, config, applied, lists)
             taken.append(forced)
-            return new
+            return _with_last_applied(new, config) if call.manager == "kubectl" else new
 
         updated = writer.update(call, change, operation="Apply", applied=applied)
         self.take(call, taken[-1])
@@ -255,7 +259,7 @@ class Patcher:
         causes = []
         by_manager: dict[str, list[str]] = {}
         for manager, fields in conflicts:
-            who = _show_manager(manager, self.server.managed.time_of(call.kind.table, call.key, manager))
+            who = _show_manager(manager)
             for path in paths(fields):
                 field = show_path(path)
                 by_manager.setdefault(who, []).append(field)
@@ -280,17 +284,60 @@ def _check_home(call: Call, obj: Obj) -> None:
             "the namespace of the provided object does not match the namespace sent on the request")
 
 
+def _speaks_of_managers(patch: Any) -> bool:
+    if isinstance(patch, dict):
+        return "managedFields" in (patch.get("metadata") or {})
+    return any(str(operation.get("path", "")).startswith("/metadata/managedFields") for operation in patch)
+
+
+_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+
+
+def _with_last_applied(new: Obj, config: Obj) -> Obj:
+    """kubectl's annotation follows its server-side apply where it is there (managedfields/internal/lastapplied*.go)."""
+    annotations = new["metadata"].get("annotations") or {}
+    if _LAST_APPLIED not in annotations:
+        return new
+    said = {_LAST_APPLIED: dumps(_by_name(config)) + "\n"}
+    return new | {"metadata": new["metadata"] | {"annotations": annotations | said}}
+
+
 def _applier(call: Call) -> Manager:
     return Manager(call.manager, "Apply", call.kind.resource.api_version, call.subresource)
 
 
-def _show_manager(manager: Manager, time: str) -> str:
+def _show_manager(manager: Manager) -> str:
     shown = f'"{manager.name}"'
     if manager.subresource:
         shown += f' with subresource "{manager.subresource}"'
     if manager.operation == "Update":
-        shown += f" using {manager.api_version}" + (f" at {time}" if time else "")
+        shown += f" using {manager.api_version}"
     return shown
+
+
+_MISMATCH = re.compile(r"json: cannot unmarshal (\w+) into Go .*?(?:of type|value of type) (\S+)")
+_READ_BY_ITSELF = frozenset({"resource.Quantity", "intstr.IntOrString", "v1.Time", "v1.MicroTime", "v1.Duration"})
+_KINDS = {"number": "int64", "object": "map", "array": "slice"}
+
+
+def _converter_words(text: str) -> str:
+    """What the converter of maps to structures says where JSON's decoder says that types do not fit.
+
+    Source: k8s.io/apimachinery/pkg/runtime/converter.go.
+    """
+    found = _MISMATCH.search(text)
+    if not found or found[2] in _READ_BY_ITSELF:
+        return text
+    given, wanted = _KINDS.get(found[1], found[1]), found[2].lstrip("*")
+    if wanted.startswith("[]"):
+        return f"cannot restore slice from {given}"
+    if wanted.startswith("map["):
+        return f"cannot restore map from {given}"
+    if wanted in ("string", "bool", "int32", "int64", "float64"):
+        return f"unrecognized type: {wanted}"
+    if wanted.partition(".")[2] in schemas.structures():
+        return f"cannot restore struct from: {given}"
+    return "unrecognized type: string"  # a string with a name of its own
 
 
 def _by_name(value: Any) -> Any:

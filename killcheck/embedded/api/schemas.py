@@ -19,7 +19,7 @@ from killcheck.embedded.api.scalars import OMIT, Mismatch
 from killcheck.embedded.api.status import bad_request
 from killcheck.kube.objects import Obj, copy
 
-__all__ = ["Decoded", "Field", "decode", "field", "fields", "go_name", "in_order", "load"]
+__all__ = ["Decoded", "Field", "decode", "field", "fields", "go_name", "in_order", "load", "structures"]
 
 Reader = Callable[[Any, list[str]], Any]
 
@@ -82,6 +82,12 @@ def field(code: str) -> Field:
 def fields(schema: str) -> dict[str, Field]:
     """The fields of a type. Raises KeyError for an unknown type."""
     return {name: field(code) for name, code in load()[schema].items()}
+
+
+@cache
+def structures() -> frozenset[str]:
+    """The names of Go's structures, without their packages."""
+    return frozenset(_split(schema)[1] for schema in load())
 
 
 @cache

@@ -173,6 +173,7 @@ class Writer:
         dry_run = call.dry_run
         old = converted(kind, stored)
         new = change(old)
+        managers = new["metadata"].get("managedFields") if call.over_wire else None
         self._check_meta(call, new, old)
         if subresource in ("", *PARTS):
             seam.apply_defaults(kind, new, self.server.loop.now())
@@ -192,6 +193,8 @@ class Writer:
             check(new)
         if not subresource:
             self._warn(call, new, old)
+        if managers and not dry_run:
+            self.server.managed.replace(kind, call.key, managers)
         if new == old:
             if applied is not None and not dry_run:
                 self.server.managed.record(call, call.key, stored, stored, operation=operation, applied=applied)

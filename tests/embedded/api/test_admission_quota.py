@@ -84,7 +84,10 @@ def test_what_fits_exactly_is_admitted():
     w = world()
     quota(w, {"requests.cpu": "2"})
     running(w, "vllm", {"requests": {"cpu": "1500m"}})
-    w.admit("CREATE", executor(containers=[asking({"cpu": "500m"})]))
+    admitted, _ = w.admit("CREATE", executor(containers=[asking({"cpu": "500m"})]))
+    assert admitted["spec"]["containers"][0]["resources"]["requests"] == {"cpu": "500m"}
+    assert "requested: requests.cpu=501m, used: requests.cpu=1500m, limited: requests.cpu=2" in refusal(
+        w, containers=[asking({"cpu": "501m"})])
 
 
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
@@ -113,7 +116,12 @@ def test_another_namespace_is_another_matter():
     w = world()
     w.put({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q", "namespace": "default"},
            "spec": {"hard": {"pods": "0"}}})
-    w.admit("CREATE", executor())
+    theirs = executor(serviceAccountName="default")
+    theirs["metadata"]["namespace"] = "default"
+    with pytest.raises(StatusError, match="exceeded quota: q, requested: pods=1, used: pods=0, limited: pods=0"):
+        w.admit("CREATE", theirs)
+    admitted, warnings = w.admit("CREATE", executor())
+    assert (admitted["metadata"]["namespace"], warnings) == ("team", [])
 
 
 @pytest.mark.parametrize(("spec", "pod", "refused"), [

@@ -137,8 +137,13 @@ def test_pods_that_are_not_ready(world, spec, healthy, evicted):
 
 def test_a_pending_pod_goes_whatever_the_budget(world):
     budget(world)
+    before = world.kube.get(r.PDBS, "one", "default")["status"]
+    assert before["disruptionsAllowed"] == 0
     world.kube.patch(r.PODS, "victim", {"status": {"phase": "Pending"}}, "default", subresource="status")
     world.kube.evict("victim", "default")
+    left = world.kube.find(r.PODS, "victim", "default")
+    assert left is None or "deletionTimestamp" in left["metadata"]
+    assert world.kube.get(r.PDBS, "one", "default")["status"] == before, "the budget is not asked, and not charged"
 
 
 def test_grace_and_names(world):

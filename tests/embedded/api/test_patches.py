@@ -198,7 +198,7 @@ def test_updates_and_patches_own_what_they_change(world):
     apply(world, config(a="1", b="1"), "argocd")
     world.kube.patch(r.CONFIGMAPS, "settings", {"data": {"a": "9"}}, "default")
     assert managers(world) == {("argocd", "Apply"): {"f:b"}, ("test", "Update"): {"f:a"}}
-    with pytest.raises(Conflict, match=r'conflict with "test" using v1 at 2026-11-21T02:01:06Z: \.data\.a'):
+    with pytest.raises(Conflict, match=r'conflict with "test" using v1: \.data\.a'):
         apply(world, config(a="1", b="1"), "argocd")
 
 
@@ -280,3 +280,27 @@ def test_creating_by_apply_or_put_needs_the_right_to_create():
         assert (refused.status, "cannot create" in refused.body["message"]) == (403, True)
     world.raw("PUT", path, lease)
     assert world.raw("GET", path).status == 200
+
+
+def test_a_writer_may_say_who_manages_what(world):
+    apply(world, config(a="1"), "kubectl-client-side-apply")
+    path = r.CONFIGMAPS.path("default", "settings")
+    entry = {"manager": "kubectl", "operation": "Apply", "apiVersion": "v1", "fieldsType": "FieldsV1",
+             "time": "2026-11-21T02:00:00Z", "fieldsV1": {"f:data": {"f:a": {}}}}
+    done = world.raw("PATCH", path, [{"op": "replace", "path": "/metadata/managedFields", "value": [entry]}],
+                     "application/json-patch+json")
+    assert done.status == 200
+    assert done.body["metadata"]["managedFields"] == [entry]
+    cleared = world.raw("PATCH", path, {"metadata": {"managedFields": [{}]}}, "application/merge-patch+json")
+    assert "managedFields" not in cleared.body["metadata"]
+
+
+def test_kubectls_annotation_follows_its_server_side_apply(world):
+    name = "kubectl.kubernetes.io/last-applied-configuration"
+    world.kube.create(r.CONFIGMAPS, config(a="1") | {"metadata": {
+        "name": "settings", "annotations": {name: "old"}}}, "default")
+    path = r.CONFIGMAPS.path("default", "settings")
+    body = config(a="2") | {"apiVersion": "v1", "kind": "ConfigMap"}
+    for manager, told in (("other", "old"), ("kubectl", '"data":{"a":"2"}')):
+        done = world.raw("PATCH", f"{path}?fieldManager={manager}&force=true", body, "application/apply-patch+yaml")
+        assert told in done.body["metadata"]["annotations"][name]
