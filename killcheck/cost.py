@@ -1,17 +1,24 @@
-"""What the nodes in scope cost, second by second."""
+"""What the nodes in scope cost, second by second; and what it comes to a night, a month, an item."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
 
+from killcheck.kube import gpus
 from killcheck.kube.objects import Obj, labels_of, name_of
 
-__all__ = ["Meter", "instance_type"]
+__all__ = ["Meter", "SpotPrice", "bill", "instance_type"]
 
 #: Dollars an hour of an instance type ('' capacity type: on demand); None: not known.
 Price = Callable[[str], float | None]
+#: The same of spot capacity in a zone.
+SpotPrice = Callable[[str, str], float | None]
+
+#: Hours of a month as AWS' own calculator has them, and its nights.
+MONTH_H, MONTH_NIGHTS = 730.0, 30.0
 
 
 def instance_type(node: Obj) -> str:
@@ -20,14 +27,27 @@ def instance_type(node: Obj) -> str:
     return labels.get("node.kubernetes.io/instance-type") or labels.get("beta.kubernetes.io/instance-type", "")
 
 
+def _is_spot(node: Obj) -> bool:
+    labels = labels_of(node)
+    return "spot" in (
+        labels.get("karpenter.sh/capacity-type"), labels.get("eks.amazonaws.com/capacityType", "").lower())
+
+
 @dataclass
 class Meter:
-    """Dollars since a node was first counted, until it was gone. One unknown price makes the sum unknown (None)."""
+    """Dollars since a node was first counted, until it was gone. One unknown price makes the sum unknown (None).
+
+    ``overrides`` (the spec's) go before all; ``spot`` prices spot nodes where it is known; else ``price``, an upper
+    bound for them.
+    """
 
     price: Price
     overrides: Mapping[str, float] = field(default_factory=dict)
+    spot: SpotPrice | None = None
     _from: dict[str, tuple[datetime, str]] = field(default_factory=dict)
     _until: dict[str, datetime] = field(default_factory=dict)
+    _devices: dict[str, int] = field(default_factory=dict)
+    _spot_usd: dict[str, float] = field(default_factory=dict)
 
     def usd_per_hour(self, kind: str) -> float | None:
         """The price of an instance type: the spec's override, or the catalogue's."""
@@ -35,8 +55,13 @@ class Meter:
 
     def count(self, node: Obj, since: datetime) -> None:
         """Count a node from ``since`` on, if it is not counted yet; one that came back is counted on."""
-        name = name_of(node)
-        self._from.setdefault(name, (since, instance_type(node)))
+        name, kind = name_of(node), instance_type(node)
+        if name not in self._from and self.spot is not None and _is_spot(node) and kind not in self.overrides:
+            asked = self.spot(kind, labels_of(node).get("topology.kubernetes.io/zone", ""))
+            if asked is not None:
+                self._spot_usd[name] = asked
+        self._from.setdefault(name, (since, kind))
+        self._devices[name] = max(self._devices.get(name, 0), gpus.node_devices(node))
         self._until.pop(name, None)
 
     def stop(self, name: str, at: datetime) -> None:
@@ -48,19 +73,53 @@ class Meter:
         """Dollars so far."""
         total = 0.0
         for name, (since, kind) in self._from.items():
-            price = self.usd_per_hour(kind)
+            price = self._node_usd(name, kind)
             if price is None:
                 return None
-            until = self._until.get(name, now)
-            total += price * max(0.0, (until - since).total_seconds()) / 3600.0
+            total += price * self._hours(name, since, now)
         return total
+
+    def gpu_hours(self, now: datetime) -> float:
+        """GPU-hours so far: every device of a node bills with it, in use or not."""
+        return sum(self._devices.get(name, 0) * self._hours(name, since, now)
+                   for name, (since, _) in self._from.items())
 
     def rate(self) -> float | None:
         """Dollars an hour of what is still on."""
-        prices = [self.usd_per_hour(kind) for name, (_, kind) in self._from.items() if name not in self._until]
+        prices = [self._node_usd(name, kind) for name, (_, kind) in self._from.items() if name not in self._until]
         return None if any(price is None for price in prices) else sum(p for p in prices if p is not None)
 
     def unpriced(self) -> list[str]:
         """Instance types counted whose price is not known."""
-        return sorted({kind or "(no instance-type label)" for _, kind in self._from.values()
-                       if self.usd_per_hour(kind) is None})
+        return sorted({kind or "(no instance-type label)" for name, (_, kind) in self._from.items()
+                       if self._node_usd(name, kind) is None})
+
+    def _node_usd(self, name: str, kind: str) -> float | None:
+        return self._spot_usd.get(name, self.usd_per_hour(kind))
+
+    def _hours(self, name: str, since: datetime, now: datetime) -> float:
+        return max(0.0, (self._until.get(name, now) - since).total_seconds()) / 3600.0
+
+
+def bill(
+    *, usd: float | None, gpu_hours: float, rate: float | None, until_next_chance: float | None = None,
+    items_per_hour: float | None = None,
+) -> dict[str, Any]:
+    """What a drill's outcome comes to, as the JSON document has it; None: a price is not known.
+
+    ``rate``: dollars an hour of what was on at the trigger. ``usd_per_night``: until the layer's next chance, or until
+    the watch ended. ``usd_per_month``: the same every night, at most the whole month. ``usd_per_item``: of a queue
+    worker at ``items_per_hour``; ``items_idled``: what this night's dollars would have paid for.
+    """
+    night = until_next_chance if until_next_chance is not None else usd
+    month = None if night is None or rate is None else min(night * MONTH_NIGHTS, rate * MONTH_H)
+    item = None if rate is None or not items_per_hour else rate / items_per_hour
+    return {
+        "gpu_hours": round(gpu_hours, 3), "usd_per_night": _round(night), "usd_per_month": _round(month),
+        "usd_per_item": None if item is None else round(item, 8),
+        "items_idled": None if not item or night is None else round(night / item),
+    }
+
+
+def _round(value: float | None) -> float | None:
+    return None if value is None else round(value, 4)

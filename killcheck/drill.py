@@ -10,11 +10,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import datetime, timedelta
 from functools import partial
+from typing import Any, cast
 
 from killcheck import diagnosis, events, layers, steady
 from killcheck.attribution import Bystanders, Hand
 from killcheck.cluster.base import Cluster
-from killcheck.cost import Meter
+from killcheck.cost import Meter, SpotPrice, bill
 from killcheck.faults.base import Fault, FaultError
 from killcheck.faults.combination import in_order, refuse_clashes
 from killcheck.journal import Dirty, Journal, JournalError
@@ -80,7 +81,9 @@ class Drill:
         self.witnesses = Witnesses(cluster, kill_path, layer, self.scene)
         self.runner: LayerRun | None = None
         self.bystanders: Bystanders | None = None
-        self.meter = Meter(price, dict(kill_path.prices))
+        self.meter = Meter(
+            price, dict(kill_path.prices), spot=cast("SpotPrice | None", cluster.levers.get("spot-prices")))
+        self._usd_per_hour: float | None = None
         self.progress: Progress | None = None
         self.bites: dict[str, str] = {}
         self.notes: list[str] = []
@@ -163,6 +166,10 @@ class Drill:
             self.meter.count(node, now)
         for kind in steady.instances(self.scene):
             self.meter.count(kind, now)
+        self._usd_per_hour = self.meter.rate()
+        problem = getattr(self.meter.spot, "problem", "")
+        if problem:
+            self._note(f"{problem}; on-demand prices, an upper bound, stand for them")
         if self.meter.unpriced():
             self._note(f"no price for {', '.join(self.meter.unpriced())}: dollars are unknown (give one under prices:)")
         self._emit(
@@ -437,9 +444,15 @@ class Drill:
             seconds_to_drained=timeline.at_s("node_drained") if timeline else None,
             watched_s=(now - timeline.start).total_seconds() if timeline else 0.0,
             usd=self.meter.usd(now) if timeline else 0.0, usd_per_hour=self.meter.rate(),
+            bill=self._bill(now, more.get("usd_until_next_chance")) if timeline else None,
             schedule=forecast.to_json() if forecast else None,
             phases=tuple(timeline.rows()) if timeline else (), bites=dict(self.bites), title=self.options.title,
             gpu_pods=tuple(str(p) for p in self.scene.gpu_pods()) if timeline else (), **more)  # type: ignore[arg-type]
+
+    def _bill(self, now: datetime, until_next_chance: object) -> dict[str, Any]:
+        return bill(
+            usd=self.meter.usd(now), gpu_hours=self.meter.gpu_hours(now), rate=self._usd_per_hour,
+            until_next_chance=cast("float | None", until_next_chance), items_per_hour=self.kill_path.items_per_hour)
 
     # -- 7: heal -------------------------------------------------------------------------------------------
     def _heal(self) -> tuple[list[str], list[str]]:

@@ -18,6 +18,7 @@ from itertools import pairwise
 from typing import TypeVar
 
 from killcheck.cloudspec import Alarm, CloudAccess
+from killcheck.redact import redact
 
 __all__ = [
     "API_VERSION", "DEFAULT_PROOF", "DOCKER", "KINDS", "PHASES", "PHASE_KEYS", "SPOT_NOTICE_S", "Checkpoint", "Command",
@@ -128,8 +129,13 @@ class Command:
     env: Mapping[str, str] = field(default_factory=dict, hash=False)
     pass_env: tuple[str, ...] = ()
 
-    def __str__(self) -> str:
+    @property
+    def line(self) -> str:
+        """The command line, as a shell would be given it."""
         return shlex.join(self.argv)
+
+    def __str__(self) -> str:
+        return redact(self.line)
 
 
 @dataclass(frozen=True, slots=True)
@@ -354,7 +360,7 @@ class Consent:
 
     def allows_command(self, command: Command) -> bool:
         """Whether a program of the spec may be run on a machine that is somebody's."""
-        return any(fnmatchcase(str(command), pattern) for pattern in self.commands)
+        return any(fnmatchcase(command.line, pattern) for pattern in self.commands)
 
     def allows_context(self, context: str) -> bool:
         """Whether a drill may run there."""
@@ -444,6 +450,8 @@ class KillPath:
     suppress: tuple[Suppression, ...] = ()
     cloud: CloudAccess | None = None
     alarm: Alarm | None = None
+    #: What a queue's workers get done in an hour, all together; None: nobody counts.
+    items_per_hour: float | None = None
     folder: str = field(default="", compare=False)
 
     def target(self, name: str) -> Target:

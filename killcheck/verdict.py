@@ -57,6 +57,8 @@ class DrillResult:
     #: What the layer's own schedule will do (``next``, ``never``, ``clocks``, ``warnings``, ``longest_gap_s``).
     schedule: dict[str, Any] | None = None
     usd_until_next_chance: float | None = None
+    #: What it comes to (``gpu_hours``, ``usd_per_night``, ``usd_per_month``, ``usd_per_item``, ``items_idled``).
+    bill: dict[str, Any] | None = None
     phases: tuple[dict[str, Any], ...] = ()
     bites: dict[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
@@ -106,7 +108,7 @@ class DrillResult:
             "watched_s": _round(self.watched_s), "usd": _round(self.usd, 4), "usd_per_hour": _round(
                 self.usd_per_hour, 4),
             "next_chance": self.next_chance or None, "usd_until_next_chance": _round(self.usd_until_next_chance, 4),
-            "schedule": self.schedule,
+            "schedule": self.schedule, "bill": self.bill,
             "phases": list(self.phases), "bites": self.bites, "notes": list(self.notes), "healed": list(self.healed),
             "problems": list(self.problems), "gpu_pods": list(self.gpu_pods),
         }

@@ -13,6 +13,7 @@ from killcheck.clock import Loop
 from killcheck.cloud.instances import Ec2, Exported, Instances, access_of, word_of
 from killcheck.cloud.notices import Hands
 from killcheck.cloud.session import AskError
+from killcheck.cloud.spot_prices import SpotPrices
 from killcheck.cluster.base import Cluster, ClusterError
 from killcheck.cluster.embedded import EmbeddedDrillCluster
 from killcheck.killpath import KillPath
@@ -56,7 +57,7 @@ def equip_with_cloud(cluster: Cluster, kill_path: KillPath) -> None:
     cluster.levers["instances"] = Instances(word, cluster.loop.monotonic)
     if isinstance(word, Ec2):
         aws = access_of(access)
-        cluster.levers.update({"aws": aws, "hands": Hands(aws)})
+        cluster.levers.update({"aws": aws, "hands": Hands(aws), "spot-prices": SpotPrices(aws)})
 
 
 def _post(loop: Loop, fn: Callable[..., object], *args: object) -> None:

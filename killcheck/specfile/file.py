@@ -246,6 +246,7 @@ def _kill_path(spec: m.SpecModel) -> k.KillPath:
         suppress=tuple(k.Suppression(s.probe, s.reason, s.until, s.object) for s in spec.suppress),
         cloud=clouds.cloud(spec.cloud, _command(spec.cloud.command) if spec.cloud else None),
         alarm=clouds.alarm(spec.alarm),
+        items_per_hour=spec.items_per_hour,
     )
 
 

@@ -327,3 +327,5 @@ class SpecModel(_Model):
     suppress: list[SuppressionModel] = Field(default_factory=list)
     cloud: CloudModel | None = None
     alarm: AlarmModel | None = None
+    items_per_hour: float | None = Field(
+        default=None, gt=0, description="What a queue's workers get done in an hour, all together: prices an item.")

@@ -67,6 +67,7 @@ def _spec(path: k.KillPath) -> dict[str, Any]:
             {"probe": s.probe, "object": s.object, "reason": s.reason, "until": s.until} for s in path.suppress],
         "cloud": written_cloud(path.cloud, _command(path.cloud.command) if path.cloud else None),
         "alarm": written_alarm(path.alarm),
+        "itemsPerHour": path.items_per_hour,
     }
     return {key: value for key, value in spec.items() if value or key == "proof"}
 

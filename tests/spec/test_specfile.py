@@ -244,7 +244,8 @@ def kill_paths(draw: st.DrawFn) -> KillPath:
         fences=FenceCeiling(0, 3.5, None, 16, ("p5*", draw(texts)), ("our-types.csv",)),
         suppress=(Suppression(draw(names), "because of x", date(2027, 1, 31), draw(texts)),),
         cloud=draw(st.none() | clouds()), alarm=draw(st.none() | st.builds(
-            Alarm, st.lists(texts, max_size=2).map(tuple), seconds)))
+            Alarm, st.lists(texts, max_size=2).map(tuple), seconds)),
+        items_per_hour=draw(st.sampled_from([None, 1200.0])))
 
 
 @settings(max_examples=60, deadline=None)
