@@ -9,6 +9,7 @@ from collections.abc import Iterable
 
 from killcheck.embedded.models.nodegroups import SELECTOR as NODE_GROUPS
 from killcheck.kube import gpus, workloads
+from killcheck.kube import resources as r
 from killcheck.kube.client import Kube
 from killcheck.kube.objects import Obj, labels_of, namespace_of
 
@@ -21,7 +22,7 @@ GPU_TYPES = {1: "g6.4xlarge", 4: "g6.12xlarge", 8: "p4d.24xlarge"}
 
 
 def missing_ground(objects: Iterable[Obj], kube: Kube) -> tuple[list[Obj], list[str]]:
-    """What to create beside ``objects``, and what to say about it."""
+    """What to create beside ``objects`` and what is there already, and what to say about it."""
     objects = list(objects)
     extra: list[Obj] = []
     notes: list[str] = []
@@ -31,10 +32,11 @@ def missing_ground(objects: Iterable[Obj], kube: Kube) -> tuple[list[Obj], list[
         if kube.find(kube.resource_for("v1", "Namespace"), name) is None:
             extra.append({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
             notes.append(f"namespace {name} is in no manifest: made without labels, quotas or policies")
-    nodes = [o for o in objects if o.get("kind") == "Node"]
+    nodes = [o for o in objects if o.get("kind") == "Node"] + kube.list(r.NODES).items
+    pools = [*objects, *kube.list(r.NODEPOOLS).items, *kube.list(r.CONFIGMAPS, labels=f"{NODE_GROUPS}=true").items]
     if not nodes:
         extra += [node(f"cpu-{number}", "m6i.xlarge", cpu=4, memory="16Gi") for number in range(1, CPU_NODES + 1)]
-    if not any(gpus.node_devices(n) for n in nodes) and not any(_brings_nodes(o) for o in objects):
+    if not any(gpus.node_devices(n) for n in nodes) and not any(_brings_nodes(o) for o in pools):
         gpu = _gpu_nodes(objects)
         extra += gpu
         if gpu:

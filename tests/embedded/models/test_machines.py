@@ -92,3 +92,16 @@ def test_once_the_cloud_says_that_it_is_gone_node_and_pod_are_collected():
         assert 40 <= collected <= 61, "PodGC: every 20 s, and 40 s of doubt"
         until(made, running(made, 1, app="worker"))
         assert len(made.cloud.billed()) == 1, "the group has replaced it"
+
+
+def test_what_is_loaded_later_finds_the_nodes_that_are_there():
+    with cluster(GROUPS) as made:
+        before = len(made.kube.list(r.NODES).items)
+        made.load([workers(1)])
+        assert len(made.kube.list(r.NODES).items) == before == 2
+        assert made.notes == []
+    with cluster() as made:
+        made.load([workers(2)])
+        assert len(gpu_nodes(made)) == 2, "nothing else would bring them"
+        made.load([{**workers(1), "metadata": {"name": "second", "namespace": "default"}}])
+        assert len(gpu_nodes(made)) == 2
