@@ -9,12 +9,13 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import selectors
 import shutil
 import signal
 import subprocess
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -37,6 +38,8 @@ OUTPUT_LIMIT = 64 * 1024
 GRACE_S = 2.0
 #: Added to a program's own limit before it is given up unheard, in seconds.
 SLACK_S = 10.0
+#: What redaction leaves in the place of a secret.
+_HIDDEN = re.compile(r"<(redacted|token|aws-access-key-id|private key)>")
 #: How long a target may take to be counted again after it was started, in seconds.
 BACK_S = 180.0
 
@@ -118,25 +121,40 @@ def counted(ran: Ran) -> int:
 
 
 def again(command: Command) -> list[Any]:
-    """A command as a journal keeps it."""
-    return [list(command.argv), command.timeout_s, dict(command.env), list(command.pass_env)]
+    """A command as a journal keeps it: without its secrets."""
+    env = {name: redact(f"{name}={value}").partition("=")[2] for name, value in command.env.items()}
+    return [[redact(word) for word in command.argv], command.timeout_s, env, list(command.pass_env)]
 
 
-def _command(kept: list[Any]) -> Command:
+def _command(kept: list[Any], known: Iterable[Command]) -> Command:
+    """The command that a journal means, from the spec where that is at hand. Raises UndoProblem."""
+    for command in known:
+        if again(command) == kept:
+            return command
     argv, timeout_s, env, pass_env = kept
-    return Command(tuple(argv), timeout_s, env, tuple(pass_env))
+    found = Command(tuple(argv), timeout_s, env, tuple(pass_env))
+    if any(_HIDDEN.search(word) for word in (*argv, *env.values())):
+        raise UndoProblem(f"{found} has secrets, which no journal keeps")
+    return found
 
 
-def put_back(programs: Programs, count: list[Any], number: int, start: list[Any]) -> None:
-    """Start a target unless at least ``number`` are on already, and see that they are. Raises UndoProblem."""
+def put_back(
+    programs: Programs, count: list[Any], number: int, start: list[Any], known: Iterable[Command] = (),
+) -> None:
+    """Start a target unless at least ``number`` are on already, and see that they are. Raises UndoProblem.
+
+    ``known``: the spec's commands, where it is at hand.
+    """
+    known = tuple(known)
+    counting, starting = _command(count, known), _command(start, known)
     try:
-        if counted(programs.run(_command(count))) >= number:
+        if counted(programs.run(counting)) >= number:
             return
-        ran = programs.run(_command(start))
+        ran = programs.run(starting)
         if not ran.ok:
             raise UndoProblem(ran.told)
         until = programs.loop.monotonic() + BACK_S
-        while counted(programs.run(_command(count))) < number:
+        while counted(programs.run(counting)) < number:
             if programs.loop.monotonic() >= until:
                 raise UndoProblem(f"{ran.command} ended well, and {BACK_S:g} s later it is not on again")
             programs.loop.sleep(5.0)
@@ -149,8 +167,13 @@ class LocalPrograms:
 
     real = True
 
-    def __init__(self, loop: Loop, folder: str = "", environment: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, loop: Loop, folder: str = "", environment: Mapping[str, str] | None = None,
+        known: Iterable[Command] = (),
+    ) -> None:
         self.loop = loop
+        #: The spec's own commands: what a journal means is looked up among them first.
+        self.known = tuple(known)
         self.folder = folder or "."
         self._environment = os.environ if environment is None else environment
         self._running: set[subprocess.Popen[bytes]] = set()
@@ -177,7 +200,8 @@ class LocalPrograms:
 
     def put_back(self, count: list[Any], number: int, start: list[Any], folder: str = "") -> None:
         """As the protocol says; ``folder``: the spec's, where another process undoes what a dead one did."""
-        put_back(LocalPrograms(self.loop, folder or self.folder, self._environment), count, number, start)
+        there = LocalPrograms(self.loop, folder or self.folder, self._environment)
+        put_back(there, count, number, start, self.known)
 
     def close(self) -> None:
         """As the protocol says."""

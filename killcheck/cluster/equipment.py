@@ -25,13 +25,13 @@ def equip(cluster: Cluster, kill_path: KillPath, *, allowed: bool) -> None:
     if not kill_path.commands and not any(layer.sentinel for layer in kill_path.layers):
         return
     if not isinstance(cluster, EmbeddedDrillCluster):
-        cluster.levers["programs"] = LocalPrograms(cluster.loop, kill_path.folder)
+        cluster.levers["programs"] = LocalPrograms(cluster.loop, kill_path.folder, known=kill_path.commands)
         cluster.levers["files"] = Files()
         return
     sentinels = [layer.sentinel.path for layer in kill_path.layers if layer.sentinel and layer.sentinel.path]
     machine = Machine(
         cluster.embedded.nodes.runtime if allowed else NoRuntime(UNASKED), cluster.loop, Path(kill_path.folder),
-        data=[str(PurePosixPath(path).parent) for path in sentinels])
+        data=[str(PurePosixPath(path).parent) for path in sentinels], known=kill_path.commands)
     cluster.machine = machine
     cluster.levers["programs"] = machine
     cluster.levers["files"] = Files(machine.path)

@@ -51,12 +51,15 @@ class Firing:
 
 @dataclass
 class Machine:
-    """``folder``: the spec's. ``data``: folders of the machine that its programs and a drill write to (absolute)."""
+    """``folder``: the spec's; ``known``: its commands. ``data``: folders of the machine that its programs and a drill
+    write to (absolute).
+    """
 
     runtime: Runtime
     loop: Loop
     folder: Path
     data: Iterable[str] = ()
+    known: Iterable[Command] = ()
     real: bool = False
     #: Every timer that went off by itself, in order.
     firings: list[Firing] = field(default_factory=list)
@@ -82,7 +85,7 @@ class Machine:
 
     def put_back(self, count: list[Any], number: int, start: list[Any], folder: str = "") -> None:
         """As the protocol says."""
-        programs.put_back(self, count, number, start)
+        programs.put_back(self, count, number, start, self.known)
 
     def close(self) -> None:
         """Nothing goes off any more; what runs ends with the cluster."""

@@ -32,13 +32,29 @@ class IdleMonitor(DeadMan):
             raise LayerError(f"layer {layer.name}: an idle monitor is drilled by its cronJob; this one has none")
         super().__init__(layer, stage)
         self._flaw = ""
+        self._unproven = ""
+        #: When the spec's own request was made of the target.
+        self._used_at: datetime | None = None
+
+    def unproven(self) -> str:
+        """Its target could not be made busy."""
+        return self._unproven
 
     def before_trigger(self) -> str:
         """Look at it with busy targets, then let them idle; returns what was seen."""
         idle_s = self.layer.idle_s or 0.0
         seen = ""
+        if self.layer.busy is not None:
+            asked = self.stage.programs.run(self.layer.busy)
+            if not asked.ok:
+                self._unproven = f"the target could not be made busy: {asked.told}"
+                return self._unproven
+            self._used_at = asked.ended
         if self._youngest() + timedelta(seconds=idle_s) > self._now() + timedelta(seconds=LOOK_S):
             seen = self._look_at_busy()
+        elif self.stage.cluster.real:
+            seen = ("its busy half was not drilled: the targets have been on for long, and the spec gives no busy "
+                    "command that makes a request")
         if self._flaw:
             return seen
         wait = (self._youngest() + timedelta(seconds=idle_s + BEYOND_S) - self._now()).total_seconds()
@@ -46,6 +62,8 @@ class IdleMonitor(DeadMan):
         return "; ".join(part for part in (seen, f"the targets have been idle for {idle_s / 60:.0f} min") if part)
 
     def _youngest(self) -> datetime:
+        if self._used_at is not None:
+            return self._used_at
         pods = [self.stage.scene.pods.get(p.name, p.namespace) for p in self.stage.scene.gpu_pods()]
         return max((parse_time(p["metadata"]["creationTimestamp"]) for p in pods if p), default=self._now())
 

@@ -21,6 +21,8 @@ __all__ = ["IdleWorkload"]
 
 #: The monitor's clock and ours may differ by as much, in seconds.
 EARLY_S = 5.0
+#: How long after it is due an idle monitor that works has acted, in seconds.
+PROMPT_S = 900.0
 #: What of its log is kept, in characters.
 LOG_KEPT = 4_000
 
@@ -41,6 +43,7 @@ class IdleWorkload(LayerRun):
         self._used_at: datetime | None = None
         self._zero_at: datetime | None = None
         self._unproven = ""
+        self._standing_by = False
 
     def prepare(self) -> None:
         """The monitor must be there."""
@@ -74,12 +77,15 @@ class IdleWorkload(LayerRun):
 
     def trigger(self) -> str:
         """Leave the targets idle."""
+        self._look_around()
+        return f"nothing is pulled: {self.ref} is left to find its targets idle"
+
+    def _look_around(self) -> None:
         for pod in self.stage.scene.pods.values():
             self._see(pod)
         if self._used_at is None:
             held = [self.stage.scene.pods.get(p.name, p.namespace) for p in self.stage.scene.gpu_pods()]
             self._used_at = max((parse_time(p["metadata"]["creationTimestamp"]) for p in held if p), default=None)
-        return f"nothing is pulled: {self.ref} is left to find its targets idle"
 
     def notice(self, change: Change, old: Obj | None, new: Obj) -> None:
         """The monitor's pods."""
@@ -92,8 +98,10 @@ class IdleWorkload(LayerRun):
             self._pods[uid_of(pod)] = pod
 
     def stand_by(self) -> None:
-        """Seen by its pods."""
+        """Seen by its pods; what is on now was last used when it came on, as far as can be known."""
         self.prepare()
+        self._look_around()
+        self._standing_by = True
 
     def acted(self, zero_at: datetime) -> str:
         """It was at work when the targets had been idle for as long as it waits."""
@@ -102,15 +110,12 @@ class IdleWorkload(LayerRun):
         running = [name_of(p) for p in self._pods.values() if _running_since(p, zero_at)]
         if not running or due is None or zero_at < due - timedelta(seconds=EARLY_S):
             return ""
+        if self._standing_by and zero_at > due + timedelta(seconds=PROMPT_S):
+            return ""  # it left them on when they were due: it takes them for busy, and it was not it
         idle = (zero_at - (self._used_at or zero_at)).total_seconds()
         return f"its pod {running[0]} was at work, and the targets had been idle for {idle / 60:.0f} min"
 
     def _due(self) -> datetime | None:
-        if self._used_at is None:
-            held = [p for t in self.stage.kill_path.covered_by(self.layer) if t.kind
-                    for p in self.stage.scene.objects_of(t)]
-            made = [parse_time(o["metadata"]["creationTimestamp"]) for o in held]
-            self._used_at = max(made, default=None)
         return None if self._used_at is None else self._used_at + timedelta(seconds=self.layer.idle_s or 0.0)
 
     def flaw(self) -> str:

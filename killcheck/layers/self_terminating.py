@@ -22,6 +22,8 @@ __all__ = ["SelfTerminating"]
 SLACK_S = 120.0
 #: Its own clock and ours may differ by as much, in seconds.
 EARLY_S = 5.0
+#: Of its delay, the gap after which a worker is fed.
+GAP = 0.6
 #: Controllers that start again what exits 0.
 RESTARTING = ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "ReplicationController")
 
@@ -37,7 +39,9 @@ class SelfTerminating(LayerRun):
         self._ended: dict[str, tuple[datetime, datetime, str]] = {}
         self._restarts: dict[str, tuple[str, int]] = {}
         self._workers: set[str] = set()
-        self._logs: dict[str, str] = {}
+        #: When the spec's own request gave it something to do, in the middle of a gap.
+        self._fed_at: datetime | None = None
+        self._unproven = ""
 
     def prepare(self) -> None:
         """The workers are the layer's targets; they must be in Kubernetes."""
@@ -48,9 +52,29 @@ class SelfTerminating(LayerRun):
         """Reading is enough."""
         return ()
 
+    def before_trigger(self) -> str:
+        """Where the spec says how to feed it: a gap shorter than its delay, then work; it must live through both."""
+        if self.layer.busy is None or not self.layer.idle_s:
+            return ""
+        loop = self.stage.cluster.loop
+        self._workers = {pod.uid for pod in self.stage.scene.gpu_pods()}
+        loop.run_until(lambda: bool(self._ended), self.layer.idle_s * GAP)
+        if self._ended:
+            return ""
+        fed = self.stage.programs.run(self.layer.busy)
+        if not fed.ok:
+            self._unproven = f"the worker could not be fed: {fed.told}"
+            return self._unproven
+        self._fed_at = fed.ended
+        return f"after a gap of {self.layer.idle_s * GAP / 60:.0f} min it was fed ({fed.command})"
+
+    def unproven(self) -> str:
+        """It could not be fed."""
+        return self._unproven
+
     def trigger(self) -> str:
         """Leave the queue empty."""
-        self._workers = {pod.uid for pod in self.stage.scene.gpu_pods()}
+        self._workers |= {pod.uid for pod in self.stage.scene.gpu_pods()}
         return "nothing is pulled: the queue stays empty, the workers are left to end themselves"
 
     def notice(self, change: Change, old: Obj | None, new: Obj) -> None:
@@ -93,7 +117,8 @@ class SelfTerminating(LayerRun):
         """It did not wait as long as it says: gaps between batches kill it."""
         least = (self.layer.idle_s or 0.0) - EARLY_S
         for began, finished, name in self._ended.values():
-            lived = (finished - began).total_seconds()
+            since = max(began, self._fed_at) if self._fed_at else began
+            lived = (finished - since).total_seconds()
             if lived < least:
                 return (f"worker {name} ended after {lived:.0f} idle seconds, before the "
                         f"{self.layer.idle_s or 0:.0f} it must wait: every short gap between two batches kills it")

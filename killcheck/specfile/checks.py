@@ -21,7 +21,7 @@ __all__ = ["check"]
 _PARTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "dead-man": (("cronJob", "container"), ("schedule", "timeZone")),
     "idle-monitor": (("cronJob", "workload", "command"), ("idle", "busy", "schedule", "timeZone")),
-    "self-terminating": ((), ("workload", "idle")),
+    "self-terminating": ((), ("workload", "idle", "busy")),
     "scale-to-zero": (("scaler",), ("idle",)),
     "spot-handler": ((), ("workload", "command", "notice", "checkpoint")),
     "sentinel": (("sentinel",), ()),

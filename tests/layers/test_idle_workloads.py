@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from killcheck.embedded.machine import Machine
 from killcheck.kube.objects import dig
 from killcheck.verdict import Verdict
 
@@ -61,6 +64,60 @@ def test_one_that_does_not_run_is_found(drilled, edited):
     assert result.verdict is Verdict.EXPOSED
     assert "Deployment/batch/idle-monitor is not at work: " in result.cause
     assert "after exit code 1" in result.cause
+
+
+@pytest.fixture
+def fed(monkeypatch):
+    """What feeds the workers: an item in the spool of every one of them, put there by the spec's busy command."""
+    real = Machine.run
+
+    def run(self, command):
+        ran = real(self, command)
+        if command.argv == ("true",):
+            for folder in self.runtime.folder.glob("*/volumes/spool"):
+                (folder / "item.json").write_text("{}")
+        return ran
+
+    monkeypatch.setattr(Machine, "run", run)
+
+
+def with_work(edited, argv="[\"true\"]"):
+    fed = f"    idle: 10m\n    busy: {{argv: {argv}}}\n"
+    return lambda path: edited(path / "killcheck.yaml", "    idle: 10m\n", fed)
+
+
+def alone(obj):
+    """Without the monitor, which would come first: nobody tells it of the item."""
+    if obj["kind"] == "CronJob":
+        obj["spec"]["suspend"] = True
+
+
+def test_a_gap_shorter_than_the_delay_does_not_end_a_worker(drilled, edited, fed):
+    result = drilled(
+        "self-terminating", "worker-idle-exit", alone, folder=with_work(edited), exec_mode="host", night_s=3600.0)
+    assert result.verdict is Verdict.SURVIVED, result.why
+    assert "after a gap of 6 min it was fed (true)" in result.notes
+    assert result.seconds_to_zero > 590  # the whole delay again, from the item on
+
+
+def test_a_worker_that_counts_from_its_start_dies_in_the_gap_after_its_item(drilled, edited, fed):
+    def forgets(obj):
+        if obj["kind"] == "ConfigMap" and "worker.py" in obj["data"]:
+            before = "        last_item = time.monotonic()\n"
+            assert before in obj["data"]["worker.py"]
+            obj["data"]["worker.py"] = obj["data"]["worker.py"].replace(before, "")
+
+    result = drilled(
+        "self-terminating", "worker-idle-exit", forgets, folder=with_work(edited), exec_mode="host", night_s=3600.0)
+    assert result.verdict is Verdict.EXPOSED
+    assert "before the 600 it must wait" in result.cause
+
+
+def test_a_worker_that_cannot_be_fed_leaves_it_unproven(drilled, edited):
+    result = drilled(
+        "self-terminating", "worker-idle-exit", folder=with_work(edited, "[\"false\"]"), exec_mode="host")
+    assert result.verdict is Verdict.INCONCLUSIVE
+    assert "could not be fed: false: exit code 1" in result.why
 
 
 def test_exit_0_under_a_deployment_is_started_again(drilled, edited):

@@ -173,3 +173,18 @@ def test_a_file_that_is_somebody_elses_stays(tmp_path):
     with pytest.raises(UndoProblem, match="somebody else's"):
         files.take_away(path, "ours\n")
     assert (tmp_path / "hold").read_text() == "theirs\n"
+
+
+def test_a_journal_keeps_no_secrets_and_says_so_where_it_needs_them(programs, tmp_path):
+    (tmp_path / "on").write_text("0\n")
+    count, start = sh("cat on"), sh("test $API_KEY = hunter22 && echo 1 > on", env={"API_KEY": "hunter22"})
+    kept = again(start)
+    assert "hunter22" not in str(kept)
+    with pytest.raises(UndoProblem, match="has secrets, which no journal keeps"):
+        put_back(programs, again(count), 1, kept)
+    put_back(programs, again(count), 1, kept, [count, start])
+    assert (tmp_path / "on").read_text() == "1\n"
+
+
+def test_a_command_is_shown_without_its_secrets():
+    assert "hunter22" not in str(Command(("stop", "--password=hunter22")))
