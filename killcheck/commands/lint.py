@@ -32,6 +32,9 @@ __all__ = ["command"]
               help="With --on: ask whether each layer's pod would be taken (dryRun=All: nothing is made).")
 @click.option("--pull-check", is_flag=True,
               help="Ask the registries whether the executors' images are there, with the pods' own pull secrets.")
+@click.option("--pull", is_flag=True,
+              help="Run the executors' images on the Docker Engine, without network, credentials and rights, to see "
+                   "that their commands start.")
 @click.option("--no-color", is_flag=True, help="No colours (also: NO_COLOR).")
 @guarded
 def command(**options: Any) -> None:
@@ -62,7 +65,7 @@ def command(**options: Any) -> None:
         known = lint.read_baseline(old) if old and not options["write_baseline"] else None
     except lint.BaselineError as error:
         raise click.UsageError(str(error)) from None
-    result = lint.lint(world, notes=notes, baseline=known, probes=_probes(options["pull_check"], world))
+    result = lint.lint(world, notes=notes, baseline=known, probes=_probes(options, world))
     _print(result, options)
     if options["write_baseline"]:
         number = lint.write_baseline(old, result)
@@ -106,11 +109,16 @@ def _kinds(kill_path: Any) -> list[tuple[str, str]]:
     return [(ref.api_version, ref.kind) for ref in refs if ref]
 
 
-def _probes(pull_check: bool, world: Any) -> tuple[Any, ...]:
+def _probes(options: dict[str, Any], world: Any) -> tuple[Any, ...]:
     from killcheck.probes import ALL
 
     chosen = list(ALL)
-    if pull_check:
+    if options["pull"]:
+        from killcheck.engine.connection import Engine
+        from killcheck.probes.image_unusable import ImageUnusable
+
+        chosen.append(ImageUnusable(Engine()))
+    if options["pull_check"]:
         from killcheck.probes.image_missing import ImageMissing
 
         chosen.append(ImageMissing())

@@ -21,7 +21,7 @@ from killcheck.kube.objects import Obj, annotations_of, copy, dig, format_time, 
 if TYPE_CHECKING:
     from docker import APIClient
 
-__all__ = ["Firing", "Tell", "left_over"]
+__all__ = ["Firing", "Tell", "has", "job_of", "left_over", "pull"]
 
 #: Told on the loop of each change: the kind of thing ("jobs", "pods", "events") and the object.
 Tell = Callable[[str, Obj], None]
@@ -123,11 +123,11 @@ class Firing:
 
     def _pulled(self, api: APIClient, image: str) -> bool:
         try:
-            if self.executor.get("imagePullPolicy") != "Always" and _has(api, image):
+            if self.executor.get("imagePullPolicy") != "Always" and has(api, image):
                 self.loop.post(self._say, "Normal", "Pulled", f'Container image "{image}" already present on machine')
                 return True
             self.loop.post(self._say, "Normal", "Pulling", f'Pulling image "{image}"')
-            _pull(api, image)
+            pull(api, image)
         except KubeError as error:
             why = str(getattr(error, "message", error))
             self.loop.post(self._unpulled, image, why)
@@ -240,7 +240,8 @@ def job_of(inspect: Obj) -> Obj:
         "spec": {}, "status": {}})
 
 
-def _has(api: APIClient, image: str) -> bool:
+def has(api: APIClient, image: str) -> bool:
+    """Whether the engine has an image of that name. Raises KubeError."""
     try:
         with answered():
             api.inspect_image(image)  # type: ignore[no-untyped-call]
@@ -249,11 +250,16 @@ def _has(api: APIClient, image: str) -> bool:
     return True
 
 
-def _pull(api: APIClient, image: str) -> None:
-    """Raises KubeError with the registry's words, as ``docker pull`` prints them."""
+def pull(api: APIClient, image: str, *, anonymous: bool = False) -> None:
+    """Pull an image. Raises KubeError with the registry's words, as ``docker pull`` prints them.
+
+    ``anonymous``: without the logins that this user has.
+    """
     repository, tag = _parts(image)
     with answered():
-        lines: Any = api.pull(repository, tag=tag, stream=True, decode=True)
+        nobody = {"auth_config": {"username": "", "password": ""}} if anonymous else {}
+        ask: Any = api.pull
+        lines = ask(repository, tag=tag, stream=True, decode=True, **nobody)
         said = next((str(line["error"]) for line in lines if "error" in line), "")
     if said:
         raise KubeError(said)

@@ -1,0 +1,104 @@
+"""An image and its command tried for real: run once on a Docker Engine, without network, credentials, mounts or rights.
+
+What it does there comes to nothing; whether it *can start* is what is learnt. Nothing is left: the container goes, and
+so does the image, unless it was there before.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
+
+from killcheck.engine.connection import Engine, answered
+from killcheck.engine.firings import has, pull
+from killcheck.kube.errors import KubeError, NotFound
+
+__all__ = ["Rehearsal", "rehearse"]
+
+#: How long a command may run before it counts as one that starts, in seconds.
+PATIENCE_S = 5
+#: Label of the containers, so that a later rehearsal removes what a killed one left.
+LABEL = "killcheck.dev/rehearsal"
+_LACKS = re.compile(r"(?:^|[\s:])([\w./-]+): (?:command )?not found", re.MULTILINE)
+#: What ends a command that has no network and no rights: it did start.
+_MEMORY = 256 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Rehearsal:
+    """What came of it. ``starts`` None: it could not be tried; ``why`` in the runtime's or the program's own words."""
+
+    starts: bool | None
+    why: str
+
+
+def rehearse(engine: Engine, image: str, argv: Sequence[str], env: Mapping[str, str] | None = None) -> Rehearsal:
+    """Run ``argv`` (none: the image's own command) in ``image``. Raises Unreachable where no engine answers."""
+    try:
+        with _at_hand(engine, image):
+            return _run(engine, image, list(argv), dict(env or {}))
+    except KubeError as error:
+        if not getattr(error, "code", 0) and "Docker Engine" in str(error):
+            raise
+        return Rehearsal(None, f"{image} could not be had: {getattr(error, 'message', error)}")
+
+
+@contextmanager
+def _at_hand(engine: Engine, image: str) -> Iterator[None]:
+    there = has(engine.api, image)
+    if not there:
+        pull(engine.api, image, anonymous=True)
+    try:
+        yield
+    finally:
+        if not there:
+            with suppress(KubeError), answered():
+                engine.api.remove_image(image)
+
+
+def _run(engine: Engine, image: str, argv: list[str], env: dict[str, str]) -> Rehearsal:
+    api = engine.api
+    config: dict[str, Any] = {
+        "Image": image, "Labels": {LABEL: "true"}, "Env": [f"{name}={value}" for name, value in env.items()],
+        "HostConfig": {
+            "NetworkMode": "none", "CapDrop": ["ALL"], "ReadonlyRootfs": True, "Tmpfs": {"/tmp": "size=16m"},  # noqa: S108
+            "PidsLimit": 64, "Memory": _MEMORY, "SecurityOpt": ["no-new-privileges"]}}
+    if argv:
+        config |= {"Entrypoint": argv[:1], "Cmd": argv[1:]}
+    with answered(engine.host):
+        for old in api.containers(all=True, filters={"label": LABEL}):
+            api.remove_container(old["Id"], force=True, v=True)
+        made = str(api.create_container_from_config(config)["Id"])  # type: ignore[no-untyped-call]
+    try:
+        try:
+            with answered(engine.host):
+                api.start(made)
+        except KubeError as error:
+            return Rehearsal(False, str(getattr(error, "message", error)))
+        return _watch(engine, made)
+    finally:
+        with suppress(NotFound), answered(engine.host):
+            api.remove_container(made, force=True, v=True)
+
+
+def _watch(engine: Engine, made: str) -> Rehearsal:
+    from requests.exceptions import ConnectionError as NoAnswer
+    from requests.exceptions import ReadTimeout
+
+    with answered(engine.host):
+        try:
+            code = int(engine.api.wait(made, timeout=PATIENCE_S)["StatusCode"])
+        except (ReadTimeout, NoAnswer):
+            return Rehearsal(True, f"it starts, and still ran after {PATIENCE_S} s")
+        said = bytes(engine.api.logs(made))[-4000:].decode("utf-8", "replace").strip()
+    lacking = _LACKS.search(said)
+    if code in (126, 127) or (code and lacking):
+        return Rehearsal(False, f"exit code {code}: {said.splitlines()[-1] if said else 'no such command'}")
+    if code and "exec format error" in said:
+        return Rehearsal(False, said.splitlines()[-1])
+    if lacking:
+        return Rehearsal(False, f"it goes on without {lacking.group(1)}: {lacking.group(0).strip()}")
+    return Rehearsal(True, f"it starts (exit code {code} without a network)")
