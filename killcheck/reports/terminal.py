@@ -114,8 +114,10 @@ class Terminal:
 
     def _on_SteadyState(self, event: events.SteadyState) -> None:
         rate = f", {money(event.usd_per_hour)} an hour" if event.usd_per_hour is not None else ""
-        self._line(
-            event, "●", f"on: {len(event.gpu_pods)} GPU pod(s), {event.devices} GPUs, {len(event.nodes)} node(s){rate}")
+        told = f"{len(event.gpu_pods)} GPU pod(s), {event.devices} GPUs, {len(event.nodes)} node(s)"
+        if not event.gpu_pods and not event.nodes:  # outside Kubernetes: what is counted
+            told = ", ".join(f"{count} {name}" for name, count in event.replicas.items()) or told
+        self._line(event, "●", f"on: {told}{rate}")
 
     def _on_FaultInjected(self, event: events.FaultInjected) -> None:
         self._line(event, "⚡", f"{event.fault}: {'; '.join(event.changes)}", "yellow")

@@ -81,6 +81,32 @@ def test_work_that_nobody_takes_up_again_is_found(drilled):
     assert "the work does not go on" in result.cause
 
 
+def test_a_handler_that_polls_the_metadata_drains_the_node(drilled, edited, monkeypatch):
+    """Without an interruption queue, aws-node-termination-handler on every node does it."""
+    name = "aws-node-termination-handler"
+    labels = {"app.kubernetes.io/name": name}
+    handler = {
+        "apiVersion": "apps/v1", "kind": "DaemonSet",
+        "metadata": {"name": name, "namespace": "kube-system", "labels": labels},
+        "spec": {"selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}, "spec": {
+            "tolerations": [{"operator": "Exists"}], "containers": [{
+                "name": name, "image": "public.ecr.aws/aws-ec2/aws-node-termination-handler:v1.25.3"}]}}}}
+
+    from killcheck.embedded.models.karpenter.interruption import Interruption
+
+    monkeypatch.setattr(Interruption, "_receive", lambda self, body: None)
+    result = drill(
+        drilled, lambda obj: [handler] if obj["kind"] == "Namespace" else [],
+        lambda path: edited(path / "killcheck.yaml", "    notice: 2m", f"""\
+    workload: {{kind: DaemonSet, namespace: kube-system, name: {name}}}
+    notice: 2m"""))
+    assert result.verdict is Verdict.SURVIVED, (result.why, result.cause)
+    assert "a cordon drained" in result.why
+    phases = {p["phase"]: p["at_s"] for p in result.phases}
+    assert phases["node_drained"] < 30
+    assert phases["instance_gone"] is not None
+
+
 def test_a_notice_that_nobody_hears_ends_with_the_reclaim(drilled, monkeypatch):
     from killcheck.embedded.models.karpenter.interruption import Interruption
 
