@@ -11,10 +11,12 @@ import os
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from killcheck.cluster.base import ClusterError
 from killcheck.events import Event
 from killcheck.verdict import DrillResult
 
@@ -68,7 +70,10 @@ def drills(
     with mortal_workers(min(workers, len(planned))) as pool:
         futures = [pool.submit(_one, session, number, drill, run, folder) for number, drill in enumerate(planned)]
         for count, future in enumerate(futures, start=1):
-            yield future.result()
+            try:
+                yield future.result()
+            except BrokenProcessPool as error:
+                raise ClusterError(f"a worker process died in the middle of a drill: {error}") from error
             finished(count)
 
 

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import json
+from datetime import UTC, datetime
+
+import pytest
+from click.testing import CliRunner
 from killcheck.fixtures import path, spec
 
-from killcheck.independence import Dependency, dependencies, shared
+from killcheck import lint
+from killcheck.cli import main
+from killcheck.independence import Dependency, Shared, dependencies, drilled, shared
 from killcheck.kube import manifests
 from killcheck.kube.objects import copy, dig
 from killcheck.specfile import load
@@ -30,3 +37,34 @@ def test_one_image_for_both_is_found():
 def test_a_layer_lists_what_it_is_made_of():
     kinds = {one.kind for one in dependencies(KILL_PATH.layer("second-switch"), OBJECTS)}
     assert kinds == {"image", "registry", "identity", "network", "controller"}
+
+
+def test_what_every_layer_leans_on_is_found_by_reading():
+    world, _ = lint.world_of(OBJECTS, datetime(2026, 11, 21, tzinfo=UTC), kill_path=KILL_PATH)
+    told = [one for one in lint.lint(world).findings if one.probe == "shared-fate"]
+    assert [(one.severity, "kube-controller-manager (CronJobs)" in one.message) for one in told] == [("note", True)]
+    assert told[0].remedy.startswith("Add a layer that another controller fires")
+
+
+SHARED = [Shared("vllm", Dependency("image", "tools/kill:1"), ("one", "other"))]
+
+
+@pytest.mark.parametrize(("outcomes", "severity"), [
+    ({}, "warning"), ({("one", "image-gone"): "exposed"}, "warning"),
+    ({("one", "image-gone"): "exposed", ("other", "image-gone"): "exposed"}, "error"),
+    ({("one", "image-gone"): "covered", ("other", "image-gone"): "survived"}, "note"),
+    ({("one", "image-gone"): "covered", ("other", "image-gone"): "exposed"}, "error"),
+    ({("one", "image-gone"): "covered", ("other", "image-gone"): "inconclusive"}, "warning")])
+def test_taking_the_shared_one_away_must_leave_a_layer_standing(outcomes, severity):
+    (found,) = drilled(SHARED, outcomes)
+    assert found.to_json()["severity"] == severity
+    assert found.to_json()["unproven"] is (severity == "warning")
+
+
+def test_the_matrix_says_what_a_drill_without_the_shared_one_showed():
+    done = CliRunner().invoke(
+        main, ["drill", str(spec("two-switches")), "--matrix", "--under", "controller-manager-down", "--json"])
+    (finding,) = json.loads(done.stdout)["findings"]
+    assert (finding["probe"], finding["severity"], finding["unproven"]) == ("shared-dependency", "error", False)
+    assert {e["value"] for e in finding["evidence"] if e["object"] == "drill"} == {
+        "nightly-off under controller-manager-down: exposed", "second-switch under controller-manager-down: exposed"}

@@ -51,9 +51,14 @@ def test_side_by_side_finds_what_one_after_the_other_finds(tmp_path):
     assert [t[:2] for t in told[0]] == [t[:2] for t in told[1]]
 
 
-def test_the_command_prints_one_document_and_fails_by_policy():
-    done = CliRunner().invoke(main, ["drill", "--matrix", "--under", "suspended", "--json"])
+@pytest.mark.parametrize(("faulted", "passes", "code"), [("known", True, 0), ("covered", False, 1)])
+def test_the_command_prints_one_document_and_fails_by_policy(tmp_path, faulted, passes, code):
+    copied = tmp_path / "killcheck.yaml"
+    copied.write_text(spec("dead-man").read_text().replace("faulted: known", f"faulted: {faulted}"))
+    done = CliRunner().invoke(main, [
+        "drill", str(copied), "--matrix", "--under", "suspended", "--json", "--exec", "host", "--manifests",
+        str(spec("dead-man").parent)])
     document = json.loads(done.stdout)
-    assert done.exit_code == 1
+    assert done.exit_code == code, done.output
     cells = {(c["layer"], c["fault"]): (c["verdict"], c["passes"]) for c in document["matrix"]["cells"]}
-    assert cells == {("nightly-off", None): ("survived", True), ("nightly-off", "suspended"): ("exposed", False)}
+    assert cells == {("nightly-off", None): ("survived", True), ("nightly-off", "suspended"): ("exposed", passes)}

@@ -45,7 +45,7 @@ def test_a_failure_shows_diagnosis_and_timeline_and_no_traceback(team):
         "*pods_gone*never (deadline 5 min)*"])
     done.stdout.no_fnmatch_line("*Traceback*")
     done.stdout.no_fnmatch_line("*def test_it*")
-    done.stdout.fnmatch_lines(["*= killcheck =*", "image-gone *exposed  $*"])
+    done.stdout.fnmatch_lines(["*= killcheck =*", "image-gone *exposed (known)  $*"])
     case = ET.parse("junit.xml").find(".//failure")
     assert case is not None
     assert "not found" in (case.text or "")
