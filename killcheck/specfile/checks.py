@@ -157,13 +157,11 @@ def _commands(path: Path, node: Any) -> Iterator[Problem]:
 
 def _schedule(path: Path, schedule: Any, zone: Any) -> Iterator[Problem]:
     if isinstance(schedule, str):
-        from datetime import UTC, datetime
-
-        from cronsim import CronSim, CronSimError
+        from killcheck.kube.schedule import ScheduleError, parse
 
         try:
-            CronSim(schedule, datetime(2026, 1, 1, tzinfo=UTC))
-        except CronSimError as error:
+            parse(schedule)
+        except ScheduleError as error:
             yield path, f"expected a cron schedule such as '0 3 * * *', found {schedule!r} ({error})"
     if isinstance(zone, str):
         from zoneinfo import ZoneInfo

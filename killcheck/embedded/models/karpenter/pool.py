@@ -14,6 +14,7 @@ from killcheck.cloud.requirements import RequirementError, Requirements
 from killcheck.durations import parse_duration
 from killcheck.embedded.models.karpenter import names as n
 from killcheck.kube.objects import Obj, dig, name_of, uid_of
+from killcheck.kube.schedule import parse as parse_schedule
 
 __all__ = ["UNBOUNDED", "Pool", "PoolError", "read_pool"]
 
@@ -81,20 +82,11 @@ def _allowed(budget: Mapping[str, Any], nodes: int, now: datetime) -> int:
 
 def _active(budget: Mapping[str, Any], now: datetime) -> bool:
     """Whether the schedule (cron, UTC) hit within the last ``duration``. Raises ValueError."""
-    from cronsim import CronSim, CronSimError
-
     schedule, duration = budget.get("schedule"), budget.get("duration")
     if not schedule and not duration:
         return True
-    spelt = {
-        "@annually": "0 0 1 1 *", "@yearly": "0 0 1 1 *", "@monthly": "0 0 1 * *", "@weekly": "0 0 * * 0",
-        "@daily": "0 0 * * *", "@midnight": "0 0 * * *", "@hourly": "0 * * * *",
-    }.get(str(schedule), str(schedule))
-    try:
-        since = now - timedelta(seconds=parse_duration(str(duration)))
-        return next(CronSim(spelt, since)) <= now
-    except (CronSimError, StopIteration) as error:
-        raise ValueError(f"{schedule}: {error}") from error
+    hit = parse_schedule(str(schedule)).next(now - timedelta(seconds=parse_duration(str(duration))))
+    return hit is not None and hit <= now
 
 
 def read_pool(obj: Obj) -> Pool:
