@@ -41,7 +41,17 @@ def command(as_json: bool) -> None:
 def _row(kind: Any) -> dict[str, Any]:
     return {
         "name": kind.name, "family": kind.family, "simulates": kind.simulates, "needs": list(kind.needs),
-        "where": "embedded cluster only" if kind.needs else "any cluster", "failures": list(kind.failures),
+        "where": _where(kind), "failures": list(kind.failures),
         "costs": kind.costs, "settings": kind.settings(),
         "how": (kind.__doc__ or "").strip().splitlines()[0],
     }
+
+
+def _where(kind: Any) -> str:
+    if not kind.needs:
+        return "any cluster"
+    if "stand-in" in kind.needs:
+        return "embedded cluster, with cloud: in the spec"
+    if {"aws", "hands"} & set(kind.needs):
+        return "with cloud: in the spec"
+    return "embedded cluster only"
