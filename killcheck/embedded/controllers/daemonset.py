@@ -9,7 +9,7 @@ from killcheck.embedded.controllers import pods as podset
 from killcheck.embedded.controllers.history import REVISION_LABEL, History
 from killcheck.embedded.controllers.podcontrol import PodControl, claim
 from killcheck.embedded.controllers.revisions import scaled
-from killcheck.embedded.controllers.runtime import Controller, Key
+from killcheck.embedded.controllers.runtime import MANY, Controller, Key
 from killcheck.embedded.controllers.scheduler.filters import selects, tolerates
 from killcheck.kube import resources as r
 from killcheck.kube.errors import ApiError
@@ -37,8 +37,12 @@ class DaemonSetController(Controller):
         self.history = History(self.kube, self.informers, r.DAEMONSETS)
         self.listen(r.PODS, self.pods.expected.saw)
         self.sets = self.follow(r.DAEMONSETS)
-        self.follow(r.PODS, self.owned_by("DaemonSet"))
-        self.nodes = self.follow(r.NODES, self._all_sets)
+        self.nodes = self.informers.of(r.NODES)
+        self.follow(r.PODS, self.owned_by("DaemonSet"), together=self._is_large)
+        self.follow(r.NODES, self._all_sets, together=self._is_large)
+
+    def _is_large(self, _key: Key) -> bool:
+        return len(self.nodes.objects) >= MANY
 
     def _all_sets(self, change: Change, old: Obj | None, new: Obj) -> list[Key]:
         if change == "modified" and old is not None and _relevant(old) == _relevant(new):

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from killcheck.embedded.controllers import pods as podset
 from killcheck.embedded.controllers.podcontrol import PodControl, claim, slow_start
-from killcheck.embedded.controllers.runtime import Controller, Key
+from killcheck.embedded.controllers.runtime import MANY, Controller, Key
 from killcheck.kube import resources as r
 from killcheck.kube.errors import ApiError, Conflict
 from killcheck.kube.informer import Change
@@ -37,7 +37,10 @@ class ReplicaSetController(Controller):
         self.listen(r.PODS, self.pods.expected.saw)
         self.sets = self.follow(self.resource)
         self.set_siblings = self.informers.by_controller(self.resource)
-        self.follow(r.PODS, self._owners)
+        self.follow(r.PODS, self._owners, together=self._is_large)
+
+    def _is_large(self, key: Key) -> bool:
+        return int(dig(self.sets.objects.get(key), "spec", "replicas", default=0)) >= MANY
 
     def _owners(self, _change: Change, old: Obj | None, new: Obj) -> list[Key]:
         keys = self.owned_by(self.resource.kind)(_change, old, new)

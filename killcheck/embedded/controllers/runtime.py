@@ -17,10 +17,12 @@ from killcheck.kube.informer import Change, Informer
 from killcheck.kube.objects import Obj, controller_of, key_of, name_of, namespace_of
 from killcheck.kube.resources import Resource
 
-__all__ = ["Controller", "EventRecorder", "Index", "Informers", "Key", "WorkQueue"]
+__all__ = ["MANY", "Controller", "EventRecorder", "Index", "Informers", "Key", "WorkQueue"]
 
 #: (namespace, name).
 Key = tuple[str, str]
+#: From so many objects on, a pass over all of them waits until everything of one moment has happened.
+MANY = 50
 #: What an index files an object under: any number of values.
 Terms = Callable[[Obj], list[str]]
 
@@ -127,11 +129,14 @@ class WorkQueue:
         self._later: dict[Hashable, Timer] = {}
         self._failures: dict[Hashable, int] = {}
 
-    def add(self, key: Hashable, after_s: float = 0.0) -> None:
-        """Reconcile ``key`` now, or in ``after_s`` seconds unless it is already due before that."""
+    def add(self, key: Hashable, after_s: float = 0.0, *, together: bool = False) -> None:
+        """Reconcile ``key`` now, or in ``after_s`` seconds unless it is already due before that.
+
+        ``together``: not before all that is due now has happened, so that a thousand events of one moment are one pass.
+        """
         if self.stopped:
             return
-        if after_s <= 0:
+        if after_s <= 0 and not together:
             if key not in self._ready:
                 self._ready[key] = self.loop.call_soon(self._run, key)
             return
@@ -220,13 +225,17 @@ class Controller:
 
     def follow(
         self, resource: Resource, keys: Callable[[Change, Obj | None, Obj], list[Key]] | None = None,
-        *, optional: bool = False,
+        *, optional: bool = False, together: Callable[[Key], bool] = lambda _: False,
     ) -> Informer:
-        """Reconcile at every change of ``resource``; ``keys`` maps a change to keys (default: the object's own)."""
+        """Reconcile at every change of ``resource``; ``keys`` maps a change to keys (default: the object's own).
+
+        ``together``: whether a change waits for everything else that is due at its moment, as where a pass over many
+        objects would follow each of them.
+        """
 
         def changed(change: Change, old: Obj | None, new: Obj) -> None:
             for key in keys(change, old, new) if keys else [(namespace_of(new), name_of(new))]:
-                self.queue.add(key)
+                self.queue.add(key, together=together(key))
 
         return self.listen(resource, changed, optional=optional)
 
