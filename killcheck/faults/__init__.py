@@ -41,6 +41,8 @@ from killcheck.faults.machines import (
     ControllerManagerDown,
     NodePartitioned,
     SpotNotice,
+    SpotNoticeMetadata,
+    SpotNoticeQueue,
     SpotRebalance,
     SpotReclaim,
 )
@@ -73,7 +75,7 @@ ALL: tuple[type[Fault], ...] = (
     QuotaExhausted, WebhookDown, PodSecurity, NoRoom,
     KedaMinimum, ArgoSelfHeal, RivalOperator, SecondStarter, PoolFloor,
     PdbBlocks, DoNotDisrupt, LongGrace, Finalizer, VolumeStuck,
-    SpotNotice, SpotRebalance, SpotReclaim,
+    SpotNotice, SpotNoticeQueue, SpotNoticeMetadata, SpotRebalance, SpotReclaim,
     AutoscalerDown, ControllerManagerDown, LaptopKilled, RunNeverFinishes,
 )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from killcheck.faults.base import Fault, FaultError, Plan
 from killcheck.faults.executor import path_of
@@ -13,7 +13,10 @@ from killcheck.kube.objects import Obj, dig, labels_of, name_of, namespace_of
 from killcheck.kube.permissions import Permission
 from killcheck.layers.base import LayerRun, Stage
 
-__all__ = ["AutoscalerDown", "ControllerManagerDown", "NodePartitioned", "SpotNotice", "SpotRebalance", "SpotReclaim"]
+__all__ = [
+    "AutoscalerDown", "ControllerManagerDown", "NodePartitioned", "SpotNotice", "SpotNoticeMetadata", "SpotNoticeQueue",
+    "SpotRebalance", "SpotReclaim",
+]
 
 
 class NodePartitioned(Fault):
@@ -99,6 +102,51 @@ class SpotNotice(_SpotFault):
         for instance_id in getattr(self, "struck", ()):
             if cloud.instances[instance_id].notice is not None:
                 return f"instance {instance_id} has notice for {cloud.instances[instance_id].notice:%H:%M:%S}"
+        return ""
+
+
+class _NoticeByOneWay(SpotNotice):
+    """The notice comes by one way alone: who listens to the other hears nothing of it."""
+
+    #: As the modelled cloud calls the way.
+    way: ClassVar[str]
+
+    def strike(self, cloud: Any, instance_id: str) -> str:
+        """Give notice, by that way only."""
+        notice = cloud.interrupt(instance_id, via=(self.way,)).notice
+        return f"spot interruption notice for {instance_id} by {self.way} alone: terminated at {notice:%H:%M:%S}"
+
+
+class SpotNoticeQueue(_NoticeByOneWay):
+    """Reproduces row 52: EventBridge tells the queue; a handler that asks the machine's metadata hears it too late."""
+
+    name = "spot-notice-queue"
+    simulates = "a spot interruption notice by queue message alone"
+    way = "queue"
+
+    def bitten(self, stage: Stage, layer: LayerRun) -> str:
+        """The queue was sent the warning."""
+        cloud: Any = stage.cluster.levers["cloud"]
+        for instance_id in getattr(self, "struck", ()):
+            if any("Interruption Warning" in text and instance_id in text for text in cloud.queue.sent):
+                return f"{super().bitten(stage, layer)}; the queue was told, the instance's metadata was not"
+        return ""
+
+
+class SpotNoticeMetadata(_NoticeByOneWay):
+    """Reproduces row 52: the machine's own metadata says so; without a handler on it nobody hears of it."""
+
+    name = "spot-notice-metadata"
+    simulates = "a spot interruption notice by instance metadata alone"
+    way = "metadata"
+
+    def bitten(self, stage: Stage, layer: LayerRun) -> str:
+        """The instance's metadata tells of it, and the queue does not."""
+        cloud: Any = stage.cluster.levers["cloud"]
+        for instance_id in getattr(self, "struck", ()):
+            queued = any("Interruption Warning" in text and instance_id in text for text in cloud.queue.sent)
+            if cloud.instances[instance_id].metadata_tells and not queued:
+                return f"{super().bitten(stage, layer)}; its metadata tells, no queue was told"
         return ""
 
 

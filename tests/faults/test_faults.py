@@ -49,6 +49,8 @@ EXPECTED = {
     "laptop-killed": ("survived", "", ""),
     "run-never-finishes": ("survived", "", ""),
     "spot-notice": ("survived", "", ""),
+    "spot-notice-queue": ("survived", "", ""),
+    "spot-notice-metadata": ("survived", "", ""),
     "spot-rebalance": ("survived", "", ""),
     "spot-reclaim": ("survived", "", ""),
     "autoscaler-down": ("exposed", "node_cordoned", "dead autoscaler"),
