@@ -19,7 +19,8 @@ GUARD = """\
 @pytest.fixture
 def broken(drilled):
     """broken(layer, folder): a drill of the path as the test left it, its programs allowed to run."""
-    return lambda layer, folder: drilled(PATH, layer, folder=folder, exec_mode="host")
+    return lambda layer, folder, night_s=1500.0: drilled(
+        PATH, layer, folder=folder, exec_mode="host", night_s=night_s)
 
 
 def second_timer(path):
@@ -148,7 +149,7 @@ def test_the_idle_monitor_covers_for_a_stop_that_fails(broken, edited):
         edited(path / "yoyo-daily-cycle.sh", "stop() {\n", "stop() {\n  return 1\n")
         edited(path / "killcheck.yaml", "  instanceGone: 6m", "  instanceGone: 40m")
 
-    result = broken("daily-cycle", fails)
+    result = broken("daily-cycle", fails, 4000.0)
     assert (result.verdict, result.off_by) == (Verdict.COVERED, "idle-monitor"), result.why
     assert "its own timer went off" in result.why
 
