@@ -25,6 +25,8 @@ __all__ = ["STYLES", "Terminal", "clock", "money", "span"]
 
 #: Columns where the output goes to a file or a CI log.
 PLAIN_WIDTH = 160
+#: A night's name is cut after so many columns in the closing table: its verdict is not.
+NIGHT_WIDTH = 44
 #: How verdicts look.
 STYLES = {"survived": "bold green", "covered": "bold yellow", "exposed": "bold red", "inconclusive": "bold magenta"}
 #: Phases as a person would say them.
@@ -260,8 +262,9 @@ def _verdict_lines(result: dict[str, Any]) -> Text:
 
 def _table(drills: tuple[DrillResult, ...]) -> Table:
     table = Table(box=None, pad_edge=False, show_edge=False, header_style="dim")
-    for name in ("night", "verdict", "GPUs off", "drained", "cost"):
-        table.add_column(name, no_wrap=True, justify="right" if name == "cost" else "left")
+    table.add_column("night", no_wrap=True, overflow="ellipsis", max_width=NIGHT_WIDTH)
+    for name, width in (("verdict", 12), ("GPUs off", 8), ("drained", 7), ("cost", 7)):
+        table.add_column(name, no_wrap=True, min_width=width, justify="right" if name == "cost" else "left")
     table.add_column("because", no_wrap=True, overflow="ellipsis")
     for drill in drills:
         row = drill.to_json()
