@@ -179,3 +179,36 @@ def test_killed_anywhere_it_is_put_back(mortals, tmp_path, name, record_property
         mortals.order(folder, "restore", "--on", CONTEXT)
         assert mortals.settled() == [], (at, when, killed["steps"][-3:], answer["out"])
     record_property("kill_points", len(points))
+
+
+def test_what_would_refuse_it_is_a_part_of_the_plan(mortals, tmp_path):
+    spec = tmp_path / "none-allowed.yaml"
+    spec.write_text(mortals.spec.read_text().replace("maxGpuNodes: 1", "maxGpuNodes: 0"))
+    shown = mortals.order(tmp_path / "a", "drill", str(spec), "--on", CONTEXT, "--under", "suspended", "--dry-run")
+    assert shown["code"] == 2, shown["out"]
+    assert "CronJob inference/gpu-nightly-off is suspended for the length of the drill" in shown["out"]
+    assert "at stake: 1 GPU node(s)" in shown["out"]
+    assert "1 GPU nodes are on; the spec allows 0" in shown["out"]
+    assert shown["steps"] == []
+
+
+@pytest.mark.parametrize(("under", "code", "words"), [
+    (["image-gone+pull-secret-expired"], 3, "cannot be there together: image-gone and pull-secret-expired both set"),
+    (["suspended+"], 2, "the name of a fault is missing beside a +"),
+    (["suspended", "image-gone+suspended"], 2, "suspended is named twice"),
+    (["registry-quota"], 3, "it needs registry"),
+], ids=["clash", "half", "twice", "lever"])
+def test_faults_that_cannot_be_had_are_refused_before_anything_is_changed(mortals, tmp_path, under, code, words):
+    words_of = [word for name in under for word in ("--under", name)]
+    answer = mortals.order(
+        tmp_path / "a", "drill", str(mortals.spec), "--on", CONTEXT, *words_of, "--watch", "1s", "--yes")
+    assert (answer["code"], answer["steps"]) == (code, []), answer["out"]
+    assert words in answer["out"]
+
+
+def test_restore_is_told_where_to_look_and_says_what_it_did_not_find(mortals, tmp_path):
+    nowhere = mortals.order(tmp_path / "a", "restore", "--on", CONTEXT, "-n", "inferense")
+    assert nowhere["code"] == 2
+    assert "there is no namespace inferense here" in nowhere["out"]
+    nothing = mortals.order(tmp_path / "a", "restore", "--on", CONTEXT, "--run", "20200101-000000-abcdef-0")
+    assert (nothing["code"], nothing["out"].strip()) == (0, "nothing is left of a run 20200101-000000-abcdef-0")
