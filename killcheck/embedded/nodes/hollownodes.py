@@ -102,12 +102,14 @@ class HollowNodes:
     @property
     def assumptions(self) -> list[str]:
         """What is assumed about the images that were pulled and the programs that ran, a sentence each."""
+        real: set[str] = getattr(self.runtime, "images", set())  # those that were really run are no assumption
         told = [
             f"nothing is known of image {image}: assumed that it exists"
-            + (" and contains what this host has" if image in self._ran else "") for image in self.registry.assumed]
+            + (" and contains what this host has" if image in self._ran else "")
+            for image in self.registry.assumed if image not in real]
         told += [
             f"what image {image} contains is assumed, not looked up" for image, contents in self._ran.items()
-            if contents.known and contents.assumed]
+            if contents.known and contents.assumed and image not in real]
         return told + list(getattr(self.runtime, "assumptions", ()))
 
     def _modelled(self, exec_mode: str) -> Runtime | None:
@@ -216,6 +218,8 @@ def _runtime(exec_mode: str, loop: Loop, wire: Any) -> Runtime:
         from killcheck.embedded.nodes.process import HostRuntime
 
         return HostRuntime(loop, wire)
-    if exec_mode == "docker":
-        return NoRuntime("running executors in a container engine is not supported on the embedded cluster")
+    if exec_mode == "docker" and wire is not None:
+        from killcheck.embedded.nodes.in_containers import ContainerRuntime
+
+        return ContainerRuntime(loop, wire)
     return NoRuntime("its command was not run: nobody allowed it to run on this host (--exec host)")
