@@ -170,8 +170,6 @@ class Session:
         from killcheck.cluster.embedded import EmbeddedDrillCluster
 
         mode = self.exec_mode or ("host" if self.shipped else "none")
-        if mode == "docker":
-            raise SessionError("--exec docker is not built yet: say host (processes on this machine) or none")
         objects = self._as_drilled(planned)
         hung = objects is not self.objects
         objects = self._with_monitors(objects)
