@@ -284,10 +284,15 @@ def _drilled(cluster: Cluster, kill_path: KillPath, scenario: Scenario) -> Found
 def _forked(work: Callable[[], Found], scenario: Scenario) -> Found:
     """Do the work in a child, so that this process' cluster stays as it is; only its answer comes back."""
     reading, writing = os.pipe()
+    # A SIGTERM in the middle of a fork would be raised where nobody hears it.
+    held = {signal.SIGTERM}
+    signal.pthread_sigmask(signal.SIG_BLOCK, held)
     child = os.fork()
     if child == 0:
         code = 1
         try:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, held)
             os.close(reading)
             gc.disable()  # it would touch, and so copy, every page of the parent's
             found = work()
@@ -300,8 +305,9 @@ def _forked(work: Callable[[], Found], scenario: Scenario) -> Found:
                 "verdict": "inconclusive", "why": f"{type(error).__name__}: {error}", "off_by": ""}).encode())
         finally:
             os._exit(code)
-    os.close(writing)
     try:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, held)
+        os.close(writing)
         with os.fdopen(reading) as answer_of:
             text = answer_of.read()
     except BaseException:
