@@ -69,8 +69,8 @@ def _changes(pool: Pool, ceiling: Ceiling) -> Iterator[_Change]:
     refused, allowed = pool.possible & ~fitting, pool.certain & fitting
     key = "node.kubernetes.io/instance-type"
     if 0 < refused.bit_count() <= NAMED:
-        count = refused.bit_count()
-        yield _Change(f"keep out the {count} type{'s' if count > 1 else ''} above the ceiling by name", (
+        above = refused.bit_count()
+        yield _Change(f"keep out the {above} type{'s' if above > 1 else ''} above the ceiling by name", (
             {"key": key, "operator": "NotIn", "values": [one.name for one in pool.types.members(refused)]},))
     if 0 < allowed.bit_count() <= NAMED:
         yield _Change(f"name the {allowed.bit_count()} types that may be launched", (
