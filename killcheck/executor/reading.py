@@ -34,6 +34,11 @@ _BUILTINS = frozenset("""
 _CLOUD = frozenset({"aws", "gcloud", "az", "eksctl", "doctl", "oci", "terraform", "tofu", "pulumi", "systemctl", "ssh"})
 #: Programs that act on Kubernetes in ways that are not read here.
 _OPAQUE = frozenset({"helm", "kustomize", "argocd", "flux", "kubeadm", "oc", "k9s", "stern", "keda"})
+#: Interpreters of languages that are not read here.
+_INTERPRETERS = frozenset({"node", "deno", "bun", "ruby", "perl", "php", "java", "pwsh", "lua", "Rscript", "dotnet"})
+#: Programs that, run by themselves, touch nothing of Kubernetes.
+_PLAIN = (
+    r"sleep|true|false|echo|cat|date|ls|tail|jq|yq|pause|nginx|redis-server|pg_dump(all)?|psql|mysqldump|restic|rclone")
 #: Programs that start the rest of their arguments.
 _WRAPPERS = frozenset({"timeout", "env", "nice", "nohup", "time", "exec", "command", "xargs", "sudo", "tini"})
 _MAX_DEPTH = 6
@@ -199,6 +204,15 @@ class _Reader:
             self.outside.append(_shown(words))
         elif name in _OPAQUE or (words[0][0] == "/" and not words[0].startswith(("/bin/", "/usr/", "/sbin/"))):
             self.not_understood.append(_shown(words))
+        elif name in _INTERPRETERS:
+            self.not_understood.append(f"{_shown(words)}: a program for {name}, which is not read here")
+        elif not re.fullmatch(_PLAIN, name) and name not in _BUILTINS and self._is_main(words, command):
+            self.not_understood.append(f"{_shown(words)}: a program that is in the image, not in the manifests")
+
+    @staticmethod
+    def _is_main(words: Sequence[str], command: Command) -> bool:
+        """Whether a container runs it by itself, rather than a script among other things."""
+        return command.last and tuple(words) == command.words
 
     def _http(self, requests: Sequence[HttpCommand], command: Command) -> None:
         for request in requests:

@@ -147,3 +147,12 @@ def test_how_the_shell_was_started(options: str) -> None:
     reading = executor.read(spec, "ml", {})
     assert "delete deployments.apps ml/a" in calls(reading)
     assert not reading.false_green
+
+
+@pytest.mark.parametrize(("command", "unread"), [
+    (["node", "/app/off.js"], True), (["gpu-curfew", "--all"], True), (["ruby", "-e", "puts 1"], True),
+    (["sleep", "1"], False), (["sh", "-c", "gpu-report; sleep 1"], False), (["perl", "-e", "1"], True),
+])
+def test_a_program_that_is_not_read_here_is_said(command: list[str], unread: bool) -> None:
+    reading = executor.read({"containers": [{"name": "c", "command": command}]}, "ml", {})
+    assert bool(reading.not_understood) is unread
