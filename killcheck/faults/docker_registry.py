@@ -77,7 +77,8 @@ class _Gate(EngineFault):
     def _gate(self, stage: Stage, gate: str, name: str) -> Obj:
         api = stage.cluster.kube.transport
         ports = api.exposed(name)  # type: ignore[attr-defined]
-        read = r'while read -r line; do [ "$line" = "$(printf "\r")" ] && break; done'
+        # An engine tries TLS first, and its greeting has no line that ends: it is not waited for.
+        read = r'while read -r -t 1 line; do [ "$line" = "$(printf "\r")" ] && break; done'
         body = f'{{"errors":[{{"code":"{self.answer}","message":"killcheck answers in the place of the registry"}}]}}'
         head = (f"HTTP/1.1 {self.status} {self.answer}\\r\\nContent-Type: application/json\\r\\n"
                 f"Docker-Distribution-Api-Version: registry/2.0\\r\\nContent-Length: {len(body)}\\r\\n"

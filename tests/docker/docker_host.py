@@ -88,7 +88,7 @@ class Host:
         """A container with the docker CLI and this engine's socket."""
         return self.run(name, image=self.cli, volumes=[f"{self.socket}:/var/run/docker.sock"], **more)
 
-    def registry(self):
+    def registry(self, labels=CONSENT):
         """A real registry; returns where images of it are named."""
         image = self.image("registry", ["docker-registry"], {"config.yml": REGISTRY_CONFIG, "tmp/.keep": "",
                                                              "var/lib/registry/.keep": ""}, "EXPOSE 5000")
@@ -100,7 +100,7 @@ class Host:
         # The same port each time it starts: as Compose files have it.
         made.remove(force=True)
         self.run("registry", "docker-registry", "serve", "/config.yml", image=image, network=network.name,
-                 ports={"5000/tcp": ("127.0.0.1", int(port))})
+                 labels=labels, ports={"5000/tcp": ("127.0.0.1", int(port))})
         where = f"localhost:{port}"
         until(lambda: _answers(where), "the registry answers")
         return where
