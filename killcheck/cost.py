@@ -69,6 +69,10 @@ class Meter:
         if name in self._from:
             self._until.setdefault(name, at)
 
+    def restart(self, now: datetime) -> None:
+        """Count what is on from now: the hours until a schedule's own slot are nobody's doing."""
+        self._from = {name: (max(since, now), kind) for name, (since, kind) in self._from.items()}
+
     def usd(self, now: datetime) -> float | None:
         """Dollars so far."""
         total = 0.0

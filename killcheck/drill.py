@@ -199,6 +199,8 @@ class Drill:
             if unsteady:  # what is off already when the trigger is pulled was not turned off by it
                 raise Inconclusive(f"when the trigger was to be pulled: {unsteady}")
         now = self.cluster.loop.now()
+        if self.stage.slot is not None:
+            self.meter.restart(now)
         timeline = Timeline(now, self._phases(), self.deadlines)
         self.stage.timeline = timeline
         self.progress = Progress(

@@ -33,15 +33,18 @@ def cells(
 
     Raises click.UsageError where there is nothing to drill.
     """
-    from killcheck import matrix
+    from killcheck import faults, matrix
 
     with session.cluster() as (cluster, _):
         levers = set(cluster.levers)
+    alone = [word for word in only_faults if "+" not in word]
+    together = [faults.apart([word]) for word in only_faults if "+" in word]
     planned = matrix.plan(
-        session.kill_path, only_layers=only_layers, only_faults=only_faults, levers=levers, options=how)
+        session.kill_path, only_layers=only_layers, only_faults=alone, levers=levers, options=how, together=together)
     if not planned:
         raise click.UsageError("no layer of the spec can be drilled by this version: the matrix has no cell")
-    without = matrix.left_out(session.kill_path, levers, only_layers=only_layers, only_faults=only_faults)
+    only = alone + [name for group in together for name in group]
+    without = matrix.left_out(session.kill_path, levers, only_layers=only_layers, only_faults=only)
     if without:
         click.echo(f"killcheck: left out on {session.on}, they need levers that it has not: {', '.join(without)}",
                    err=True)

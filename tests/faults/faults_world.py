@@ -44,7 +44,8 @@ class World:
         journal = Journal(RUN, self.cluster.loop, self.cluster.kube, levers=self.cluster.levers)
         return Drill(
             self.cluster, self.kill_path, self.kill_path.layers[0], [kind() for kind in kinds], run=RUN,
-            journal=journal, sink=self.seen.append, options=Options(horizon_s=horizon_s)).run()
+            journal=journal, sink=self.seen.append, price=lambda kind: 10.0,
+            options=Options(horizon_s=horizon_s)).run()
 
     def close(self):
         self.cluster.close()

@@ -114,3 +114,10 @@ def test_the_slots_that_people_mean():
     for after in (noon + timedelta(hours=h) for h in range(0, 24 * 370, 37)):
         there = slots.next_slot(schedule.parse("0 4 * * *", "America/New_York"), after)
         assert there == schedule.parse("0 4 * * *", "America/New_York").next(after)
+
+
+def test_the_hours_until_the_slot_are_not_billed_to_the_drill():
+    with night_of(faults.ClocksBack, schedule="30 1 * * *", timeZone="Europe/London") as world:
+        result = world.drill(faults.ClocksBack)
+    assert result.usd is not None
+    assert 0 < result.usd < result.usd_per_hour / 2
