@@ -33,7 +33,7 @@ class BaselineError(Exception):
 class LintResult:
     """What the probes found. ``suppressed`` and ``known`` (from a baseline) do not count; ``asked`` are probes' ids.
 
-    ``baselined``: there was a baseline, so that what is left is new.
+    ``baselined``: there was a baseline, so that what is left is new. ``probes`` are those that were asked.
     """
 
     kill_path: KillPath
@@ -43,6 +43,7 @@ class LintResult:
     notes: tuple[str, ...] = ()
     asked: tuple[str, ...] = ()
     baselined: bool = False
+    probes: tuple[Probe, ...] = ()
 
     def at_or_above(self, severity: Severity) -> tuple[Finding, ...]:
         """The findings that fail at this severity. What is unproven is not at fault."""
@@ -143,7 +144,7 @@ def lint(
     found.sort(key=lambda f: (f.unproven, SEVERITIES.index(f.severity), f.object))
     return LintResult(
         world.kill_path, tuple(found), tuple(suppressed), tuple(known), tuple(notes), tuple(p.id for p in chosen),
-        baseline is not None)
+        baseline is not None, tuple(chosen))
 
 
 # -- what is suppressed ------------------------------------------------------------------------------------

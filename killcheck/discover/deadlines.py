@@ -112,7 +112,7 @@ def _empty(pools: Pools, most_nodes: int) -> tuple[float, str]:
     waves = -(-most_nodes // at_once) if at_once else 1
     why = f"consolidateAfter {format_duration(longest)}, 4m to disrupt and drain"
     if waves > 1:
-        why += f", and {format_duration(_WAVE_S)} for each more of {waves} waves (up to {at_once} of {most_nodes} nodes)"
+        why += f", and {format_duration(_WAVE_S)} for each more of {waves} waves ( {at_once} of {most_nodes} nodes)"
     return longest + 240.0 + (waves - 1) * _WAVE_S, why
 
 

@@ -23,10 +23,8 @@ _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 def document(result: LintResult) -> dict[str, Any]:
     """The SARIF log of a lint run; what was suppressed is in it, marked as such."""
     from killcheck.probes import ALL
-    from killcheck.probes.cloud_bills import CloudBills
-    from killcheck.probes.image_missing import ImageMissing
 
-    probes = (*ALL, ImageMissing(), CloudBills())
+    probes = tuple({probe.id: probe for probe in (*ALL, *result.probes)}.values())
     rules = {probe.id: index for index, probe in enumerate(probes)}
     new = {"baselineState": "new"} if result.baselined else {}
     results = [_result(f, rules) | new for f in result.findings]

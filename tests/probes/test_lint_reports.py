@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -13,12 +14,13 @@ from xml.etree import ElementTree
 import jsonschema
 import pytest
 from click.testing import CliRunner, Result
-from killcheck.probes import ALL
+from killcheck.probes import ALL, Finding, Probe, World
 
 from killcheck import fixtures, lint
 from killcheck.cli import main
 from killcheck.kube import manifests
 from killcheck.reports import findings_junit
+from killcheck.reports.sarif import document
 
 NOW = datetime(2026, 1, 15, 12, 0, tzinfo=UTC)
 #: The parts of SARIF 2.1.0 that are used, after the standard's sections 3.13 to 3.52; closed, so that a typo shows.
@@ -94,6 +96,27 @@ def test_sarif_is_valid_and_points_at_the_very_line() -> None:
     place = green["locations"][0]["physicalLocation"]
     line = Path(unquote(place["artifactLocation"]["uri"])).read_text().splitlines()[place["region"]["startLine"] - 1]
     assert line.strip().startswith("args:")
+
+
+@pytest.mark.usefixtures("broken")
+def test_sarif_has_the_rules_of_probes_that_are_asked_by_option() -> None:
+    class Extra(Probe):
+        """Of an option."""
+
+        id = "extra"
+        claim = "Nothing is extra."
+        remedy = "Take it away."
+        failures = (1,)
+        sources = ("nobody",)
+
+        def ask(self, world: World) -> Iterable[Finding]:
+            yield self.finding(world, world.targets[0][1], ("spec",), "is extra")
+
+    world, _ = lint.world_of(manifests.load([Path("my deploy")]), NOW)
+    log = document(lint.lint(world, probes=[Extra()]))
+    jsonschema.validate(log, SARIF)
+    (result,) = log["runs"][0]["results"]
+    assert log["runs"][0]["tool"]["driver"]["rules"][result["ruleIndex"]]["id"] == "extra"
 
 
 @pytest.mark.usefixtures("broken")

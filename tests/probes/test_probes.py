@@ -11,12 +11,13 @@ from killcheck.fixtures.zoo import cases
 from killcheck.probes import ALL, SEVERITIES, Probe, named
 from killcheck.probes.cloud_bills import CloudBills
 from killcheck.probes.image_missing import ImageMissing
+from killcheck.probes.image_unusable import ImageUnusable
 
 from killcheck import probes
 
-EVERY = [*ALL, ImageMissing(), CloudBills()]
-#: Asked of more than the zoo can hold: a registry, a cloud, a spec, what an executor does beyond what can be read.
-WITHOUT_A_CASE = {"cloud-bills", "image-missing", "not-understood", "spec-mismatch"}
+EVERY = [*ALL, ImageMissing(), ImageUnusable(None), CloudBills()]
+#: Asked of more than the zoo can hold: a registry, a Docker Engine, a cloud, a spec, what cannot be read.
+WITHOUT_A_CASE = {"cloud-bills", "image-missing", "image-unusable", "not-understood", "spec-mismatch"}
 
 
 @pytest.mark.parametrize("probe", EVERY, ids=lambda probe: probe.id)
