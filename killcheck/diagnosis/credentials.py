@@ -18,7 +18,7 @@ _SIGNS: tuple[tuple[str, str, str, tuple[int, ...]], ...] = (
     (r"InvalidClientTokenId|UnrecognizedClient|InvalidAccessKeyId|AuthFailure",
      "AWS does not know its access key (revoked or deleted)",
      "give the executor no key: a role for its ServiceAccount renews itself", (21,)),
-    (r"AssumeRoleWithWebIdentity.*(ExpiredToken|InvalidIdentityToken)|InvalidIdentityToken",
+    (r"(ExpiredToken|AccessDenied).*AssumeRoleWithWebIdentity|InvalidIdentityToken",
      "STS did not take its ServiceAccount's token for the role (expired, or the role's trust has changed)",
      "see to the role's trust policy and the cluster's OIDC provider; turn off through the Kubernetes API besides",
      (21,)),

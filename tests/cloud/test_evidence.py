@@ -58,18 +58,16 @@ def test_a_lock_and_a_key_if_asked(stand_in, bucket, run):
     assert (found["ObjectLockRetainUntilDate"] - found["LastModified"]).days in (89, 90)
 
 
-@pytest.mark.parametrize("lapse", ["expired", "denied"])
-def test_a_large_record_is_taken_up_where_it_stopped(stand_in, bucket, run, monkeypatch, lapse):
+def test_a_large_record_is_taken_up_where_it_stopped(stand_in, bucket, run, monkeypatch):
     monkeypatch.setattr(evidence, "PART", 5 * 1024 * 1024)
-    text = "".join(f'{{"n": {n}}}\n' for n in range(900_000))
+    text = "y" * (6 * 1024 * 1024)
     (run / "run.jsonl").write_text(text)
     sent = []
 
     def stop(seen):
         if seen.method == "PUT" and seen.path.endswith("run.jsonl"):
             sent.append(seen)
-            if len(sent) == 2:
-                stand_in.gate.lapse(KEY, lapse)
+            stand_in.gate.lapse(KEY, "expired")
 
     stand_in.gate.listeners.append(stop)
     (first,) = leave(stand_in.aws(), Store("s3://proofs"), [run / "run.jsonl"], run="r1")
@@ -77,7 +75,7 @@ def test_a_large_record_is_taken_up_where_it_stopped(stand_in, bucket, run, monk
     stand_in.gate.listeners.clear()
     stand_in.gate.restore(KEY)
     (second,) = leave(stand_in.aws(), Store("s3://proofs"), [run / "run.jsonl"], run="r1")
-    assert second.state == "uploaded (2 of 3 parts were there from an earlier try)"
+    assert second.state == "uploaded (1 of 2 parts were there from an earlier try)"
     body = kept(bucket)["r1/run.jsonl"]["Body"].read()
     assert hashlib.sha256(body).digest() == hashlib.sha256(text.encode()).digest()
 

@@ -94,15 +94,14 @@ def test_results_that_nobody_left_are_lost_even_though_the_gpus_are_off(tmp_path
     assert "nothing was left at s3://eval-runs/evals/nightly/results.json" in drill.cause
 
 
-@pytest.mark.parametrize(("how", "code"), [("denied", "UnauthorizedOperation"), ("expired", "RequestExpired")])
-def test_a_drill_that_wants_p3_and_may_not_ask_ec2_is_inconclusive_and_says_so(tmp_path, how, code):
+def test_a_drill_that_wants_p3_and_may_not_ask_ec2_is_inconclusive_and_says_so(tmp_path):
     def refuse(cluster):
-        cluster.levers["stand-in"].gate.refuse("ec2", "DescribeInstances", how)
+        cluster.levers["stand-in"].gate.refuse("ec2", "DescribeInstances", "denied")
 
     drill, told = with_cloud(tmp_path, prepare=refuse)
     assert str(drill.verdict) == "inconclusive"
     assert "P3 unproven: ec2:DescribeInstances: " in drill.why
-    assert code in drill.why
+    assert "UnauthorizedOperation" in drill.why
     assert not any(isinstance(e, events.Triggered) for e in told)  # found out before anything was changed
 
 

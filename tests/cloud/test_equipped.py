@@ -1,0 +1,63 @@
+"""Who is asked on whose cluster: the account on a real one, a stand-in or the model on the embedded one."""
+
+import sys
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+
+from killcheck import fixtures, specfile
+from killcheck.clock import WallLoop
+from killcheck.cloudspec import CloudAccess
+from killcheck.cluster.base import ClusterError
+from killcheck.cluster.cloudword import equip_with_cloud
+from killcheck.killpath import Command, Consent
+from killcheck.run import PlannedDrill
+from killcheck.session import Session
+
+NODE = "gce://project/zone/gpu-1"
+SAYS = Command((sys.executable, "-c", "print('{\"gpu-1\": \"RUNNING\"}')"), 20.0)
+
+
+def equipped(access, **settings):
+    path = replace(specfile.load(fixtures.spec("dead-man")), cloud=access, **settings)
+    cluster = SimpleNamespace(real=True, name="staging", loop=WallLoop(), levers={})
+    equip_with_cloud(cluster, path)
+    return cluster.levers
+
+
+def test_without_a_section_nobody_is_asked():
+    assert equipped(None) == {}
+
+
+def test_an_account_is_asked_and_acted_in():
+    assert set(equipped(CloudAccess(region="us-east-1"))) == {"instances", "aws", "hands", "spot-prices"}
+
+
+def test_a_program_runs_only_where_consent_names_it():
+    asked = equipped(CloudAccess(command=SAYS))["instances"]
+    assert asked.state(NODE) == "unknown"
+    assert "name it under consent.commands" in asked.problem
+    allowed = equipped(CloudAccess(command=SAYS), consent=Consent(commands=("*",)))
+    assert allowed["instances"].state(NODE) == "running"
+    assert "hands" not in allowed
+
+
+def test_a_stand_in_is_for_the_embedded_cluster():
+    with pytest.raises(ClusterError, match="a real one has a real account"):
+        equipped(CloudAccess(endpoint="stand-in"))
+
+
+def test_the_embedded_cluster_asks_nobody_outside_this_machine(monkeypatch):
+    path = specfile.load(fixtures.spec("dead-man"))
+    account = Session(fixture="dead-man", _kill_path=replace(path, cloud=CloudAccess(region="us-east-1")))
+    with account.cluster(PlannedDrill("nightly-off")) as (cluster, _):
+        assert "instances" not in cluster.levers  # its own model answers
+        assert "aws" not in cluster.levers
+
+
+def test_without_moto_there_is_no_stand_in(monkeypatch):
+    monkeypatch.setitem(sys.modules, "moto.server", None)
+    with pytest.raises(ClusterError, match=r"pip install 'killcheck\[aws-stand-in\]'"):  # noqa: SIM117
+        with Session(fixture="founding-story").cluster(PlannedDrill("nightly-off")):
+            pass
