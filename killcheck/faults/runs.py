@@ -101,8 +101,8 @@ class RunNeverFinishes(Fault):
 class LaptopKilled(RunNeverFinishes):
     """Reproduces rows 20 and 53: a run was submitted from a laptop, and the laptop dies in the middle of it.
 
-    What Kubernetes sees of a laptop: somebody who renews a Lease for as long as the run is driven. It falls silent when
-    the trigger is pulled, and never says that the run is over.
+    What Kubernetes sees of a laptop: somebody who renews a Lease for as long as the run is driven. It falls silent
+    before the trigger is pulled, and never says that the run is over.
     """
 
     name = "laptop-killed"
@@ -122,7 +122,7 @@ class LaptopKilled(RunNeverFinishes):
         return Plan((*sabotage.changes, lease), sabotage.namespaces, (*sabotage.permissions, *verbs))
 
     def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
-        """Submit the run, say once that it is driven, and then nothing more."""
+        """Submit the run, say once that it is driven, and then nothing more, until it counts as dead."""
         done = super().inject(stage, layer)
         namespace, name = self._namespace(stage, layer), self._name(stage)
         now = format_time(stage.cluster.loop.now(), micro=True)
@@ -130,7 +130,9 @@ class LaptopKilled(RunNeverFinishes):
             "apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": name, "namespace": namespace},
             "spec": {"holderIdentity": "a-laptop", "leaseDurationSeconds": self.silent_after_s, "acquireTime": now,
                      "renewTime": now}})
-        return [*done, f"created Lease {namespace}/{name} of the laptop that drives it; it falls silent now"]
+        stage.cluster.loop.run_until(lambda: False, self.silent_after_s + 1.0)
+        return [*done, f"created Lease {namespace}/{name} of the laptop that drives it; it has been silent for "
+                       f"{self.silent_after_s} s"]
 
     def bitten(self, stage: Stage, layer: LayerRun) -> str:
         """The run goes on, and its driver has been silent for longer than its Lease lasts."""
@@ -138,8 +140,6 @@ class LaptopKilled(RunNeverFinishes):
         if not run or stage.timeline is None:
             return ""
         now = stage.cluster.loop.now()
-        if now < stage.timeline.start + timedelta(seconds=self.silent_after_s):
-            return ""
         kube, namespace = stage.cluster.kube, self._namespace(stage, layer)
         lease = insist(stage.cluster.loop, lambda: kube.find(r.LEASES, self._name(stage), namespace))
         renewed = dig(lease or {}, "spec", "renewTime")
