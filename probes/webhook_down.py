@@ -49,6 +49,8 @@ class WebhookDown(Probe):
             if selector and selector.items() <= dig(obj, "spec", "template", "metadata", "labels", default={}).items()]
         if behind and all(dig(obj, "spec", "replicas") == 0 for obj in behind):
             return f"{ref_of(behind[0])} behind it is scaled to 0"
+        if world.live and behind and not any(dig(obj, "status", "readyReplicas") for obj in behind):
+            return f"no pod of {ref_of(behind[0])} behind it is ready"
         return ""
 
 

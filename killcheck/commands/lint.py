@@ -129,15 +129,22 @@ def _probes(options: dict[str, Any], world: Any) -> tuple[Any, ...]:
     return tuple(chosen)
 
 
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, "utf-8")
+    except OSError as error:
+        raise click.UsageError(f"{path} cannot be written: {(error.strerror or str(error)).lower()}") from None
+
+
 def _print(result: Any, options: dict[str, Any]) -> None:
     if options["sarif"]:
         from killcheck.reports import sarif
 
-        options["sarif"].write_text(json.dumps(sarif.document(result), indent=2) + "\n", "utf-8")
+        _write(options["sarif"], json.dumps(sarif.document(result), indent=2) + "\n")
     if options["junit"]:
         from killcheck.reports import findings_junit
 
-        options["junit"].write_text(findings_junit.junit(result, options["fail_on"]), "utf-8")
+        _write(options["junit"], findings_junit.junit(result, options["fail_on"]))
     if options["as_json"]:
         click.echo(json.dumps(result.to_json(options["fail_on"]), indent=2))
         return

@@ -234,3 +234,20 @@ def test_no_probe_asks_for_secrets() -> None:
     transport = Counted(reference())
     live(transport)
     assert not [path for path in transport.requests if "secrets" in path]
+
+
+@pytest.mark.parametrize(("ready", "down"), [(0, True), (1, False)])
+def test_a_webhook_whose_pods_are_not_ready_is_down(ready: int, down: bool) -> None:
+    hook = {
+        "name": "pods.example.com", "failurePolicy": "Fail",
+        "clientConfig": {"service": {"name": "hook", "namespace": "hooks"}},
+        "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}]}
+    objects = [
+        *reference(),
+        {"kind": "ValidatingWebhookConfiguration", "metadata": {"name": "hooks"}, "webhooks": [hook]},
+        {"kind": "Service", "metadata": {"name": "hook", "namespace": "hooks"}, "spec": {"selector": {"app": "hook"}}},
+        {"kind": "Deployment", "metadata": {"name": "hook", "namespace": "hooks"}, "status": {"readyReplicas": ready},
+         "spec": {"replicas": 1, "template": {"metadata": {"labels": {"app": "hook"}}, "spec": {"containers": []}}}}]
+    world, _ = lint.world_of(objects, NOW, live=True)
+    found = [f.message for f in lint.lint(world).findings if f.probe == "webhook-down"]
+    assert bool(found) is down

@@ -159,6 +159,14 @@ def test_junit_fails_as_the_exit_code_does(fail_on: str, code: int) -> None:
     assert int(suite.get("failures", "0")) >= 1
 
 
+@pytest.mark.usefixtures("broken")
+@pytest.mark.parametrize("option", ["--junit", "--sarif"])
+def test_a_report_that_cannot_be_written_is_wrong_usage(option: str) -> None:
+    result = run(option, "nowhere/report")
+    assert result.exit_code == 2
+    assert "nowhere/report cannot be written: no such file or directory" in result.output
+
+
 def test_junit_never_passes_what_is_not_proven() -> None:
     objects = manifests.load(fixtures.path("dead-man")).objects
     world, _ = lint.world_of(objects, NOW, live=True, unread={"NetworkPolicy": "networkpolicies is forbidden"})
