@@ -16,8 +16,9 @@ __all__ = ["approval", "command"]
 
 @click.command("drill", context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("spec", required=False, type=click.Path(path_type=Path))
-@click.option("--on", default="embedded", show_default=True, metavar="embedded|kind|CONTEXT",
-              help="Where: the embedded cluster, a kind cluster, or a kubeconfig context (never a default one).")
+@click.option("--on", default="embedded", show_default=True, metavar="embedded|kind|docker|CONTEXT",
+              help="Where: the embedded cluster, a kind cluster (kind:NAME), a Docker Engine without Kubernetes "
+                   "(docker:HOST), or a kubeconfig context (never a default one).")
 @click.option("--layer", "layer_names", multiple=True, metavar="NAME",
               help="Only this layer (repeatable; default: all).")
 @click.option("--under", "fault_names", multiple=True, metavar="FAULT",

@@ -54,4 +54,8 @@ def _where(kind: Any) -> str:
         return "embedded cluster, with cloud: in the spec"
     if {"aws", "hands"} & set(kind.needs):
         return "with cloud: in the spec"
+    if "engine" in kind.needs:
+        return "--on docker"
+    if "node-containers" in kind.needs:
+        return "--on kind"
     return "embedded cluster only"

@@ -6,6 +6,7 @@ Uses the Docker SDK (``pip install 'killcheck[docker]'``), imported late: it tak
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -71,11 +72,23 @@ class Engine:
             folder = certificates or os.path.expanduser("~/.docker")  # noqa: PTH111 - as docker itself does
             tls = TLSConfig(
                 client_cert=(f"{folder}/cert.pem", f"{folder}/key.pem"), ca_cert=f"{folder}/ca.pem", verify=True)
+        if self.host.startswith("unix://"):
+            _knock(self.host)
         with answered(self.host):
             try:
                 return APIClient(base_url=self.host, version="auto", timeout=timeout_s, tls=tls)
             except DockerException as error:  # what the SDK makes of a socket that is not there
                 raise Unreachable(_no_engine(self.host, error)) from error
+
+
+def _knock(host: str) -> None:
+    """Whether anybody listens at a socket: the SDK leaves its own open where nobody does. Raises Unreachable."""
+    with socket.socket(socket.AF_UNIX) as knock:
+        knock.settimeout(TIMEOUT_S)
+        try:
+            knock.connect(host.removeprefix("unix://"))
+        except OSError as error:
+            raise Unreachable(_no_engine(host, error)) from error
 
 
 def _no_engine(host: str, error: Exception) -> str:

@@ -146,10 +146,12 @@ def test_a_users_own_manifests_do_not_run_unasked(killcheck, tmp_path):
 
 
 @pytest.mark.parametrize("argv", [("--exec", "docker"), ("--on", "kind")])
-def test_what_is_not_built_yet_is_said(killcheck, argv):
+def test_without_a_docker_engine_that_is_said(killcheck, argv, monkeypatch):
+    pytest.importorskip("docker")
+    monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere/docker.sock")
     result = killcheck("drill", *argv)
-    assert result.exit_code == 2
-    assert "not built yet" in result.output
+    assert result.exit_code == 4
+    assert "no Docker Engine answers at unix:///nowhere/docker.sock" in result.output
 
 
 def test_a_bad_duration(killcheck):
