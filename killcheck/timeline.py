@@ -12,7 +12,7 @@ __all__ = ["PHASES", "Reached", "Timeline"]
 PHASES = (
     "triggered", "job_created", "pod_created", "pod_scheduled", "image_pulled", "container_started",
     "executor_finished", "scale_written", "pods_terminating", "pods_gone", "node_cordoned", "node_drained",
-    "node_gone", "instance_gone", "held",
+    "node_gone", "instance_gone", "starts_refused", "held",
 )
 
 

@@ -26,7 +26,9 @@ _SECTIONS: Mapping[str, str] = {
     "proof": "P1 no GPU pod, P2 no node, P3 the cloud says terminated, P4 it holds, P5 the alarm was raised.",
     "consent": "What a drill may touch on a cluster of yours. Nothing is touched that is not named here.",
     "prices": "US dollars an hour, by instance type; before the catalogue's.",
-    "policy": "What a drill must end with: survived (the layer itself did it), covered (another one did), known (either, or not).",
+    "policy": (
+        "What a drill must end with: survived (the layer itself did it), covered (another one did), known (either, or "
+        "not)."),
     "fences": "The most that may ever be launched.",
     "suppress": "Findings that someone decided to live with, and until when.",
     "cloud": "Who is asked what is billed, and where a run must leave its results.",
