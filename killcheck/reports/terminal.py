@@ -37,6 +37,7 @@ _PHASES = {
     "pods_terminating": "GPU pods terminating", "pods_gone": "GPU pods gone", "node_cordoned": "node cordoned",
     "node_drained": "node drained", "node_gone": "node gone", "instance_gone": "instance terminated",
     "held": "stayed off",
+    "starts_refused": "every starter refused",
 }
 
 
