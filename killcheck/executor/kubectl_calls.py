@@ -6,6 +6,7 @@ deleting by name sends DELETE and then waits by list and watch; drain reads the 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -30,6 +31,8 @@ _SHORT = {
     "sts": "statefulsets", "cj": "cronjobs", "cm": "configmaps", "svc": "services", "sa": "serviceaccounts",
     "pdb": "poddisruptionbudgets", "hpa": "horizontalpodautoscalers", "pvc": "persistentvolumeclaims",
     "rc": "replicationcontrollers", "so": "scaledobjects", "app": "applications", "ev": "events",
+    "lws": "leaderworkersets", "isvc": "inferenceservices", "ro": "rollouts", "cq": "clusterqueues",
+    "lq": "localqueues",
 }
 _MORE = (
     Resource("leaderworkerset.x-k8s.io", "v1", "leaderworkersets", "LeaderWorkerSet"),
@@ -40,6 +43,9 @@ _MORE = (
     Resource("kubeflow.org", "v1", "notebooks", "Notebook"),
     Resource("argoproj.io", "v1alpha1", "rollouts", "Rollout"),
     Resource("jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet"),
+    Resource("kubeflow.org", "v1", "pytorchjobs", "PyTorchJob"),
+    Resource("kubeflow.org", "v2beta1", "mpijobs", "MPIJob"),
+    Resource("trainer.kubeflow.org", "v1alpha1", "trainjobs", "TrainJob"),
     Resource("kueue.x-k8s.io", "v1beta1", "clusterqueues", "ClusterQueue", False),
     Resource("kueue.x-k8s.io", "v1beta1", "localqueues", "LocalQueue"),
     Resource("apps.nvidia.com", "v1alpha1", "nimservices", "NIMService"),
@@ -113,9 +119,18 @@ def _resource(name: str) -> Resource | None:
     plain, _, group = name.lower().partition(".")
     plain = _SHORT.get(plain, plain)
     for known in _known():
-        if plain in (known.plural, known.kind.lower()) and (not group or group.startswith(known.group)):
+        if plain in (known.plural, known.kind.lower()) and (not group or _same_group(group, known)):
             return known
+    if "." in group and plain.endswith("s"):  # pods.metrics.k8s.io, mpijobs.v1.kubeflow.org: said in full
+        version, _, rest = group.partition(".")
+        versioned = re.fullmatch(r"v\d+((alpha|beta)\d+)?", version)
+        return Resource(rest if versioned else group, version if versioned else "v1", plain, plain)
     return None
+
+
+def _same_group(said: str, known: Resource) -> bool:
+    """``kubectl`` takes RESOURCE.GROUP and RESOURCE.VERSION.GROUP, and the beginning of a group."""
+    return said.startswith(known.group) or said.partition(".")[2].startswith(known.group or "?")
 
 
 @cache
