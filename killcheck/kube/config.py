@@ -30,6 +30,7 @@ def connect(context: str, *, kubeconfig: Path | None = None, loop: Loop) -> Kube
     of the pod that we run in. Raises KubeConfigError (for an unknown context with
     the nearest names) and CredentialsError; calls raise Unreachable, CredentialsError and ApiErrors.
     """
+    _refuse_elsewhere(context)
     if context == IN_CLUSTER and kubeconfig is None and not os.environ.get("KUBECONFIG"):
         return in_cluster(loop)
     found = load(context, kubeconfig)
@@ -42,6 +43,18 @@ def connect(context: str, *, kubeconfig: Path | None = None, loop: Loop) -> Kube
 
     credentials = from_user(found.user, reload, found.cluster, loop)
     return Kube(WireTransport(endpoint, credentials, loop, impersonate=impersonation(found.user)))
+
+
+def _refuse_elsewhere(context: str) -> None:
+    """What ``--on`` calls by these names is no context of a kubeconfig, and not every command can be on it."""
+    what = context.partition(":")[0]
+    if what == "docker":
+        raise KubeConfigError(
+            f"--on {context} is a Docker Engine: it can be drilled and restored; this takes Kubernetes")
+    if what == "kind":
+        raise KubeConfigError(
+            f"--on {context} can be drilled and restored; for anything else name its context: --on kind-NAME "
+            f"--kubeconfig $(killcheck cluster kubeconfig --on {context})")
 
 
 def in_cluster(
