@@ -1,4 +1,4 @@
-"""Server-side apply as a whole: whoever writes in whatever order, every field has an owner and every owner's field is."""
+"""Server-side apply as a whole: in whatever order is written, every field has an owner and every owner's field is."""
 
 import json
 
