@@ -41,6 +41,10 @@ LIKELIHOOD = {
 UNMODELLED = frozenset({"wire"})
 
 
+#: Seconds of the wall after which a scenario is given up: nothing is proven of it.
+LIMIT_S = 60
+
+
 @dataclass(frozen=True, slots=True)
 class Scenario:
     """One layer's trigger under some faults (names, sorted)."""
@@ -293,6 +297,8 @@ def _forked(work: Callable[[], Found], scenario: Scenario) -> Found:
         try:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
             signal.pthread_sigmask(signal.SIG_UNBLOCK, held)
+            signal.signal(signal.SIGALRM, signal.SIG_DFL)
+            signal.alarm(LIMIT_S)
             os.close(reading)
             gc.disable()  # it would touch, and so copy, every page of the parent's
             found = work()
@@ -318,5 +324,5 @@ def _forked(work: Callable[[], Found], scenario: Scenario) -> Found:
     try:
         answer = json.loads(text)
     except ValueError:
-        return Found(scenario, "inconclusive", "the scenario's process died")
+        return Found(scenario, "inconclusive", f"its process died, or took longer than {LIMIT_S} s")
     return Found(scenario, answer["verdict"], answer["why"], answer["off_by"])
