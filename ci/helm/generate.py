@@ -1,4 +1,4 @@
-"""Writes the chart's templates from the plain manifests of ci/, so that the two cannot tell different stories: ``make docs``.
+"""Writes the chart's templates from the plain manifests of ci/, so that both tell the same story: ``make docs``.
 
 The names that the manifests are written for become values; a capability's Role and binding stand in an ``if``.
 """

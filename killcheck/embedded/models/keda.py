@@ -34,6 +34,8 @@ class Keda(Controller):
     def setup(self) -> None:
         """Follow ScaledObjects and what they scale."""
         self._was_active: dict[tuple[str, str], bool] = {}
+        #: The poll in which each ScaledObject was last scaled: KEDA acts once a poll, whoever writes in between.
+        self._acted: dict[tuple[str, str], int] = {}
         self.scaled = self.follow(r.SCALEDOBJECTS, optional=True)
         self.deployments = self.follow(r.DEPLOYMENTS, self._scalers_of)
         self.statefulsets = self.follow(r.STATEFULSETS, self._scalers_of)
@@ -84,13 +86,16 @@ class Keda(Controller):
             self.queue.add((namespace_of(scaled), name_of(scaled)), left)
             return
         idle = int(dig(scaled, "spec", "idleReplicaCount", default=0))
-        self._scale(scaled, workload, now, idle, "KEDAScaleTargetDeactivated")
+        self._soon(scaled, workload, now, idle, "KEDAScaleTargetDeactivated")
 
     def _soon(self, scaled: Obj, workload: Obj, now: int, wanted: int, reason: str) -> None:
         """At the next poll: KEDA looks every pollingInterval (30 s), counted from its own start."""
         every, into = _interval(scaled), self._into_period(scaled)
         key = (namespace_of(scaled), name_of(scaled))
-        if into < 1.0:
+        began = parse_time(scaled["metadata"]["creationTimestamp"])
+        poll = int((self.loop.now() - began).total_seconds() // every)
+        if into < 1.0 and self._acted.get(key) != poll:
+            self._acted[key] = poll
             self._scale(scaled, workload, now, wanted, reason)
         else:
             self.queue.add(key, every - into + 0.001)
