@@ -70,7 +70,7 @@ class Session:
     @property
     def shipped(self) -> bool:
         """Whether what is drilled came with killcheck."""
-        return not self.manifests and not self.real and self.on == "embedded"
+        return not self.manifests and not self.real and self.on == "embedded" and not self._beside()
 
     @property
     def kill_path(self) -> KillPath:
@@ -116,7 +116,16 @@ class Session:
         """The files and folders that the manifests are in."""
         import killcheck.fixtures as fixtures  # noqa: PLR0402 - mypy cannot follow the mapped package
 
-        return list(self.manifests) or [fixtures.path(self._fixture_of_spec() or self.fixture)]
+        return list(self.manifests) or self._beside() or [fixtures.path(self._fixture_of_spec() or self.fixture)]
+
+    def _beside(self) -> list[Path]:
+        """The folder of a spec of the user's own, where manifests lie beside it."""
+        if self.spec is None or self._fixture_of_spec():
+            return []
+        folder = self.spec.parent
+        others = [file for ending in ("*.yaml", "*.yml") for file in folder.glob(ending)
+                  if file.resolve() != self.spec.resolve()]
+        return [folder] if others else []
 
     @property
     def shipped_spec(self) -> bool:
