@@ -143,8 +143,9 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
         cell for reports in terminalreporter.stats.values() for report in reports
         for cell in getattr(report, "killcheck_cells", ())]
     if cells:
-        from killcheck.pytest_drills import summary
+        from killcheck.pytest_drills import beside_allure, summary
 
+        beside_allure(terminalreporter.config)
         terminalreporter.section("killcheck")
         for line in summary(terminalreporter.config, cells, terminalreporter._tw.fullwidth):
             terminalreporter.write_line(line)

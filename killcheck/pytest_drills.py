@@ -232,6 +232,18 @@ _EXPECTED = (
     LayerError, ManifestError, SessionError, SpecError)
 
 
+def beside_allure(config: pytest.Config) -> None:
+    """What Allure shows beside the results of its ``--alluredir``: where this was, and what failures mean."""
+    folder = config.getoption("allure_report_dir", default=None)
+    if folder:
+        from killcheck import __version__
+        from killcheck.reports.allure import write_shared
+
+        session = shared_session(config)
+        write_shared(Path(folder), {
+            "cluster": session.on, "kill_path": session.kill_path.name, "killcheck": __version__})
+
+
 def _tell_allure(session: Session, result: DrillResult, heard: Sequence[events.Event]) -> None:
     """Steps and attachments, where allure-pytest is installed; without its --alluredir they go nowhere."""
     try:

@@ -101,6 +101,8 @@ def test_allure_has_steps_and_attachments(team):
     assert "kind: CronJob" in kept["nightly-off: manifest"]
     assert any(name.startswith("nightly-off: log of inference/") or name.startswith("nightly-off: log of gpu-nightly")
                for name in kept)
+    assert "kill_path=dead-man\n" in (pytester.path / "allure" / "environment.properties").read_text()
+    assert json.loads((pytester.path / "allure" / "categories.json").read_text())
 
 
 def suites(pytester, *argv):
