@@ -144,7 +144,7 @@ def explore(
     skipped: set[str] = set()
     with parallel.mortal_workers(workers) as pool:
         for layer in chosen:
-            meant = [kind for kind in faults.every() if faults.means_something(kind, layer) and (
+            meant = [kind for kind in faults.every() if faults.means_something(kind, kill_path, layer) and (
                 not only_faults or kind.name in only_faults)]
             names = [kind.name for kind in meant if set(kind.needs) <= levers]
             skipped |= {kind.name for kind in meant} - set(names)

@@ -117,7 +117,7 @@ def plan(
     how = options or Options()
     planned = []
     for layer in _chosen(kill_path, only_layers):
-        names = [kind.name for kind in _meant(layer, only_faults) if faults.there(kind, kill_path, levers)]
+        names = [kind.name for kind in _meant(kill_path, layer, only_faults) if faults.there(kind, kill_path, levers)]
         if kill_path.beyond(layer) and not only_faults:
             names = []  # every fault acts on something in a cluster or a Docker Engine
         if together and not only_faults:
@@ -134,7 +134,7 @@ def left_out(
 ) -> list[str]:
     """Faults that would mean something, but that cannot be injected without levers that are not there."""
     return sorted({
-        kind.name for layer in _chosen(kill_path, only_layers) for kind in _meant(layer, only_faults)
+        kind.name for layer in _chosen(kill_path, only_layers) for kind in _meant(kill_path, layer, only_faults)
         if not set(kind.needs) <= set(levers)})
 
 
@@ -162,6 +162,6 @@ def _applies(fault: faults.Fault, layer: Layer, levers: Collection[str] | None) 
     return not (fault.misplaced(layer) or fault.applies(layer)) and (levers is None or set(fault.needs) <= set(levers))
 
 
-def _meant(layer: Layer, only: Collection[str]) -> list[type[faults.Fault]]:
+def _meant(kill_path: KillPath, layer: Layer, only: Collection[str]) -> list[type[faults.Fault]]:
     return [kind for kind in faults.every()
-            if (not only or kind.name in only) and faults.means_something(kind, layer)]
+            if (not only or kind.name in only) and faults.means_something(kind, kill_path, layer)]

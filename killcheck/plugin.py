@@ -91,7 +91,7 @@ def faults(kill_path: KillPath) -> Callable[[str], list[str]]:
     """Call it with a layer's name: the faults that mean something to it, by name."""
     from killcheck import faults as known
 
-    return lambda layer: [k.name for k in known.every() if known.means_something(k, kill_path.layer(layer))]
+    return lambda layer: [k.name for k in known.every() if known.means_something(k, kill_path, kill_path.layer(layer))]
 
 
 @pytest.fixture(scope="session")

@@ -109,7 +109,7 @@ def cases(config: pytest.Config) -> list[tuple[str, str]]:
         config.stash[LEFT_OUT] = left_out(session.kill_path, levers)
     return [
         (layer.name, kind.name) for layer in _layers(config) for kind in faults.every()
-        if (kind.name in under or not under) and faults.means_something(kind, layer)
+        if (kind.name in under or not under) and faults.means_something(kind, session.kill_path, layer)
         and (levers is None or set(kind.needs) <= levers)]
 
 

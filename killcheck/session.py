@@ -19,11 +19,12 @@ from killcheck.cluster.cloudword import equip_with_cloud
 from killcheck.cluster.equipment import equip
 from killcheck.cluster.naming import KIND_FOLDER, is_kind
 from killcheck.engine.connection import is_docker
-from killcheck.killpath import KillPath, LayerType
+from killcheck.killpath import KillPath, Layer, LayerType
 from killcheck.kube import manifests
 from killcheck.kube.objects import Obj, copy, dig, namespace_of
 
 if TYPE_CHECKING:
+    from killcheck.kube.schedule import Schedule
     from killcheck.run import PlannedDrill
 
 __all__ = ["ExecMode", "Session", "SessionError"]
@@ -228,9 +229,44 @@ class Session:
         for fault in (faults.named(name) for name in planned.faults) if planned else ():
             eve = fault.night(cron_job or {}, SOME_NIGHT)
             if eve is not None:
-                return eve
+                return self._once_others_fired(layer, eve, parsed)
         slot = parsed.next(SOME_NIGHT)
         return SOME_NIGHT if slot is None else slot + timedelta(seconds=1)
+
+
+    def _once_others_fired(self, layer: Layer, eve: datetime, own: Schedule) -> datetime:
+        """``eve``, or just after the last slot of other layers before the layer's own: what they turn off is off.
+
+        Only where the clocks of the layer's own zone do not change in between, which it would not live through then.
+        """
+        slot = own.next(eve)
+        last = eve
+        others = {(o.cron_job.namespace, o.cron_job.name) for o in self.kill_path.layers if o.cron_job and o != layer}
+        for obj in self.objects:
+            if obj.get("kind") == "CronJob" and (namespace_of(obj), dig(obj, "metadata", "name")) in others:
+                last = max(last, _last_before(obj, eve, slot))
+        began, fires = last.astimezone(own.tz), slot.astimezone(own.tz) if slot else None
+        before = eve.astimezone(own.tz)
+        same = fires is not None and before.utcoffset() == began.utcoffset() == fires.utcoffset()
+        return last + timedelta(seconds=1) if same and last > eve else eve
+
+
+def _last_before(cron_job: Obj, after: datetime, slot: datetime | None) -> datetime:
+    """The last slot of a CronJob between two moments; the first of them where there is none."""
+    from killcheck.kube import schedule
+
+    try:
+        parsed = schedule.parse(
+            dig(cron_job, "spec", "schedule", default=""), dig(cron_job, "spec", "timeZone", default=""))
+    except ValueError:
+        return after
+    last = after
+    while slot is not None:
+        due = parsed.next(last)
+        if due is None or due >= slot:
+            break
+        last = due
+    return last
 
 
 def _run(workload: Obj, said: str) -> Obj:

@@ -24,7 +24,7 @@ from killcheck.kube.errors import (
     TooManyRequests,
     Unreachable,
 )
-from killcheck.kube.objects import Obj, dig, labels_of, uid_of
+from killcheck.kube.objects import Obj, copy, dig, labels_of, uid_of
 
 __all__ = [
     "LABEL", "PASSING", "Entry", "State", "Undo", "UndoProblem", "holds", "insist", "inverse", "kubectl", "recreatable",
@@ -42,6 +42,9 @@ PASSING = (Unreachable, TooManyRequests, ServerFault, Expired, Conflict)
 BACKOFF_S = (0.05, 0.2, 0.5, 1.0, 2.0, 5.0)
 #: How long a change is tried to be taken back while nothing but what may pass is in the way, in seconds.
 PATIENCE_S = 45.0
+
+#: The one list that several write, each its own part of it.
+FINALIZERS = ("metadata", "finalizers")
 
 _T = TypeVar("_T")
 
@@ -303,20 +306,41 @@ def _look(kube: Kube, entry: Entry) -> None:
             raise _NotYetError("it is not as it was")
     elif undo.action == "merge":
         found = _changed_object(kube, entry)
-        if found is not None and not holds(found, undo.body):
+        if found is not None and not holds(found, _wanted(found, undo)):
             raise _NotYetError("it is not as it was")
 
 
 # -- comparing ---------------------------------------------------------------------------------------------
+def _finalizers(found: Obj, left: Obj, back: Obj) -> list[str]:
+    """What is there now, without what we added and with what we took.
+
+    Finalizers are a set of several owners' marks: each takes its own away when it has done its work (the Job
+    controller ``batch.kubernetes.io/job-tracking``), and what others did meanwhile is theirs.
+    """
+    now, ours, was = (dig(obj, *FINALIZERS) or [] for obj in (found, left, back))
+    return [one for one in now if one in was or one not in ours] + [
+        one for one in was if one not in ours and one not in now]
+
+
+def _wanted(found: Obj, undo: Undo) -> Obj:
+    """The patch that an object must hold to be as it was, whoever changed its finalizers beside us."""
+    if undo.left is None or FINALIZERS not in dict(_leaves(undo.left)):
+        return undo.body  # type: ignore[no-any-return]
+    wanted = copy(undo.body)
+    _put(wanted, FINALIZERS, _finalizers(found, undo.left, undo.body))
+    return wanted
+
+
 def compare(found: Obj, left: Obj, back: Obj) -> tuple[Obj, list[str]]:
     """What of ``back`` is still to be patched in, and what is neither as we left it nor as it was, in words."""
     mine: Obj = {}
     theirs: list[str] = []
     for path, value in _leaves(left):
-        now, was = dig(found, *path), dig(back, *path)
+        marks = path == FINALIZERS
+        now, was = dig(found, *path), _finalizers(found, left, back) if marks else dig(back, *path)
         if _same(now, was):
             continue
-        if _same(now, value) or (isinstance(value, (dict, list)) and _covers(now, value)):
+        if marks or _same(now, value) or (isinstance(value, (dict, list)) and _covers(now, value)):
             _put(mine, path, was)
         else:
             theirs.append(f"{'.'.join(path)} was left at {json.dumps(value)} and is {json.dumps(now)} now")

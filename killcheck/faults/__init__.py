@@ -122,9 +122,10 @@ def there(kind: type[Fault], kill_path: KillPath, levers: Collection[str] | None
     return kind not in CLOUD or (kill_path.cloud is not None and bool(kill_path.cloud.endpoint))
 
 
-def means_something(kind: type[Fault], layer: Layer) -> bool:
-    """Whether a fault applies to a layer at all."""
-    return not (kind().misplaced(layer) or kind().applies(layer))
+def means_something(kind: type[Fault], kill_path: KillPath, layer: Layer) -> bool:
+    """Whether a fault applies to a layer at all, and to anything that the layer turns off."""
+    fault = kind()
+    return not (fault.misplaced(layer) or fault.applies(layer) or fault.pointless(kill_path.covered_by(layer)))
 
 
 def named(name: str) -> Fault:

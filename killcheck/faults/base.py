@@ -11,12 +11,22 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar
 
-from killcheck.killpath import Layer
+from killcheck.killpath import Layer, Target
 from killcheck.kube.objects import Obj
 from killcheck.kube.permissions import Permission
 from killcheck.layers.base import LayerRun, Stage
 
-__all__ = ["Fault", "FaultError", "Plan"]
+__all__ = ["SCALED", "Fault", "FaultError", "Plan", "none_scaled"]
+
+
+#: Kinds whose ``spec.replicas`` somebody else can write, and whose template makes their pods.
+SCALED = ("Deployment", "StatefulSet")
+
+
+def none_scaled(targets: Sequence[Target]) -> str:
+    """Why there are no replicas to be written among a layer's targets; empty where there are."""
+    scaled = any(target.kind in SCALED for target in targets)
+    return "" if scaled else "none of the layer's targets is a Deployment or StatefulSet"
 
 
 class FaultError(Exception):
@@ -85,6 +95,10 @@ class Fault(ABC):
 
     def applies(self, layer: Layer) -> str:
         """Why this fault means nothing to a layer; empty where it applies."""
+        return ""
+
+    def pointless(self, targets: Sequence[Target]) -> str:
+        """Why this fault finds nothing to act on among what a layer turns off; empty where it does."""
         return ""
 
     @abstractmethod

@@ -109,6 +109,8 @@ class _ChangeOfClocks(_OwnSlot):
     forward: ClassVar[bool]
     #: How long before the slot, or the change, the embedded cluster's clock begins, in seconds.
     before_s: ClassVar[float] = 3600.0
+    #: How long after the change the first slot may come: clocks change on Sundays, many schedules rest until Monday.
+    weekend: ClassVar[timedelta] = timedelta(days=3)
 
     def _the_night(self, cron_job: Obj, after: datetime) -> tuple[str, datetime, datetime]:
         """(zone, moment of the change, the first slot of that day). Raises FaultError, ScheduleError."""
@@ -122,7 +124,16 @@ class _ChangeOfClocks(_OwnSlot):
         slot = slots.next_slot(slots.parsed(cron_job), midnight - timedelta(seconds=1))
         if slot is None:
             raise FaultError("the CronJob's schedule never fires")
+        if slot - moment > self.weekend:
+            raise FaultError(f"the clocks of {where} change at {moment:%Y-%m-%d %H:%M} UTC, and the schedule's first "
+                             f"slot after it is at {slot:%Y-%m-%d %H:%M} UTC only")
         return where, moment, slot
+
+    def _tonight(self, stage: Stage, layer: LayerRun) -> tuple[str, datetime, datetime]:
+        """The night that it is, also after the change itself as long as the slot is to come; else the next one."""
+        now, cron_job = stage.cluster.loop.now(), cron_job_of(layer)
+        found = self._the_night(cron_job, now - timedelta(days=1))
+        return found if found[2] > now else self._the_night(cron_job, now)
 
     def night(self, cron_job: Obj, after: datetime) -> datetime | None:
         """An hour before the slot, or the change of clocks if that comes first."""
@@ -132,8 +143,8 @@ class _ChangeOfClocks(_OwnSlot):
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
         """Nothing is changed: it is that night."""
         now = stage.cluster.loop.now()
-        where, moment, slot = self._the_night(cron_job_of(layer), now)
-        if slot - now > timedelta(days=1):
+        where, moment, slot = self._tonight(stage, layer)
+        if min(moment, slot) - now > timedelta(days=1):
             raise FaultError(
                 f"the clocks of {where} change at {moment:%Y-%m-%d %H:%M} UTC, not tonight: killcheck drill --under "
                 f"{self.name} makes an embedded cluster that lives through that night")
@@ -142,16 +153,16 @@ class _ChangeOfClocks(_OwnSlot):
 
     def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
         """Leave the trigger to the schedule."""
-        _, _, slot = self._the_night(cron_job_of(layer), stage.cluster.loop.now())
+        _, _, slot = self._tonight(stage, layer)
         stage.slot = slot
         return [f"the trigger is left to the schedule's own slot at {slot:%Y-%m-%d %H:%M} UTC"]
 
     def bitten(self, stage: Stage, layer: LayerRun) -> str:
-        """The slot that was waited for is the first of the day on which clocks change."""
+        """The slot that was waited for is the first from the day on which clocks change."""
         if stage.slot is None or stage.timeline is None:
             return ""
         cron_job = cron_job_of(layer)
-        where, moment, slot = self._the_night(cron_job, stage.slot - timedelta(days=3))
+        where, moment, slot = self._the_night(cron_job, stage.slot - self.weekend - timedelta(days=1))
         if slot != stage.slot:
             return ""
         zone = dig(cron_job, "spec", "timeZone", default="") or "UTC"

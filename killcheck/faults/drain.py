@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from killcheck.faults.base import Fault, FaultError, Plan
+from killcheck.faults.base import Fault, FaultError, Plan, none_scaled
+from killcheck.killpath import Target
 from killcheck.kube import resources as r
 from killcheck.kube.objects import Obj, dig, labels_of, name_of, namespace_of
 from killcheck.kube.permissions import Permission
@@ -175,6 +176,10 @@ class LongGrace(Fault):
     @classmethod
     def _grace_s(cls, stage: Stage, layer: LayerRun) -> int:
         return int(stage.kill_path.deadlines_for(layer.layer).pods_gone_s) + cls.beyond_s
+
+    def pointless(self, targets: Sequence[Target]) -> str:
+        """Only where a template makes the pods that can be changed."""
+        return none_scaled(targets)
 
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
         """The targets' templates are edited: their pods start anew."""

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from killcheck.faults.base import Fault, FaultError, Plan
 from killcheck.faults.executor import path_of
+from killcheck.killpath import Layer, LayerType
 from killcheck.kube import resources as r
 from killcheck.kube.objects import Obj, dig, labels_of, name_of, namespace_of
 from killcheck.kube.permissions import Permission
@@ -60,6 +61,10 @@ class _SpotFault(Fault):
     costs = "the machines really go: the targets start anew on others"
     rank = 2
     needs = ("cloud",)
+
+    def applies(self, layer: Layer) -> str:
+        """Not where it is what pulls the trigger: two reclaims of one machine cannot be told apart."""
+        return "a reclaim is the layer's own trigger" if layer.type is LayerType.SPOT_HANDLER else ""
 
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
         """The instances behind the GPU nodes."""

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from typing import ClassVar
 
-from killcheck.faults.base import Fault, FaultError, Plan
+from killcheck.faults.base import SCALED, Fault, FaultError, Plan, none_scaled
 from killcheck.killpath import Layer, Target
 from killcheck.kube.errors import NotFound
 from killcheck.kube.objects import Obj, dig, name_of, namespace_of, ref_of, uid_of
@@ -38,9 +38,13 @@ class _Relighting(Fault):
         """Wherever a layer turns something off."""
         return "" if layer.covers else "the layer turns nothing off that could be lit again"
 
+    def pointless(self, targets: Sequence[Target]) -> str:
+        """Only where there are replicas to be written."""
+        return none_scaled(targets)
+
     @staticmethod
     def _targets(stage: Stage, layer: LayerRun) -> list[Target]:
-        return [t for t in stage.kill_path.covered_by(layer.layer) if t.kind in ("Deployment", "StatefulSet")]
+        return [t for t in stage.kill_path.covered_by(layer.layer) if t.kind in SCALED]
 
     def _objects(self, stage: Stage, layer: LayerRun) -> Iterator[tuple[Target, Obj]]:
         for target in self._targets(stage, layer):

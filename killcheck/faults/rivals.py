@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from killcheck.faults.base import Fault, FaultError, Plan
+from killcheck.faults.base import SCALED, Fault, FaultError, Plan, none_scaled
 from killcheck.killpath import Layer, Target
 from killcheck.kube import resources as r
 from killcheck.kube.errors import NotFound
@@ -17,13 +17,12 @@ from killcheck.undo import insist
 
 __all__ = ["ArgoSelfHeal", "KedaMinimum", "PoolFloor", "served"]
 
-_SCALED = ("Deployment", "StatefulSet")
 #: Argo CD's tracking label.
 TRACKING = "app.kubernetes.io/instance"
 
 
 def _targets(stage: Stage, layer: LayerRun) -> list[Target]:
-    return [t for t in stage.kill_path.covered_by(layer.layer) if t.kind in _SCALED and t.object]
+    return [t for t in stage.kill_path.covered_by(layer.layer) if t.kind in SCALED and t.object]
 
 
 def served(stage: Stage, resource: r.Resource, what: str) -> None:
@@ -44,6 +43,10 @@ class _RivalFault(Fault):
     def applies(self, layer: Layer) -> str:
         """Wherever a layer turns something off."""
         return "" if layer.covers else "the layer turns nothing off that could be lit again"
+
+    def pointless(self, targets: Sequence[Target]) -> str:
+        """Only where there are replicas to be written."""
+        return none_scaled(targets)
 
     @staticmethod
     def _relit(stage: Stage, layer: LayerRun, manager: str) -> str:
