@@ -5,7 +5,9 @@ What may *not* live here: anything that changes a cluster.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from killcheck import fence, lint, listing
 from killcheck.clock import wall_now
@@ -18,7 +20,10 @@ from killcheck.kube.objects import Obj
 from killcheck.lint import LintResult
 from killcheck.session import Session
 
-__all__ = ["catalogue_for", "executors", "fences", "findings"]
+if TYPE_CHECKING:
+    from killcheck.engine.connection import Engine
+
+__all__ = ["catalogue_for", "executors", "fences", "findings", "preflight"]
 
 
 def findings(session: Session) -> LintResult:
@@ -68,3 +73,20 @@ def executors(session: Session) -> list[Obj]:
         found = [cluster.kube.find(
             cluster.kube.resource_for(ref.api_version, ref.kind), ref.name, ref.namespace or None) for ref in refs]
     return [obj for obj in found if obj is not None]
+
+
+def preflight(session: Session, layers: Collection[str], engine: Engine) -> tuple[LintResult, list[str]]:
+    """Run these layers' images on ``engine``; with the names of the layers that have none to run.
+
+    A command that is run inside a container that is on has no image of its own: what is there was put there since.
+    Raises KubeError where the engine does not answer; ManifestError.
+    """
+    from killcheck.probes.image_unusable import ImageUnusable
+
+    kill_path = session.kill_path
+    objects = executors(session) if session.real or not kill_path.in_kubernetes else manifests.load(session.folders)
+    world, _ = lint.world_of(objects, wall_now(), kill_path=kill_path, live=session.real)
+    inside = {layer.name for layer in kill_path.layers if layer.container and layer.container.argv}
+    able = {one.layer.name for one in world.layer_executors if one.layer} & set(layers) - inside
+    result = lint.lint(world, probes=[ImageUnusable(engine, able)])
+    return result, [name for name in dict.fromkeys(layers) if name not in able]

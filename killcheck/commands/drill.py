@@ -39,6 +39,9 @@ __all__ = ["approval", "command"]
               help="Run the spec's programs on this machine, also those that consent.commands does not name.")
 @click.option("--evidence", metavar="s3://BUCKET/PREFIX",
               help="Upload the run record and its report there at the end; no verdict depends on it.")
+@click.option("--preflight", is_flag=True,
+              help="First run the layers' own images once on the Docker Engine, without network, credentials and "
+                   "rights: a command that is not there or does not start ends it before anything is changed (exit 1).")
 @click.option("--dry-run", is_flag=True, help="Show what would be changed, and stop.")
 @click.option("--yes", is_flag=True, help="Do not ask before changing a real cluster.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output, nothing else.")
@@ -76,6 +79,11 @@ def command(**options: Any) -> None:
             raise click.UsageError("--evidence with --matrix: upload the record afterwards (killcheck evidence)")
         where(options["evidence"])
     out = _terminal(options)
+    findings: list[dict[str, Any]] = []
+    if options["preflight"]:
+        from killcheck.commands.preflight import preflight
+
+        findings = preflight(session, [drill.layer for drill in planned], options)
     if options["dry_run"]:
         with session.cluster(planned[0]) as (cluster, kill_path):
             plan = plan_for(cluster, kill_path, planned, "dry-run")
@@ -86,10 +94,10 @@ def command(**options: Any) -> None:
     if options["matrix"]:
         from killcheck.commands.matrix import run
 
-        sys.exit(run(session, planned, options, out, approve))
-    result = Run(session, planned, sinks=[out], approve=approve).execute()
+        sys.exit(run(session, planned, options, out, approve, findings=findings))
+    result = Run(session, planned, sinks=[out], approve=approve, findings=findings).execute()
     if options["as_json"]:
-        click.echo(json.dumps(result.to_json(), indent=2))
+        click.echo(json.dumps({**result.to_json(), "findings": findings}, indent=2))
     else:
         out.summary(result)
     if options["evidence"] and result.record is not None:

@@ -84,19 +84,19 @@ def execute(
 
 def run(
     session: Session, planned: Sequence[PlannedDrill], options: dict[str, Any], out: Terminal,
-    approve: Callable[[Plan], bool],
+    approve: Callable[[Plan], bool], *, findings: Sequence[dict[str, Any]] = (),
 ) -> int:
-    """Drill every cell and show the matrix; returns the exit code."""
+    """Drill every cell and show the matrix; returns the exit code. ``findings``: what was found before."""
     from killcheck.matrix import leaning
     from killcheck.reading import executors
 
-    result, found = execute(session, planned, out, approve, quiet=options["quiet"])
+    result, found = execute(session, planned, out, approve, quiet=options["quiet"], findings=findings)
     shared = leaning(session.kill_path, executors(session), found)
     names = undrillable(session, options["layer_names"])
     if options["as_json"]:
-        findings = [one.to_json() for one in shared]
+        every = [*findings, *(one.to_json() for one in shared)]
         click.echo(json.dumps(
-            {**result.to_json(), "findings": findings, "matrix": found.to_json(), "not_drilled": names}, indent=2))
+            {**result.to_json(), "findings": every, "matrix": found.to_json(), "not_drilled": names}, indent=2))
     else:
         show(found, shared, out)
         out.summary_of_record(result)

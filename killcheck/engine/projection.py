@@ -248,6 +248,7 @@ def cron_job_of(inspect: Obj, name: str, argv: tuple[str, ...], schedule: str, z
             "containers": [{
                 "name": "executor", "image": dig(inspect, "Config", "Image", default=""),
                 "command": list(argv) or own,
+                "volumeMounts": [{"mountPath": one["Destination"]} for one in inspect.get("Mounts") or []],
                 "imagePullPolicy": "Always" if labels.get("killcheck.dev/pull") == "always" else "IfNotPresent"}]}}
     asleep = bool(argv) and (not _on(inspect) or bool(dig(inspect, "State", "Paused")))
     return versioned({

@@ -23,6 +23,8 @@ PATIENCE_S = 5
 #: Label of the containers, so that a later rehearsal removes what a killed one left.
 LABEL = "killcheck.dev/rehearsal"
 _LACKS = re.compile(r"(?:^|[\s:])([\w./-]+): (?:command )?not found", re.MULTILINE)
+#: How shells say that a variable is not set, which a rehearsal has only where it is plain: bash ends with 127 then.
+_UNSET = re.compile(r"unbound variable|parameter (?:null or )?not set")
 #: What ends a command that has no network and no rights: it did start.
 _MEMORY = 256 * 1024 * 1024
 
@@ -95,6 +97,8 @@ def _watch(engine: Engine, made: str) -> Rehearsal:
             return Rehearsal(True, f"it starts, and still ran after {PATIENCE_S} s")
         said = bytes(engine.api.logs(made))[-4000:].decode("utf-8", "replace").strip()
     lacking = _LACKS.search(said)
+    if code and not lacking and _UNSET.search(said):
+        return Rehearsal(True, f"it starts, and ends for want of a variable: {said.splitlines()[-1]}")
     if code in (126, 127) or (code and lacking):
         return Rehearsal(False, f"exit code {code}: {said.splitlines()[-1] if said else 'no such command'}")
     if code and "exec format error" in said:

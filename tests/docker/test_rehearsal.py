@@ -1,4 +1,7 @@
-"""``lint --pull``: an executor's image run for real, and an engine that falls silent in the middle of a drill."""
+"""``lint --pull`` and ``drill --preflight``: an executor's image run for real.
+
+And an engine that falls silent in the middle of a drill.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from docker_host import killcheck
+from docker_host import CRON_LAYER, ONE_SHOT_LAYER, killcheck
 
 from killcheck.clock import WallLoop
 from killcheck.engine.connection import Engine
@@ -19,6 +22,7 @@ from killcheck.engine.rehearsal import rehearse
     (["curl", "-f", "https://x"], False, "executable file not found"),
     (["sh", "-c", "curl https://x"], False, "curl: not found"),
     (["sh", "-c", "curl https://x; true"], False, "goes on without curl"),
+    (["sh", "-c", "set -u; echo $TOKEN"], True, "for want of a variable"),
     (["sh", "-c", "wget -q http://10.96.0.1/ || exit 7"], True, "exit code 7 without a network"),
     (["sh", "-c", "test ! -e /var/run/docker.sock && test $(ip -o link | wc -l) -eq 1"], True, "exit code 0"),
 ])
@@ -63,6 +67,38 @@ spec:
     assert code == 1, out
     assert len(found) == 1
     assert '"kubectl": executable file not found' in found[0]["message"]
+    assert host.picture() == before
+
+
+def test_a_preflight_ends_a_drill_before_its_trigger_and_leaves_nothing(host, path):
+    """The executor's image lacks the command: the server stays on, untouched; mended, it is drilled."""
+    server = host.gpu_server()
+    server.reload()
+    started = server.attrs["State"]["StartedAt"]
+    host.run("gpu-off", "docker", "stop", "vllm", start=False)
+    spec, before = path.write(ONE_SHOT_LAYER), host.picture()
+    argv = ("drill", str(spec), "--on", f"docker:{host.address}", "--yes", "--json", "--preflight")
+    code, out, document = killcheck(spec.parent, *argv)
+    assert (code, document["drills"], document["not_drilled"]) == (1, [], ["nightly-off"]), out
+    assert '"docker": executable file not found' in document["findings"][0]["message"]
+    server.reload()
+    assert (host.picture(), server.attrs["State"]["StartedAt"]) == (before, started)
+
+    host.client.containers.get("gpu-off").remove()
+    host.run("gpu-off", "docker", "stop", "vllm", image=host.cli, start=False,
+             volumes=[f"{host.socket}:/var/run/docker.sock"])
+    code, out, document = killcheck(spec.parent, *argv)
+    assert (code, document["drills"][0]["verdict"], document["findings"]) == (0, "survived", []), out
+
+
+def test_a_command_inside_a_container_that_is_on_has_no_image_to_try_and_that_is_said(host, path):
+    host.gpu_server()
+    host.cron()
+    spec, before = path.write(CRON_LAYER), host.picture()
+    code, out, _ = killcheck(
+        spec.parent, "drill", str(spec), "--on", f"docker:{host.address}", "--preflight", "--dry-run")
+    assert code == 0, out
+    assert "preflight: nightly-off has no image of its own to try" in out
     assert host.picture() == before
 
 
