@@ -217,7 +217,7 @@ class _Run:
         if self._over:
             return
         self._over = True
-        output = self._running.log() if self._running is not None else ""
+        output = self._running.log().text if self._running is not None else ""
         errors = ""
         if self._running is not None:
             file = self.machine.path(self.errors)

@@ -1,5 +1,6 @@
 """kubectl and the ``kubernetes`` package at an executor's container over TLS: its log as it goes on, commands in it."""
 
+import re
 import shutil
 
 import pytest
@@ -48,6 +49,40 @@ def test_a_log_is_followed_to_its_end(kubectl, talker):
     assert said.splitlines() == [f"line {n}" for n in range(1, 7)]
     assert kubectl(f"logs {talker} --tail=1") == "line 6\n"
     assert "Completed" in kubectl(f"get pod {talker}")
+
+
+PAIR = """
+apiVersion: v1
+kind: Pod
+metadata: {name: pair, namespace: default}
+spec:
+  restartPolicy: OnFailure
+  containers:
+  - {name: a, image: "bash:5.2", command: [bash, -c, 'echo a1; sleep 60; echo a2']}
+  - name: b
+    image: bash:5.2
+    command: [bash, -c, 'test -e /tmp/x/been && echo again && exit; touch /tmp/x/been; echo b1; exit 1']
+    volumeMounts: [{name: x, mountPath: /tmp/x}]
+  volumes: [{name: x, emptyDir: {}}]
+"""
+
+
+@kubectl_only
+def test_a_part_of_a_log_is_read_by_time_lines_and_bytes(kubectl):
+    kubectl("apply -f -", PAIR)
+    kubectl("wait --for=jsonpath={.status.phase}=Succeeded pod/pair --timeout=60s")
+    timed = kubectl("logs pair -c a --timestamps")
+    found = re.fullmatch(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)\.\d{9}Z a1\n(\S{19})\.\d{9}Z a2\n", timed)
+    assert found, timed
+    assert found[1] < found[2]
+    assert kubectl(f"logs pair -c a --since-time={found[2]}Z") == "a2\n"
+    assert kubectl(f"logs pair -c a --since-time={found[1]}Z") == "a1\na2\n"
+    assert kubectl("logs pair -c a --since=10h --tail=1") == "a2\n"
+    assert kubectl("logs pair -c a --timestamps --limit-bytes=7") == timed[:7]
+    assert kubectl("logs pair --all-containers --prefix") == (
+        "[pod/pair/a] a1\n[pod/pair/a] a2\n[pod/pair/b] again\n")
+    assert kubectl("logs pair -c b -p") == "b1\n"
+    assert 'previous terminated container "a" in pod "pair" not found' in kubectl("logs pair -c a -p", rc=1)
 
 
 @kubectl_only

@@ -49,6 +49,7 @@ class Session:
         self.execution = execution
         self._text = Growing(server.loop, self._look)
         self._ended: int | str | None = None
+        self._told = 0
 
     def subscribe(self, on_frame: Callable[[Any], None], on_end: Callable[[], None]) -> None:
         """Output as it comes, then the status."""
@@ -67,7 +68,8 @@ class Session:
 
     def _look(self) -> tuple[str, bool]:
         text, self._ended = self.execution.look()
-        return text, self._ended is not None
+        new, self._told = text[self._told:], max(self._told, len(text))
+        return new, self._ended is not None
 
 
 def exec_in(server: ApiServer, call: Call) -> Response:

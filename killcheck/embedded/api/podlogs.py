@@ -1,12 +1,15 @@
 """GET pods/NAME/log: which container is meant, how much of its log, and a log that goes on.
 
-Source: ``LogLocation`` in pkg/registry/core/pod/strategy.go and ``ValidatePodLogOptions`` of Kubernetes v1.36. Lines
-carry no times here: who asks for times, or for the lines since some time, is told so instead of being given others.
+Source: ``LogLocation`` in pkg/registry/core/pod/strategy.go, ``ValidatePodLogOptions``, and the kubelet's own reader,
+pkg/kubelet/kuberuntime/logs/logs.go, of Kubernetes v1.36. Both streams are one here: who asks for one is told so.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from killcheck.clock import Loop, Timer
@@ -14,7 +17,8 @@ from killcheck.embedded.api import status
 from killcheck.embedded.api.call import Call
 from killcheck.embedded.api.http import Response
 from killcheck.embedded.api.status import StatusError
-from killcheck.kube.objects import Obj, dig
+from killcheck.embedded.containerlog import ContainerLog, Line
+from killcheck.kube.objects import Obj, dig, parse_time
 
 if TYPE_CHECKING:
     from killcheck.embedded.api.server import ApiServer
@@ -25,12 +29,24 @@ _HEADERS = {"Content-Type": "text/plain"}
 #: Seconds between looks at a log that is followed.
 LOOK_S = 0.5
 _STREAMS = ("All", "Stdout", "Stderr")
+#: time.RFC3339 of Go, which takes fractions of a second, too.
+_RFC3339 = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d([.,]\d+)?(Z|[+-]\d\d:\d\d)")
+
+
+@dataclass(frozen=True, slots=True)
+class _Options:
+    """``tail`` lines, ``limit`` in bytes, None: all of them; lines from before ``since`` are left out."""
+
+    tail: int | None
+    limit: int | None
+    since: datetime | None
+    timestamps: bool
 
 
 def log(server: ApiServer, call: Call) -> Response:
     """Answer the request, from the kubelet of the pod's node. Raises StatusError."""
     pod = server.reader.find(call)
-    tail, limit = _options(call)
+    options = _options(call, server.loop.now())
     container = container_of(pod, call.request.param("container"))
     node = str(dig(pod, "spec", "nodeName", default=""))
     if not node:
@@ -39,30 +55,75 @@ def log(server: ApiServer, call: Call) -> Response:
     if kubelet is None:
         path = f"https://{node}:10250/containerLogs/{call.namespace}/{call.name}/{container}"
         raise StatusError(500, "", f'Get "{path}": dial tcp: lookup {node}: no such host')
-    text = kubelet.log(pod, container, previous=call.request.flag("previous"))
+    written = kubelet.log(pod, container, previous=call.request.flag("previous"))
+    part = _Part(options, written)
     if not call.request.flag("follow") or call.request.flag("previous"):
-        return Response(200, _trimmed(text, tail, limit), dict(_HEADERS))
+        return Response(200, part.rest(written), dict(_HEADERS))
+    run = _restarts(pod, container)
 
     def look() -> tuple[str, bool]:
         now = server.store.get(("", "pods"), call.key)
         if now is None or now["metadata"]["uid"] != pod["metadata"]["uid"]:
             return "", True
-        return kubelet.log(now, container, previous=False), not _runs(now, container)
+        again = _restarts(now, container) != run  # it is one run that is followed, and not the container
+        told = part.rest(kubelet.log(now, container, previous=again))
+        return told, again or part.full or not _runs(now, container)
 
-    skipped = len(text) - len(_trimmed(text, tail, None))
-    return Response(200, None, dict(_HEADERS), stream=Growing(server.loop, look, skip=skipped))
+    return Response(200, None, dict(_HEADERS), stream=Growing(server.loop, look))
+
+
+class _Part:
+    """The part of a log that was asked for, told piece by piece.
+
+    Raises StatusError 501 where times are asked for that nobody knows.
+    """
+
+    def __init__(self, options: _Options, log: ContainerLog) -> None:
+        self._options = options
+        self._timed = options.timestamps or options.since is not None
+        if self._timed and log.data and not log.marks:
+            raise StatusError(
+                501, "NotImplemented", "the times at which this container wrote its log are not known: sinceSeconds, "
+                "sinceTime and timestamps cannot be served", details={})
+        self._told = 0 if options.tail is None else log.tail(options.tail)
+        self._left = options.limit
+
+    @property
+    def full(self) -> bool:
+        """Whether as many bytes have been told as may be."""
+        return self._left == 0
+
+    def rest(self, log: ContainerLog) -> str:
+        """What has not been told yet."""
+        text = "".join(map(self._shown, log.lines(self._told)))
+        self._told = max(self._told, log.end)
+        if self._left is not None:
+            encoded = text.encode()[:self._left]
+            self._left -= len(encoded)
+            text = encoded.decode("utf-8", "ignore")
+        return text
+
+    def _shown(self, line: Line) -> str:
+        if not self._timed or line.when is None:
+            return line.text
+        if self._options.since is not None and line.when < self._options.since:
+            return ""
+        if not self._options.timestamps:
+            return line.text
+        # RFC3339Nano with all nine digits, as the kubelet prints it.
+        return f"{line.when.astimezone(UTC):%Y-%m-%dT%H:%M:%S.%f}000Z {line.text}"
 
 
 class Growing:
     """A text that grows, as a ``http.Stream`` of str: looked at twice a second until ``look`` says that it is whole.
 
-    ``look`` answers (all of it so far, whether it has ended) and may raise StatusError, which ends the stream, too.
+    ``look`` answers (what has come since it was asked last, whether that was all) and may raise StatusError, which ends
+    the stream, too.
     """
 
-    def __init__(self, loop: Loop, look: Callable[[], tuple[str, bool]], *, skip: int = 0) -> None:
+    def __init__(self, loop: Loop, look: Callable[[], tuple[str, bool]]) -> None:
         self.loop = loop
         self._look = look
-        self._told = skip
         self._timer: Timer | None = None
         self._on_frame: Callable[[Any], None] = lambda _: None
         self._on_end: Callable[[], None] = lambda: None
@@ -85,9 +146,8 @@ class Growing:
             text, over = self._look()
         except StatusError:
             text, over = "", True
-        if len(text) > self._told:
-            self._on_frame(text[self._told:])
-            self._told = len(text)
+        if text:
+            self._on_frame(text)
         if over:
             self._on_end()
         else:
@@ -111,24 +171,33 @@ def container_of(pod: Obj, asked: str) -> str:
     raise status.bad_request(f"{words}, choose one of: [{' '.join(all_names)}]" if main else words)
 
 
-def _runs(pod: Obj, container: str) -> bool:
+def _status(pod: Obj, container: str) -> Obj:
     for field in ("containerStatuses", "initContainerStatuses"):
         for one in dig(pod, "status", field, default=[]):
             if one.get("name") == container:
-                return "running" in (one.get("state") or {})
-    return False
+                return dict(one)
+    return {}
 
 
-def _options(call: Call) -> tuple[int | None, int | None]:
-    """``tailLines`` and ``limitBytes``. Raises StatusError 422, or 501 for what cannot be answered here."""
+def _runs(pod: Obj, container: str) -> bool:
+    return "running" in (_status(pod, container).get("state") or {})
+
+
+def _restarts(pod: Obj, container: str) -> int:
+    return int(_status(pod, container).get("restartCount", 0))
+
+
+def _options(call: Call, now: datetime) -> _Options:
+    """What is asked for at ``now``. Raises StatusError 400, 422, or 501 for what cannot be answered here."""
     request = call.request
     causes: list[Obj] = []
     tail, limit, since = (_whole(call, name) for name in ("tailLines", "limitBytes", "sinceSeconds"))
+    begin = _time(request.param("sinceTime"))
     if tail is not None and tail < 0:
         causes.append(_wrong("tailLines", tail, "must be greater than or equal to 0"))
     if limit is not None and limit < 1:
         causes.append(_wrong("limitBytes", limit, "must be greater than 0"))
-    if since is not None and request.param("sinceTime"):
+    if since is not None and begin is not None:
         message = "Forbidden: at most one of `sinceTime` or `sinceSeconds` may be specified"
         causes.append({"reason": "FieldValueForbidden", "message": message, "field": ""})
     elif since is not None and since < 1:
@@ -140,11 +209,25 @@ def _options(call: Call) -> tuple[int | None, int | None]:
         causes.append({"reason": "FieldValueNotSupported", "message": message, "field": "stream"})
     if causes:
         raise status.invalid("PodLogOptions", "", call.name, causes)
-    if since is not None or request.param("sinceTime") or request.flag("timestamps") or stream != "All":
+    if stream != "All":
         raise StatusError(
-            501, "NotImplemented", "the embedded cluster keeps a container's log as one text without times: "
-            "sinceSeconds, sinceTime, timestamps and a single stream cannot be served", details={})
-    return tail, limit
+            501, "NotImplemented", "the embedded cluster keeps a container's log as one text: a single stream of it "
+            "cannot be served", details={})
+    if since is not None:
+        begin = now - timedelta(seconds=since)
+    return _Options(tail, limit, begin, request.flag("timestamps"))
+
+
+def _time(text: str) -> datetime | None:
+    """``sinceTime``; the API server hands whole seconds of it on to the kubelet."""
+    if text in ("", "null"):
+        return None
+    try:
+        if _RFC3339.fullmatch(text):
+            return parse_time(text).replace(microsecond=0)
+    except ValueError:
+        pass
+    raise status.bad_request(f'parsing time "{text}" as "2006-01-02T15:04:05Z07:00": not a time of RFC 3339')
 
 
 def _whole(call: Call, name: str) -> int | None:
@@ -159,10 +242,3 @@ def _whole(call: Call, name: str) -> int | None:
 
 def _wrong(field: str, value: int, words: str) -> Obj:
     return {"reason": "FieldValueInvalid", "message": f"Invalid value: {value}: {words}", "field": field}
-
-
-def _trimmed(text: str, tail: int | None, limit: int | None) -> str:
-    """The end of a log, and no more of it than asked for."""
-    if tail is not None:
-        text = "".join(text.splitlines(keepends=True)[-tail:]) if tail else ""
-    return text if limit is None else text[:limit]

@@ -30,6 +30,7 @@ from killcheck.embedded.api.store import Store
 from killcheck.embedded.api.subresources import Subresources
 from killcheck.embedded.api.watch import Watches
 from killcheck.embedded.api.writes import Writer, new_uid
+from killcheck.embedded.containerlog import ContainerLog
 from killcheck.kube.objects import Obj
 
 __all__ = ["ApiServer", "KubeletEndpoint"]
@@ -41,7 +42,7 @@ _MASTERS = "system:masters"
 class KubeletEndpoint(Protocol):
     """What the API server asks of a node's kubelet."""
 
-    def log(self, pod: Obj, container: str, *, previous: bool) -> str:
+    def log(self, pod: Obj, container: str, *, previous: bool) -> ContainerLog:
         """A container's log. Raises StatusError."""
 
     def execute(self, pod: Obj, container: str, command: list[str]) -> Execution:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
 
+from killcheck.embedded.containerlog import ContainerLog
 from killcheck.embedded.nodes.execution import Exit, Running
 from killcheck.kube.objects import Obj, format_time
 
@@ -38,8 +39,8 @@ class Container:
     passed_startup: bool = False
     ready: bool = False
     running: Running | None = None
-    log: str = ""
-    previous_log: str = ""
+    log: ContainerLog = field(default_factory=ContainerLog)
+    previous_log: ContainerLog = field(default_factory=ContainerLog)
     stopping: bool = False
     unknown: str = ""
     lost: bool = False

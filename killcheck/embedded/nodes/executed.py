@@ -35,7 +35,7 @@ class Executed:
 
     def look(self) -> tuple[str, int | str | None]:
         """What it has written so far; its exit code once it has one, or why it was not run."""
-        return self._process.log() if self._process is not None else "", self._outcome
+        return self._process.log().text if self._process is not None else "", self._outcome
 
     def kill(self) -> None:
         """End it; idempotent."""

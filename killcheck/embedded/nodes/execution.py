@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
+from killcheck.embedded.containerlog import ContainerLog
 from killcheck.embedded.nodes.images import Contents
 from killcheck.embedded.nodes.volumes import Mount
 from killcheck.kube.objects import Obj
@@ -74,7 +75,7 @@ class Running(Protocol):
     def kill(self) -> None:
         """SIGKILL to all of it. The exit is reported as any other."""
 
-    def log(self) -> str:
+    def log(self) -> ContainerLog:
         """What it has written so far, both streams, the end of it where it was too much."""
 
 

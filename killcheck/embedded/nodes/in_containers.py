@@ -15,15 +15,18 @@ import tarfile
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from datetime import datetime
 from typing import Any
 
-from killcheck.clock import Hold, Loop, Timer, wall_seconds
+from killcheck.clock import Hold, Loop, Timer, wall_now, wall_seconds
 from killcheck.embedded.connection import Client
+from killcheck.embedded.containerlog import ContainerLog, LogKeeper
 from killcheck.embedded.nodes.execution import Exit, Launch, NotRun, StartError
 from killcheck.embedded.wire import Server
 from killcheck.engine.connection import Engine, answered
 from killcheck.engine.firings import has, pull
 from killcheck.kube.errors import KubeError, NotFound
+from killcheck.kube.objects import parse_time
 
 __all__ = ["ContainerRuntime"]
 
@@ -161,7 +164,7 @@ class _Running:
         self.runtime = runtime
         self._on_exit = on_exit
         self._on_unknown = on_unknown
-        self._said = ""
+        self._said: ContainerLog | None = None
         self._timer: Timer | None = None
         self._hold: Hold | None = None
         self._gone = False
@@ -180,6 +183,7 @@ class _Running:
             self.remove()
             raise StartError(str(getattr(error, "message", error))) from error
         self._begun = (runtime.loop.monotonic(), wall_seconds())
+        self._begun_at = (runtime.loop.now(), wall_now())
         self._hold = runtime.loop.hold(self._on_time)
         self._tick()
         threading.Thread(target=self._wait, name=f"container {self.identity[:12]}", daemon=True).start()
@@ -200,13 +204,13 @@ class _Running:
             with answered():
                 code = int(api.wait(self.identity)["StatusCode"])
                 state = api.inspect_container(self.identity)["State"]
-                said = bytes(api.logs(self.identity))[-LOG_KEPT:].decode("utf-8", "replace")
+                said = self._written(api)
         except KubeError as error:
             self.runtime.loop.post(self._lost, str(error))
             return
         self.runtime.loop.post(self._ended, code, bool(state.get("OOMKilled")), said)
 
-    def _ended(self, code: int, out_of_memory: bool, said: str) -> None:
+    def _ended(self, code: int, out_of_memory: bool, said: ContainerLog) -> None:
         self._said = said
         if self._release():
             signal = code - 128 if code > 128 else 0
@@ -237,15 +241,22 @@ class _Running:
         with suppress(KubeError), answered():
             self.runtime.engine.api.kill(self.identity, name)
 
-    def log(self) -> str:
+    def log(self) -> ContainerLog:
         """What it has written so far."""
-        if self._said:
+        if self._said is not None:
             return self._said
         try:
             with answered():
-                return bytes(self.runtime.engine.api.logs(self.identity))[-LOG_KEPT:].decode("utf-8", "replace")
+                return self._written(self.runtime.engine.api)
         except NotFound:
-            return ""
+            return ContainerLog()
+
+    def _written(self, api: Any) -> ContainerLog:
+        """What the engine has kept, in the cluster's time."""
+        # Asked twice: the engine puts a time before every 16 KiB of a line, too, where it cannot be told from the line.
+        plain = bytes(api.logs(self.identity))
+        stamped = bytes(api.logs(self.identity, timestamps=True))
+        return _timed(plain, stamped, self._begun_at, self.runtime.loop.now())
 
     def remove(self) -> None:
         """It goes, running or not."""
@@ -253,6 +264,19 @@ class _Running:
         self._release()
         with suppress(KubeError), answered():
             self.runtime.engine.api.remove_container(self.identity, force=True, v=True)
+
+
+def _timed(plain: bytes, stamped: bytes, begun: tuple[datetime, datetime], now: datetime) -> ContainerLog:
+    """A log in the cluster's time. ``stamped``: the same, the wall's time before each line; ``begun``: both times."""
+    virtual, wall = begun
+    kept = LogKeeper(LOG_KEPT)
+    lines = plain.split(b"\n")
+    for index, (line, other) in enumerate(zip(lines, stamped.split(b"\n"), strict=False)):
+        text = line + b"\n" if index < len(lines) - 1 else line
+        if text:
+            since = parse_time(other.partition(b" ")[0].decode("ascii")) - wall
+            kept.add(text, max(virtual, min(virtual + since, now)))
+    return kept.log()
 
 
 def _mounted(launch: Launch) -> bytes:

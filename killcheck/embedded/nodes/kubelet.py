@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from killcheck.clock import Loop
 from killcheck.embedded.api import status
+from killcheck.embedded.containerlog import ContainerLog
 from killcheck.embedded.controllers.events import EventRecorder
 from killcheck.embedded.nodes import commands
 from killcheck.embedded.nodes.backoff import Backoff
@@ -232,7 +233,7 @@ class Kubelet:
         return Executed(self.runtime, launch, command)
 
     # -- logs ----------------------------------------------------------------------------------------------
-    def log(self, pod: Obj, container: str, *, previous: bool = False) -> str:
+    def log(self, pod: Obj, container: str, *, previous: bool = False) -> ContainerLog:
         """A container's log, for the API server. Raises StatusError as the kubelet's own endpoint answers."""
         life = self.pods.get(uid_of(pod))
         if self.stopped:
@@ -250,4 +251,4 @@ class Kubelet:
         if found.state == "none" and life is not None:
             reason = life.shown_reason(found)
             raise status.bad_request(f"{where} is waiting to start: {_WAITING.get(reason, reason)}")
-        return found.running.log() if found.running is not None else found.log
+        return found.running.log().whole_lines() if found.running is not None else found.log

@@ -13,6 +13,7 @@ from typing import Any
 from killcheck.clock import Loop, Timer
 from killcheck.embedded.api.http import Request
 from killcheck.embedded.api.server import ApiServer
+from killcheck.embedded.containerlog import ContainerLog, LogKeeper
 from killcheck.embedded.nodes import commands
 from killcheck.embedded.nodes.execution import Exit, Launch, NotRun
 from killcheck.executor import ApiCall, Reading, read
@@ -27,6 +28,8 @@ TOKEN = "/var/run/secrets/kubernetes.io/serviceaccount/token"  # noqa: S105 - a 
 #: Seconds that a call takes, and that a client without a patience of its own waits for an answer.
 CALL_S = 0.05
 PATIENCE_S = 30.0
+#: Bytes of a container's log that are kept.
+LOG_LIMIT = 1 << 16
 
 
 class ModelledRuntime:
@@ -103,7 +106,7 @@ class _Modelled:
         self._on_exit = on_exit
         self._on_unknown = on_unknown
         self._left = [call for call in found.calls if call.verb != "watch"]
-        self._log: list[str] = []
+        self._log = LogKeeper(LOG_LIMIT)
         self._timer: Timer | None = None
         self._ended = False
 
@@ -116,9 +119,9 @@ class _Modelled:
         """SIGKILL."""
         self._exit(137, 9)
 
-    def log(self) -> str:
+    def log(self) -> ContainerLog:
         """What a program says of a refusal, as curl does."""
-        return "\n".join(self._log)
+        return self._log.log()
 
     # -- what happens --------------------------------------------------------------------------------------
     def begin(self) -> None:
@@ -176,7 +179,7 @@ class _Modelled:
                 self._timer = self.runtime.loop.call_later(CALL_S, self._step)
 
     def _fail_in(self, seconds: float, code: int, says: str) -> None:
-        self._log.append(says)
+        self._log.add(f"{says}\n".encode(), self.runtime.loop.now())
         self._timer = self.runtime.loop.call_later(seconds, self._exit, code, 0)
 
     def _exit(self, code: int, signal: int) -> None:

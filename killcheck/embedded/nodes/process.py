@@ -21,6 +21,7 @@ from typing import Any, Literal
 
 from killcheck.clock import Loop, wall_seconds
 from killcheck.embedded.connection import Client
+from killcheck.embedded.containerlog import ContainerLog, LogKeeper
 from killcheck.embedded.nodes import commands, dns, proctree, sandbox
 from killcheck.embedded.nodes.execution import Exit, Launch, NotRun
 from killcheck.embedded.nodes.hostprograms import HostPrograms, python
@@ -158,7 +159,7 @@ class HostProcess:
         self.isolated = False
         self._on_exit = on_exit
         self._on_unknown = on_unknown
-        self._output = bytearray()
+        self._output = LogKeeper(LOG_LIMIT)
         self._lock = threading.Lock()
         self._sockets: list[socket.socket] = []
         self._pipe: Any = None
@@ -287,11 +288,11 @@ class HostProcess:
         """SIGKILL to all of them."""
         self._signal(signal.SIGKILL)
 
-    def log(self) -> str:
+    def log(self) -> ContainerLog:
         """Both streams as they came."""
         self._drain()
         with self._lock:
-            return bytes(self._output).decode("utf-8", "replace")
+            return self._output.log()
 
     def discard(self) -> None:
         """Kill it and say nothing more of it."""
@@ -449,7 +450,7 @@ class HostProcess:
         containers: list[Obj] = self.launch.pod["spec"]["containers"]
         spec = next((c for c in containers if c["name"] == self.launch.container), {})
         if not text and code and dig(spec, "terminationMessagePolicy") == "FallbackToLogsOnError":
-            text = "\n".join(self.log()[-2048:].splitlines()[-80:])
+            text = "\n".join(self.log().text[-2048:].splitlines()[-80:])
         return text
 
     def _forget(self) -> None:
@@ -492,9 +493,7 @@ class HostProcess:
                     return True
                 if not data:
                     return False
-                self._output += data
-                if len(self._output) > LOG_LIMIT:
-                    del self._output[:len(self._output) - LOG_LIMIT]
+                self._output.add(data, self.loop.now())
             return False
 
     def _look_up(self, sock: socket.socket) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from killcheck.embedded.containerlog import ContainerLog
 from killcheck.embedded.nodes import hollow
 from killcheck.embedded.nodes.container import Container
 from killcheck.embedded.nodes.environment import ConfigError, Context, command_line, environment
@@ -178,7 +179,7 @@ def _run(life: PodLife, container: Container, launch: Launch) -> None:
         container.last = container.terminated()
         container.restarts += 1
         container.previous_log = container.log
-    container.log = ""
+    container.log = ContainerLog()
     container.reason = container.message = ""
     try:
         life.kubelet.check_command(launch)

@@ -4,6 +4,7 @@ import pytest
 from api_world import World, pod
 
 from killcheck.embedded.api.status import bad_request
+from killcheck.embedded.containerlog import ContainerLog
 from killcheck.kube import resources as r
 from killcheck.kube.errors import ApiError, BadRequest, Conflict, Invalid, NotFound
 from killcheck.kube.objects import condition, copy
@@ -37,7 +38,7 @@ class Kubelet:
     def log(self, pod, container, *, previous):
         if previous:
             raise bad_request(f'previous terminated container "{container}" in pod "worker" not found')
-        return "".join(f"{container} {i}\n" for i in range(5))
+        return ContainerLog("".join(f"{container} {i}\n" for i in range(5)).encode())
 
 
 def test_logs_come_from_the_nodes_kubelet(world):
