@@ -13,11 +13,15 @@ from killcheck.kube import resources as r
 from killcheck.kube.objects import Obj, dig, labels_of, name_of, namespace_of
 from killcheck.kube.permissions import Permission
 from killcheck.layers.base import LayerRun, Stage
+from killcheck.undo import LABEL
 
 __all__ = [
     "AutoscalerDown", "ControllerManagerDown", "NodePartitioned", "SpotNotice", "SpotNoticeMetadata", "SpotNoticeQueue",
     "SpotRebalance", "SpotReclaim",
 ]
+
+#: What the Job controller holds a finished pod with until it has counted it.
+JOB_TRACKING = "batch.kubernetes.io/job-tracking"
 
 
 class NodePartitioned(Fault):
@@ -280,12 +284,27 @@ class ControllerManagerDown(Fault):
         return _stop(stage, [name for name in self.NAMES if name in _controllers(stage)])
 
     def bitten(self, stage: Stage, layer: LayerRun) -> str:
-        """They do not run, and our Job has no status: nobody has looked at it."""
-        job = stage.testimony.job
-        stopped = getattr(stage.cluster.levers["controllers"], "stopped", ())
-        if job is not None and "job-controller" in stopped and not dig(job, "status", "startTime"):
+        """They do not run, and a Job of ours has no status, or a Job's pod has ended and nobody counts it."""
+        if "job-controller" not in getattr(stage.cluster.levers["controllers"], "stopped", ()):
+            return ""
+        job = stage.testimony.job or self._ours(stage, layer)
+        if job is not None and not dig(job, "status", "startTime"):
             return f"Job {name_of(job)} has no status: the job controller is down"
+        for held in stage.scene.gpu_pods():
+            pod = stage.scene.pods.get(held.name, held.namespace) or {}
+            if held.terminating and dig(pod, "status", "phase") in ("Succeeded", "Failed") and (
+                    JOB_TRACKING in dig(pod, "metadata", "finalizers", default=[])):
+                return f"{held} has ended and is still held by {JOB_TRACKING}: the job controller is down"
         return ""
+
+    @staticmethod
+    def _ours(stage: Stage, layer: LayerRun) -> Obj | None:
+        """A Job that the drill created, where the layer runs several and none is the one (a sentinel's starters)."""
+        if layer.layer.sentinel is None or stage.timeline is None:
+            return None
+        places = sorted({t.namespace for t in stage.kill_path.covered_by(layer.layer) if t.namespace})
+        jobs = (job for place in places for job in stage.cluster.kube.list(r.JOBS, place).items)
+        return next((job for job in jobs if labels_of(job).get(LABEL) == stage.run), None)
 
 
 def _controllers(stage: Stage) -> dict[str, Any]:

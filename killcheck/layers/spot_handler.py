@@ -140,6 +140,10 @@ class SpotHandler(LayerRun):
             loop.call_later(LOOK_S, self._again)
         if not self.stage.cluster.real:
             cloud = self.stage.cluster.levers["cloud"]
+            found = cloud.by_provider_id(dig(self.node, "spec", "providerID", default=""))  # type: ignore[attr-defined]
+            if found is None or found.state == "terminated":
+                self._unproven = f"node {name_of(self.node)} lost its instance before the notice could be given"
+                return self._unproven
             cloud.interrupt(self._instance, in_s=self.notice_s)  # type: ignore[attr-defined]
             return f"spot notice to {self._instance} (node {name_of(self.node)}): reclaim in {self.notice_s:.0f} s"
         assert self.layer.command is not None
