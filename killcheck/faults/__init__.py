@@ -125,7 +125,7 @@ def there(kind: type[Fault], kill_path: KillPath, levers: Collection[str] | None
 def means_something(kind: type[Fault], kill_path: KillPath, layer: Layer) -> bool:
     """Whether a fault applies to a layer at all, and to anything that the layer turns off."""
     fault = kind()
-    return not (fault.misplaced(layer) or fault.applies(layer) or fault.pointless(kill_path.covered_by(layer)))
+    return not (fault.misplaced(layer) or fault.applies(layer) or fault.pointless(kill_path, layer))
 
 
 def named(name: str) -> Fault:

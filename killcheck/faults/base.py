@@ -11,22 +11,31 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar
 
-from killcheck.killpath import Layer, Target
+from killcheck.killpath import KillPath, Layer, Proof
 from killcheck.kube.objects import Obj
 from killcheck.kube.permissions import Permission
 from killcheck.layers.base import LayerRun, Stage
 
-__all__ = ["SCALED", "Fault", "FaultError", "Plan", "none_scaled"]
+__all__ = ["SCALED", "Fault", "FaultError", "Plan", "none_rented", "none_scaled"]
 
 
 #: Kinds whose ``spec.replicas`` somebody else can write, and whose template makes their pods.
 SCALED = ("Deployment", "StatefulSet")
 
 
-def none_scaled(targets: Sequence[Target]) -> str:
+def none_scaled(kill_path: KillPath, layer: Layer) -> str:
     """Why there are no replicas to be written among a layer's targets; empty where there are."""
-    scaled = any(target.kind in SCALED for target in targets)
+    scaled = any(target.kind in SCALED for target in kill_path.covered_by(layer))
     return "" if scaled else "none of the layer's targets is a Deployment or StatefulSet"
+
+
+def none_rented(kill_path: KillPath) -> str:
+    """Why no machine can be given back or taken away: every pool is one's own; empty where one may be rented.
+
+    One's own machines are in no autoscaler's pool, stay for good (``floor``), and neither P2 nor P3 asks after them.
+    """
+    own = all(pool.floor and not pool.node_pool for pool in kill_path.nodes) and kill_path.nodes
+    return "" if not own or {Proof.P2, Proof.P3} & kill_path.proof else "every machine is one's own and stays on"
 
 
 class FaultError(Exception):
@@ -97,7 +106,7 @@ class Fault(ABC):
         """Why this fault means nothing to a layer; empty where it applies."""
         return ""
 
-    def pointless(self, targets: Sequence[Target]) -> str:
+    def pointless(self, kill_path: KillPath, layer: Layer) -> str:
         """Why this fault finds nothing to act on among what a layer turns off; empty where it does."""
         return ""
 

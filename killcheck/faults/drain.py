@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from killcheck.faults.base import Fault, FaultError, Plan, none_scaled
-from killcheck.killpath import Target
+from killcheck.faults.base import Fault, FaultError, Plan, none_rented, none_scaled
+from killcheck.killpath import KillPath, Layer
 from killcheck.kube import resources as r
 from killcheck.kube.objects import Obj, dig, labels_of, name_of, namespace_of
 from killcheck.kube.permissions import Permission
@@ -39,6 +39,10 @@ class _Bystander(Fault):
                       for v in ("get", "create", "delete")]
         return Plan((f"a small pod of our own in {namespace} on a node of the GPU pool: {self.simulates}",),
                     namespaces=(namespace,), permissions=tuple(verbs))
+
+    def pointless(self, kill_path: KillPath, layer: Layer) -> str:
+        """Only where machines come and go."""
+        return none_rented(kill_path)
 
     def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
         """Create it (and its budget), and wait until it runs."""
@@ -177,9 +181,9 @@ class LongGrace(Fault):
     def _grace_s(cls, stage: Stage, layer: LayerRun) -> int:
         return int(stage.kill_path.deadlines_for(layer.layer).pods_gone_s) + cls.beyond_s
 
-    def pointless(self, targets: Sequence[Target]) -> str:
+    def pointless(self, kill_path: KillPath, layer: Layer) -> str:
         """Only where a template makes the pods that can be changed."""
-        return none_scaled(targets)
+        return none_scaled(kill_path, layer)
 
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
         """The targets' templates are edited: their pods start anew."""

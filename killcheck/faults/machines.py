@@ -6,9 +6,9 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from killcheck.faults.base import Fault, FaultError, Plan
+from killcheck.faults.base import Fault, FaultError, Plan, none_rented
 from killcheck.faults.executor import path_of
-from killcheck.killpath import Layer, LayerType
+from killcheck.killpath import KillPath, Layer, LayerType
 from killcheck.kube import resources as r
 from killcheck.kube.objects import Obj, dig, labels_of, name_of, namespace_of
 from killcheck.kube.permissions import Permission
@@ -69,6 +69,10 @@ class _SpotFault(Fault):
     def applies(self, layer: Layer) -> str:
         """Not where it is what pulls the trigger: two reclaims of one machine cannot be told apart."""
         return "a reclaim is the layer's own trigger" if layer.type is LayerType.SPOT_HANDLER else ""
+
+    def pointless(self, kill_path: KillPath, layer: Layer) -> str:
+        """Only where machines come and go."""
+        return none_rented(kill_path)
 
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
         """The instances behind the GPU nodes."""
@@ -216,6 +220,10 @@ class AutoscalerDown(Fault):
     rank = 2
 
     NAMES = ("karpenter", "cluster-autoscaler", "aws-cluster-autoscaler")
+
+    def pointless(self, kill_path: KillPath, layer: Layer) -> str:
+        """Only where machines come and go."""
+        return none_rented(kill_path)
 
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
         """The autoscaler's Deployment goes to zero."""

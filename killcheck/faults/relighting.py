@@ -12,7 +12,7 @@ from datetime import timedelta
 from typing import ClassVar
 
 from killcheck.faults.base import SCALED, Fault, FaultError, Plan, none_scaled
-from killcheck.killpath import Layer, Target
+from killcheck.killpath import KillPath, Layer, Target
 from killcheck.kube.errors import NotFound
 from killcheck.kube.objects import Obj, dig, name_of, namespace_of, ref_of, uid_of
 from killcheck.kube.permissions import Permission
@@ -38,9 +38,9 @@ class _Relighting(Fault):
         """Wherever a layer turns something off."""
         return "" if layer.covers else "the layer turns nothing off that could be lit again"
 
-    def pointless(self, targets: Sequence[Target]) -> str:
+    def pointless(self, kill_path: KillPath, layer: Layer) -> str:
         """Only where there are replicas to be written."""
-        return none_scaled(targets)
+        return none_scaled(kill_path, layer)
 
     @staticmethod
     def _targets(stage: Stage, layer: LayerRun) -> list[Target]:

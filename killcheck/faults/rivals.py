@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from killcheck.faults.base import SCALED, Fault, FaultError, Plan, none_scaled
-from killcheck.killpath import Layer, Target
+from killcheck.faults.base import SCALED, Fault, FaultError, Plan, none_rented, none_scaled
+from killcheck.killpath import KillPath, Layer, Target
 from killcheck.kube import resources as r
 from killcheck.kube.errors import NotFound
 from killcheck.kube.objects import condition, dig, labels_of, name_of, namespace_of
@@ -44,9 +44,9 @@ class _RivalFault(Fault):
         """Wherever a layer turns something off."""
         return "" if layer.covers else "the layer turns nothing off that could be lit again"
 
-    def pointless(self, targets: Sequence[Target]) -> str:
+    def pointless(self, kill_path: KillPath, layer: Layer) -> str:
         """Only where there are replicas to be written."""
-        return none_scaled(targets)
+        return none_scaled(kill_path, layer)
 
     @staticmethod
     def _relit(stage: Stage, layer: LayerRun, manager: str) -> str:
@@ -164,6 +164,10 @@ class PoolFloor(Fault):
     simulates = "the GPU pool never gives back an empty node"
     family = "rivals"
     failures = (45, 47)
+
+    def pointless(self, kill_path: KillPath, layer: Layer) -> str:
+        """Only where machines come and go."""
+        return none_rented(kill_path)
 
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
         """The pools' consolidation is switched off."""
