@@ -203,10 +203,13 @@ ONE_SHOT_LAYER = """
 """
 
 
-def killcheck(folder: Path, *argv: str, timeout: float = 90.0):
-    """The command in a process of its own; returns (exit code, what it printed, its JSON document if it has one)."""
+def killcheck(folder: Path, *argv: str, timeout: float = 90.0, first: str = "pass"):
+    """The command in a process of its own, after the statements ``first``.
+
+    Returns (exit code, what it printed, its JSON document if it has one).
+    """
     ran = subprocess.run(
-        [sys.executable, "-c", "from killcheck.cli import main; main()", *argv], cwd=folder, capture_output=True,
-        text=True, timeout=timeout, check=False)
+        [sys.executable, "-c", f"{first}\nfrom killcheck.cli import main; main()", *argv], cwd=folder,
+        capture_output=True, text=True, timeout=timeout, check=False)
     document = json.loads(ran.stdout) if "--json" in argv and ran.stdout.strip().startswith("{") else {}
     return ran.returncode, ran.stdout + ran.stderr, document

@@ -11,6 +11,7 @@ import shutil
 import stat
 import sys
 import threading
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -167,6 +168,35 @@ def test_a_fault_of_the_node_container_bites_and_heals(stand, tmp_path, fault, e
     assert evidence in result["bites"][fault], result
     assert (code, result["problems"]) == (1, []), result
     assert stand.host.picture() == before
+
+
+#: A notice that a test can wait for.
+SHORT_NOTICE = "from killcheck.faults.docker_nodes import NodeReclaimed; NodeReclaimed.notice_s = 1.0"
+
+
+def test_a_reclaimed_node_has_notice_then_its_machine_ends_and_is_put_back(stand, tmp_path):
+    assert killcheck(tmp_path, "cluster", "up", "--on", "kind")[0] == 0
+    before, spec = stand.host.picture(), stand.ask(r.NODES, NODES[2])["spec"]
+    begun = f"{wall_now().timestamp():.6f}"
+    code, out, document = killcheck(
+        tmp_path, "drill", str(quick(tmp_path)), "--on", "kind", "--under", "node-reclaimed", "--watch", "4s", "--yes",
+        "--json", first=SHORT_NOTICE)
+    assert document, out
+    result = document["drills"][0]
+    assert f"node {NODES[2]} has notice" in result["bites"]["node-reclaimed"], result
+    assert (code, result["problems"]) == (1, []), result
+    assert {f"restored: notice for {NODES[2]}", f"restored: reclaimed {NODES[2]}"} <= set(result["healed"]), result
+    record = [json.loads(line) for line in (tmp_path / document["record"]).read_text().splitlines()]
+    told = {one["event"]: datetime.fromisoformat(one["at"]).timestamp() for one in record}
+    # The engine's own word: the machine ended once, after its notice and while the drill watched, and came back.
+    told_by_engine = stand.host.client.api.events(
+        since=begun, until=f"{wall_now().timestamp():.6f}", decode=True,
+        filters={"container": NODES[2], "event": ["die", "start"]})
+    seen = [(one["Action"], one["timeNano"] / 1e9) for one in told_by_engine]
+    assert [action for action, _ in seen] == ["die", "start"], seen
+    assert told["FaultInjected"] + 0.9 <= seen[0][1] <= told["Judged"] <= seen[1][1] <= told["Healed"], (told, seen)
+    assert stand.host.picture() == before
+    assert stand.ask(r.NODES, NODES[2])["spec"] == spec
 
 
 def quick(folder: Path) -> Path:
