@@ -303,6 +303,11 @@ class ControllerManagerDown(Fault):
             if held.terminating and dig(pod, "status", "phase") in ("Succeeded", "Failed") and (
                     JOB_TRACKING in dig(pod, "metadata", "finalizers", default=[])):
                 return f"{held} has ended and is still held by {JOB_TRACKING}: the job controller is down"
+        for target in stage.kill_path.covered_by(layer.layer):
+            for obj in stage.scene.objects_of(target) if target.kind == "Deployment" else ():
+                seen = dig(obj, "status", "observedGeneration", default=0)
+                if stage.timeline is not None and dig(obj, "metadata", "generation", default=0) > seen:
+                    return f"{target}: nobody has observed generation {obj['metadata']['generation']}"
         return ""
 
     @staticmethod

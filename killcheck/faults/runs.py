@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import ClassVar
 
-from killcheck.faults.base import Fault, FaultError, Plan
+from killcheck.faults.base import Fault, FaultError, Plan, none_rented
 from killcheck.faults.drain import PAUSE
 from killcheck.killpath import Layer
 from killcheck.kube import resources as r
@@ -68,7 +68,9 @@ class RunNeverFinishes(Fault):
 
     @staticmethod
     def _job(stage: Stage, namespace: str, name: str) -> Obj:
-        nodes = [name_of(node) for node in stage.scene.pool_nodes()]
+        # It keeps no node that could be given back; where all stay on anyway, there may be no other to run on.
+        stays = none_rented(stage.kill_path)
+        nodes = [] if stays else [name_of(node) for node in stage.scene.pool_nodes()]
         away = [{"key": "kubernetes.io/hostname", "operator": "NotIn", "values": nodes}]
         spec: Obj = {
             "restartPolicy": "Never", "automountServiceAccountToken": False, "terminationGracePeriodSeconds": 1,

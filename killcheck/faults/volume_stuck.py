@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from killcheck.faults.base import Fault, FaultError, Plan
+from killcheck.faults.base import Fault, FaultError, Plan, none_rented
 from killcheck.faults.rivals import served
+from killcheck.killpath import KillPath, Layer
 from killcheck.kube import resources as r
 from killcheck.kube.objects import Obj, condition, dig, name_of
 from killcheck.kube.permissions import Permission
@@ -31,6 +32,10 @@ class VolumeStuck(Fault):
     simulates = "a volume does not detach from the GPU node, because its CSI driver is dead"
     family = "drain"
     failures = (44,)
+
+    def pointless(self, kill_path: KillPath, layer: Layer) -> str:
+        """Only where machines come and go."""
+        return none_rented(kill_path)
 
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
         """A VolumeAttachment of our own for each GPU node."""

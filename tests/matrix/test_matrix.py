@@ -31,6 +31,15 @@ def test_faults_without_their_lever_are_left_out_and_named():
     assert {d.faults for d in matrix.plan(PATH, levers=set(), only_faults=["argo-selfheal"])} == {()}
 
 
+@pytest.mark.parametrize(("fixture", "layer", "fault", "there"), [
+    ("kueue-quota", "nightly-hold", "keda-minimum", False), ("scale-to-zero", "video-idle", "keda-minimum", True),
+    ("scale-to-zero", "video-idle", "pool-floor", False), ("kueue-quota", "nightly-hold", "pool-floor", True),
+    ("spot-training", "spot-reclaim", "spot-notice", False), ("kueue-quota", "nightly-hold", "spot-notice", True)])
+def test_what_finds_nothing_to_act_on_is_no_cell(fixture, layer, fault, there):
+    planned = matrix.plan(load(spec(fixture)), only_layers=[layer], only_faults=[fault])
+    assert [d.faults for d in planned] == ([(), (fault,)] if there else [()])
+
+
 @pytest.mark.parametrize(("required", "verdict", "passes"), [
     (Outcome.SURVIVED, Verdict.SURVIVED, True), (Outcome.SURVIVED, Verdict.COVERED, False),
     (Outcome.COVERED, Verdict.COVERED, True), (Outcome.COVERED, Verdict.EXPOSED, False),
