@@ -29,6 +29,8 @@ __all__ = ["API_NAMES", "Plan", "Scratch", "isolated", "moves", "relocated", "re
 Step = list[Any]
 
 HIDDEN = "/.killcheck"
+#: The module by which a Python keeps the cluster's time.
+SITE = "killcheck_clock"
 #: Where a pod finds its ServiceAccount's token, CA and namespace.
 ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 #: What the API server is called inside a cluster.
@@ -202,12 +204,15 @@ def _link(path: str, real: str | None) -> Iterator[Step]:
 
 
 def _python(launch: Launch, wiring: Wiring, root: str = HIDDEN) -> Iterator[Step]:
-    """A virtual environment with our sitecustomize, and killcheck's own packages where the image is not known."""
-    home = os.path.dirname(python())  # noqa: PTH120
+    """A virtual environment in the cluster's time, with killcheck's own packages where the image is not known."""
+    real = python() if root != HIDDEN else _visible(python())
+    home = os.path.dirname(real)  # noqa: PTH120
     library = f"{root}/py/lib/python{sys.version_info.major}.{sys.version_info.minor}/site-packages"
-    yield ["link", f"{root}/py/bin/python3", python()]
+    yield ["link", f"{root}/py/bin/python3", real]
     yield ["file", f"{root}/py/pyvenv.cfg", f"home = {home}\ninclude-system-site-packages = false\n", 0o644]
-    yield ["file", f"{library}/sitecustomize.py", shims.site(wiring), 0o644]
+    # No sitecustomize: a distribution may have one, which would come first.
+    yield ["file", f"{library}/{SITE}.py", shims.site(wiring), 0o644]
+    yield ["file", f"{library}/{SITE}.pth", f"import {SITE}\n", 0o644]
     if launch.contents.python_packages:
         packages = sysconfig.get_path("purelib")
         seen = packages if root != HIDDEN else f"{HIDDEN}/packages"

@@ -1,3 +1,3 @@
 #!@BASH@ -p
-# In a container: python, with the cluster's clock (sitecustomize) and the packages that the image is known to have.
+# In a container: python, with the cluster's clock  and the packages that the image is known to have.
 exec '@REAL@' "$@"

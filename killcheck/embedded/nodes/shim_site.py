@@ -1,4 +1,4 @@
-"""In a container: Python's clock is the cluster's. Installed as ``sitecustomize``.
+"""In a container: Python's clock is the cluster's. Imported by a ``.pth`` file.
 
 ``time.sleep`` waits in the cluster's time, ``time.time`` and ``monotonic`` read it, ``datetime`` follows. Where mounts
 had to be moved (no mount namespace on this host), their paths are followed too, and so is the API server's address.

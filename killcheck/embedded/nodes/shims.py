@@ -57,7 +57,7 @@ def program(file: str, wiring: Wiring, real: str = "", beside: str = "") -> str:
 
 
 def site(wiring: Wiring) -> str:
-    """The text of ``sitecustomize.py``."""
+    """The text of the module that every Python imports before anything of its program's."""
     return wiring.fill(_source("shim_site.py"), "")
 
 
