@@ -78,7 +78,7 @@ SESSIONS = {
         ("get deployment web -o custom-columns=N:.metadata.name,I:.spec.template.spec.containers[*].image",
          r"N     I\nweb   nginx:1.27", 0),
         ("get deployment web -o wide",
-         "NAME   READY   UP-TO-DATE   AVAILABLE   AGE   CONTAINERS   IMAGES       SELECTOR", 0),
+         "NAME +READY +UP-TO-DATE +AVAILABLE +AGE +CONTAINERS +IMAGES +SELECTOR", 0),
         ("get pods -l app=nope", "No resources found in verbs namespace.", 0),
         ("get pods -l app=web --field-selector=status.phase=Running -o name", r"^(pod/web-\w+-\w+\n){2}$", 0),
         ("get all", r"(?s)pod/web.*service/web.*deployment.apps/web.*replicaset.apps/web.*cronjob.batch/nightly", 0),

@@ -103,8 +103,9 @@ def of_session(number):
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
             fields = stat.read_text().rpartition(")")[2].split()
+            words = stat.parent.joinpath("cmdline").read_text()
         except OSError:
             continue
-        if int(fields[3]) == number and fields[0] != "Z":
-            found.append(stat.parent.joinpath("cmdline").read_text())
+        if int(fields[3]) == number and fields[0] != "Z" and words:  # one that is exiting has no words any more
+            found.append(words)
     return found
