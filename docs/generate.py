@@ -60,7 +60,7 @@ def record_schema() -> dict[str, Any]:
 def _cli() -> str:
     """Each command's help, at a fixed width and without what an environment variable adds."""
     parts = ["# Commands\n"]
-    context = click.Context(main, info_name="killcheck", terminal_width=100)
+    context = click.Context(main, info_name="killcheck", terminal_width=100, **main.context_settings)
     parts.append(f"```text\n{main.get_help(context)}\n```\n")
     for name, (module, _) in COMMANDS.items():
         command = importlib.import_module(f"killcheck.commands.{module}").command
@@ -69,7 +69,7 @@ def _cli() -> str:
 
 
 def _command(command: click.Command, name: str, parent: click.Context) -> Iterator[str]:
-    context = click.Context(command, info_name=name, parent=parent, terminal_width=100)
+    context = click.Context(command, info_name=name, parent=parent, terminal_width=100, **command.context_settings)
     yield f"## {context.command_path}\n"
     yield f"```text\n{command.get_help(context)}\n```\n"
     if isinstance(command, click.Group):
