@@ -120,7 +120,7 @@ def make(api: APIClient, name: str, how: Obj, **changed: Any) -> str:
             for network, wanted in networks.items():
                 if network not in (first, "host", "none"):
                     _network(api, made, network, wanted, None)
-        except Exception:
+        except BaseException:  # also an interrupt: half a container is nobody's
             api.remove_container(made, force=True, v=True)
             raise
     return made

@@ -94,6 +94,7 @@ def test_by_keyboard_alone(open_page):
     page.wait_for_function("document.activeElement.tagName === 'SUMMARY'")  # the hash changes a moment later
     page.keyboard.press("Enter")
     page.wait_for_function("!document.getElementById('drill-0').open")
+    assert page.evaluate("document.activeElement.tagName") == "SUMMARY"  # and one can go on from there
 
 
 def test_only_what_is_not_proven(open_page):
