@@ -370,11 +370,16 @@ class Consent:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What is required of layers and faults whose names match the shell patterns."""
+    """What is required of layers and faults whose names match the shell patterns.
+
+    ``causes``, of a known exposure alone: a part of the cause that it must have, any of them (``*`` in it stands for
+    anything in between); none: any cause will do.
+    """
 
     require: Outcome
     layer: str = "*"
     fault: str = "*"
+    causes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -393,14 +398,24 @@ class Policy:
         faults = tuple(faults)
         if not faults:
             return self.undisturbed
-        wanted = {self._required(layer, fault) for fault in faults}
+        wanted = {self._rule(layer, fault).require for fault in faults}
         return next(one for one in (Outcome.KNOWN, Outcome.COVERED, Outcome.SURVIVED) if one in wanted)
 
-    def _required(self, layer: str, fault: str) -> Outcome:
+    def causes(self, layer: str, faults: Iterable[str] = ()) -> tuple[str, ...]:
+        """The causes that a known exposure of ``layer`` under ``faults`` may have; none: any.
+
+        Of several faults each that is known adds its own; one that says none lets any through.
+        """
+        known = [rule for rule in (self._rule(layer, fault) for fault in faults) if rule.require is Outcome.KNOWN]
+        if not all(rule.causes for rule in known):
+            return ()
+        return tuple(dict.fromkeys(cause for rule in known for cause in rule.causes))
+
+    def _rule(self, layer: str, fault: str) -> Rule:
         for rule in self.rules:
             if fnmatchcase(layer, rule.layer) and fnmatchcase(fault, rule.fault):
-                return rule.require
-        return self.faulted
+                return rule
+        return Rule(self.faulted)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,14 +7,15 @@ What may *not* live here: how a drill works, terminals, processes (:mod:`killche
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 from killcheck import faults, layers
-from killcheck.drill import HEAL_TIMEOUT_S, Options
+from killcheck.drill import Options
 from killcheck.independence import Shared, drilled, shared
 from killcheck.killpath import KillPath, Layer, Outcome
 from killcheck.kube.objects import Obj
+from killcheck.progress import watched_s
 from killcheck.run import PlannedDrill
 from killcheck.verdict import DrillResult, Verdict
 
@@ -26,31 +27,42 @@ UNDISTURBED = "undisturbed"
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One layer under one fault (``fault`` empty: undisturbed) and the least that the policy lets pass."""
+    """One layer under one fault (``fault`` empty: undisturbed) and the least that the policy lets pass.
+
+    ``causes``: those that an exposure may have which the policy knows of; none: any.
+    """
 
     layer: str
     fault: str
     required: Outcome
     result: DrillResult
+    causes: tuple[str, ...] = ()
 
     @property
     def passes(self) -> bool:
-        """Whether the outcome is good enough; inconclusive never is."""
-        return self.result.meets(self.required)
+        """Whether the outcome is good enough; inconclusive never is, nor is an exposure for another cause."""
+        return self.result.meets(self.required, self.causes)
 
     @property
     def word(self) -> str:
         """``survived``, ``covered by L``, ``exposed`` (``known`` where the policy says so) or ``inconclusive``."""
         if self.result.verdict is Verdict.COVERED:
             return f"covered by {self.result.off_by}"
-        known = self.result.verdict is Verdict.EXPOSED and self.required is Outcome.KNOWN
-        return f"{self.result.verdict} (known)" if known else str(self.result.verdict)
+        if self.result.verdict is not Verdict.EXPOSED or self.required is not Outcome.KNOWN:
+            return str(self.result.verdict)
+        return "exposed (known)" if self.result.known_as(self.causes) else "exposed (another cause than the known one)"
+
+    @property
+    def wanted(self) -> str:
+        """What the policy lets pass, in words."""
+        return f"{self.required} ({' or '.join(self.causes)})" if self.causes else str(self.required)
 
     def to_json(self) -> dict[str, Any]:
         """As the JSON document has it under ``matrix``."""
         row = self.result.to_json()
         return {
-            "layer": self.layer, "fault": self.fault or None, "required": str(self.required), "passes": self.passes,
+            "layer": self.layer, "fault": self.fault or None, "required": str(self.required),
+            "known_causes": list(self.causes), "passes": self.passes,
             **{key: row[key] for key in (
                 "verdict", "off_by", "seconds_to_zero", "seconds_to_drained", "usd", "usd_until_next_chance", "cause",
                 "why")},
@@ -67,7 +79,8 @@ class Matrix:
     def of(cls, kill_path: KillPath, planned: Sequence[PlannedDrill], results: Sequence[DrillResult]) -> Matrix:
         """Drills of one fault at most and what they found."""
         return cls(tuple(
-            Cell(d.layer, "+".join(d.faults), kill_path.policy.required(d.layer, d.faults), result)
+            Cell(d.layer, "+".join(d.faults), kill_path.policy.required(d.layer, d.faults), result,
+                 kill_path.policy.causes(d.layer, d.faults))
             for d, result in zip(planned, results, strict=True)))
 
     @property
@@ -96,7 +109,7 @@ class Matrix:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What a matrix can take at most on a real cluster, where its drills run one after the other."""
+    """How long a matrix is watched at most on a real cluster, where its drills run one after the other, in seconds."""
 
     drills: int
     seconds: float
@@ -118,13 +131,13 @@ def plan(
     planned = []
     for layer in _chosen(kill_path, only_layers):
         names = [kind.name for kind in _meant(kill_path, layer, only_faults) if faults.there(kind, kill_path, levers)]
-        if kill_path.beyond(layer) and not only_faults:
-            names = []  # every fault acts on something in a cluster or a Docker Engine
         if together and not only_faults:
             names = []
         both = [group for group in together if all(_applies(faults.named(name), layer, levers) for name in group)]
         for under in [(), *((name,) for name in names), *both]:
-            planned.append(PlannedDrill(layer.name, under, how, require=kill_path.policy.required(layer.name, under)))
+            planned.append(PlannedDrill(
+                layer.name, under, how, require=kill_path.policy.required(layer.name, under),
+                causes=kill_path.policy.causes(layer.name, under)))
     return planned
 
 
@@ -145,12 +158,12 @@ def leaning(kill_path: KillPath, objects: Sequence[Obj], found: Matrix) -> list[
 
 
 def estimate(kill_path: KillPath, planned: Iterable[PlannedDrill]) -> Estimate:
-    """An upper bound: each drill until its last deadline and the time it has to hold, then healing."""
-    times = []
-    for drill in planned:
-        deadlines = kill_path.deadlines_for(kill_path.layer(drill.layer))
-        last = max(getattr(deadlines, f.name) for f in fields(deadlines) if f.name != "held_s")
-        times.append((drill.options.horizon_s or last + deadlines.held_s) + HEAL_TIMEOUT_S)
+    """An upper bound: each drill is watched until its last deadline and for the time it has to hold.
+
+    How long the GPUs take to be on again after each is nobody's to promise, and not in it.
+    """
+    times = [watched_s(kill_path, kill_path.layer(drill.layer)) if drill.options.horizon_s is None
+             else drill.options.horizon_s for drill in planned]
     return Estimate(len(times), sum(times), max(times, default=0.0))
 
 

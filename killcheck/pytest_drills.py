@@ -37,7 +37,7 @@ from killcheck.specfile import SpecError
 from killcheck.verdict import DrillResult, Verdict
 
 __all__ = [
-    "Drills", "cases", "closing", "explain", "fences_of", "layer_names", "plainly", "pools", "session_for",
+    "Drills", "cases", "closing", "expected", "explain", "fences_of", "layer_names", "plainly", "pools", "session_for",
     "shared_session", "summary", "told",
 ]
 
@@ -232,6 +232,11 @@ _EXPECTED = (
     LayerError, ManifestError, SessionError, SpecError)
 
 
+def expected() -> tuple[type[Exception], ...]:
+    """The errors that a user can put right."""
+    return _EXPECTED
+
+
 def beside_allure(config: pytest.Config) -> None:
     """What Allure shows beside the results of its ``--alluredir``: where this was, and what failures mean."""
     folder = config.getoption("allure_report_dir", default=None)
@@ -326,7 +331,8 @@ def summary(config: pytest.Config, cells: Sequence[dict[str, Any]], width: int) 
         Cell(cell["layer"], "+".join(cell["faults"]), policy.required(cell["layer"], cell["faults"]), DrillResult(
             cell["layer"], tuple(cell["faults"]), Verdict(cell["verdict"]), cell["why"], off_by=cell["off_by"] or "",
             seconds_to_zero=cell["seconds_to_zero"], seconds_to_drained=cell["seconds_to_drained"], usd=cell["usd"],
-            usd_until_next_chance=cell["usd_until_next_chance"])) for cell in ordered))
+            usd_until_next_chance=cell["usd_until_next_chance"], cause=cell.get("cause") or ""),
+            policy.causes(cell["layer"], cell["faults"])) for cell in ordered))
     out = StringIO()
     Console(file=out, width=max(width, 40), no_color=True, soft_wrap=True).print(table(matrix))
     lines = [line.rstrip() for line in out.getvalue().splitlines() if line.strip()]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from killcheck import __version__, consent, events, faults, here, journal, layers, lease, orphans
 from killcheck.clock import wall_now
@@ -15,10 +16,11 @@ from killcheck.cluster.base import Cluster
 from killcheck.cost import Meter
 from killcheck.drill import Drill, Options
 from killcheck.journal import Journal, state_dir
-from killcheck.killpath import PHASES, Command, KillPath, Layer, Outcome
+from killcheck.killpath import KillPath, Layer, Outcome
 from killcheck.kube import resources as r
 from killcheck.kube.permissions import Permission
 from killcheck.layers.base import Stage
+from killcheck.progress import watched_s
 from killcheck.record import RecordWriter
 from killcheck.scene import Scene
 from killcheck.session import Session
@@ -32,7 +34,8 @@ class PlannedDrill:
     """One drill of a run.
 
     ``expect``: the verdict that is the right one here (empty: proven is). ``fixture``: a shipped kill path to drill
-    instead of the session's own. ``require``: the least outcome that will do (None: proven is).
+    instead of the session's own. ``require``: the least outcome that will do (None: proven is), for one of ``causes``
+    where that is a known exposure (none: any).
     """
 
     layer: str
@@ -41,6 +44,7 @@ class PlannedDrill:
     expect: str = ""
     fixture: str = ""
     require: Outcome | None = None
+    causes: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """For the run record."""
@@ -67,48 +71,72 @@ class RunResult:
 
 
 def plan_for(cluster: Cluster, kill_path: KillPath, planned: Sequence[PlannedDrill], run: str) -> consent.Plan:
-    """What the drills will touch, found out by reading only. Raises LayerError, FaultError, KubeError."""
-    changes: list[str] = []
-    namespaces: set[str] = set()
-    permissions = consent.reading() if kill_path.in_kubernetes else []
-    commands: list[Command] = []
+    """What the drills will touch, found out by reading only. Raises LayerError, KubeError.
+
+    A fault that cannot be injected here raises FaultError where the drill is the only one; of several it is named in
+    the plan's ``impossible``.
+    """
+    parts: list[consent.Plan] = []
+    impossible: list[str] = []
     for drill in planned:
-        layer = kill_path.layer(drill.layer)
-        scene = scene_of(cluster, kill_path)
-        stage = Stage(cluster, kill_path, scene, Journal(run, cluster.loop, cluster.kube), run)
-        runner = layers.of(layer, stage)
-        runner.prepare()
-        namespaces |= set(runner.namespaces()) | {t.namespace for t in kill_path.covered_by(layer) if t.namespace}
-        home = _home(kill_path, layer)
-        permissions += [*runner.permissions(), *consent.targets(cluster, kill_path, layer)]
-        if kill_path.in_kubernetes:
-            permissions += journal.permissions(home)
-            permissions += [Permission("get", "", "namespaces", name=n) for n in namespaces]
-            permissions += lease.permissions(place for place, _, _ in lease.wanted(kill_path, layer, home))
-        commands += runner.commands()
-        changes.append(f"{layer.name}: pull its trigger; its targets go to zero and are put back on afterwards")
-        plans = {}
-        for fault in faults.in_order([faults.named(name) for name in drill.faults]):
-            name = fault.name
-            if fault.misplaced(layer) or fault.applies(layer):
-                continue
-            missing = [lever for lever in fault.needs if lever not in cluster.levers]
-            if missing:
-                raise faults.FaultError(f"{name} cannot be injected on {cluster.name}: it needs {', '.join(missing)}")
-            sabotage = plans[name] = fault.plan(stage, runner)
-            changes += [f"{name}: {change}" for change in sabotage.changes]
-            namespaces |= set(sabotage.namespaces)
-            permissions += sabotage.permissions
-        faults.refuse_clashes(plans)
-    unique = tuple(dict.fromkeys(permissions))
+        try:
+            parts.append(_part(cluster, kill_path, drill, run))
+        except faults.FaultError as why:
+            if len(planned) == 1:
+                raise
+            impossible.append(f"{drill.layer} under {'+'.join(drill.faults)}: {why}")
     meter, nodes = Meter(_price, dict(kill_path.prices)), 0
     for node in cluster.kube.list(r.NODES).items if kill_path.in_kubernetes else ():
         if scene_of(cluster, kill_path).in_pool(node):
             meter.count(node, cluster.loop.now())
             nodes += 1
+    hours = [_hours(kill_path, drill) for drill in planned]
     return consent.Plan(
-        cluster.name, tuple(dict.fromkeys(changes)), tuple(sorted(namespaces)), unique, usd_per_hour=meter.rate(),
-        gpu_nodes=nodes, hours=_hours(kill_path, planned), commands=tuple(dict.fromkeys(commands)))
+        cluster.name, _each(part.changes for part in parts), tuple(sorted(_each(part.namespaces for part in parts))),
+        _each(part.permissions for part in parts), usd_per_hour=meter.rate(), gpu_nodes=nodes, hours=sum(hours),
+        longest_hours=max(hours, default=0.0), commands=_each(part.commands for part in parts),
+        impossible=tuple(impossible))
+
+
+def _part(cluster: Cluster, kill_path: KillPath, drill: PlannedDrill, run: str) -> consent.Plan:
+    """What one drill will touch. Raises LayerError, FaultError, KubeError."""
+    layer = kill_path.layer(drill.layer)
+    scene = scene_of(cluster, kill_path)
+    stage = Stage(cluster, kill_path, scene, Journal(run, cluster.loop, cluster.kube), run)
+    runner = layers.of(layer, stage)
+    runner.prepare()
+    namespaces = set(runner.namespaces()) | {t.namespace for t in kill_path.covered_by(layer) if t.namespace}
+    home = _home(kill_path, layer)
+    permissions = consent.reading() if kill_path.in_kubernetes else []
+    permissions += [*runner.permissions(), *consent.targets(cluster, kill_path, layer)]
+    if kill_path.in_kubernetes:
+        permissions += journal.permissions(home)
+        permissions += [Permission("get", "", "namespaces", name=n) for n in sorted(namespaces)]
+        permissions += lease.permissions(place for place, _, _ in lease.wanted(kill_path, layer, home))
+    changes = [f"{layer.name}: pull its trigger; its targets go to zero and are put back on afterwards"]
+    plans = {}
+    for fault in faults.in_order([faults.named(name) for name in drill.faults]):
+        name = fault.name
+        if fault.misplaced(layer) or fault.applies(layer):
+            continue
+        missing = [lever for lever in fault.needs if lever not in cluster.levers]
+        if missing:
+            raise faults.FaultError(f"{name} cannot be injected on {cluster.name}: it needs {', '.join(missing)}")
+        sabotage = plans[name] = fault.plan(stage, runner)
+        changes += [f"{name}: {change}" for change in sabotage.changes]
+        namespaces |= set(sabotage.namespaces)
+        permissions += sabotage.permissions
+    faults.refuse_clashes(plans)
+    return consent.Plan(
+        cluster.name, tuple(changes), tuple(namespaces), tuple(permissions), commands=tuple(runner.commands()))
+
+
+_T = TypeVar("_T")
+
+
+def _each(found: Iterable[Iterable[_T]]) -> tuple[_T, ...]:
+    """All of them, each once, in order."""
+    return tuple(dict.fromkeys(chain.from_iterable(found)))
 
 
 def scene_of(cluster: Cluster, kill_path: KillPath) -> Scene:
@@ -116,14 +144,10 @@ def scene_of(cluster: Cluster, kill_path: KillPath) -> Scene:
     return Scene(cluster, kill_path, lambda change, old, new: None)
 
 
-def _hours(kill_path: KillPath, planned: Sequence[PlannedDrill]) -> float:
-    """How long the GPUs may stay on at most while somebody waits for them to go off, over all drills."""
-    total = 0.0
-    for drill in planned:
-        deadlines = kill_path.deadlines_for(kill_path.layer(drill.layer))
-        longest = max(getattr(deadlines, name) for name in PHASES)
-        total += drill.options.horizon_s if drill.options.horizon_s is not None else longest + deadlines.held_s
-    return total / 3600.0
+def _hours(kill_path: KillPath, drill: PlannedDrill) -> float:
+    """How long the GPUs may stay on at most while somebody waits for them to go off."""
+    longest = drill.options.horizon_s
+    return (watched_s(kill_path, kill_path.layer(drill.layer)) if longest is None else longest) / 3600.0
 
 
 class Run:
@@ -145,6 +169,8 @@ class Run:
         self.finished = finished
         #: What was found beside the drills, for the record, as the JSON document has it.
         self.findings, self.fences = list(findings), list(fences)
+        #: The changes that somebody has said yes to.
+        self._approved: set[str] = set()
         self._record: RecordWriter | None = None
         self._sinks = list(sinks)
 
@@ -160,6 +186,8 @@ class Run:
                 self._emit(events.Found(at=wall_now(), finding=finding))
             for fence in self.fences:
                 self._emit(events.Fenced(at=wall_now(), fence=fence))
+            if self.session.real and len(self.planned) > 1:
+                self._agree_on_all()
             for told, result in self._side_by_side() if self.workers > 1 else self._in_turn():
                 for event in told:
                     self._emit(event)
@@ -187,11 +215,6 @@ class Run:
         """The drill with that number; raises what it raises."""
         with self.session.cluster(planned) as (cluster, kill_path):
             layer: Layer = kill_path.layer(planned.layer)
-            if cluster.real:
-                plan = plan_for(cluster, kill_path, [planned], self.id)
-                consent.check(cluster, kill_path, replace(plan, commands=()) if self.session.allow_commands else plan)
-                if not self.approve(plan):
-                    raise Declined("the plan was not approved: nothing was changed")
             run = f"{self.id}-{number}"
             home = _home(kill_path, layer) if cluster.real else ""
             kept = Journal(
@@ -206,7 +229,26 @@ class Run:
                 journal=kept, sink=self._emit, price=_price, options=options)
             if not cluster.real:
                 return drill.run()
+            try:
+                plan = plan_for(cluster, kill_path, [planned], self.id)
+            except faults.FaultError as why:  # the other drills of the run can be done all the same
+                return drill.refused(str(why))
+            self._agree_on(cluster, kill_path, plan)
             return self._alone(drill, kept)
+
+    def _agree_on_all(self) -> None:
+        """What is somebody's is planned whole before the first drill: one refusal, one question."""
+        with self.session.cluster(self.planned[0]) as (cluster, kill_path):
+            self._agree_on(cluster, kill_path, plan_for(cluster, kill_path, self.planned, self.id))
+
+    def _agree_on(self, cluster: Cluster, kill_path: KillPath, plan: consent.Plan) -> None:
+        """Raise ConsentError or Declined; what was approved once is not asked for again."""
+        consent.check(cluster, kill_path, replace(plan, commands=()) if self.session.allow_commands else plan)
+        if set(plan.changes) <= self._approved:
+            return
+        if not self.approve(plan):
+            raise Declined("the plan was not approved: nothing was changed")
+        self._approved |= set(plan.changes)
 
     def _alone(self, drill: Drill, kept: Journal) -> DrillResult:
         """Drill while no other run does, after what dead runs left here has been put back."""
@@ -276,4 +318,4 @@ def _price(instance_type: str) -> float | None:
 def _as_wanted(result: DrillResult, planned: PlannedDrill) -> bool:
     if planned.expect:
         return result.verdict == planned.expect
-    return result.meets(planned.require or Outcome.COVERED)
+    return result.meets(planned.require or Outcome.COVERED, planned.causes)

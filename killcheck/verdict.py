@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -77,13 +78,22 @@ class DrillResult:
         """Whether the GPUs were seen to go off in time, by whichever layer."""
         return self.verdict in (Verdict.SURVIVED, Verdict.COVERED)
 
-    def meets(self, required: Outcome) -> bool:
-        """Whether it is good enough; what is not proven, or left something behind, never is."""
+    def meets(self, required: Outcome, causes: Sequence[str] = ()) -> bool:
+        """Whether it is good enough; what is not proven, or left something behind, never is.
+
+        ``causes``: those that a known exposure may have (see :meth:`killcheck.killpath.Policy.causes`); none: any.
+        """
         if self.dirty or self.verdict is Verdict.INCONCLUSIVE:
             return False
         if required is Outcome.SURVIVED:
             return self.verdict is Verdict.SURVIVED
-        return required is Outcome.KNOWN or self.proven
+        return self.proven or (required is Outcome.KNOWN and self.known_as(causes))
+
+    def known_as(self, causes: Sequence[str]) -> bool:
+        """Whether its cause has one of these parts (``*``: anything in between; case does not matter); none: any."""
+        return not causes or any(
+            re.search(".*".join(map(re.escape, part.split("*"))), self.cause, re.IGNORECASE | re.DOTALL)
+            for part in causes)
 
     def replicas_zero_within(self, limit: str | float) -> bool:
         """Whether every GPU pod in scope was gone within ``limit`` (seconds, or '5m'), proven."""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from killcheck.run import PlannedDrill, RunResult
     from killcheck.session import Session
 
-__all__ = ["cells", "drills", "execute", "once", "run", "show", "undrillable"]
+__all__ = ["cells", "drills", "execute", "run", "show", "undrillable"]
 
 
 def drills(session: Session, options: dict[str, Any], how: Options) -> list[PlannedDrill]:
@@ -64,20 +64,13 @@ def execute(
     if session.real:
         most = estimate(session.kill_path, planned)
         click.echo(
-            f"killcheck: {most.drills} drills on {session.on}, one after the other: {span(most.seconds)} at most, "
-            f"{span(most.longest_s)} the longest", err=True)
-
-    # A person at a terminal sees every drill counted; a log has a line for each tenth of them.
-    steps = 1 if session.real or sys.stderr.isatty() else max(1, len(planned) // 10)
-
-    def finished(count: int) -> None:
-        if not quiet and (count % steps == 0 or count == len(planned)):
-            click.echo(f"killcheck: {count} of {len(planned)} drills", err=True)
-
+            f"killcheck: {most.drills} drills on {session.on}, one after the other: {span(most.seconds)} of watching "
+            f"at most ({span(most.longest_s)} the longest), and after each until the GPUs are on again", err=True)
+    finished = _counting(len(planned), real=session.real, quiet=quiet)
     # On a real cluster each drill is told as it happens; a matrix of embedded nights is read in its table.
     sinks = [out] if session.real else []
     result = Run(
-        session, planned, sinks=sinks, approve=once(approve), workers=parallel.processors(),
+        session, planned, sinks=sinks, approve=approve, workers=parallel.processors(),
         finished=finished, findings=findings, fences=fences).execute()
     return result, Matrix.of(session.kill_path, planned, result.drills)
 
@@ -115,7 +108,7 @@ def show(found: Matrix, shared: Sequence[Shared], out: Terminal) -> None:
     for cell in found.failures():
         under = f" under {cell.fault}" if cell.fault else ""
         out.console.print(
-            f"  {cell.layer}{under} must be {cell.required}, is {cell.word}: {cell.result.cause or cell.result.why}",
+            f"  {cell.layer}{under} must be {cell.wanted}, is {cell.word}: {cell.result.cause or cell.result.why}",
             markup=False, highlight=False)
     for one in shared:
         severity = one.to_json()["severity"]
@@ -132,16 +125,24 @@ def undrillable(session: Session, only_layers: Collection[str] = ()) -> list[str
         not only_layers or layer.name in only_layers)]
 
 
-def once(approve: Callable[[Plan], bool]) -> Callable[[Plan], bool]:
-    """Asked for each drill, answered as the first time where the plan touches nothing new."""
-    known: set[str] = set()
+def _counting(planned: int, *, real: bool, quiet: bool) -> Callable[[int], None]:
+    """Says how many are done; on a real cluster also how long that took, and what the rest would take at that pace.
 
-    def asked(plan: Plan) -> bool:
-        if set(plan.changes) <= known:
-            return True
-        if not approve(plan):
-            return False
-        known.update(plan.changes)
-        return True
+    A person at a terminal sees every drill counted; a log has a line for each tenth of them.
+    """
+    from killcheck.clock import wall_now
+    from killcheck.reports.terminal import span
 
-    return asked
+    steps = 1 if real or sys.stderr.isatty() else max(1, planned // 10)
+    began = wall_now()
+
+    def finished(count: int) -> None:
+        if quiet or (count % steps and count != planned):
+            return
+        spent = (wall_now() - began).total_seconds()
+        pace = f", {span(spent)} so far" if real else ""
+        if real and count < planned:
+            pace += f", about {span(spent / count * (planned - count))} to go at this pace"
+        click.echo(f"killcheck: {count} of {planned} drills{pace}", err=True)
+
+    return finished

@@ -219,3 +219,8 @@ def _rules(spec: dict[str, Any]) -> Iterator[Problem]:
         name = rule.get("layer")
         if isinstance(name, str) and not set(name) & set("*?[") and name not in layers:
             yield ("policy", "rules", i, "layer"), f"no layer is named {name!r}{did_you_mean(name, layers)}"
+        require = rule.get("require")
+        if require is None and not rule.get("cause"):
+            yield ("policy", "rules", i), "expected require (survived, covered, known), or cause: of a known exposure"
+        elif require not in (None, "known") and "cause" in rule:
+            yield ("policy", "rules", i, "cause"), f"only a known exposure has a cause; require is {require}"

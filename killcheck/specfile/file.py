@@ -343,5 +343,7 @@ def _fences(fences: m.FencesModel | None) -> k.FenceCeiling:
 def _policy(policy: m.PolicyModel | None) -> k.Policy:
     if policy is None:
         return k.Policy()
-    rules = tuple(k.Rule(k.Outcome(rule.require), rule.layer, rule.fault) for rule in policy.rules)
+    rules = tuple(
+        k.Rule(k.Outcome(rule.require or "known"), rule.layer, rule.fault,
+               (rule.cause,) if isinstance(rule.cause, str) else tuple(rule.cause)) for rule in policy.rules)
     return k.Policy(k.Outcome(policy.undisturbed), k.Outcome(policy.faulted), rules)

@@ -65,7 +65,7 @@ ProofKind = Literal["P1", "P2", "P3", "P4", "P5"]
 
 
 class _Model(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True, alias_generator=to_camel)
+    model_config = ConfigDict(extra="forbid", strict=True, alias_generator=to_camel, defer_build=True)
 
 
 class CommandModel(_Model):
@@ -236,9 +236,13 @@ class ConsentModel(_Model):
 class RuleModel(_Model):
     """What is required where layer and fault match (shell patterns); the first rule that matches counts."""
 
-    require: OutcomeKind
+    require: OutcomeKind | None = Field(default=None, description="The least outcome; known where cause is given.")
     layer: Text = "*"
     fault: Text = "*"
+    cause: Text | list[Text] = Field(
+        default_factory=list,
+        description="Of a known exposure: a part of the cause that it must have, or several (* stands for anything in "
+                    "between); an exposure for another cause fails.")
 
 
 class PolicyModel(_Model):

@@ -171,7 +171,9 @@ def _consent(consent: k.Consent) -> dict[str, Any]:
 def _policy(policy: k.Policy) -> dict[str, Any]:
     if policy == k.Policy():
         return {}
-    rules = [{"layer": rule.layer, "fault": rule.fault, "require": rule.require.value} for rule in policy.rules]
+    rules = [
+        {"layer": rule.layer, "fault": rule.fault, "require": rule.require.value}
+        | ({"cause": list(rule.causes)} if rule.causes else {}) for rule in policy.rules]
     return _said(undisturbed=policy.undisturbed.value, faulted=policy.faulted.value, rules=rules)
 
 

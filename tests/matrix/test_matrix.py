@@ -47,6 +47,9 @@ def test_what_finds_nothing_to_act_on_is_no_cell(fixture, layer, fault, there):
     (Outcome.KNOWN, Verdict.SURVIVED, True), (Outcome.KNOWN, Verdict.INCONCLUSIVE, False)])
 def test_the_policy_decides(required, verdict, passes):
     assert matrix.Cell("l", "f", required, DrillResult("l", ("f",), verdict, "")).passes is passes
+    other = matrix.Cell("l", "f", required, DrillResult("l", ("f",), verdict, "", cause="it is gone"), ("401",))
+    assert other.passes is (passes and verdict is not Verdict.EXPOSED)
+    assert "another cause" in other.word or verdict is not Verdict.EXPOSED or required is not Outcome.KNOWN
     left = DrillResult("l", ("f",), verdict, "", problems=("a quota is still there",))
     assert not matrix.Cell("l", "f", required, left).passes
 
@@ -60,10 +63,21 @@ def test_side_by_side_finds_what_one_after_the_other_finds(tmp_path):
     assert [t[:2] for t in told[0]] == [t[:2] for t in told[1]]
 
 
-@pytest.mark.parametrize(("faulted", "passes", "code"), [("known", True, 0), ("covered", False, 1)])
-def test_the_command_prints_one_document_and_fails_by_policy(tmp_path, faulted, passes, code):
+@pytest.mark.parametrize(("cause", "known"), [
+    ((), True), (("is suspended",), True), (("cronjob * IS Suspended: nothing",), True), (("401", "suspended"), True),
+    (("401",), False), (("suspended * CronJob",), False), (("is (suspended)",), False)])
+def test_a_known_exposure_is_one_of_the_causes_that_are_named(cause, known):
+    result = DrillResult("l", ("f",), Verdict.EXPOSED, "", cause="CronJob off is suspended: nothing fires")
+    assert result.meets(Outcome.KNOWN, cause) is known
+    assert not result.meets(Outcome.COVERED, cause)
+
+
+@pytest.mark.parametrize(("rule", "passes", "code"), [
+    ("{fault: suspended, require: known}", True, 0), ("{fault: suspended, cause: is suspended}", True, 0),
+    ("{fault: suspended, cause: ['401', image]}", False, 1), ("{fault: suspended, require: covered}", False, 1)])
+def test_the_command_prints_one_document_and_fails_by_policy(tmp_path, rule, passes, code):
     copied = tmp_path / "killcheck.yaml"
-    copied.write_text(spec("dead-man").read_text().replace("faulted: known", f"faulted: {faulted}"))
+    copied.write_text(spec("dead-man").read_text().replace("  rules:\n", f"  rules:\n    - {rule}\n"))
     done = CliRunner().invoke(main, [
         "drill", str(copied), "--matrix", "--under", "suspended", "--json", "--exec", "host", "--manifests",
         str(spec("dead-man").parent)])

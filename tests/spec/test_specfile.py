@@ -229,6 +229,7 @@ def kill_paths(draw: st.DrawFn) -> KillPath:
     selector = draw(st.sampled_from(["", "a=b,c in (d, e)"]))
     pool = NodePool(draw(names), draw(names), selector, draw(st.just("") | texts), 2)
     rule = Rule(draw(st.sampled_from(Outcome)), "l*", draw(texts))
+    known = Rule(Outcome.KNOWN, "l1", draw(texts), tuple(draw(st.lists(texts, max_size=2))))
     return KillPath(
         name=draw(names),
         targets=(
@@ -240,7 +241,7 @@ def kill_paths(draw: st.DrawFn) -> KillPath:
         consent=Consent((draw(names),), (pool.name,), (draw(texts),), draw(st.just(("*prod*",)) | st.just(())), 0, 1.5,
                         draw(st.just(()) | st.tuples(texts))),
         prices={draw(texts): 2.25},
-        policy=Policy(draw(st.sampled_from([Outcome.SURVIVED, Outcome.COVERED])), Outcome.KNOWN, (rule,)),
+        policy=Policy(draw(st.sampled_from([Outcome.SURVIVED, Outcome.COVERED])), Outcome.KNOWN, (rule, known)),
         fences=FenceCeiling(0, 3.5, None, 16, ("p5*", draw(texts)), ("our-types.csv",)),
         suppress=(Suppression(draw(names), "because of x", date(2027, 1, 31), draw(texts)),),
         cloud=draw(st.none() | clouds()), alarm=draw(st.none() | st.builds(
@@ -290,6 +291,25 @@ def test_policy_takes_the_first_rule_that_matches_and_the_mildest_of_several_fau
     assert policy.required("nightly-off", ["token-dead"]) is Outcome.SURVIVED
     assert policy.required("other", ["token-dead"]) is Outcome.COVERED
     assert policy.required("nightly-off", ["token-dead", "image-gone"]) is Outcome.COVERED
+
+
+def test_a_policy_names_the_causes_of_what_is_known():
+    policy = Policy(faulted=Outcome.KNOWN, rules=(
+        Rule(Outcome.KNOWN, fault="token-*", causes=("401",)), Rule(Outcome.KNOWN, fault="dns-denied", causes=("-3",)),
+        Rule(Outcome.COVERED, fault="image-gone")))
+    assert policy.causes("l", ["token-dead"]) == ("401",)
+    assert policy.causes("l", ["token-dead", "dns-denied"]) == ("401", "-3")
+    assert policy.causes("l", ["token-dead", "image-gone"]) == ("401",)
+    assert policy.causes("l", ["token-dead", "suspended"]) == ()  # of that one any will do
+    assert policy.causes("l", ["image-gone"]) == policy.causes("l") == ()
+
+
+@pytest.mark.parametrize(("rule", "told"), [
+    ("{fault: x}", "expected require"), ("{fault: x, require: covered, cause: y}", "only a known exposure has a cause"),
+    ("{fault: x, cause: []}", "expected require")])
+def test_a_rule_says_what_is_required_or_what_is_known(rule, told):
+    with pytest.raises(specfile.SpecError, match=told):
+        specfile.loads(f"{MINIMAL}policy: {{rules: [{rule}]}}\n")
 
 
 def test_a_protected_context_is_refused_even_where_it_is_allowed():
