@@ -7,6 +7,7 @@ IAM condition; nothing here is ever evidence about an account.
 
 from __future__ import annotations
 
+import base64
 import json
 import secrets
 from collections.abc import Callable, Mapping
@@ -15,6 +16,7 @@ from datetime import datetime
 from typing import Any
 
 from killcheck.clock import wall_now
+from killcheck.cloud.ecr import TokenService, registry_of
 from killcheck.cloud.fis_standin import Fis
 from killcheck.cloud.gate import Gate, Seen
 from killcheck.cloud.serving import serve
@@ -44,6 +46,9 @@ class StandIn:
         self.region = region
         self.fis = Fis(DomainDispatcherApplication(create_backend_app), now)
         self.gate = Gate(self.fis, now)
+        #: moto's own tokens never end.
+        self.ecr = TokenService(ACCOUNT, region, now, self._token_for_nodes)
+        self.gate.answers["ecr", "GetAuthorizationToken"] = self.ecr.answer
         self.portal = Portal(self.gate, now, self._issue)
         #: Which access key ids the portal gave to whom: (account, role).
         self.issued: dict[str, tuple[str, str]] = {}
@@ -100,7 +105,29 @@ class StandIn:
         """No sign-in outlives that moment (RFC 3339); empty: each has its own end again."""
         self.portal.limit = datetime.fromisoformat(until) if until else None
 
+    def end_pull_tokens(self, until: str) -> None:
+        """No token of ECR outlives that moment (RFC 3339), and nobody gets another; empty: as it was before."""
+        self.ecr.end_tokens(until)
+        if until:
+            self.gate.refuse("ecr", "GetAuthorizationToken", "expired")
+        else:
+            self.gate.admit("ecr", "GetAuthorizationToken")
+
+    def tokens_of(self, host: str) -> TokenService | None:
+        """Whose tokens a registry asks for: every private registry of ECR is the stand-in's."""
+        return self.ecr if registry_of(host) else None
+
     # -- inside --------------------------------------------------------------------------------------------
+    def _token_for_nodes(self) -> str:
+        """What the nodes' credential provider is given, by the nodes' role; empty where it is refused."""
+        from botocore.exceptions import BotoCoreError, ClientError
+
+        try:
+            got = self.aws().client("ecr").get_authorization_token()["authorizationData"][0]["authorizationToken"]
+        except (BotoCoreError, ClientError):
+            return ""
+        return base64.b64decode(got).decode().partition(":")[2]
+
     def _issue(self, account: str, role: str, until: datetime) -> tuple[str, str, str]:
         key = f"ASIA{secrets.token_hex(8).upper()}"
         self.issued[key] = (account, role)

@@ -6,17 +6,22 @@ spec says so. The embedded cluster never asks anybody outside this machine.
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable
 from threading import Thread
 
 from killcheck.clock import Loop
+from killcheck.cloud.ecr import TokenService, docker_config, registry_of
 from killcheck.cloud.instances import Ec2, Exported, Instances, access_of, word_of
 from killcheck.cloud.notices import Hands
 from killcheck.cloud.session import AskError
 from killcheck.cloud.spot_prices import SpotPrices
 from killcheck.cluster.base import Cluster, ClusterError
 from killcheck.cluster.embedded import EmbeddedDrillCluster
+from killcheck.embedded.nodes.registry import credentials
 from killcheck.killpath import KillPath
+from killcheck.kube import resources as r
+from killcheck.kube.objects import name_of, namespace_of
 
 __all__ = ["equip_with_cloud"]
 
@@ -69,6 +74,18 @@ def _post(loop: Loop, fn: Callable[..., object], *args: object) -> None:
         Thread(target=loop.post, args=(fn, *args), daemon=True).start()
 
 
+def _fresh_pull_tokens(cluster: EmbeddedDrillCluster, ecr: TokenService) -> None:
+    """Pull secrets for ECR are as if their refresher had just run: a manifest cannot hold a token that is good."""
+    kube = cluster.kube
+    for secret in kube.list(r.SECRETS).items:
+        for host in filter(registry_of, credentials([secret])):
+            fresh = base64.b64encode(docker_config(host, ecr.issue()[0]).encode()).decode()
+            where = f"{namespace_of(secret)}/{name_of(secret)}"
+            kube.patch(r.SECRETS, name_of(secret), {"data": {".dockerconfigjson": fresh}}, namespace_of(secret))
+            cluster.embedded.notes.append(f"Secret {where} holds a fresh token for {host}: as if just refreshed")
+            break
+
+
 def _stand_in(cluster: EmbeddedDrillCluster, kill_path: KillPath) -> None:
     from killcheck.cloud.standin import Ec2Machines, StandIn, StandInError
 
@@ -98,6 +115,8 @@ def _stand_in(cluster: EmbeddedDrillCluster, kill_path: KillPath) -> None:
     aws = stand_in.aws()
     embedded.cloud.machines = Ec2Machines(stand_in, ended, cluster=access.cluster)
     embedded.outside(stand_in.port, stand_in.environment())
+    embedded.registry.tokens = stand_in.tokens_of
+    _fresh_pull_tokens(cluster, stand_in.ecr)
     for url in access.results:
         aws.client("s3").create_bucket(Bucket=url.removeprefix("s3://").partition("/")[0])
     cluster.levers.update({

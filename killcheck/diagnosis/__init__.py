@@ -9,11 +9,12 @@ from __future__ import annotations
 from killcheck.diagnosis import executor, nodes, targets
 from killcheck.diagnosis.case import Case, Diagnosis
 from killcheck.diagnosis.credentials import cloud_credentials
+from killcheck.diagnosis.ecr import ecr_login
 
 __all__ = ["Case", "Diagnosis", "diagnose"]
 
 #: Something that came on again is the matter, whatever else is to be seen.
-_RULES = (targets.scaled_back, cloud_credentials, *executor.RULES, *targets.RULES, *nodes.RULES)
+_RULES = (targets.scaled_back, cloud_credentials, ecr_login, *executor.RULES, *targets.RULES, *nodes.RULES)
 
 
 def diagnose(case: Case) -> Diagnosis:

@@ -85,6 +85,8 @@ class Fault(ABC):
 
     #: Whether it can act on the drill's own copy of a container's run on a Docker Engine.
     on_docker: ClassVar[bool] = False
+    #: Whether it acts on what is outside Kubernetes: a machine, its programs and timers.
+    outside: ClassVar[bool] = False
 
     @classmethod
     def settings(cls) -> dict[str, float]:
@@ -108,6 +110,13 @@ class Fault(ABC):
 
     def pointless(self, kill_path: KillPath, layer: Layer) -> str:
         """Why this fault finds nothing to act on among what a layer turns off; empty where it does."""
+        return ""
+
+    def unneeded(self, layer_name: str, cron_job: Obj) -> str:
+        """Why it means nothing to a layer's very executor, by its CronJob as it is; empty where it does.
+
+        A matrix leaves such a cell out and says so; a drill that asks for it all the same is inconclusive.
+        """
         return ""
 
     @abstractmethod

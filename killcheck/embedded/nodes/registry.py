@@ -1,7 +1,8 @@
 """The registries that nodes pull from, modelled: what they have, what state they are in, and what nodes have cached.
 
 Error texts are containerd's as the kubelet reports them: recordings 02, 02b, 02c (not found), 03 (refused), 03b (host
-unknown), 03c (x509); 429 as in suxess-it/kubriX#1075; authorization as in containerd's remotes/docker/resolver.go.
+unknown), 03c (x509); 429 as in suxess-it/kubriX#1075; authorization as in containerd's remotes/docker/resolver.go;
+ECR's refusals as in kubernetes/kops#16762 (no login) and awslabs/soci-snapshotter#1148 (a token past its end: 403).
 """
 
 from __future__ import annotations
@@ -10,16 +11,16 @@ import base64
 import binascii
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Literal
+from typing import Literal, Protocol
 
 from killcheck.embedded.nodes.images import Contents, contents_of
 from killcheck.embedded.nodes.reference import Reference, parse
 from killcheck.kube.objects import Obj, dig
 
-__all__ = ["Cache", "Cached", "Host", "PullError", "Registry", "State", "credentials"]
+__all__ = ["Cache", "Cached", "Host", "PullError", "Registry", "State", "Tokens", "credentials"]
 
 State = Literal["up", "refusing", "unresolvable", "untrusted", "timing-out", "slow", "rate-limited", "unavailable"]
 
@@ -96,6 +97,16 @@ class Cache:
         return gone
 
 
+class Tokens(Protocol):
+    """A registry's own token service (ECR's): who may pull is whoever shows a token of it."""
+
+    def ends(self, user: str, password: str) -> datetime | None:
+        """When a login's time is over; None: it never was one."""
+
+    def of_node(self) -> tuple[str, str] | None:
+        """The login that the nodes' credential provider has; None: it gets none."""
+
+
 @dataclass(slots=True)
 class Host:
     """One registry. ``private``: its repositories (all: "*") answer only to ``users`` (name -> password, expiry)."""
@@ -134,6 +145,8 @@ class Registry:
         self.caches: dict[str, Cache] = {}
         #: Images that were pulled without anything being known of them.
         self.assumed: list[str] = []
+        #: Whose tokens a host asks for, by its name; None: it has no such service.
+        self.tokens: Callable[[str], Tokens | None] = lambda host: None
         self._missing: set[str] = set()
         self._known: dict[str, set[str]] = {}
         self._digests: dict[str, str] = {}
@@ -250,6 +263,9 @@ class Registry:
         self, host: Host, reference: Reference, secrets: Credentials, resolving: str, now: datetime,
     ) -> bool:
         """Whether the pull is somebody's. Raises PullError where the repository asks for more."""
+        tokens = self.tokens(host.name)
+        if tokens is not None:
+            return self._by_token(tokens, host, reference, secrets.get(host.name) or tokens.of_node(), resolving, now)
         given = secrets.get(host.name)
         known = host.users.get(given[0]) if given else None
         good = bool(given and known and known[0] == given[1] and (known[1] is None or now < known[1]))
@@ -258,13 +274,33 @@ class Registry:
         if good:
             return True
         if given and known and known[1] is not None and now >= known[1]:
-            ask = f"{host.url}/v2/{reference.path}/manifests/{reference.version}"
-            raise PullError(f"{resolving}: unexpected status from HEAD request to {ask}: 403 Forbidden", 0.3)
+            raise self._refused(host, reference, resolving, "403 Forbidden")
         why = "authorization failed: no basic auth credentials"
         if given or host.name == "docker.io":
             why = "server message: insufficient_scope: authorization failed"
         raise PullError(
             f"{resolving}: pull access denied, repository does not exist or may require authorization: {why}", 0.3)
+
+    def _by_token(  # noqa: PLR0917 - one pull, told in full
+        self, tokens: Tokens, host: Host, reference: Reference, login: tuple[str, str] | None, resolving: str,
+        now: datetime,
+    ) -> bool:
+        """Whether a token opens the registry. A HEAD has no body: why it was refused stays at the registry."""
+        if login is None or not all(login):
+            raise PullError(
+                f"{resolving}: pull access denied, repository does not exist or may require authorization: "
+                "authorization failed: no basic auth credentials", 0.3)
+        end = tokens.ends(*login)
+        if end is None:
+            raise self._refused(host, reference, resolving, "401 Unauthorized")
+        if now >= end:
+            raise self._refused(host, reference, resolving, "403 Forbidden")
+        return True
+
+    @staticmethod
+    def _refused(host: Host, reference: Reference, resolving: str, status: str) -> PullError:
+        ask = f"{host.url}/v2/{reference.path}/manifests/{reference.version}"
+        return PullError(f"{resolving}: unexpected status from HEAD request to {ask}: {status}", 0.3)
 
     def _too_many(self, host: Host, reference: Reference, head: str, authenticated: bool) -> str:
         url = f"{host.url}/v2/{reference.path}/manifests/{self.digest_of(reference)}"
