@@ -6,6 +6,8 @@ import importlib
 
 import click
 
+from killcheck.garbage import collect_seldom
+
 __all__ = ["main"]
 
 #: Command -> (module in killcheck.commands, its line in --help).
@@ -72,3 +74,4 @@ def main() -> None:
     Exit codes: 0 proven, 1 exposed, 2 wrong usage or a bad spec, 3 inconclusive,
                 4 could not finish, 5 dirty (something could not be put back).
     """
+    collect_seldom()

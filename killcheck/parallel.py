@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from killcheck.cluster.base import ClusterError
 from killcheck.events import Event
+from killcheck.garbage import collect_seldom
 from killcheck.verdict import DrillResult
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ def _begin() -> None:
     """In a worker: a Ctrl-C is the parent's to answer; its SIGTERM unwinds, so that executors' processes end too."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, _unwind)
+    collect_seldom()
 
 
 def _unwind(_number: int, _frame: object) -> None:

@@ -13,10 +13,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from killcheck import discover, faults, specfile
+from killcheck import faults, specfile
 from killcheck.cluster.base import Cluster
-from killcheck.cluster.cloudword import equip_with_cloud
-from killcheck.cluster.equipment import equip
 from killcheck.cluster.naming import KIND_FOLDER, is_kind
 from killcheck.engine.connection import is_docker
 from killcheck.killpath import KillPath, Layer, LayerType
@@ -94,6 +92,8 @@ class Session:
             raise SessionError(
                 f"a drill on {self.on} needs a spec that names what may be touched (killcheck init writes one)")
         if self.manifests:
+            from killcheck import discover
+
             found = discover.from_objects(self.objects)
             self.notes += found.notes
             return found.kill_path
@@ -148,11 +148,16 @@ class Session:
     @contextmanager
     def cluster(self, planned: PlannedDrill | None = None) -> Iterator[tuple[Cluster, KillPath]]:
         """A cluster for one drill: a fresh embedded one, or the real one. Raises ClusterError, KubeError."""
+        from killcheck.cluster.equipment import equip
+
         session = Session(fixture=planned.fixture) if planned and planned.fixture else self
         cluster = session._connect() if self.real else session._embedded(planned)
         try:
             equip(cluster, session.kill_path, allowed=session._may_run)
-            equip_with_cloud(cluster, session.kill_path)
+            if session.kill_path.cloud is not None:
+                from killcheck.cluster.cloudword import equip_with_cloud
+
+                equip_with_cloud(cluster, session.kill_path)
             yield cluster, session.kill_path
         finally:
             cluster.close()

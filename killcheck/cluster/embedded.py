@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
-from killcheck.cloud.instances import Instances
 from killcheck.cluster.base import InstanceState
 from killcheck.embedded.cluster import EmbeddedCluster
-from killcheck.embedded.machine import Machine
 from killcheck.kube.objects import Obj, dig
+
+if TYPE_CHECKING:
+    from killcheck.cloud.instances import Instances
+    from killcheck.embedded.machine import Machine
 
 __all__ = ["EmbeddedDrillCluster"]
 

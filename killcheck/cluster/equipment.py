@@ -6,8 +6,6 @@ from pathlib import Path, PurePosixPath
 
 from killcheck.cluster.base import Cluster
 from killcheck.cluster.embedded import EmbeddedDrillCluster
-from killcheck.embedded.machine import Machine
-from killcheck.embedded.nodes.hollownodes import NoRuntime
 from killcheck.killpath import KillPath
 from killcheck.programs import Files, LocalPrograms
 
@@ -28,6 +26,9 @@ def equip(cluster: Cluster, kill_path: KillPath, *, allowed: bool) -> None:
         cluster.levers["programs"] = LocalPrograms(cluster.loop, kill_path.folder, known=kill_path.commands)
         cluster.levers["files"] = Files()
         return
+    from killcheck.embedded.machine import Machine
+    from killcheck.embedded.nodes.hollownodes import NoRuntime
+
     sentinels = [layer.sentinel.path for layer in kill_path.layers if layer.sentinel and layer.sentinel.path]
     machine = Machine(
         cluster.embedded.nodes.runtime if allowed else NoRuntime(UNASKED), cluster.loop, Path(kill_path.folder),

@@ -12,51 +12,14 @@ from __future__ import annotations
 import difflib
 from collections.abc import Collection
 from functools import cache
-from importlib.metadata import entry_points
+from typing import TYPE_CHECKING, Any
 
-from killcheck.faults.admission import NoRoom, PodSecurity, QuotaExhausted, WebhookDown
-from killcheck.faults.aws_credentials import SsoExpired, StaticKeyRevoked, StsExpired, WebIdentityExpired
-from killcheck.faults.aws_spot import (
-    SpotFis,
-    SpotHealthMessage,
-    SpotQueueMessage,
-    SpotRebalanceMessage,
-    SpotStateMessage,
-    SpotTerminate,
-)
 from killcheck.faults.base import Fault, FaultError, Plan
-from killcheck.faults.brownout import ApiBrownout
-from killcheck.faults.cached_copy_evicted import CachedCopyEvicted
-from killcheck.faults.clocks import ClocksBack, ClocksForward, MissedFirings, ZoneChanged
 from killcheck.faults.combination import apart, in_order, refuse_clashes
-from killcheck.faults.command_missing import CommandMissing
-from killcheck.faults.docker_containers import ContainerDisconnected, ContainerPaused, ContainerStopped
-from killcheck.faults.docker_images import TagDeleted
-from killcheck.faults.docker_nodes import NodeDisconnected, NodePaused, NodeReclaimed, NodeStopped
-from killcheck.faults.docker_registry import RegistryRefuses, RegistryStopped, RegistryThrottles
-from killcheck.faults.drain import DoNotDisrupt, Finalizer, LongGrace, PdbBlocks
-from killcheck.faults.image_gone import ImageGone
-from killcheck.faults.machines import (
-    AutoscalerDown,
-    ControllerManagerDown,
-    NodePartitioned,
-    SpotNotice,
-    SpotNoticeMetadata,
-    SpotNoticeQueue,
-    SpotRebalance,
-    SpotReclaim,
-)
-from killcheck.faults.network import ApiUnreachable, DnsDenied, EgressDenied
-from killcheck.faults.pull_secret_expired import PullSecretExpired
-from killcheck.faults.registry_down import RegistryQuota, RegistryUnreachable
-from killcheck.faults.relighting import RivalOperator, SecondStarter
-from killcheck.faults.rivals import ArgoSelfHeal, KedaMinimum, PoolFloor
-from killcheck.faults.rolebinding_gone import RoleBindingGone
-from killcheck.faults.runs import LaptopKilled, RunNeverFinishes
-from killcheck.faults.schedule import JobHungUnderForbid, Suspended
-from killcheck.faults.token import TokenAudience, TokenDead, TokenNotMounted
-from killcheck.faults.volume_stuck import VolumeStuck
 from killcheck.killpath import KillPath, Layer
+
+if TYPE_CHECKING:
+    from killcheck.faults.shipped import ALL, CLOUD, ENGINE
 
 __all__ = [
     "ALL", "CLOUD", "ENGINE", "GROUP", "Fault", "FaultError", "Plan", "apart", "every", "in_order", "means_something",
@@ -66,35 +29,20 @@ __all__ = [
 #: Entry point group of faults from other packages.
 GROUP = "killcheck.faults"
 
-#: Every fault that comes with killcheck, in the order in which they are listed.
-ALL: tuple[type[Fault], ...] = (
-    ImageGone, RegistryUnreachable, RegistryQuota, PullSecretExpired, CachedCopyEvicted, CommandMissing,
-    TokenDead, TokenAudience, TokenNotMounted, RoleBindingGone,
-    EgressDenied, DnsDenied, ApiUnreachable, NodePartitioned, ApiBrownout,
-    Suspended, JobHungUnderForbid, ZoneChanged, ClocksForward, ClocksBack, MissedFirings,
-    QuotaExhausted, WebhookDown, PodSecurity, NoRoom,
-    KedaMinimum, ArgoSelfHeal, RivalOperator, SecondStarter, PoolFloor,
-    PdbBlocks, DoNotDisrupt, LongGrace, Finalizer, VolumeStuck,
-    SpotNotice, SpotNoticeQueue, SpotNoticeMetadata, SpotRebalance, SpotReclaim,
-    AutoscalerDown, ControllerManagerDown, LaptopKilled, RunNeverFinishes,
-)
 
-#: Those of what a Docker Engine runs: with ``--on docker``, and on kind, whose nodes are containers.
-ENGINE: tuple[type[Fault], ...] = (
-    TagDeleted, RegistryStopped, RegistryThrottles, RegistryRefuses,
-    ContainerStopped, ContainerPaused, ContainerDisconnected,
-    NodePaused, NodeStopped, NodeDisconnected, NodeReclaimed,
-)
+def __getattr__(name: str) -> Any:
+    """ALL, CLOUD and ENGINE: the tables of :mod:`killcheck.faults.shipped`, imported when somebody asks for a fault."""
+    if name not in ("ALL", "CLOUD", "ENGINE"):
+        raise AttributeError(f"module {__name__} has no attribute {name}")
+    from killcheck.faults import shipped
 
-#: Those that act on a cloud account, or on a stand-in of one: only where the spec has a ``cloud:`` section.
-CLOUD: tuple[type[Fault], ...] = (
-    SsoExpired, StsExpired, StaticKeyRevoked, WebIdentityExpired,
-    SpotQueueMessage, SpotRebalanceMessage, SpotStateMessage, SpotHealthMessage, SpotFis, SpotTerminate,
-)
+    return getattr(shipped, name)
 
 
 @cache
 def _foreign() -> tuple[type[Fault], ...]:
+    from importlib.metadata import entry_points
+
     found = []
     for entry in entry_points(group=GROUP):
         kind = entry.load()
@@ -107,6 +55,8 @@ def _foreign() -> tuple[type[Fault], ...]:
 
 def every() -> tuple[type[Fault], ...]:
     """Those that come with killcheck, and other packages'. Raises FaultError for one that breaks the contract."""
+    from killcheck.faults.shipped import ALL, CLOUD, ENGINE
+
     return (*ALL, *CLOUD, *ENGINE, *_foreign())
 
 
@@ -115,6 +65,8 @@ def there(kind: type[Fault], kill_path: KillPath, levers: Collection[str] | None
 
     What acts on a cloud account only means something where the spec has a ``cloud:`` to act on.
     """
+    from killcheck.faults.shipped import CLOUD, ENGINE
+
     if levers is not None:
         return set(kind.needs) <= set(levers)
     if kind in ENGINE:

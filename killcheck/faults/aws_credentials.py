@@ -9,13 +9,15 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import ClassVar, cast
+from typing import TYPE_CHECKING, ClassVar, cast
 
-from killcheck.cloud.standin import StandIn
 from killcheck.faults.base import FaultError, Plan
 from killcheck.faults.executor import COPY, ExecutorFault, containers, log_line, pod_spec
 from killcheck.kube.objects import Obj, dig, format_time
 from killcheck.layers.base import LayerRun, Stage
+
+if TYPE_CHECKING:
+    from killcheck.cloud.standin import StandIn
 
 __all__ = ["SsoExpired", "StaticKeyRevoked", "StsExpired", "WebIdentityExpired"]
 

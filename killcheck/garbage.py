@@ -1,0 +1,20 @@
+"""How often Python looks for cyclic garbage in killcheck's own processes: seldom.
+
+What a drill makes is mostly objects that live as long as it does, and reference counts free the rest: with Python's
+own thresholds a tenth of a night's processor time goes into looking for cycles that are not there. Only for processes
+that are killcheck's own (the command, its workers): as a library or a plugin it leaves the host's thresholds alone.
+"""
+
+from __future__ import annotations
+
+import gc
+
+__all__ = ["collect_seldom"]
+
+#: Containers made since the last look at the youngest generation (Python's own: 700), and looks between older ones'.
+THRESHOLDS = (50_000, 20, 20)
+
+
+def collect_seldom() -> None:
+    """For the rest of this process' life."""
+    gc.set_threshold(*THRESHOLDS)
