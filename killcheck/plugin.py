@@ -36,9 +36,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="skip, instead of failing, a drill that proves nothing")
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keep to the suite that was chosen."""
+@pytest.hookimpl(wrapper=True)  # xdist's workers read the groups in this same hook
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Iterator[None]:
+    """Keep to the suite that was chosen; under ``--dist loadgroup`` keep drills of one target together."""
     from killcheck.pytest_settings import suites
+
+    grouped: list[pytest.Item] = []
+    if getattr(config.option, "loadgroup", False):
+        grouped = [item for item in items if "drill" in getattr(item, "fixturenames", ())]
 
     chosen = suites(config)
     kept: list[pytest.Item] = []
@@ -49,6 +54,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if left:
         config.hook.pytest_deselected(items=left)
         items[:] = kept
+    if grouped:
+        from killcheck.pytest_groups import group, identify
+
+        group(config, grouped)
+        yield
+        identify(grouped)
+    else:
+        yield
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -37,7 +37,7 @@ from killcheck.specfile import SpecError
 from killcheck.verdict import DrillResult, Verdict
 
 __all__ = [
-    "Drills", "cases", "closing", "expected", "explain", "fences_of", "layer_names", "plainly", "pools", "session_for",
+    "Drills", "cases", "closing", "explain", "fences_of", "layer_names", "plainly", "pools", "session_for",
     "shared_session", "summary", "told",
 ]
 
@@ -230,11 +230,6 @@ def plainly(fail: Callable[..., Any]) -> Iterator[None]:
 _EXPECTED = (
     AccountError, Busy, ClusterError, ConsentError, DiscoveryError, Dirty, FaultError, JournalError, KubeError,
     LayerError, ManifestError, SessionError, SpecError)
-
-
-def expected() -> tuple[type[Exception], ...]:
-    """The errors that a user can put right."""
-    return _EXPECTED
 
 
 def beside_allure(config: pytest.Config) -> None:
