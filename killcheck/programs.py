@@ -15,7 +15,7 @@ import shutil
 import signal
 import subprocess
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -38,6 +38,8 @@ OUTPUT_LIMIT = 64 * 1024
 GRACE_S = 2.0
 #: Added to a program's own limit before it is given up unheard, in seconds.
 SLACK_S = 10.0
+#: In a folder of programs that a fault puts before others: its mark, the calls that were met, links to all the rest.
+OURS, CALLS, HIDING = ".killcheck", "calls", "rest"
 #: What redaction leaves in the place of a secret.
 _HIDDEN = re.compile(r"<(redacted|token|aws-access-key-id|private key)>")
 #: How long a target may take to be counted again after it was started, in seconds.
@@ -87,6 +89,28 @@ class Programs(Protocol):
 
     def put_back(self, count: list[Any], number: int, start: list[Any], folder: str = "") -> None:
         """What a journal calls: start a target unless it is on already. Raises UndoProblem."""
+
+    def put_before(self, texts: Mapping[str, str], folder: str) -> None:
+        """Let the layers' programs find others under some names; empty texts: none under those names.
+
+        ``@CALLS@`` in a text is the file where it writes down each call that it meets, a line each; ``@HERE@`` its own
+        folder, the first on their PATH. Those who count and start targets find what they always did. Raises OSError.
+        """
+
+    def take_from(self, names: Sequence[str], folder: str) -> None:
+        """What a journal calls: undo :meth:`put_before`; idempotent. Raises UndoProblem."""
+
+    def met(self, folder: str) -> list[str]:
+        """The calls that those programs have met, in order."""
+
+    def finds(self, name: str) -> str:
+        """Where the layers' programs find a program; empty: nowhere."""
+
+    def held(self, layer: str) -> str:
+        """The drill stands for a layer's slot now: what keeps its timer from going off; empty: nothing that is known.
+
+        What only comes later goes off by itself then.
+        """
 
     def close(self) -> None:
         """Kill what still runs; idempotent."""
@@ -169,9 +193,12 @@ class LocalPrograms:
 
     def __init__(
         self, loop: Loop, folder: str = "", environment: Mapping[str, str] | None = None,
-        known: Iterable[Command] = (),
+        known: Iterable[Command] = (), witnesses: Sequence[Command] = (),
     ) -> None:
         self.loop = loop
+        #: Commands of those who look at it from outside: they meet nothing that a fault put in the way.
+        self.witnesses = tuple(witnesses)
+        self._before: tuple[str, ...] = ()
         #: The spec's own commands: what a journal means is looked up among them first.
         self.known = tuple(known)
         self.folder = folder or "."
@@ -203,15 +230,50 @@ class LocalPrograms:
         there = LocalPrograms(self.loop, folder or self.folder, self._environment)
         put_back(there, count, number, start, self.known)
 
+    def put_before(self, texts: Mapping[str, str], folder: str) -> None:
+        """As the protocol says; only what this process starts finds them."""
+        lay_before(Path(folder), texts, self._path())
+        hidden = {name for name, text in texts.items() if not text}
+        self._before = (folder, str(Path(folder) / HIDING)) if hidden else (folder,)
+
+    def take_from(self, names: Sequence[str], folder: str) -> None:
+        """As the protocol says; ``folder`` goes, if it is one of ours."""
+        self._before = ()
+        take_away_folder(Path(folder))
+
+    def met(self, folder: str) -> list[str]:
+        """As the protocol says."""
+        calls = Path(folder) / CALLS
+        return calls.read_text("utf-8", "replace").splitlines() if calls.is_file() else []
+
+    def finds(self, name: str) -> str:
+        """As the protocol says."""
+        return shutil.which(name, path=self._found_by_layers()) or ""
+
+    def held(self, layer: str) -> str:
+        """As the protocol says."""
+        return ""
+
     def close(self) -> None:
         """As the protocol says."""
         for process in list(self._running):
             _kill(process, signal.SIGKILL)
 
     # -- inside --------------------------------------------------------------------------------------------
+    def _path(self) -> str:
+        return self._environment.get("PATH", os.defpath)
+
+    def _found_by_layers(self) -> str:
+        """The PATH of the layers' programs: what is hidden from them is in none of its folders."""
+        if len(self._before) > 1:
+            return ":".join(self._before)
+        return ":".join([*self._before, self._path()])
+
     def _env(self, command: Command) -> dict[str, str]:
         given = {name: self._environment[name] for name in ("PATH", "HOME", *command.pass_env)
                  if name in self._environment}
+        if self._before and command not in self.witnesses:
+            given["PATH"] = self._found_by_layers()
         return given | dict(command.env)
 
     def _found(self, command: Command) -> list[str]:
@@ -322,6 +384,45 @@ class _Streams:
 def _kill(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, number)
+
+
+def lay_before(folder: Path, texts: Mapping[str, str], path: str) -> None:
+    """Make a folder of programs to be found first; where one is hidden, also one of links to all others on ``path``.
+
+    Raises OSError, also where the folder is there.
+    """
+    folder.mkdir(mode=0o700)
+    (folder / OURS).touch()
+    for name, text in texts.items():
+        if text:
+            program = folder / name
+            program.write_text(text.replace("@CALLS@", str(folder / CALLS)).replace("@HERE@", str(folder)))
+            program.chmod(0o755)
+    hidden = {name for name, text in texts.items() if not text}
+    if hidden:
+        (folder / HIDING).mkdir()
+        for directory in path.split(":"):
+            for program in Path(directory).iterdir() if directory and Path(directory).is_dir() else ():
+                link = folder / HIDING / program.name
+                if program.name not in hidden and not link.is_symlink():
+                    link.symlink_to(program)
+
+
+def take_away_folder(folder: Path) -> None:
+    """Remove what :func:`lay_before` made; idempotent. Raises UndoProblem for a folder that is not one of its."""
+    if not folder.exists():
+        return
+    if not (folder / OURS).is_file():
+        if any(folder.iterdir()):
+            raise UndoProblem(f"{folder} is not killcheck's: it is left as it is")
+        folder.rmdir()  # the run died right after it had made it
+        return
+    for file in folder.iterdir():
+        if file.name != OURS and not file.is_dir():
+            file.unlink()
+    shutil.rmtree(folder / HIDING, ignore_errors=True)
+    (folder / OURS).unlink()
+    folder.rmdir()
 
 
 class Files:

@@ -6,7 +6,7 @@ from pathlib import Path, PurePosixPath
 
 from killcheck.cluster.base import Cluster
 from killcheck.cluster.embedded import EmbeddedDrillCluster
-from killcheck.killpath import KillPath
+from killcheck.killpath import Command, KillPath
 from killcheck.programs import Files, LocalPrograms
 
 __all__ = ["equip"]
@@ -23,18 +23,34 @@ def equip(cluster: Cluster, kill_path: KillPath, *, allowed: bool) -> None:
     if not kill_path.commands and not any(layer.sentinel for layer in kill_path.layers):
         return
     if not isinstance(cluster, EmbeddedDrillCluster):
-        cluster.levers["programs"] = LocalPrograms(cluster.loop, kill_path.folder, known=kill_path.commands)
+        cluster.levers["programs"] = LocalPrograms(
+            cluster.loop, kill_path.folder, known=kill_path.commands, witnesses=_witnesses(kill_path))
         cluster.levers["files"] = Files()
         return
     from killcheck.embedded.machine import Machine
     from killcheck.embedded.nodes.hollownodes import NoRuntime
+    from killcheck.executor import scripts
 
-    sentinels = [layer.sentinel.path for layer in kill_path.layers if layer.sentinel and layer.sentinel.path]
+    folder = Path(kill_path.folder)
+    written = [layer.sentinel.path for layer in kill_path.layers if layer.sentinel and layer.sentinel.path]
+    written += [lock.path for layer in kill_path.layers if layer.command
+                for lock in scripts.locks(layer.command, folder)]
     machine = Machine(
-        cluster.embedded.nodes.runtime if allowed else NoRuntime(UNASKED), cluster.loop, Path(kill_path.folder),
-        data=[str(PurePosixPath(path).parent) for path in sentinels], known=kill_path.commands)
+        cluster.embedded.nodes.runtime if allowed else NoRuntime(UNASKED), cluster.loop, folder,
+        data=[str(PurePosixPath(path).parent) for path in written], known=kill_path.commands,
+        witnesses=_witnesses(kill_path))
     cluster.machine = machine
-    cluster.levers["programs"] = machine
+    cluster.levers["programs"] = cluster.levers["machine"] = machine
+    cluster.levers["timers"] = machine.timers
     cluster.levers["files"] = Files(machine.path)
+    units = [folder, *(folder / name for layer in kill_path.layers if layer.sentinel for name in layer.sentinel.units)]
     for layer in kill_path.layers:
-        machine.keep(layer)
+        machine.keep(layer, persistent=scripts.persistent(layer.command, units) if layer.command else None)
+
+
+def _witnesses(kill_path: KillPath) -> list[Command]:
+    """The commands of those who look at a machine from outside: who counts, who starts, who makes a request."""
+    found = [command for target in kill_path.targets for command in (target.count, target.start)]
+    for layer in kill_path.layers:
+        found += [layer.busy, layer.checkpoint.command if layer.checkpoint else None]
+    return [command for command in found if command is not None]

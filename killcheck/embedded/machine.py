@@ -8,9 +8,12 @@ cloud's CLI has an unknown outcome.
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -20,16 +23,19 @@ from killcheck.clock import Loop
 from killcheck.embedded.nodes.execution import Exit, Launch, NotRun, Running, Runtime, StartError
 from killcheck.embedded.nodes.images import Contents
 from killcheck.embedded.nodes.volumes import File, Mount, Volume
+from killcheck.embedded.timers import Kept, Timers
 from killcheck.killpath import Command, Layer
 from killcheck.kube import schedule
 from killcheck.kube.objects import Obj
 from killcheck.programs import Ran
 from killcheck.redact import redact
 
-__all__ = ["STATE", "Firing", "Machine"]
+__all__ = ["CALLS", "STATE", "Firing", "Machine"]
 
 #: Where the spec's folder is on the machine, its stand-ins' programs, and where they may keep what they know.
 FOLDER, BIN, STATE = "/opt/killpath", "/opt/machine/bin", "/var/lib/machine"
+#: Where what is put before its programs is, and where that writes down each call that it met.
+BEFORE, CALLS = "/opt/machine/before", f"{STATE}/.calls-met"
 #: Files larger than this are not taken over, in bytes.
 FILE_LIMIT = 1 << 20
 _PATH = f"{BIN}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -52,7 +58,8 @@ class Firing:
 @dataclass
 class Machine:
     """``folder``: the spec's; ``known``: its commands. ``data``: folders of the machine that its programs and a drill
-    write to (absolute).
+    write to (absolute). ``witnesses``: commands of those who look at it from outside, and so meet nothing that is wrong
+    with it.
     """
 
     runtime: Runtime
@@ -60,6 +67,7 @@ class Machine:
     folder: Path
     data: Iterable[str] = ()
     known: Iterable[Command] = ()
+    witnesses: Sequence[Command] = ()
     real: bool = False
     #: Every timer that went off by itself, in order.
     firings: list[Firing] = field(default_factory=list)
@@ -67,10 +75,19 @@ class Machine:
     on_firing: list[Callable[[], None]] = field(default_factory=list)
     #: What could not be run, a sentence each.
     unknowns: list[str] = field(default_factory=list)
+    #: What is wrong with it: programs that others stand before (their texts; empty: the program is not there), scripts
+    #: that are gone or may not be executed, disks that cannot be written to.
+    stand_ins: dict[str, str] = field(default_factory=dict)
+    lost: dict[str, str] = field(default_factory=dict)
+    read_only: bool = False
+    timers: Timers = field(init=False)
+    _locks: dict[str, int] = field(default_factory=dict)
     _made: int = 0
-    _closed: bool = False
     _mounts: list[Mount] | None = None
     _prefilled: bool = False
+
+    def __post_init__(self) -> None:
+        self.timers = Timers(self.loop)
 
     # -- the Programs protocol -----------------------------------------------------------------------------
     def start(self, command: Command, on_end: Callable[[Ran], None]) -> None:
@@ -89,32 +106,105 @@ class Machine:
 
     def close(self) -> None:
         """Nothing goes off any more; what runs ends with the cluster."""
-        self._closed = True
+        self.timers.close()
+        for path in list(self._locks):
+            self.let_go(path)
 
     # -- its timers ----------------------------------------------------------------------------------------
-    def keep(self, layer: Layer) -> None:
-        """Let a layer's command go off by its schedule, as the machine's own timer does. Raises ScheduleError."""
-        if layer.command is not None and layer.schedule:
-            self._next(layer, schedule.parse(layer.schedule, layer.time_zone or None))
+    def keep(self, layer: Layer, *, persistent: bool | None = None) -> None:
+        """Let a layer's command go off by its schedule, as the machine's own timer does. Raises ScheduleError.
 
-    def _next(self, layer: Layer, when: schedule.Schedule) -> None:
-        due = when.next(self.loop.now())
-        if due is not None:
-            self.loop.call_at_time(due, self._fire, layer, when)
-
-    def _fire(self, layer: Layer, when: schedule.Schedule) -> None:
-        if self._closed:
+        ``persistent``: what its unit says of slots that were missed; None: no unit is known of it.
+        """
+        command = layer.command
+        if command is None or not layer.schedule:
             return
-        assert layer.command is not None
 
-        def ended(ran: Ran) -> None:
-            self.firings.append(Firing(layer.name, ran))
-            for told in self.on_firing:
-                told()
-            if not self._closed:
-                self._next(layer, when)
+        def fire(over: Callable[[], None]) -> None:
+            def ended(ran: Ran) -> None:
+                self.firings.append(Firing(layer.name, ran))
+                for told in self.on_firing:
+                    told()
+                over()
 
-        self.start(layer.command, ended)
+            self.start(command, ended)
+
+        when = schedule.parse(layer.schedule, layer.time_zone or None)
+        self.timers.keep(Kept(layer.name, when, persistent, fire))
+
+    def held(self, layer: str) -> str:
+        """As the protocol says."""
+        return self.timers.slot(layer)
+
+    # -- what is wrong with it: a lever ----------------------------------------------------------------------
+    def put_before(self, texts: Mapping[str, str], folder: str = "") -> None:
+        """As the protocol says."""
+        self.stand_ins |= {name: text.replace("@CALLS@", CALLS).replace("@HERE@", BEFORE)
+                           for name, text in texts.items()}
+
+    def take_from(self, names: Sequence[str], folder: str = "") -> None:
+        """As the protocol says."""
+        for name in names:
+            self.stand_ins.pop(name, None)
+
+    def met(self, folder: str = "") -> list[str]:
+        """As the protocol says."""
+        with contextlib.suppress(FileNotFoundError):
+            return self.path(CALLS).read_text("utf-8", "replace").splitlines()
+        return []
+
+    def finds(self, name: str) -> str:
+        """As the protocol says; a process of the machine is asked."""
+        found = self.run(Command(("/bin/sh", "-c", f"command -v {name}")))
+        return found.output.strip()
+
+    def cannot_write(self) -> str:
+        """What a program of the machine is told that writes to its disk; empty: it can, or there is none."""
+        folders = [folder for folder in self._data() if folder != STATE]
+        for folder in folders:
+            tried = self.run(Command(("/bin/sh", "-c", f": > {folder}/.tried && rm {folder}/.tried")))
+            if not tried.ok:
+                return (tried.errors or tried.why).strip().splitlines()[-1][:300]
+        return ""
+
+    def lose_script(self, name: str, how: str) -> None:
+        """Let a script of the spec's folder be ``gone``, or have lost its ``mode``."""
+        self.lost[name] = how
+
+    def find_script(self, name: str) -> None:
+        """Have it back."""
+        self.lost.pop(name, None)
+
+    def hold_lock(self, path: str) -> None:
+        """Hold an advisory lock of a file, as a process that hangs does. Raises OSError."""
+        file = self.path(path)
+        self._locks[path] = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        fcntl.flock(self._locks[path], fcntl.LOCK_EX)
+
+    def let_go(self, path: str) -> None:
+        """Let a lock go, and its file with it where nobody wrote to it; idempotent."""
+        held = self._locks.pop(path, None)
+        if held is not None:
+            if not os.fstat(held).st_size:
+                self.path(path).unlink(missing_ok=True)
+            os.close(held)
+
+    def leave_lock(self, path: str, text: str, folder: bool) -> None:
+        """Leave a lock behind as a process does that died: a file that holds ``text``, or a folder. Raises OSError."""
+        file = self.path(path)
+        if folder:
+            file.mkdir()
+        else:
+            with file.open("x", encoding="utf-8") as opened:
+                opened.write(text)
+
+    def remove_lock(self, path: str) -> None:
+        """Remove what :meth:`leave_lock` left; what is gone already is as it should be."""
+        file = self.path(path)
+        if file.is_dir():
+            shutil.rmtree(file)
+        else:
+            file.unlink(missing_ok=True)
 
     # -- its files -----------------------------------------------------------------------------------------
     def path(self, path: str) -> Path:
@@ -165,6 +255,39 @@ class Machine:
                     (self._host(where) / name).write_bytes(file.read_bytes())
         return self._mounts
 
+    def launch(self, command: Command, errors: str) -> Launch:
+        """A program of the machine, as it is to be started. Raises OSError."""
+        mounts, contents, path = self.mounts(), Contents(None), _PATH
+        disturbed = command not in self.witnesses
+        if disturbed:
+            mounts = list(self._disturbed(mounts))
+            contents = replace(contents, without=frozenset(n for n, text in self.stand_ins.items() if not text))
+            path = f"{BEFORE}:{_PATH}" if self.stand_ins else _PATH
+        return Launch(
+            pod=_POD, container="machine", argv=["/bin/sh", "-c", _APART, errors, *command.argv],
+            env={"PATH": path} | dict(command.env), mounts=mounts, contents=contents, image="the machine",
+            working_dir=FOLDER, hostname="machine", cluster_dns=False,
+            behind_s=self.timers.behind_s if disturbed else 0.0)
+
+    def _disturbed(self, mounts: list[Mount]) -> Iterator[Mount]:
+        """The same, as its own programs find them."""
+        gone = {name for name, text in self.stand_ins.items() if not text}
+        for mount in mounts:
+            if mount.path == BIN and gone:
+                left = {name: file for name, file in mount.volume.files.items() if name not in gone}
+                yield replace(mount, volume=replace(mount.volume, files=left))
+            elif mount.path == FOLDER and self.lost:
+                kept = {name: replace(file, mode=0o644) if name in self.lost else file
+                        for name, file in mount.volume.files.items() if self.lost.get(name) != "gone"}
+                yield replace(mount, volume=replace(mount.volume, files=kept))
+            elif mount.volume.writable and self.read_only and mount.path != STATE:  # what a cloud knows is not here
+                yield replace(mount, read_only=True)
+            else:
+                yield mount
+        before = {name: File(text.encode(), 0o755) for name, text in self.stand_ins.items() if text}
+        if self.stand_ins:
+            yield Mount(Volume("before", "configMap", before), BEFORE)
+
 
 class _Run:
     """One program on the machine."""
@@ -184,10 +307,7 @@ class _Run:
         machine, command = self.machine, self.command
         with machine.loop.entered():
             try:
-                launch = Launch(
-                    pod=_POD, container="machine", argv=["/bin/sh", "-c", _APART, self.errors, *command.argv],
-                    env={"PATH": _PATH} | dict(command.env), mounts=machine.mounts(), contents=Contents(None),
-                    image="the machine", working_dir=FOLDER, hostname="machine", cluster_dns=False)
+                launch = machine.launch(command, self.errors)
                 self._running = machine.runtime.start(launch, self._exited, self._unknown)
                 machine.loop.call_later(command.timeout_s, self._overdue)
             except (NotRun, StartError, OSError) as error:

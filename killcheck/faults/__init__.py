@@ -19,11 +19,11 @@ from killcheck.faults.combination import apart, in_order, refuse_clashes
 from killcheck.killpath import KillPath, Layer
 
 if TYPE_CHECKING:
-    from killcheck.faults.shipped import ALL, CLOUD, ENGINE
+    from killcheck.faults.shipped import ALL, CLOUD, ENGINE, MACHINE
 
 __all__ = [
-    "ALL", "CLOUD", "ENGINE", "GROUP", "Fault", "FaultError", "Plan", "apart", "every", "in_order", "means_something",
-    "named", "refuse_clashes", "there",
+    "ALL", "CLOUD", "ENGINE", "GROUP", "MACHINE", "Fault", "FaultError", "Plan", "apart", "every", "in_order",
+    "means_something", "named", "refuse_clashes", "there",
 ]
 
 #: Entry point group of faults from other packages.
@@ -31,8 +31,8 @@ GROUP = "killcheck.faults"
 
 
 def __getattr__(name: str) -> Any:
-    """ALL, CLOUD and ENGINE: the tables of :mod:`killcheck.faults.shipped`, imported when somebody asks for a fault."""
-    if name not in ("ALL", "CLOUD", "ENGINE"):
+    """The tables of :mod:`killcheck.faults.shipped`, imported when somebody asks for a fault."""
+    if name not in ("ALL", "CLOUD", "ENGINE", "MACHINE"):
         raise AttributeError(f"module {__name__} has no attribute {name}")
     from killcheck.faults import shipped
 
@@ -55,9 +55,9 @@ def _foreign() -> tuple[type[Fault], ...]:
 
 def every() -> tuple[type[Fault], ...]:
     """Those that come with killcheck, and other packages'. Raises FaultError for one that breaks the contract."""
-    from killcheck.faults.shipped import ALL, CLOUD, ENGINE
+    from killcheck.faults.shipped import ALL, CLOUD, ENGINE, MACHINE
 
-    return (*ALL, *CLOUD, *ENGINE, *_foreign())
+    return (*ALL, *CLOUD, *ENGINE, *MACHINE, *_foreign())
 
 
 def there(kind: type[Fault], kill_path: KillPath, levers: Collection[str] | None) -> bool:
@@ -76,6 +76,8 @@ def there(kind: type[Fault], kill_path: KillPath, levers: Collection[str] | None
 
 def means_something(kind: type[Fault], kill_path: KillPath, layer: Layer) -> bool:
     """Whether a fault applies to a layer at all, and to anything that the layer turns off."""
+    if kill_path.beyond(layer) and not kind.outside:
+        return False  # it acts on something in a cluster or a Docker Engine
     fault = kind()
     return not (fault.misplaced(layer) or fault.applies(layer) or fault.pointless(kill_path, layer))
 

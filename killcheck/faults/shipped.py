@@ -25,7 +25,20 @@ from killcheck.faults.docker_images import TagDeleted
 from killcheck.faults.docker_nodes import NodeDisconnected, NodePaused, NodeReclaimed, NodeStopped
 from killcheck.faults.docker_registry import RegistryRefuses, RegistryStopped, RegistryThrottles
 from killcheck.faults.drain import DoNotDisrupt, Finalizer, LongGrace, PdbBlocks
+from killcheck.faults.ecr_token_expired import EcrTokenExpired
 from killcheck.faults.image_gone import ImageGone
+from killcheck.faults.machine_cli import (
+    CliDenied,
+    CliGone,
+    CliHangs,
+    CliNoEffect,
+    CliSignedOut,
+    CliThrottled,
+    CliUnreachable,
+    CredentialsExpired,
+)
+from killcheck.faults.machine_parts import DiskReadOnly, LockHeld, LockStale, ScriptGone, ScriptNotExecutable
+from killcheck.faults.machine_time import ClockBehind, MachineAsleep, MachineOff, SecondController, TimerStopped
 from killcheck.faults.machines import (
     AutoscalerDown,
     ControllerManagerDown,
@@ -47,7 +60,7 @@ from killcheck.faults.schedule import JobHungUnderForbid, Suspended
 from killcheck.faults.token import TokenAudience, TokenDead, TokenNotMounted
 from killcheck.faults.volume_stuck import VolumeStuck
 
-__all__ = ["ALL", "CLOUD", "ENGINE"]
+__all__ = ["ALL", "CLOUD", "ENGINE", "MACHINE"]
 
 #: Every fault that comes with killcheck, in the order in which they are listed.
 ALL: tuple[type[Fault], ...] = (
@@ -71,6 +84,13 @@ ENGINE: tuple[type[Fault], ...] = (
 
 #: Those that act on a cloud account, or on a stand-in of one: only where the spec has a ``cloud:`` section.
 CLOUD: tuple[type[Fault], ...] = (
-    SsoExpired, StsExpired, StaticKeyRevoked, WebIdentityExpired,
+    SsoExpired, StsExpired, StaticKeyRevoked, WebIdentityExpired, EcrTokenExpired,
     SpotQueueMessage, SpotRebalanceMessage, SpotStateMessage, SpotHealthMessage, SpotFis, SpotTerminate,
+)
+
+#: Those of what is outside Kubernetes: programs of a machine, what they call, what starts them.
+MACHINE: tuple[type[Fault], ...] = (
+    ScriptGone, ScriptNotExecutable, CliGone, CliDenied, CredentialsExpired, CliSignedOut, CliThrottled, CliUnreachable,
+    CliHangs, CliNoEffect, TimerStopped, MachineOff, MachineAsleep, ClockBehind, LockStale, LockHeld, DiskReadOnly,
+    SecondController,
 )

@@ -6,7 +6,7 @@ count does. What may *not* live here: how programs are run (:mod:`killcheck.prog
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 
 from killcheck.embedded.machine import Firing
@@ -71,6 +71,7 @@ class CommandLayer(LayerRun):
         self.command = layer.command
         self.ran: Ran | None = None
         self._begun: datetime | None = None
+        self._held_up = ""
 
     # -- before --------------------------------------------------------------------------------------------
     def prepare(self) -> None:
@@ -88,10 +89,28 @@ class CommandLayer(LayerRun):
 
     # -- the trigger ---------------------------------------------------------------------------------------
     def trigger(self) -> str:
-        """Start the program; it goes on while the drill watches."""
+        """Start the program, if its timer would start it now; it goes on while the drill watches."""
         self._begun = self.stage.cluster.loop.now()
+        self._held_up = self.stage.programs.held(self.layer.name)
+        if self._held_up:
+            heard: list[Callable[[], None]] | None = getattr(self.stage.programs, "on_firing", None)
+            if heard is not None:
+                heard.append(self._fired_late)
+            return f"nothing starts {self.command}: {self._held_up}"
         self.stage.programs.start(self.command, self._ended)
         return f"started {self.command}"
+
+    def not_fired(self) -> str:
+        """What keeps its timer from going off."""
+        return self._held_up
+
+    def _fired_late(self) -> None:
+        """The layer's own timer went off after all."""
+        fired = [ran for ran in firings(self.stage, self.layer, self._begun or datetime.min, datetime.max)
+                 if isinstance(ran, Ran)] if self.ran is None else []
+        if fired:
+            self._reach("triggered", fired[0].begun, f"its own timer went off at {fired[0].begun:%H:%M:%S}")
+            self._ended(fired[0])
 
     def _ended(self, ran: Ran) -> None:
         self.ran = ran
@@ -145,6 +164,10 @@ class CommandLayer(LayerRun):
         if stuck_at in ("scale_written", "pods_terminating", "held"):
             return None
         ran = self.ran
+        if ran is None and self._held_up:
+            return Explanation(
+                f"nothing fires: {self._held_up}", (), "let a second machine, or the cloud's own scheduler, stop it "
+                "too; a timer with Persistent=true makes up for the nights that its machine was off", (7, 9, 15, 22))
         if ran is None:
             return Explanation(
                 f"{self.command} is still at it", (f"started {self._begun:%H:%M:%S}",) if self._begun else (),
@@ -164,7 +187,7 @@ class CommandLayer(LayerRun):
 
     def over(self) -> bool:
         """The program has ended."""
-        return self.ran is not None
+        return self.ran is not None and not self._held_up
 
     def forecast(self) -> Forecast | None:
         """What the spec's schedule will do; whether the machine's timer says the same cannot be seen."""

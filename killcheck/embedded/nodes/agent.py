@@ -28,6 +28,7 @@ class Asker(Protocol):
 
     asleep: int
     polling: bool
+    behind_s: float
 
     def reach(self, host: str, port: str) -> str:
         """allow, refuse, drop, nodns, or unanswered (look-ups get no answer)."""
@@ -98,7 +99,7 @@ class _Question:
 
     def _handle(self, asker: Asker, verb: str, rest: list[str]) -> None:
         if verb == "now":
-            self._say(f"{self.agent.loop.now().timestamp():.9f}")
+            self._say(f"{self.agent.loop.now().timestamp() - asker.behind_s:.9f}")
         elif verb == "sleep":
             self._sleep(asker, rest)
         elif verb == "reach" and len(rest) == 2:

@@ -40,6 +40,8 @@ class Contents:
     python_packages: bool = True
     scripts: tuple[tuple[str, str], ...] = ()
     arches: tuple[str, ...] = ()
+    #: Of an image of which nothing is known: programs that are surely not in it.
+    without: frozenset[str] = frozenset()
     source: str = "assumed"
 
     @property

@@ -12,7 +12,7 @@ import os
 import re
 import sys
 import sysconfig
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from killcheck.embedded.nodes.shims import Wiring
 from killcheck.embedded.nodes.volumes import File, Mount
 from killcheck.kube.objects import Obj, dig, namespace_of
 
-__all__ = ["API_NAMES", "Plan", "Scratch", "isolated", "moves", "relocated", "rewritten"]
+__all__ = ["API_NAMES", "Plan", "Scratch", "isolated", "moved_command", "moves", "relocated", "rewritten"]
 
 Step = list[Any]
 
@@ -58,6 +58,8 @@ class Plan:
     steps: list[Step] = field(default_factory=list)
     #: Absolute paths that were moved elsewhere on this host, longest first.
     moved: list[list[str]] = field(default_factory=list)
+    #: The folder that stands in for the root; None: it has one.
+    root: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +122,17 @@ def _as_on_host(path: str) -> Iterator[Step]:
         yield ["bind", path, path, True]
 
 
+def _thinned(directory: str, without: Collection[str]) -> Iterator[Step]:
+    """A directory of this host's programs, some of them left out: then each of the others is a link."""
+    path = Path(directory)
+    if path.is_symlink() or not any((path / name).exists() for name in without):
+        yield from _as_on_host(directory)
+        return
+    yield ["dir", directory, 0o755]
+    for name in sorted(entry.name for entry in path.iterdir() if entry.name not in without):
+        yield ["link", f"{directory}/{name}", f"{HIDDEN}/host{directory}/{name}"]
+
+
 def _etc(launch: Launch, dns_ip: str) -> Iterator[Step]:
     user = launch.run_as or 0
     known = "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/sbin/nologin\n"
@@ -143,8 +156,8 @@ def _programs(launch: Launch, wiring: Wiring, host: HostPrograms) -> Iterator[St
     contents = launch.contents
     if contents.commands is None:
         for directory in BINARY_DIRS:
-            yield from _as_on_host(directory)
-        yield from _shims((*shims.SHIMMED, "python", "python3", *CLOUD_CLIS), wiring, host)
+            yield from _thinned(directory, contents.without)
+        yield from _shims((*shims.SHIMMED, "python", "python3", *CLOUD_CLIS - contents.without), wiring, host)
         return
     if contents.merged:
         for directory in ("bin", "sbin"):
@@ -250,7 +263,8 @@ def _text(content: bytes) -> str:
 
 def _container(launch: Launch) -> Obj:
     spec = launch.pod["spec"]
-    return next(c for c in (*spec["containers"], *spec.get("initContainers", ())) if c["name"] == launch.container)
+    kinds = ("containers", "initContainers", "ephemeralContainers")
+    return next(c for kind in kinds for c in spec.get(kind) or () if c["name"] == launch.container)
 
 
 def _environment(launch: Launch) -> dict[str, str]:
@@ -292,12 +306,23 @@ def relocated(launch: Launch, wiring: Wiring, host: HostPrograms, scratch: Scrat
     own = {"HOSTNAME": launch.hostname, "HOME": str(home), "TMPDIR": str(home), "http_proxy": nowhere,
            "https_proxy": nowhere, "no_proxy": direct}
     env = own | env | {"PATH": path}
-    argv = [rewritten(word, wiring.moved) for word in launch.argv]
+    argv = _moved_argv(launch, launch.argv, wiring.moved, root)
+    moved_to = dict(wiring.moved)
+    cwd = moved_to.get(launch.working_dir.rstrip("/"), str(home))
+    return Plan(argv, env, cwd, moved=wiring.moved, root=root)
+
+
+def _moved_argv(launch: Launch, argv: list[str], moved: list[list[str]], root: Path) -> list[str]:
+    argv = [rewritten(word, moved) for word in argv]
     inside = Path(f"{root}{argv[0]}")
     if launch.contents.known and argv[0].startswith("/") and inside.exists():
         argv[0] = str(inside)
-    moved_to = dict(wiring.moved)
-    return Plan(argv, env, moved_to.get(launch.working_dir.rstrip("/"), str(home)), moved=wiring.moved)
+    return argv
+
+
+def moved_command(launch: Launch, argv: list[str], plan: Plan) -> list[str]:
+    """A command for a container that :func:`relocated` made."""
+    return _moved_argv(launch, argv, plan.moved, plan.root or Path("/"))
 
 
 def moves(launch: Launch, scratch: Scratch) -> list[list[str]]:
@@ -345,7 +370,10 @@ def _links(launch: Launch, wiring: Wiring, host: HostPrograms, root: Path) -> No
     contents = launch.contents
     named = contents.commands
     if named is None:
-        named = {f"/shims/{name}": name for name in (*shims.SHIMMED, "python", "python3", "wget", *CLOUD_CLIS)}
+        # What is on this host's own PATH cannot be left out here: whoever calls it is not run to its end.
+        left_out = {name for name in contents.without if not any((Path(d) / name).exists() for d in BINARY_DIRS)}
+        named = {f"/shims/{name}": name for name in (
+            *shims.SHIMMED, "python", "python3", "wget", *CLOUD_CLIS - left_out)}
     for path, name in named.items():
         real = host.find(name) if name not in _UNREACHING else None
         file = shim_for(name, real)

@@ -1,0 +1,110 @@
+"""What the program of a command is made of, read and not run: its own script, what that calls, the locks it takes.
+
+Only what lies beside the spec is read, as it is deployed with it. What may *not* live here: verdicts on what was found.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from killcheck.killpath import Command
+
+__all__ = ["CLIS", "Lock", "clis", "locks", "own_script", "persistent", "texts"]
+
+#: Clouds' command lines: the program, and the words that make a call of it one that changes something.
+CLIS = ("gcloud", "aws", "az", "oci", "doctl", "runpodctl")
+_CALL = re.compile(rf"(?:^|[\s;&|($`\"'\[,])({'|'.join(CLIS)})(?=[\s\"',]|$)", re.MULTILINE)
+_LOCK = re.compile(r"(?<![\w.])(/[\w./-]+\.(?:lock|pid|lck))(?![\w.])")
+_WORD = re.compile(r"[\w./@-]+")
+_DEEP = 4
+#: Scripts larger than this are not read, in bytes.
+_LIMIT = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Lock:
+    """A lock file that a script names. ``folder``: it is made with mkdir."""
+
+    path: str
+    folder: bool = False
+
+
+def texts(command: Command, folder: str | Path) -> Iterator[tuple[str, str]]:
+    """(name, text) of a command: its own line first, then the scripts beside the spec that it comes to, each once."""
+    yield str(command), "\n".join(command.argv)
+    seen: set[Path] = set()
+    waiting = [("\n".join(command.argv), 0)]
+    while waiting:
+        text, depth = waiting.pop(0)
+        for file in _named(text, Path(folder)):
+            if file in seen or depth >= _DEEP:
+                continue
+            seen.add(file)
+            inner = _bare(file.read_text("utf-8", "replace"))
+            yield file.name, inner
+            waiting.append((inner, depth + 1))
+
+
+def clis(command: Command, folder: str | Path) -> tuple[str, ...]:
+    """The clouds' command lines that a command comes to call."""
+    found = [name for _, text in texts(command, folder) for name in _CALL.findall(text)]
+    return tuple(dict.fromkeys(found))
+
+
+def locks(command: Command, folder: str | Path) -> tuple[Lock, ...]:
+    """The lock files that a command's scripts name."""
+    found: dict[str, Lock] = {}
+    for _, text in texts(command, folder):
+        made = "mkdir" in text
+        for path in _LOCK.findall(text):
+            found.setdefault(path, Lock(path, made and not path.endswith(".pid")))
+    return tuple(found.values())
+
+
+def own_script(command: Command, folder: str | Path) -> str:
+    """The script that a command runs, as a path below the spec's folder; empty where it is none that lies there."""
+    for word in command.argv:
+        path = Path(word)
+        if not path.is_absolute() and not word.startswith("-") and (Path(folder) / path).is_file():
+            return str(path)
+    return ""
+
+
+def persistent(command: Command, folders: Sequence[Path]) -> bool | None:
+    """Whether the systemd timer that starts a command makes up for slots that it missed; None: no timer is known."""
+    wanted = {Path(word).name for word in command.argv[:2]}
+    for folder in folders:
+        for timer in sorted(folder.glob("*.timer")) if folder.is_dir() else ():
+            unit = _values(timer)
+            service = folder / (unit.get("Unit") or f"{timer.stem}.service")
+            started = _values(service).get("ExecStart", "") if service.is_file() else ""
+            if wanted & {Path(word).name for word in started.lstrip("-@+!:").split()}:
+                return unit.get("Persistent", "false").lower() in ("true", "yes", "on", "1")
+    return None
+
+
+def _values(unit: Path) -> dict[str, str]:
+    lines = (line.partition("=") for line in unit.read_text("utf-8", "replace").splitlines())
+    return {key.strip(): value.strip() for key, found, value in lines if found and not key.lstrip().startswith("#")}
+
+
+def _named(text: str, folder: Path) -> Iterator[Path]:
+    for word in dict.fromkeys(_WORD.findall(text)):
+        for place in ({folder / word, folder / Path(word).name} if "/" in word or "." in word else ()):
+            if place.is_file() and place.stat().st_size <= _LIMIT and _is_script(place):
+                yield place
+
+
+def _is_script(file: Path) -> bool:
+    if file.suffix in (".sh", ".bash", ".py", ".pl", ".rb"):
+        return True
+    with file.open("rb") as opened:
+        return opened.read(2) == b"#!"
+
+
+def _bare(text: str) -> str:
+    """A script without the lines that are comments."""
+    return "\n".join("" if line.lstrip().startswith("#") else line for line in text.splitlines())
