@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import codecs
+import errno
 import importlib
+import os
+import sys
+from io import TextIOWrapper
+from typing import Any
 
 import click
 
@@ -28,31 +34,77 @@ COMMANDS = {
 }
 
 
+#: The exit code of what could not finish (killcheck.verdict says them all, and is not loaded for --help).
+UNFINISHED = 4
+#: What stands for our marks where the terminal's encoding has none of them.
+_PLAIN = {"●": "*", "✓": "+", "✗": "x", "▶": ">", "⚡": "!", "↺": "<", "·": "-", "…": "..."}
+
+
 class _Lazy(click.Group):
     """Imports a command's module only when that command is wanted, so that --help is quick."""
 
+    def main(self, *args: Any, **extra: Any) -> Any:
+        """Run, with streams that can be written to; what nobody foresaw is not to end as an exit code that means more.
+
+        Python's own exit code for an exception is 1, which here says *exposed*.
+        """
+        _writable()
+        try:
+            return super().main(*args, **extra)
+        except OSError as error:
+            if error.errno != errno.EPIPE:
+                click.echo(f"killcheck: cannot write the output: {(error.strerror or str(error)).lower()}", err=True)
+        except Exception as error:
+            import traceback
+
+            traceback.print_exc()
+            click.echo(f"killcheck: a defect of killcheck itself ({type(error).__name__}): nothing is proven; what was "
+                       "changed is in the journal (killcheck restore)", err=True)
+        sys.exit(UNFINISHED)
+
     def list_commands(self, ctx: click.Context) -> list[str]:
+        """Every command, in the order of --help."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        """The command, imported now; None where there is none of that name."""
         if name not in COMMANDS:
             return None
         module = importlib.import_module(f"killcheck.commands.{COMMANDS[name][0]}")
         return module.command  # type: ignore[no-any-return]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The commands' lines in --help, without importing any of them."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
 
     def resolve_command(
         self, ctx: click.Context, args: list[str],
     ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command that the arguments name. Raises UsageError, with the nearest name, where there is none such."""
         name = args[0] if args else ""
         if name and name not in COMMANDS and not name.startswith("-"):
             from killcheck.near import did_you_mean
 
             ctx.fail(f"no such command {name!r}{did_you_mean(name, COMMANDS)}")
         return super().resolve_command(ctx, args)
+
+
+def _writable() -> None:
+    """Streams that are closed lead nowhere; a mark that an encoding lacks is written as a plainer one."""
+    codecs.register_error("killcheck.plain", _plainer)
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:  # closed by whoever started us: its number must not go to the next file that is opened
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115, PTH123 - for the process' life
+        elif isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="killcheck.plain")
+
+
+def _plainer(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    return "".join(_PLAIN.get(mark, "?") for mark in error.object[error.start:error.end]), error.end
 
 
 @click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"]})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import sys
 from collections.abc import Callable
 from functools import wraps
@@ -28,6 +30,7 @@ def guarded(function: _F) -> _F:
 
     @wraps(function)
     def run(*args: Any, **kwargs: Any) -> Any:
+        """The command. Raises SystemExit with the documented code where it does not just end."""
         _signals()
         try:
             return function(*args, **kwargs)
@@ -35,11 +38,12 @@ def guarded(function: _F) -> _F:
             raise
         except KeyboardInterrupt:
             _fail("interrupted; what was changed has been put back (killcheck restore makes sure)", "unfinished")
-        except BrokenPipeError:
+        except BrokenPipeError:  # nobody reads on: what was changed has been put back on the way here
+            _read_no_more()
             sys.exit(EXIT_CODES["unfinished"])
         except tuple(kind for kind, _ in _meanings()) as error:
             word = next(word for kind, word in _meanings() if isinstance(error, kind))
-            _fail(str(error), word)
+            _fail(_said(error), word)
 
     return run  # type: ignore[return-value]
 
@@ -69,6 +73,27 @@ def _meanings() -> list[tuple[type[Exception], str]]:
         (Busy, "unfinished"), (PostError, "unfinished"), (Dirty, "dirty"), (FaultError, "inconclusive"),
         (OSError, "unfinished"),
     ]
+
+
+#: A device or quota that is full, or broken.
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.EFBIG)
+
+
+def _said(error: Exception) -> str:
+    if not isinstance(error, OSError) or not error.strerror:
+        return str(error)
+    if error.filename:
+        return f"{error.filename}: {error.strerror.lower()}"
+    where = " (standard output, or the run's folder under .killcheck)" if error.errno in _NO_ROOM else ""
+    return f"cannot go on: {error.strerror.lower()}{where}"
+
+
+def _read_no_more() -> None:
+    """Let what is still buffered go nowhere: writing it at exit would fail once more, in Python's words."""
+    try:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (OSError, ValueError):  # a stream of a test, without a number
+        return
 
 
 def _signals() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 
 from rich.console import Console
@@ -11,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from killcheck.fence.report import FenceReport, FenceResult
+from killcheck.reports.screen import screen
 from killcheck.reports.terminal import PLAIN_WIDTH, money
 
 __all__ = ["show"]
@@ -21,7 +21,7 @@ _STYLES = {"safe": "bold green", "exposed": "bold red", "unproven": "bold magent
 def show(report: FenceReport, *, color: bool | None = None, width: int | None = None) -> None:
     """Print a report."""
     width = width or (None if sys.stdout.isatty() else PLAIN_WIDTH)
-    console = Console(no_color=color is False or bool(os.environ.get("NO_COLOR")), width=width, highlight=False)
+    console = screen(color=color, width=width, soft_wrap=False)
     table = Table(box=None, pad_edge=False, header_style="dim")
     for name in ("pool", "verdict", "worst instance", "devices a node", "$/h at most"):
         table.add_column(name, justify="right" if name[0] in "d$" else "left")

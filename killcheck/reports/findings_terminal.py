@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.text import Text
+
+from killcheck.reports.screen import screen
 
 if TYPE_CHECKING:
     from killcheck.lint import LintResult
@@ -21,9 +22,7 @@ _MARKS = {"error": "✗", "warning": "!", "note": "·"}
 
 def show(result: LintResult, *, color: bool | None = None, file: Any = None, notes: bool = True) -> None:
     """Print what was found and what was not asked; ``notes`` says whether notes are shown one by one."""
-    no_color = color is False or bool(os.environ.get("NO_COLOR"))
-    console = Console(
-        no_color=no_color, file=file, highlight=False, soft_wrap=True, force_terminal=True if color else None)
+    console = screen(color=color, file=file)
     answered = [f for f in result.findings if not f.unproven and (notes or f.severity != "note")]
     for obj, findings in _by_object(answered):
         console.print()

@@ -6,12 +6,12 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from killcheck import events
 from killcheck.reports import mend
+from killcheck.reports.screen import screen
 
 if TYPE_CHECKING:
     from killcheck.consent import Plan
@@ -72,12 +72,9 @@ class Terminal:
     def __init__(
         self, *, quiet: bool = False, color: bool | None = None, width: int | None = None, file: Any = None,
     ) -> None:
-        no_color = color is False or bool(os.environ.get("NO_COLOR"))
         if width is None and not sys.stdout.isatty():
             width = PLAIN_WIDTH
-        self.console = Console(
-            no_color=no_color, width=width, file=file, highlight=False, soft_wrap=True,
-            force_terminal=True if color else None)
+        self.console = screen(color=color, width=width, file=file)
         self.quiet = quiet
         #: What stands below the lines while a drill on a real cluster runs and somebody watches.
         self._live: Live | None = None
@@ -189,6 +186,9 @@ class Terminal:
             self.console.print()
             self.console.print(_table(result.drills))
             self.mend_first([drill.to_json() for drill in result.drills])
+        elif self.quiet:
+            for drill in result.drills:
+                self.console.print(_verdict_lines(drill.to_json()))
         self.summary_of_record(result)
 
     def closing(self, story: RunStory, comparison: Comparison | None = None) -> None:

@@ -1,0 +1,89 @@
+"""Wherever killcheck is started from: a closed or full output, another encoding, no home, signals - a clear end."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from killcheck import cli
+from killcheck.commands import errors
+
+DRILL = [sys.executable, "-c", "from killcheck.cli import main; main()", "drill"]
+
+
+def run(*argv: str, tmp_path: Path, stdout=subprocess.PIPE, **env: str | None):
+    """A command in a process of its own, in an empty folder; ``None`` takes a variable away."""
+    surroundings = {**os.environ, **{k: v for k, v in env.items() if v is not None}}
+    for name in (k for k, v in env.items() if v is None):
+        surroundings.pop(name, None)
+    return subprocess.run(  # noqa: PLW1510 - the exit code is what is asked
+        [*DRILL, *argv], cwd=tmp_path, env=surroundings, stdout=stdout, stderr=subprocess.PIPE, timeout=60)
+
+
+def test_a_terminal_that_knows_only_ascii_gets_plainer_marks(tmp_path):
+    done = run(tmp_path=tmp_path, PYTHONIOENCODING="ascii", LC_ALL="C")
+    assert done.returncode == 0, done.stderr
+    assert b"  + GPU pods gone" in done.stdout
+    assert b"SURVIVED" in done.stdout
+
+
+def test_without_a_home_and_without_a_standard_output_a_drill_is_a_drill(tmp_path):
+    script = f"exec {' '.join(map(repr, DRILL))} -q >&-"
+    done = subprocess.run(
+        ["/bin/sh", "-c", script], cwd=tmp_path, env={k: v for k, v in os.environ.items() if k != "HOME"},
+        stderr=subprocess.PIPE, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+    (record,) = tmp_path.glob(".killcheck/runs/*/run.jsonl")
+    assert all(line.startswith("{") for line in record.read_text().splitlines())  # nothing else was written into it
+
+
+def test_a_reader_that_went_away_is_not_an_exposed_drill(tmp_path):
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        done = run(tmp_path=tmp_path, stdout=writing)
+    finally:
+        os.close(writing)
+    assert (done.returncode, done.stderr) == (4, b"")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_an_output_that_is_full_is_said_in_one_line(tmp_path):
+    with Path("/dev/full").open("wb") as full:
+        done = run("--json", tmp_path=tmp_path, stdout=full)
+        helped = run("--help", tmp_path=tmp_path, stdout=full)
+    for ended in (done, helped):
+        assert ended.returncode == 4
+        assert len(ended.stderr.splitlines()) == 1
+        assert b"no space left on device" in ended.stderr
+
+
+def test_quiet_says_the_verdict(tmp_path):
+    done = run("-q", tmp_path=tmp_path)
+    assert b"SURVIVED" in done.stdout
+    assert b"GPU pods gone" not in done.stdout
+
+
+def test_a_defect_is_never_an_exit_code_that_says_exposed(monkeypatch, capsys):
+    def broken(*_args: object) -> object:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(cli._Lazy, "resolve_command", broken)
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["drill"])
+    assert ended.value.code == 4
+    assert "a defect of killcheck itself (ZeroDivisionError): nothing is proven" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("error", "said"), [
+    (OSError(28, "No space left on device"),
+     "cannot go on: no space left on device (standard output, or the run's folder under .killcheck)"),
+    (PermissionError(13, "Permission denied", "/x/run.jsonl"), "/x/run.jsonl: permission denied"),
+    (OSError("odd"), "odd"),
+])
+def test_what_the_system_refuses_is_said_with_its_place(error, said):
+    assert errors._said(error) == said
