@@ -21,10 +21,13 @@ import h11
 from killcheck.clock import Loop, wall_seconds
 from killcheck.embedded.api import status
 from killcheck.embedded.api.authn import peer_header
-from killcheck.embedded.api.http import Request, Response, Stream
+from killcheck.embedded.api.http import Conversation, Request, Response, Stream
 
 if TYPE_CHECKING:
-    from killcheck.embedded.websocket import WebSocket
+    from killcheck.embedded.spdy import Spdy
+    from killcheck.embedded.websocket import Tunnel, WebSocket
+
+    Wire = Spdy | Tunnel | WebSocket
 
 __all__ = ["BODY_LIMIT", "HANG", "RESET", "Client", "Connection"]
 
@@ -39,6 +42,8 @@ HEAD_LIMIT = 1 << 20
 HANDSHAKE_S = 10.0
 #: Wall seconds until a program that has begun to watch acts on what it sees (client-go's WaitForCacheSync).
 SETTLE_S = 0.15
+#: Wall seconds that the peer of an upgraded connection has for its farewell.
+LINGER_S = 1.0
 CHUNK = 65536
 
 
@@ -200,8 +205,8 @@ class Connection:
         if response is RESET or response is HANG:
             self._misbehave(response)
         self.client.answered(response.status)
-        if response.stream is not None and response.status == 101:
-            self._talk(http, request, response, response.stream)
+        if response.conversation is not None:
+            self._talk(http, request, response, response.conversation)
             return False
         if response.stream is not None:
             self._stream(http, response, response.stream)
@@ -291,47 +296,57 @@ class Connection:
             if ended:
                 return
 
-    def _talk(self, http: h11.Connection, request: Request, response: Response, stream: Stream) -> None:
-        """A WebSocket: the stream's frames are (channel, bytes), and what the peer says ends it or is dropped."""
-        from killcheck.embedded.websocket import WebSocket, accept_key
+    def _talk(self, http: h11.Connection, request: Request, response: Response, talk: Conversation) -> None:
+        """An upgraded connection: what either side says on its channels, until one of them has ended it."""
+        from killcheck.embedded.spdy import SpdyError
+        from killcheck.embedded.websocket import accept_key, wire_of
 
-        accept = accept_key(request.headers.get("sec-websocket-key", ""))
-        headers = [("Upgrade", "websocket"), ("Connection", "Upgrade"), ("Sec-WebSocket-Accept", accept)]
-        self._send(http.send(h11.InformationalResponse(
-            status_code=101, headers=[*headers, *response.headers.items()])))
-        socket_, frames = WebSocket(), _Frames(self.client)
+        upgrade = response.headers.get("Upgrade", "")
+        headers = [("Connection", "Upgrade"), *response.headers.items()]
+        if upgrade == "websocket":
+            headers.append(("Sec-WebSocket-Accept", accept_key(request.headers.get("sec-websocket-key", ""))))
+        self._send(http.send(h11.InformationalResponse(status_code=101, headers=headers)))
+        frames = _Frames(self.client)
         self.client.add(watches=1)
         try:
             with self.host.loop.entered():
-                stream.subscribe(frames.put, frames.end)
-            self._exchange(socket_, frames, http.trailing_data[0])
+                talk.subscribe(frames.put, frames.end)
+            wire = wire_of(upgrade, response.headers.get("Sec-WebSocket-Protocol", ""))
+            with contextlib.suppress(SpdyError):
+                self._exchange(wire, frames, talk, http.trailing_data[0])
         finally:
             with self.host.loop.entered():
-                stream.close()
+                talk.close()
             frames.close()
             self.client.add(watches=-1)
 
-    def _exchange(self, websocket: WebSocket, frames: _Frames, said: bytes) -> None:
+    def _exchange(self, wire: Wire, frames: _Frames, talk: Conversation, said: bytes) -> None:
         ended = False
-        while not websocket.closed:
+        while not wire.closed:
             if said:
-                for answer in websocket.received(said):
-                    if isinstance(answer, bytes):
-                        self._send(answer)
+                for event in wire.received(said):
+                    if isinstance(event, bytes):
+                        self._send(event)
+                    else:
+                        with self.host.loop.entered():
+                            talk.told(event)
                 said = b""
                 continue
-            ready = self._rest(frames.reader)
+            # After our farewell the peer's is awaited: what it still says would otherwise cost it what we said last.
+            ready = self._rest(frames.reader, timeout_s=LINGER_S if ended else None)
             if frames.reader.fileno() in ready and not ended:
                 batch, ended = frames.take()
-                out = b"".join(websocket.message(channel, data) for channel, data in batch)
+                out = b"".join(wire.message(channel, data) for channel, data in batch)
                 try:
-                    self._send(out + (websocket.close() if ended else b""))
+                    self._send(out + (wire.close() if ended else b""))
                 finally:
                     self.client.add(undelivered=-len(batch))
-            else:
+            elif self._need().fileno() in ready:
                 said = self._need().recv(CHUNK)
                 if not said:
                     raise Gone
+            elif ended:
+                return
 
     # -- bytes ---------------------------------------------------------------------------------------------
     def _bad_request(self) -> None:
@@ -346,7 +361,7 @@ class Connection:
             raise Gone
         return self._sock
 
-    def _rest(self, *others: socket.socket) -> list[int]:
+    def _rest(self, *others: socket.socket, timeout_s: float | None = None) -> list[int]:
         """Wait for the peer (or another socket); answers which can be read. Meanwhile nothing is under way."""
         sock = self._need()
         if sock.pending():
@@ -356,7 +371,7 @@ class Connection:
             poll.register(each, select.POLLIN)
         self.client.rest(sock.fileno())
         try:
-            return [descriptor for descriptor, _ in poll.poll()]
+            return [descriptor for descriptor, _ in poll.poll(None if timeout_s is None else timeout_s * 1000)]
         finally:
             self.client.wake(sock.fileno())
 
@@ -392,7 +407,7 @@ class _Frames:
         self.reader, self._writer = socket.socketpair()
 
     def put(self, frame: Any) -> None:
-        """Called on the loop."""
+        """Called on the loop, or by whoever carries bytes, from any thread."""
         self._client.add(undelivered=1)
         with self._lock:
             self._frames.append(frame)

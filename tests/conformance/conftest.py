@@ -70,15 +70,16 @@ def kubeconfig(cluster, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def kubectl(kubeconfig, tmp_path_factory):
-    """Run kubectl; returns its output (stderr included), and fails unless it ended as expected."""
+    """Run kubectl; returns its output (stderr included), and fails unless it ended as expected (None: however)."""
     home = tmp_path_factory.mktemp("home")
 
-    def run(command, stdin=None, rc=0):
+    def run(command, stdin=None, rc=0, env=None):
         done = subprocess.run(
             ["kubectl", "--kubeconfig", str(kubeconfig), *shlex.split(command)], check=False, input=stdin, text=True,
-            capture_output=True, timeout=30, env={"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": str(home)})
+            capture_output=True, timeout=30,
+            env={"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": str(home), **(env or {})})
         said = done.stdout + done.stderr
-        assert done.returncode == rc, f"kubectl {command}: {done.returncode}\n{said}"
+        assert rc is None or done.returncode == rc, f"kubectl {command}: {done.returncode}\n{said}"
         return said
 
     return run

@@ -1,11 +1,15 @@
 """kubectl and the ``kubernetes`` package at an executor's container over TLS: its log as it goes on, commands in it."""
 
+import contextlib
+import http.client
+import random
 import re
 import shutil
 
 import pytest
 from kubernetes import client, config, watch
-from kubernetes.stream import stream
+from kubernetes.stream import portforward, stream
+from terminal import Terminal
 
 EXEC_MODE = "host"
 kubectl_only = pytest.mark.skipif(shutil.which("kubectl") is None, reason="no kubectl on this machine")
@@ -23,6 +27,7 @@ spec:
         image: bash:5.2
         command: [bash, -c, 'for i in 1 2 3 4 5 6; do echo line $i; sleep 20; done']
         env: [{name: GREETING, value: hello}]
+        workingDir: /tmp
 """
 
 
@@ -39,8 +44,34 @@ def test_commands_run_where_the_executor_runs(kubectl, talker):
         "hello\ncommand terminated with exit code 3\n")
     assert kubectl(f"exec {talker} -- cat /var/run/secrets/kubernetes.io/serviceaccount/namespace") == "default"
     assert 'exec: "nope": executable file not found in $PATH' in kubectl(f"exec {talker} -- nope", rc=1)
-    assert "without standard input and without a terminal" in kubectl(f"exec -i {talker} -- true", rc=1)
+    assert kubectl(f"exec {talker} -- bash -c 'echo out; echo err >&2'") == "out\nerr\n"
+    # The same root, processes and directory as its own: not a container beside it.
+    kubectl(f"exec -i {talker} -- sh -c 'cat > x'", "written\n")
+    assert kubectl(f"exec {talker} -- cat x") == "written\n"
+    assert kubectl(f"exec {talker} -- bash -c 'pwd; tr -d \"\\\\0\" < /proc/1/comm'") == "/tmp\nbash\n"
     assert 'pods "nope" not found' in kubectl("exec nope -- true", rc=1)
+
+
+@kubectl_only
+@pytest.mark.parametrize("websockets", ["true", "false"])
+def test_files_are_copied_into_a_container_and_out_again(kubectl, talker, tmp_path, websockets):
+    """kubectl before v1.31, and kubectl that may not, speaks SPDY."""
+    there, back = tmp_path / "there", tmp_path / "back"
+    there.write_bytes(random.Random(1).randbytes(700_000))
+    env = {"KUBECTL_REMOTE_COMMAND_WEBSOCKETS": websockets}
+    kubectl(f"cp {there} {talker}:/tmp/copied", env=env)
+    kubectl(f"cp {talker}:/tmp/copied {back}", env=env)
+    assert back.read_bytes() == there.read_bytes()
+    assert kubectl(f"exec {talker} -- bash -c 'exit 9'", rc=9, env=env) == "command terminated with exit code 9\n"
+
+
+@kubectl_only
+def test_a_shell_is_talked_to_through_a_terminal(kubeconfig, kubectl, talker):
+    with Terminal(kubeconfig, f"exec -it {talker} -- bash") as terminal:
+        terminal.expect("# ")
+        terminal.say("stty size; test -t 0 && echo a terminal; exit 4\r")
+        terminal.expect("30 100", "a terminal", "exit code 4")
+    assert terminal.code == 4
 
 
 @kubectl_only
@@ -92,7 +123,81 @@ def test_a_debugging_container_is_added_to_the_pod(kubectl):
     kubectl("wait --for=condition=Ready pod/server --timeout=60s")
     kubectl("debug server --image=busybox:1 --container=debug -- true")
     assert kubectl("get pod server -o jsonpath={.spec.ephemeralContainers[*].name}") == "debug"
-    assert "is hollow: no process of it runs" in kubectl("exec server -- true", rc=1)
+    assert "pod server is hollow" in kubectl("exec server -- true", rc=1)
+
+
+SERVER = """
+apiVersion: v1
+kind: Pod
+metadata: {name: web, namespace: default}
+spec:
+  restartPolicy: Never
+  containers:
+  - {name: c, image: "python:3.12-slim", command: [python3, -m, http.server, "8080"], workingDir: /tmp}
+"""
+
+
+@pytest.fixture(scope="module")
+def web(kubectl):
+    kubectl("apply -f -", SERVER)
+    kubectl("wait --for=condition=Ready pod/web --timeout=60s")
+    for _ in range(50):
+        asked = "import socket; socket.create_connection((\"127.0.0.1\", 8080))"
+        if "refused" not in kubectl(f"exec web -- python3 -c '{asked}'", rc=None):
+            return "web"
+    return pytest.fail("it never listens")
+
+
+@kubectl_only
+@pytest.mark.parametrize("websockets", ["true", "false"])
+def test_a_port_of_a_container_is_forwarded(kubeconfig, web, websockets):
+    env = {"KUBECTL_PORT_FORWARD_WEBSOCKETS": websockets}
+    with Terminal(kubeconfig, f"port-forward pod/{web} :8080 :81", env) as forwarding:
+        found = re.search(r"127.0.0.1:(\d+) -> 8080[\s\S]*127.0.0.1:(\d+) -> 81\D", forwarding.expect(" -> 81"))
+        for path, status in (("/", 200), ("/nope", 404)):
+            connection = http.client.HTTPConnection("127.0.0.1", int(found[1]))
+            connection.request("GET", path)
+            answer = connection.getresponse()
+            assert (answer.status, len(answer.read())) == (status, int(answer.headers["Content-Length"]))
+            connection.close()
+        refused = http.client.HTTPConnection("127.0.0.1", int(found[2]))
+        refused.request("GET", "/")
+        with pytest.raises((http.client.HTTPException, OSError)):
+            refused.getresponse()
+        refused.close()
+        forwarding.expect("error forwarding port 81", "dial tcp4 127.0.0.1:81: connect: connection refused")
+
+
+def test_the_kubernetes_package_forwards_a_port(kubeconfig, cluster, web):
+    api = config.new_client_from_config(str(kubeconfig))
+    forwarded = portforward(client.CoreV1Api(api).connect_get_namespaced_pod_portforward, web, "default", ports="8080")
+    with contextlib.closing(forwarded.socket(8080)) as sock:
+        sock.setblocking(True)
+        sock.sendall(b"GET / HTTP/1.0\r\n\r\n")
+        assert b"200 OK" in b"".join(iter(lambda: sock.recv(65536), b""))
+    assert forwarded.error(8080) is None
+    forwarded.websocket.shutdown()  # the client itself leaves it open where the server has said its farewell
+    api.close()
+
+
+@kubectl_only
+def test_a_pod_is_run_and_talked_to(kubeconfig, kubectl):
+    said = kubectl("run -i --rm --restart=Never shell --image=bash:5.2 -- bash", "echo in the pod; exit 7\n", rc=7)
+    assert "in the pod\n" in said
+    assert 'pod "shell" deleted' in said
+    with Terminal(kubeconfig, "run -it --rm --restart=Never shell --image=bash:5.2 -- bash") as terminal:
+        terminal.expect("# ")
+        terminal.say("echo $((6 * 7)); exit\r")
+        terminal.expect("42", 'pod "shell" deleted')
+    assert terminal.code == 0
+
+
+@kubectl_only
+def test_a_hollow_pod_says_that_it_is_hollow(kubectl):
+    kubectl("run idle --image=nginx:1")
+    kubectl("wait --for=condition=Ready pod/idle --timeout=60s")
+    for command in ("exec idle -- true", "attach idle", "port-forward pod/idle :80"):
+        assert "pod idle is hollow" in kubectl(command, rc=1)
 
 
 def test_the_kubernetes_package_runs_a_command(kubeconfig, cluster):

@@ -62,7 +62,8 @@ def decode_object(
     refused = say_strict(call, strict_problems(parsed.duplicates, unknown))
     if refused:
         raise bad_request(prefix + refused)
-    clean = copy(clean)
+    if call.kind.crd is not None or not (schema or call.kind.schema):
+        clean = copy(clean)  # what a schema has read is new already
     meta = clean.get("metadata")
     ordered: Obj = {"kind": want_kind, "apiVersion": want_version, "metadata": meta if isinstance(meta, dict) else {}}
     return ordered | {k: v for k, v in clean.items() if k not in ordered and (v is not None or call.kind.crd is None)}

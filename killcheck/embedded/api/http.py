@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from killcheck.kube.objects import Obj
 
-__all__ = ["Request", "Response", "Stream", "User"]
+__all__ = ["Conversation", "Finished", "Heard", "Opened", "Request", "Response", "Stream", "User"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +57,45 @@ class Stream(Protocol):
         """The reader has gone; no callback is called after this."""
 
 
+class Opened(NamedTuple):
+    """The peer of an upgraded connection has begun a channel; header names are lower-case."""
+
+    channel: int
+    headers: dict[str, str]
+
+
+class Heard(NamedTuple):
+    """The peer has said something on a channel."""
+
+    channel: int
+    data: bytes
+
+
+class Finished(NamedTuple):
+    """The peer says nothing more on a channel."""
+
+    channel: int
+
+
+class Conversation(Stream, Protocol):
+    """A response that goes on in both directions (101): frames are (channel, bytes), or (channel, None) at its end.
+
+    Frames may be delivered from any thread; what the peer does is told with the loop's lock held.
+    """
+
+    def told(self, event: Opened | Heard | Finished) -> None:
+        """What the peer did."""
+
+
 @dataclass(slots=True)
 class Response:
-    """``body``: a dict (JSON), a str or bytes (as they are); or ``stream`` where the answer goes on."""
+    """``body``: a dict (JSON), a str or bytes (as they are); or ``stream`` where the answer goes on.
+
+    Status 101 comes with a ``conversation`` and the header ``Upgrade``: ``websocket`` or ``SPDY/3.1``.
+    """
 
     status: int
     body: Obj | str | bytes | None = None
     headers: dict[str, str] = field(default_factory=dict)
     stream: Stream | None = None
+    conversation: Conversation | None = None

@@ -36,7 +36,9 @@ _SUBRESOURCES = {
     "scale": Subresource("autoscaling", "v1", "Scale", _READ_WRITE),
     "eviction": Subresource("policy", "v1", "Eviction", CREATE_ONLY),
     "binding": Subresource("", "v1", "Binding", CREATE_ONLY),
+    "attach": Subresource("", "v1", "PodAttachOptions", ("create", "get")),
     "exec": Subresource("", "v1", "PodExecOptions", ("create", "get")),
+    "portforward": Subresource("", "v1", "PodPortForwardOptions", ("create", "get")),
     "token": Subresource("authentication.k8s.io", "v1", "TokenRequest", CREATE_ONLY),
 }
 
@@ -169,8 +171,8 @@ def _core() -> list[Kind]:
         _kind(r.PERSISTENTVOLUMECLAIMS, "pvc", sub="status"),
         _kind(r.PERSISTENTVOLUMES, "pv", sub="status"),
         _kind(
-            r.PODS, "po", sub="binding ephemeralcontainers eviction exec log resize status", categories="all",
-            generation=True),
+            r.PODS, "po", sub="attach binding ephemeralcontainers eviction exec log portforward resize status",
+            categories="all", generation=True),
         _kind(core("podtemplates", "PodTemplate"), generation=True),
         _kind(r.REPLICATIONCONTROLLERS, "rc", sub="scale status", categories="all", generation=True),
         _kind(r.RESOURCEQUOTAS, "quota", sub="status"),

@@ -1,111 +1,189 @@
-"""POST and GET pods/NAME/exec: a command beside a container's own, over a WebSocket.
+"""pods/NAME/exec and pods/NAME/attach: a command beside a container's own, and the container's own, talked to.
 
-Source: k8s.io/apiserver/pkg/util/wsstream, k8s.io/cri-streaming's remotecommand, and the channel protocols v4 and v5
-(KEP-4006). The process runs where the container's command runs: with its image, environment, mounts and identity, in
-a root of its own. There is no terminal and no standard input.
+Source: k8s.io/apiserver/pkg/util/proxy/websocket.go, k8s.io/cri-streaming/pkg/streaming/remotecommand and
+``streamLocation`` in pkg/registry/core/pod/strategy.go of Kubernetes v1.36; the channel protocols v4 and v5 (KEP-4006).
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from killcheck.embedded.api import status
 from killcheck.embedded.api.body import dumps
 from killcheck.embedded.api.call import Call
-from killcheck.embedded.api.http import Response
-from killcheck.embedded.api.podlogs import Growing, container_of
+from killcheck.embedded.api.http import Finished, Heard, Opened, Request, Response
+from killcheck.embedded.api.podlogs import container_of
 from killcheck.embedded.api.status import StatusError
+from killcheck.embedded.api.upgrades import upgrade
 from killcheck.kube.objects import Obj, dig
 
 if TYPE_CHECKING:
-    from killcheck.embedded.api.server import ApiServer
+    from killcheck.embedded.api.server import ApiServer, KubeletEndpoint
 
-__all__ = ["PROTOCOLS", "Execution", "Session", "exec_in"]
+__all__ = ["PROTOCOLS", "STDERR", "STDIN", "STDOUT", "Execution", "Session", "Wanted", "attach_to", "exec_in"]
 
-#: Subprotocols that are understood, the best first.
-PROTOCOLS = ("v5.channel.k8s.io", "v4.channel.k8s.io")
-STDOUT, ERROR = 1, 3
+#: Subprotocols of a WebSocket that are understood, and versions of the protocol over SPDY.
+PROTOCOLS = ("v5.channel.k8s.io", "v4.channel.k8s.io", "v4.base64.channel.k8s.io")
+VERSIONS = ("v4.channel.k8s.io",)
+STDIN, STDOUT, STDERR, ERROR, RESIZE = range(5)
+_TYPES = {"stdin": STDIN, "stdout": STDOUT, "stderr": STDERR, "error": ERROR, "resize": RESIZE}
 _OVER = ("Succeeded", "Failed")
 
 
 class Execution(Protocol):
-    """A command in a container."""
+    """A process in a container, and its three streams."""
 
-    def start(self) -> None:
-        """Begin it. Never raises: what goes wrong is what it writes and how it ends."""
+    def start(self, said: Callable[[int, bytes], None], ended: Callable[[int | str], None]) -> None:
+        """Begin. Never raises: what goes wrong is how it ends.
 
-    def look(self) -> tuple[str, int | str | None]:
-        """What it has written so far, and how it ended: its exit code, or why it never began; None: it has not."""
+        ``said`` is told what comes on STDOUT and STDERR, from any thread; ``ended``, on the loop and after all of
+        that, its exit code, or why it never began.
+        """
 
-    def kill(self) -> None:
-        """End it; idempotent."""
+    def feed(self, data: bytes) -> None:
+        """Something for its standard input."""
+
+    def end_input(self) -> None:
+        """Nothing more comes for its standard input."""
+
+    def resize(self, width: int, height: int) -> None:
+        """Its terminal has another size, in characters."""
+
+    def leave(self) -> None:
+        """Whoever talked to it has gone; idempotent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which streams a client asks for."""
+
+    stdin: bool
+    stdout: bool
+    stderr: bool
+    tty: bool
+
+    @classmethod
+    def by(cls, request: Request) -> Wanted:
+        """From the query. Raises StatusError 400 where that is none."""
+        stdin, stdout, stderr, tty = (request.flag(name) for name in ("stdin", "stdout", "stderr", "tty"))
+        if not (stdin or stdout or stderr):
+            raise StatusError(400, "BadRequest", "you must specify at least 1 of stdin, stdout, stderr", details={})
+        return cls(stdin, stdout, stderr and not tty, tty)
+
+    @property
+    def channels(self) -> set[int]:
+        """Their numbers, with the one for the outcome and, of a terminal, the one for its size."""
+        asked = ((STDIN, self.stdin), (STDOUT, self.stdout), (STDERR, self.stderr), (RESIZE, self.tty))
+        return {ERROR} | {number for number, wanted in asked if wanted}
 
 
 class Session:
-    """What an exec answers: a ``http.Stream`` whose frames are (channel, bytes)."""
+    """An exec or attach under way: a ``http.Conversation``.
 
-    def __init__(self, server: ApiServer, execution: Execution) -> None:
+    ``waits``: the client opens a channel for every stream first (SPDY); else their numbers are the channels.
+    """
+
+    def __init__(self, execution: Execution, wanted: Wanted, *, waits: bool) -> None:
         self.execution = execution
-        self._text = Growing(server.loop, self._look)
-        self._ended: int | str | None = None
-        self._told = 0
+        self.wanted = wanted
+        self._waits = waits
+        self._channels: dict[int, int] = {} if waits else {number: number for number in _TYPES.values()}
+        self._on_frame: Callable[[Any], None] = lambda _: None
+        self._on_end: Callable[[], None] = lambda: None
+        self._sizes = ""
 
     def subscribe(self, on_frame: Callable[[Any], None], on_end: Callable[[], None]) -> None:
-        """Output as it comes, then the status."""
-        def end() -> None:
-            on_frame((ERROR, dumps(_outcome(self._ended or 0)).encode()))
-            on_end()
+        """Begin as soon as there are channels for everything."""
+        self._on_frame, self._on_end = on_frame, on_end
+        if not self._waits:
+            # The sign that the connection stands.
+            on_frame((STDOUT if self.wanted.stdout else STDERR if self.wanted.stderr else ERROR, b""))
+            self.execution.start(self._said, self._ended)
 
-        on_frame((STDOUT, b""))  # the sign that the connection stands
-        self.execution.start()
-        self._text.subscribe(lambda text: on_frame((STDOUT, text.encode())), end)
+    def told(self, event: Opened | Heard | Finished) -> None:
+        """What the client did."""
+        if isinstance(event, Opened):
+            number = _TYPES.get(event.headers.get("streamtype", "").lower())
+            if number is not None and self._waits:
+                self._channels[number] = event.channel
+                if self.wanted.channels <= set(self._channels):
+                    self._waits = False
+                    self.execution.start(self._said, self._ended)
+            return
+        number = next((number for number, channel in self._channels.items() if channel == event.channel), None)
+        if number == STDIN and self.wanted.stdin:
+            if isinstance(event, Heard):
+                self.execution.feed(event.data)
+            else:
+                self.execution.end_input()
+        elif number == RESIZE and isinstance(event, Heard):
+            self._resized(event.data)
 
     def close(self) -> None:
-        """The reader has gone, and the command with it."""
-        self._text.close()
-        self.execution.kill()
+        """The client has gone."""
+        self._on_frame, self._on_end = (lambda _: None), (lambda: None)
+        self.execution.leave()
 
-    def _look(self) -> tuple[str, bool]:
-        text, self._ended = self.execution.look()
-        new, self._told = text[self._told:], max(self._told, len(text))
-        return new, self._ended is not None
+    # -- inside --------------------------------------------------------------------------------------------
+    def _said(self, number: int, data: bytes) -> None:
+        if number in self.wanted.channels and number in self._channels:
+            self._on_frame((self._channels[number], data))
+
+    def _ended(self, outcome: int | str) -> None:
+        self._on_frame((self._channels[ERROR], dumps(_outcome(outcome)).encode()))
+        for number in (ERROR, STDOUT, STDERR):
+            if number in self._channels:
+                self._on_frame((self._channels[number], None))
+        self._on_end()
+
+    def _resized(self, data: bytes) -> None:
+        self._sizes += data.decode("utf-8", "replace")
+        with suppress(ValueError):
+            while self._sizes.strip():
+                size, end = json.JSONDecoder().raw_decode(self._sizes.lstrip())
+                self._sizes = self._sizes.lstrip()[end:]
+                if isinstance(size, dict):
+                    self.execution.resize(int(size.get("Width", 0)), int(size.get("Height", 0)))
 
 
 def exec_in(server: ApiServer, call: Call) -> Response:
     """Begin a command. Raises StatusError."""
-    request = call.request
-    pod = server.reader.find(call)
-    if dig(pod, "status", "phase") in _OVER:
-        raise status.bad_request(f"cannot exec into a container in a completed pod; current phase is "
-                                 f"{pod['status']['phase']}")
-    container = container_of(pod, request.param("container"))
-    server.admit(call, "CONNECT", None, pod, dry_run=False, subresource="exec")
-    node = str(dig(pod, "spec", "nodeName", default=""))
-    if not node:
-        raise status.bad_request(f"pod {call.name} does not have a host assigned")
-    command = request.query.get("command") or []
+    pod, container, kubelet = _place(server, call, "exec")
+    command = call.request.query.get("command") or []
     if not command:
         raise StatusError(400, "BadRequest", "you must specify at least 1 command for the container", details={})
-    if request.flag("stdin") or request.flag("tty"):
-        raise StatusError(
-            501, "NotImplemented", "the embedded cluster runs a command without standard input and without a "
-            "terminal: leave out --stdin and --tty", details={})
-    kubelet = server.kubelets.get(node)
-    if kubelet is None:
-        raise StatusError(500, "", f"error dialing backend: dial tcp: lookup {node}: no such host")
-    execution = kubelet.execute(pod, container, command)
-    # Last of all: kubectl asks again over SPDY after any refusal, and shows what it hears then.
-    protocols = [name.strip() for name in request.headers.get("sec-websocket-protocol", "").split(",")]
-    chosen = next((name for name in PROTOCOLS if name in protocols), "")
-    upgrade = request.headers.get("upgrade", "").lower()
-    if not upgrade:
-        raise status.bad_request("Upgrade request required")
-    if upgrade != "websocket" or not chosen:
+    wanted = Wanted.by(call.request)
+    return _answer(call, wanted, kubelet.execute(pod, container, command, stdin=wanted.stdin, tty=wanted.tty))
+
+
+def attach_to(server: ApiServer, call: Call) -> Response:
+    """Talk to a container's own process. Raises StatusError."""
+    pod, container, kubelet = _place(server, call, "attach")
+    wanted = Wanted.by(call.request)
+    return _answer(call, wanted, kubelet.attach(pod, container, stdin=wanted.stdin))
+
+
+def _place(server: ApiServer, call: Call, subresource: str) -> tuple[Obj, str, KubeletEndpoint]:
+    """The pod, the container that is meant, and who runs it. Raises StatusError."""
+    server.authorize_connect(call)
+    pod = server.reader.find(call)
+    if subresource == "exec" and dig(pod, "status", "phase") in _OVER:
         raise status.bad_request(
-            f"unable to upgrade: the embedded cluster speaks WebSocket with {' or '.join(PROTOCOLS)} (kubectl does "
-            f"since v1.31), not {upgrade} with {', '.join(filter(None, protocols)) or 'none'}")
-    return Response(101, None, {"Sec-WebSocket-Protocol": chosen}, stream=Session(server, execution))
+            f"cannot exec into a container in a completed pod; current phase is {pod['status']['phase']}")
+    container = container_of(pod, call.request.param("container"))
+    server.admit(call, "CONNECT", None, pod, dry_run=False, subresource=subresource)
+    return pod, container, server.kubelet_of(pod)
+
+
+def _answer(call: Call, wanted: Wanted, execution: Execution) -> Response:
+    # Last of all: kubectl asks again over SPDY after any refusal, and shows what it hears then.
+    headers = upgrade(call.request, PROTOCOLS, VERSIONS)
+    waits = headers["Upgrade"] != "websocket"
+    return Response(101, None, headers, conversation=Session(execution, wanted, waits=waits))
 
 
 def _outcome(code: int | str) -> Obj:

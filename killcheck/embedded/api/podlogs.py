@@ -1,7 +1,7 @@
 """GET pods/NAME/log: which container is meant, how much of its log, and a log that goes on.
 
 Source: ``LogLocation`` in pkg/registry/core/pod/strategy.go, ``ValidatePodLogOptions``, and the kubelet's own reader,
-pkg/kubelet/kuberuntime/logs/logs.go, of Kubernetes v1.36. Both streams are one here: who asks for one is told so.
+pkg/kubelet/kuberuntime/logs/logs.go, of Kubernetes v1.36.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ __all__ = ["Growing", "container_of", "log"]
 _HEADERS = {"Content-Type": "text/plain"}
 #: Seconds between looks at a log that is followed.
 LOOK_S = 0.5
-_STREAMS = ("All", "Stdout", "Stderr")
 #: time.RFC3339 of Go, which takes fractions of a second, too.
 _RFC3339 = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d([.,]\d+)?(Z|[+-]\d\d:\d\d)")
 
@@ -202,17 +201,11 @@ def _options(call: Call, now: datetime) -> _Options:
         causes.append({"reason": "FieldValueForbidden", "message": message, "field": ""})
     elif since is not None and since < 1:
         causes.append(_wrong("sinceSeconds", since, "must be greater than 0"))
-    stream = request.param("stream") or "All"
-    if stream not in _STREAMS:
-        listed = ", ".join(f'"{name}"' for name in _STREAMS)
-        message = f'Unsupported value: "{stream}": supported values: {listed}'
-        causes.append({"reason": "FieldValueNotSupported", "message": message, "field": "stream"})
+    if "stream" in request.query:  # PodLogsQuerySplitStreams is an alpha feature, and off
+        message = "Forbidden: may not be specified"
+        causes.append({"reason": "FieldValueForbidden", "message": message, "field": "stream"})
     if causes:
         raise status.invalid("PodLogOptions", "", call.name, causes)
-    if stream != "All":
-        raise StatusError(
-            501, "NotImplemented", "the embedded cluster keeps a container's log as one text: a single stream of it "
-            "cannot be served", details={})
     if since is not None:
         begin = now - timedelta(seconds=since)
     return _Options(tail, limit, begin, request.flag("timestamps"))

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
 
+from killcheck.kube.objects import copy
 from killcheck.kube.quantities import QuantityError, canonical
 
 __all__ = ["NEVER_EMPTY", "OMIT", "Mismatch", "reader"]
@@ -192,7 +193,7 @@ def _micro_time(value: Any) -> Any:
 
 
 def _any(value: Any) -> Any:
-    return value
+    return copy({"": value})[""]
 
 
 _INT32 = _integer("int32", 32)

@@ -23,6 +23,7 @@ from killcheck.embedded.api.kinds import Kind, Registry, builtin, subresource_of
 from killcheck.embedded.api.managedfields import ManagedFields
 from killcheck.embedded.api.patching import Patcher
 from killcheck.embedded.api.podexec import Execution
+from killcheck.embedded.api.portforward import Carried
 from killcheck.embedded.api.rbac import Attributes, forbidden
 from killcheck.embedded.api.reads import Reader
 from killcheck.embedded.api.status import StatusError
@@ -45,8 +46,14 @@ class KubeletEndpoint(Protocol):
     def log(self, pod: Obj, container: str, *, previous: bool) -> ContainerLog:
         """A container's log. Raises StatusError."""
 
-    def execute(self, pod: Obj, container: str, command: list[str]) -> Execution:
-        """Begin a command beside a container's own. Raises StatusError."""
+    def execute(self, pod: Obj, container: str, command: list[str], *, stdin: bool, tty: bool) -> Execution:
+        """A command beside a container's own, not begun yet. Raises StatusError."""
+
+    def attach(self, pod: Obj, container: str, *, stdin: bool) -> Execution:
+        """A container's own process, to be talked to. Raises StatusError."""
+
+    def forward(self, pod: Obj) -> Callable[[int], Carried]:
+        """What makes connections to the pod's ports. Raises StatusError."""
 
 
 class ApiServer:
@@ -140,6 +147,31 @@ class ApiServer:
         resource = call.kind.resource
         self.authorize(
             call.user, Attributes("create", resource.group, resource.plural, "", call.name, call.namespace))
+
+    def authorize_connect(self, call: Call) -> None:
+        """Whoever connects must be allowed to create the subresource, also by GET, as WebSockets begin.
+
+        pkg/registry/core/pod/rest/authorize.go (AuthorizePodWebsocketUpgradeCreatePermission). Raises StatusError 403.
+        """
+        if _MASTERS in call.user.groups or call.verb == "create":
+            return
+        resource = call.kind.resource
+        decision = self.authorizer.decide(call.user, Attributes(
+            "create", resource.group, resource.plural, call.subresource, call.name, call.namespace))
+        if not decision.allowed:
+            raise StatusError(
+                403, "Forbidden", f'{resource.plural} "{call.name}" is forbidden: {decision.reason}',
+                details={"name": call.name, "kind": resource.plural})
+
+    def kubelet_of(self, pod: Obj) -> KubeletEndpoint:
+        """Who runs a pod. Raises StatusError 400 or 500."""
+        node = str(pod["spec"].get("nodeName") or "")
+        if not node:
+            raise status.bad_request(f"pod {pod['metadata']['name']} does not have a host assigned")
+        kubelet = self.kubelets.get(node)
+        if kubelet is None:
+            raise StatusError(500, "", f"error dialing backend: dial tcp: lookup {node}: no such host")
+        return kubelet
 
     # -- inside --------------------------------------------------------------------------------------------
     def _authorize(self, user: User, at: Route, verb: str, request: Request) -> None:

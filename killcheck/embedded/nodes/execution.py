@@ -4,14 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 from killcheck.embedded.containerlog import ContainerLog
 from killcheck.embedded.nodes.images import Contents
 from killcheck.embedded.nodes.volumes import Mount
 from killcheck.kube.objects import Obj
 
-__all__ = ["Exit", "Launch", "NetworkPolicy", "NotRun", "Running", "Runtime", "StartError"]
+if TYPE_CHECKING:
+    import socket
+
+    from killcheck.embedded.api.podexec import Execution
+
+__all__ = ["RUN", "Enterable", "Exit", "Launch", "NetworkPolicy", "NotRun", "Running", "Runtime", "StartError"]
+
+#: On a pod: ``"true"`` really runs its containers, ``"false"`` leaves them hollow.
+RUN = "killcheck.dev/run"
 
 Reach = Literal["allow", "refuse", "drop"]
 
@@ -46,6 +54,13 @@ class Launch:
     run_as: int | None = None
     network: NetworkPolicy = field(default_factory=NetworkPolicy)
     termination_path: str = "/dev/termination-log"
+    #: Whether its process has a standard input, that of one client only, and a terminal.
+    stdin: bool = False
+    stdin_once: bool = False
+    tty: bool = False
+    pod_ip: str = ""
+    #: How far its clock is behind the cluster's, in seconds.
+    behind_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +92,22 @@ class Running(Protocol):
 
     def log(self) -> ContainerLog:
         """What it has written so far, both streams, the end of it where it was too much."""
+
+
+@runtime_checkable
+class Enterable(Protocol):
+    """A started container in which other things than its own process can happen."""
+
+    isolated: bool
+
+    def beside(self, argv: list[str], *, stdin: bool = False, tty: bool = False) -> Execution:
+        """A command in it, not begun yet."""
+
+    def attach(self, *, stdin: bool) -> Execution:
+        """A client at its own process."""
+
+    def connect(self, address: str, port: int) -> socket.socket:
+        """A connection made from inside its network. Raises OSError; NotRun where it has none of its own."""
 
 
 class Runtime(Protocol):

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from killcheck.clock import Loop
 from killcheck.embedded.api.http import User
-from killcheck.embedded.nodes.execution import Exit, Launch, NetworkPolicy, NotRun, Running, Runtime
+from killcheck.embedded.nodes.execution import RUN, Exit, Launch, NetworkPolicy, NotRun, Running, Runtime
 from killcheck.embedded.nodes.images import Contents
 from killcheck.embedded.nodes.kubelet import Kubelet
 from killcheck.embedded.nodes.registry import Registry
@@ -19,9 +19,6 @@ from killcheck.kube.informer import Change, Informer
 from killcheck.kube.objects import Obj, annotations_of, controller_of, dig, name_of, ref_of
 
 __all__ = ["RUN", "HollowNodes", "NoRuntime", "runs"]
-
-#: On a pod: ``"true"`` really runs its containers, ``"false"`` leaves them hollow.
-RUN = "killcheck.dev/run"
 
 
 class Endpoints(Protocol):

@@ -15,8 +15,8 @@ from killcheck.embedded.containerlog import ContainerLog
 from killcheck.embedded.controllers.events import EventRecorder
 from killcheck.embedded.nodes import commands
 from killcheck.embedded.nodes.backoff import Backoff
-from killcheck.embedded.nodes.executed import Executed
-from killcheck.embedded.nodes.execution import Launch, NetworkPolicy, Runtime
+from killcheck.embedded.nodes.beside import Connection
+from killcheck.embedded.nodes.execution import RUN, Enterable, Launch, NetworkPolicy, Runtime
 from killcheck.embedded.nodes.heartbeat import Heartbeat
 from killcheck.embedded.nodes.podlife import PodLife
 from killcheck.embedded.nodes.registry import Cache, Cached, Registry, credentials
@@ -26,6 +26,8 @@ from killcheck.kube.errors import KubeError
 from killcheck.kube.objects import Obj, dig, name_of, namespace_of, uid_of
 
 if TYPE_CHECKING:
+    from killcheck.embedded.api.podexec import Execution
+    from killcheck.embedded.api.portforward import Carried
     from killcheck.embedded.nodes.registry import Credentials
 
 __all__ = ["Kubelet"]
@@ -218,19 +220,46 @@ class Kubelet:
         """A container's outcome is unknown."""
         self._unknown(life.pod, why)
 
-    # -- commands beside a container's own -----------------------------------------------------------------
-    def execute(self, pod: Obj, container: str, command: list[str]) -> Executed:
-        """Begin a command where a container's own runs, for the API server. Raises StatusError."""
+    # -- what is asked of containers that run, for the API server --------------------------------------------
+    def execute(self, pod: Obj, container: str, command: list[str], *, stdin: bool, tty: bool) -> Execution:
+        """A command where a container's own runs, not begun yet. Raises StatusError."""
+        return self._entered(pod, container, f'container not found ("{container}")').beside(
+            command, stdin=stdin, tty=tty)
+
+    def attach(self, pod: Obj, container: str, *, stdin: bool) -> Execution:
+        """A client at a container's own process. Raises StatusError."""
+        full = f"{name_of(pod)}_{namespace_of(pod)}"
+        return self._entered(pod, container, f"container {container} not found in pod {full}").attach(stdin=stdin)
+
+    def forward(self, pod: Obj) -> Callable[[int], Carried]:
+        """What connects to the pod's ports. Raises StatusError."""
+        life = self.pods.get(uid_of(pod))
+        if self.stopped or life is None or not life.sandbox:
+            raise status.StatusError(500, "", f'pod not found ("{name_of(pod)}_{namespace_of(pod)}")')
+        from killcheck.embedded.nodes.process import HostProcess
+
+        runs = [c.running for c in life.containers if c.alive and isinstance(c.running, HostProcess)]
+        if not runs:
+            raise self._hollow(pod, "nothing listens in it")
+        if not any(running.isolated for running in runs):
+            raise status.StatusError(
+                501, "NotImplemented", "this host gives containers no network of their own: their ports cannot be told "
+                "from its own", details={})
+        return lambda port: Connection(runs, port, life.sandbox_id)
+
+    def _entered(self, pod: Obj, container: str, missing: str) -> Enterable:
         life = self.pods.get(uid_of(pod))
         found = next((c for c in life.containers if c.name == container), None) if life else None
         if self.stopped or found is None or not found.alive:
-            raise status.StatusError(500, "", f'container not found ("{container}")')
-        launch: Launch | None = getattr(found.running, "launch", None)
-        if launch is None:
-            raise status.StatusError(
-                501, "NotImplemented", f"container {container} of pod {name_of(pod)} is hollow: no process of it runs, "
-                "so nothing can be run beside it", details={})
-        return Executed(self.runtime, launch, command)
+            raise status.StatusError(500, "", missing)
+        if not isinstance(found.running, Enterable):
+            raise self._hollow(pod, f"no process of container {container} runs here")
+        return found.running
+
+    def _hollow(self, pod: Obj, why: str) -> status.StatusError:
+        return status.StatusError(
+            501, "NotImplemented", f"pod {name_of(pod)} is hollow: {why} (the annotation {RUN}: \"true\" lets its "
+            "containers really run)", details={})
 
     # -- logs ----------------------------------------------------------------------------------------------
     def log(self, pod: Obj, container: str, *, previous: bool = False) -> ContainerLog:

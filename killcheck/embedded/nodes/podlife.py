@@ -62,6 +62,8 @@ class PodLife:
         self.started_at = self.loop.now()
         self.pod_ip = ""
         self.sandbox = False
+        #: What its sandbox is called; drawn from nothing that others draw from.
+        self.sandbox_id = self.uid.replace("-", "") * 2
         self.phase = "Pending"
         self.final = False
         self.terminating = False

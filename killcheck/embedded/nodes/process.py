@@ -7,6 +7,7 @@ to be woken, on an open watch, or asleep for whatever reason with nothing under 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import secrets
 import select
@@ -23,12 +24,14 @@ from killcheck.clock import Loop, wall_seconds
 from killcheck.embedded.connection import Client
 from killcheck.embedded.containerlog import ContainerLog, LogKeeper
 from killcheck.embedded.nodes import commands, dns, proctree, sandbox
+from killcheck.embedded.nodes.beside import Attached, Beside
 from killcheck.embedded.nodes.execution import Exit, Launch, NotRun
 from killcheck.embedded.nodes.hostprograms import HostPrograms, python
 from killcheck.embedded.nodes.outside import Abroad, Outside
 from killcheck.embedded.nodes.sandbox import HIDDEN, Plan, Scratch
 from killcheck.embedded.nodes.shims import Wiring
 from killcheck.embedded.nodes.spawnerclient import SetUpError, SpawnerClient
+from killcheck.embedded.nodes.streams import Streams
 from killcheck.embedded.pki import SERVICE_IP
 from killcheck.embedded.wire import Server
 from killcheck.kube.objects import Obj, dig, ref_of, uid_of
@@ -87,8 +90,7 @@ class HostRuntime:
         if not launch.argv:
             raise NotRun(f"what image {launch.image} starts is not known, and the manifest has no command")
         spawner = self._ready()
-        self._made += 1
-        process = HostProcess(self, launch, f"c{self._made}", on_exit, on_unknown)
+        process = HostProcess(self, launch, self.next_name(), on_exit, on_unknown)
         if self.isolation != "relocation":
             try:
                 process.begin_isolated(spawner)
@@ -127,6 +129,11 @@ class HostRuntime:
         for process in self.processes.values():
             process.give_turn()
 
+    def next_name(self) -> str:
+        """A name for what the helper process starts next."""
+        self._made += 1
+        return f"c{self._made}"
+
     def assume(self, text: str) -> None:
         """Note something that the outcome rests on."""
         if text not in self.assumptions:
@@ -156,13 +163,19 @@ class HostProcess:
         self.pid = 0
         self.asleep = 0
         self.polling = False
+        self.behind_s = launch.behind_s
         self.isolated = False
         self._on_exit = on_exit
         self._on_unknown = on_unknown
         self._output = LogKeeper(LOG_LIMIT)
         self._lock = threading.Lock()
         self._sockets: list[socket.socket] = []
-        self._pipe: Any = None
+        self._streams: Streams | None = None
+        #: What this host was told to make of it; None: nothing yet.
+        self.plan: Plan | None = None
+        #: Commands that run in it besides its own, and clients that listen to it.
+        self.besides: set[Beside] = set()
+        self.attached: list[Attached] = []
         self._hold: Any = None
         self._over = False
         self._marks: object = None
@@ -195,7 +208,8 @@ class HostProcess:
         sockets = self._spawn(spawner, plan, {
             "isolated": True, "uid": self.launch.run_as or 0, "hostname": self.launch.hostname,
             "root": str(spawner.root), "steps": plan.steps, "listen": listen,
-            "addresses": [service_ip, DNS_IP, *outside.addresses()]})
+            "addresses": list(dict.fromkeys(filter(None, (
+                service_ip, DNS_IP, self.launch.pod_ip, *outside.addresses()))))})
         places = [sockets.pop() for _ in outside.places][::-1]
         for sock, place in zip(places, outside.places, strict=True):
             self._lead_out(spawner, sock, place.target)
@@ -231,18 +245,19 @@ class HostProcess:
             raise NotRun(f"this host could not set its container up: {error}") from error
 
     def _spawn(self, spawner: SpawnerClient, plan: Plan, extra: Obj) -> list[socket.socket]:
-        job = {"do": "spawn", "id": self.name, "argv": plan.argv, "env": plan.env, "cwd": plan.cwd} | extra
-        read, write = os.pipe()
-        os.set_blocking(read, False)
-        self._pipe = os.fdopen(read, "rb", buffering=0)
+        streams = self._streams = Streams(spawner.io, self._heard, stdin=self.launch.stdin, tty=self.launch.tty)
+        env = plan.env if not streams.tty else {"TERM": "xterm"} | plan.env
+        job = {"do": "spawn", "id": self.name, "argv": plan.argv, "env": env, "cwd": plan.cwd, "tty": streams.tty,
+               "stdio": streams.stdio} | extra
+        self.plan = plan
         self.runtime.processes[self.key] = self
         spawner.known[self.name] = self
         try:
-            self.pid, sockets = spawner.spawn(job, write)
+            self.pid, sockets = spawner.spawn(job, streams.files)
         except BaseException:
             self._forget()
             raise
-        spawner.io.add(self._pipe, self._readable)
+        streams.begin()
         self._hold = self.loop.hold(self.waiting)
         return sockets
 
@@ -293,6 +308,43 @@ class HostProcess:
         self._drain()
         with self._lock:
             return self._output.log()
+
+    # -- what else happens in it -----------------------------------------------------------------------------
+    def beside(self, argv: list[str], *, stdin: bool = False, tty: bool = False) -> Beside:
+        """A command in the container, not begun yet."""
+        return Beside(self, argv, stdin=stdin, tty=tty)
+
+    def attach(self, *, stdin: bool) -> Attached:
+        """A client at its own process."""
+        return Attached(self, stdin=stdin)
+
+    def connect(self, address: str, port: int) -> socket.socket:
+        """A connection made from inside its network. Raises OSError; NotRun where it has no network of its own."""
+        spawner = self.runtime.spawner
+        if not self.isolated:
+            raise NotRun("this host gives containers no network of their own: their ports cannot be told from its own")
+        if spawner is None or self._over:
+            raise OSError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED))
+        return spawner.connect(self.pid, address, port)
+
+    def feed(self, data: bytes) -> None:
+        """Something for its standard input."""
+        if self._streams is not None:
+            self._streams.feed(data)
+
+    def end_input(self) -> None:
+        """Nothing more comes for its standard input."""
+        if self._streams is not None:
+            self._streams.end_input()
+
+    def resize(self, width: int, height: int) -> None:
+        """Its terminal's size, in characters."""
+        if self._streams is not None:
+            self._streams.resize(width, height)
+
+    def next_name(self) -> str:
+        """A name for what the helper process starts next."""
+        return self.runtime.next_name()
 
     def discard(self) -> None:
         """Kill it and say nothing more of it."""
@@ -346,9 +398,9 @@ class HostProcess:
 
     def lost(self) -> None:
         """The helper that ran it has gone."""
-        self._tell(self._abandon, "the helper process that ran it has gone")
+        self.tell(self._abandon, "the helper process that ran it has gone")
 
-    def _tell(self, fn: Callable[..., None], *args: object) -> None:
+    def tell(self, fn: Callable[..., None], *args: object) -> None:
         """Have something called on the loop, from the thread that watches the host."""
         spawner = self.runtime.spawner
         if spawner is not None:
@@ -428,7 +480,7 @@ class HostProcess:
         """The spawner has seen it end (any thread)."""
         self._over = True
         self._drain()
-        self._tell(self._report, code, number)
+        self.tell(self._report, code, number)
 
     def _report(self, code: int, number: int) -> None:
         if self.key not in self.runtime.processes:
@@ -455,6 +507,13 @@ class HostProcess:
 
     def _forget(self) -> None:
         self.runtime.processes.pop(self.key, None)
+        for beside in list(self.besides):
+            beside.leave()
+        for client in list(self.attached):
+            client.over()
+        self.attached.clear()
+        if self._streams is not None:
+            self._streams.close()
         if self._hold is not None:
             self._hold.release()
         self.runtime.wire.drop(self.client)
@@ -463,8 +522,6 @@ class HostProcess:
             spawner.known.pop(self.name, None)
             for sock in self._sockets:
                 spawner.io.remove(sock)
-            if self._pipe is not None:
-                spawner.io.remove(self._pipe)
         self._sockets = []
         self._pending = []
         if self._scratch is not None:
@@ -477,24 +534,16 @@ class HostProcess:
         if spawner is not None and self.pid:
             spawner.send({"do": "signal", "id": self.name, "signal": int(number), "group": number == signal.SIGKILL})
 
-    def _readable(self) -> None:
-        if not self._drain() and self.runtime.spawner is not None:
-            self.runtime.spawner.io.remove(self._pipe)
+    def _drain(self) -> None:
+        """Read what there is."""
+        if self._streams is not None:
+            self._streams.drain()
 
-    def _drain(self) -> bool:
-        """Read what there is; False at the end."""
+    def _heard(self, number: int, data: bytes) -> None:
         with self._lock:
-            while self._pipe is not None and not self._pipe.closed:
-                try:
-                    data = self._pipe.read(65536)
-                except OSError:
-                    return False
-                if data is None:
-                    return True
-                if not data:
-                    return False
-                self._output.add(data, self.loop.now())
-            return False
+            self._output.add(data, self.loop.now())
+        for client in list(self.attached):
+            client.said(number, data)
 
     def _look_up(self, sock: socket.socket) -> None:
         with contextlib.suppress(OSError):

@@ -21,6 +21,7 @@ import signal
 import socket
 import struct
 import sys
+import termios
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ LINUX = sys.platform.startswith("linux")
 SYSCALLS = {"x86_64": (56, 155), "aarch64": (220, 41)}
 #: CLONE_NEWNS, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET.
 CLONE = 0x00020000 | 0x04000000 | 0x08000000 | 0x10000000 | 0x20000000 | 0x40000000
+CLONE_PARENT = 0x00008000
 STARTED_AS = (os.geteuid(), os.getegid())
 
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVATE = (
@@ -53,14 +55,16 @@ class Refused(Exception):
 
 
 # -- the child ---------------------------------------------------------------------------------------------
-def child(job: Job, output: int, report: socket.socket) -> None:
-    """Become the job's program; never returns."""
+def child(job: Job, files: list[int], report: socket.socket) -> None:
+    """Become the job's program; never returns. ``job["stdio"]`` says which of the files is its 0, 1, 2; -1: none."""
     try:
         prepare(job, report)
         program = resolve(job["argv"][0], job["env"].get("PATH", os.defpath), job.get("cwd") or "/")
-        null = os.open(os.devnull, os.O_RDONLY)
-        for source, target in ((null, 0), (output, 1), (output, 2)):
-            os.dup2(source, target)
+        null = os.open(os.devnull, os.O_RDWR)
+        for target, source in enumerate(job["stdio"]):
+            os.dup2(null if source < 0 else files[source], target)
+        if job.get("tty"):
+            fcntl.ioctl(0, termios.TIOCSCTTY, 0)
         for number in (signal.SIGPIPE, signal.SIGCHLD, signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
@@ -85,7 +89,9 @@ def prepare(job: Job, report: socket.socket) -> None:
     if LINUX:
         LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     listeners: list[socket.socket] = []
-    if job["isolated"]:
+    if job["isolated"] and job.get("inside"):
+        LIBC.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+    elif job["isolated"]:
         map_ids(job.get("uid") or 0)
         set_hostname(job.get("hostname") or "container")
         listeners = listen(job.get("addresses", ()), job.get("listen", ()))
@@ -308,30 +314,52 @@ class Spawner:
         return True
 
     def _handle(self, job: Job) -> None:
-        if job["do"] == "spawn":
-            output, report, self._descriptors = self._descriptors[0], self._descriptors[1], self._descriptors[2:]
-            self._spawn(job, output, report)
-        elif job["do"] == "signal":
+        if job["do"] == "signal":
             for pid, name in self.children.items():
                 if name == job["id"]:
                     self._signal(pid, job["signal"], group=job.get("group", False))
-
-    def _spawn(self, job: Job, output: int, report: int) -> None:
+            return
+        count = max(job.get("stdio", ()), default=-1) + 1
+        files, report = self._descriptors[:count], self._descriptors[count]
+        self._descriptors = self._descriptors[count + 1:]
         with socket.socket(fileno=report) as sock:
             try:
-                pid = clone() if job["isolated"] else os.fork()
+                if job["do"] == "connect":
+                    self._connect(job, sock)
+                else:
+                    self._spawn(job, files, sock)
             except OSError as error:
-                tell(sock, {"refused": "setup", "what": f"clone: {error.strerror}"})
-                os.close(output)
-                return
-            if pid == 0:
-                self.control.close()
-                child(job, output, sock)
-            self.children[pid] = job["id"]
-            if not job["isolated"]:
-                self.grouped.add(pid)
-            os.close(output)
-            tell(sock, {"pid": pid})
+                tell(sock, {"refused": "setup", "what": f"{job['do']}: {error.strerror}", "errno": error.errno})
+        for file in files:
+            os.close(file)
+
+    def _spawn(self, job: Job, files: list[int], report: socket.socket) -> None:
+        inside = job["isolated"] and job.get("inside")
+        pid = fork_inside(inside) if inside else clone() if job["isolated"] else os.fork()
+        if pid == 0:
+            self.control.close()
+            child(job, files, report)
+        self.children[pid] = job["id"]
+        if inside or not job["isolated"]:
+            self.grouped.add(pid)
+        tell(report, {"pid": pid})
+
+    def _connect(self, job: Job, report: socket.socket) -> None:
+        """Connect to an address from inside a container's network, and hand the socket over."""
+        if os.fork():
+            return  # it is reaped as the orphans are
+        try:
+            enter(job["inside"], ("user", "net"))
+            with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as sock:
+                sock.settimeout(job["limit_s"])
+                sock.connect((job["address"], job["port"]))
+                tell(report, {"pid": os.getpid()}, [sock.fileno()])
+        except TimeoutError:
+            tell(report, {"refused": "connect", "what": "timed out", "errno": errno.ETIMEDOUT})
+        except OSError as error:
+            tell(report, {"refused": "connect", "what": error.strerror, "errno": error.errno})
+        finally:
+            os._exit(0)
 
     def _signal(self, pid: int, number: int, *, group: bool = True) -> None:
         try:
@@ -376,15 +404,51 @@ def session(leader: int) -> list[int]:
     return found
 
 
-def clone() -> int:
-    """Fork into new namespaces. Raises OSError."""
+def clone(flags: int = CLONE) -> int:
+    """Fork, by default into new namespaces. Raises OSError."""
     number = SYSCALLS.get(platform.machine(), (None, None))[0]
     if number is None:
         raise OSError(errno.ENOSYS, "no namespaces on this machine")
-    pid = int(LIBC.syscall(number, ctypes.c_ulong(CLONE | signal.SIGCHLD), None, None, None, None))
+    pid = int(LIBC.syscall(number, ctypes.c_ulong(flags | signal.SIGCHLD), None, None, None, None))
     if pid < 0:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
     return pid
+
+
+def enter(pid: int, kinds: tuple[str, ...]) -> None:
+    """Join a process's namespaces, its user's first. Raises OSError."""
+    opened = [os.open(f"/proc/{pid}/ns/{kind}", os.O_RDONLY | os.O_CLOEXEC) for kind in kinds]
+    for descriptor in opened:
+        check(LIBC.setns(descriptor, 0), "setns")
+        os.close(descriptor)
+
+
+def fork_inside(pid: int) -> int:
+    """Fork into the namespaces that a process is in; the child is ours all the same. Raises OSError."""
+    read, write_end = os.pipe()
+    helper = os.fork()
+    if helper == 0:
+        made = -1
+        try:
+            enter(pid, ("user", "ipc", "uts", "net", "pid", "mnt"))
+            # A process enters a PID namespace only by its children; its parent is to be the spawner (as runc does it).
+            made = clone(CLONE_PARENT)
+        except OSError as error:
+            os.write(write_end, f"-{error.errno}".encode())
+        if made == 0:
+            os.close(read)
+            os.close(write_end)
+            return 0
+        if made > 0:
+            os.write(write_end, f"{made}".encode())
+        os._exit(0)
+    os.close(write_end)
+    with os.fdopen(read, "rb") as pipe:
+        told = int(pipe.read() or b"-1")
+    os.waitpid(helper, 0)
+    if told < 0:
+        raise OSError(-told, os.strerror(-told))
+    return told
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import shutil
@@ -27,6 +28,8 @@ __all__ = ["SetUpError", "SpawnerClient", "Started"]
 
 #: Wall seconds that a start, and the helper's own end, may take.
 START_LIMIT_S = 10.0
+#: Wall seconds that a connection inside a container's network may take: it never leaves this host.
+CONNECT_LIMIT_S = 2.0
 
 
 class Started(Protocol):
@@ -81,17 +84,44 @@ class SpawnerClient:
                 framed = framed[socket.send_fds(self._control, [framed], descriptors):]
             self._control.sendall(framed)
 
-    def spawn(self, job: Obj, output: int) -> tuple[int, list[socket.socket]]:
-        """Start a container: its pid and its listening sockets. Raises StartError, SetUpError."""
+    def spawn(self, job: Obj, files: list[int]) -> tuple[int, list[socket.socket]]:
+        """Start a process: its pid and its listening sockets; ``files`` are closed here. Raises StartError, SetUpError.
+        """
+        try:
+            pid, sockets, refused = self._ask(job, files)
+        finally:
+            for file in files:
+                os.close(file)
+        if refused is None and pid:
+            return pid, sockets
+        for opened in sockets:
+            opened.close()
+        raise _refusal(refused, job["argv"][0])
+
+    def connect(self, inside: int, address: str, port: int) -> socket.socket:
+        """A connection made from inside the network of the container whose first process is ``inside``.
+
+        Raises OSError.
+        """
+        job = {"do": "connect", "inside": inside, "address": address, "port": port, "limit_s": CONNECT_LIMIT_S}
+        try:
+            _, sockets, refused = self._ask(job, [])
+        except SetUpError as error:
+            raise OSError(errno.ETIMEDOUT, str(error)) from error
+        if sockets:
+            return sockets[0]
+        number = int((refused or {}).get("errno") or errno.EIO)
+        raise OSError(number, os.strerror(number))
+
+    def _ask(self, job: Obj, files: list[int]) -> tuple[int, list[socket.socket], Obj | None]:
         ours, theirs = socket.socketpair()
         with ours:
             with theirs:
-                self.send(job, [output, theirs.fileno()])
-            os.close(output)
+                self.send(job, [*files, theirs.fileno()])
             ours.settimeout(START_LIMIT_S)
-            return self._report(job, ours)
+            return self._report(ours)
 
-    def _report(self, job: Obj, sock: socket.socket) -> tuple[int, list[socket.socket]]:
+    def _report(self, sock: socket.socket) -> tuple[int, list[socket.socket], Obj | None]:
         pid, buffer, descriptors = 0, b"", []
         try:
             while True:
@@ -110,11 +140,7 @@ class SpawnerClient:
         for message in _messages(buffer):
             pid = message.get("pid", pid)
             refused = message if "refused" in message else refused
-        if refused is None and pid:
-            return pid, sockets
-        for opened in sockets:
-            opened.close()
-        raise _refusal(refused, job["argv"][0])
+        return pid, sockets, refused
 
     def close(self) -> None:
         """End the helper, and with it everything that it started."""

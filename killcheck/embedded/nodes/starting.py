@@ -237,7 +237,8 @@ def _launch(life: PodLife, container: Container, cached: Cached) -> Launch:
         cached.reference.canonical, working_dir=spec.get("workingDir", ""), services=kubelet.services(),
         hostname=pod["spec"].get("hostname") or name_of(pod)[:63], hosts=hosts,
         cluster_dns=pod["spec"].get("dnsPolicy", "ClusterFirst") in ("ClusterFirst", "ClusterFirstWithHostNet"),
-        run_as=run_as, network=kubelet.network(pod),
+        run_as=run_as, network=kubelet.network(pod), stdin=bool(spec.get("stdin")), tty=bool(spec.get("tty")),
+        stdin_once=bool(spec.get("stdinOnce")), pod_ip=life.pod_ip,
         termination_path=spec.get("terminationMessagePath") or "/dev/termination-log")
 
 

@@ -1,13 +1,11 @@
 """What is asked of a pod's containers through the API server: logs that go on, commands, parts of the pod itself."""
 
-import json
 from datetime import UTC, datetime, timedelta
 
 import pytest
 from api_world import ADMIN, World
 
 from killcheck.embedded.api.http import Request
-from killcheck.embedded.api.status import StatusError
 from killcheck.embedded.containerlog import ContainerLog, LogKeeper
 from killcheck.kube import resources as r
 from killcheck.kube.errors import Invalid
@@ -15,31 +13,11 @@ from killcheck.kube.errors import Invalid
 SPEC = {"nodeName": "n", "containers": [{"name": "c", "image": "i"}]}
 
 
-class Execution:
-    def __init__(self, kubelet):
-        self.kubelet = kubelet
-
-    def start(self):
-        self.kubelet.started = True
-
-    def look(self):
-        return self.kubelet.output, self.kubelet.ended
-
-    def kill(self):
-        self.kubelet.killed = True
-
-
 class Kubelet:
-    text, output, ended, started, killed = "one\ntwo\n", "", None, False, False
+    text = "one\ntwo\n"
 
     def log(self, pod, container, *, previous):
         return ContainerLog(("before\n" if previous else self.text).encode())
-
-    def execute(self, pod, container, command):
-        self.command = command
-        if command == ["no"]:
-            raise StatusError(501, "NotImplemented", "hollow", details={})
-        return Execution(self)
 
 
 @pytest.fixture
@@ -86,10 +64,8 @@ def test_as_much_of_a_log_as_is_asked_for(world, query, text):
      'PodLogOptions "p" is invalid: tailLines: Invalid value: -1: must be greater than or equal to 0'),
     ("?limitBytes=0", 422, 'PodLogOptions "p" is invalid: limitBytes: Invalid value: 0: must be greater than 0'),
     ("?tailLines=x", 400, 'strconv.ParseInt: parsing "x": invalid syntax'),
-    ("?stream=Some", 422, 'PodLogOptions "p" is invalid: stream: Unsupported value: "Some": supported values: "All", '
-     '"Stdout", "Stderr"'),
-    ("?stream=Stdout", 501,
-     "the embedded cluster keeps a container's log as one text: a single stream of it cannot be served"),
+    ("?stream=Stdout", 422, 'PodLogOptions "p" is invalid: stream: Forbidden: may not be specified'),
+    ("?stream=All", 422, 'PodLogOptions "p" is invalid: stream: Forbidden: may not be specified'),
     ("?timestamps=true&follow=true", 501, "the times at which this container wrote its log are not known: "
      "sinceSeconds, sinceTime and timestamps cannot be served"),
     ("?sinceTime=yesterday", 400,
@@ -220,60 +196,6 @@ def test_a_followed_pod_that_goes_ends_its_log(world):
     world.kube.delete(r.PODS, "p", "default", grace_s=0)
     world.loop.sleep(1)
     assert ended == [True]
-
-
-WEBSOCKET = {"upgrade": "websocket", "sec_websocket_protocol": "v5.channel.k8s.io"}
-
-
-def test_a_command_writes_and_ends(world, kubelet):
-    answer = get(world, "exec?command=echo&command=hi&stdout=true", **WEBSOCKET)
-    assert (answer.status, answer.headers["Sec-WebSocket-Protocol"]) == (101, "v5.channel.k8s.io")
-    assert kubelet.command == ["echo", "hi"]
-    assert not kubelet.started
-    frames, ended = followed(answer)
-    assert kubelet.started
-    kubelet.output = "hi\n"
-    world.loop.sleep(1)
-    kubelet.ended = 3
-    world.loop.sleep(1)
-    assert frames[:2] == [(1, b""), (1, b"hi\n")]
-    assert frames[2][0] == 3
-    assert json.loads(frames[2][1])["details"] == {"causes": [{"reason": "ExitCode", "message": "3"}]}
-    assert ended == [True]
-
-
-def test_a_command_that_never_began_says_so(world, kubelet):
-    kubelet.ended = "failed to exec in container"
-    frames, _ = followed(get(world, "exec?command=x", **WEBSOCKET))
-    assert json.loads(frames[-1][1])["message"] == (
-        "Internal error occurred: error executing command in container: failed to exec in container")
-
-
-def test_a_command_is_killed_with_its_connection(world, kubelet):
-    answer = get(world, "exec?command=x", **WEBSOCKET)
-    followed(answer)
-    answer.stream.close()
-    assert kubelet.killed
-
-
-@pytest.mark.parametrize(("query", "headers", "code", "words"), [
-    ("?command=x", {}, 400, "Upgrade request required"),
-    ("?command=x", {"upgrade": "SPDY/3.1"}, 400, "unable to upgrade: the embedded cluster speaks WebSocket"),
-    ("", WEBSOCKET, 400, "you must specify at least 1 command for the container"),
-    ("?command=x&stdin=true", WEBSOCKET, 501, "without standard input"),
-    ("?command=no", {"upgrade": "SPDY/3.1"}, 501, "hollow"),
-    ("?command=x&container=y", WEBSOCKET, 400, "container y is not valid for pod p"),
-])
-def test_commands_that_are_refused(world, query, headers, code, words):
-    answer = get(world, f"exec{query}", method="POST", **headers)
-    assert answer.status == code
-    assert words in answer.body["message"]
-
-
-def test_a_pod_that_has_ended_takes_no_command(world):
-    world.kube.patch(r.PODS, "p", {"status": {"phase": "Succeeded"}}, "default", subresource="status")
-    assert get(world, "exec?command=x").body["message"] == (
-        "cannot exec into a container in a completed pod; current phase is Succeeded")
 
 
 def part(world, subresource, patch):
