@@ -38,7 +38,9 @@ class Plan:
     """What a run will touch: shown before anything happens.
 
     ``changes``: one sentence each. ``gpu_nodes`` and ``usd_per_hour`` (None: a price is unknown): what is on now;
-    ``hours``: how long it may stay on at worst while the run waits for it to go off.
+    ``hours``: how long it may stay on at worst while the run waits for it to go off, over all its drills;
+    ``longest_hours`` in the longest of them (None: there is one). ``impossible``: drills that cannot be done here, and
+    why: a sentence each.
     """
 
     cluster: str
@@ -50,6 +52,8 @@ class Plan:
     hours: float = 0.0
     #: Programs that would be run where killcheck runs.
     commands: tuple[Command, ...] = ()
+    longest_hours: float | None = None
+    impossible: tuple[str, ...] = ()
 
 
 def check_context(context: str, kill_path: KillPath) -> None:
@@ -141,9 +145,11 @@ def _limits(kill_path: KillPath, plan: Plan) -> Iterable[str]:
         return
     if plan.usd_per_hour is None:
         yield "the spec limits the dollars at stake (consent.maxUsd), and a price is unknown: give it under prices:"
-    elif plan.usd_per_hour * plan.hours > consent.max_usd:
-        yield (f"${plan.usd_per_hour * plan.hours:.2f} are at stake (${plan.usd_per_hour:.2f} an hour for at most "
-               f"{plan.hours:.1f} h); the spec allows ${consent.max_usd:.2f} (consent.maxUsd)")
+        return
+    hours = plan.hours if plan.longest_hours is None else plan.longest_hours  # the limit is a drill's
+    if plan.usd_per_hour * hours > consent.max_usd:
+        yield (f"${plan.usd_per_hour * hours:.2f} are at stake (${plan.usd_per_hour:.2f} an hour for at most "
+               f"{hours:.1f} h); the spec allows ${consent.max_usd:.2f} (consent.maxUsd)")
 
 
 def _rights(cluster: Cluster, permissions: Iterable[Permission]) -> Iterable[str]:

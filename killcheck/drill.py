@@ -24,7 +24,7 @@ from killcheck.kube.errors import KubeError
 from killcheck.kube.informer import Change
 from killcheck.kube.objects import Obj, dig, format_time, name_of
 from killcheck.layers.base import UNREAD, LayerError, LayerRun, Stage
-from killcheck.progress import Progress, required
+from killcheck.progress import Progress, required, watched_s
 from killcheck.scene import STEADFAST_S, Scene, SceneBroken
 from killcheck.timeline import PHASES, Timeline
 from killcheck.undo import insist
@@ -100,10 +100,7 @@ class Drill:
 
         Raises LayerError, ConsentError or KubeError for what is wrong before anything was changed.
         """
-        self._emit(
-            events.DrillStarted, layer=self.layer.name, layer_type=str(self.layer.type), faults=[
-                f.name for f in self.faults],
-            deadlines=self.deadlines, proof=sorted(self.kill_path.proof), title=self.options.title)
+        self._started()
         verdict: DrillResult | None = None
         try:
             try:
@@ -128,6 +125,19 @@ class Drill:
         result = self._finish(verdict, healed)
         self._emit(events.DrillFinished, result=result.to_json())
         return result
+
+    def refused(self, why: str) -> DrillResult:
+        """What is said of a drill that cannot be begun: nothing was changed, and nothing is proven."""
+        self._started()
+        result = self._finish(self._inconclusive(why), ([], []))
+        self._emit(events.DrillFinished, result=result.to_json())
+        return result
+
+    def _started(self) -> None:
+        self._emit(
+            events.DrillStarted, layer=self.layer.name, layer_type=str(self.layer.type), faults=[
+                f.name for f in self.faults],
+            deadlines=self.deadlines, proof=sorted(self.kill_path.proof), title=self.options.title)
 
     # -- 1 and 2: prepare, steady state --------------------------------------------------------------------
     def _prepare(self) -> None:
@@ -220,8 +230,7 @@ class Drill:
         loop = self.cluster.loop
         horizon = self.options.horizon_s
         if horizon is None:
-            horizon = max(v for k, v in self.deadlines.items() if k != "held") + self.deadlines["held"]
-            horizon += self._layer_run.takes_s()
+            horizon = watched_s(self.kill_path, self.layer) + self._layer_run.takes_s()
         self._wake_at_deadlines()
         loop.run_until(self._fresh_and_proven, horizon)
         assert self.progress is not None

@@ -8,13 +8,13 @@ from datetime import UTC, datetime, timedelta
 from killcheck import events, steady
 from killcheck.cost import Meter
 from killcheck.diagnosis.targets import writer_of
-from killcheck.killpath import KillPath, Layer, Proof
+from killcheck.killpath import PHASES, KillPath, Layer, Proof
 from killcheck.kube.informer import Change
 from killcheck.kube.objects import Obj, dig, name_of, parse_time
 from killcheck.scene import Scene
 from killcheck.timeline import Reached, Timeline
 
-__all__ = ["Progress", "required"]
+__all__ = ["Progress", "required", "watched_s"]
 
 #: How often the cloud is asked while its word is waited for, in seconds.
 ASK_AGAIN_S = 5.0
@@ -242,6 +242,23 @@ def required(kill_path: KillPath, layer: Layer) -> list[str]:
         phases.add("instance_gone")
     phases |= {"held"} if Proof.P4 in proof else set()
     return [p for p in ("pods_gone", "node_drained", "node_gone", "instance_gone", "held") if p in phases]
+
+
+def watched_s(kill_path: KillPath, layer: Layer) -> float:
+    """How long a drill is watched at most while GPUs stay on, in seconds after its trigger.
+
+    Until the last deadline that says something about the wanted proof, and then as long as everything has to hold.
+    """
+    deadlines, wanted = kill_path.deadlines_for(layer), required(kill_path, layer)
+    unasked = {"node_drained", "node_gone", "instance_gone"} - set(wanted)
+    if Proof.P5 in kill_path.proof or kill_path.alarm:  # an alarm about what stays on may come late
+        unasked = set()
+    last = max(getattr(deadlines, name) for name in PHASES if name.removesuffix("_s") not in unasked)
+    return float(last + (deadlines.held_s if "held" in wanted else 0.0))
+
+
+def _machine(node: Obj) -> tuple[str, str]:
+    return name_of(node), str(dig(node, "spec", "providerID", default=""))
 
 
 def _cordoned(node: Obj) -> bool:

@@ -168,6 +168,8 @@ class Terminal:
             self.console.print(f"  - {change}", markup=False)
         for command in plan.commands:
             self.console.print(f"  - run on this machine: {command}", markup=False)
+        for why in plan.impossible:
+            self.console.print(f"  - nothing, and prove nothing: {why}", markup=False)
         if not plan.permissions:
             return
         self.console.print(f"  in namespaces: {', '.join(plan.namespaces) or 'none'}", markup=False)
