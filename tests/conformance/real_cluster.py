@@ -18,7 +18,7 @@ from killcheck.embedded.nodes.registry import Registry
 from killcheck.kube import resources as r
 from killcheck.kube.config import connect
 from killcheck.kube.errors import Conflict, NotFound
-from killcheck.kube.objects import copy, format_time
+from killcheck.kube.objects import copy
 
 
 class RealCluster:
@@ -35,14 +35,6 @@ class RealCluster:
         self.made = []
         self.nodes = HollowNodes(
             lambda user: self.kube, self.loop, self.registry, rng=random.Random(3), server=self)
-        self._beat()
-
-    def _beat(self):
-        """What our own node controller takes for granted of a hollow kubelet, another's wants to see."""
-        now = format_time(self.loop.now(), micro=True)
-        for name in self.kubelets:
-            self.kube.patch(r.LEASES, name, {"spec": {"renewTime": now}}, "kube-node-lease")
-        self._timer = self.loop.call_later(10.0, self._beat)
 
     def load(self, objects):
         for obj in objects:
@@ -79,7 +71,6 @@ class RealCluster:
                 return
 
     def close(self):
-        self._timer.cancel()
         self.nodes.stop()
         for resource, name in self.made:
             try:

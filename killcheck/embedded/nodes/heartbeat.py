@@ -1,9 +1,12 @@
 """A node's sign of life: its conditions and its Lease.
 
-A Lease that is renewed every ten seconds would be all that happens in a quiet night. It carries the annotation
-``killcheck.dev/heartbeat: until-stopped`` instead: renewed for as long as it says so. A kubelet that stops writes the
-renewal that was its last, on its ten-second grid, and takes the annotation away.
-Source: pkg/kubelet/nodestatus/setters.go, k8s.io/component-helpers/apimachinery/lease of v1.36; recording 24.
+On the wall's clock, and so on a real control plane, the Lease is renewed every ten seconds and the conditions are
+reported every five minutes. In virtual time that would be all that happens in a quiet night: there the Lease carries
+the annotation ``killcheck.dev/heartbeat: until-stopped`` instead, and the embedded cluster's node controller takes it
+as renewed for as long as it says so. A kubelet that stops writes the renewal that was its last, on its ten-second grid,
+and takes the annotation away.
+Source: pkg/kubelet/nodestatus/setters.go, pkg/kubelet/kubelet.go (nodeStatusReportFrequency),
+k8s.io/component-helpers/apimachinery/lease of v1.36; recording 24.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
+from killcheck.clock import Timer, VirtualLoop
 from killcheck.kube import resources as r
 from killcheck.kube.errors import Conflict, KubeError, NotFound
 from killcheck.kube.objects import Obj, annotations_of, dig, format_time, labels_of, uid_of
@@ -26,6 +30,10 @@ READY_AFTER = "killcheck.dev/ready-after-s"
 LEASES = "kube-node-lease"
 LEASE_DURATION_S = 40
 RENEWAL_S = 10.0
+#: Renewals are spread by up to this share of the pause between them, so that nodes do not beat together.
+JITTER = 0.04
+#: How often conditions are reported where nothing has changed.
+REPORT_S = 300.0
 RETRY_S = 7.0
 
 _CONDITIONS = (
@@ -46,6 +54,10 @@ class Heartbeat:
         self.kubelet = kubelet
         self.started: datetime | None = None
         self._gone = False
+        #: In virtual time the Lease says that it is renewed; else it is.
+        self._vouches = isinstance(kubelet.loop, VirtualLoop)
+        self._next: Timer | None = None
+        self._reported = 0.0
 
     def start(self) -> None:
         """Register, now and again as long as the API server refuses."""
@@ -63,10 +75,13 @@ class Heartbeat:
             return
         if delay:
             self.kubelet.loop.call_later(delay, self._ready)
+        if not self._vouches:
+            self._wait()
 
     def stop(self) -> None:
         """The last renewal was the last; nobody says so but the Lease."""
-        if self._gone:
+        self._silence()
+        if self._gone or not self._vouches:
             return
         try:
             self._renew(alive=False)
@@ -76,8 +91,32 @@ class Heartbeat:
     def forget(self) -> None:
         """The node is gone: say nothing any more."""
         self._gone = True
+        self._silence()
 
     # -- inside --------------------------------------------------------------------------------------------
+    def _wait(self) -> None:
+        self._silence()
+        pause = RENEWAL_S * (1.0 + JITTER * self.kubelet.rng.random())
+        self._next = self.kubelet.loop.call_later(pause, self._beat)
+
+    def _silence(self) -> None:
+        if self._next is not None:
+            self._next.cancel()
+            self._next = None
+
+    def _beat(self) -> None:
+        if self.kubelet.stopped or self._gone:
+            return
+        try:
+            self._renew(alive=True)
+            if self.kubelet.loop.monotonic() - self._reported >= REPORT_S:
+                self._show(_READY)
+        except NotFound:
+            return  # the Node has gone; its kubelet goes with it
+        except KubeError:
+            pass  # the next one may get through; until then the node controller's patience runs out, as it must
+        self._wait()
+
     def _ready(self) -> None:
         if not self.kubelet.stopped and not self._gone:
             try:
@@ -109,6 +148,7 @@ class Heartbeat:
         answer = self.kubelet.kube.patch(
             r.NODES, self.kubelet.name, {"status": body}, kind="strategic", subresource="status")
         self.kubelet.node = answer
+        self._reported = self.kubelet.loop.monotonic()
 
     def _info(self) -> Obj:
         arch = labels_of(self.kubelet.node).get("kubernetes.io/arch", "amd64")
@@ -129,7 +169,7 @@ class Heartbeat:
             renewed = since + timedelta(seconds=beats * RENEWAL_S)
         name, kube = self.kubelet.name, self.kubelet.kube
         body: Obj = {
-            "metadata": {"annotations": {HEARTBEAT: "until-stopped" if alive else None}},
+            "metadata": {"annotations": {HEARTBEAT: "until-stopped" if alive else None}} if self._vouches else {},
             "spec": {
                 "holderIdentity": name, "leaseDurationSeconds": LEASE_DURATION_S,
                 "renewTime": format_time(renewed, micro=True)},

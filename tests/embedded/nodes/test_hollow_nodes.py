@@ -5,6 +5,7 @@ from datetime import timedelta
 import pytest
 from node_world import START, World, node, pod
 
+from killcheck.clock import Loop
 from killcheck.kube import resources as r
 from killcheck.kube.errors import ServerFault
 from killcheck.kube.objects import annotations_of, condition, parse_time
@@ -55,6 +56,44 @@ def test_a_stopped_kubelet_leaves_its_true_last_renewal(world):
     world.nodes.start("cpu-1")
     assert annotations_of(lease(world)) == {"killcheck.dev/heartbeat": "until-stopped"}
     assert parse_time(lease(world)["spec"]["renewTime"]) == START + timedelta(seconds=157)
+
+
+class HostLoop(Loop):
+    """Not the cluster's own virtual time, as far as a kubelet can tell; yet nobody has to wait for it."""
+
+    elapsed = 0.0
+
+    def now(self):
+        return START + timedelta(seconds=self.elapsed)
+
+    def monotonic(self):
+        return self.elapsed
+
+    def _pass_time(self, until):
+        self.elapsed = max(self.elapsed, until)
+
+
+def test_on_the_hosts_clock_a_lease_is_renewed_every_ten_seconds():
+    """A real control plane's node controller knows nothing of hollow kubelets: it wants to see them beat."""
+    world = World(loop=HostLoop())
+    assert not annotations_of(lease(world))
+    renewed = []
+    for _ in range(60):
+        world.run(1)
+        moment = parse_time(lease(world)["spec"]["renewTime"])
+        if not renewed or moment != renewed[-1]:
+            renewed.append(moment)
+    assert 6 <= len(renewed) <= 7
+    assert all(10 <= (b - a).total_seconds() <= 10.4 for a, b in zip(renewed, renewed[1:], strict=False))
+    world.run(300)
+    reported = condition(world.kube.get(r.NODES, "cpu-1"), "Ready")["lastHeartbeatTime"]
+    assert 300 <= (parse_time(reported) - START).total_seconds() <= 312
+    world.nodes.stop("cpu-1")
+    last = lease(world)["spec"]["renewTime"]
+    world.run(60)
+    assert lease(world)["spec"]["renewTime"] == last
+    world.nodes.start("cpu-1")
+    assert parse_time(lease(world)["spec"]["renewTime"]) == START + timedelta(seconds=420)
 
 
 def test_a_stopped_kubelet_does_nothing_and_catches_up(world):
