@@ -6,7 +6,7 @@ The run record is these events as JSON lines; terminal, HTML, JUnit, Allure and 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import Any, ClassVar
 
@@ -56,7 +56,7 @@ class Event:
 
     def to_json(self) -> dict[str, Any]:
         """A JSON object; :func:`from_json` reads it back."""
-        data = asdict(self)
+        data = {f.name: getattr(self, f.name) for f in fields(self)}
         data["at"] = format_time(self.at, micro=True)
         return {"event": self.kind, **data}
 

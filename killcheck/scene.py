@@ -63,6 +63,8 @@ class Scene:
         #: Targets that the drilled layer does not cover: their pods may stay on.
         self._spared = [t for t in kill_path.targets if layer and t.name not in layer.covers]
         self._ghosts: dict[str, GpuPod] = {}
+        #: What :meth:`gpu_pods` answers until something changes.
+        self._holders: list[GpuPod] | None = None
         self._owner_roots: dict[str, tuple[str, str]] = {}
         self.gone_at: dict[str, datetime] = {}
         #: Nodes in scope that were seen, by name: what they were when last seen.
@@ -95,6 +97,7 @@ class Scene:
         for node in self.nodes.values():
             if self.in_pool(node):
                 self.known_nodes[name_of(node)] = node
+        self._holders = None
         return self
 
     def close(self) -> None:
@@ -121,6 +124,7 @@ class Scene:
         self._on_change("modified", None, {"kind": "Watch"})
 
     def _changed(self, change: Change, old: Obj | None, new: Obj) -> None:
+        self._holders = None
         kind = new.get("kind")
         if kind == "Pod" and change == "deleted":
             self._pod_gone(old, new)
@@ -162,6 +166,33 @@ class Scene:
         if not watched or not all(i.synced for i in self._informers.values()):
             raise SceneBroken("the watches are not synced yet")
 
+    def followed_since(self) -> datetime | None:
+        """Since when nothing that holds GPUs can have come and gone unseen: the last time a watch began anew."""
+        said = ("events", "nodeclaims")
+        times = [i.followed_since for name, i in self._informers.items() if name not in said]
+        return max((t for t in times if t is not None), default=None)
+
+    def overlooked(self) -> dict[str, str]:
+        """GPU pods and nodes in scope that a list made now has and the watches have not shown: uid -> what it is.
+
+        A watch that died without a word shows nothing new for as long as nobody asks. Raises KubeError.
+        """
+        if not self.kill_path.in_kubernetes:
+            return {}
+        pods = [pod for obj in self.cluster.kube.list(r.PODS).items if (pod := self._as_gpu_pod(obj)) is not None]
+        found = {pod.uid: f"GPU pod {pod}" for pod in pods}
+        found |= {
+            uid_of(node): f"GPU node {name_of(node)}" for node in self.cluster.kube.list(r.NODES).items
+            if self.in_pool(node)}
+        return {uid: what for uid, what in found.items() if uid not in self._shown()}
+
+    def shows(self, uids: Iterable[str]) -> bool:
+        """Whether the watches have shown all of these pods and nodes."""
+        return self._shown() >= set(uids)
+
+    def _shown(self) -> set[str]:
+        return {uid_of(obj) for informer in (self.pods, self.nodes) for obj in informer.values()}
+
     # -- targets -------------------------------------------------------------------------------------------
     def resource_of(self, target: Target) -> Resource:
         """The API resource of a target. Raises NotFound where the server has no such kind."""
@@ -191,10 +222,12 @@ class Scene:
         Terminating pods count, and so do ghosts. Pods not yet on a node hold nothing. Those of targets that the drilled
         layer does not cover are another layer's matter.
         """
-        found = [
-            pod for obj in self.pods.values()
-            if (pod := self._as_gpu_pod(obj)) is not None and not (self._spared and self._is_spared(obj))]
-        return found + list(self._ghosts.values())
+        if self._holders is None:
+            found = [
+                pod for obj in self.pods.values()
+                if (pod := self._as_gpu_pod(obj)) is not None and not (self._spared and self._is_spared(obj))]
+            self._holders = found + list(self._ghosts.values())
+        return list(self._holders)
 
     def _is_spared(self, pod: Obj) -> bool:
         kind, name = self.root_owner(pod)
@@ -288,8 +321,8 @@ def _labelled(selector: str, obj: Obj) -> bool:
 
 def still_running(pod: Obj) -> bool:
     """Whether any container was running when the pod was last seen."""
-    statuses = (
-        *dig(pod, "status", "containerStatuses", default=[]), *dig(pod, "status", "initContainerStatuses", default=[]))
+    kinds = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
+    statuses = [status for kind in kinds for status in dig(pod, "status", kind, default=[])]
     return any("running" in (status.get("state") or {}) for status in statuses)
 
 

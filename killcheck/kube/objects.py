@@ -46,22 +46,29 @@ def dig(obj: Any, *path: str | int, default: Any = None) -> Any:
 
 def name_of(obj: Obj) -> str:
     """``metadata.name``; empty where there is none."""
-    return str(dig(obj, "metadata", "name", default=""))
+    return str(_metadata(obj).get("name") or "")
 
 
 def namespace_of(obj: Obj) -> str:
     """``metadata.namespace``; empty for cluster-scoped objects."""
-    return str(dig(obj, "metadata", "namespace", default=""))
+    return str(_metadata(obj).get("namespace") or "")
 
 
 def uid_of(obj: Obj) -> str:
     """``metadata.uid``."""
-    return str(dig(obj, "metadata", "uid", default=""))
+    return str(_metadata(obj).get("uid") or "")
 
 
 def key_of(obj: Obj) -> tuple[str, str]:
     """(namespace, name)."""
-    return namespace_of(obj), name_of(obj)
+    metadata = _metadata(obj)
+    return str(metadata.get("namespace") or ""), str(metadata.get("name") or "")
+
+
+def _metadata(obj: Obj) -> Obj:
+    """Asked for with every change of every object: no ``dig``, which takes three times as long."""
+    metadata = obj.get("metadata")
+    return metadata if metadata.__class__ is dict else {}
 
 
 def ref_of(obj: Obj) -> str:
@@ -82,12 +89,15 @@ def annotations_of(obj: Obj) -> dict[str, str]:
 
 def owners(obj: Obj) -> Iterator[Obj]:
     """``metadata.ownerReferences``."""
-    yield from dig(obj, "metadata", "ownerReferences", default=[])
+    yield from _metadata(obj).get("ownerReferences") or ()
 
 
 def controller_of(obj: Obj) -> Obj | None:
     """The owner reference with ``controller: true``."""
-    return next((owner for owner in owners(obj) if owner.get("controller")), None)
+    for owner in _metadata(obj).get("ownerReferences") or ():
+        if owner.get("controller"):
+            return cast(Obj, owner)
+    return None
 
 
 def condition(obj: Obj, kind: str) -> Obj | None:
@@ -105,4 +115,5 @@ def parse_time(text: str) -> datetime:
 
 def format_time(when: datetime, *, micro: bool = False) -> str:
     """metav1.Time (whole seconds), or MicroTime with ``micro``."""
-    return when.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ" if micro else "%Y-%m-%dT%H:%M:%SZ")
+    utc = when if when.tzinfo is UTC else when.astimezone(UTC)
+    return utc.replace(tzinfo=None).isoformat(timespec="microseconds" if micro else "seconds") + "Z"

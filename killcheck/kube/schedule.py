@@ -223,7 +223,12 @@ def _next_hour(rule: Fields, tz: tzinfo, moment: int) -> tuple[int, bool]:
 
 
 def _next_minute(rule: Fields, tz: tzinfo, moment: int) -> tuple[int, bool]:
-    while True:
+    local = _local(moment, tz)
+    following = min((minute for minute in rule.minutes if minute > local.minute), default=60)
+    there = moment + (following - local.minute) * 60
+    if _local(there, tz).utcoffset() == local.utcoffset():
+        return there, following == 60
+    while True:  # the clocks change on the way
         moment += 60
         minute = _local(moment, tz).minute
         if minute == 0 or minute in rule.minutes:

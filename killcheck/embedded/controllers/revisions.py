@@ -30,13 +30,14 @@ def template_hash(template: Any, collisions: int | None = None) -> str:
 
 def same_template(one: Obj, other: Obj) -> bool:
     """Whether two pod templates say the same, the hash label apart (nothing and empty are the same)."""
-    return bool(_without_hash(one) == _without_hash(other))
+    one, other = _without_hash(one), _without_hash(other)
+    return one == other or bool(_pruned(one) == _pruned(other))
 
 
-def _without_hash(template: Obj) -> Any:
+def _without_hash(template: Obj) -> Obj:
     meta = template.get("metadata") or {}
     labels = {k: v for k, v in (meta.get("labels") or {}).items() if k != POD_TEMPLATE_HASH}
-    return _pruned(template | {"metadata": {**meta, "labels": labels}})
+    return template | {"metadata": {**meta, "labels": labels}}
 
 
 def _pruned(value: Any) -> Any:
