@@ -6,58 +6,29 @@ The default run takes a sample of the kill points, spread over all of them; ``KI
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 import urllib3
 from docker_host import CRON_LAYER, ONE_SHOT_LAYER, until
+from mortal import Mortals, kill_points
 
-HERE = Path(__file__).parent
 #: Faults, and how many kill points of each are tried by default.
 SETS = {
     "tag-deleted": 3, "registry-throttles": 3, "container-disconnected": 2, "container-paused": 2,
     "container-stopped": 2}
 
 
-class Mortals:
-    """The process that forks children, for one engine."""
-
-    def __init__(self, host, spec):
-        self.host, self.spec = host, spec
-        self.process = subprocess.Popen(
-            [sys.executable, str(HERE / "mortal_engine.py")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-
-    def order(self, cwd, *argv, at=0, when="before"):
-        cwd.mkdir(exist_ok=True)
-        self.process.stdin.write(json.dumps({"argv": argv, "cwd": str(cwd), "at": at, "when": when}) + "\n")
-        self.process.stdin.flush()
-        return json.loads(self.process.stdout.readline())
-
-    def drill(self, cwd, fault, **death):
-        return self.order(cwd, "drill", str(self.spec), "--on", f"docker:{self.host.address}", "--under", fault,
-                          "--watch", "1s", "--yes", "--json", **death)
-
-    def close(self):
-        self.process.stdin.close()
-        self.process.wait()
-        self.process.stdout.close()
-
-
-def points(steps, how_many):
-    """(step, before or after it): after only where an answer can be lost."""
-    found = [(n, when) for n, what in enumerate(steps, 1) for when in ("before", "after")
-             if when == "before" or not what.startswith("journal")]
+def chosen(steps, how_many):
+    """The points to be tried: so many of them, or all."""
+    found = kill_points(steps)
     if os.environ.get("KILLCHECK_KILL_POINTS") == "all":
         return found
     return [found[len(found) * (2 * i + 1) // (2 * how_many)] for i in range(how_many)]
 
 
 @pytest.mark.parametrize("fault", SETS)
-def test_killed_anywhere_restore_leaves_nothing_paused_stopped_or_cut_off(host, path, tmp_path, fault):
+def test_killed_anywhere_restore_leaves_nothing_paused_stopped_or_cut_off(host, path, tmp_path, fault, record_property):
     where = ""
     if fault.startswith(("tag", "registry")):
         where = host.registry()
@@ -68,20 +39,28 @@ def test_killed_anywhere_restore_leaves_nothing_paused_stopped_or_cut_off(host, 
         host.client.networks.create("backend")
         host.cron(network="backend")
     host.gpu_server()
-    mortals = Mortals(host, path.write(ONE_SHOT_LAYER if where else CRON_LAYER))
+    spec, on = path.write(ONE_SHOT_LAYER if where else CRON_LAYER), f"docker:{host.address}"
+    mortals = Mortals("engine")
+
+    def drill(folder, **death):
+        return mortals.order(folder, "drill", str(spec), "--on", on, "--under", fault, "--watch", "1s", "--yes",
+                             "--json", **death)
+
     before = picture(host, where)
     try:
-        whole = mortals.drill(tmp_path / "whole", fault)
+        whole = drill(tmp_path / "whole")
         assert whole["code"] in (0, 1), whole["out"]
         until(lambda: picture(host, where) == before, "the engine is as it was after a whole drill")
-        for number, (at, when) in enumerate(points(whole["steps"], SETS[fault])):
+        points = chosen(whole["steps"], SETS[fault])
+        record_property("kill_points", len(points))
+        for number, (at, when) in enumerate(points):
             folder = tmp_path / str(number)
             what = f"killed {when} step {at}, {whole['steps'][at - 1]}"
-            killed = mortals.drill(folder, fault, at=at, when=when)
+            killed = drill(folder, at=at, when=when)
             if killed["code"] != -9:  # a drill that was faster has fewer steps
                 assert killed["code"] in (0, 1), (what, killed["out"])
                 continue
-            restored = mortals.order(folder, "restore", "--on", f"docker:{host.address}")
+            restored = mortals.order(folder, "restore", "--on", on)
             assert restored["code"] == 0, (what, restored["out"])
             until(lambda: picture(host, where) == before, f"the engine is as it was: {what}; {restored['out']}; "
                   f"{picture(host, where)}")

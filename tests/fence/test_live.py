@@ -86,6 +86,6 @@ def test_killed_anywhere_restore_takes_it_back(world, tmp_path):
         killed = world.fence(folder, "--deadline", "1s", "--yes", at=at, when=when)
         assert killed["code"] == -9, killed["out"]
         assert world.there() != [], "the journal and the Lease at least"
-        answer = world.run(folder, "restore", "--on", CONTEXT)
+        answer = world.order(folder, "restore", "--on", CONTEXT)
         assert answer["code"] == 0, answer["out"]
         assert world.there() == [], (at, when, answer["out"])

@@ -6,28 +6,15 @@ different for each set of faults; ``KILLCHECK_KILL_POINTS=all`` takes every one.
 
 from __future__ import annotations
 
-import _thread
 import json
 import os
-import subprocess
-import sys
-import threading
-from pathlib import Path
 
 import pytest
-from killcheck.fixtures import path
-from safety_world import differences, picture
+from kill_world import CONTEXT, KillWorld
+from mortal import kill_points
 
 from killcheck import faults
-from killcheck.clock import wall_now
-from killcheck.embedded.cluster import EmbeddedCluster
-from killcheck.kube import manifests
-from killcheck.kube import resources as r
 
-HERE = Path(__file__).parent
-CONTEXT = "killcheck-embedded"
-#: Virtual seconds in a wall second: the drill under test lives by the wall clock.
-SPEED = 400.0
 #: Sets of faults that can be there together; each API fault is in one.
 SETS = {
     "none": [],
@@ -51,93 +38,16 @@ NOT_OVER_THE_WIRE = {kind.name for kind in faults.ALL if kind.needs} | {"autosca
 SAMPLE = 2
 
 
-class Mortals:
-    """The process that forks children, and the cluster they work on."""
-
-    def __init__(self, folder):
-        self.folder = folder
-        self.cluster = EmbeddedCluster(start=wall_now(), exec_mode="host", speed=SPEED)
-        home = path("dead-man")
-        self.cluster.load(
-            m.obj for m in manifests.load([home]).manifests if m.obj.get("apiVersion") != "killcheck/v1")
-        self.cluster.kube.patch(r.NAMESPACES, "inference", {"metadata": {"labels": {"killcheck.dev/consent": "true"}}})
-        # Months pass here: the schedule must not fire by itself in the middle of a test.
-        self.cluster.kube.patch(r.CRONJOBS, "gpu-nightly-off", {"spec": {"schedule": "0 3 29 2 *"}}, "inference")
-        self.kubeconfig = folder / "kubeconfig"
-        self.cluster.wire.start()
-        self.cluster.wire.write_kubeconfig(self.kubeconfig)
-        self.spec = folder / "killcheck.yaml"
-        self.spec.write_text((home / "killcheck.yaml").read_text().replace("[staging]", f"[{CONTEXT}]"))
-        self.over = False
-        self.thread = threading.Thread(target=self.live, daemon=True)
-        self.thread.start()
-        self.process = subprocess.Popen(
-            [sys.executable, str(HERE / "mortal.py")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self.cluster.loop.advance(400)
-        self.before = self.picture()
-
-    def live(self):
-        """Let the cluster live; should it die, nobody waits for it."""
-        try:
-            self.cluster.loop.run_until(lambda: self.over)
-        except BaseException:
-            _thread.interrupt_main()
-            raise
-
-    def picture(self):
-        with self.cluster.loop.entered():
-            return picture(self.cluster)
-
-    def order(self, cwd, *argv, at=0, when="before"):
-        cwd.mkdir(exist_ok=True)
-        order = {"argv": [*argv, "--kubeconfig", str(self.kubeconfig)], "cwd": str(cwd), "at": at, "when": when}
-        self.process.stdin.write(json.dumps(order) + "\n")
-        self.process.stdin.flush()
-        return json.loads(self.process.stdout.readline())
-
-    def drill(self, cwd, names, **death):
-        under = [word for name in names for word in ("--under", name)]
-        return self.order(
-            cwd, "drill", str(self.spec), "--on", CONTEXT, *under, "--watch", "1s", "--yes", "--json", **death)
-
-    def settled(self):
-        """What is different, once what is under way has come to its end."""
-        for _ in range(8):
-            left = differences(self.before, self.picture())
-            if not left and self.on():
-                return []
-            self.cluster.loop.advance(120)
-        return differences(self.before, self.picture()) or ([] if self.on() else ["the GPUs are not on"])
-
-    def on(self):
-        with self.cluster.loop.entered():
-            pods = self.cluster.kube.list(r.PODS, "inference", labels="app=vllm").items
-            jobs = self.cluster.kube.list(r.PODS, "inference", labels="batch.kubernetes.io/job-name").items
-        return not jobs and [p["status"].get("phase") for p in pods if "deletionTimestamp" not in p["metadata"]] == [
-            "Running"] and len(pods) == 1
-
-    def close(self):
-        self.process.stdin.close()
-        self.process.wait()
-        self.process.stdout.close()
-        self.over = True
-        with self.cluster.loop.entered():
-            pass
-        self.thread.join()
-        self.cluster.close()
-
-
 @pytest.fixture(scope="module")
 def mortals(tmp_path_factory):
-    made = Mortals(tmp_path_factory.mktemp("mortals"))
+    made = KillWorld(tmp_path_factory.mktemp("mortals"))
     yield made
     made.close()
 
 
-def kill_points(steps, offset):
-    """(step, before or after it): after only where an answer can be lost."""
-    points = [(n, when) for n, what in enumerate(steps, 1) for when in ("before", "after")
-              if when == "before" or not what.startswith("journal")]
+def chosen(steps, offset):
+    """The points to be tried: a sample that is different for each ``offset``, or all."""
+    points = kill_points(steps)
     if os.environ.get("KILLCHECK_KILL_POINTS") == "all":
         return points
     stride = max(1, len(points) // SAMPLE)
@@ -167,7 +77,7 @@ def test_killed_anywhere_it_is_put_back(mortals, tmp_path, name, record_property
     assert whole["code"] in (0, 1, 3), whole["out"]
     assert json.loads(whole["out"])["drills"][0]["problems"] == []
     assert mortals.settled() == []
-    points = kill_points(whole["steps"], list(SETS).index(name))
+    points = chosen(whole["steps"], list(SETS).index(name))
     for number, (at, when) in enumerate(points):
         folder = tmp_path / f"{at}-{when}"
         killed = mortals.drill(folder, SETS[name], at=at, when=when)

@@ -1,0 +1,185 @@
+"""A killcheck that can be killed between any two steps: run as a process, it forks one real child for each command.
+
+Started with what a step is: ``api``, a write to a Kubernetes API; ``engine``, a request that changes something on a
+Docker Engine or in a registry. A write of the local journal is a step everywhere. Reads one JSON object a line:
+``argv``, ``cwd``, ``at``/``when`` - the step at which the child kills itself with SIGKILL, ``before`` or ``after`` it -
+and ``settings`` of faults by name, for those that would wait. Answers with the child's end. :class:`Mortals` is who
+asks.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+
+
+class Mortals:
+    """The process that forks children, seen from the test."""
+
+    def __init__(self, steps_of):
+        self.process = subprocess.Popen(
+            [sys.executable, __file__, steps_of], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def order(self, cwd, *argv, at=0, when="before", settings=None):
+        """The child's ``code`` (-9: it was killed), what it said (``out``), and the ``steps`` that it took."""
+        cwd.mkdir(exist_ok=True)
+        order = {"argv": argv, "cwd": str(cwd), "at": at, "when": when, "settings": settings or {}}
+        self.process.stdin.write(json.dumps(order) + "\n")
+        self.process.stdin.flush()
+        return json.loads(self.process.stdout.readline())
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait()
+        self.process.stdout.close()
+
+
+class Steps:
+    """Counts, and dies."""
+
+    def __init__(self, at, when, report):
+        self.at, self.when, self.report, self.taken = at, when, report, []
+        self.lock = threading.Lock()
+
+    def take(self, what, act):
+        with self.lock:
+            self.taken.append(what)
+            mine = len(self.taken) == self.at
+            self.tell()
+        if mine and self.when == "before":
+            os.kill(os.getpid(), signal.SIGKILL)
+        result = act()
+        if mine:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return result
+
+    def tell(self):
+        os.ftruncate(self.report, 0)
+        os.pwrite(self.report, json.dumps(self.taken).encode(), 0)
+
+
+def kill_points(steps):
+    """Every (step, before or after it): after only where an answer can be lost."""
+    return [(n, when) for n, what in enumerate(steps, 1) for when in ("before", "after")
+            if when == "before" or not what.startswith("journal")]
+
+
+def count_api(steps):
+    """Every write to a Kubernetes API is a step."""
+    from killcheck.kube.wire import WireTransport
+
+    request = WireTransport.request
+
+    def counted(self, method, path, query, body, headers):
+        def act():
+            return request(self, method, path, query, body, headers)
+
+        if method == "GET" or path.endswith(("accessreviews",)) or "dryRun" in query:
+            return act()
+        return steps.take(f"{method} {path}", act)
+
+    WireTransport.request = counted
+
+
+def count_engine(steps):
+    """Every request that changes something on a Docker Engine or in a registry is a step."""
+    import requests
+    import urllib3
+
+    session, plain = requests.Session.request, urllib3.request
+
+    def counted(self, method, url, *args, **more):
+        def act():
+            return session(self, method, url, *args, **more)
+
+        if method.upper() in ("GET", "HEAD") or url.endswith("/wait"):
+            return act()
+        return steps.take(f"{method.upper()} {url.partition('/v1.')[2]}", act)
+
+    def asked(method, url, **more):
+        def act():
+            return plain(method, url, **more)
+
+        return act() if method in ("GET", "HEAD") else steps.take(f"{method} {url}", act)
+
+    requests.Session.request = counted
+    urllib3.request = asked
+
+
+def count_journal(steps):
+    """Every write of the local journal is a step."""
+    from killcheck import journal
+
+    durably = journal._write_durably
+    journal._write_durably = lambda path, text: steps.take(f"journal {path.name}", lambda: durably(path, text))
+
+
+def child(order, count, out, report):
+    """What the child does; never returns."""
+    from killcheck import faults
+    from killcheck.cli import main
+
+    os.chdir(order["cwd"])
+    for stream in (1, 2):
+        os.dup2(out, stream)
+    steps = Steps(order["at"], order["when"], report)
+    count(steps)
+    count_journal(steps)
+    for name, values in order["settings"].items():
+        for setting, value in values.items():
+            setattr(type(faults.named(name)), setting, value)
+    code = 70
+    try:
+        main(order["argv"], standalone_mode=True)
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else 1
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def serve(count):
+    """One child an order."""
+    for line in sys.stdin:
+        order = json.loads(line)
+        out, report = os.memfd_create("out"), os.memfd_create("steps")
+        pid = os.fork()
+        if pid == 0:
+            child(order, count, out, report)
+        _, status = os.waitpid(pid, 0)
+        steps = json.loads(_text(report) or "[]")
+        answer = {"code": os.waitstatus_to_exitcode(status), "out": _text(out), "steps": steps}
+        print(json.dumps(answer), flush=True)
+
+
+def _text(descriptor):
+    size = os.fstat(descriptor).st_size
+    text = os.pread(descriptor, size, 0).decode(errors="replace")
+    os.close(descriptor)
+    return text
+
+
+if __name__ == "__main__":
+    # Imported before the fork, so that a child starts at once.
+    import killcheck.commands.drill
+    import killcheck.commands.restore
+    import killcheck.kube.wire
+    import killcheck.run
+    import killcheck.session
+    from killcheck import faults, orphans
+
+    assert killcheck.session
+    assert orphans
+    faults.every()
+    if sys.argv[1] == "engine":
+        import docker
+
+        import killcheck.cluster.docker
+
+        assert docker.APIClient
+    serve(count_engine if sys.argv[1] == "engine" else count_api)
