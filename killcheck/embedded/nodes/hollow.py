@@ -37,9 +37,10 @@ _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 def started(life: PodLife, container: Container) -> None:
     """A container has begun to run: pass its probes when they would pass."""
     spec = container.spec
-    probes.start(life, container)
     container.passed_startup = "startupProbe" not in spec
     container.ready = container.passed_startup and "readinessProbe" not in spec and container.role != "init"
+    if container.role != "init":
+        probes.start(life, container)
     if container.role == "init":
         if container.running is None and not container.unknown:
             life.after(0.05, life.exited, container, Exit(0))
@@ -50,6 +51,8 @@ def started(life: PodLife, container: Container) -> None:
         return
     kinds = ("startupProbe", "readinessProbe")
     if _flag(life, NEVER_READY) or any(probes.refuses(spec.get(kind)) for kind in kinds):
+        return
+    if probes.asked(life, container):
         return
     delay = sum(float(dig(spec, kind, "initialDelaySeconds", default=0)) for kind in kinds)
     own = annotations_of(life.pod).get(READY_AFTER)

@@ -1,8 +1,8 @@
-"""Probes that fail: the events they make, and the restarts they cause.
+"""Probes: what they find, the events they make, the restarts they cause.
 
-A hollow container's probe passes unless its program is one that says no (``false``, ``exit 1``). Source: pkg/kubelet/
-prober/{worker,prober}.go and kuberuntime of Kubernetes v1.36; recording 23b. Workers tick every ``periodSeconds`` from
-the pod's first sight on, and when a container starts.
+A container that really runs is asked (``probing.py``). A hollow one's probe passes unless its program is one that says
+no (``false``, ``exit 1``). Source: pkg/kubelet/prober/{worker,prober,prober_manager}.go and kuberuntime of Kubernetes
+v1.36; recording 23b. Workers tick every ``periodSeconds`` from the pod's first sight on, and when a container starts.
 """
 
 from __future__ import annotations
@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Literal
 
 from killcheck.embedded.nodes.container import Container
 from killcheck.embedded.nodes.execution import Exit
+from killcheck.embedded.nodes.probing import Answer, Look, answers
 from killcheck.kube.objects import Obj, dig
 
 if TYPE_CHECKING:
     from killcheck.embedded.nodes.podlife import PodLife
 
-__all__ = ["refuses", "start"]
+__all__ = ["asked", "refuses", "start"]
 
 Kind = Literal["startup", "readiness", "liveness"]
 #: prober defaults (v1 SetDefaults_Probe).
@@ -36,15 +37,33 @@ def refuses(probe: Obj | None) -> bool:
     return name == "false" or (shell and command[2].strip() in ("false", "exit 1"))
 
 
+def asked(life: PodLife, container: Container) -> bool:
+    """Whether anything is really asked before a container counts as ready: then its answers say when it is."""
+    return any(answers(life, container, container.spec.get(f"{kind}Probe")) for kind in ("startup", "readiness"))
+
+
 def start(life: PodLife, container: Container) -> None:
-    """A container has begun to run: let its failing probes fail."""
-    spec = container.spec
-    startup = refuses(spec.get("startupProbe"))
-    kinds: tuple[Kind, ...] = ("startup",) if startup else ("readiness", "liveness")
-    for kind in kinds:  # the others wait for the startup probe
-        probe = spec.get(f"{kind}Probe")
-        if refuses(probe):
-            _Worker(life, container, kind, probe or {}).begin()
+    """A container has begun to run: let its probes look."""
+    if _looks(life, container, "startup"):
+        _begin(life, container, "startup")
+    else:
+        _started(life, container)
+
+
+def _started(life: PodLife, container: Container) -> None:
+    """The other probes wait for the startup probe."""
+    _begin(life, container, "readiness")
+    _begin(life, container, "liveness")
+
+
+def _looks(life: PodLife, container: Container, kind: Kind) -> bool:
+    probe = container.spec.get(f"{kind}Probe")
+    return refuses(probe) or answers(life, container, probe)
+
+
+def _begin(life: PodLife, container: Container, kind: Kind) -> None:
+    if _looks(life, container, kind):
+        _Worker(life, container, kind, container.spec.get(f"{kind}Probe") or {}).begin()
 
 
 class _Worker:
@@ -53,40 +72,91 @@ class _Worker:
     def __init__(self, life: PodLife, container: Container, kind: Kind, probe: Obj) -> None:
         self.life = life
         self.container = container
-        self.kind = kind
+        self.kind: Kind = kind
+        self.probe = probe
         self.period_s = float(probe.get("periodSeconds") or PERIOD_S)
         self.delay_s = float(probe.get("initialDelaySeconds") or 0.0)
-        self.threshold = int(probe.get("failureThreshold") or FAILURES)
-        self.failures = 0
+        self.threshold = {False: int(probe.get("failureThreshold") or FAILURES),
+                          True: int(probe.get("successThreshold") or 1)}
+        self.count = 0
+        self.last: bool | None = None
         self.run = container.started_at
+        self._look: Look | None = None
 
     def begin(self) -> None:
         """The first look comes with the container's start, the next ones on the worker's grid."""
-        self.life.after(FIRST_S if not self.delay_s else self._to_grid(self.delay_s), self._tick)
+        age_s = (self.life.loop.now() - self.run).total_seconds() if self.run else 0.0
+        waits_s = self.delay_s - age_s
+        self.life.after(FIRST_S if waits_s <= 0 else self._to_grid(waits_s), self._tick)
 
     def _to_grid(self, least_s: float = 0.0) -> float:
         """Seconds to the worker's next tick that is more than ``least_s`` away."""
         age_s = (self.life.loop.now() - self.life.started_at).total_seconds()
         return (math.floor((age_s + least_s) / self.period_s) + 1) * self.period_s - age_s
 
+    @property
+    def _here(self) -> bool:
+        return self.container.alive and self.container.started_at is self.run
+
     def _tick(self) -> None:
         life, container = self.life, self.container
-        if not container.alive or container.started_at is not self.run:
+        if not self._here:
             return
         ending = container.stopping or life.terminating
         if ending and self.kind != "readiness":  # readiness is asked to the end (StopLivenessAndStartup)
             return
         if life.kubelet.stopped:
-            life.after(self._to_grid(), self._tick)
+            self._again()
+        elif answers(life, container, self.probe):
+            self._look = Look(life, container, self.probe, self._answered)
+        else:
+            self._answered(Answer("failure"))
+
+    def _again(self) -> None:
+        self.life.after(self._to_grid(), self._tick)
+
+    def _answered(self, answer: Answer) -> None:
+        if not self._here or self.life.gone:
             return
-        self.failures += 1
-        life.event("Warning", "Unhealthy", f"{self.kind.capitalize()} probe failed: ", container)
-        if self.kind == "readiness" or self.failures < self.threshold:
-            life.after(self._to_grid(), self._tick)
+        life, container, name = self.life, self.container, self.kind.capitalize()
+        if answer.verdict == "error":  # the result is thrown away
+            life.event("Warning", "Unhealthy", f"{name} probe errored and resulted in unknown state: {answer.output}",
+                       container)
+            self._again()
             return
-        life.event(
-            "Normal", "Killing", f"Container {container.name} failed {self.kind} probe, will be restarted", container)
-        self._restart()
+        if answer.verdict == "failure":
+            life.event("Warning", "Unhealthy", f"{name} probe failed: {answer.output}", container)
+        elif answer.verdict == "warning":
+            life.event("Warning", "ProbeWarning", f"{name} probe warning: {answer.output}", container)
+        good = answer.verdict != "failure"
+        self.count = self.count + 1 if good == self.last else 1
+        self.last = good
+        if self.count < self.threshold[good] or not self._act(good):
+            self._again()
+
+    def _act(self, good: bool) -> bool:
+        """The result counts; True: there is nothing more to ask of this run."""
+        life, container = self.life, self.container
+        if self.kind == "readiness":
+            if container.ready != good:
+                container.ready = good
+                life.show()
+            return False
+        if not good:
+            life.event(
+                "Normal", "Killing", f"Container {container.name} failed {self.kind} probe, will be restarted",
+                container)
+            self._restart()
+            return True
+        if self.kind == "liveness":
+            return False
+        container.passed_startup = True
+        container.ready = "readinessProbe" not in container.spec
+        life.show()
+        _started(life, container)
+        if container.role == "sidecar":
+            life.pass_in(0.0)
+        return True
 
     def _restart(self) -> None:
         from killcheck.embedded.nodes import hollow
@@ -97,7 +167,7 @@ class _Worker:
 
     def _kill(self) -> None:
         """The grace is over: what is still there is killed."""
-        if self.container.alive and self.container.started_at is self.run and not self.life.terminating:
+        if self._here and not self.life.terminating:
             if self.container.running is not None:
                 self.container.running.kill()
             else:

@@ -4,77 +4,22 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import textwrap
-import threading
 from pathlib import Path
 
 import pytest
-from node_world import World, pod
+from host_world import LINUX
+from node_world import pod
 
 from killcheck.clock import wall_seconds
 from killcheck.embedded import wire
 from killcheck.embedded.nodes import process
 from killcheck.embedded.nodes.execution import NetworkPolicy
-from killcheck.embedded.nodes.process import HostRuntime
 from killcheck.kube import resources as r
 
 SA = "/var/run/secrets/kubernetes.io/serviceaccount"
 CURL = f'curl -fsS --cacert {SA}/ca.crt -H "Authorization: Bearer $(cat {SA}/token)"'
 SCALE = "https://kubernetes.default.svc/api/v1/namespaces/team/configmaps/target"
-LINUX = sys.platform.startswith("linux")
-
-
-class Host(World):
-    """A world that runs executors; ``run_pod`` runs one to its end."""
-
-    def __init__(self, isolation):
-        super().__init__(exec_mode="none")
-        self.host = HostRuntime(self.loop, self.wire, isolation=isolation)
-        self.nodes.runtime = self.host
-        for kubelet in self.nodes.kubelets.values():
-            kubelet.runtime = self.host
-        self.add({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "target", "namespace": "team"},
-                  "data": {"replicas": "1"}})
-
-    def run_pod(self, script=None, *, image="localhost:5000/rec/executor:1", timeout_s=90_000, **options):
-        if script is not None:
-            options["command"] = ["sh", "-c", textwrap.dedent(script)]
-        self.add(pod("job", image=image, policy="Never", **options))
-        over = self.run_until_over("job", timeout_s)
-        ended = over["status"]["containerStatuses"][0]["state"]["terminated"]
-        return ended["exitCode"], self.log("job")
-
-    def allow(self):
-        verbs = ["get", "patch", "list"]
-        self.grant("target", rules=[{"apiGroups": [""], "resources": ["configmaps"], "verbs": verbs}])
-
-
-def namespaces_work():
-    if not LINUX:
-        return False
-    done = subprocess.run(
-        ["unshare", "--user", "--map-root-user", "--mount", "--net", "--pid", "--fork", "true"], check=False,
-        capture_output=True)
-    return done.returncode == 0
-
-
-MODES = [
-    pytest.param("namespaces", marks=pytest.mark.skipif(not namespaces_work(), reason="no user namespaces here")),
-    "relocation",
-]
-
-
-@pytest.fixture(params=MODES)
-def host(request):
-    before = set(Path(tempfile.gettempdir()).glob("killcheck-*"))
-    with Host(request.param) as world:
-        yield world
-        folder = world.host.spawner.folder if world.host.spawner else None
-    assert world.host.processes == {}
-    assert folder is None or not folder.exists()
-    assert folder not in before
-    assert not [t for t in threading.enumerate() if t.name.startswith("killcheck-")]
 
 
 # -- the kill itself ---------------------------------------------------------------------------------------
@@ -345,7 +290,9 @@ def test_a_killed_killcheck_leaves_nothing(tmp_path):
     program.write_text(textwrap.dedent(f"""
         import sys
         sys.path.insert(0, {str(here)!r})
-        from test_processes import Host, pod, process
+        from host_world import Host
+        from node_world import pod
+        from killcheck.embedded.nodes import process
         world = Host("auto")
         world.add(pod("job", command=["sh", "-c", "sleep 9999; exit 1"], policy="Never"))
         world.run(5)

@@ -1,0 +1,300 @@
+"""One look of a probe at a container that really runs: a command in it, a connection or a request to its port.
+
+Source: pkg/probe/{exec,http,tcp} and pkg/kubelet/prober/prober.go of Kubernetes v1.36; cri-client's remote_runtime.go
+(the words of a command that took too long).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import socket
+import ssl
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from urllib.parse import urljoin, urlsplit
+
+import h11
+
+from killcheck.clock import Timer
+from killcheck.embedded.nodes.container import Container
+from killcheck.embedded.nodes.environment import expand
+from killcheck.embedded.nodes.execution import Enterable
+from killcheck.kube.objects import Obj, dig
+
+if TYPE_CHECKING:
+    from killcheck.embedded.nodes.podlife import PodLife
+    from killcheck.embedded.nodes.process import HostProcess
+
+__all__ = ["Answer", "Look", "answers"]
+
+#: Bytes of output, and of a body, that are read.
+OUTPUT_LIMIT = 10 << 10
+REDIRECTS = 10
+AGENT = "kube-probe/1.36"
+CHUNK = 65536
+
+
+class Answer(NamedTuple):
+    """``error``: the question itself went wrong, and counts for nothing."""
+
+    verdict: Literal["success", "warning", "failure", "error"]
+    output: str = ""
+
+
+def answers(life: PodLife, container: Container, probe: Obj | None) -> bool:
+    """Whether a container really runs and can be asked this; else its answer is assumed."""
+    running = container.running
+    if not probe or not isinstance(running, Enterable):
+        return False
+    if "exec" in probe:
+        return True
+    action = probe.get("httpGet") or probe.get("tcpSocket")
+    return bool(action) and running.isolated and action.get("host", life.pod_ip) == life.pod_ip
+
+
+class Look:
+    """One question, asked at once; ``done`` is told the answer on the loop, once."""
+
+    def __init__(self, life: PodLife, container: Container, probe: Obj, done: Callable[[Answer], None]) -> None:
+        self.life = life
+        self.container = container
+        self._done = done
+        self._over = False
+        self._stop: Callable[[], None] = lambda: None
+        self.timeout_s = float(probe.get("timeoutSeconds") or 1)
+        self._timer: Timer = life.after(self.timeout_s, self._late)
+        self._too_late = ""
+        if "exec" in probe:
+            self._run(dig(probe, "exec", "command", default=[]))
+        elif "httpGet" in probe:
+            self._get(probe["httpGet"])
+        else:
+            self._connect(probe["tcpSocket"])
+
+    def cancel(self) -> None:
+        """Nobody wants to know any more."""
+        self._done = lambda _: None
+        self._finish(Answer("error"))
+
+    # -- exec ----------------------------------------------------------------------------------------------
+    def _run(self, command: list[str]) -> None:
+        from killcheck.embedded.nodes.starting import go_duration
+
+        running: Any = self.container.running
+        static = {v["name"]: str(v.get("value") or "") for v in self.container.spec.get("env") or () if "name" in v}
+        argv = [expand(str(word), static) for word in command]
+        output = bytearray()
+        beside = running.beside(argv)
+        self._too_late = f'command timed out: "{" ".join(argv)}" timed out after {go_duration(self.timeout_s)}'
+        self._stop = beside.leave
+
+        def ended(outcome: int | str) -> None:
+            if isinstance(outcome, str):
+                self._finish(Answer("error", f"rpc error: code = Unknown desc = {outcome}"))
+                return
+            text = bytes(output[:OUTPUT_LIMIT]).decode("utf-8", "replace")
+            self._finish(Answer("failure" if outcome else "success", text))
+
+        beside.start(lambda _, data: output.extend(data), ended)
+
+    # -- a port --------------------------------------------------------------------------------------------
+    def _connect(self, action: Obj) -> None:
+        port = self._port(action)
+        if port is not None:
+            sock = self._open(port, "")
+            if sock is not None:
+                sock.close()
+                self._finish(Answer("success"))
+
+    def _get(self, action: Obj) -> None:
+        port = self._port(action)
+        if port is None:
+            return
+        url = urljoin(f"{str(action.get('scheme') or 'HTTP').lower()}://{self.life.pod_ip}:{port}/",
+                      str(action.get("path") or "/"))
+        headers = {str(h["name"]).lower(): str(h["value"]) for h in action.get("httpHeaders") or ()}
+        self._request(url, headers, 0)
+
+    def _request(self, url: str, headers: dict[str, str], count: int) -> None:
+        self._too_late = f'Get "{url}": context deadline exceeded (Client.Timeout exceeded while awaiting headers)'
+        sock = self._open(urlsplit(url).port or 80, f'Get "{url}": ')
+        if sock is None:
+            return
+
+        def answered(status: int, location: str, body: bytes, error: str) -> None:
+            if error:
+                self._finish(Answer("failure", f'Get "{url}": {error}'))
+            elif status >= 400 or status < 200:
+                self._finish(Answer("failure", f"HTTP probe failed with statuscode: {status}"))
+            elif status < 300:
+                self._finish(Answer("success"))
+            elif location and urlsplit(urljoin(url, location)).hostname == urlsplit(url).hostname:
+                if count < REDIRECTS:
+                    self._request(urljoin(url, location), headers, count + 1)
+                else:
+                    self._finish(Answer("failure", f'Get "{location}": stopped after {REDIRECTS} redirects'))
+            else:
+                text = body[:OUTPUT_LIMIT].decode("utf-8", "replace")
+                self._finish(Answer("warning", f"Probe terminated redirects, Response body: {text}"))
+
+        running: Any = self.container.running
+        exchange = _Exchange(running, sock, url, headers, answered)
+        self._stop = exchange.close
+        exchange.begin()
+
+    def _open(self, port: int, before: str) -> socket.socket | None:
+        """A connection to a port; None: the failure has been told."""
+        running: Any = self.container.running
+        where = f"dial tcp {self.life.pod_ip}:{port}"
+        try:
+            if running is None:
+                raise OSError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED))
+            found: socket.socket = running.connect(self.life.pod_ip, port)
+            return found
+        except TimeoutError:
+            self._finish(Answer("failure", f"{before}{where}: i/o timeout"))
+        except OSError as error:
+            self._finish(Answer("failure", f"{before}{where}: connect: {(error.strerror or str(error)).lower()}"))
+        return None
+
+    def _port(self, action: Obj) -> int | None:
+        asked = action.get("port")
+        if isinstance(asked, int):
+            return asked
+        named = {str(p.get("name")): int(p["containerPort"]) for p in self.container.spec.get("ports") or ()}
+        if str(asked) in named:
+            return named[str(asked)]
+        if str(asked).isdigit():
+            return int(str(asked))
+        self._finish(Answer("error", f"couldn't find port: {asked}"))
+        return None
+
+    # -- the end -------------------------------------------------------------------------------------------
+    def _late(self) -> None:
+        self._finish(Answer("failure", self._too_late))
+
+    def _finish(self, answer: Answer) -> None:
+        if self._over:
+            return
+        self._over = True
+        self._timer.cancel()
+        self._stop()
+        self._done(answer)
+
+
+class _Exchange:
+    """One HTTP request over an open connection, TLS (that nobody checks) where the URL says so.
+
+    ``answered`` is told, on the loop, (status, Location, body, what went wrong or "").
+    """
+
+    def __init__(
+        self, running: HostProcess, sock: socket.socket, url: str, headers: dict[str, str],
+        answered: Callable[[int, str, bytes, str], None],
+    ) -> None:
+        self._running = running
+        self._sock = sock
+        self._answered = answered
+        self._http = h11.Connection(h11.CLIENT)
+        self._status, self._location, self._body = 0, "", bytearray()
+        self._over = False
+        self._tls: ssl.SSLObject | None = None
+        self._in, self._out = ssl.MemoryBIO(), ssl.MemoryBIO()
+        parts = urlsplit(url)
+        if parts.scheme == "https":
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+            self._tls = context.wrap_bio(self._in, self._out)
+        target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+        given = {"host": parts.netloc, "user-agent": AGENT, "accept": "*/*", "connection": "close"} | headers
+        self._left = (self._http.send(h11.Request(
+            method="GET", target=target, headers=[(name, value) for name, value in given.items() if value])) or b"") + (
+            self._http.send(h11.EndOfMessage()) or b"")
+
+    def begin(self) -> None:
+        """Ask."""
+        spawner = self._running.runtime.spawner
+        if spawner is None:
+            self._sock.close()
+            return
+        with contextlib.suppress(OSError, ssl.SSLError):  # what comes next says how it went
+            self._move(b"")
+        self._sock.setblocking(False)
+        spawner.io.add(self._sock, self._readable)
+
+    def close(self) -> None:
+        """Ask no more; idempotent."""
+        spawner = self._running.runtime.spawner
+        if not self._over:
+            self._over = True
+            if spawner is not None:
+                spawner.io.remove(self._sock)
+            else:
+                self._sock.close()
+
+    # -- the thread that waits for the host ----------------------------------------------------------------
+    def _readable(self) -> None:
+        if self._over:
+            return
+        try:
+            data = self._sock.recv(CHUNK)
+            over = self._take(self._move(data) if data else b"", end=not data)
+        except BlockingIOError:
+            return
+        except ssl.SSLError:
+            self._tell("http: server gave HTTP response to HTTPS client")
+        except OSError as error:
+            self._tell(f"read: {(error.strerror or str(error)).lower()}")
+        except h11.RemoteProtocolError as error:
+            self._tell(f"net/http: HTTP/1.x transport connection broken: {error}" if data else "EOF")
+        else:
+            if over:
+                self._tell("")
+
+    def _move(self, data: bytes) -> bytes:
+        """Take what came, say what is left to say; answers what came in the clear."""
+        if self._tls is None:
+            self._say(self._left)
+            self._left = b""
+            return data
+        self._in.write(data)
+        plain = b""
+        try:
+            self._tls.do_handshake()
+            if self._left:
+                self._tls.write(self._left)
+                self._left = b""
+            while True:
+                plain += self._tls.read(CHUNK)
+        except (ssl.SSLWantReadError, ssl.SSLZeroReturnError):
+            pass
+        finally:
+            self._say(self._out.read())
+        return plain
+
+    def _say(self, data: bytes) -> None:
+        if data:
+            self._sock.sendall(data)
+
+    def _take(self, data: bytes, *, end: bool) -> bool:
+        """Whether the answer is whole. Raises h11.RemoteProtocolError."""
+        if data or end:
+            self._http.receive_data(data)
+        while True:
+            event = self._http.next_event()
+            if isinstance(event, h11.Response):
+                self._status = event.status_code
+                self._location = next((v.decode("latin-1") for k, v in event.headers if k == b"location"), "")
+            elif isinstance(event, h11.Data):
+                self._body += event.data
+            elif event is h11.NEED_DATA:
+                return len(self._body) > OUTPUT_LIMIT
+            elif isinstance(event, h11.EndOfMessage | h11.ConnectionClosed):
+                return True
+
+    def _tell(self, error: str) -> None:
+        self.close()
+        self._running.tell(self._answered, self._status, self._location, bytes(self._body), error)
