@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from killcheck.engine.projection import CONTAINERS, NAMESPACE
-from killcheck.faults.base import Fault, FaultError, Plan
+from killcheck.faults.base import FaultError, Plan
+from killcheck.faults.docker_states import CUT_OFF, PAUSED, STOPPED, ContainersFault
 from killcheck.kube import resources as r
 from killcheck.kube.errors import NotFound
 from killcheck.kube.objects import Obj, dig, name_of
@@ -20,36 +21,20 @@ __all__ = ["NodeDisconnected", "NodePaused", "NodeReclaimed", "NodeStopped"]
 NOTICE_TAINT = "aws-node-termination-handler/spot-itn"
 
 
-class _NodeFault(Fault):
+class _NodeFault(ContainersFault):
     """A change of the containers that are the GPU pools' nodes."""
 
     needs = ("node-containers",)
+    called = "node container"
 
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
-        """Those containers."""
-        names = [name_of(node) for node in self._containers(stage)]
-        return Plan(tuple(f"node container {name}: {self.simulates}" for name in names),
-                    edits=tuple(f"Container {name}.spec" for name in names))
+        """Those machines, as wholes; the engine is this machine's own, and no API server is asked for rights on it."""
+        plan = super().plan(stage, layer)
+        names = [name_of(container) for container in self.containers(stage, layer)]
+        return replace(plan, permissions=(), edits=tuple(f"Container {name}.spec" for name in names))
 
-    def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
-        """Change each."""
-        done = []
-        for container in self._containers(stage):
-            what = f"node container {name_of(container)}: {self.simulates}"
-            stage.journal.merge(CONTAINERS, name_of(container), NAMESPACE, {"spec": self.change(container)}, what)
-            done.append(what)
-        return done
-
-    def bitten(self, stage: Stage, layer: LayerRun) -> str:
-        """The engine says that it is so of one of them."""
-        for name in stage.scene.known_nodes:
-            found = stage.cluster.kube.find(CONTAINERS, name, NAMESPACE)
-            if found is not None and self.seen(found):
-                return f"node container {name} {self.seen(found)}"
-        return ""
-
-    @staticmethod
-    def _containers(stage: Stage) -> list[Obj]:
+    def containers(self, stage: Stage, layer: LayerRun) -> list[Obj]:
+        """Those of the pools' nodes."""
         kube = stage.cluster.kube
         nodes = [node for node in kube.list(r.NODES).items if stage.scene.in_pool(node)]
         try:
@@ -60,13 +45,9 @@ class _NodeFault(Fault):
             raise FaultError("no node of the GPU pools is there")
         return found
 
-    @abstractmethod
-    def change(self, container: Obj) -> Obj:
-        """What of the container's spec changes."""
-
-    @abstractmethod
-    def seen(self, container: Obj) -> str:
-        """What the engine says of it, where it is so."""
+    def names(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
+        """Of every node that was seen."""
+        return list(stage.scene.known_nodes)
 
 
 class NodePaused(_NodeFault):
@@ -76,14 +57,7 @@ class NodePaused(_NodeFault):
     simulates = "the GPU node is frozen: its kubelet and its processes do nothing"
     family = "network"
     failures = (37,)
-
-    def change(self, container: Obj) -> Obj:
-        """Paused."""
-        return {"paused": True}
-
-    def seen(self, container: Obj) -> str:
-        """It is paused."""
-        return "is paused" if dig(container, "spec", "paused") else ""
+    state = PAUSED
 
 
 class NodeStopped(_NodeFault):
@@ -93,14 +67,7 @@ class NodeStopped(_NodeFault):
     simulates = "the GPU node's machine is off, without notice"
     family = "spot"
     failures = (49, 52)
-
-    def change(self, container: Obj) -> Obj:
-        """Off."""
-        return {"replicas": 0}
-
-    def seen(self, container: Obj) -> str:
-        """It is off."""
-        return "" if dig(container, "spec", "replicas") else "is stopped"
+    state = STOPPED
 
 
 class NodeDisconnected(_NodeFault):
@@ -110,17 +77,7 @@ class NodeDisconnected(_NodeFault):
     simulates = "the GPU node is cut off from the network"
     family = "network"
     failures = (37,)
-
-    def change(self, container: Obj) -> Obj:
-        """On no network."""
-        networks = dig(container, "spec", "networks", default={})
-        if not networks:
-            raise FaultError(f"node container {name_of(container)} is on no network that it could be cut off from")
-        return {"networks": dict.fromkeys(networks)}
-
-    def seen(self, container: Obj) -> str:
-        """It is on none."""
-        return "" if dig(container, "spec", "networks") else "is on no network"
+    state = CUT_OFF
 
 
 class NodeReclaimed(_NodeFault):
@@ -130,6 +87,7 @@ class NodeReclaimed(_NodeFault):
     simulates = "a spot notice, and at its end the GPU node's machine goes off"
     family = "spot"
     failures = (52,)
+    state = STOPPED
     #: How long the notice leaves (GCP 30 s, AWS 2 min).
     notice_s = 30.0
 
@@ -140,15 +98,14 @@ class NodeReclaimed(_NodeFault):
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
         """The nodes get a taint, then their machines go off."""
         plan = super().plan(stage, layer)
-        return Plan(plan.changes, permissions=(Permission("patch", "", "nodes"), Permission("get", "", "nodes")),
-                    edits=plan.edits)
+        return replace(plan, permissions=(Permission("patch", "", "nodes"), Permission("get", "", "nodes")))
 
     def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
         """Give notice."""
         self._due = stage.cluster.loop.now() + timedelta(seconds=self.notice_s)
         taint = {"key": NOTICE_TAINT, "value": "true", "effect": "NoSchedule"}
         done = []
-        for container in self._containers(stage):
+        for container in self.containers(stage, layer):
             name = name_of(container)
             node = stage.cluster.kube.get(r.NODES, name)
             taints = [*dig(node, "spec", "taints", default=[]), taint]
@@ -176,11 +133,3 @@ class NodeReclaimed(_NodeFault):
                     taint.get("key") == NOTICE_TAINT for taint in dig(node, "spec", "taints", default=[])):
                 return f"node {name_of(node)} has notice: its machine goes off at {self._due:%H:%M:%S}"
         return ""
-
-    def change(self, container: Obj) -> Obj:
-        """Off, in the end."""
-        return {"replicas": 0}
-
-    def seen(self, container: Obj) -> str:
-        """It is off."""
-        return "" if dig(container, "spec", "replicas") else "is stopped"
