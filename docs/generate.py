@@ -135,7 +135,7 @@ def _probes() -> str:
 def _faults() -> str:
     parts = ["# Faults\n", "What `killcheck drill --under` takes, also several at once. *Needs*: levers that only some"
              " clusters have; without, any Kubernetes API will do.\n"]
-    kinds = (*faults.ALL, *faults.CLOUD, *faults.ENGINE)
+    kinds = (*faults.ALL, *faults.CLOUD, *faults.ENGINE, *faults.MACHINE)
     for family in dict.fromkeys(kind.family for kind in kinds):
         parts.append(f"## {family}\n")
         for kind in (kind for kind in kinds if kind.family == family):

@@ -46,6 +46,8 @@ class Census:
         self._wrong: dict[str, CountUnknown] = {}
         #: The last answer above zero, by target: whatever turned it off did so after that.
         self.last_on: dict[str, Count] = {}
+        #: The last answer of zero, by target.
+        self.last_off: dict[str, Count] = {}
         #: Since when every answer has been one.
         self.sound_since: datetime | None = None
         self._timers: dict[str, Timer] = {}
@@ -120,8 +122,7 @@ class Census:
             count = Count(counted(ran), ran.begun, ran.ended, str(ran.command))
             self.counts[target.name] = count
             self._wrong.pop(target.name, None)
-            if count.number:
-                self.last_on[target.name] = count
+            (self.last_on if count.number else self.last_off)[target.name] = count
             if self.sound_since is None and self.broken() is None:
                 self.sound_since = ran.begun
         except CountUnknown as error:

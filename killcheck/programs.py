@@ -40,6 +40,9 @@ GRACE_S = 2.0
 SLACK_S = 10.0
 #: In a folder of programs that a fault puts before others: its mark, the calls that were met, links to all the rest.
 OURS, CALLS, HIDING = ".killcheck", "calls", "rest"
+#: Words of a line that says what went wrong.
+_TELLING = re.compile(
+    r"error|fail|denied|expired|refused|forbidden|unauthor|not found|no such|timed? ?out|exceeded", re.IGNORECASE)
 #: What redaction leaves in the place of a secret.
 _HIDDEN = re.compile(r"<(redacted|token|aws-access-key-id|private key)>")
 #: How long a target may take to be counted again after it was started, in seconds.
@@ -69,10 +72,11 @@ class Ran:
 
     @property
     def told(self) -> str:
-        """One line: how it ended, and the last thing it said."""
+        """One line: how it ended, and the last thing it said; of several lines the last that speaks of a failure."""
         said = (self.errors.strip() or self.output.strip()).splitlines()
+        telling = [line for line in said if _TELLING.search(line)] or said
         how = self.why or f"exit code {self.code}"
-        return f"{self.command}: {how}" + (f": {said[-1].strip()[:300]}" if said and not self.ok else "")
+        return f"{self.command}: {how}" + (f": {telling[-1].strip()[:300]}" if said and not self.ok else "")
 
 
 class Programs(Protocol):

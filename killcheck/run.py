@@ -9,7 +9,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
 
-from killcheck import __version__, consent, events, faults, here, journal, layers, lease, orphans
+from killcheck import __version__, consent, events, faults, here, journal, killpath, layers, lease, orphans
 from killcheck.clock import wall_now
 from killcheck.cloud.catalogue import shipped
 from killcheck.cluster.base import Cluster
@@ -22,6 +22,7 @@ from killcheck.kube.permissions import Permission
 from killcheck.layers.base import Stage
 from killcheck.progress import watched_s
 from killcheck.record import RecordWriter
+from killcheck.redact import clean, hide_environment
 from killcheck.scene import Scene
 from killcheck.session import Session
 from killcheck.verdict import EXIT_CODES, DrillResult, overall
@@ -176,6 +177,7 @@ class Run:
 
     def execute(self) -> RunResult:
         """Run them all. Raises what a drill raises, and Declined where the plan is not approved."""
+        hide_environment()
         results: list[DrillResult] = []
         with RecordWriter(self.folder / "run.jsonl") as record:
             self._record = record
@@ -191,7 +193,7 @@ class Run:
             for told, result in self._side_by_side() if self.workers > 1 else self._in_turn():
                 for event in told:
                     self._emit(event)
-                results.append(result)
+                results.append(clean(result))
             wanted = [_as_wanted(result, drill) for result, drill in zip(results, self.planned, strict=True)]
             verdict, code = overall(results)
             if not any(result.dirty for result in results):
@@ -223,7 +225,7 @@ class Run:
                 kubeconfig=str(self.session.kubeconfig or ""))
             options = planned.options
             if options.horizon_s is None and not cluster.real:
-                options = replace(options, horizon_s=self.session.night_s)
+                options = replace(options, horizon_s=_night_s(kill_path, layer, self.session.night_s))
             drill = Drill(
                 cluster, kill_path, layer, [faults.named(name) for name in planned.faults], run=run,
                 journal=kept, sink=self._emit, price=_price, options=options)
@@ -293,10 +295,23 @@ class Run:
             locks.release()
 
     def _emit(self, event: events.Event) -> None:
+        event = clean(event)
         if self._record is not None:
             self._record(event)
         for sink in self._sinks:
             sink(event)
+
+
+def _night_s(kill_path: KillPath, layer: Layer, night_s: float) -> float:
+    """How long GPUs that stay on are watched at most on an embedded cluster, in seconds.
+
+    Programs of a machine are processes, its timers' too, for every few minutes of the night: nobody waits for those
+    when the last deadline has passed.
+    """
+    if layer.command is None or not kill_path.beyond(layer):
+        return night_s
+    deadlines = kill_path.deadlines_for(layer)
+    return min(night_s, max(float(getattr(deadlines, name)) for name in killpath.PHASES) + deadlines.held_s)
 
 
 def _home(kill_path: KillPath, layer: Layer) -> str:

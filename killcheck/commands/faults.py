@@ -50,6 +50,8 @@ def _row(kind: Any) -> dict[str, Any]:
 def _where(kind: Any) -> str:
     if not kind.needs:
         return "any cluster"
+    if getattr(kind, "outside", False):
+        return "programs of a machine" if "programs" in kind.needs else "programs of a machine, embedded cluster only"
     if "stand-in" in kind.needs:
         return "embedded cluster, with cloud: in the spec"
     if {"aws", "hands"} & set(kind.needs):

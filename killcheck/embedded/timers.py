@@ -18,6 +18,8 @@ __all__ = ["Kept", "Timers"]
 
 #: A slot that the machine's clock is within so many seconds of counts as its moment.
 NEAR_S = 5.0
+#: What is made up for starts so many seconds apart (all of it at once, really): so that it can be told who did what.
+APART_S = 30.0
 
 
 @dataclass
@@ -46,6 +48,7 @@ class Timers:
     suspended: bool = False
     kept: dict[str, Kept] = field(default_factory=dict)
     _back_at: datetime | None = None
+    _stands_for: str = ""
     _late_ones: list[Timer] = field(default_factory=list)
     _closed: bool = False
 
@@ -83,12 +86,15 @@ class Timers:
     def come_back(self) -> None:
         """Be there as if it had never been away: nothing is made up for."""
         self.away_s, self.suspended, self._back_at = 0.0, False, None
+        for late in self._late_ones:
+            late.cancel()
         for timer in self.kept.values():
             timer.missed = 0
 
     def slot(self, name: str) -> str:
         """A drill stands for the slot of a timer right now: why nothing goes off, or not yet; empty: it would."""
         timer = self.kept.get(name)
+        self._stands_for = name
         if self.away_s and self._back_at is None:
             self._leave()
         if self._back_at is not None:
@@ -144,7 +150,9 @@ class Timers:
             return
         self._back_at = None
         self.away_s = 0.0
-        for timer in self.kept.values():
+        late = 0.0
+        for timer in sorted(self.kept.values(), key=lambda timer: timer.name != self._stands_for):
             missed, timer.missed = timer.missed, 0
             if missed and (timer.persistent or (self.suspended and timer.persistent is not None)):
-                self._go_off(timer)
+                self._late_ones.append(self.loop.call_later(late, self._go_off, timer))
+                late += APART_S

@@ -18,6 +18,7 @@ from killcheck.kube.permissions import Permission
 from killcheck.layers import firing
 from killcheck.layers.base import Explanation, LayerError, LayerRun, Stage
 from killcheck.layers.firing import Forecast
+from killcheck.layers.program_failures import reason_of
 from killcheck.programs import Ran
 
 __all__ = ["CommandLayer", "effect_of", "firings"]
@@ -91,6 +92,7 @@ class CommandLayer(LayerRun):
     def trigger(self) -> str:
         """Start the program, if its timer would start it now; it goes on while the drill watches."""
         self._begun = self.stage.cluster.loop.now()
+        self.stage.scene.census.last_off.clear()  # of interest is what was off since
         self._held_up = self.stage.programs.held(self.layer.name)
         if self._held_up:
             heard: list[Callable[[], None]] | None = getattr(self.stage.programs, "on_firing", None)
@@ -106,8 +108,10 @@ class CommandLayer(LayerRun):
 
     def _fired_late(self) -> None:
         """The layer's own timer went off after all."""
-        fired = [ran for ran in firings(self.stage, self.layer, self._begun or datetime.min, datetime.max)
-                 if isinstance(ran, Ran)] if self.ran is None else []
+        if self.ran is not None or self._begun is None:
+            return
+        seen = firings(self.stage, self.layer, self._begun, self.stage.cluster.loop.now())
+        fired = [ran for ran in seen if isinstance(ran, Ran)]
         if fired:
             self._reach("triggered", fired[0].begun, f"its own timer went off at {fired[0].begun:%H:%M:%S}")
             self._ended(fired[0])
@@ -173,11 +177,17 @@ class CommandLayer(LayerRun):
                 f"{self.command} is still at it", (f"started {self._begun:%H:%M:%S}",) if self._begun else (),
                 "give it a time limit below the deadline (timeout), and see what it waits for", (25,))
         if not ran.ok:
-            return Explanation(
-                f"its program failed: {ran.told}", _last_lines(ran),
-                "run it by hand with the environment that its timer gives it; credentials that expire are the first "
-                "suspect", (20, 14))
+            reason = reason_of(ran)
+            return Explanation(f"its program failed: {ran.told}", _last_lines(ran), reason.remedy, reason.failures)
         on = {t.name: self.stage.scene.census.counts[t.name].number for t in self.stage.scene.census.targets}
+        again = [off for name, off in self.stage.scene.census.last_off.items() if on[name]]
+        if again:
+            return Explanation(
+                f"it came on again: none was on at {again[0].at:%H:%M:%S}, and now "
+                f"{', '.join(f'{number} of {name}' for name, number in on.items() if number)} is",
+                (f"{again[0].command} counted none at {again[0].at:%H:%M:%S}", ran.told),
+                "leave one controller the right to start it, and let every other starter check the sentinel; a monitor "
+                "that only stops bounds what a second one costs", (55, 34))
         if any(on.values()):
             told = ", ".join(f"{number} of {name}" for name, number in on.items() if number)
             return Explanation(

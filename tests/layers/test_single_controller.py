@@ -147,7 +147,6 @@ def test_exit_code_zero_is_no_proof(broken, edited):
 def test_the_idle_monitor_covers_for_a_stop_that_fails(broken, edited):
     def fails(path):
         edited(path / "yoyo-daily-cycle.sh", "stop() {\n", "stop() {\n  return 1\n")
-        edited(path / "killcheck.yaml", "  instanceGone: 6m", "  instanceGone: 40m")
 
     result = broken("daily-cycle", fails, 4000.0)
     assert (result.verdict, result.off_by) == (Verdict.COVERED, "idle-monitor"), result.why

@@ -36,6 +36,7 @@ STAGING = {
     ("scale-to-zero", "video-idle"): {"run-never-finishes": "survived", "finalizer": KNOWN},
     ("self-terminating", "worker-idle-exit"): {"laptop-killed": "survived"},
     ("self-terminating", "idle-monitor"): {"suspended": KNOWN},
+    ("single-controller", "daily-cycle"): {"timer-stopped": "covered by idle-monitor", "credentials-expired": KNOWN},
     ("spot-training", "spot-reclaim"): {"do-not-disrupt": "survived", "controller-manager-down": KNOWN},
 }
 #: Where the original failures of the other paths' seeds are made by editing their manifests, a drill each.
@@ -104,7 +105,9 @@ def test_every_path_in_a_cluster_says_what_its_matrix_must_be():
     for name in SOUND:
         kill_path = Session(fixture=name).kill_path
         assert "policy:" in fixtures.spec(name).read_text(), name
-        for layer in () if name == "single-controller" else kill_path.layers:
+        for layer in kill_path.layers:
+            if layer.sentinel is not None and layer.sentinel.path:
+                continue  # a file of a machine: what its starters meet is the other layers'
             assert [d for d in matrix.plan(kill_path, only_layers=[layer.name]) if d.faults], (name, layer.name)
 
 

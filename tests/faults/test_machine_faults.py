@@ -1,0 +1,207 @@
+"""Faults of what is outside Kubernetes, on the embedded machine: each bites, is told for what it is, and goes again."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+from killcheck import events, faults, fixtures, layers, specfile
+from killcheck.cluster.embedded import EmbeddedDrillCluster
+from killcheck.cluster.equipment import equip
+from killcheck.drill import Drill, Options
+from killcheck.faults.shipped import MACHINE
+from killcheck.journal import Journal
+from killcheck.session import Session
+
+KINDS = {kind.name: kind for kind in MACHINE}
+#: Of the daily cycle: verdict, who turned it off, a part of the cause (or of the reason).
+CYCLE = {
+    "script-gone": ("covered", "idle-monitor", "its own timer went off"),
+    "script-not-executable": ("covered", "idle-monitor", "its own timer went off"),
+    "cli-gone": ("exposed", "", "gcloud: command not found"),
+    "cli-denied": ("exposed", "", "PERMISSION_DENIED (403)"),
+    "credentials-expired": ("exposed", "", "Reauthentication failed"),
+    "credentials-gone": ("exposed", "", "active account"),
+    "cli-throttled": ("exposed", "", "Quota exceeded"),
+    "cloud-unreachable": ("exposed", "", "Network is unreachable"),
+    "cli-hangs": ("exposed", "", "took longer than 300 s and was stopped"),
+    "cli-no-effect": ("exposed", "", "STOP FAILED: yoyo-batch is RUNNING"),
+    "timer-stopped": ("covered", "idle-monitor", "its own timer went off"),
+    "machine-off": ("exposed", "", "the machine is off when the slot comes"),
+    "machine-asleep": ("survived", "daily-cycle", "ran from 02:30:01"),
+    "clock-behind": ("exposed", "", "its slot comes 67 min late"),
+    "lock-stale": ("survived", "daily-cycle", ""),
+    "lock-held": ("survived", "daily-cycle", ""),
+    "disk-read-only": ("survived", "daily-cycle", ""),
+    "second-controller": ("covered", "idle-monitor", "its own timer went off"),
+}
+#: Of the idle monitor where that is another story.
+MONITOR = {
+    "cli-no-effect": ("exposed", "", "or what it asked for had no effect"),
+    "machine-asleep": ("survived", "idle-monitor", "ran from 13:05:03"),
+    "clock-behind": ("exposed", "", "the machine's clock says"),
+    "second-controller": ("survived", "idle-monitor", "its own timer went off"),
+}
+
+
+class MachineWorld:
+    """The reference path's machine; ``change`` edits a copy of its folder first."""
+
+    def __init__(self, folder, layer="daily-cycle", change=lambda path: None):
+        shutil.copytree(fixtures.path("single-controller"), folder)
+        change(folder)
+        self.kill_path = specfile.load(folder / "killcheck.yaml")
+        self.layer = self.kill_path.layer(layer)
+        session = Session(spec=folder / "killcheck.yaml", exec_mode="host")
+        from killcheck.run import PlannedDrill
+
+        self.cluster = EmbeddedDrillCluster([], exec_mode="host", start=session._night(PlannedDrill(layer)))
+        equip(self.cluster, self.kill_path, allowed=True)
+        self.machine = self.cluster.machine
+        self.seen = []
+
+    def drill(self, *kinds, watch_s=3900.0):
+        journal = Journal("20260115-030001-abc123-0", self.cluster.loop, self.cluster.kube, levers=self.cluster.levers)
+        return Drill(
+            self.cluster, self.kill_path, self.layer, [kind() for kind in kinds], run="20260115-030001-abc123-0",
+            journal=journal, sink=self.seen.append, price=lambda kind: 0.71, options=Options(horizon_s=watch_s)).run()
+
+    def picture(self):
+        """What is wrong with the machine, its timers and its files."""
+        timers = self.machine.timers
+        files = sorted(str(p.relative_to(self.machine.path("/srv/foundry/data")))
+                       for p in self.machine.path("/srv/foundry/data").rglob("*"))
+        return (dict(self.machine.stand_ins), dict(self.machine.lost), self.machine.read_only, timers.behind_s,
+                timers.away_s, {name: kept.stopped for name, kept in timers.kept.items()}, files,
+                self.machine.path("/var/lib/machine/yoyo-batch.status").read_text())
+
+
+@pytest.fixture
+def world(tmp_path):
+    made = []
+
+    def make(*args, **more):
+        made.append(MachineWorld(tmp_path / f"path-{len(made)}", *args, **more))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.cluster.close()
+
+
+def test_nothing_is_missing_from_the_table():
+    assert set(CYCLE) == set(KINDS)
+
+
+@pytest.mark.parametrize("name", CYCLE)
+def test_it_bites_is_seen_for_what_it_is_and_heals(world, name):
+    made = world()
+    made.machine.run(made.kill_path.targets[0].start)
+    before = made.picture()
+    result = made.drill(KINDS[name])
+    verdict, off_by, words = CYCLE[name]
+    assert list(result.bites) == [name], result.why
+    assert (str(result.verdict), result.off_by) == (verdict, off_by), (result.why, result.cause)
+    assert words in (result.cause or result.why)
+    if verdict == "exposed":
+        assert set(result.failures) & set(KINDS[name].failures), (result.failures, result.cause)
+        assert result.remedy
+    assert result.problems == ()
+    (healed,) = [event for event in made.seen if isinstance(event, events.Healed)]
+    assert healed.steady_again
+    made.cluster.loop.run_until(lambda: False, 5.0)
+    assert made.picture() == before
+
+
+@pytest.mark.parametrize("name", MONITOR)
+def test_an_idle_monitor_meets_it_too(world, name):
+    result = world("idle-monitor").drill(KINDS[name])
+    verdict, off_by, words = MONITOR[name]
+    assert list(result.bites) == [name], result.why
+    assert (str(result.verdict), result.off_by) == (verdict, off_by), (result.why, result.cause)
+    assert words in (result.cause or result.why)
+    assert result.problems == ()
+
+
+@pytest.mark.parametrize("name", CYCLE)
+def test_without_teeth_it_proves_nothing(world, name):
+    class Toothless(KINDS[name]):
+        """Its injection does nothing."""
+
+        def inject(self, stage, layer):
+            return ["nothing"]
+
+        def react(self, stage, layer):
+            return None
+
+    result = world().drill(Toothless, watch_s=60.0)
+    assert str(result.verdict) == "inconclusive"
+    assert result.bites == {}
+    assert "did not bite" in result.why
+
+
+# -- what makes the difference -----------------------------------------------------------------------------
+def test_a_timer_that_is_persistent_makes_up_for_the_night_the_machine_was_off(world, edited):
+    def persistent(path):
+        edited(path / "yoyo-daily.timer", "Persistent=false", "Persistent=true")
+        edited(path / "killcheck.yaml", "  instanceGone: 45m", "  instanceGone: 70m")
+
+    result = world(change=persistent).drill(KINDS["machine-off"], watch_s=5400.0)
+    assert (str(result.verdict), result.off_by) == ("survived", "daily-cycle"), result.why
+    assert "ran from 03:00:01" in result.why
+
+
+def test_what_no_unit_is_known_of_makes_up_for_nothing(world):
+    def a_crontab(path):
+        (path / "yoyo-daily.timer").unlink()
+        (path / "yoyo-idle-monitor.timer").unlink()
+
+    result = world(change=a_crontab).drill(KINDS["machine-asleep"], watch_s=2000.0)
+    assert str(result.verdict) == "exposed"
+    assert "asleep when the slot comes" in result.cause
+
+
+@pytest.mark.parametrize(("guard", "name"), [
+    ('exec 8> /srv/foundry/data/stop.lock\nflock 8\n', "lock-held"),
+    ('if [ -e /srv/foundry/data/stop.pid ]; then log "already at work"; exit 0; fi\n', "lock-stale"),
+    ('mkdir /srv/foundry/data/stop.lock || exit 1\n', "lock-stale"),
+])
+def test_a_stop_that_waits_for_a_lock_is_found(world, edited, guard, name):
+    def first(path):
+        edited(path / "yoyo-daily-cycle.sh", "stop() {\n", f"stop() {{\n{guard}")
+
+    result = world(change=first).drill(KINDS[name], watch_s=700.0)
+    assert str(result.verdict) == "exposed"
+    assert result.problems == ()
+
+
+def test_a_stop_that_writes_first_ends_on_a_full_or_read_only_disk(world, edited):
+    def first(path):
+        edited(path / "yoyo-daily-cycle.sh", "stop() {\n", "stop() {\n  date > /srv/foundry/data/last-stop\n")
+
+    result = world(change=first).drill(KINDS["disk-read-only"], watch_s=400.0)
+    assert str(result.verdict) == "exposed"
+    assert "Read-only file system" in result.cause
+    assert 57 in result.failures
+
+
+# -- where they mean something -----------------------------------------------------------------------------
+def test_they_are_for_programs_of_machines_and_nothing_else_is():
+    path = specfile.load(fixtures.spec("single-controller"))
+    for layer in path.layers:
+        meant = {kind.name for kind in faults.every() if faults.means_something(kind, path, layer)}
+        assert meant == (set() if layer.sentinel else set(KINDS) - (
+            {"lock-stale", "lock-held"} if layer.name == "idle-monitor" else set()))
+    inside = specfile.load(fixtures.spec("dead-man"))
+    assert not any(faults.means_something(kind, inside, layer) for kind in MACHINE for layer in inside.layers)
+
+
+def test_without_a_cloud_in_the_script_its_faults_mean_nothing(world, edited):
+    made = world(change=lambda path: edited(
+        path / "killcheck.yaml", "argv: [./yoyo-daily-cycle.sh, stop]", "argv: [systemctl, poweroff]"))
+    layer = made.kill_path.layer("daily-cycle")
+    meant = {kind.name for kind in MACHINE if faults.means_something(kind, made.kill_path, layer)}
+    assert meant == {"timer-stopped", "machine-off", "machine-asleep", "clock-behind", "disk-read-only",
+                     "second-controller"}
+    assert layers.drillable(layer)
