@@ -278,6 +278,11 @@ _COLUMNS = {one.name: _READERS.get(one.name, str) for one in fields(InstanceType
 
 def parse(row: Mapping[str, Any], where: str, base: InstanceType) -> InstanceType:
     """``base`` with the fields that ``row`` gives (empty: not given). Raises CatalogueError."""
+    return replace(base, **_given(row, where))
+
+
+def _given(row: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """The fields that a row gives. Raises CatalogueError."""
     given: dict[str, Any] = {}
     for key, value in row.items():
         if value is None or value == "":
@@ -288,7 +293,7 @@ def parse(row: Mapping[str, Any], where: str, base: InstanceType) -> InstanceTyp
             given[key] = _COLUMNS[key](value)
         except ValueError as error:
             raise CatalogueError(f"{where}: {key} cannot be {value!r}") from error
-    return replace(base, **given)
+    return given
 
 
 def _csv_rows(text: str, path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -334,7 +339,8 @@ def shipped() -> Catalogue:
         header = " ".join(line.lstrip("# ").rstrip() for line in lines if line.startswith("#"))
         sources.append(f"{name}: {header}")
         for number, row in enumerate(csv.DictReader(line for line in lines if line[:1] not in ("", "#")), 1):
-            types[row["instance_type"]] = parse(row, f"{name}: row {number}", InstanceType("", provider=provider))
+            given = {"provider": provider, **_given(row, f"{name}: row {number}")}
+            types[row["instance_type"]] = InstanceType(**given)
     return Catalogue(types, tuple(sources))
 
 

@@ -6,7 +6,6 @@ import os
 import sys
 from dataclasses import dataclass, field
 from functools import cache
-from pathlib import Path
 
 __all__ = ["BINARY_DIRS", "CLOUD_CLIS", "HostPrograms"]
 
@@ -51,7 +50,7 @@ def python() -> str:
 @cache
 def _find(name: str, search: tuple[str, ...]) -> str | None:
     for directory in search:
-        candidate = Path(directory) / name
-        if candidate.is_file() and os.access(candidate, os.X_OK):
+        candidate = os.path.join(directory, name)  # noqa: PTH118 - hundreds of names are looked for: paths would cost
+        if os.access(candidate, os.X_OK) and os.path.isfile(candidate):  # noqa: PTH113
             return os.path.realpath(candidate)
     return None
