@@ -37,7 +37,8 @@ def worst(codes: Iterable[int]) -> int:
 @dataclass(frozen=True, slots=True)
 class Gate:
     """What each part found; None: it was left out, by the names in ``skipped``. ``undrillable``: layers of which
-    nothing is proven, because they cannot be drilled here."""
+    nothing is proven, because they cannot be drilled here. ``preflight``: what trying the executors' images found,
+    where that was asked for; an executor that cannot start keeps the drills from being begun."""
 
     fail_on: Severity
     lint: LintResult | None = None
@@ -46,6 +47,7 @@ class Gate:
     matrix: Matrix | None = None
     shared: Sequence[Shared] = ()
     undrillable: Sequence[str] = ()
+    preflight: LintResult | None = None
 
     @property
     def skipped(self) -> list[str]:
@@ -59,6 +61,8 @@ class Gate:
             found["lint"] = self.lint.exit_code(self.fail_on)
         if self.fences is not None:
             found["fences"] = self.fences.exit_code
+        if self.preflight is not None:
+            found["preflight"] = self.preflight.exit_code("error")
         if self.run is not None:
             nothing_proven = EXIT_CODES["inconclusive"] if self.undrillable else EXIT_CODES["proven"]
             found["drills"] = worst([self.run.exit_code, nothing_proven])
@@ -77,6 +81,7 @@ class Gate:
     def to_json(self) -> dict[str, Any]:
         """One document of schema killcheck.result/v1."""
         findings = [finding.to_json() for finding in self.lint.findings] if self.lint else []
+        findings += [finding.to_json() for finding in self.preflight.findings] if self.preflight else []
         findings += [one.to_json() for one in self.shared]
         return {
             "schema": "killcheck.result/v1", "command": "gate", "run": self.run.run if self.run else None,

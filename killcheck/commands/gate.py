@@ -31,6 +31,9 @@ __all__ = ["command"]
               help="How executors' commands run on the embedded cluster. Your own manifests run only if you say so.")
 @click.option("--skip", multiple=True, type=click.Choice(["lint", "fences", "drills"]),
               help="Leave a part out (repeatable); the verdict says so.")
+@click.option("--preflight", is_flag=True,
+              help="Before the drills run the layers' own images once on the Docker Engine, without network, "
+                   "credentials and rights: where a command does not start, nothing is drilled (exit 1).")
 @click.option("--quick", is_flag=True, help="Each layer undisturbed only, instead of the whole matrix.")
 @click.option("--fail-on", type=click.Choice(["error", "warning", "note"]), default="error", show_default=True,
               help="Exit 1 where a finding is at or above this severity.")
@@ -62,11 +65,18 @@ def command(**options: Any) -> None:
     wanted = [name for name in PARTS if name not in options["skip"]]
     if not wanted:
         raise click.UsageError("every part is left out: nothing would be proven")
+    if options["preflight"] and "drills" not in wanted:
+        raise click.UsageError("--preflight tries what the drills would start: it means nothing with --skip drills")
     if session.real and "drills" in wanted:
         consent.check_context(session.on, session.kill_path)
     found: dict[str, Any] = {}
     for number, name in enumerate(wanted, 1):
         _say(options, f"{number}/{len(wanted)} {name}")
+        if name == "drills" and options["preflight"]:
+            found |= _preflight(session, options)
+            if found["undrillable"]:
+                _say(options, f"{name}: an executor cannot start, so nothing is drilled or changed")
+                break
         found |= _part(name, session, options, out, found)
         _say(options, f"{number}/{len(wanted)} {name}: {_summary(name, found)}")
     if found.get("matrix") is not None:
@@ -112,6 +122,17 @@ def _part(
     return _drills(session, options, out, so_far)
 
 
+def _preflight(session: Session, options: dict[str, Any]) -> dict[str, Any]:
+    """What trying the images found; where one cannot start, all layers that are therefore not drilled."""
+    from killcheck.commands.preflight import tell, tried
+
+    layers = [layer.name for layer in session.kill_path.layers]
+    result, without, host = tried(session, layers)
+    failed = bool(result.at_or_above("error"))
+    tell(result, without, host, quiet=options["quiet"] or len(without) == len(layers))
+    return {"preflight": result, "undrillable": layers if failed else []}
+
+
 def _drills(session: Session, options: dict[str, Any], out: Terminal, so_far: dict[str, Any]) -> dict[str, Any]:
     from killcheck.commands.drill import approval
     from killcheck.commands.matrix import cells, execute, undrillable
@@ -123,7 +144,7 @@ def _drills(session: Session, options: dict[str, Any], out: Terminal, so_far: di
     lint, fences = so_far.get("lint"), so_far.get("fences")
     result, matrix = execute(
         session, planned, out, approval(out, options["yes"]), quiet=options["quiet"],
-        findings=[finding.to_json() for finding in lint.findings] if lint else [],
+        findings=[finding.to_json() for part in (lint, so_far.get("preflight")) if part for finding in part.findings],
         fences=fences.to_json() if fences else [])
     return {"run": result, "matrix": matrix, "undrillable": undrillable(session)}
 
@@ -145,6 +166,9 @@ def _show(gate: Gate, out: Terminal, options: dict[str, Any]) -> None:
     color = False if options["no_color"] else None
     if gate.lint is not None:
         findings_terminal.show(gate.lint, color=color)
+        click.echo()
+    if gate.preflight is not None and gate.preflight.findings:
+        findings_terminal.show(gate.preflight, color=color)
         click.echo()
     if gate.fences is not None:
         fences_terminal.show(gate.fences, color=color)

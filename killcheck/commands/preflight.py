@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
+    from killcheck.lint import LintResult
     from killcheck.session import Session
 
-__all__ = ["preflight"]
+__all__ = ["preflight", "tell", "tried"]
 
 
 def preflight(session: Session, layers: Sequence[str], options: dict[str, Any]) -> list[dict[str, Any]]:
@@ -20,17 +21,11 @@ def preflight(session: Session, layers: Sequence[str], options: dict[str, Any]) 
 
     Exits with 1, the finding said, where one does not start. Raises KubeError where no engine answers.
     """
-    from killcheck import reading
-    from killcheck.engine.connection import PREFIX, Engine, host_of, is_docker
     from killcheck.reports import findings_terminal
     from killcheck.verdict import EXIT_CODES
 
     layers = list(dict.fromkeys(layers))
-    engine = Engine(host_of(session.on if is_docker(session.on) else PREFIX))
-    try:
-        result, without = reading.preflight(session, layers, engine)
-    finally:
-        engine.api.close()
+    result, without, host = tried(session, layers)
     found = [finding.to_json() for finding in result.findings]
     if result.at_or_above("error"):
         if options["as_json"]:
@@ -42,10 +37,31 @@ def preflight(session: Session, layers: Sequence[str], options: dict[str, Any]) 
             findings_terminal.show(result, color=False if options["no_color"] else None)
         click.echo("killcheck: preflight: an executor cannot start, so nothing was drilled or changed", err=True)
         sys.exit(EXIT_CODES["exposed"])
+    tell(result, without, host, quiet=options["quiet"] or len(without) == len(layers))
+    return found
+
+
+def tried(session: Session, layers: Sequence[str]) -> tuple[LintResult, list[str], str]:
+    """Run the images of these layers once: what was found, the layers that have none of their own, and on which engine.
+
+    Raises KubeError where no engine answers.
+    """
+    from killcheck import reading
+    from killcheck.engine.connection import PREFIX, Engine, host_of, is_docker
+
+    engine = Engine(host_of(session.on if is_docker(session.on) else PREFIX))
+    try:
+        result, without = reading.preflight(session, layers, engine)
+    finally:
+        engine.api.close()
+    return result, without, engine.host
+
+
+def tell(result: LintResult, without: Sequence[str], host: str, *, quiet: bool) -> None:
+    """A line for each thing that is not proven; ``quiet``: none where all of it is."""
     for finding in result.findings:
         click.echo(f"killcheck: preflight: {finding.object}: {finding.message}", err=True)
     for name in without:
         click.echo(f"killcheck: preflight: {name} has no image of its own to try", err=True)
-    if not options["quiet"] and not result.findings and len(without) < len(layers):
-        click.echo(f"killcheck: preflight: the executors' commands start ({engine.host})", err=True)
-    return found
+    if not quiet and not result.findings:
+        click.echo(f"killcheck: preflight: the executors' commands start ({host})", err=True)

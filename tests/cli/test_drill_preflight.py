@@ -44,13 +44,13 @@ def drill(tmp_path, monkeypatch):
     shutil.copytree(fixtures.path("dead-man"), tmp_path / "deploy")
     tried = []
 
-    def run(came, *argv):
+    def run(came, *argv, command="drill"):
         def rehearse(engine, image, command, env):
             tried.append((engine.host, image, tuple(command)))
             return came
 
         monkeypatch.setattr(rehearsal, "rehearse", rehearse)
-        result = CliRunner().invoke(main, ["drill", "--manifests", "deploy", "--exec", "host", "--preflight", *argv])
+        result = CliRunner().invoke(main, [command, "--manifests", "deploy", "--exec", "host", "--preflight", *argv])
         assert FakeEngine.opened == 0
         return result
 
@@ -136,6 +136,41 @@ def test_what_a_mount_may_bring_is_no_finding(monkeypatch, mounts, env, why, pro
     FakeEngine.opened = 0
     assert [one.unproven for one in found.findings] == [not proven]
     assert bool(found.at_or_above("error")) is proven
+
+
+def test_a_gate_drills_nothing_where_an_executor_cannot_start(drill, monkeypatch):
+    import killcheck.run
+
+    def never(self):
+        raise AssertionError("a drill was begun")
+
+    monkeypatch.setattr(killcheck.run.Run, "execute", never)
+    result = drill(LACKING, "--json", command="gate")
+    assert result.exit_code == 1, result.output
+    document = json.loads(result.stdout)
+    assert document["parts"]["preflight"] == "exposed"
+    assert "drills" not in document["parts"]
+    assert [f["probe"] for f in document["findings"] if f["severity"] == "error"] == ["image-unusable"]
+    assert document["not_drilled"]
+    shown = drill(LACKING, "--no-color", "--skip", "lint", "--skip", "fences", command="gate")
+    assert shown.exit_code == 1
+    assert "[image-unusable:" in shown.output
+    assert "gate: exposed (preflight exposed; left out: lint, fences, drills)" in shown.output
+    assert "nothing is drilled or changed" in shown.stderr
+
+
+def test_a_gate_drills_what_starts(drill):
+    result = drill(Rehearsal(True, "it starts"), "--json", "--quick", "--skip", "fences", command="gate")
+    document = json.loads(result.stdout)
+    assert (document["parts"]["preflight"], document["parts"]["drills"]) == ("proven", "proven")
+    assert "commands start" in result.stderr
+    assert len(drill.tried) == 1
+
+
+def test_a_gate_without_drills_has_nothing_to_try():
+    result = CliRunner().invoke(main, ["gate", "--preflight", "--skip", "drills"])
+    assert result.exit_code == 2
+    assert "it means nothing with --skip drills" in result.stderr
 
 
 def test_without_an_engine_it_says_so_and_does_not_drill(tmp_path, monkeypatch):
