@@ -87,8 +87,8 @@ class Drill:
         self.progress: Progress | None = None
         self.bites: dict[str, str] = {}
         self.notes: list[str] = []
-        #: Phases whose deadline passed: where it stuck then, and why.
-        self._late: dict[str, tuple[str, diagnosis.Diagnosis]] = {}
+        #: Phases whose deadline passed: where it stuck then, why, and whether something had been lit again by then.
+        self._late: dict[str, tuple[str, diagnosis.Diagnosis, bool]] = {}
         self._dirty = True
         #: Since when everything is proven: what happens from then on changes nothing of that.
         self._settled: datetime | None = None
@@ -274,7 +274,7 @@ class Drill:
             late = phase not in timeline.reached and phase != "held" and elapsed > self.deadlines[phase]
             if late and phase not in self._late:
                 stuck = self.progress.stuck_at(phase)
-                self._late[phase] = (stuck, diagnosis.diagnose(self._case(stuck)))
+                self._late[phase] = (stuck, diagnosis.diagnose(self._case(stuck)), self.progress.relit)
 
     def _case(self, stuck: str) -> diagnosis.Case:
         assert self.progress is not None
@@ -409,10 +409,7 @@ class Drill:
         for said in self.witnesses.heard(stayed_on=True):
             self._note(said)
         timeline = self.progress.timeline
-        stuck = self.progress.stuck_at(missing)
-        found = diagnosis.diagnose(self._case(stuck))
-        if timeline.at_s(missing) is not None and missing in self._late:  # it came too late: why, was seen then
-            stuck, found = self._late[missing]
+        stuck, found = self._why(missing)
         self._emit(
             events.Diagnosed, stuck_at=stuck, cause=found.cause, evidence=list(found.evidence), remedy=found.remedy,
             failures=list(found.failures))
@@ -430,6 +427,17 @@ class Drill:
         return self._result(
             Verdict.EXPOSED, why, stuck_at=stuck, cause=found.cause, remedy=found.remedy, evidence=found.evidence,
             failures=found.failures, next_chance=format_time(chance) if chance else "", usd_until_next_chance=until)
+
+    def _why(self, missing: str) -> tuple[str, diagnosis.Diagnosis]:
+        """Where it stuck and why: what is seen now, unless what was seen when a deadline passed says more."""
+        assert self.progress is not None
+        first = next(iter(self._late.values()), None)
+        if self.progress.timeline.at_s(missing) is not None and missing in self._late:
+            return self._late[missing][:2]  # it came too late: why, was seen then
+        if first is not None and self.progress.relit and not first[2]:
+            return first[:2]  # a new day lit it again, long after it was too late: that is not why
+        stuck = self.progress.stuck_at(missing)
+        return stuck, diagnosis.diagnose(self._case(stuck))
 
     def _next_chance(self, now: datetime) -> datetime | None:
         """When a layer of the path fires next by itself."""

@@ -7,10 +7,10 @@ from datetime import UTC, datetime, timedelta
 
 from killcheck import events, steady
 from killcheck.cost import Meter
-from killcheck.diagnosis.targets import writer_of
 from killcheck.killpath import PHASES, KillPath, Layer, Proof
 from killcheck.kube.informer import Change
 from killcheck.kube.objects import Obj, dig, name_of, parse_time
+from killcheck.layers.base import writer_of
 from killcheck.scene import Scene
 from killcheck.timeline import Reached, Timeline
 
@@ -79,7 +79,8 @@ class Progress:
             self.timeline.reach("pods_gone", now, now, "no GPU pod in scope, Terminating included")
 
     def _nodes_phases(self, now: datetime) -> None:
-        names = list(self._nodes)
+        # What came in place of a node that went bills as that did; beside a single node others are another matter.
+        names = list(dict.fromkeys([*self._nodes, *([] if self._only_node else map(name_of, self.scene.pool_nodes()))]))
         there = {name: self.scene.nodes.get(name) for name in names}
         floor = sum(pool.floor for pool in self.kill_path.nodes)
         left = [name for name, node in there.items() if node is not None]
@@ -157,6 +158,7 @@ class Progress:
         checks = (
             ("scale_written", any(self.scene.replicas(t) for t in covered), "the targets ask for replicas again"),
             ("pods_gone", bool(self.scene.gpu_pods()), "a GPU pod is there again"),
+            ("node_drained", bool(self.scene.gpu_pods()), "a GPU pod is there again"),
             ("node_gone", len(self.scene.pool_nodes()) > sum(
                 p.floor for p in self.kill_path.nodes), "a GPU node is there again"),
             ("instance_gone", bool(counted.targets) and counted.all_on() > 0, "an instance is counted again"),

@@ -128,6 +128,10 @@ def _part(cluster: Cluster, kill_path: KillPath, drill: PlannedDrill, run: str) 
         namespaces |= set(sabotage.namespaces)
         permissions += sabotage.permissions
     faults.refuse_clashes(plans)
+    if any(sabotage.on_copy for sabotage in plans.values()):
+        beside, needed = runner.set_apart()
+        changes += beside
+        permissions += needed
     return consent.Plan(
         cluster.name, tuple(changes), tuple(namespaces), tuple(permissions), commands=tuple(runner.commands()))
 

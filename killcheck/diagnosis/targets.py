@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from killcheck.diagnosis.case import Case, Diagnosis, said
 from killcheck.kube.objects import Obj, dig, format_time, name_of, namespace_of, uid_of
-from killcheck.scene import event_time, still_running
+from killcheck.layers.rivals import lighter
+from killcheck.scene import still_running
 
-__all__ = ["RULES", "writer_of"]
+__all__ = ["RULES"]
 
 #: Who writes replicas, by the field manager they use.
 RIVALS = {
@@ -23,16 +24,6 @@ RIVALS = {
 }
 
 
-def writer_of(obj: Obj) -> str:
-    """The field manager that last wrote ``spec.replicas``; empty where managedFields do not tell."""
-    found = [
-        entry for entry in dig(obj, "metadata", "managedFields", default=[])
-        if "f:replicas" in dig(entry, "fieldsV1", "f:spec", default={})
-    ]
-    newest = max(found, key=lambda e: str(e.get("time", "")), default=None)
-    return str(newest.get("manager", "")) if newest else ""
-
-
 def scaled_back(case: Case) -> Diagnosis | None:
     """It was zero, and then something lit it again."""
     if case.stuck_at != "held" and not case.relit:
@@ -42,8 +33,12 @@ def scaled_back(case: Case) -> Diagnosis | None:
         if not target.kind:
             continue
         for obj in scene.objects_of(target):
-            if scene.replicas(target):
-                manager = writer_of(obj) or _rival_that_spoke(case)
+            if dig(obj, "spec", "replicas") is None:  # a Job: nobody writes its replicas, its controller makes pods
+                made = _in_place(case, obj)
+                if made is not None:
+                    return made
+            elif scene.replicas(target):
+                manager = lighter(case.layer.stage, obj, case.timeline.start)
                 who, remedy, row = next(
                     (entry for mark, entry in RIVALS.items() if mark in manager.lower()),
                     (manager or "something", "find who owns spec.replicas and let only one own it", 31))
@@ -55,20 +50,21 @@ def scaled_back(case: Case) -> Diagnosis | None:
     return None
 
 
-def _rival_that_spoke(case: Case) -> str:
-    """Where managedFields do not tell: whose events say that they scaled since the trigger, or whom a fault plays."""
-    if case.layer.stage.rival:
-        return case.layer.stage.rival
-    for event in sorted(case.scene.events.values(), key=event_time, reverse=True):
-        if event_time(event) < format_time(case.timeline.start):
-            break
-        about = dig(event, "involvedObject", "kind")
-        for kind, reason, manager in (("ScaledObject", "KEDAScaleTargetActivated", "keda-operator"),
-                                      ("Application", "OperationStarted", "argocd-application-controller"),
-                                      ("HorizontalPodAutoscaler", "SuccessfulRescale", "horizontal-pod-autoscaler")):
-            if about == kind and event.get("reason") == reason:
-                return manager
-    return ""
+def _in_place(case: Case, obj: Obj) -> Diagnosis | None:
+    """Pods that its controller made anew after the trigger, because nobody ended what makes them."""
+    new = []
+    for held in case.scene.gpu_pods():
+        pod = case.scene.pods.get(held.name, held.namespace)
+        if (pod is not None and not held.terminating and case.scene.root_owner(pod) == (obj["kind"], name_of(obj))
+                and pod["metadata"]["creationTimestamp"] > format_time(case.timeline.start)):
+            new.append(held)
+    if not new:
+        return None
+    return Diagnosis(
+        cause=f"{obj['kind']} {name_of(obj)} made new pods in place of those that went: nobody ended the {obj['kind']} "
+              "itself",
+        evidence=tuple(f"{held}: created after the trigger" for held in new),
+        remedy="turn off what makes the pods: delete or suspend the Job, or hold its queue", failures=(32,))
 
 
 def ghosts(case: Case) -> Diagnosis | None:
@@ -85,8 +81,10 @@ def ghosts(case: Case) -> Diagnosis | None:
 
 
 def terminating(case: Case) -> Diagnosis | None:
-    """The pods are told to go and stay."""
-    if case.stuck_at not in ("pods_gone", "node_drained", "node_gone"):
+    """The pods are told to go and stay; a Job asks for them for as long."""
+    jobs = any(t.kind == "Job" for t in case.scene.kill_path.covered_by(case.layer.layer))
+    early = ("scale_written", "pods_terminating") if jobs else ()
+    if case.stuck_at not in (*early, "pods_gone", "node_drained", "node_gone"):
         return None
     for held in case.scene.gpu_pods():
         pod = case.scene.pods.get(held.name, held.namespace)

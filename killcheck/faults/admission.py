@@ -66,7 +66,7 @@ class WebhookDown(ExecutorFault):
         verbs = [Permission(v, "admissionregistration.k8s.io", "validatingwebhookconfigurations")
                  for v in ("get", "create", "delete")]
         return Plan((f"a ValidatingWebhookConfiguration that nobody serves, for the drill's own pods in {namespace}",),
-                    permissions=tuple(verbs))
+                    permissions=tuple(verbs), edits=(f"{COPY}.webhook",))
 
     def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
         """Create it, and label the drill's pods for it."""

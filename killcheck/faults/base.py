@@ -58,6 +58,14 @@ class Plan:
     levers: tuple[str, ...] = ()
     edits: tuple[str, ...] = ()
 
+    @property
+    def on_copy(self) -> bool:
+        """Whether it reaches the drill's own copy of the executor's Job alone, and no firing of the schedule's own."""
+        return any(edit != COPY and edit.startswith(COPY) for edit in self.edits)
+
+
+#: What faults that rewrite the drill's own copy of the executor's Job set, as the path of an edit.
+COPY = "the drill's Job"
 
 #: Units in which settings of faults are given: the last part of their names.
 _UNITS = ("_s", "_count", "_cpus")

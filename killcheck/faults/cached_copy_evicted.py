@@ -6,10 +6,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from killcheck.faults.base import Plan
-from killcheck.faults.executor import ExecutorFault, images
+from killcheck.faults.executor import ExecutorFault, cron_job_of, images
+from killcheck.kube.objects import dig, format_time, name_of
 from killcheck.layers.base import LayerRun, Stage
+from killcheck.scene import event_time
 
 __all__ = ["CachedCopyEvicted"]
+
+_TRIED = ("Successfully pulled", "Failed to pull")
 
 
 class CachedCopyEvicted(ExecutorFault):
@@ -21,6 +25,8 @@ class CachedCopyEvicted(ExecutorFault):
     failures = (5,)
     needs = ("registry",)
     rank = 2
+    #: When it was evicted; what was pulled before is nothing.
+    _since = "9999"
 
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
         """The image goes from every node."""
@@ -30,6 +36,7 @@ class CachedCopyEvicted(ExecutorFault):
     def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
         """Evict the images, remembering which node had which."""
         registry: Any = stage.cluster.levers["registry"]
+        self._since = format_time(stage.cluster.loop.now())
         done = []
         for node, cache in list(registry.caches.items()):
             for image in images(layer):
@@ -41,9 +48,11 @@ class CachedCopyEvicted(ExecutorFault):
         return done or ["no node had the image"]
 
     def bitten(self, stage: Stage, layer: LayerRun) -> str:
-        """This executor's image was really pulled, or the pull failed."""
-        for event in stage.testimony.events.values():
-            message = str(event.get("message", ""))
-            if message.startswith(("Successfully pulled image", "Failed to pull image")):
-                return message[:300]
+        """The executor's image was really pulled, or the pull failed: by the drill's Job, or by a firing before it."""
+        own = name_of(cron_job_of(layer))[:40]
+        tried = tuple(f'{word} image "{i}"' for i in images(layer) for word in _TRIED)
+        for event in (*stage.testimony.events.values(), *stage.scene.events.values()):
+            message, about = str(event.get("message", "")), str(dig(event, "involvedObject", "name", default=""))
+            if message.startswith(tried) and about.startswith(own) and event_time(event) >= self._since:
+                return f"{about}: {message[:300]}"
         return ""

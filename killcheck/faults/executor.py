@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
-from killcheck.faults.base import Fault
+from killcheck.faults.base import COPY, Fault
 from killcheck.killpath import Layer
 from killcheck.kube.objects import Obj, dig, ref_of
 from killcheck.layers.base import LayerRun, Stage
@@ -15,9 +15,6 @@ __all__ = [
     "ACCOUNT_PATH", "COPY", "ExecutorFault", "containers", "identity", "label_pods", "log_line", "path_of", "pod_spec",
     "refused", "replace_token", "statuses",
 ]
-
-#: What faults that rewrite the drill's own copy of the executor's Job set, as the path of an edit.
-COPY = "the drill's Job"
 
 #: Where a pod finds its ServiceAccount's token, CA and namespace.
 ACCOUNT_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"

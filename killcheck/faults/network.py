@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from killcheck.faults import probe_pod
 from killcheck.faults.base import Plan
-from killcheck.faults.executor import ExecutorFault, identity, label_pods, log_line
+from killcheck.faults.executor import COPY, ExecutorFault, identity, label_pods, log_line
 from killcheck.kube import resources as r
 from killcheck.kube.objects import Obj, dig
 from killcheck.kube.permissions import Permission
@@ -56,7 +56,7 @@ class _EgressFault(ExecutorFault):
             verbs += probe_pod.permissions(namespace)
             changes.append(f"two probe pods like the executor's in {namespace}, one before and one after it")
         return Plan(tuple(changes), namespaces=(namespace,), permissions=tuple(verbs),
-                    edits=("egress of the drill's pods",))
+                    edits=(f"{COPY}.egress",))
 
     def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
         """Create it, and label the drill's pods for it; see first that it could be seen, then that it is."""

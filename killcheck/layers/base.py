@@ -12,7 +12,7 @@ from killcheck.cluster.base import Cluster
 from killcheck.journal import Journal
 from killcheck.killpath import Command, KillPath, Layer
 from killcheck.kube.informer import Change
-from killcheck.kube.objects import Obj
+from killcheck.kube.objects import Obj, dig
 from killcheck.kube.permissions import Permission
 from killcheck.programs import Programs
 from killcheck.scene import Scene
@@ -21,7 +21,10 @@ from killcheck.timeline import Timeline
 if TYPE_CHECKING:
     from killcheck.layers.firing import Forecast
 
-__all__ = ["CONTROLLERS", "UNREAD", "Explanation", "LayerError", "LayerRun", "Stage", "Testimony", "is_controller"]
+__all__ = [
+    "CONTROLLERS", "UNREAD", "Explanation", "LayerError", "LayerRun", "Stage", "Testimony", "is_controller",
+    "writer_of",
+]
 
 
 #: How the place of a log begins that could not be read: not an empty log.
@@ -33,6 +36,16 @@ CONTROLLERS = ("keda", "argocd", "horizontal-pod-autoscaler", "kube-controller-m
 def is_controller(writer: str) -> bool:
     """Whether a field manager is a well-known controller's."""
     return any(mark in writer.lower() for mark in CONTROLLERS)
+
+
+def writer_of(obj: Obj) -> str:
+    """The field manager that last wrote ``spec.replicas``; empty where managedFields do not tell."""
+    found = [
+        entry for entry in dig(obj, "metadata", "managedFields", default=[])
+        if "f:replicas" in dig(entry, "fieldsV1", "f:spec", default={})
+    ]
+    newest = max(found, key=lambda e: str(e.get("time", "")), default=None)
+    return str(newest.get("manager", "")) if newest else ""
 
 
 class LayerError(Exception):
@@ -177,6 +190,10 @@ class LayerRun(ABC):
     def not_fired(self) -> str:
         """Why the trigger, when it was pulled, set nothing off; empty: it did, or was not pulled yet."""
         return ""
+
+    def set_apart(self) -> tuple[Sequence[str], Sequence[Permission]]:
+        """What else is changed, and needed for it, when a fault acts on the drill's own copy of the executor alone."""
+        return (), ()
 
     def over(self) -> bool:
         """Whether the layer has finished for good without having acted (nothing more can come of it)."""

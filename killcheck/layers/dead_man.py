@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from killcheck.journal import LABEL
-from killcheck.killpath import Layer
+from killcheck.killpath import PHASES, Deadlines, Layer
 from killcheck.kube import resources as r
 from killcheck.kube import schedule
 from killcheck.kube.errors import KubeError, NotFound
@@ -40,6 +40,11 @@ def _over_by(job: Obj, due: datetime | None) -> bool:
     limit = dig(job, "spec", "activeDeadlineSeconds")
     begun = dig(job, "status", "startTime") or dig(job, "metadata", "creationTimestamp")
     return limit is not None and due is not None and parse_time(begun) + timedelta(seconds=float(limit)) <= due
+
+
+def _drilled_s(deadlines: Deadlines) -> float:
+    """How long a drill waits at most for what has a deadline, and for it to hold, in seconds."""
+    return max(getattr(deadlines, name) for name in PHASES) + deadlines.held_s
 
 
 def job_from(cron_job: Obj, name: str, run: str) -> Obj:
@@ -130,6 +135,10 @@ class DeadMan(LayerRun):
         self._held_up = self._in_the_way()
         if self._held_up:
             return f"nothing fires: {self._held_up}"
+        if self.stage.rewrites and self._fires_meanwhile():
+            self.stage.journal.merge(
+                r.CRONJOBS, self.ref.name, self.ref.namespace, {"spec": {"suspend": True}},
+                f"suspended CronJob {self.ref.namespace}/{self.ref.name}: it would fire by itself, without the fault")
         job = job_from(self.cron_job, self.job_name, self.stage.run)
         for rewrite in self.stage.rewrites:
             rewrite(job["spec"]["template"])
@@ -138,6 +147,27 @@ class DeadMan(LayerRun):
         now = self.stage.cluster.loop.now()
         self._reach("job_created", parse_time(created["metadata"]["creationTimestamp"]), now, f"Job {self.job_name}")
         return f"Job {self.ref.namespace}/{self.job_name} made from CronJob {self.ref.name} (not owned by it)"
+
+    def set_apart(self) -> tuple[Sequence[str], Sequence[Permission]]:
+        """The schedule is held while a copy is drilled that alone is under the fault, where it would fire meanwhile.
+
+        What the fault stands for stops every firing. Suspending is the least edit that says so: one field, put back by
+        the journal; the template, which the fault would have to be set on otherwise, is left as it is.
+        """
+        if not self._fires_meanwhile():
+            return (), ()
+        name, namespace = self.ref.name, self.ref.namespace
+        return ((f"CronJob {namespace}/{name} is suspended for the length of the drill: it would fire by itself, "
+                 "without the fault",),
+                [Permission(verb, "batch", "cronjobs", "", namespace, name) for verb in ("get", "patch")])
+
+    def _fires_meanwhile(self) -> bool:
+        """Whether the schedule's own firing falls into what the drill waits for."""
+        if self.stage.slot is not None or self.layer.container is not None:
+            return False
+        due = self.next_chance(self._now())
+        return due is not None and due <= self._now() + timedelta(
+            seconds=_drilled_s(self.stage.kill_path.deadlines_for(self.layer)))
 
     def _by_itself(self, slot: datetime) -> str:
         if self.stage.cluster.loop.run_until(lambda: bool(self.job_name), FIRING_S):

@@ -11,15 +11,22 @@ from datetime import datetime, timedelta
 from killcheck.killpath import Layer
 from killcheck.kube import resources as r
 from killcheck.kube.objects import condition, copy, dig, name_of, parse_time
-from killcheck.layers.base import LayerError, Stage
+from killcheck.layers.base import Explanation, LayerError, Stage
 from killcheck.layers.dead_man import DeadMan, job_from
 
 __all__ = ["IdleMonitor"]
 
 #: How long its Job may take to look around, in seconds.
 LOOK_S = 300.0
+#: How often at most what it is to find idle may be replaced while that is waited for.
+RENEWALS = 5
 #: A monitor that compares with ``>`` acts this much after the limit, in seconds.
 BEYOND_S = 2.0
+
+
+#: Taints of nodes that an autoscaler, a spot handler or the node lifecycle controller lets go.
+LEAVING = ("karpenter.sh/disrupted", "ToBeDeletedByClusterAutoscaler", "aws-node-termination-handler/spot-itn",
+           "node.kubernetes.io/unreachable", "node.kubernetes.io/out-of-service")
 
 
 class IdleMonitor(DeadMan):
@@ -57,19 +64,40 @@ class IdleMonitor(DeadMan):
                     "command that makes a request")
         if self._flaw:
             return seen
-        wait = (self._youngest() + timedelta(seconds=idle_s + BEYOND_S) - self._now()).total_seconds()
-        self.stage.cluster.loop.run_until(lambda: False, max(0.0, wait))
+        self._let_idle(idle_s + BEYOND_S)
         return "; ".join(part for part in (seen, f"the targets have been idle for {idle_s / 60:.0f} min") if part)
 
+    def _let_idle(self, idle_s: float) -> None:
+        """Wait until the targets have been idle for as long; what comes in place of one that went idles anew."""
+        for _ in range(RENEWALS):
+            wait = (self._youngest() + timedelta(seconds=idle_s) - self._now()).total_seconds()
+            if wait <= 0:
+                return
+            self.stage.cluster.loop.run_until(lambda: False, wait)
+
     def _youngest(self) -> datetime:
-        if self._used_at is not None:
-            return self._used_at
-        pods = [self.stage.scene.pods.get(p.name, p.namespace) for p in self.stage.scene.gpu_pods()]
-        return max((parse_time(p["metadata"]["creationTimestamp"]) for p in pods if p), default=self._now())
+        scene = self.stage.scene
+        pods = [scene.pods.get(p.name, p.namespace) for p in scene.gpu_pods() if not p.terminating]
+        made = [parse_time(p["metadata"]["creationTimestamp"]) for p in pods if p]
+        return max([*made, *([self._used_at] if self._used_at else [])], default=self._now())
+
+    def explain(self, stuck_at: str) -> Explanation | None:
+        """It looked, and what it looked at had not been idle for long enough."""
+        done = condition(self.stage.testimony.job or {}, "Complete")
+        looked = [begun for begun, _ in self._finished]
+        if done and looked and stuck_at in ("scale_written", "pods_terminating", "pods_gone"):
+            idle = (max(looked) - self._youngest()).total_seconds()
+            if idle < (self.layer.idle_s or 0.0):
+                return Explanation(
+                    f"{self.layer.name} looked and left its targets on: they were not idle for "
+                    f"{(self.layer.idle_s or 0.0) / 60:.0f} min yet, but for {max(0.0, idle) / 60:.0f}",
+                    tuple(str(pod) for pod in self.stage.scene.gpu_pods()[:5]),
+                    "see what starts its targets anew, or makes requests of them", (40,))
+        return super().explain(stuck_at)
 
     def _look_at_busy(self) -> str:
         scene, loop = self.stage.scene, self.stage.cluster.loop
-        before = {p.uid for p in scene.gpu_pods()}
+        before = scene.gpu_pods()
         job = job_from(copy(self.cron_job), f"{self.job_name[:58]}-busy", self.stage.run)
         created = self.stage.journal.create(r.JOBS, job)
         name, namespace = name_of(created), self.ref.namespace
@@ -82,12 +110,20 @@ class IdleMonitor(DeadMan):
         loop.run_until(over, LOOK_S)
         left = {p.uid for p in scene.gpu_pods() if not p.terminating}
         off = [str(t) for t in self.stage.kill_path.covered_by(self.layer) if t.kind and not scene.replicas(t)]
-        if off or not before <= left:
+        gone = [p for p in before if p.uid not in left and not self._leaves(p.node)]
+        if off or gone:
             self._flaw = (f"{self.layer.name} acts on a busy target: {', '.join(off) or 'a GPU pod'} was turned off "
                           f"before it had been idle for {(self.layer.idle_s or 0) / 60:.0f} min")
             return self._flaw
         failed = dig(scene.jobs.get(name, namespace) or {}, "status", "failed", default=0)
         return "it looked at busy targets and failed" if failed else "it looked at busy targets and left them on"
+
+    def _leaves(self, node: str) -> bool:
+        """Whether a node goes, or is let go, with what is on it: that is nobody's doing who looks for idle pods."""
+        found = self.stage.scene.nodes.get(node)
+        if found is None or "deletionTimestamp" in found["metadata"] or dig(found, "spec", "unschedulable"):
+            return True
+        return any(taint.get("key") in LEAVING for taint in dig(found, "spec", "taints", default=[]))
 
     def flaw(self) -> str:
         """It turned a busy target off."""

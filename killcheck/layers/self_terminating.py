@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from killcheck.killpath import Layer
 from killcheck.kube import gpus
 from killcheck.kube.informer import Change
-from killcheck.kube.objects import Obj, dig, name_of, namespace_of, parse_time, uid_of
+from killcheck.kube.objects import Obj, condition, dig, format_time, name_of, namespace_of, parse_time, uid_of
 from killcheck.kube.permissions import Permission
 from killcheck.layers.base import Explanation, LayerError, LayerRun, Stage
 
@@ -103,10 +103,12 @@ class SelfTerminating(LayerRun):
         return True
 
     def acted(self, zero_at: datetime) -> str:
-        """Every worker that was there ended by itself, with exit code 0, not told to, before that moment."""
-        workers = self._workers or set(self._ended)
-        own = [self._ended[uid] for uid in workers if uid in self._ended]
-        if not own or len(own) < len(workers):
+        """As many workers as there were ended by themselves, with exit code 0, not told to, before that moment.
+
+        Not always the same: what was taken with its node its controller makes anew, and that ends as it would have.
+        """
+        own = list(self._ended.values())
+        if not own or len(own) < len(self._workers):
             return ""
         last = max(finished for _, finished, _ in own)
         if not last - timedelta(seconds=1) <= zero_at <= last + timedelta(seconds=SLACK_S):
@@ -124,6 +126,22 @@ class SelfTerminating(LayerRun):
                         f"{self.layer.idle_s or 0:.0f} it must wait: every short gap between two batches kills it")
         return ""
 
+    def _out_of_sight(self) -> tuple[str, str, str] | None:
+        """(pod, node, Ready) of a worker whose node is not heard of."""
+        for held in self.stage.scene.gpu_pods():
+            ready = condition(self.stage.scene.nodes.get(held.node) or {}, "Ready")
+            if held.node and (ready is None or ready.get("status") != "True"):
+                return held.name, held.node, str(ready.get("status")) if ready else "Unknown"
+        return None
+
+    def _made_anew(self) -> tuple[str, datetime] | None:
+        """(pod, since when) of a worker that came after the trigger."""
+        for held in self.stage.scene.gpu_pods():
+            pod = self.stage.scene.pods.get(held.name, held.namespace)
+            if pod is not None and self._workers and held.uid not in self._workers and not held.terminating:
+                return held.name, parse_time(pod["metadata"]["creationTimestamp"])
+        return None
+
     def explain(self, stuck_at: str) -> Explanation | None:
         """Exit code 0, and started again; or no end at all."""
         if self._restarts:
@@ -136,6 +154,20 @@ class SelfTerminating(LayerRun):
                 "run the worker as a Job (restartPolicy Never or OnFailure), or let it scale its Deployment to zero",
                 (43,))
         if stuck_at in ("scale_written", "pods_terminating", "pods_gone") and not self._ended:
+            lost = self._out_of_sight()
+            if lost:
+                return Explanation(
+                    f"worker {lost[0]} on {lost[1]}: its node does not answer, so whether it ended by itself is not "
+                    "known, and its instance bills on",
+                    (f"node {lost[1]}: Ready {lost[2]}",),
+                    "terminate the instance: only that stops the GPUs of a node that does not answer", (37,))
+            anew = self._made_anew()
+            if anew:
+                return Explanation(
+                    f"worker {anew[0]} took the place of one that went with its node, at {anew[1]:%H:%M:%S}: it ends "
+                    f"itself after {(self.layer.idle_s or 0.0) / 60:.0f} idle minutes of its own",
+                    (f"pod {anew[0]} was created at {format_time(anew[1])}",),
+                    "leave room for a second idle delay in the deadlines: a node can be lost at any time", (37,))
             return Explanation(
                 "no worker ended by itself, although nothing came from its queue",
                 tuple(f"{pod} runs" for pod in self.stage.scene.gpu_pods()[:5]),

@@ -20,9 +20,10 @@ from killcheck.kube.errors import KubeError
 from killcheck.kube.informer import Change
 from killcheck.kube.objects import Obj, dig, name_of
 from killcheck.kube.permissions import Permission
-from killcheck.layers.base import Explanation, LayerError, LayerRun, Stage
+from killcheck.layers.base import Explanation, LayerError, LayerRun, Stage, is_controller
 from killcheck.layers.dead_man import job_from
 from killcheck.layers.marks import Mark, mark_of
+from killcheck.layers.rivals import lighter
 from killcheck.programs import Ran
 
 __all__ = ["SentinelLayer"]
@@ -72,6 +73,10 @@ class SentinelLayer(LayerRun):
         self._at = ""
         self._steps: Iterator[None] | None = None
         self._made = 0
+        #: The stop path's Job, and whether the targets were ever told to go.
+        self._job: tuple[str, str] | None = None
+        self._written = False
+        self._pulled_at: datetime | None = None
 
     # -- before --------------------------------------------------------------------------------------------
     def prepare(self) -> None:
@@ -150,6 +155,7 @@ class SentinelLayer(LayerRun):
     # -- the trigger ---------------------------------------------------------------------------------------
     def trigger(self) -> str:
         """Set the sentinel; the rest happens step by step while the drill watches."""
+        self._pulled_at = self.stage.cluster.loop.now()
         self.mark.set()
         assert self._stop is not None
         self._steps = self._sequence()
@@ -184,6 +190,11 @@ class SentinelLayer(LayerRun):
             self.stage.scene.census.again()
             while not self._lit() and (self._monotonic() < until or not self._counted_since(asked)):
                 yield
+            if self._lit() and self._rival():
+                self._notes.append(
+                    f"{self._rival()} lit {self._lit()} again: whether {way.name} is refused cannot be told")
+                self.stage.scene.wake()
+                return
             if self._lit():
                 self._flaw = f"{way.name} started {self._lit()} although {self.mark} is set" + (
                     f" ({way.found})" if way.found else "")
@@ -216,6 +227,7 @@ class SentinelLayer(LayerRun):
         cron_job = self.stage.cluster.kube.get(r.CRONJOBS, way.cron_job.name, way.cron_job.namespace)
         name = f"{way.cron_job.name[:36]}-killcheck-{self.stage.run[-6:]}-{self._made}"
         created = self.stage.journal.create(r.JOBS, job_from(cron_job, name, self.stage.run))
+        self._job = self._job or (name, way.cron_job.namespace)
         self._wait_for_job(name_of(created), way.cron_job.namespace, ended)
 
     def _wait_for_job(self, name: str, namespace: str, ended: list[str]) -> None:
@@ -241,6 +253,15 @@ class SentinelLayer(LayerRun):
             on += [t.name for t in scene.census.targets if scene.census.on(t)]
         return ", ".join(on)
 
+    def _rival(self) -> str:
+        """Who lights the targets, if that is seen to be a controller, or somebody whom a fault plays; no starter."""
+        for target in self._targets():
+            for obj in self.stage.scene.objects_of(target) if target.kind else ():
+                writer = lighter(self.stage, obj, self._pulled_at or self.stage.cluster.loop.now())
+                if self.stage.scene.replicas(target) and (is_controller(writer) or writer == self.stage.rival != ""):
+                    return writer
+        return ""
+
     def _zero(self) -> bool:
         return not self._lit() and not self.stage.scene.broken() and not self.stage.scene.gpu_pods()
 
@@ -249,7 +270,11 @@ class SentinelLayer(LayerRun):
         return not census.targets or (census.broken() is None and census.asked_since(moment))
 
     def notice(self, change: Change, old: Obj | None, new: Obj) -> None:
-        """The steps look for themselves."""
+        """Whether zero was written, however short it was; for the rest the steps look for themselves."""
+        if change == "deleted" or not dig(old or {}, "spec", "replicas") or dig(new, "spec", "replicas") != 0:
+            return
+        if any(t.kind == new.get("kind") and new in self.stage.scene.objects_of(t) for t in self._targets()):
+            self._written = True
 
     # -- afterwards ----------------------------------------------------------------------------------------
     def afterwards(self) -> Sequence[str]:
@@ -350,6 +375,14 @@ class SentinelLayer(LayerRun):
         if self._flaw:
             return Explanation(self._flaw, tuple(self._notes[-5:]), self.remedy, self._failures)
         if stuck_at in ("starts_refused", "instance_gone", "pods_gone", "scale_written", "pods_terminating"):
+            if self._written or self._rival():
+                return None  # it stopped: what stays, or comes back, is not held by the sentinel
+            job = self.stage.scene.jobs.get(*self._job) if self._job else None
+            if job is not None and not job.get("status"):
+                return Explanation(
+                    f"{self._at}: its Job {name_of(job)} has no status, no pod and no event: the job controller does "
+                    "not work", ("status: {}",),
+                    "see to kube-controller-manager; let something outside the cluster turn the GPUs off too", (15,))
             if not self._zero() and self._stopped:
                 return Explanation(
                     f"with {self.mark} set, {self._stop.name if self._stop else ''} no longer stops: {self._stopped}",
