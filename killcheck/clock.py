@@ -218,17 +218,30 @@ class Loop(ABC):
         return True
 
 
+def _awake_or_asleep() -> float:
+    """Seconds on a clock that nobody sets, and that goes on while the machine sleeps, where there is one."""
+    read = getattr(time, "clock_gettime", None)
+    if read is None:
+        return time.monotonic()
+    return float(read(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)))  # macOS' monotonic clock never sleeps
+
+
 class WallLoop(Loop):
-    """The host's clock, set to a real cluster's: ``ahead`` is how far the cluster's own clock is ahead of it."""
+    """The host's clock, set to a real cluster's: ``ahead`` is how far the cluster's own clock is ahead of it.
+
+    The host's clock is read once. From then on time passes as it does: a clock that somebody sets back in the middle
+    of a drill must not make what came too late look in time.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self._start = time.monotonic()
+        self._began, self._began_s = wall_now(), _awake_or_asleep()
         self.ahead = timedelta(0)
 
     def now(self) -> datetime:
         """The cluster's time, UTC."""
-        return wall_now() + self.ahead
+        return self._began + timedelta(seconds=_awake_or_asleep() - self._began_s) + self.ahead
 
     def monotonic(self) -> float:
         """Wall seconds since the loop was made."""

@@ -37,6 +37,8 @@ __all__ = ["Drill", "Inconclusive", "Options"]
 STEADY_TIMEOUT_S = 1800.0
 #: How long the steady state may take to come back after a drill, in seconds.
 HEAL_TIMEOUT_S = 1800.0
+#: How long what a list has may take to be shown by a watch that lives, in seconds.
+SHOWN_WITHIN_S = 10.0
 
 
 class Inconclusive(Exception):
@@ -93,6 +95,7 @@ class Drill:
         #: Since when everything is proven: what happens from then on changes nothing of that.
         self._settled: datetime | None = None
         self._sample: tuple[int, int, int] | None = None
+        self._healing = False
 
     # -- the sequence --------------------------------------------------------------------------------------
     def run(self) -> DrillResult:
@@ -364,6 +367,7 @@ class Drill:
         missing = self.progress.missing()
         if missing:
             return self._exposed(missing)
+        self._count_again()
         reached = self.progress.timeline.reached
         zero_at = next(
             reached[phase] for phase in ("scale_written", "pods_gone", "instance_gone") if phase in reached).at
@@ -391,6 +395,13 @@ class Drill:
                 Verdict.COVERED, f"{self.layer.name} did not, {hand.layer} did: {hand.evidence}", off_by=hand.layer)
         raise Inconclusive("; ".join([hand.evidence, *self._bystanders.blind]))
 
+    def _count_again(self) -> None:
+        """Zero is listed once more at the end. Raises Inconclusive where the watches have not shown what is on."""
+        loop = self.cluster.loop
+        overlooked = insist(loop, self.scene.overlooked, patience_s=STEADFAST_S)
+        if overlooked and not loop.run_until(lambda: self.scene.shows(overlooked), SHOWN_WITHIN_S):
+            raise Inconclusive(f"the watch has not shown what a list made now has: {', '.join(overlooked.values())}")
+
     def _unread(self) -> str:
         """A log that could not be read may have held the evidence: that is another thing than a fault without teeth."""
         unread = next((text for text in self.stage.testimony.logs.values() if text.startswith(UNREAD)), "")
@@ -406,6 +417,10 @@ class Drill:
         unknown = [*self.cluster.unknowns(), *self.witnesses.unknown(missing)]
         if unknown:
             raise Inconclusive("; ".join(unknown))
+        gap = self.progress.unwatched_until
+        if missing == "held" and gap is not None:
+            raise Inconclusive(f"the watch was interrupted until {gap:%H:%M:%S}: whether it held was not seen for long "
+                               "enough (--watch goes on for longer)")
         for said in self.witnesses.heard(stayed_on=True):
             self._note(said)
         timeline = self.progress.timeline
@@ -477,6 +492,7 @@ class Drill:
     def _heal(self) -> tuple[list[str], list[str]]:
         if not self.journal.entries:
             return [], []
+        self._healing = True
         undone, problems = self.journal.undo_all()
         for fault in self.faults:
             left = [entry.problem for entry in self.journal.open if entry.owner == fault.name]
@@ -538,10 +554,17 @@ class Drill:
             self._emit(events.Noted, text=text)
 
     def _emit(self, kind: type[events.Event], **values: object) -> None:
-        self._sink(kind(at=self.cluster.loop.now(), drill=self.id, **values))
+        self._tell(kind(at=self.cluster.loop.now(), drill=self.id, **values))
 
     def _emit_event(self, event: events.Event) -> None:
-        self._sink(replace(event, drill=self.id))
+        self._tell(replace(event, drill=self.id))
+
+    def _tell(self, event: events.Event) -> None:
+        try:
+            self._sink(event)
+        except OSError:
+            if not self._healing:  # a full disk, a reader that went away: what was changed is put back all the same
+                raise
 
 
 def _namespaces(layer: Layer) -> list[str]:

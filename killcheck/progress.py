@@ -43,6 +43,10 @@ class Progress:
         self._writer = ""
         # Nodes that were there at the trigger: these must go, whatever comes after them.
         self._nodes = {name: node for name, node in scene.known_nodes.items() if only_node in ("", name)}
+        #: Every machine that was there since the trigger, by name and provider's id: one made anew is another.
+        self._machines = {_machine(node): node for node in self._nodes.values()}
+        #: Since when a watch that broke has been whole again, where that put off what was proven to hold.
+        self.unwatched_until: datetime | None = None
         #: The one node that must go, with the pods that were on it; its replacement is another matter.
         self._only_node = only_node
         self._counted: set[str] = {name_of(obj) for obj in steady.instances(scene)}
@@ -106,7 +110,7 @@ class Progress:
             return
         at, told = self.timeline.start, []
         if Proof.P3 in self.kill_path.proof and self._in_kubernetes:
-            states = [self.scene.cluster.instance_state(node) for node in self._nodes.values()]
+            states = [self.scene.cluster.instance_state(node) for node in self._machines.values()]
             if "node_gone" not in self.timeline.reached or any(state != "terminated" for state in states):
                 if "node_gone" in self.timeline.reached and now >= self._ask_at:
                     self._ask_at = now + timedelta(seconds=ASK_AGAIN_S)  # a cloud tells nobody
@@ -134,9 +138,12 @@ class Progress:
         off = [self.timeline.reached.get(phase) for phase in self._off_phases()]
         own = self.holds_from()
         if own is None or any(entry is None for entry in off):
-            self._off_since = None
+            self._off_since = self.unwatched_until = None
             return
         since = max([own, *(entry.observed for entry in off if entry is not None)])
+        followed = self.scene.followed_since()
+        self.unwatched_until = followed if followed is not None and followed > since else None
+        since = max(since, followed or since)  # what came and went while nobody watched was not seen
         if self.scene.census.targets and self.scene.census.sound_since is not None:
             since = max(since, self.scene.census.sound_since)  # what was not counted was not seen to hold
         if self._off_since != since:
@@ -186,6 +193,8 @@ class Progress:
         """Keep the meter: a node in scope bills from when it is there until it is gone."""
         if not self.scene.in_pool(node):
             return
+        if self._only_node in ("", name_of(node)):
+            self._machines[_machine(node)] = node
         if change == "deleted":
             self.meter.stop(name_of(node), now)
         else:

@@ -20,6 +20,8 @@ __all__ = ["asked_for", "instances", "nothing_on", "remember", "switch_on", "uns
 
 #: How long the first answers of the count commands are waited for, in seconds.
 FIRST_COUNT_S = 90.0
+#: Kinds whose pods say themselves whose they are.
+_PLAIN_OWNERS = ("Deployment", "StatefulSet", "Job", "Pod")
 
 
 def nothing_on(scene: Scene, kill_path: KillPath, layer: Layer) -> str:
@@ -85,6 +87,8 @@ def _unsteady_inside(scene: Scene, kill_path: KillPath, layer: Layer) -> str:
     for target in kill_path.covered_by(layer):
         if target.kind and not scene.replicas(target):
             return f"{target} asks for no replicas: nothing to turn off"
+        if not _on(scene, target):
+            return f"no GPU pod of {target} is running: nothing of it to turn off"
     if not scene.pool_nodes():
         return "no node of the GPU pools is there (does the spec's nodes: selector match?)"
     if Proof.P2 in kill_path.proof:
@@ -93,6 +97,16 @@ def _unsteady_inside(scene: Scene, kill_path: KillPath, layer: Layer) -> str:
             return f"of no pool in the spec's nodes: is the node of {', '.join(strangers)}"
     leaving = [name_of(n) for n in scene.pool_nodes() if "deletionTimestamp" in n["metadata"]]
     return f"node(s) {', '.join(leaving)} are being removed already" if leaving else ""
+
+
+def _on(scene: Scene, target: Target) -> bool:
+    """Whether a pod of the target holds GPUs, where it is plain which pods are its own."""
+    if target.kind not in _PLAIN_OWNERS:
+        return True
+    names = {name_of(obj) for obj in scene.objects_of(target)}
+    held = (scene.pods.get(pod.name, pod.namespace) for pod in scene.gpu_pods() if pod.namespace == target.namespace)
+    roots = [scene.root_owner(pod) for pod in held if pod is not None]
+    return any(kind == target.kind and name in names for kind, name in roots)
 
 
 def asked_for(scene: Scene, kill_path: KillPath, layer: Layer) -> dict[str, int]:

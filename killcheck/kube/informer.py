@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime
 from typing import Literal
 
 from killcheck.clock import Loop, Timer
@@ -49,6 +50,8 @@ class Informer:
         self.absent = False
         self.broken: KubeError | None = None
         self.synced = False
+        #: Since when every change was seen: what came and went before the last list is not known.
+        self.followed_since: datetime | None = None
         self.resource_version = ""
         self._close: Closer | None = None
         self._retry: Timer | None = None
@@ -103,6 +106,7 @@ class Informer:
                 self._apply("added", None, obj)
             elif dig(old, "metadata", "resourceVersion") != dig(obj, "metadata", "resourceVersion"):
                 self._apply("modified", old, obj)
+        self.followed_since = self.loop.now()
         self.synced = True
 
     def _watch(self) -> None:
