@@ -23,6 +23,7 @@ from killcheck.kube.client import Kube
 from killcheck.kube.errors import Conflict, KubeError, NotFound
 from killcheck.kube.objects import Obj, copy, dig, format_time, labels_of, uid_of
 from killcheck.kube.permissions import Permission
+from killcheck.redact import redact
 from killcheck.undo import (
     LABEL,
     PATIENCE_S,
@@ -303,9 +304,9 @@ class Journal:
         return said
 
     def _failed(self, entry: Entry, error: Exception) -> str:
-        self._set(entry.number, state="failed", problem=str(error), strict=False)
+        self._set(entry.number, state="failed", problem=redact(str(error)), strict=False)
         manual = f" - by hand: {entry.undo.manual}" if entry.undo.manual else ""
-        return f"{entry.what}: {error}{manual}"
+        return redact(f"{entry.what}: {error}{manual}")
 
     def check(self) -> list[str]:
         """What undoing would do now, in words; changes nothing."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from killcheck import discover, killpath
 from killcheck.killpath import KillPath
 from killcheck.kube.objects import Obj, annotations_of, labels_of, name_of, ref_of
+from killcheck.redact import clean
 from killcheck.verdict import EXIT_CODES
 
 if TYPE_CHECKING:
@@ -81,7 +82,10 @@ def world_of(
 
     loaded = objects if isinstance(objects, _Loaded) else None
     found = [o for o in (loaded.objects if loaded else objects) if o.get("apiVersion") != killpath.API_VERSION]  # type: ignore[union-attr]
-    notes: tuple[str, ...] = tuple(f"{s.file}: not read: {s.why}" for s in loaded.skipped) if loaded else ()
+    notes: tuple[str, ...] = loaded.notes if loaded else ()
+    notes += tuple(
+        f"{s.file}: not read: {s.why}" for s in (loaded.skipped if loaded else ())
+        if not any(s.why in note for note in notes))
     if kill_path is None:
         kill_path, more = _found_path(found)
         notes += more
@@ -143,8 +147,8 @@ def lint(
             found.append(finding)
     found.sort(key=lambda f: (f.unproven, SEVERITIES.index(f.severity), f.object))
     return LintResult(
-        world.kill_path, tuple(found), tuple(suppressed), tuple(known), tuple(notes), tuple(p.id for p in chosen),
-        baseline is not None, tuple(chosen))
+        world.kill_path, clean(tuple(found)), tuple(suppressed), tuple(known), tuple(notes),
+        tuple(p.id for p in chosen), baseline is not None, tuple(chosen))
 
 
 # -- what is suppressed ------------------------------------------------------------------------------------

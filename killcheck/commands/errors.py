@@ -113,5 +113,7 @@ def _signals() -> None:
 
 
 def _fail(message: str, word: str) -> None:
-    click.echo(f"killcheck: {message}", err=True)
+    from killcheck.redact import redact
+
+    click.echo(f"killcheck: {redact(message)}", err=True)
     sys.exit(EXIT_CODES[word])

@@ -18,6 +18,7 @@ from killcheck.kube.errors import CredentialsError
 from killcheck.kube.exec_plugin import ExecPlugin
 from killcheck.kube.kubeconfig import Section, read_file
 from killcheck.kube.objects import format_time
+from killcheck.redact import hide
 
 __all__ = ["Credentials", "ExecLogin", "Login", "StoredLogin", "TokenFile", "from_user", "impersonation"]
 
@@ -35,6 +36,9 @@ class Login:
     certificate: bytes = field(default=b"", repr=False)
     key: bytes = field(default=b"", repr=False)
     expires: datetime | None = None
+
+    def __post_init__(self) -> None:
+        hide(self.authorization.rpartition(" ")[2])
 
     def scrub(self, text: str) -> str:
         """``text`` without this login's token."""
