@@ -9,6 +9,8 @@ __all__ = ["PATTERN", "format_duration", "parse_duration"]
 _UNITS = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 #: What a duration looks like, largest unit first; also for the JSON Schema.
 PATTERN = r"^(\d+(\.\d+)?d)?(\d+(\.\d+)?h)?(\d+(\.\d+)?m)?(\d+(\.\d+)?s)?(\d+ms)?$"
+#: Longer than anything that anybody waits for, in seconds: ten years.
+_MOST_S = 3650 * 86400.0
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|[dhms])")
 
 
@@ -16,7 +18,10 @@ def parse_duration(text: str) -> float:
     """Seconds. Raises ValueError, with what was expected, for anything else (a bare number has no unit)."""
     if not text or not re.match(PATTERN, text):
         raise ValueError(f"expected a duration such as 90s, 5m or 1h30m, found {text!r}")
-    return round(sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(text)), 6)
+    seconds = sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(text))
+    if seconds > _MOST_S:
+        raise ValueError(f"expected a duration of at most 3650d, found {text!r}")
+    return round(seconds, 6)
 
 
 def format_duration(seconds: float) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-__all__ = ["FileProblems", "Problem"]
+__all__ = ["FileProblems", "Problem", "not_utf8"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +20,12 @@ class Problem:
     def __str__(self) -> str:
         where = f"{self.file}:{self.line}" if self.line else self.file
         return f"{where}: {self.path}: {self.message}" if self.path else f"{where}: {self.message}"
+
+
+def not_utf8(error: UnicodeDecodeError) -> str:
+    """What to say of a file whose bytes are no UTF-8."""
+    wide = error.object[:2] in (b"\xff\xfe", b"\xfe\xff")
+    return "UTF-16, not UTF-8: save it as UTF-8" if wide else f"not text in UTF-8 (byte {error.start})"
 
 
 class FileProblems(Exception):

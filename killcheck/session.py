@@ -6,6 +6,7 @@ the embedded cluster and the kill path is found in them. A real cluster is only 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -19,7 +20,10 @@ from killcheck.cluster.naming import KIND_FOLDER, is_kind
 from killcheck.engine.connection import is_docker
 from killcheck.killpath import KillPath, Layer, LayerType
 from killcheck.kube import manifests
+from killcheck.kube.manifests import Loaded
 from killcheck.kube.objects import Obj, copy, dig, namespace_of
+from killcheck.problem import Problem
+from killcheck.redact import hide_secrets
 
 if TYPE_CHECKING:
     from killcheck.kube.schedule import Schedule
@@ -60,6 +64,7 @@ class Session:
     notes: list[str] = field(default_factory=list)
     _kill_path: KillPath | None = None
     _objects: list[Obj] | None = None
+    _loaded: Loaded | None = None
 
     @property
     def real(self) -> bool:
@@ -108,8 +113,10 @@ class Session:
             if not self.manifests and not self.kill_path.in_kubernetes:
                 self._objects = []
                 return self._objects
-            self._objects = [
-                m.obj for m in manifests.load(self.folders).manifests if m.obj.get("apiVersion") != "killcheck/v1"]
+            self._loaded = loaded = manifests.load(self.folders)
+            hide_secrets(loaded.objects)
+            self.notes += [*loaded.notes, *(f"{s.file}: not read: {s.why}" for s in loaded.skipped if self.manifests)]
+            self._objects = [obj for obj in loaded.objects if obj.get("apiVersion") != "killcheck/v1"]
         return self._objects
 
     @property
@@ -125,7 +132,7 @@ class Session:
             return []
         folder = self.spec.parent
         others = [file for ending in ("*.yaml", "*.yml") for file in folder.glob(ending)
-                  if file.resolve() != self.spec.resolve()]
+                  if os.path.realpath(file) != os.path.realpath(self.spec)]  # of links in a circle too
         return [folder] if others else []
 
     @property
@@ -183,12 +190,19 @@ class Session:
 
     def _embedded(self, planned: PlannedDrill | None) -> Cluster:
         from killcheck.cluster.embedded import EmbeddedDrillCluster
+        from killcheck.embedded.cluster import LoadError
 
         mode = self.exec_mode or ("host" if self.shipped else "none")
         objects = self._as_drilled(planned)
         hung = objects is not self.objects
         objects = self._with_monitors(objects)
-        cluster = EmbeddedDrillCluster(objects, exec_mode=mode, start=self._night(planned))
+        try:
+            cluster = EmbeddedDrillCluster(objects, exec_mode=mode, start=self._night(planned))
+        except LoadError as error:
+            found = self._loaded.find(error.obj) if self._loaded else None
+            if found is None:
+                raise
+            raise manifests.ManifestError([Problem(found.file, found.line, "", str(error))]) from error
         if hung:
             cluster.embedded.notes.append("workers that end themselves hang here: this layer is for the day they do")
         return cluster
@@ -228,7 +242,7 @@ class Session:
         cron_job = next(found, None)
         try:
             parsed = schedule.parse(
-                dig(cron_job, "spec", "schedule", default=""), dig(cron_job, "spec", "timeZone", default=""))
+                str(dig(cron_job, "spec", "schedule", default="")), str(dig(cron_job, "spec", "timeZone", default="")))
         except ValueError:
             return SOME_NIGHT
         for fault in (faults.named(name) for name in planned.faults) if planned else ():
@@ -262,7 +276,7 @@ def _last_before(cron_job: Obj, after: datetime, slot: datetime | None) -> datet
 
     try:
         parsed = schedule.parse(
-            dig(cron_job, "spec", "schedule", default=""), dig(cron_job, "spec", "timeZone", default=""))
+            str(dig(cron_job, "spec", "schedule", default="")), str(dig(cron_job, "spec", "timeZone", default="")))
     except ValueError:
         return after
     last = after

@@ -33,6 +33,10 @@ _SPECIAL = {
 }
 #: More values than any honest document has: aliases of aliases multiply ('billion laughs').
 _MAX_VALUES = 2_000_000
+#: API servers take no deeper objects either; Python's own stack ends at a thousand.
+_MAX_DEPTH = 100
+#: The digits of a whole number that is read as one: an int64 has 19, written in base two 64.
+_MAX_DIGITS = 70
 _UNTAGGED = "!untagged"
 _TYPED = frozenset(f"tag:yaml.org,2002:{name}" for name in ("int", "float", "bool", "null"))
 
@@ -114,6 +118,8 @@ def documents(text: str, file: str) -> list[Document]:
         nodes = list(yaml.compose_all(text, Loader=_loader()))
     except yaml.MarkedYAMLError as error:
         raise YamlError(file, *_explain(error, text)) from error
+    except RecursionError:
+        raise YamlError(file, 1, f"nested more than {_MAX_DEPTH} deep") from None
     except (yaml.YAMLError, ValueError) as error:  # ReaderError: a character that no YAML may contain
         line = text.count("\n", 0, getattr(error, "position", 0)) + 1
         raise YamlError(file, line, " ".join(str(getattr(error, "reason", error)).split())) from error
@@ -205,7 +211,7 @@ def _resolve(text: str) -> Any:
         return text
     plain = text.replace("_", "")
     if _INT.fullmatch(plain):
-        return _integer(plain)
+        return _integer(plain) if len(plain) <= _MAX_DIGITS else _number(float(plain)) if plain.isdigit() else text
     return _number(float(plain)) if _FLOAT.fullmatch(plain) else text
 
 
@@ -241,6 +247,8 @@ class _Builder:
         self._count += 1
         if self._count > _MAX_VALUES:
             raise YamlError(self.file, node.start_mark.line + 1, "too many values: aliases that multiply?")
+        if len(path) > _MAX_DEPTH:
+            raise YamlError(self.file, node.start_mark.line + 1, f"nested more than {_MAX_DEPTH} deep")
         if node.id == "scalar":
             typed = _plain(node) or node.tag in _TYPED
             return _resolve(node.value) if typed else node.value
@@ -259,7 +267,9 @@ class _Builder:
         seen: set[str] = set()
         for key, value in node.value:
             if key.id != "scalar":
-                raise YamlError(self.file, key.start_mark.line + 1, "a key must be text, not a list or a mapping")
+                hint = " (a template, '{{'? render it first)" if key.id == "mapping" and key.flow_style else ""
+                line = key.start_mark.line + 1
+                raise YamlError(self.file, line, f"a key must be text, not a list or a mapping{hint}")
             if _merges(key):
                 self._merge(built, seen, value, path)
                 continue

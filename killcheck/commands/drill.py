@@ -79,6 +79,8 @@ def command(**options: Any) -> None:
             raise click.UsageError("--evidence with --matrix: upload the record afterwards (killcheck evidence)")
         where(options["evidence"])
     out = _terminal(options)
+    if not options["quiet"]:
+        _told(session)
     findings: list[dict[str, Any]] = []
     if options["preflight"]:
         from killcheck.commands.preflight import preflight
@@ -108,6 +110,14 @@ def command(**options: Any) -> None:
         access = session.kill_path.cloud
         leave_evidence(result.record, options["evidence"], access_of(access) if access else Aws())
     sys.exit(result.exit_code)
+
+
+def _told(session: Any) -> None:
+    """What a reader should know of the manifests and of the kill path that was found in them."""
+    if not session.real:
+        session.objects  # noqa: B018 - read now: what they hold is said before anything runs
+    for note in dict.fromkeys(session.notes):
+        click.echo(f"killcheck: note: {note}", err=True)
 
 
 def _planned(session: Any, options: dict[str, Any]) -> list[Any]:

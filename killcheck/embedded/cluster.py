@@ -40,7 +40,7 @@ from killcheck.embedded.nodes.registry import Registry
 from killcheck.embedded.pki import Pki
 from killcheck.embedded.transport import InProcessTransport
 from killcheck.kube.client import Kube
-from killcheck.kube.errors import Conflict, KubeError, NotFound
+from killcheck.kube.errors import ApiError, Conflict, KubeError, NotFound
 from killcheck.kube.objects import Obj, copy, dig, namespace_of, ref_of
 
 __all__ = ["EmbeddedCluster", "LoadError"]
@@ -63,7 +63,11 @@ _FIRST = ("CustomResourceDefinition", "Namespace", "PriorityClass", "StorageClas
 
 
 class LoadError(KubeError):
-    """A manifest was refused; the message names the object and says why in the API server's words."""
+    """A manifest was refused; the message names the object and says why in the API server's words. ``obj``: which."""
+
+    def __init__(self, obj: Obj, why: str) -> None:
+        self.obj, self.why = obj, why
+        super().__init__(f"{ref_of(obj)}: {why}")
 
 
 class EmbeddedCluster:
@@ -168,7 +172,8 @@ class EmbeddedCluster:
     def load(self, objects: Iterable[Obj]) -> None:
         """Create manifests, and the ground they stand on where they bring none (CPU nodes, GPU nodes, namespaces).
 
-        Raises LoadError for the first that the API server refuses.
+        Objects of a kind that no CustomResourceDefinition declares are left out, and that is noted: nothing here would
+        act on them. Raises LoadError for the first that the API server refuses.
         """
         objects = [copy(obj) for obj in objects]
         with self.loop.entered():
@@ -180,6 +185,12 @@ class EmbeddedCluster:
     def _create(self, obj: Obj) -> None:
         try:
             resource = self.kube.resource_for(str(obj.get("apiVersion", "")), str(obj.get("kind", "")))
+        except NotFound:
+            if "." not in str(obj.get("apiVersion", "")).partition("/")[0]:
+                raise LoadError(obj, f"the API server has no {obj.get('apiVersion')} {obj.get('kind')}") from None
+            self.notes.append(f"{ref_of(obj)} was left out: no CustomResourceDefinition of it is among the manifests")
+            return
+        try:
             namespace = (namespace_of(obj) or "default") if resource.namespaced else None
             self.kube.create(resource, obj, namespace)
             if obj.get("status") and "Node" in (obj["kind"],):
@@ -187,9 +198,9 @@ class EmbeddedCluster:
         except Conflict:
             self.kube.patch(resource, obj["metadata"]["name"], obj, namespace)
         except NotFound as error:
-            raise LoadError(f"{ref_of(obj)}: {error.message}") from error
+            raise LoadError(obj, error.message) from error
         except KubeError as error:
-            raise LoadError(f"{ref_of(obj)}: {error}") from error
+            raise LoadError(obj, error.message if isinstance(error, ApiError) else str(error)) from error
 
     # -- what the drill asks -------------------------------------------------------------------------------
     @property

@@ -18,18 +18,21 @@ _NOT_MANIFESTS = frozenset({"node_modules", "vendor", "__pycache__"})
 _NEUTRAL = frozenset({"apiVersion", "kind", "metadata", "resources", "bases", "buildMetadata", "sortOptions", "crds"})
 
 
-def files(path: Path, skipped: list[Skipped], notes: list[str]) -> Iterator[Path]:
-    """The manifest files of a file or folder, in order of name.
+def files(
+    path: Path, skipped: list[Skipped], notes: list[str], within: tuple[Path, ...] = (),
+) -> Iterator[Path]:
+    """The manifest files of a file or folder, in order of name; ``within``: the kustomizations that led here.
 
     A folder with a kustomization has the files that its resources name; a chart's templates are skipped. Both are
-    said in ``skipped`` and ``notes``. A path that does not exist is yielded: reading it says so.
+    said in ``skipped`` and ``notes``. A path that does not exist is yielded: reading it says so. Raises OSError for a
+    folder that cannot be read.
     """
     if not path.is_dir():
         yield path
         return
     kustomization = next((path / name for name in _KUSTOMIZATIONS if (path / name).is_file()), None)
     if kustomization is not None:
-        yield from _kustomized(kustomization, skipped, notes)
+        yield from _kustomized(kustomization, skipped, notes, within)
     elif (path / "Chart.yaml").is_file():
         why = f"a Helm chart, which is not rendered here: helm template {path} > rendered.yaml"
         skipped.append(Skipped(str(path), 0, why))
@@ -44,10 +47,15 @@ def files(path: Path, skipped: list[Skipped], notes: list[str]) -> Iterator[Path
                 yield entry
 
 
-def _kustomized(file: Path, skipped: list[Skipped], notes: list[str]) -> Iterator[Path]:
+def _kustomized(
+    file: Path, skipped: list[Skipped], notes: list[str], within: tuple[Path, ...],
+) -> Iterator[Path]:
+    if file.resolve() in within:
+        notes.append(f"{file}: a kustomization that is among its own resources")
+        return
     try:
-        found = documents(file.read_text(encoding="utf-8"), str(file))
-    except YamlError:
+        found = documents(file.read_text(encoding="utf-8-sig"), str(file))
+    except (YamlError, OSError, UnicodeDecodeError):
         yield file  # reading it again says what is wrong
         return
     spec: dict[str, Any] = found[0].value if found and isinstance(found[0].value, dict) else {}
@@ -55,10 +63,18 @@ def _kustomized(file: Path, skipped: list[Skipped], notes: list[str]) -> Iterato
     if undone:
         how = f"kubectl kustomize {file.parent} > rendered.yaml"
         notes.append(f"{file}: not rendered here: {', '.join(undone)} ({how})")
-    for entry in (*(spec.get("resources") or ()), *(spec.get("bases") or ())):
+    for entry in (entry for key in ("resources", "bases") for entry in _listed(spec, key, file, notes)):
         target = file.parent / str(entry)
         if target.exists():
-            yield from files(target, skipped, notes)
+            yield from files(target, skipped, notes, (*within, file.resolve()))
         else:
             skipped.append(Skipped(str(file), 0, f"its resource {entry} is not a file here, and nothing is downloaded"))
             notes.append(f"{file}: its resource {entry} is not a file here, and nothing is downloaded")
+
+
+def _listed(spec: dict[str, Any], key: str, file: Path, notes: list[str]) -> list[Any]:
+    value = spec.get(key) or []
+    if isinstance(value, list):
+        return value
+    notes.append(f"{file}: {key} must be a list, found {value!r}: kustomize would not take it")
+    return []

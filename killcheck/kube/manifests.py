@@ -14,7 +14,7 @@ from pathlib import Path as FilePath
 from killcheck.kube import manifest_folders, manifest_text
 from killcheck.kube.manifest_text import Manifest, Skipped
 from killcheck.kube.objects import Obj, key_of, ref_of
-from killcheck.problem import FileProblems, Problem
+from killcheck.problem import FileProblems, Problem, not_utf8
 
 __all__ = ["Loaded", "Manifest", "ManifestError", "Skipped", "load", "loads"]
 
@@ -79,7 +79,7 @@ def _texts(
         if str(path) == "-":
             yield "<stdin>", sys.stdin.read()
             continue
-        for file in manifest_folders.files(FilePath(path), skipped, notes):
+        for file in _files(FilePath(path), skipped, problems, notes):
             real = file.resolve()
             if real in seen:
                 continue
@@ -87,9 +87,18 @@ def _texts(
             try:
                 yield str(file), file.read_text(encoding="utf-8-sig")
             except UnicodeDecodeError as error:
-                problems.append(Problem(str(file), 0, "", f"not text in UTF-8 (byte {error.start})"))
+                problems.append(Problem(str(file), 0, "", not_utf8(error)))
             except OSError as error:
                 problems.append(Problem(str(file), 0, "", (error.strerror or str(error)).lower()))
+
+
+def _files(
+    path: FilePath, skipped: list[Skipped], problems: list[Problem], notes: list[str],
+) -> Iterable[FilePath]:
+    try:
+        yield from manifest_folders.files(path, skipped, notes)
+    except OSError as error:  # a folder that cannot be read
+        problems.append(Problem(str(error.filename or path), 0, "", (error.strerror or str(error)).lower()))
 
 
 def _why_nothing(skipped: Sequence[Skipped]) -> str:

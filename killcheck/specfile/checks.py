@@ -182,6 +182,9 @@ def _order(path: Path, deadlines: Any) -> Iterator[Problem]:
                 said.append((key, parse_duration(value)))
             except ValueError:
                 continue
+    yield from ((
+        (*path, key), f"0s: nothing can be reached at the moment of the trigger; leave {key} out, or give it time",
+    ) for key, seconds in said if not seconds)
     for (before, first), (after, second) in pairwise(said):
         if second < first:
             yield (*path, after), (

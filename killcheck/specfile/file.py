@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from killcheck import killpath as k
 from killcheck.near import did_you_mean
-from killcheck.problem import FileProblems, Problem
+from killcheck.problem import FileProblems, Problem, not_utf8
 from killcheck.specfile import cloud as clouds
 from killcheck.yamlfile import Document, Path, YamlError, documents, format_path
 
@@ -37,7 +37,7 @@ def load(path: FilePath | str) -> k.KillPath:
         found = loads(path.read_text(encoding="utf-8"), str(path))
         return replace(found, folder=str(path.parent.resolve()))
     except UnicodeDecodeError as error:
-        raise SpecError([Problem(str(path), 0, "", f"not text in UTF-8 (byte {error.start})")]) from error
+        raise SpecError([Problem(str(path), 0, "", not_utf8(error))]) from error
     except IsADirectoryError as error:
         message = "a folder; give the spec file in it, or pass the folder with --manifests"
         raise SpecError([Problem(str(path), 0, "", message)]) from error
@@ -179,6 +179,10 @@ def _explain(doc: Document, path: Path, detail: ErrorDetails) -> str:
         near = did_you_mean(str(value), allowed) if isinstance(value, str) else ""
         return f"expected {' | '.join(allowed)}, found {_shown(value, raw)}{near if 'did you' in near else ''}"
     expected = _EXPECTED.get(kind)
+    if kind == "string_pattern_mismatch" and (path[-1] == "namespace" or path[-2:-1] == ("namespaces",)):
+        expected = "the name of a namespace (lower-case letters, digits and '-')"
+    if kind == "string_too_short" and value:
+        expected = f"at least {detail['ctx']['min_length']} characters"
     if kind == "string_type" and isinstance(value, bool):
         return f"YAML 1.1 reads {raw} as a boolean; write \"{raw}\" in quotes"
     if kind == "string_type" and isinstance(value, int | float):
@@ -188,6 +192,9 @@ def _explain(doc: Document, path: Path, detail: ErrorDetails) -> str:
     message = detail["msg"][0].lower() + detail["msg"][1:]
     return f"{message}, found {_shown(value, raw)}"
 
+
+#: How much of a wrong value is quoted.
+_SHOWN = 80
 
 _EXPECTED = {
     "string_type": "text", "int_type": "a whole number", "float_type": "a number", "list_type": "a list",
@@ -203,7 +210,10 @@ def _shown(value: Any, raw: str | None) -> str:
         return "a mapping"
     if isinstance(value, list):
         return "a list" if value else "an empty list"
-    return f"{raw} (a boolean in YAML 1.1)" if isinstance(value, bool) and raw else repr(value)
+    if value is None:
+        return "nothing"
+    text = f"{raw} (a boolean in YAML 1.1)" if isinstance(value, bool) and raw else repr(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}... ({len(str(value))} characters)"
 
 
 def _fields_at(path: Path) -> list[str]:

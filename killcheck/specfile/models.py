@@ -56,6 +56,8 @@ Day = Annotated[date, BeforeValidator(_day), WithJsonSchema({"type": "string", "
 Selector = Annotated[str, BeforeValidator(_selector), WithJsonSchema({"type": "string"})]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$", max_length=253)]
 Text = Annotated[str, Field(min_length=1)]
+#: As the API server takes it: a DNS label.
+Namespace = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$", max_length=63)]
 EnvName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 LayerKind = Literal[
     "dead-man", "idle-monitor", "self-terminating", "scale-to-zero", "spot-handler", "sentinel", "command",
@@ -84,7 +86,7 @@ class CommandModel(_Model):
 class CronJobModel(_Model):
     """A CronJob by name."""
 
-    namespace: Name
+    namespace: Namespace
     name: Name
 
 
@@ -93,7 +95,7 @@ class WorkloadModel(_Model):
 
     api_version: Text | None = Field(default=None, description="Only for kinds that killcheck does not know.")
     kind: Text = "Deployment"
-    namespace: Name
+    namespace: Namespace
     name: Name
 
 
@@ -102,14 +104,14 @@ class ScalerModel(_Model):
 
     api_version: Text | None = Field(default=None, description="Only for kinds that killcheck does not know.")
     kind: Text = "ScaledObject"
-    namespace: Name
+    namespace: Namespace
     name: Name
 
 
 class ConfigMapModel(_Model):
     """A ConfigMap by name, and the key that is the sentinel."""
 
-    namespace: Name
+    namespace: Namespace
     name: Name
     key: Text
 
@@ -119,7 +121,7 @@ class AnnotationModel(_Model):
 
     api_version: Text | None = Field(default=None, description="Only for kinds that killcheck does not know.")
     kind: Text = "Deployment"
-    namespace: Name
+    namespace: Namespace
     name: Name
     key: Text
 
@@ -160,7 +162,7 @@ class TargetModel(_Model):
     name: Name
     api_version: Text | None = Field(default=None, description="Only for kinds that killcheck does not know.")
     kind: Text | None = Field(default=None, description="Deployment, StatefulSet, Pod, Container (Docker)...")
-    namespace: Name | None = None
+    namespace: Namespace | None = None
     object: Name | None = Field(default=None, description="The object's name; or give a selector.")
     selector: Selector | None = Field(default=None, description="A label selector, as kubectl takes it.")
     count: CommandModel | None = Field(
@@ -221,7 +223,7 @@ class NodePoolModel(_Model):
 class ConsentModel(_Model):
     """What a drill may touch. Nothing is allowed that is not named here."""
 
-    namespaces: list[Name] = Field(default_factory=list)
+    namespaces: list[Namespace] = Field(default_factory=list)
     pools: list[Name] = Field(default_factory=list, description="Names of entries of nodes.")
     contexts: list[Text] = Field(default_factory=list, description="Shell patterns over kubeconfig contexts.")
     protected: list[Text] = Field(

@@ -158,3 +158,57 @@ def test_a_bad_duration(killcheck):
     result = killcheck("drill", "--watch", "7")
     assert result.exit_code == 2
     assert "7h" in result.output or "90s" in result.output
+
+
+def test_a_spec_in_utf_16_is_said_to_be_one(killcheck, tmp_path):
+    (tmp_path / "killcheck.yaml").write_bytes(GOOD.encode("utf-16"))
+    result = killcheck("drill", "killcheck.yaml")
+    assert result.exit_code == 2
+    assert "killcheck.yaml: UTF-16, not UTF-8: save it as UTF-8" in result.output
+
+
+def test_links_in_a_circle_beside_a_spec_are_not_followed(killcheck, tmp_path):
+    (tmp_path / "killcheck.yaml").write_text(GOOD.replace("type: dead-man", "type: deadman"))
+    (tmp_path / "loop.yaml").symlink_to("loop.yaml")
+    assert killcheck("drill", "killcheck.yaml").exit_code == 2
+    assert killcheck("drill", "loop.yaml").exit_code == 2
+
+
+@pytest.mark.parametrize(("file", "said"), [
+    (("nvidia.com/gpu: 8", "nvidia.com/gpu: 8GiB"), ": Deployment/inference/vllm: Deployment in version"),
+    (("replicas: 1", "replicas: one"), "cannot unmarshal string into Go struct field"),
+])
+def test_a_manifest_that_no_api_server_would_take_is_said_with_its_line(killcheck, tmp_path, file, said):
+    folder = manifests(tmp_path / "deploy", inference=file)
+    result = killcheck("drill", "--manifests", str(folder), "--exec", "none")
+    assert result.exit_code == 2
+    assert f"{folder}/inference.yaml:" in result.output
+    assert said in result.output
+
+
+def test_a_schedule_that_is_no_text_is_said_with_its_line(killcheck, tmp_path):
+    folder = manifests(tmp_path / "deploy", gpu_nightly_off=("schedule:", "schedule: 5 #"))
+    result = killcheck("drill", "--manifests", str(folder), "--exec", "none")
+    assert result.exit_code == 2
+    assert f"{folder}/gpu-nightly-off.yaml:" in result.output
+
+
+def test_what_nothing_here_would_act_on_is_left_out_and_said(killcheck, tmp_path):
+    folder = manifests(tmp_path / "deploy")
+    (folder / "monitor.yaml").write_text(
+        "apiVersion: monitoring.example.com/v1\nkind: ServiceMonitor\nmetadata: {name: m, namespace: inference}\n")
+    result = killcheck("drill", "--manifests", str(folder), "--exec", "host")
+    assert result.exit_code == 0
+    assert "ServiceMonitor/inference/m was left out: no CustomResourceDefinition of it" in result.output
+
+
+def test_a_kustomization_that_is_not_rendered_is_said_wherever_manifests_are_read(killcheck, tmp_path):
+    folder = manifests(tmp_path / "deploy")
+    (folder / "kustomization.yaml").write_text("resources: [inference.yaml, gpu-nightly-off.yaml, nodepool.yaml, .]\n"
+                                               "namespace: elsewhere\n")
+    for command in (("lint",), ("drill", "--exec", "host")):
+        result = killcheck(command[0], "--manifests", str(folder), *command[1:])
+        assert "kustomization.yaml: not rendered here: namespace" in result.output
+        assert "a kustomization that is among its own resources" in result.output
+    (folder / "kustomization.yaml").write_text("resources: inference.yaml\n")
+    assert killcheck("lint", "--manifests", str(folder)).exit_code == 2
