@@ -118,11 +118,18 @@ def test_a_part_of_a_log_is_read_by_time_lines_and_bytes(kubectl):
 
 
 @kubectl_only
-def test_a_debugging_container_is_added_to_the_pod(kubectl):
+def test_a_debugging_container_is_added_to_the_pod(kubeconfig, kubectl):
     kubectl("run server --image=nginx:1")
     kubectl("wait --for=condition=Ready pod/server --timeout=60s")
     kubectl("debug server --image=busybox:1 --container=debug -- true")
     assert kubectl("get pod server -o jsonpath={.spec.ephemeralContainers[*].name}") == "debug"
+    kubectl("wait --for=jsonpath={.status.ephemeralContainerStatuses[0].state.terminated.exitCode}=0 pod/server "
+            "--timeout=60s")
+    with Terminal(kubeconfig, "debug server -it --image=busybox:1 --container=look -- sh") as terminal:
+        terminal.expect("If you don't see a command prompt, try pressing enter.")  # it came before anybody listened
+        terminal.say("echo $((6 * 7)); exit\r")
+        terminal.expect("42")
+    assert terminal.code == 0
     assert "pod server is hollow" in kubectl("exec server -- true", rc=1)
 
 

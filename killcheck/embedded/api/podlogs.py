@@ -171,7 +171,7 @@ def container_of(pod: Obj, asked: str) -> str:
 
 
 def _status(pod: Obj, container: str) -> Obj:
-    for field in ("containerStatuses", "initContainerStatuses"):
+    for field in ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"):
         for one in dig(pod, "status", field, default=[]):
             if one.get("name") == container:
                 return dict(one)

@@ -12,7 +12,7 @@ from killcheck.kube.objects import Obj, format_time
 
 __all__ = ["Container", "Role", "State"]
 
-Role = Literal["init", "sidecar", "main"]
+Role = Literal["init", "sidecar", "main", "ephemeral"]
 State = Literal["none", "running", "exited"]
 
 EPOCH = "1970-01-01T00:00:00Z"
@@ -44,6 +44,8 @@ class Container:
     stopping: bool = False
     unknown: str = ""
     lost: bool = False
+    #: It is stopped so that it starts again with other resources.
+    resized: bool = False
     steps: list[object] = field(default_factory=list)
 
     @property
@@ -63,8 +65,10 @@ class Container:
 
     def restarts_by(self, policy: str) -> bool:
         """Whether the kubelet would start it (again), given the pod's restartPolicy."""
-        if self.role == "sidecar":
+        if self.role == "sidecar" or self.resized:
             return True
+        if self.role == "ephemeral":
+            return self.state == "none"
         if self.role == "init":
             policy = "OnFailure" if policy == "Always" else policy
         if self.state != "exited":
@@ -78,8 +82,11 @@ class Container:
         result: Obj = {
             "name": self.name, "state": state, "lastState": last or {}, "ready": self.ready and self.alive,
             "restartCount": self.restarts, "image": self.image or self.spec["image"], "imageID": self.image_id,
-            "started": self.alive and self.passed_startup,
         }
+        if self.role == "ephemeral":
+            result["ready"] = False
+        else:
+            result["started"] = self.alive and self.passed_startup
         if self.container_id:
             result["containerID"] = self.container_id
         if self.state != "none":

@@ -109,6 +109,9 @@ class Enterable(Protocol):
     def connect(self, address: str, port: int) -> socket.socket:
         """A connection made from inside its network. Raises OSError; NotRun where it has none of its own."""
 
+    def resized(self, spec: Obj) -> None:
+        """Its container's spec gives it other resources now."""
+
 
 class Runtime(Protocol):
     """Runs containers. The loop's lock is held in every call; exits are reported on the loop."""

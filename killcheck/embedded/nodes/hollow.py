@@ -39,6 +39,8 @@ def started(life: PodLife, container: Container) -> None:
     spec = container.spec
     container.passed_startup = "startupProbe" not in spec
     container.ready = container.passed_startup and "readinessProbe" not in spec and container.role != "init"
+    if container.role == "ephemeral":
+        return
     if container.role != "init":
         probes.start(life, container)
     if container.role == "init":

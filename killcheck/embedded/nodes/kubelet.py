@@ -141,7 +141,7 @@ class Kubelet:
 
     def holding(self) -> list[PodLife]:
         """Pods with a container that runs on this node, whatever the API says of them."""
-        return [life for life in self.pods.values() if any(c.alive for c in life.containers)]
+        return [life for life in self.pods.values() if any(c.alive for c in life.everything)]
 
     # -- for pod workers -----------------------------------------------------------------------------------
     @property
@@ -238,7 +238,7 @@ class Kubelet:
             raise status.StatusError(500, "", f'pod not found ("{name_of(pod)}_{namespace_of(pod)}")')
         from killcheck.embedded.nodes.process import HostProcess
 
-        runs = [c.running for c in life.containers if c.alive and isinstance(c.running, HostProcess)]
+        runs = [c.running for c in life.everything if c.alive and isinstance(c.running, HostProcess)]
         if not runs:
             raise self._hollow(pod, "nothing listens in it")
         if not any(running.isolated for running in runs):
@@ -249,7 +249,7 @@ class Kubelet:
 
     def _entered(self, pod: Obj, container: str, missing: str) -> Enterable:
         life = self.pods.get(uid_of(pod))
-        found = next((c for c in life.containers if c.name == container), None) if life else None
+        found = next((c for c in life.everything if c.name == container), None) if life else None
         if self.stopped or found is None or not found.alive:
             raise status.StatusError(500, "", missing)
         if not isinstance(found.running, Enterable):
@@ -269,7 +269,7 @@ class Kubelet:
             raise status.internal(
                 f'Get "https://{self.host_ip}:10250/containerLogs/{namespace_of(pod)}/{name_of(pod)}/{container}": '
                 f"dial tcp {self.host_ip}:10250: connect: connection refused")
-        found = next((c for c in life.containers if c.name == container), None) if life else None
+        found = next((c for c in life.everything if c.name == container), None) if life else None
         if found is None:
             raise status.not_found("pods", "", name_of(pod))
         where = f'container "{container}" in pod "{name_of(pod)}"'

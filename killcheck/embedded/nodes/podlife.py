@@ -18,6 +18,7 @@ from killcheck.embedded.nodes.container import Container
 from killcheck.embedded.nodes.environment import Context
 from killcheck.embedded.nodes.execution import Exit
 from killcheck.embedded.nodes.podstatus import Conditions, initialized, phase_of
+from killcheck.embedded.nodes.resizing import Resizing
 from killcheck.embedded.nodes.volumes import MountError, Volume, volumes_of
 from killcheck.kube import resources as r
 from killcheck.kube.errors import Conflict, KubeError, NotFound
@@ -57,6 +58,9 @@ class PodLife:
         self.uid = uid_of(pod)
         self.key = (namespace_of(pod), name_of(pod))
         self.containers = _containers(pod)
+        #: Debugging containers, which count for nothing.
+        self.ephemerals = [Container(spec, "ephemeral") for spec in pod["spec"].get("ephemeralContainers") or ()]
+        self.resizing = Resizing(self)
         self.conditions = Conditions(pod)
         self.volumes: dict[str, Volume] | None = None
         self.started_at = self.loop.now()
@@ -119,11 +123,23 @@ class PodLife:
             grace = float(pod["metadata"].get("deletionGracePeriodSeconds") or 0)
             # Deleted by force: the object is as good as gone, and its processes run on (as seen, for minutes).
             self.terminate(grace if grace or self.terminating else self.grace_s)
+            return
+        known = {c.name for c in self.ephemerals}
+        fresh = [c for c in pod["spec"].get("ephemeralContainers") or () if c["name"] not in known]
+        self.ephemerals += [Container(spec, "ephemeral") for spec in fresh]
+        if fresh and self.sandbox:
+            self.pass_in(0.0)
+        self.resizing.look()
+
+    @property
+    def everything(self) -> list[Container]:
+        """Its containers, and those for debugging."""
+        return [*self.containers, *self.ephemerals]
 
     def removed(self) -> None:
         """The object is gone: by our own removal, or by force while containers still run."""
         self.gone = True
-        if any(c.alive for c in self.containers):
+        if any(c.alive for c in self.everything):
             self.terminate(self.grace_s)
         else:
             self.forget()
@@ -136,7 +152,7 @@ class PodLife:
     def vanish(self) -> None:
         """The machine is gone, and all that ran on it."""
         self._cancel()
-        for container in self.containers:
+        for container in self.everything:
             if container.running is not None:
                 container.running.kill()
             container.state = "exited"
@@ -168,7 +184,7 @@ class PodLife:
         self.pod = pod
         deleted = pod["metadata"].get("deletionTimestamp")
         if self.terminating:
-            if any(c.alive for c in self.containers):
+            if any(c.alive for c in self.everything):
                 self._kill_by(max(self._kill_at, self.loop.monotonic() + MINIMUM_GRACE_S))
             else:
                 self._end_soon()
@@ -226,7 +242,7 @@ class PodLife:
             container.log = container.running.log()
             container.running = None
         if self.terminating:
-            if not any(c.alive for c in self.containers):
+            if not any(c.alive for c in self.everything):
                 self._end_soon()
         else:
             self.pass_in(EXIT_SEEN_S)
@@ -239,10 +255,12 @@ class PodLife:
 
     def _finish_if_done(self) -> None:
         if phase_of(self.containers, self.policy, terminal=False) in ("Succeeded", "Failed") and not self.final:
-            sidecars = [c for c in self.containers if c.role == "sidecar" and c.alive]
-            for sidecar in sidecars:
-                hollow.stop(self, sidecar, self.grace_s)
-            if not sidecars and all(c.state != "running" for c in self.containers):
+            others = [c for c in self.everything if c.role in ("sidecar", "ephemeral") and c.alive]
+            if any(not c.stopping for c in others):
+                self._after(self.grace_s, self._kill)
+            for other in others:
+                hollow.stop(self, other, self.grace_s)
+            if not others and all(c.state != "running" for c in self.containers):
                 self.show()
                 self.final = True
                 self._after(FINAL_PHASE_S, self._show_final)
@@ -265,7 +283,7 @@ class PodLife:
         self.terminating = True
         if self._pass is not None:
             self._pass.cancel()
-        alive = [c for c in self.containers if c.alive]
+        alive = [c for c in self.everything if c.alive]
         if not alive:
             self._nothing_ran()
             return
@@ -296,7 +314,7 @@ class PodLife:
     def _kill(self) -> None:
         if self.kubelet.stopped:
             return
-        for container in self.containers:
+        for container in self.everything:
             if container.alive:
                 if container.running is not None:
                     container.running.kill()
@@ -375,12 +393,14 @@ class PodLife:
             self.terminating, self.final, self.sandbox, self.evicted, self.pod_ip, self.phase,
             self.pod["metadata"].get("generation"),
             *((c.state, c.reason, c.message, c.ready, c.passed_startup, c.restarts, c.lost, c.image_id, c.container_id)
-              for c in self.containers))
+              for c in self.everything),
+            *self.resizing.conditions)
 
     def _without(self, conditions: list[Obj]) -> list[Obj]:
         """Conditions as a strategic merge patch wants them: what one no longer has is null."""
         before = {c["type"]: c for c in (self._shown or {}).get("conditions", ())}
-        return [dict.fromkeys(before.get(c["type"], ())) | c for c in conditions]
+        gone = [{"type": kind, "$patch": "delete"} for kind in before if kind not in {c["type"] for c in conditions}]
+        return [*(dict.fromkeys(before.get(c["type"], ())) | c for c in conditions), *gone]
 
     def _order(self, own: list[Obj]) -> list[Obj]:
         """Others' conditions come first (mergePodStatus, kubelet_pods.go)."""
@@ -400,8 +420,8 @@ class PodLife:
         reasoned = "Pending" if unstarted and terminal else computed
         status: Obj = {
             "phase": self.phase,
-            "conditions": self.conditions.render(
-                self.containers, reasoned, sandbox=self.sandbox, now=now, generation=generation),
+            "conditions": [*self.resizing.conditions.values(), *self.conditions.render(
+                self.containers, reasoned, sandbox=self.sandbox, now=now, generation=generation)],
             "startTime": format_time(self.started_at), "hostIP": self.kubelet.host_ip,
             "hostIPs": [{"ip": self.kubelet.host_ip}],
             "containerStatuses": [c.status(self.policy, waiting) for c in self.containers if c.role == "main"],
@@ -410,6 +430,8 @@ class PodLife:
         inits = [c.status(self.policy, "PodInitializing") for c in self.containers if c.role != "main"]
         if inits:
             status["initContainerStatuses"] = inits
+        if self.ephemerals:
+            status["ephemeralContainerStatuses"] = [c.status(self.policy, waiting) for c in self.ephemerals]
         if generation:
             status["observedGeneration"] = generation
         if self.pod_ip:
@@ -422,7 +444,8 @@ class PodLife:
         """Say something about the pod, or one container of it."""
         path = ""
         if container is not None:
-            path = f"spec.{'containers' if container.role == 'main' else 'initContainers'}{{{container.name}}}"
+            listed = {"main": "containers", "ephemeral": "ephemeralContainers"}.get(container.role, "initContainers")
+            path = f"spec.{listed}{{{container.name}}}"
         self.kubelet.events.emit(
             self.pod, kind, reason, message, field_path=path, api_version="v1", object_kind="Pod")
 

@@ -342,6 +342,10 @@ class HostProcess:
         if self._streams is not None:
             self._streams.resize(width, height)
 
+    def resized(self, spec: Obj) -> None:
+        """It may hold as much memory as its container's spec says now."""
+        self._memory = _limit(spec)
+
     def next_name(self) -> str:
         """A name for what the helper process starts next."""
         return self.runtime.next_name()
@@ -588,5 +592,9 @@ def _memory_limit(launch: Launch) -> float:
     """Bytes that the container's processes may hold; 0: as much as they like."""
     spec = launch.pod["spec"]
     containers: list[Obj] = [*spec.get("initContainers", ()), *spec["containers"]]
-    limit = next((dig(c, "resources", "limits", "memory") for c in containers if c["name"] == launch.container), None)
+    return _limit(next((c for c in containers if c["name"] == launch.container), {}))
+
+
+def _limit(spec: Obj) -> float:
+    limit = dig(spec, "resources", "limits", "memory")
     return float(parse(limit)) + MEMORY_SLACK if limit is not None else 0.0

@@ -1,6 +1,6 @@
 """In a container: kubectl, whose ``--timeout`` counts in the cluster's time, as does its wait for dropped packets.
 
-The texts are kubectl's own (k8s.io/kubectl v1.32: wait, rollout status, delete, drain).
+The texts are kubectl's own (k8s.io/kubectl v1.32: wait, rollout status, delete, drain, scale).
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ REAL = "@REAL@"
 API = "@API@"
 #: client-go gives up dialling after so many seconds.
 DIAL_S = 30.0
-#: Those that ask again every second instead of watching.
-POLLING = {"drain"}
+#: Those that ask again every second instead of watching: a clock of their own, by which a night would pass meanwhile.
+POLLING = {"drain", "scale"}
 DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
 UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 PLURALS = {"po": "pods", "deploy": "deployments", "sts": "statefulsets", "ds": "daemonsets", "no": "nodes", "pvc":
            "persistentvolumeclaims", "ns": "namespaces", "rs": "replicasets"}
-#: Subcommands that wait, and their own limits in seconds (0: for ever).
-WAITING = {"wait": 30.0, "rollout": 0.0, "delete": 0.0, "drain": 0.0}
+#: Subcommands that wait, and their own limits in seconds (0: for ever; scale then does not wait).
+WAITING = {"wait": 30.0, "rollout": 0.0, "delete": 0.0, "drain": 0.0, "scale": 0.0}
 
 
 def seconds(text: str) -> float:
@@ -71,12 +71,12 @@ def main(argv: list[str]) -> int:
         return 1
     command, limit = limit_of(argv)
     if not command or limit <= 0:
-        if command in POLLING:
+        if command in POLLING - {"scale"}:
             ask("polls")
         os.execv(REAL, ["kubectl", *argv])  # noqa: S606
     if command in POLLING:
         ask("polls")
-    longest = ["--timeout=1000h"] if command in ("wait", "rollout", "delete", "drain") else []
+    longest = ["--timeout=1000h"] if command in ("wait", "rollout", "delete", "drain", "scale") else []
     code = run([REAL, *without_timeout(argv), *longest], limit)
     if code is None:
         complain(late(command, argv, limit))
@@ -93,6 +93,8 @@ def late(command: str, argv: list[str], limit: float) -> str:
     named = [word for word in argv[argv.index(command) + 1:] if not word.startswith("-")]
     kind, _, name = named[0].partition("/") if named else ("", "", "")
     name = name or (named[1] if len(named) > 1 else "")
+    if command == "scale":
+        return f'error: timed out waiting for "{name}" to be synced'
     what = f"{PLURALS.get(kind, kind if kind.endswith('s') else kind + 's')}/{name}"
     return f"error: timed out waiting for the condition on {what}"
 

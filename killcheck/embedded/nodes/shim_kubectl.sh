@@ -7,7 +7,7 @@ exec 3>&-
 if [ "$answer" = yes ]; then
   waits=
   for word; do
-    case $word in wait | rollout | delete | drain) waits=1 ;; esac
+    case $word in wait | rollout | delete | drain | scale) waits=1 ;; esac
   done
   [ -n "$waits" ] || exec '@REAL@' "$@"
 fi

@@ -12,12 +12,12 @@ from killcheck.embedded.containerlog import ContainerLog
 from killcheck.embedded.nodes import hollow
 from killcheck.embedded.nodes.container import Container
 from killcheck.embedded.nodes.environment import ConfigError, Context, command_line, environment
-from killcheck.embedded.nodes.execution import Exit, Launch, NotRun, StartError
+from killcheck.embedded.nodes.execution import RUN, Exit, Launch, NotRun, StartError
 from killcheck.embedded.nodes.reference import InvalidReference, Reference, parse
 from killcheck.embedded.nodes.registry import Cached, PullError
 from killcheck.embedded.nodes.volumes import mounts_of
 from killcheck.kube.errors import KubeError
-from killcheck.kube.objects import dig, name_of, namespace_of
+from killcheck.kube.objects import annotations_of, dig, name_of, namespace_of
 
 if TYPE_CHECKING:
     from killcheck.embedded.nodes.podlife import PodLife
@@ -31,6 +31,9 @@ START_FAILED_S = 0.12
 
 def advance(life: PodLife) -> None:
     """Do for the pod's containers what can be done now."""
+    for container in life.ephemerals:  # they wait for nobody
+        if container.state == "none" and not life.terminating:
+            _start(life, container)
     for container in life.containers:
         if container.role == "main" or life.terminating:
             break
@@ -64,7 +67,7 @@ def _start(life: PodLife, container: Container) -> None:
 
 def _crash_backoff(life: PodLife, container: Container) -> bool:
     """Whether a container that ended has to wait before it starts again; counts the failure where it does not."""
-    if container.state != "exited":
+    if container.state != "exited" or container.resized:
         return False
     backoff, now = life.kubelet.crash_backoff, life.loop.monotonic()
     key = f"{life.uid}/{container.name}"
@@ -181,9 +184,10 @@ def _run(life: PodLife, container: Container, launch: Launch) -> None:
         container.previous_log = container.log
     container.log = ContainerLog()
     container.reason = container.message = ""
+    container.resized = False
     try:
         life.kubelet.check_command(launch)
-        if life.kubelet.runs(life.pod):
+        if life.kubelet.runs(life.pod) or _debugs(life, container):
             container.running = life.kubelet.runtime.start(
                 launch, lambda ended: life.exited(container, ended), lambda why: life.outcome_unknown(container, why))
             life.kubelet.ran(launch)
@@ -198,6 +202,11 @@ def _run(life: PodLife, container: Container, launch: Launch) -> None:
     life.event("Normal", "Started", "Container started", container)
     hollow.started(life, container)
     life.show()
+
+
+def _debugs(life: PodLife, container: Container) -> bool:
+    """Somebody who adds a container to look around wants one that runs, beside hollow ones, too."""
+    return container.role == "ephemeral" and annotations_of(life.pod).get(RUN) != "false"
 
 
 def _start_failed(life: PodLife, container: Container, message: str) -> None:

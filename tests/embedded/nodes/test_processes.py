@@ -227,6 +227,27 @@ def test_kubectl_wait_waits_in_the_clusters_time(host):
     assert 290 < host.loop.monotonic() - begun < 310
 
 
+def test_kubectl_scale_waits_in_the_clusters_time(host):
+    """It polls by a clock of its own: neither does that take a wall's two minutes, nor does the night pass meanwhile."""
+    if not process.HostPrograms().find("kubectl"):
+        pytest.skip("no kubectl here")
+    verbs = ["get", "patch", "update"]
+    host.grant("scale", rules=[{"apiGroups": ["apps"], "resources": ["deployments", "deployments/scale"], "verbs": verbs}])
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    host.kube.create(r.DEPLOYMENTS, {
+        "metadata": {"name": "vllm", "namespace": "team"},
+        "spec": {"replicas": 1, "selector": {"matchLabels": {"a": "b"}}, "template": template}})
+    host.kube.patch(r.DEPLOYMENTS, "vllm", {"status": {"replicas": 1}}, "team", subresource="status")
+    begun, wall = host.loop.monotonic(), wall_seconds()
+    code, log = host.run_pod(
+        "kubectl scale deployment/vllm --replicas=0; echo $?; kubectl scale deployment/vllm --replicas=0 --timeout=2m",
+        image="bitnamilegacy/kubectl:1.33")
+    assert (code, log) == (
+        1, 'deployment.apps/vllm scaled\n0\nerror: timed out waiting for "vllm" to be synced\n')
+    assert 120 <= host.loop.monotonic() - begun < 130
+    assert wall_seconds() - wall < 30
+
+
 # -- the network -------------------------------------------------------------------------------------------
 @pytest.mark.parametrize(("api", "dns", "code", "words"), [
     ("refuse", "allow", 7, "Failed to connect to kubernetes.default.svc port 443"),
