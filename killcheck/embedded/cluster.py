@@ -20,7 +20,7 @@ from killcheck.embedded.api.server import ApiServer
 from killcheck.embedded.api.store import Store
 from killcheck.embedded.api.tokens import Issuer
 from killcheck.embedded.controllers import ALL, start_all
-from killcheck.embedded.controllers.runtime import Controller, Informers
+from killcheck.embedded.controllers.runtime import Component, Informers
 from killcheck.embedded.models.argocd import ArgoCd
 from killcheck.embedded.models.cloud import Cloud, Instance
 from killcheck.embedded.models.cloudnodes import CloudNodes
@@ -49,7 +49,7 @@ ADMIN = User("kubernetes-admin", ("system:masters", "system:authenticated"))
 CONTROLLERS = User("system:kube-controller-manager", ("system:masters", "system:authenticated"))
 
 #: What lives beside Kubernetes here; each works only where its own resources are.
-MODELS: tuple[type[Controller], ...] = (
+MODELS: tuple[type[Component], ...] = (
     CloudNodes, NodeGroups, ClusterAutoscaler, Karpenter, Keda, HttpAddOn, ArgoCd, Kueue, NodeTerminationHandler,
     NetworkPolicies)
 
@@ -107,7 +107,7 @@ class EmbeddedCluster:
         for obj in crds():
             self._create(obj)
         self.informers = Informers(self.kube_as(CONTROLLERS), self.loop)
-        self.controllers: dict[str, Controller] = start_all(
+        self.controllers: dict[str, Component] = start_all(
             self.kube_as(CONTROLLERS), self.loop, self.informers, disabled=disabled, ca_pem=self.pki.ca_pem)
         # Kubelets draw their jitter from a generator of their own: no name that is made here changes when they look.
         self.nodes = HollowNodes(
@@ -129,7 +129,7 @@ class EmbeddedCluster:
         return self.wire.kubeconfig()
 
     # -- controllers and models ----------------------------------------------------------------------------
-    def start_model(self, model: type[Controller]) -> None:
+    def start_model(self, model: type[Component]) -> None:
         """Start a model of what lives beside Kubernetes."""
         kube = self.kube_as(User(f"killcheck:model:{model.name}", CONTROLLERS.groups))
         own = {"cloud": self.cloud, "nodes": self.nodes, "admission": self.admission}

@@ -23,7 +23,7 @@ from killcheck.embedded.controllers.persistentvolumes import PersistentVolumeBin
 from killcheck.embedded.controllers.podgc import PodGarbageCollector
 from killcheck.embedded.controllers.replicaset import ReplicaSetController, ReplicationControllerController
 from killcheck.embedded.controllers.resourceclaims import ResourceClaimController
-from killcheck.embedded.controllers.runtime import Controller, Informers
+from killcheck.embedded.controllers.runtime import Component, Informers
 from killcheck.embedded.controllers.scheduler import Scheduler
 from killcheck.embedded.controllers.serviceaccounts import RootCaPublisher, ServiceAccountController
 from killcheck.embedded.controllers.statefulset import StatefulSetController
@@ -34,7 +34,7 @@ from killcheck.kube.client import Kube
 __all__ = ["ALL", "start_all"]
 
 #: Every controller, in the order in which they start; ``name`` is kube-controller-manager's.
-ALL: tuple[type[Controller], ...] = (
+ALL: tuple[type[Component], ...] = (
     ServiceAccountController, RootCaPublisher, GarbageCollector, NamespaceController, DeploymentController,
     ReplicaSetController, ReplicationControllerController, StatefulSetController, DaemonSetController, JobController,
     CronJobController,
@@ -46,12 +46,12 @@ ALL: tuple[type[Controller], ...] = (
 
 def start_all(
     kube: Kube, loop: Loop, informers: Informers, disabled: Collection[str] = (), *, ca_pem: str = "",
-) -> dict[str, Controller]:
+) -> dict[str, Component]:
     """Start every controller but those whose names are in ``disabled``; returns them by name.
 
     ``ca_pem`` is the certificate that pods verify the API server with.
     """
-    started: dict[str, Controller] = {}
+    started: dict[str, Component] = {}
     for kind in ALL:
         if kind.name in disabled:
             continue

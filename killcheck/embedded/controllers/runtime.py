@@ -5,6 +5,7 @@ Controllers are clients of the API like any other: nothing here knows of the sto
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import ClassVar
@@ -17,7 +18,7 @@ from killcheck.kube.informer import Change, Informer
 from killcheck.kube.objects import Obj, controller_of, key_of, name_of, namespace_of
 from killcheck.kube.resources import Resource
 
-__all__ = ["MANY", "Controller", "EventRecorder", "Index", "Informers", "Key", "WorkQueue"]
+__all__ = ["MANY", "Component", "Controller", "EventRecorder", "Index", "Informers", "Key", "WorkQueue"]
 
 #: (namespace, name).
 Key = tuple[str, str]
@@ -188,40 +189,70 @@ class WorkQueue:
 
 
 @dataclass
-class Controller:
-    """A controller: ``watch`` what concerns it, ``reconcile(key)`` what changed.
+class Component(ABC):
+    """Something that runs beside the API server, and sees what happens there, until it is stopped.
 
-    Subclasses set ``name``, call :meth:`follow` in :meth:`setup`, and implement :meth:`reconcile` with
-    key = (namespace, name). ``kube`` should carry the controller's own identity.
+    Subclasses set ``name`` and subscribe in :meth:`setup`. ``kube`` should carry the component's own identity.
     """
 
     kube: Kube
     loop: Loop
     informers: Informers
-    queue: WorkQueue = field(init=False)
     events: EventRecorder = field(init=False)
 
     #: What kube-controller-manager's ``--controllers`` calls it.
-    name: ClassVar[str] = "controller"
+    name: ClassVar[str] = "component"
     #: How it signs its events, where that is not ``name``.
     component: ClassVar[str] = ""
+
+    def __post_init__(self) -> None:
+        self.events = EventRecorder(self.kube, self.loop, self.component or self.name)
+        self._unfollow: list[Callable[[], None]] = []
+
+    @abstractmethod
+    def setup(self) -> None:
+        """Subscribe to informers; called once by :meth:`start`."""
+
+    def listen(
+        self, resource: Resource, changed: Callable[[Change, Obj | None, Obj], None], *, optional: bool = False,
+    ) -> Informer:
+        """Call ``changed`` for every object that is there, and at every change, until :meth:`stop`."""
+        informer = self.informers.of(resource, optional=optional)
+        informer.handlers.append(changed)
+        self._unfollow.append(lambda: informer.handlers.remove(changed))
+        for obj in informer.values():
+            changed("added", None, obj)
+        return informer
+
+    def start(self) -> None:
+        """Begin to work."""
+        self.setup()
+
+    def stop(self) -> None:
+        """Stop working, as when its Deployment is scaled to zero; :meth:`start` on a fresh instance begins again."""
+        for unfollow in self._unfollow:
+            unfollow()
+        self._unfollow.clear()
+
+
+@dataclass
+class Controller(Component):
+    """A controller: :meth:`follow` what concerns it, ``reconcile(key)`` what changed, key = (namespace, name)."""
+
+    queue: WorkQueue = field(init=False)
+
     #: First and longest pause after a failure, seconds.
     backoff_s: ClassVar[tuple[float, float]] = (0.005, 1000.0)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         base_s, max_s = self.backoff_s
         self.queue = WorkQueue(self.loop, self._work, base_s=base_s, max_s=max_s)
-        self.events = EventRecorder(self.kube, self.loop, self.component or self.name)
-        self._unfollow: list[Callable[[], None]] = []
 
     # -- for subclasses ------------------------------------------------------------------------------------
-    def setup(self) -> None:
-        """Subscribe to informers; called once by :meth:`start`."""
-        raise NotImplementedError
-
+    @abstractmethod
     def reconcile(self, key: Key) -> None:
         """Bring one object to where it should be. Raise ApiError to be retried with back-off."""
-        raise NotImplementedError
 
     def follow(
         self, resource: Resource, keys: Callable[[Change, Obj | None, Obj], list[Key]] | None = None,
@@ -239,17 +270,6 @@ class Controller:
 
         return self.listen(resource, changed, optional=optional)
 
-    def listen(
-        self, resource: Resource, changed: Callable[[Change, Obj | None, Obj], None], *, optional: bool = False,
-    ) -> Informer:
-        """Call ``changed`` for every object that is there, and at every change, until :meth:`stop`."""
-        informer = self.informers.of(resource, optional=optional)
-        informer.handlers.append(changed)
-        self._unfollow.append(lambda: informer.handlers.remove(changed))
-        for obj in informer.values():
-            changed("added", None, obj)
-        return informer
-
     def owned_by(self, kind: str) -> Callable[[Change, Obj | None, Obj], list[Key]]:
         """For :meth:`follow`: the controlling owners of ``kind``, before and after."""
 
@@ -264,16 +284,10 @@ class Controller:
         return keys
 
     # -- life ----------------------------------------------------------------------------------------------
-    def start(self) -> None:
-        """Begin to work."""
-        self.setup()
-
     def stop(self) -> None:
-        """Stop working, as when its Deployment is scaled to zero; :meth:`start` on a fresh instance begins again."""
+        """Drop what is due as well."""
         self.queue.stop()
-        for unfollow in self._unfollow:
-            unfollow()
-        self._unfollow.clear()
+        super().stop()
 
     def _work(self, key: Hashable) -> None:
         try:

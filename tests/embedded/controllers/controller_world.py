@@ -21,7 +21,7 @@ from killcheck.embedded.api.server import ApiServer
 from killcheck.embedded.api.store import Store
 from killcheck.embedded.api.tokens import Issuer
 from killcheck.embedded.controllers import start_all
-from killcheck.embedded.controllers.runtime import Controller, Informers
+from killcheck.embedded.controllers.runtime import Component, Informers
 from killcheck.embedded.transport import InProcessTransport
 from killcheck.kube import resources as r
 from killcheck.kube.client import Kube
@@ -145,7 +145,7 @@ class World:
         transport = LaggingTransport(self.server, self.loop, ADMIN, lag_s) if lag_s else self.kube.transport
         own = Kube(transport)
         self.informers = Informers(own, self.loop)
-        self.controllers: dict[str, Controller] = start_all(
+        self.controllers: dict[str, Component] = start_all(
             own, self.loop, self.informers, disabled, ca_pem="-----BEGIN CERTIFICATE-----")
         for number in range(nodes):
             self.node(f"node-{number}")

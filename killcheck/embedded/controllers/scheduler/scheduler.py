@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from killcheck.embedded.controllers.events import SeriesRecorder
 from killcheck.embedded.controllers.pods import is_terminal, node_of
-from killcheck.embedded.controllers.runtime import Controller
+from killcheck.embedded.controllers.runtime import Component
 from killcheck.embedded.controllers.scheduler import claims as dra
 from killcheck.embedded.controllers.scheduler.attempt import Attempt, fit_message
 from killcheck.embedded.controllers.scheduler.backlog import Backlog, Waiting
@@ -38,7 +38,7 @@ _NODE_PARTS: tuple[tuple[str, tuple[str, ...]], ...] = (
 _FREED = ("NodeResourcesFit", "NodePorts", "InterPodAffinity", "PodTopologySpread")
 
 
-class Scheduler(Controller):
+class Scheduler(Component):
     """Binds pods whose ``schedulerName`` is default-scheduler."""
 
     name = "default-scheduler"

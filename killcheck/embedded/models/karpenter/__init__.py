@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from killcheck.embedded.controllers.runtime import Controller
+from killcheck.embedded.controllers.runtime import Component
 from killcheck.embedded.models.cloud import Cloud
 from killcheck.embedded.models.karpenter.disruption import Emptiness, Expiration, PodEvents
 from killcheck.embedded.models.karpenter.interruption import GarbageCollection, Interruption
@@ -23,7 +23,7 @@ __all__ = ["Karpenter"]
 
 
 @dataclass
-class Karpenter(Controller):
+class Karpenter(Component):
     """All of Karpenter's controllers, over one model cloud."""
 
     cloud: Cloud
@@ -35,7 +35,7 @@ class Karpenter(Controller):
         self.state = State(self.kube, self.loop, self.informers, self.cloud, self.cloud.rng)
         common = (self.kube, self.loop, self.informers, self.state)
         evictions = Evictions(*common)
-        self.parts: list[Controller] = [
+        self.parts: list[Component] = [
             PoolStatus(*common), Provisioning(*common), StaticPools(*common), Lifecycle(*common), evictions,
             Termination(*common, evictions), PodEvents(*common), Emptiness(*common), Expiration(*common),
             Interruption(*common), GarbageCollection(*common),
@@ -48,6 +48,3 @@ class Karpenter(Controller):
         super().stop()
         for part in getattr(self, "parts", ()):
             part.stop()
-
-    def reconcile(self, key: tuple[str, str]) -> None:
-        """Nothing: its parts do."""

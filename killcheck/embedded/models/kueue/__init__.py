@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from killcheck.embedded.controllers.runtime import Controller
+from killcheck.embedded.controllers.runtime import Component
 from killcheck.embedded.models.kueue.jobs import Jobs
 from killcheck.embedded.models.kueue.pods import Pods
 from killcheck.embedded.models.kueue.queues import Queues
@@ -25,7 +25,7 @@ __all__ = ["Kueue"]
 
 
 @dataclass
-class Kueue(Controller):
+class Kueue(Component):
     """All of kueue-controller-manager. ``admission`` is the API server's chain, which calls its webhooks."""
 
     admission: Any
@@ -48,6 +48,3 @@ class Kueue(Controller):
         self.webhook.up = False
         for part in self.parts:
             part.stop()
-
-    def reconcile(self, key: tuple[str, str]) -> None:
-        """Nothing: its parts do."""
