@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 __all__ = ["UNKNOWN", "Command", "Script", "ShellSyntaxError", "parse"]
 
@@ -108,8 +109,10 @@ class _Here:
 _Token = _Word | _Op | _Here
 
 
-def _lex(text: str) -> list[_Token]:
-    return _Lexer(text).tokens()
+@lru_cache(maxsize=256)
+def _lex(text: str) -> tuple[_Token, ...]:
+    """Its tokens, which nobody changes any more: a drill reads the same script at every start of a container."""
+    return tuple(_Lexer(text).tokens())
 
 
 class _Lexer:
