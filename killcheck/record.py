@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
 
-from killcheck.events import Event, from_json
+from killcheck.events import Event, RunStarted, from_json
 
 __all__ = ["RecordError", "RecordWriter", "read"]
 
@@ -53,7 +53,7 @@ def read(path: Path) -> Iterator[Event]:
 
     Raises RecordError for a file that is not a run record, OSError where it cannot be read.
     """
-    lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    lines = path.read_text(encoding="utf-8-sig", errors="replace").splitlines()
     for number, line in enumerate(lines, 1):
         try:
             data = json.loads(line)
@@ -64,5 +64,7 @@ def read(path: Path) -> Iterator[Event]:
             raise RecordError(f"{path}:{number}: not a line of a killcheck run record ({error})") from error
         if number == 1 and event is None:
             raise RecordError(f"{path}:1: not a killcheck run record: the first line must be a RunStarted event")
+        if number > 1 and isinstance(event, RunStarted):  # of the first one nothing would be told
+            raise RecordError(f"{path}:{number}: a second run begins here: a record is one run")
         if event is not None:
             yield event

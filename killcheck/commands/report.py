@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from killcheck import __version__
 from killcheck.commands.errors import guarded
 
 if TYPE_CHECKING:
@@ -76,9 +77,31 @@ def _read(path: Path) -> tuple[list[Event], RunStory]:
 
     told = list(read(path))
     try:
-        return told, tell(told)
-    except ValueError as error:
+        story = tell(told)
+    except (ValueError, TypeError) as error:
         raise RecordError(f"{path}: {error}") from error
+    _check(path, story)
+    lines = sum(1 for line in path.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip())
+    if story.started.version != __version__ and lines > len(told):
+        click.echo(f"killcheck: {path} was written by killcheck {story.started.version}, this is {__version__}: "
+                   f"{lines - len(told)} line(s) that it does not know are left out", err=True)
+    return told, story
+
+
+def _check(path: Path, story: RunStory) -> None:
+    """Raise RecordError where a result is none: reports are made of what a drill said, not of what somebody wrote.
+
+    What is missing is not looked for: an older version did not write it.
+    """
+    from jsonschema import Draft202012Validator
+
+    from killcheck.record import RecordError
+    from killcheck.reports.document import document, schema
+
+    for error in Draft202012Validator(schema("result")).iter_errors(document(story)):
+        if error.validator != "required":
+            where = error.json_path.removeprefix("$.")
+            raise RecordError(f"{path}: no result of killcheck's: {where}: {error.message}")
 
 
 def _html(told: _Told, path: Path) -> None:

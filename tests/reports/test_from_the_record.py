@@ -111,7 +111,7 @@ def test_a_record_cut_short_proves_nothing(record, tmp_path):
     assert story.verdict == "unfinished"
     assert "proves nothing" in sentence(story)
     assert "<html" in html(story)
-    assert ElementTree.fromstring(junit(story).encode()).find("testsuite").get("errors") == "1"
+    assert ElementTree.fromstring(junit(story).encode()).find("testsuite").get("errors") == "2"  # the drill that it ends in, and the one that never began
 
 
 def test_the_command_makes_them_all(record, tmp_path):
@@ -152,3 +152,52 @@ def test_a_planted_secret_is_in_no_report(tmp_path, monkeypatch):
     for text in texts:
         assert "eyJ" not in text
         assert "hunter22" not in text
+
+
+# -- records that are not what a run wrote -------------------------------------------------------------------
+def lines_of(record):
+    return record.read_text().splitlines()
+
+
+def report(record, tmp_path, *argv):
+    return CliRunner().invoke(main, ["report", str(record), "--junit", str(tmp_path / "j.xml"), *argv])
+
+
+@pytest.mark.parametrize("kept", [1, 2])
+def test_drills_that_a_kill_kept_from_beginning_are_no_passes(record, tmp_path, kept):
+    """A run of two drills that was killed before the first one, and in it: two errors, never an empty green suite."""
+    cut = tmp_path / "cut.jsonl"
+    cut.write_text("\n".join(lines_of(record)[:kept]) + "\n")
+    assert report(cut, tmp_path).exit_code == 0
+    (suite,) = ElementTree.parse(tmp_path / "j.xml").getroot()
+    assert (suite.get("tests"), suite.get("errors")) == ("2", "2")
+    assert [drill["verdict"] for drill in document(tell(read(cut)))["drills"]] == ["inconclusive", "inconclusive"]
+
+
+@pytest.mark.parametrize(("damage", "said"), [
+    (lambda lines: [*lines, *lines], "a second run begins here: a record is one run"),
+    (lambda lines: [line.replace('"verdict":"exposed"', '"verdict":"great"') for line in lines], "'great' is not one"),
+    (lambda lines: [re.sub(r'"seconds_to_zero":[\d.]+', '"seconds_to_zero":"x"', line) for line in lines],
+     "drills[0].seconds_to_zero: 'x' is not of type"),
+    (lambda lines: [line[: len(line) // 2] if i == 3 else line for i, line in enumerate(lines)],
+     "not a line of a killcheck run record"),
+    (lambda lines: ["hello", *lines], ":1: not a line of a killcheck run record"),
+])
+def test_a_record_that_was_changed_is_refused(record, tmp_path, damage, said):
+    broken = tmp_path / "broken.jsonl"
+    broken.write_text("\n".join(damage(lines_of(record))) + "\n")
+    result = report(broken, tmp_path)
+    assert result.exit_code == 2
+    assert said in result.output
+    assert not (tmp_path / "j.xml").exists()
+
+
+def test_a_record_of_a_newer_killcheck_is_read_and_what_is_left_out_is_said(record, tmp_path):
+    newer = tmp_path / "newer.jsonl"
+    first, *rest = lines_of(record)
+    first = re.sub(r'"version":"[^"]*"', '"version":"9.0"', first)
+    newer.write_text("\ufeff" + "\n".join([first, '{"event":"FromTheFuture","at":"x"}', *rest]) + "\r\n", "utf-8")
+    result = report(newer, tmp_path)
+    assert result.exit_code == 0
+    assert "was written by killcheck 9.0, this is" in result.output
+    assert "1 line(s) that it does not know are left out" in result.output
