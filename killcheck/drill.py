@@ -304,10 +304,11 @@ class Drill:
         if self.bystanders is not None:
             self.bystanders.notice(change, old, new)
         if self.runner is not None:
-            before = set(self.stage.testimony.logs)
+            before = dict(self.stage.testimony.logs)
             self.runner.notice(change, old, new)
-            for key in set(self.stage.testimony.logs) - before:
-                self._emit(events.LogTaken, pod=key[0], container=key[1], text=self.stage.testimony.logs[key])
+            for key, text in self.stage.testimony.logs.items():
+                if before.get(key) != text:
+                    self._emit(events.LogTaken, pod=key[0], container=key[1], text=text)
 
     def _overhear(self, change: Change, event: Obj) -> None:
         about = event.get("involvedObject") or {}

@@ -22,6 +22,10 @@ __all__ = ["known_to_enforce", "permissions", "probe_after", "probe_before"]
 ANSWERS_WITHIN_S = 180.0
 #: How long a policy may take to be programmed, in tries of a probe two seconds apart.
 TRIES = 20
+#: How often in a row a probe must be held back: one connection that fails is no policy (a busy node's DNS, a time-out).
+HELD_BACK = 4
+#: How long a log that a kubelet cannot read is asked for again, in seconds: the exit code says the same.
+LOG_PATIENCE_S = 10.0
 #: The model of a network plugin on the embedded cluster.
 PLUGIN = "network-plugin"
 
@@ -41,10 +45,11 @@ once() {{
   elif command -v nc >/dev/null 2>&1; then nc -z -w 4 "$host" "$port" </dev/null
   else exit {cannot}; fi
 }}
-tries=0
+tries=0 same=0
 while [ "$tries" -lt {tries} ]; do
   if once; then got=through; else got=blocked; fi
-  [ "$got" = {wanted} ] && {{ echo "killcheck probe: $got"; exit {found}; }}
+  if [ "$got" = {wanted} ]; then same=$((same + 1)); else same=0; fi
+  [ "$same" -ge {in_a_row} ] && {{ echo "killcheck probe: $got"; exit {found}; }}
   tries=$((tries + 1)); sleep 2
 done
 echo "killcheck probe: $got"; exit {otherwise}
@@ -65,7 +70,8 @@ def permissions(namespace: str) -> list[Permission]:
 
 def probe_before(stage: Stage, layer: LayerRun, labels: dict[str, str], host: str) -> str:
     """See the probe get through while there is no policy; returns what it said. Raises FaultError where it does not."""
-    code, said = _run(stage, layer, labels, "before", _script(host, wanted="through", found=THROUGH, otherwise=BLOCKED))
+    text = script(host, wanted="through", in_a_row=1, found=THROUGH, otherwise=BLOCKED)
+    code, said = _run(stage, layer, labels, "before", text)
     if code == CANNOT:
         raise FaultError(
             "whether NetworkPolicies are enforced here cannot be told: the executor's image has nothing that opens a "
@@ -80,7 +86,8 @@ def probe_after(stage: Stage, layer: LayerRun, labels: dict[str, str], host: str
 
     That is how a network plugin that ignores NetworkPolicies is found out.
     """
-    code, said = _run(stage, layer, labels, "after", _script(host, wanted="blocked", found=BLOCKED, otherwise=THROUGH))
+    text = script(host, wanted="blocked", in_a_row=HELD_BACK, found=BLOCKED, otherwise=THROUGH)
+    code, said = _run(stage, layer, labels, "after", text)
     if code != BLOCKED:
         raise FaultError(
             "this cluster's network plugin does not enforce NetworkPolicies: a probe pod that the policy selects still "
@@ -88,9 +95,13 @@ def probe_after(stage: Stage, layer: LayerRun, labels: dict[str, str], host: str
     return said
 
 
-def _script(host: str, *, wanted: str, found: int, otherwise: int) -> str:
+def script(host: str, *, wanted: str, in_a_row: int, found: int, otherwise: int) -> str:
+    """What a probe runs: ends with ``found`` once it was ``wanted`` (through, blocked) so often ``in_a_row``.
+
+    With ``otherwise`` where that did not come about.
+    """
     return _SCRIPT.format(
-        host=host, tries=TRIES, wanted=wanted, found=found, otherwise=otherwise, cannot=CANNOT)
+        host=host, tries=TRIES, wanted=wanted, in_a_row=in_a_row, found=found, otherwise=otherwise, cannot=CANNOT)
 
 
 def _pod(stage: Stage, layer: LayerRun, labels: dict[str, str], when: str, script: str) -> Obj:
@@ -122,7 +133,9 @@ def _run(stage: Stage, layer: LayerRun, labels: dict[str, str], when: str, scrip
         raise FaultError(
             f"a probe pod did not come to an end within {ANSWERS_WITHIN_S:.0f} s ({_waits(stage, name, namespace)})")
     try:
-        said = insist(stage.cluster.loop, lambda: stage.cluster.kube.logs(name, namespace)).strip().splitlines()
+        said = insist(
+            stage.cluster.loop, lambda: stage.cluster.kube.logs(name, namespace), patience_s=LOG_PATIENCE_S,
+        ).strip().splitlines()
     except KubeError:
         said = []
     code = end.get("exitCode")

@@ -6,12 +6,13 @@ Every method raises a :class:`~killcheck.kube.errors.KubeError`; none answers 'n
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from killcheck.kube import resources as r
-from killcheck.kube.errors import KubeError, NotFound, api_error
+from killcheck.kube.errors import KubeError, NotFound, ServerFault, api_error
 from killcheck.kube.objects import Obj, dig
 from killcheck.kube.resources import Resource
 
@@ -25,6 +26,12 @@ _CONTENT_TYPES: dict[PatchType, str] = {
     "json": "application/json-patch+json",
     "apply": "application/apply-patch+yaml",
 }
+
+#: What a kubelet writes where a log should be.
+_NO_LOG = re.compile(
+    r'(?:failed to try resolving symlinks in path|failed to (?:open|read) log file'
+    r'|failed to tail -?\d+ lines of log file|failed to seek -?\d+ in log file) "/[^\n]*'
+    r"|unable to retrieve container logs for [a-z]+://[^\n]*")
 
 #: Objects asked for in one page of a list.
 PAGE = 500
@@ -177,13 +184,20 @@ class Kube:
     def logs(
         self, pod: str, namespace: str, *, container: str = "", previous: bool = False, tail_lines: int | None = None,
     ) -> str:
-        """A container's log. Raises BadRequest where it never ran, NotFound where the pod is gone."""
+        """A container's log. Raises BadRequest where it never ran, NotFound where the pod is gone.
+
+        A kubelet that cannot read a log says so in its place, and the API server answers 200 (seen on v1.36.2; the
+        words are those of cri-client's logs.go and of the kubelet's kuberuntime_container.go): raises ServerFault.
+        """
         query = {"container": container} if container else {}
         if previous:
             query["previous"] = "true"
         if tail_lines is not None:
             query["tailLines"] = str(tail_lines)
-        return str(self.call("GET", r.PODS.path(namespace, pod, "log"), query=query).body)
+        text = str(self.call("GET", r.PODS.path(namespace, pod, "log"), query=query).body)
+        if _NO_LOG.fullmatch(text.strip()):
+            raise ServerFault(500, {"message": text.strip()}, f"the log of pod {namespace}/{pod}")
+        return text
 
     # -- writing -------------------------------------------------------------------------------------------
     def create(

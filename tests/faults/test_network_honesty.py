@@ -4,10 +4,14 @@ believed when a probe pod has met both.
 
 from __future__ import annotations
 
+import os
+import subprocess
+
 import pytest
 from faults_world import World
 
 from killcheck import events, faults
+from killcheck.faults import probe_pod
 
 KINDS = [faults.EgressDenied, faults.DnsDenied, faults.ApiUnreachable]
 
@@ -46,6 +50,22 @@ def test_where_they_are_enforced_a_probe_has_met_both(world, kind):
     told = injected(world)
     assert "without it: killcheck probe: through" in told
     assert "with it: killcheck probe: blocked" in told
+
+
+@pytest.mark.parametrize(("fails", "code", "says"), [
+    ("no", 0, "through"), ("once", 0, "through"), ("every other time", 0, "through"), ("from then on", 3, "blocked")])
+def test_one_connection_that_fails_is_no_policy(tmp_path, fails, code, says):
+    counted = 'n=$(cat "$0.n" 2>/dev/null); n=$((n + 1)); echo $n >"$0.n"; '
+    how = {"no": "exit 0", "once": "[ $n -ne 2 ]", "every other time": "[ $((n % 2)) -eq 0 ]",
+           "from then on": "[ $n -lt 3 ]"}
+    for name, text in (("curl", counted + how[fails]), ("sleep", "exit 0")):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / name).chmod(0o755)
+    script = probe_pod.script(
+        "api", wanted="blocked", in_a_row=probe_pod.HELD_BACK, found=probe_pod.BLOCKED, otherwise=probe_pod.THROUGH)
+    done = subprocess.run(["sh", "-c", script], env={"PATH": f"{tmp_path}:{os.environ['PATH']}"}, capture_output=True,
+                          text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (code, f"killcheck probe: {says}\n")
 
 
 def test_an_image_that_can_open_no_connection_tells_nothing():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import socket
 import traceback
 from collections.abc import Callable
@@ -111,6 +112,21 @@ def test_bodies_patches_and_logs(server: HttpsServer, kube_for: Callable[..., Ku
     assert (patch.method, patch.body, patch.query["dryRun"]) == ("PATCH", {"spec": {"grace": 1}}, "All")
     assert patch.headers["Content-Type"] == "application/strategic-merge-patch+json"
     assert kube.logs("p", "a") == "line one\nline {two}\n"
+
+
+@pytest.mark.parametrize("text", [
+    'failed to try resolving symlinks in path "/var/log/pods/a_p_1/c/0.log": lstat /var/log/pods/a_p_1/c: no such file '
+    "or directory",
+    "unable to retrieve container logs for containerd://4abf",
+    'failed to open log file "/var/log/pods/a_p_1/c/0.log": open /var/log/pods/a_p_1/c/0.log: permission denied\n'])
+def test_what_a_kubelet_says_in_place_of_a_log_is_no_log(
+    server: HttpsServer, kube_for: Callable[..., Kube], text: str,
+) -> None:
+    server.answer = scripted(
+        Reply(200, text.encode(), kind="text/plain"), Reply(200, f"failed\n{text}".encode(), kind="text/plain"))
+    with pytest.raises(ServerFault, match=re.escape(text.strip())):
+        kube_for().logs("p", "a")
+    assert kube_for().logs("p", "a").startswith("failed\n")  # a program that quotes it
 
 
 def test_a_server_behind_a_path_and_names_that_need_quoting(server: HttpsServer, kube_for: Callable[..., Kube]) -> None:
