@@ -79,7 +79,7 @@ def command(**options: Any) -> None:
             raise click.UsageError("--evidence with --matrix: upload the record afterwards (killcheck evidence)")
         where(options["evidence"])
     out = _terminal(options)
-    if not options["quiet"]:
+    if not (options["quiet"] or options["as_json"]):
         _told(session)
     findings: list[dict[str, Any]] = []
     if options["preflight"]:
