@@ -12,6 +12,7 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import Any
 
+from killcheck.embedded.api import celnetwork
 from killcheck.kube.quantities import QuantityError, parse
 
 __all__ = ["FUNCTIONS"]
@@ -87,9 +88,31 @@ def _replace(text: str, old: str, new: str, most: int = -1) -> Any:
     return _text(str(text).replace(str(old), str(new), int(most)))
 
 
+def _format(text: str, values: Any) -> Any:
+    """cel-go's ``format``: %s %d %f %e %x %X %o %b, as Go prints them (which takes no other conversions)."""
+    left = list(values)
+
+    def shown(match: re.Match[str]) -> str:
+        kind = match[0][-1]
+        if kind == "%":
+            return "%"
+        value = left.pop(0)
+        if kind == "s":
+            return str(value).lower() if isinstance(value, bool) else str(value)
+        if kind == "b":
+            return f"{int(value):b}"
+        return str(match[0] % (float(value) if kind in "fe" else int(value)))
+
+    return _text(re.sub(r"%(?:\.\d+)?[sdfexXob%]", shown, str(text)))
+
+
 # -- lists -----------------------------------------------------------------------------------------------------
 def _sorted(items: Any) -> Any:
     return _truth(all(a <= b for a, b in pairwise(items)))
+
+
+def _spread(values: Any) -> Any:
+    return values[0] if len(values) == 1 and isinstance(values[0], list) else values
 
 
 def _sum(items: Any) -> Any:
@@ -159,6 +182,12 @@ _METHODS: dict[str, Callable[..., Any]] = {
     "sub": lambda a, b: Quantity(a.amount - _amount(b)),
     "sign": lambda a: _number((a.amount > 0) - (a.amount < 0)),
     "isInteger": lambda a: _truth(a.amount.denominator == 1),
-    "asInteger": lambda a: _number(int(a.amount)),
+    "asInteger": lambda a: _number(int(a.amount)), "format": _format,
+    "sets_contains": lambda all_, some: _truth(all(each in all_ for each in some)),
+    "sets_equivalent": lambda a, b: _truth(all(each in b for each in a) and all(each in a for each in b)),
+    "sets_intersects": lambda a, b: _truth(any(each in b for each in a)),
+    "math_greatest": lambda *values: max(_spread(values)), "math_least": lambda *values: min(_spread(values)),
+    "math_abs": abs, "math_sign": lambda value: _number((value > 0) - (value < 0)),
 }
-FUNCTIONS: Mapping[str, Callable[..., Any]] = {name: _passing_errors(each) for name, each in _METHODS.items()}
+FUNCTIONS: Mapping[str, Callable[..., Any]] = {
+    name: _passing_errors(each) for name, each in _METHODS.items()} | celnetwork.FUNCTIONS

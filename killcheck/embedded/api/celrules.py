@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from killcheck.embedded.api import celsyntax
 from killcheck.embedded.api.celfunctions import FUNCTIONS
 from killcheck.kube.objects import Obj
 
@@ -50,8 +51,8 @@ def check(schema: Obj, obj: Obj, old: Obj | None) -> list[Obj]:
 def unread(schema: Obj) -> list[str]:
     """Rules below a schema that cannot be evaluated here, a sentence each."""
     found = [
-        f"rule {json.dumps(rule.get('rule', ''))} is not evaluated here: {why}"
-        for rule in schema.get(RULES) or [] if isinstance(why := _compiled(rule.get("rule", "")), str)]
+        f"rule {json.dumps(rule.get('rule', ''))} is not evaluated here: {why}" for rule in schema.get(RULES) or []
+        if isinstance(why := _compiled(rule.get("rule", ""), bool(rule.get("optionalOldSelf"))), str)]
     for below in [*(schema.get("properties") or {}).values(), schema.get("items"), schema.get("additionalProperties")]:
         if isinstance(below, dict):
             found += unread(below)
@@ -95,7 +96,7 @@ def _syntax(text: str) -> str:
     if _OPTIONAL.search(text):
         return ""
     try:
-        _environment().compile(text)
+        _environment().compile(celsyntax.readable(text))
     except CELParseError as error:
         return " ".join(str(error.args[0]).split()) if error.args else str(error)
     return ""
@@ -146,10 +147,12 @@ def _ask(rule: Obj, place: _Place, *, root: bool) -> Iterator[Obj]:
     optional = bool(rule.get("optionalOldSelf"))
     if _OLD.search(text) and place.old is _NOTHING and not optional:
         return
-    program = _compiled(text)
+    program = _compiled(text, optional)
     if isinstance(program, str):
         return
     variables = {"self": _to_cel(place.value, place.schema, root=root)}
+    if optional:
+        variables[celsyntax.KNOWN] = _scalar(place.old is not _NOTHING, {})
     if place.old is not _NOTHING:
         variables["oldSelf"] = _to_cel(place.old, place.schema, root=root)
     reason = rule.get("reason") or "FieldValueInvalid"
@@ -169,7 +172,7 @@ def _ask(rule: Obj, place: _Place, *, root: bool) -> Iterator[Obj]:
 def _message(rule: Obj, variables: Obj) -> str:
     expression = rule.get("messageExpression")
     if expression:
-        program = _compiled(expression)
+        program = _compiled(expression, bool(rule.get("optionalOldSelf")))
         said = _evaluated(program, variables) if not isinstance(program, str) else None
         if isinstance(said, str) and said.strip() and "\n" not in said:
             return str(said)
@@ -198,7 +201,7 @@ def _evaluated(program: Any, variables: Obj) -> Any:
 
 
 @lru_cache(maxsize=1024)
-def _compiled(text: str) -> Any:
+def _compiled(text: str, optional_old: bool = False) -> Any:
     """A program; or, as a string, why there is none."""
     try:
         from celpy.celparser import CELParseError
@@ -207,7 +210,7 @@ def _compiled(text: str) -> Any:
         return "cel-python is not installed: install killcheck[dra]"
     environment = _environment()
     try:
-        tree = environment.compile(text)
+        tree = celsyntax.parted(environment.compile(celsyntax.readable(text, optional_old=optional_old)))
         unknown = sorted({name for name in _calls(tree) if name not in FUNCTIONS and name not in _standard()})
         if unknown:
             return f"it calls {', '.join(unknown)}"
