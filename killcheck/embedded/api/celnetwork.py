@@ -116,7 +116,7 @@ def _host(url: _Url) -> str:
     return url.parts.netloc.rpartition("@")[2]
 
 
-FUNCTIONS: dict[str, Callable[..., Any]] = {name: _careful(each) for name, each in {
+_METHODS: dict[str, Callable[..., Any]] = {
     "isIP": _is(_Address), "ip": lambda of: _Address(str(of.address if isinstance(of, _Network) else of)),
     "family": lambda address: address.value.version, "isUnspecified": lambda address: address.value.is_unspecified,
     "isLoopback": lambda address: address.value.is_loopback,
@@ -134,4 +134,5 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {name: _careful(each) for name, each 
     "getHost": _host, "getHostname": lambda url: url.parts.hostname or "",
     "getPort": lambda url: str(url.parts.port or ""), "getEscapedPath": lambda url: url.parts.path,
     "getQuery": lambda url: parse_qs(url.parts.query, keep_blank_values=True),
-}.items()}
+}
+FUNCTIONS: dict[str, Callable[..., Any]] = {name: _careful(each) for name, each in _METHODS.items()}
