@@ -121,12 +121,15 @@ class _Parser:
 
     # -- tokens --------------------------------------------------------------------------------------------
     def peek(self) -> str:
+        """The next word; empty at the end."""
         return self.tokens[self.at][1] if self.at < len(self.tokens) else ""
 
     def kind(self) -> str:
+        """What kind of word comes next; empty at the end."""
         return self.tokens[self.at][0] if self.at < len(self.tokens) else ""
 
     def take(self, *wanted: str) -> str:
+        """The next word, which is one of ``wanted`` if any are. Raises Unsupported for another."""
         word = self.peek()
         if not word or (wanted and word not in wanted):
             raise Unsupported(f"expected {' or '.join(wanted) or 'more'}, found {word or 'the end'!r}")
@@ -134,6 +137,7 @@ class _Parser:
         return word
 
     def whole(self) -> Expr:
+        """The expression. Raises Unsupported where anything is left over."""
         run = self.binary(0)
         if self.peek():
             raise Unsupported(f"{self.peek()!r} is not understood there")
@@ -141,6 +145,7 @@ class _Parser:
 
     # -- grammar -------------------------------------------------------------------------------------------
     def binary(self, level: int) -> Run:
+        """Operators of this level of precedence and above."""
         if level == len(_LEVELS):
             return self.unary()
         left = self.binary(level + 1)
@@ -154,6 +159,7 @@ class _Parser:
         return left
 
     def matching(self) -> Callable[[Labels], Labels]:
+        """Which labels the two sides of an operator are matched on."""
         word = self.peek().lower()
         if word not in ("on", "ignoring"):
             return _unnamed
@@ -166,6 +172,7 @@ class _Parser:
         return lambda labels: frozenset(pair for pair in labels if pair[0] not in (*names, NAME))
 
     def names(self) -> list[str]:
+        """Label names in parentheses."""
         found = []
         self.take("(")
         while self.peek() != ")":
@@ -176,6 +183,7 @@ class _Parser:
         return found
 
     def unary(self) -> Run:
+        """A sign, or none."""
         if self.peek() in ("-", "+"):
             sign = -1.0 if self.take() == "-" else 1.0
             inner = self.unary()
@@ -183,6 +191,7 @@ class _Parser:
         return self.atom()
 
     def atom(self) -> Run:
+        """A number, a selector, a function, an aggregation, or something in parentheses."""
         kind, word = self.kind(), self.peek()
         if word == "(":
             self.take()
@@ -204,6 +213,7 @@ class _Parser:
         return self.selector(word)
 
     def aggregate(self, word: str) -> Run:
+        """``sum``, ``max``... over an inner expression, by or without labels."""
         how, names = "", list[str]()
         if self.peek() in ("by", "without"):
             how, names = self.take(), self.names()
@@ -215,6 +225,7 @@ class _Parser:
         return _aggregate(_AGGREGATES[word], inner, how, names)
 
     def function(self, word: str) -> Run:
+        """A call of a function. Raises Unsupported for one that is not known here."""
         self.take("(")
         if word == "time":
             self.take(")")
@@ -230,6 +241,7 @@ class _Parser:
         return run
 
     def selector(self, name: str) -> Run:
+        """An instant vector."""
         matches = self.matchers()
         if self.peek() in ("[", "offset", "@"):
             raise Unsupported("offsets and ranges outside *_over_time" if self.peek() != "@" else "@")
@@ -238,6 +250,7 @@ class _Parser:
             labels: value for labels, value in source.instant(name, at).items() if matches(dict(labels))}
 
     def ranged(self, name: str, combine: Callable[[list[float]], float]) -> Run:
+        """A range vector under a function that makes an instant one of it."""
         matches = self.matchers()
         self.take("[")
         if self.kind() != "duration":
@@ -250,6 +263,7 @@ class _Parser:
             if values and matches(dict(labels))}
 
     def matchers(self) -> Callable[[Mapping[str, str]], bool]:
+        """Label matchers in braces, or none."""
         tests: list[Callable[[Mapping[str, str]], bool]] = []
         if self.peek() == "{":
             self.take()
@@ -261,6 +275,7 @@ class _Parser:
         return lambda labels: all(test(labels) for test in tests)
 
     def matcher(self) -> Callable[[Mapping[str, str]], bool]:
+        """One label matcher."""
         label, how = self.take(), self.take("=", "!=", "=~", "!~")
         if self.kind() != "string":
             raise Unsupported(f"expected a quoted value, found {self.peek()!r}")

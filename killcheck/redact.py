@@ -66,6 +66,7 @@ class _Known:
         self.pattern: re.Pattern[str] | None = None
 
     def add(self, value: str) -> None:
+        """Know one more value."""
         if len(value) >= LEAST and value not in self.values:
             self.values |= {value, *_wrapped(value)}
             self.pattern = re.compile("|".join(re.escape(v) for v in sorted(self.values, key=len, reverse=True)))

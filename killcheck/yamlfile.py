@@ -244,6 +244,7 @@ class _Builder:
         self._open: set[int] = set()
 
     def build(self, node: Any, path: Path) -> Any:
+        """The value at a node. Raises YamlError for what no JSON can hold."""
         self._count += 1
         if self._count > _MAX_VALUES:
             raise YamlError(self.file, node.start_mark.line + 1, "too many values: aliases that multiply?")

@@ -118,6 +118,7 @@ class _Question:
         self.root = f"{'http' if _is_loopback(host) else 'https'}://{host}/v2/{reference.path}"
 
     def answer(self) -> Answer:
+        """What the registry says of the reference, asked with the credentials given, where there are any."""
         url = f"{self.root}/manifests/{self.reference.version}"
         head = self._request("HEAD", url)
         if head.status == 401:

@@ -297,12 +297,14 @@ class _Both:
     def request(
         self, method: str, path: str, query: Mapping[str, str], body: Any, headers: Mapping[str, str],
     ) -> Answer:
+        """Ask the transport that answers for this path."""
         return self._of(path).request(method, path, query, body, headers)
 
     def watch(
         self, path: str, query: Mapping[str, str],
         on_event: Callable[[Obj], None], on_end: Callable[[KubeError | None], None],
     ) -> Closer:
+        """Watch through the transport that answers for this path."""
         return self._of(path).watch(path, query, on_event, on_end)
 
 

@@ -67,6 +67,7 @@ class _Finder:
         self.unread: list[str] = []
 
     def find(self) -> Found:
+        """The layers of every object, then those that only show in several of them together."""
         layers: list[Layer] = []
         for obj in self.objects:
             layers += self._layers_of(obj)

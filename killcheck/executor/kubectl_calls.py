@@ -62,6 +62,7 @@ class _Command:
     flags: dict[str, str] = field(default_factory=dict)
 
     def flag(self, *names: str) -> str:
+        """The value of the first of these flags that is given; empty: none is."""
         return next((self.flags[name] for name in names if name in self.flags), "")
 
 
@@ -195,10 +196,12 @@ class _Reader:
             not resource.namespaced or self.everywhere)
 
     def reading(self, resource: Resource, name: str) -> ApiCall:
+        """How kubectl finds what a command names: get by name, else list."""
         return self.call("get" if name else "list", resource, name)
 
     # -- the commands ----------------------------------------------------------------------------------------
     def read_scale(self) -> Iterator[ApiCall]:
+        """``scale``: with a precondition it reads and replaces the scale, else it patches it."""
         text = self.command.flag("replicas")
         replicas = int(text) if text.isdigit() else None
         guarded = self.command.flag("current-replicas") or self.command.flag("resource-version")
@@ -209,6 +212,7 @@ class _Reader:
             yield self.call("update" if guarded else "patch", resource, name, "scale", replicas=replicas)
 
     def read_delete(self) -> Iterator[ApiCall]:
+        """``delete``: what has no name is listed first, and unless told otherwise it waits until it is gone."""
         for resource, name in self.objects():
             if not name:
                 yield self.call("list", resource)
@@ -217,6 +221,7 @@ class _Reader:
                 yield self.call("get", resource, name)
 
     def get_and_patch(self, verb: str) -> Iterator[ApiCall]:
+        """``patch``, ``label``, ``annotate``, ``taint``, ``cordon``, ``set``...: read, then patch."""
         default = "nodes" if verb in ("cordon", "uncordon") else ""
         if verb == "set":
             self.command.words[:1] = []
@@ -231,6 +236,7 @@ class _Reader:
             yield self.call("patch", resource, name, subresource, replicas=replicas_in(body), body=body)
 
     def read_get(self) -> Iterator[ApiCall]:
+        """``get`` and ``describe``."""
         for resource, name in self.objects():
             yield self.reading(resource, name)
             if self.command.flag("w", "watch"):
@@ -239,11 +245,13 @@ class _Reader:
     read_describe = read_get
 
     def read_wait(self) -> Iterator[ApiCall]:
+        """``wait``: list, then watch."""
         for resource, name in self.objects():
             yield self.call("list", resource, name)
             yield self.call("watch", resource, name)
 
     def read_rollout(self) -> Iterator[ApiCall]:
+        """``rollout``: status watches, what changes something patches."""
         action = self.command.words.pop(0) if self.command.words else ""
         for resource, name in self.objects():
             yield self.call("get", resource, name)
@@ -253,6 +261,7 @@ class _Reader:
                 yield self.call("watch", resource, name)
 
     def read_drain(self) -> Iterator[ApiCall]:
+        """``drain``: cordon, look for DaemonSets' pods, evict the rest and see them go."""
         for resource, name in self.objects("nodes"):
             yield self.reading(resource, name)
             yield self.call("patch", resource, name)
@@ -264,6 +273,7 @@ class _Reader:
         yield self.call("get", resources.PODS)
 
     def read_create(self) -> Iterator[ApiCall]:
+        """``create``, also from another object, which is read first."""
         source = self.command.flag("from")
         if source:
             kind, _, name = source.partition("/")
@@ -274,22 +284,26 @@ class _Reader:
             yield self.call("create", resource)
 
     def read_apply(self) -> Iterator[ApiCall]:
+        """``apply``: patch what is there, create what is not."""
         for resource, name in self.objects():
             yield self.call("get", resource, name)
             yield self.call("patch", resource, name)
             yield self.call("create", resource)
 
     def read_replace(self) -> Iterator[ApiCall]:
+        """``replace``: read, then PUT."""
         for resource, name in self.objects():
             yield self.call("get", resource, name)
             yield self.call("update", resource, name)
 
     def read_autoscale(self) -> Iterator[ApiCall]:
+        """``autoscale``: an HPA for what is named."""
         for resource, name in self.objects():
             yield self.call("get", resource, name)
         yield self.call("create", resources.HPAS)
 
     def read_exec(self) -> Iterator[ApiCall]:
+        """``exec``: the pod is read, then its subresource created."""
         name = self.command.words[0] if self.command.words else ""
         kind, slash, rest = name.partition("/")
         if slash and (found := _resource(kind)) is not None:
@@ -298,10 +312,12 @@ class _Reader:
         yield self.call("create", resources.PODS, "" if slash else name, "exec")
 
     def read_logs(self) -> Iterator[ApiCall]:
+        """``logs``: the pod, then its log."""
         yield self.call("get", resources.PODS)
         yield self.call("get", resources.PODS, subresource="log")
 
     def read_version(self) -> Iterator[ApiCall]:
+        """``version``, ``config``, ``completion``, ``cluster-info``: nothing that needs a right."""
         yield from ()
 
     read_config = read_completion = read_cluster_info = read_version

@@ -98,13 +98,16 @@ class _Reader(ast.NodeVisitor):
 
     # -- names -----------------------------------------------------------------------------------------------
     def visit_Import(self, node: ast.Import) -> None:
+        """Note the modules that it needs."""
         self.found.modules += [alias.name.partition(".")[0] for alias in node.names]
 
     def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
+        """Note the module that it needs, unless it is relative."""
         if not node.level:
             self.found.modules.append((node.module or "").partition(".")[0])
 
     def visit_Assign(self, node: ast.Assign) -> None:
+        """Bind the names to what is known of the value."""
         value = self.scope.value(node.value)
         for target in node.targets:
             if isinstance(target, ast.Name):
@@ -113,6 +116,7 @@ class _Reader(ast.NodeVisitor):
         self.generic_visit(node)
 
     def visit_With(self, node: ast.With) -> None:
+        """Bind what a context manager gives."""
         for item in node.items:
             if item.optional_vars is not None:
                 self.scope.bind(item.optional_vars, self.scope.value(item.context_expr))
@@ -131,6 +135,7 @@ class _Reader(ast.NodeVisitor):
         """Read where it is called, with what it is handed there."""
 
     def visit_Expr(self, node: ast.Expr) -> None:
+        """Note a value that nobody looks at: a call whose answer is thrown away."""
         self._bare = node.value
         self.generic_visit(node)
 
@@ -158,6 +163,7 @@ class _Reader(ast.NodeVisitor):
 
     # -- calls -----------------------------------------------------------------------------------------------
     def visit_Call(self, node: ast.Call) -> None:
+        """Read a call: of a function of its own, of a client, of a program."""
         name = dotted(node.func)
         last = node.func.attr if isinstance(node.func, ast.Attribute) else name
         own = self.scope.functions.get(name.removeprefix("self."))

@@ -193,10 +193,12 @@ class _Known(ast.NodeTransformer):
         self.names = names
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
+        """Put the constant in where a name is known to hold one."""
         found = self.names.get(node.id)
         if not isinstance(found, str) or UNKNOWN in found or "\n" in found:
             return node
         return ast.Constant(found)
 
     def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.expr:
+        """Leave format strings as they are."""
         return node  # unparse takes no constants where a format string has names

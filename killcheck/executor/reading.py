@@ -89,6 +89,7 @@ class _Reader:
     environment: dict[str, str] = field(default_factory=dict)
 
     def reading(self) -> Reading:
+        """All that was found, each thing once."""
         def once(items: Iterable[str]) -> tuple[str, ...]:
             return tuple(dict.fromkeys(items))
 

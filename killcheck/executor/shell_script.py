@@ -123,6 +123,7 @@ class _Lexer:
         self.waiting: list[_Here] = []
 
     def tokens(self) -> list[_Token]:
+        """Words and operators in order, quotes and expansions followed."""
         text, word = self.text, None
         while self.at < len(text):
             char = text[self.at]

@@ -208,6 +208,7 @@ class _Parser:
         self.position = 0
 
     def parse(self) -> list[Requirement]:
+        """The requirements. Raises SelectorError for what the API server would refuse."""
         found: list[Requirement] = []
         while True:
             kind, text = self._look()

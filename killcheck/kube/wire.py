@@ -224,6 +224,7 @@ class _Call:
 
     @property
     def described(self) -> str:
+        """The call as errors name it: verb and path."""
         return f"{'watch' if self.stream else self.method} {self.path}"
 
 

@@ -71,9 +71,11 @@ class _File(Mark):
         return found
 
     def prepare(self) -> None:
+        """Look at it once. Raises LayerError where that cannot be done."""
         self.is_set()
 
     def is_set(self) -> bool:
+        """Whether it is set now. Raises LayerError where that cannot be told."""
         try:
             return self._files.there(self.path)
         except OSError as error:
@@ -81,6 +83,7 @@ class _File(Mark):
                 f"layer {self.layer}: whether {self.path} is there cannot be told: {error.strerror}") from error
 
     def set(self) -> None:
+        """Set it, journalled. Raises LayerError, JournalError."""
         files, text = self._files, f"set by killcheck run {self.stage.run}\n"
         undo = Undo("call", "take_away", [self.path, text], manual=f"rm {self.path}")
         try:
@@ -91,12 +94,14 @@ class _File(Mark):
             raise LayerError(f"layer {self.layer}: {self.path} cannot be set: {error.strerror}") from error
 
     def lift(self) -> None:
+        """Take away what was set, and only that. Raises LayerError."""
         try:
             self._files.take_away(self.path, f"set by killcheck run {self.stage.run}\n")
         except UndoProblem as error:
             raise LayerError(str(error)) from error
 
     def permissions(self) -> Sequence[Permission]:
+        """The rights that it takes."""
         return ()
 
 
@@ -129,9 +134,11 @@ class _Keyed(Mark):
             ) from None
 
     def prepare(self) -> None:
+        """Look at it once. Raises LayerError where that cannot be done."""
         self._found()
 
     def is_set(self) -> bool:
+        """Whether it is set now. Raises LayerError where that cannot be told."""
         return bool(dig(self._found(), *self.path) == self.value)
 
     def _patch(self, value: str | None) -> Obj:
@@ -141,15 +148,18 @@ class _Keyed(Mark):
         return patch
 
     def set(self) -> None:
+        """Set it, journalled. Raises LayerError, JournalError."""
         self._before = dig(self._found(), *self.path)
         self.stage.journal.merge(
             self._resource, self.ref.name, self.ref.namespace, self._patch(self.value), f"set the sentinel {self}")
 
     def lift(self) -> None:
+        """Take away what was set, and only that. Raises LayerError."""
         self.stage.cluster.kube.patch(
             self._resource, self.ref.name, self._patch(self._before), self.ref.namespace)
 
     def permissions(self) -> Sequence[Permission]:
+        """The rights that it takes."""
         resource = self._resource
         return [Permission(verb, resource.group, resource.plural, namespace=self.ref.namespace, name=self.ref.name)
                 for verb in ("get", "patch")]

@@ -61,6 +61,7 @@ class _Names:
         self.made = 0
 
     def next(self, name: str) -> str:
+        """A name for an event about ``name``, as client-go's recorder makes it: the object's name and a time in hex."""
         self.made += 1
         micros = int(self.loop.now().timestamp() * 1e6)
         return f"{name}.{(micros + self.made) * 1000 + self.who:x}"
