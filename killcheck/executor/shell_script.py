@@ -8,17 +8,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from dataclasses import dataclass, replace
+
+from killcheck.executor.shell_words import HereDocument, Lexer, Operator, ShellSyntaxError, Token, Word, lex
 
 __all__ = ["UNKNOWN", "Command", "Script", "ShellSyntaxError", "parse"]
 
 #: Stands in a word for text that only running would tell.
 UNKNOWN = "\ufffd"
 
-_OPERATORS = (
-    "<<<", "<<-", "&>>", ";;", "&&", "||", "<<", ">>", ">&", "<&", ">|", "&>", ";", "&", "|", "(", ")", "<", ">",
-)
 _REDIRECTIONS = frozenset({"<", ">", ">>", ">|", ">&", "<&", "&>", "&>>", "<<<"})
 _OPENING = frozenset({"if", "then", "elif", "else", "while", "until", "do", "{", "!", "time"})
 _CLOSING = frozenset({"fi", "done", "esac", "}"})
@@ -28,10 +26,6 @@ _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(\+?)=(.*)", re.S)
 _FILTERS = frozenset({"grep", "egrep", "head", "tail", "sort", "uniq", "tee", "cat"})
 _MAX_DEPTH = 8
 _MAX_COMMANDS = 2000
-
-
-class ShellSyntaxError(Exception):
-    """The script cannot be read; the message says what is open."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,214 +64,11 @@ def parse(
     """
     reader = _Reader(dict(variables or {}), errexit)
     reader.pipefail = pipefail
-    reader.run(_lex(text))
+    reader.run(lex(text))
     commands = reader.commands
     if commands:
         commands[-1] = replace(commands[-1], last=True)
     return Script(tuple(commands), reader.variables)
-
-
-# -- words -------------------------------------------------------------------------------------------------
-@dataclass(slots=True)
-class _Word:
-    """Raw pieces: (kind, text, quoted); kind is text, var (``NAME`` or ``NAME:-default``) or sub (a command)."""
-
-    pieces: list[tuple[str, str, bool]] = field(default_factory=list)
-
-    @property
-    def bare(self) -> str:
-        """The text, if it is nothing but unquoted text (a reserved word, an assignment's name); else empty."""
-        kinds = {(kind, quoted) for kind, _, quoted in self.pieces}
-        return "".join(text for _, text, _ in self.pieces) if kinds == {("text", False)} else ""
-
-
-@dataclass(slots=True)
-class _Op:
-    text: str
-
-
-@dataclass(slots=True)
-class _Here:
-    """A here-document, filled in when its lines are reached."""
-
-    word: _Word
-    strip: bool
-    text: str = ""
-    literal: bool = False
-
-
-_Token = _Word | _Op | _Here
-
-
-@lru_cache(maxsize=256)
-def _lex(text: str) -> tuple[_Token, ...]:
-    """Its tokens, which nobody changes any more: a drill reads the same script at every start of a container."""
-    return tuple(_Lexer(text).tokens())
-
-
-class _Lexer:
-    def __init__(self, text: str) -> None:
-        self.text = text
-        self.at = 0
-        self.found: list[_Token] = []
-        self.waiting: list[_Here] = []
-
-    def tokens(self) -> list[_Token]:
-        """Words and operators in order, quotes and expansions followed."""
-        text, word = self.text, None
-        while self.at < len(text):
-            char = text[self.at]
-            if char in " \t\r":
-                word, self.at = None, self.at + 1
-            elif text.startswith("\\\n", self.at):
-                self.at += 2
-            elif char == "\n":
-                word, self.at = None, self.at + 1
-                self.found.append(_Op("\n"))
-                self._here_documents()
-            elif char == "#" and word is None:
-                end = text.find("\n", self.at)
-                self.at = len(text) if end < 0 else end
-            elif operator := self._operator():
-                self._take_operator(operator, word)
-                word = None
-            else:
-                if word is None:
-                    word = _Word()
-                    self.found.append(word)
-                self._piece(word)
-        if self.waiting:
-            raise ShellSyntaxError("a here-document that does not end")
-        return self.found
-
-    def _operator(self) -> str:
-        return next((op for op in _OPERATORS if self.text.startswith(op, self.at)), "")
-
-    def _take_operator(self, operator: str, word: _Word | None) -> None:
-        self.at += len(operator)
-        if word is not None and operator[0] in "<>" and word.bare.isdigit():
-            self.found.pop()  # the number of a file descriptor: 2>
-        if operator in ("<<", "<<-"):
-            self._skip_blanks()
-            delimiter = _Word()
-            while self.at < len(self.text) and self.text[self.at] not in " \t\n;|&<>()":
-                self._piece(delimiter)
-            here = _Here(delimiter, operator == "<<-", literal=not delimiter.bare)
-            self.found.append(here)
-            self.waiting.append(here)
-        else:
-            self.found.append(_Op(operator))
-
-    def _skip_blanks(self) -> None:
-        while self.at < len(self.text) and self.text[self.at] in " \t":
-            self.at += 1
-
-    def _here_documents(self) -> None:
-        for here in self.waiting:
-            delimiter = "".join(text for _, text, _ in here.word.pieces)
-            lines: list[str] = []
-            while True:
-                if self.at >= len(self.text):
-                    raise ShellSyntaxError(f"a here-document that does not end ({delimiter})")
-                end = self.text.find("\n", self.at)
-                end = len(self.text) if end < 0 else end
-                line = self.text[self.at : end]
-                self.at = end + 1
-                line = line.lstrip("\t") if here.strip else line
-                if line.strip() == delimiter:
-                    break
-                lines.append(line)
-            here.text = "\n".join(lines) + "\n"
-        self.waiting.clear()
-
-    def _piece(self, word: _Word) -> None:
-        """One piece of a word: up to the next quote, expansion or blank."""
-        char = self.text[self.at]
-        if char == "'":
-            end = self._find("'", self.at + 1)
-            word.pieces.append(("text", self.text[self.at + 1 : end], True))
-            self.at = end + 1
-        elif char == '"':
-            self.at += 1
-            self._double_quoted(word)
-        elif char == "\\":
-            word.pieces.append(("text", self.text[self.at + 1 : self.at + 2], True))
-            self.at += 2
-        elif char in "$`":
-            self._expansion(word, False)
-        else:
-            word.pieces.append(("text", char, False))
-            self.at += 1
-
-    def _double_quoted(self, word: _Word) -> None:
-        literal = ""
-        word.pieces.append(("text", "", True))
-        while True:
-            if self.at >= len(self.text):
-                raise ShellSyntaxError('a " that is never closed')
-            char = self.text[self.at]
-            if char == '"':
-                break
-            if char == "\\" and self.text[self.at + 1 : self.at + 2] in ("$", "`", '"', "\\", "\n"):
-                literal += self.text[self.at + 1].replace("\n", "")
-                self.at += 2
-            elif char in "$`":
-                word.pieces.append(("text", literal, True))
-                literal = ""
-                self._expansion(word, True)
-            else:
-                literal += char
-                self.at += 1
-        word.pieces.append(("text", literal, True))
-        self.at += 1
-
-    def _expansion(self, word: _Word, quoted: bool) -> None:
-        text, at = self.text, self.at
-        if text[at] == "`":
-            end = self._find("`", at + 1)
-            word.pieces.append(("sub", text[at + 1 : end], quoted))
-        elif text.startswith("$((", at):
-            end = self._close(at + 1)
-            word.pieces.append(("var", "((", quoted))
-        elif text.startswith("$(", at):
-            end = self._close(at + 1)
-            word.pieces.append(("sub", text[at + 2 : end], quoted))
-        elif text.startswith("${", at):
-            end = self._find("}", at + 2)
-            word.pieces.append(("var", text[at + 2 : end], quoted))
-        elif match := re.compile(r"\$(\w+|[@*#?$!-])").match(text, at):
-            end = match.end() - 1
-            name = match[1] if not match[1][0].isdigit() else match[1][0]
-            end = at + len(name)
-            word.pieces.append(("var", name, quoted))
-        else:
-            end = at
-            word.pieces.append(("text", "$", quoted))
-        self.at = end + 1
-
-    def _find(self, char: str, start: int) -> int:
-        end = self.text.find(char, start)
-        if end < 0:
-            raise ShellSyntaxError(f"a {char} that is never closed")
-        return end
-
-    def _close(self, start: int) -> int:
-        """The index of the parenthesis that closes the one at ``start``; quotes inside are skipped."""
-        depth, at, quote = 0, start, ""
-        while at < len(self.text):
-            char = self.text[at]
-            if char == "\\":
-                at += 1
-            elif quote:
-                quote = "" if char == quote else quote
-            elif char in "'\"":
-                quote = char
-            elif char in "()":
-                depth += 1 if char == "(" else -1
-                if depth == 0:
-                    return at
-            at += 1
-        raise ShellSyntaxError("a ( that is never closed")
 
 
 # -- running it in the mind ----------------------------------------------------------------------------------
@@ -288,17 +79,17 @@ class _Reader:
         self.pipefail = False
         self.depth = depth
         self.commands: list[Command] = []
-        self.functions: dict[str, list[_Token]] = {}
+        self.functions: dict[str, list[Token]] = {}
         self._calling: list[str] = []
         self.positional: list[str] | None = None  #: a function's arguments, each a word
 
-    def run(self, tokens: Sequence[_Token]) -> None:
+    def run(self, tokens: Sequence[Token]) -> None:
         """Read a list of commands, taking every branch."""
         at, tested = 0, False
         while at < len(tokens) and len(self.commands) < _MAX_COMMANDS:
             token = tokens[at]
-            word = token.bare if isinstance(token, _Word) else ""
-            if isinstance(token, _Op) and token.text not in _REDIRECTIONS:
+            word = token.bare if isinstance(token, Word) else ""
+            if isinstance(token, Operator) and token.text not in _REDIRECTIONS:
                 at += 1
             elif word in ("for", "select"):
                 at = self._for(tokens, at)
@@ -313,19 +104,19 @@ class _Reader:
                 at = self._simple(tokens, at, tested)
                 tested = tested and not _ends_list(tokens, at)
 
-    def _simple(self, tokens: Sequence[_Token], at: int, tested: bool) -> int:
+    def _simple(self, tokens: Sequence[Token], at: int, tested: bool) -> int:
         """One simple command, from ``at`` up to the operator after it."""
-        raw: list[_Word] = []
+        raw: list[Word] = []
         stdin: str | None = None
         while at < len(tokens):
             token = tokens[at]
-            if isinstance(token, _Here):
+            if isinstance(token, HereDocument):
                 stdin = token.text if token.literal else self._text_expanded(token.text)
-            elif isinstance(token, _Op) and token.text in _REDIRECTIONS:
+            elif isinstance(token, Operator) and token.text in _REDIRECTIONS:
                 at += 1
-                if token.text == "<<<" and at < len(tokens) and isinstance(tokens[at], _Word):
+                if token.text == "<<<" and at < len(tokens) and isinstance(tokens[at], Word):
                     stdin = "".join(self._expanded(tokens[at]))  # type: ignore[arg-type]
-            elif isinstance(token, _Op):
+            elif isinstance(token, Operator):
                 break
             else:
                 raw.append(token)
@@ -336,7 +127,7 @@ class _Reader:
         return at
 
     def _command(
-        self, raw: list[_Word], stdin: str | None, then: str, fallback: tuple[str, ...], tested: bool,
+        self, raw: list[Word], stdin: str | None, then: str, fallback: tuple[str, ...], tested: bool,
     ) -> None:
         before = len(self.commands)
         while raw and (match := _assignment(raw[0])):
@@ -364,7 +155,7 @@ class _Reader:
             self.commands.append(Command(
                 tuple(words), then, fallback, tested, self.errexit, self.pipefail, False, stdin))
 
-    def _assign_all(self, raw: Sequence[_Word]) -> None:
+    def _assign_all(self, raw: Sequence[Word]) -> None:
         for word in raw:
             if match := _assignment(word):
                 self.variables[match[0]] = self._joined(match[2])
@@ -407,49 +198,49 @@ class _Reader:
         return UNKNOWN
 
     # -- compound commands -----------------------------------------------------------------------------------
-    def _for(self, tokens: Sequence[_Token], at: int) -> int:
+    def _for(self, tokens: Sequence[Token], at: int) -> int:
         """``for NAME in WORDS; do BODY; done``: the body once for every word that is known."""
-        name = tokens[at + 1].bare if at + 1 < len(tokens) and isinstance(tokens[at + 1], _Word) else ""  # type: ignore[union-attr]
+        name = tokens[at + 1].bare if at + 1 < len(tokens) and isinstance(tokens[at + 1], Word) else ""  # type: ignore[union-attr]
         start = _index_of(tokens, at, "do")
         end = _matching(tokens, start, "do", "done")
         listed = tokens[at + 3 : start]
-        words = [w for token in listed if isinstance(token, _Word) for w in self._expanded(token)]
+        words = [w for token in listed if isinstance(token, Word) for w in self._expanded(token)]
         for word in words[:50] or [UNKNOWN]:
             self.variables[name] = word
             self.run(tokens[start + 1 : end])
         return end + 1
 
-    def _case(self, tokens: Sequence[_Token], at: int) -> int:
+    def _case(self, tokens: Sequence[Token], at: int) -> int:
         """Every branch of a case: its patterns are left out."""
         end = _matching(tokens, at, "case", "esac")
         body = list(tokens[_index_of(tokens, at, "in") + 1 : end])
-        branch: list[_Token] = []
+        branch: list[Token] = []
         in_pattern = True
         for token in body:
             if in_pattern:
-                in_pattern = not (isinstance(token, _Op) and token.text == ")")
-            elif isinstance(token, _Op) and token.text == ";;":
-                self.run([*branch, _Op(";")])
+                in_pattern = not (isinstance(token, Operator) and token.text == ")")
+            elif isinstance(token, Operator) and token.text == ";;":
+                self.run([*branch, Operator(";")])
                 branch, in_pattern = [], True
             else:
                 branch.append(token)
         self.run(branch)
         return end + 1
 
-    def _is_function(self, tokens: Sequence[_Token], at: int) -> bool:
+    def _is_function(self, tokens: Sequence[Token], at: int) -> bool:
         after = tokens[at + 1 : at + 3]
-        named = isinstance(tokens[at], _Word) and bool(_NAME.fullmatch(tokens[at].bare or ""))  # type: ignore[union-attr]
-        return named and [t.text for t in after if isinstance(t, _Op)] == ["(", ")"]
+        named = isinstance(tokens[at], Word) and bool(_NAME.fullmatch(tokens[at].bare or ""))  # type: ignore[union-attr]
+        return named and [t.text for t in after if isinstance(t, Operator)] == ["(", ")"]
 
-    def _function(self, tokens: Sequence[_Token], at: int) -> int:
-        name = tokens[at].bare if isinstance(tokens[at], _Word) else ""  # type: ignore[union-attr]
+    def _function(self, tokens: Sequence[Token], at: int) -> int:
+        name = tokens[at].bare if isinstance(tokens[at], Word) else ""  # type: ignore[union-attr]
         start = _index_of(tokens, at, "{")
         end = _matching(tokens, start, "{", "}")
         self.functions[name] = list(tokens[start + 1 : end])
         return end + 1
 
     # -- expansion -------------------------------------------------------------------------------------------
-    def _expanded(self, word: _Word) -> list[str]:
+    def _expanded(self, word: Word) -> list[str]:
         """The words that a word becomes: an unquoted variable is split, an empty one vanishes."""
         words, current, quoted_any = [], "", False
         every = ("var", "@", True)  # "$@"
@@ -496,7 +287,7 @@ class _Reader:
         inner = _Reader(dict(self.variables), self.errexit, self.depth + 1)
         inner.functions = self.functions
         inner.positional = self.positional
-        inner.run(_lex(text))
+        inner.run(lex(text))
         printed = [c.words for c in inner.commands]
         self.commands += inner.commands
         if len(printed) == 1 and printed[0][0] == "echo":
@@ -506,16 +297,16 @@ class _Reader:
 
     def _text_expanded(self, text: str) -> str:
         """The variables of a text as between double quotes (here-documents, defaults)."""
-        word = _Word()
-        lexer = _Lexer(text.replace('"', '\\"') + '"')
+        word = Word()
+        lexer = Lexer(text.replace('"', '\\"') + '"')
         lexer._double_quoted(word)
         return self._joined(word.pieces)
 
-    def _first_words(self, tokens: Sequence[_Token], at: int) -> tuple[str, ...]:
+    def _first_words(self, tokens: Sequence[Token], at: int) -> tuple[str, ...]:
         found: list[str] = []
         for token in tokens[at:]:
-            if not isinstance(token, _Word):
-                if isinstance(token, _Op) and token.text == "\n" and not found:
+            if not isinstance(token, Word):
+                if isinstance(token, Operator) and token.text == "\n" and not found:
                     continue
                 break
             found += self._expanded(token)
@@ -552,7 +343,7 @@ def _with_arguments(words: Sequence[str], piped: str) -> list[str]:
     return ["xargs", *rest, *piped.split()]
 
 
-def _assignment(word: _Word) -> tuple[str, bool, list[tuple[str, str, bool]]] | None:
+def _assignment(word: Word) -> tuple[str, bool, list[tuple[str, str, bool]]] | None:
     """(name, whether it appends, the value's pieces) of ``NAME=value``."""
     bare = ""
     for i, (kind, text, quoted) in enumerate(word.pieces):
@@ -575,28 +366,28 @@ def _default(text: str) -> tuple[str, str | None]:
     return (match[1], None) if not match[2] or match[2][-1] == "?" else ("\0", None)
 
 
-def _operator_at(tokens: Sequence[_Token], at: int) -> str:
+def _operator_at(tokens: Sequence[Token], at: int) -> str:
     token = tokens[at] if at < len(tokens) else None
-    return token.text if isinstance(token, _Op) else ""
+    return token.text if isinstance(token, Operator) else ""
 
 
-def _ends_list(tokens: Sequence[_Token], at: int) -> bool:
+def _ends_list(tokens: Sequence[Token], at: int) -> bool:
     return _operator_at(tokens, at) in ("", ";", "\n", "&", ")")
 
 
-def _index_of(tokens: Sequence[_Token], at: int, word: str) -> int:
+def _index_of(tokens: Sequence[Token], at: int, word: str) -> int:
     for i in range(at, len(tokens)):
         token = tokens[i]
-        if isinstance(token, _Word) and token.bare == word:
+        if isinstance(token, Word) and token.bare == word:
             return i
     raise ShellSyntaxError(f"{word!r} is missing")
 
 
-def _matching(tokens: Sequence[_Token], at: int, opening: str, closing: str) -> int:
+def _matching(tokens: Sequence[Token], at: int, opening: str, closing: str) -> int:
     depth = 0
     for i in range(at, len(tokens)):
         token = tokens[i]
-        word = token.bare if isinstance(token, _Word) else ""
+        word = token.bare if isinstance(token, Word) else ""
         depth += (word == opening) - (word == closing)
         if word == closing and depth == 0:
             return i
