@@ -92,6 +92,7 @@ class Drill:
         #: Phases whose deadline passed: where it stuck then, why, and whether something had been lit again by then.
         self._late: dict[str, tuple[str, diagnosis.Diagnosis, bool]] = {}
         self._dirty = True
+        self._began = cluster.loop.now()
         #: Since when everything is proven: what happens from then on changes nothing of that.
         self._settled: datetime | None = None
         self._sample: tuple[int, int, int] | None = None
@@ -137,6 +138,7 @@ class Drill:
         return result
 
     def _started(self) -> None:
+        self._began = self.cluster.loop.now()
         self._emit(
             events.DrillStarted, layer=self.layer.name, layer_type=str(self.layer.type), faults=[
                 f.name for f in self.faults],
@@ -501,6 +503,9 @@ class Drill:
         steady = not problems and self._steady_again()
         if not steady and not problems:
             self._note(f"everything is put back, but the steady state is not: {self._unsteady()}")
+        late = self.runner.makes_up(self._began) if self.runner is not None and not problems else ""
+        if late:
+            self._note(late)
         self._emit(events.Healed, undone=undone, problems=problems, steady_again=steady)
         return undone, problems
 

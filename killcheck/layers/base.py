@@ -115,6 +115,10 @@ class LayerRun(ABC):
     def prepare(self) -> None:
         """Read what is needed, check that the layer can be drilled. Raises LayerError, KubeError; changes nothing."""
 
+    def makes_up(self, since: datetime) -> str:
+        """What it does by itself, now that everything is put back, for what it missed since then; empty: nothing."""
+        return ""
+
     @abstractmethod
     def permissions(self) -> Sequence[Permission]:
         """What the drill of this layer needs beyond reading."""

@@ -381,3 +381,14 @@ class DeadMan(LayerRun):
         except (ValueError, KeyError):
             return None
         return parsed.next(after)
+
+    def makes_up(self, since: datetime) -> str:
+        """A slot that passed while the schedule was held fires late, also when everything has been put back."""
+        try:
+            now = self.stage.cluster.kube.get(r.CRONJOBS, self.ref.name, self.ref.namespace)
+            slot = slots.overdue(now, since, self._now())
+        except (KubeError, ValueError):
+            return ""
+        return "" if slot is None else (
+            f"the slot of {slot:%Y-%m-%d %H:%M} UTC passed while CronJob {self.ref.name} could not fire: it makes up "
+            "for it by itself, and the GPUs go off then")

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 
 from killcheck.kube import schedule
 from killcheck.kube.cron import Every
-from killcheck.kube.objects import Obj, dig, name_of
+from killcheck.kube.objects import Obj, dig, name_of, parse_time
 from killcheck.layers.base import Explanation
 from killcheck.scene import event_time
 
 if TYPE_CHECKING:
     from killcheck.layers.dead_man import DeadMan
 
-__all__ = ["change_of_clocks", "explain", "missing_hour", "moved", "next_slot", "parsed"]
+__all__ = ["change_of_clocks", "explain", "missing_hour", "moved", "next_slot", "overdue", "parsed"]
 
 #: Whose clocks are meant where the schedule's own zone never changes them.
 ELSEWHERE = "Europe/Berlin"
@@ -42,6 +42,20 @@ def next_slot(when: schedule.Schedule, after: datetime) -> datetime | None:
             return meant
         moment = shown
     return None
+
+
+def overdue(cron_job: Obj, since: datetime, now: datetime) -> datetime | None:
+    """A slot from ``since`` on that passed without a firing, and that the CronJob controller makes up for when it can.
+
+    None: there is none, or its starting deadline is over. Raises ScheduleError.
+    """
+    spec = dig(cron_job, "spec", default={})
+    last = dig(cron_job, "status", "lastScheduleTime") or dig(cron_job, "metadata", "creationTimestamp")
+    earliest = parse_time(last) if last else since
+    if spec.get("startingDeadlineSeconds") is not None:
+        earliest = max(earliest, now - timedelta(seconds=float(spec["startingDeadlineSeconds"])))
+    latest = None if spec.get("suspend") else schedule.most_recent(parsed(cron_job), earliest, now).latest
+    return latest if latest is not None and latest >= since else None
 
 
 def missing_hour(when: schedule.Schedule, slot: datetime) -> bool:
