@@ -216,7 +216,7 @@ class Drill:
         now = self.cluster.loop.now()
         if self.stage.slot is not None:
             self.meter.restart(now)
-        timeline = Timeline(now, self._phases(), self.deadlines)
+        timeline = Timeline(now, self._phases(), self.deadlines, notice_s=self._layer_run.notice_s)
         self.stage.timeline = timeline
         self.progress = Progress(
             self.scene, self.kill_path, self.layer, timeline, hold_s=self.deadlines["held"], meter=self.meter,

@@ -144,13 +144,17 @@ class Triggered(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class PhaseReached(Event):
-    """A phase of the timeline; ``at_s`` seconds after the trigger by the API's own timestamps where there are any."""
+    """A phase of the timeline; ``at_s`` seconds after the trigger by the API's own timestamps where there are any.
+
+    ``margin_s``: where the trigger is a spot notice, what was left of it then; negative after the reclaim.
+    """
 
     phase: str
     at_s: float
     observed_s: float
     deadline_s: float | None
     evidence: str
+    margin_s: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -187,7 +187,8 @@ class Progress:
         return events.PhaseReached(
             at=now, phase=entry.phase, at_s=round((entry.at - start).total_seconds(), 3),
             observed_s=round((entry.observed - start).total_seconds(), 3),
-            deadline_s=self.timeline.deadlines.get(entry.phase), evidence=entry.evidence)
+            deadline_s=self.timeline.deadlines.get(entry.phase), evidence=entry.evidence,
+            margin_s=None if entry.phase == "held" else self.timeline.margin_s(entry.phase))
 
     def node_changed(self, change: Change, node: Obj, now: datetime) -> None:
         """Keep the meter: a node in scope bills from when it is there until it is gone."""

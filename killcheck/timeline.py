@@ -28,12 +28,16 @@ class Reached:
 
 @dataclass
 class Timeline:
-    """Phases against deadlines; ``start`` is the trigger, deadlines are seconds after it."""
+    """Phases against deadlines; ``start`` is the trigger, deadlines are seconds after it.
+
+    ``notice_s``: where the trigger is a spot notice, how many seconds later the cloud takes the machine.
+    """
 
     start: datetime
     phases: tuple[str, ...]
     deadlines: Mapping[str, float]
     reached: dict[str, Reached] = field(default_factory=dict)
+    notice_s: float | None = None
 
     def reach(self, phase: str, at: datetime, observed: datetime, evidence: str) -> Reached | None:
         """Record a phase the first time it is seen; None if it was known already, or is not one of this drill's."""
@@ -52,6 +56,11 @@ class Timeline:
         """Seconds from the trigger to the phase; None if it was not reached."""
         entry = self.reached.get(phase)
         return None if entry is None else max(0.0, (entry.at - self.start).total_seconds())
+
+    def margin_s(self, phase: str) -> float | None:
+        """Seconds of a spot notice that were left at a phase, negative after the reclaim; None without either."""
+        seconds = self.at_s(phase)
+        return None if self.notice_s is None or seconds is None else round(self.notice_s - seconds, 3)
 
     def zero_s(self) -> float | None:
         """Seconds to zero: no GPU pod left or, outside Kubernetes, no instance counted."""
@@ -73,9 +82,13 @@ class Timeline:
         return ""
 
     def rows(self) -> list[dict[str, object]]:
-        """For the result document: every phase with the second it was reached at (None: not) and its deadline."""
+        """For the result document: every phase with the second it was reached at (None: not) and its deadline.
+
+        Under a spot notice ``margin_s`` too: what was left of it then.
+        """
         return [
             {"phase": phase, "at_s": None if (at := self.at_s(phase)) is None else round(at, 3),
-             "deadline_s": self.deadlines.get(phase)}
+             "deadline_s": self.deadlines.get(phase),
+             **({} if self.notice_s is None or phase == "held" else {"margin_s": self.margin_s(phase)})}
             for phase in self.phases
         ]

@@ -104,6 +104,8 @@ class LayerRun(ABC):
 
     #: The phases of this layer before the targets react, in order.
     own_phases: tuple[str, ...] = ()
+    #: Where the trigger is a spot notice: how many seconds it leaves before the cloud takes the machine.
+    notice_s: float | None = None
     #: What to do about a :meth:`flaw`.
     remedy: str = ""
 

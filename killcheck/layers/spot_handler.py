@@ -59,7 +59,7 @@ class SpotHandler(LayerRun):
     def __init__(self, layer: Layer, stage: Stage) -> None:
         super().__init__(layer, stage)
         self.node: Obj = {}
-        self.notice_s = layer.notice_s or SPOT_NOTICE_S
+        self.notice_s: float = layer.notice_s or SPOT_NOTICE_S
         self._instance = ""
         self._noticed: datetime | None = None
         self._hand = ""

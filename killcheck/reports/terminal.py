@@ -54,6 +54,13 @@ def span(seconds: float | None) -> str:
     return " ".join(part for part in parts[:2] if part) if hours else " ".join(p for p in parts if p) or "0 s"
 
 
+def margin(seconds: float | None) -> str:
+    """What is left of a spot notice, as the end of a line; empty where there is none."""
+    if seconds is None:
+        return ""
+    return f", {span(seconds)} of the notice left" if seconds >= 0 else f", {span(-seconds)} after the reclaim"
+
+
 def money(usd: float | None) -> str:
     """Dollars; a question mark where a price is not known."""
     if usd is None:
@@ -132,7 +139,8 @@ class Terminal:
         late = event.deadline_s is not None and event.phase != "held" and event.at_s > event.deadline_s
         against = f" of {span(event.deadline_s)}" if event.deadline_s is not None and event.phase != "held" else ""
         text = f"{_PHASES.get(event.phase, event.phase):<24} {span(event.at_s)}{against}"
-        self._line(event, "✗" if late else "✓", text + (" - too late" if late else ""), "red" if late else "green")
+        self._line(event, "✗" if late else "✓", text + margin(event.margin_s) + (" - too late" if late else ""),
+                   "red" if late else "green")
 
     def _on_PhaseLost(self, event: events.PhaseLost) -> None:
         self._line(event, "✗", f"{_PHASES.get(event.phase, event.phase)} no more: {event.why}", "red")
