@@ -44,7 +44,7 @@ def _over_by(job: Obj, due: datetime | None) -> bool:
 
 def _drilled_s(deadlines: Deadlines) -> float:
     """How long a drill waits at most for what has a deadline, and for it to hold, in seconds."""
-    return max(getattr(deadlines, name) for name in PHASES) + deadlines.held_s
+    return float(max(getattr(deadlines, name) for name in PHASES) + deadlines.held_s)
 
 
 def job_from(cron_job: Obj, name: str, run: str) -> Obj:
