@@ -44,7 +44,7 @@ def grants(objects: Sequence[Obj]) -> list[Grant]:
             continue
         role = roles.get(str(dig(binding, "roleRef", "name")))
         for verb, resource, everything in _doors(_rules(role, roles) if role else ()):
-            for subject in _subjects(binding):
+            for subject in _subjects(binding, builtin=name_of(binding).startswith("system:controller:")):
                 found.append(Grant(subject, verb, resource, name_of(binding), everything))
     return list(dict.fromkeys(found))
 
@@ -64,7 +64,7 @@ def _doors(rules: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, str, bool]
         verbs = rule.get("verbs") or ()
         if not {"*", "karpenter.sh"} & set(groups) or rule.get("resourceNames"):
             continue
-        everything = "*" in groups and "*" in resources
+        everything = "*" in groups and "*" in resources and "*" in verbs
         for resource, opening in _DOORS.items():
             if {"*", resource} & set(resources):
                 for verb in opening:
@@ -72,14 +72,16 @@ def _doors(rules: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, str, bool]
                         yield verb, resource, everything
 
 
-def _subjects(binding: Obj) -> Iterator[str]:
+def _subjects(binding: Obj, *, builtin: bool) -> Iterator[str]:
+    """``builtin``: the binding is one that the API server makes for the control plane's own controllers."""
     for subject in binding.get("subjects") or ():
         name, namespace = str(subject.get("name", "")), str(subject.get("namespace", ""))
         ours = name.startswith("system:") and name not in (
             "system:authenticated", "system:unauthenticated", "system:serviceaccounts") and not name.startswith(
             "system:serviceaccount")
         karpenter = subject.get("kind") == "ServiceAccount" and name.startswith("karpenter")
-        if not ours and not karpenter and not (namespace == "kube-system" and name.endswith("-controller")):
+        controller = namespace == "kube-system" and (builtin or name.endswith("-controller"))
+        if not ours and not karpenter and not controller:
             yield f"{subject.get('kind')} {namespace + '/' if namespace else ''}{name}"
 
 

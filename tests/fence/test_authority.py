@@ -52,6 +52,19 @@ def test_who_may_write_what_launches(objects, found):
     assert [f"{grant.verb} {grant.resource}" for grant in grants(objects)] == found
 
 
+def test_the_control_planes_own_controllers_are_nobodys_way_round():
+    # As a v1.36.2 API server makes them: the garbage collector may patch anything, and create nothing.
+    verbs = ["delete", "get", "list", "patch", "update", "watch"]
+    name = "system:controller:generic-garbage-collector"
+    objects = [role(name, rule(["*"], verbs, groups=["*"])), {
+        "kind": "ClusterRoleBinding", "metadata": {"name": name}, "roleRef": {"kind": "ClusterRole", "name": name},
+        "subjects": [{"kind": "ServiceAccount", "name": "generic-garbage-collector", "namespace": "kube-system"}]}]
+    assert grants(objects) == []
+    other = grants([objects[0], binding(name, BOT)])
+    assert {grant.verb for grant in other} == {"patch", "update"}
+    assert not any(grant.everything for grant in other)  # it may not do anything: it may not create
+
+
 def test_aggregated_roles_grant_what_their_parts_do():
     whole = {"kind": "ClusterRole", "metadata": {"name": "sum"}, "aggregationRule": {
         "clusterRoleSelectors": [{"matchLabels": {"to": "admin"}}]}}
