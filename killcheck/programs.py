@@ -24,7 +24,7 @@ from typing import IO, Any, Protocol
 from killcheck.clock import Loop, wall_seconds
 from killcheck.killpath import Command
 from killcheck.kube.errors import KubeError
-from killcheck.redact import redact
+from killcheck.redact import hide_environment, redact
 from killcheck.undo import UndoProblem
 
 __all__ = [
@@ -278,6 +278,7 @@ class LocalPrograms:
                  if name in self._environment}
         if self._before and command not in self.witnesses:
             given["PATH"] = self._found_by_layers()
+        hide_environment(given | dict(command.env))
         return given | dict(command.env)
 
     def _found(self, command: Command) -> list[str]:

@@ -52,6 +52,8 @@ _SECRET_NAME = re.compile(
     r"(?i)(secret|token|passw|api_?key|private_?key|access_?key|credential|webhook|license_?key)")
 #: Variables that say where a secret is, and not what it is.
 _PLACES = re.compile(r"(?i)(_file|_path|_dir|_url|_uri|_endpoint|_id|_name|_arn)$")
+#: What is a secret even where it is a plain word.
+_PLAIN_TOO = re.compile(r"(?i)passw|secret")
 #: Shorter values are hidden nowhere: they would take ordinary words out of every report.
 LEAST = 8
 
@@ -96,12 +98,16 @@ def hide_environment(environ: Mapping[str, str] | None = None) -> None:
     """Hide what the environment's own names call secret (not the paths and names of secrets)."""
     for name, value in (os.environ if environ is None else environ).items():
         if _SECRET_NAME.search(name) and not _PLACES.search(name) and not value.startswith(("/", "./", "~")):
-            hide(value)
+            _hide_value(value, plain=bool(_PLAIN_TOO.search(name)))
 
 
 def hide_secrets(objects: Iterable[Mapping[str, Any]]) -> None:
-    """Hide what the Secrets among Kubernetes objects hold; plain lower-case words stay, they would go everywhere."""
+    """Hide what Kubernetes objects hold: Secrets, and containers' variables that say so of themselves.
+
+    Plain lower-case words stay where they are no password: they would be taken out of every sentence.
+    """
     for obj in objects:
+        _hide_variables(obj)
         if obj.get("kind") == "Secret":
             for value in (obj.get("data") or {}).values():
                 with suppress(ValueError, UnicodeDecodeError):
@@ -110,8 +116,20 @@ def hide_secrets(objects: Iterable[Mapping[str, Any]]) -> None:
                 _hide_value(str(value))
 
 
-def _hide_value(value: str) -> None:
-    if not re.fullmatch(r"[a-z][a-z./-]*", value.strip()):
+def _hide_variables(value: Any) -> None:
+    if isinstance(value, list):
+        for item in value:
+            _hide_variables(item)
+    elif isinstance(value, dict):
+        if isinstance(value.get("name"), str) and isinstance(value.get("value"), str):
+            hide_environment({value["name"]: value["value"]})
+        for item in value.values():
+            if isinstance(item, dict | list):
+                _hide_variables(item)
+
+
+def _hide_value(value: str, *, plain: bool = False) -> None:
+    if plain or not re.fullmatch(r"[a-z][a-z./-]*", value.strip()):
         hide(value)
 
 

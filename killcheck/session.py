@@ -23,7 +23,6 @@ from killcheck.kube import manifests
 from killcheck.kube.manifests import Loaded
 from killcheck.kube.objects import Obj, copy, dig, namespace_of
 from killcheck.problem import Problem
-from killcheck.redact import hide_secrets
 
 if TYPE_CHECKING:
     from killcheck.kube.schedule import Schedule
@@ -114,7 +113,6 @@ class Session:
                 self._objects = []
                 return self._objects
             self._loaded = loaded = manifests.load(self.folders)
-            hide_secrets(loaded.objects)
             self.notes += [*loaded.notes, *(f"{s.file}: not read: {s.why}" for s in loaded.skipped if self.manifests)]
             self._objects = [obj for obj in loaded.objects if obj.get("apiVersion") != "killcheck/v1"]
         return self._objects

@@ -15,6 +15,7 @@ from killcheck.kube import manifest_folders, manifest_text
 from killcheck.kube.manifest_text import Manifest, Skipped
 from killcheck.kube.objects import Obj, key_of, ref_of
 from killcheck.problem import FileProblems, Problem, not_utf8
+from killcheck.redact import hide_secrets
 
 __all__ = ["Loaded", "Manifest", "ManifestError", "Skipped", "load", "loads"]
 
@@ -58,6 +59,7 @@ def load(paths: FilePath | str | Sequence[FilePath | str]) -> Loaded:
         problems += [Problem(str(path), 0, "", _why_nothing(skipped)) for path in wanted]
     if problems:
         raise ManifestError(problems)
+    hide_secrets(manifest.obj for manifest in manifests)
     return Loaded(tuple(_last_of_each(manifests, notes)), tuple(skipped), tuple(notes))
 
 

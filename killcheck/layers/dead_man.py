@@ -22,7 +22,7 @@ from killcheck.kube.permissions import Permission
 from killcheck.layers import firing, slots
 from killcheck.layers.base import UNREAD, Explanation, LayerError, LayerRun, Stage
 from killcheck.layers.firing import Forecast
-from killcheck.redact import redact
+from killcheck.redact import hide_secrets, redact
 from killcheck.undo import insist
 
 __all__ = ["DeadMan", "job_from"]
@@ -93,6 +93,7 @@ class DeadMan(LayerRun):
             self.cron_job = kube.get(r.CRONJOBS, self.ref.name, self.ref.namespace)
         except NotFound:
             raise LayerError(self._no_such()) from None
+        hide_secrets([self.cron_job])
         self._declared = self.cron_job
         self._forecast = firing.of_cron_job(self.cron_job, self._now())
         if not dig(self.cron_job, "spec", "jobTemplate", "spec", "template", "spec", "containers"):
