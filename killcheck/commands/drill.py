@@ -75,8 +75,6 @@ def command(**options: Any) -> None:
     if options["evidence"]:
         from killcheck.commands.evidence import where
 
-        if options["matrix"]:
-            raise click.UsageError("--evidence with --matrix: upload the record afterwards (killcheck evidence)")
         where(options["evidence"])
     out = _terminal(options)
     if not (options["quiet"] or options["as_json"]):
@@ -102,13 +100,10 @@ def command(**options: Any) -> None:
         click.echo(json.dumps({**result.to_json(), "findings": findings}, indent=2))
     else:
         out.summary(result)
-    if options["evidence"] and result.record is not None:
-        from killcheck.cloud.instances import access_of
-        from killcheck.cloud.session import Aws
-        from killcheck.commands.evidence import leave_evidence
+    if options["evidence"]:
+        from killcheck.commands.evidence import leave_after
 
-        access = session.kill_path.cloud
-        leave_evidence(result.record, options["evidence"], access_of(access) if access else Aws())
+        leave_after(session, result, options["evidence"])
     sys.exit(result.exit_code)
 
 

@@ -13,8 +13,10 @@ from killcheck.verdict import EXIT_CODES
 
 if TYPE_CHECKING:
     from killcheck.cloud.session import Aws
+    from killcheck.run import RunResult
+    from killcheck.session import Session
 
-__all__ = ["command", "leave_evidence", "where"]
+__all__ = ["command", "leave_after", "leave_evidence", "where"]
 
 
 @click.command("evidence", context_settings={"help_option_names": ["-h", "--help"]})
@@ -48,6 +50,16 @@ def where(url: str) -> str:
     except ValueError as error:
         raise click.UsageError(str(error)) from None
     return url
+
+
+def leave_after(session: Session, result: RunResult, url: str) -> None:
+    """What a run leaves at its end, with the credentials of the spec's cloud; no verdict depends on it."""
+    from killcheck.cloud.instances import access_of
+    from killcheck.cloud.session import Aws
+
+    if result.record is not None:
+        access = session.kill_path.cloud
+        leave_evidence(result.record, url, access_of(access) if access else Aws())
 
 
 def leave_evidence(

@@ -93,6 +93,10 @@ def run(
     else:
         show(found, shared, out)
         out.summary_of_record(result)
+    if options["evidence"]:
+        from killcheck.commands.evidence import leave_after
+
+        leave_after(session, result, options["evidence"])
     if names:
         click.echo(f"killcheck: this version cannot drill {', '.join(names)}: nothing is proven of them", err=True)
     from killcheck.verdict import EXIT_CODES

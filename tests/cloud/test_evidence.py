@@ -1,6 +1,7 @@
 """Evidence in S3: all of it, encrypted, locked if asked, taken up where it stopped; no verdict depends on it."""
 
 import hashlib
+import json
 
 import pytest
 from click.testing import CliRunner
@@ -119,6 +120,17 @@ def test_a_drill_leaves_its_evidence_and_a_bucket_that_is_not_there_changes_no_v
     assert bad.exit_code == 0
     assert "NOT UPLOADED: s3:PutObject" in bad.stderr
     assert "try again with: killcheck evidence" in bad.stderr
+
+
+def test_so_does_a_matrix_once_for_all_its_cells(stand_in, bucket, tmp_path, monkeypatch):
+    env = {**stand_in.environment(), "AWS_ACCESS_KEY_ID": KEY, "AWS_SECRET_ACCESS_KEY": "s"}
+    result = invoke(monkeypatch, tmp_path, "drill", "--matrix", "--under", "image-gone", "--json", "--evidence",
+                    "s3://proofs/nightly", **env)
+    left = {key.rpartition("/")[2]: body for key, body in kept(bucket).items()}
+    assert result.exit_code == 0, result.output
+    assert set(left) == {"run.jsonl", "report.html"}
+    assert len(json.loads(result.stdout)["matrix"]["cells"]) == 2
+    assert b"image-gone" in left["report.html"]["Body"].read()
 
 
 @pytest.mark.parametrize("url", ["proofs/nightly", "https://proofs", "s3://"])
