@@ -62,17 +62,19 @@ class Undo:
     """One call that takes a change back.
 
     ``action``: *delete* the object at ``path``; *sweep* what in the collection ``path`` carries the run's label;
-    *merge*-patch ``body`` into it; *create* ``body`` again in the collection ``path``; *put* ``body`` at ``path``, made
-    anew where it is gone, so that its ``spec`` is as there; *call* the method ``path`` of a lever with the arguments
-    ``body``; *set* its attribute ``path`` to ``body``. ``uid``: only the object that we
-    changed. ``left``: the merge patch that made the change; what is no longer as we left it is somebody else's, and not
-    overwritten. ``manual``: what a person can run instead. ``transient``: an object that comes and goes (a pod); where
-    it is gone, so is the change. ``ends_s``: what a *delete*d object owns must have come to its end too, before
-    anything older is taken back, and may take so many seconds for it (an executor that is still at work turns off what
-    is put back on, as soon as the fault that held it up is healed); 0: it need not.
+    *merge*-patch ``body`` into it; *create* ``body`` again in the collection ``path``; *put* ``body`` at ``path``,
+    made anew where it is gone, so that its ``spec`` is as there; *call* the method ``path`` of a lever with the
+    arguments ``body``; *set* its attribute ``path`` to ``body``; *aws*: what :mod:`killcheck.cloud.undoing` calls
+    ``path``, done to what carries the run's tag in the account, region and at the endpoint that ``body`` names.
+    ``uid``: only the object that we changed. ``left``: the merge patch that made the change; what is no longer as
+    we left it is somebody else's, and not overwritten. ``manual``: what a person can run instead. ``transient``: an
+    object that comes and goes (a pod); where it is gone, so is the change. ``ends_s``: what a *delete*d object owns
+    must have come to its end too, before anything older is taken back, and may take so many seconds for it (an
+    executor that is still at work turns off what is put back on, as soon as the fault that held it up is healed);
+    0: it need not.
     """
 
-    action: Literal["delete", "sweep", "merge", "create", "put", "call", "set"]
+    action: Literal["delete", "sweep", "merge", "create", "put", "call", "set", "aws"]
     path: str
     body: Any = None
     uid: str = ""
@@ -143,6 +145,8 @@ def take_back(
 
     Raises UndoProblem where it cannot be put back as it was, KubeError where it could not be asked.
     """
+    if entry.undo.action == "aws":
+        return _in_account(entry, levers or {})
     if entry.lever:
         return _pull_back(entry, levers or {})
     if doubtful and not insist(loop, lambda: _certainly_ours(kube, entry), patience_s=patience_s):
@@ -154,7 +158,7 @@ def take_back(
 
 def verify(kube: Kube, loop: Loop, entry: Entry, *, patience_s: float = PATIENCE_S) -> None:
     """See that the change is taken back: gone, there again, or as it was. Raises UndoProblem or KubeError."""
-    if entry.lever:
+    if entry.lever:  # in an account it was looked at when it was done
         return
     if patience_s:
         patience_s += entry.undo.ends_s
@@ -162,6 +166,22 @@ def verify(kube: Kube, loop: Loop, entry: Entry, *, patience_s: float = PATIENCE
         insist(loop, lambda: _look(kube, entry), patience_s=patience_s, passing=(*PASSING, _NotYetError))
     except _NotYetError as error:
         raise UndoProblem(str(error)) from error
+
+
+def _in_account(entry: Entry, levers: Mapping[str, object]) -> str:
+    """From any machine whose credentials may: the account is asked again whether anything of the run's is left."""
+    from killcheck.cloud import undoing
+    from killcheck.cloud.session import AskError
+
+    aws = getattr(levers.get(entry.lever), "aws", None)
+    try:
+        count = undoing.take_back(entry.undo.path, entry.undo.body, entry.run, aws)
+        remaining = undoing.left(entry.undo.path, entry.undo.body, entry.run, aws) if count else []
+    except AskError as error:
+        raise UndoProblem(str(error)) from error
+    if remaining:
+        raise UndoProblem(f"{', '.join(remaining)} is there still")
+    return f"undone: {entry.what} ({count})" if count else f"already gone: {entry.what}"
 
 
 def _pull_back(entry: Entry, levers: Mapping[str, object]) -> str:

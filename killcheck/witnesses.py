@@ -8,19 +8,24 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from killcheck.alarms import Evaluated, History, Rule, evaluate, rules_of, samples
+from killcheck.cloud.billed import ghosts, names_instances
 from killcheck.cloud.instances import Instances
 from killcheck.cloud.results import Results
 from killcheck.cloud.session import AskError, Aws
 from killcheck.cloudspec import Alarm
 from killcheck.cluster.base import Cluster
 from killcheck.killpath import KillPath, Layer, Proof
+from killcheck.kube import resources as r
 from killcheck.kube.errors import KubeError, NotFound
 from killcheck.kube.objects import dig, name_of, namespace_of
 from killcheck.scene import Scene
 from killcheck.timeline import Timeline
+
+if TYPE_CHECKING:
+    from killcheck.embedded.models.cloud import Cloud
 
 __all__ = ["Lack", "Unproven", "Witnesses"]
 
@@ -56,6 +61,7 @@ class Witnesses:
         self._rules: list[Rule] | None = None
         self._histories: list[History] = []
         self.results = Results(aws, urls) if aws is not None and urls else None
+        self._aws = aws
 
     # -- before --------------------------------------------------------------------------------------------
     def preflight(self) -> None:
@@ -122,7 +128,51 @@ class Witnesses:
 
     def lack(self, timeline: Timeline, now: datetime) -> Lack | None:
         """What of the proof is not so although everything is off. Raises Unproven."""
-        return self._lost_results() or (self._silent() if self._wants_alarm else None)
+        return self._ghosts(now) or self._lost_results() or (self._silent() if self._wants_alarm else None)
+
+    def _ghosts(self, now: datetime) -> Lack | None:
+        """Machines of the cluster that are on although nothing in it stands for them: no Node, no NodeClaim."""
+        if not self._wants_cloud:
+            return None
+        try:
+            found = self._without_node(now)
+        except (AskError, KubeError) as error:
+            raise Unproven(f"P3 unproven: whether an instance without a Node is on cannot be seen: {error}") from error
+        if not found:
+            return None
+        unproven = [message for message, known in found if not known]
+        if len(unproven) == len(found):
+            raise Unproven(f"P3 unproven: {'; '.join(unproven)}")
+        told = [message for message, known in found if known]
+        return Lack(
+            "instance_gone", f"a ghost bills: {'; '.join(told)}",
+            "End it once you know what left it (aws ec2 terminate-instances), and find out why its Node went without "
+            "it: a stripped finalizer, a Node deleted by hand, a machine that never joined.", (*told, *unproven), (49,))
+
+    def _without_node(self, now: datetime) -> list[tuple[str, bool]]:
+        """What is said of each such machine, and whether it is known to have GPUs. Raises AskError, KubeError."""
+        access, cloud = self.kill_path.cloud, self.cluster.levers.get("cloud")
+        if self._aws is not None and access is not None:
+            if not names_instances(access):
+                return []
+            asked = ghosts(access, self._provider_ids(), aws=self._aws, prices=dict(self.kill_path.prices))
+            return [(f"{one.object}: {one.message}{_dollars(one.usd_per_hour, one.since, now)}", not one.unproven)
+                    for one in asked]
+        if self.cluster.real or cloud is None:
+            return []
+        return [(f"{one.instance_id}: {one.type.name} is on, and no Node or NodeClaim stands for it"
+                 f"{_dollars(one.usd_per_hour, one.running, now)}", True)
+                for one in cast("Cloud", cloud).ghosts(self._provider_ids()) if one.type.devices]
+
+    def _provider_ids(self) -> list[str]:
+        """Those of every Node and NodeClaim there is. Raises KubeError."""
+        kube = self.cluster.kube
+        found = [dig(node, "spec", "providerID", default="") for node in kube.list(r.NODES).items]
+        try:
+            found += [dig(claim, "status", "providerID", default="") for claim in kube.list(r.NODECLAIMS).items]
+        except NotFound:  # no Karpenter here
+            return found
+        return found
 
     def heard(self, *, stayed_on: bool) -> Iterable[str]:
         """What the alarm would have said: of what was seen (``stayed_on``), or had the GPUs stayed on."""
@@ -170,3 +220,12 @@ class Witnesses:
             "results", f"the run's results are lost: nothing was left at {', '.join(missing)}",
             "Let the run write its results and logs to S3 by an identity of its own, as it goes and when it is cut.",
             tuple(f"{url}: nothing new" for url in missing), (20,))
+
+
+def _dollars(rate: float | None, since: datetime | None, now: datetime) -> str:
+    """What a machine costs, as the end of a sentence."""
+    if rate is None:
+        return ", and its price is not known"
+    hours = (now - since).total_seconds() / 3600 if since else 0.0
+    so_far = f", {rate * hours:.2f} dollars so far" if hours > 0 else ""
+    return f": {rate:.2f} dollars an hour{so_far}"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from killcheck.cloud.catalogue import Catalogue, shipped
@@ -14,7 +15,7 @@ from killcheck.cloud.instances import access_of
 from killcheck.cloud.session import AskError, Aws, pages
 from killcheck.cloudspec import CloudAccess
 
-__all__ = ["Billed", "billed"]
+__all__ = ["Billed", "billed", "ghosts", "names_instances"]
 
 _ON = ("pending", "running")
 
@@ -33,6 +34,8 @@ class Billed:
     failures: tuple[int, ...]
     usd_per_hour: float | None = None
     unproven: bool = False
+    #: When it was launched, where that is known.
+    since: datetime | None = None
 
 
 def billed(
@@ -46,6 +49,21 @@ def billed(
     look = _Look(access, aws or access_of(access), set(provider_ids), catalogue or shipped(), dict(prices or {}))
     return [*_answers("ghost-gpu", look.ghosts), *_answers("comes-back", look.spot_requests),
             *_answers("cloud-floor", look.groups), *_answers("unused-reservation", look.reservations)]
+
+
+def names_instances(access: CloudAccess) -> bool:
+    """Whether a spec says which instances belong to its cluster, Node or not."""
+    return bool(access.cluster or access.tags or access.launch_templates)
+
+
+def ghosts(
+    access: CloudAccess, provider_ids: Iterable[str], *, aws: Aws, prices: Mapping[str, float] | None = None,
+) -> list[Billed]:
+    """The cluster's instances with GPUs that are on although no Node and no NodeClaim stands for them.
+
+    Raises AskError where EC2 could not be asked, or where nobody says which instances are the cluster's.
+    """
+    return list(_Look(access, aws, set(provider_ids), shipped(), dict(prices or {})).ghosts())
 
 
 def _answers(what: str, ask: Callable[[], Iterable[Billed]]) -> Iterator[Billed]:
@@ -104,7 +122,7 @@ class _Look:
                 "ghost-gpu", name,
                 f"{kind} ({devices} devices) is on {since}, tagged for this cluster, and no Node or NodeClaim stands "
                 "for it", f"aws ec2 terminate-instances --instance-ids {name}, once you know what left it.", (49,),
-                self._price(kind))
+                self._price(kind), since=one.get("LaunchTime"))
 
     # -- what comes back -----------------------------------------------------------------------------------
     def spot_requests(self) -> Iterator[Billed]:

@@ -1,7 +1,8 @@
 """A stand-in of AWS FIS for the one action that drills use; what is not FIS' goes on to the application behind it.
 
 Shapes: FIS API reference (CreateExperimentTemplate, StartExperiment, GetExperiment, StopExperiment,
-ListExperimentTemplates, DeleteExperimentTemplate). An experiment tells ``interrupt(instance id, seconds)``.
+ListExperimentTemplates, DeleteExperimentTemplate, ListExperiments). An experiment tells
+``interrupt(instance id, seconds)``.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ class Fis:
     interrupt: Callable[[str, float], None] = lambda instance_id, in_s: None
     templates: dict[str, dict[str, Any]] = field(default_factory=dict)
     experiments: dict[str, dict[str, Any]] = field(default_factory=dict)
+    #: Whether an experiment goes on until somebody stops it.
+    lingers: bool = False
 
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         """Answer what is FIS', pass on the rest."""
@@ -87,8 +90,13 @@ class Fis:
             for target in template["targets"].values():
                 for arn in target["resourceArns"]:
                     self.interrupt(arn.rpartition("/")[2], template["minutes"] * 60.0)
-            self.experiments[made]["state"] = {"status": "completed", "reason": "Experiment completed."}
+            if not self.lingers:
+                self.experiments[made]["state"] = {"status": "completed", "reason": "Experiment completed."}
             return {"experiment": self.experiments[made]}
+        if method == "GET" and not name:
+            return {"experiments": list(self.experiments.values())}
         if name not in self.experiments:
             return f"There is no experiment {name}"
+        if method == "DELETE" and self.experiments[name]["state"]["status"] == "running":
+            self.experiments[name]["state"] = {"status": "stopped", "reason": "Experiment halted by user action."}
         return {"experiment": self.experiments[name]}

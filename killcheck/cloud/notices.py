@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from killcheck.cloud.session import AskError, Aws, call, pages
+from killcheck.cloud.session import Aws, call, pages
+from killcheck.cloud.undoing import RUN_TAG
 
 __all__ = ["KINDS", "RUN_TAG", "Hands", "event"]
 
@@ -25,8 +26,6 @@ KINDS: Mapping[str, tuple[str, str, Mapping[str, Any]]] = {
     "state-change": ("EC2 Instance State-change Notification", "aws.ec2", {"state": "stopping"}),
     "health": ("AWS Health Event", "aws.health", {}),
 }
-#: On everything of ours in an account; the value is the run's id.
-RUN_TAG = "killcheck.dev/run"
 
 
 def event(kind: str, instance_id: str, *, account: str, region: str, now: datetime) -> dict[str, Any]:
@@ -52,7 +51,7 @@ def event(kind: str, instance_id: str, *, account: str, region: str, now: dateti
 
 @dataclass
 class Hands:
-    """What a drill does in an account; its methods are what the journal may call to take things back."""
+    """What a drill does in an account; how it is taken back is :mod:`killcheck.cloud.undoing`'s."""
 
     aws: Aws
 
@@ -118,22 +117,3 @@ class Hands:
         """(status, reason) of an experiment. Raises AskError."""
         state = call(self.aws, "fis", "get_experiment", id=name)["experiment"]["state"]
         return str(state["status"]), str(state.get("reason", ""))
-
-    def stop(self, name: str) -> None:
-        """Stop an experiment; what it has interrupted stays interrupted, and one that has ended is no error."""
-        if self.experiment(name)[0] in ("pending", "initiating", "running"):
-            call(self.aws, "fis", "stop_experiment", id=name)
-
-    def sweep(self, run: str) -> None:
-        """Delete a run's templates; none is no error. Raises AskError."""
-        for page in pages(self.aws, "fis", "list_experiment_templates"):
-            for one in page["experimentTemplates"]:
-                if one.get("tags", {}).get(RUN_TAG) == run:
-                    self._delete(str(one["id"]))
-
-    def _delete(self, template: str) -> None:
-        try:
-            call(self.aws, "fis", "delete_experiment_template", id=template)
-        except AskError as error:
-            if error.kind != "not-found":
-                raise

@@ -64,7 +64,7 @@ CALLS: dict[tuple[str, str], Call] = {
              simulate_principal_policy="iam:SimulatePrincipalPolicy"),
     **_calls("sqs", "spot-queue-message", False, get_queue_attributes="sqs:GetQueueAttributes"),
     **_calls("sqs", "spot-queue-message", True, send_message="sqs:SendMessage"),
-    **_calls("fis", "spot-fis", False, get_experiment="fis:GetExperiment",
+    **_calls("fis", "spot-fis", False, get_experiment="fis:GetExperiment", list_experiments="fis:ListExperiments",
              list_experiment_templates="fis:ListExperimentTemplates"),
     **_calls("fis", "spot-fis", True,
              create_experiment_template="fis:CreateExperimentTemplate fis:TagResource iam:PassRole",

@@ -7,11 +7,13 @@ autoscaler buys another when the targets are put back on.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import Any, ClassVar, cast
 
-from killcheck.cloud import notices
+from killcheck.cloud import notices, undoing
 from killcheck.cloud.instances import instance_id_of
 from killcheck.cloud.notices import Hands
 from killcheck.cloud.session import AskError
@@ -98,9 +100,9 @@ class _AwsSpotFault(Fault):
         except AskError as error:
             raise FaultError(f"{self.name}: {error}") from error
 
+    @abstractmethod
     def strike(self, stage: Stage, instances: Sequence[Mapping[str, Any]]) -> Sequence[str]:
         """Do it; what was done, in words. Raises AskError."""
-        raise NotImplementedError
 
     def heard(self, stage: Stage) -> str:
         """A handler's first word on a Node or NodeClaim since then, and how much of the notice was left."""
@@ -225,15 +227,21 @@ class SpotFis(_AwsSpotFault):
         assert trial is not None
         arns = [f"arn:aws:ec2:{one['Placement']['AvailabilityZone'][:-1]}:{self._account}:instance/{one['InstanceId']}"
                 for one in instances]
-        undo = Undo("call", "sweep", [stage.run], manual=(
-            f"aws fis list-experiment-templates, and delete-experiment-template those tagged {notices.RUN_TAG}="
-            f"{stage.run}"))
-        with stage.journal.change("an experiment template of FIS", undo, lever="hands"):
+        place = undoing.where(hands.aws, self._account)
+        with self._journalled(stage, "an experiment template of FIS", "fis:DeleteExperimentTemplate", place):
             template = hands.create_template(
                 stage.run, role=trial.role, alarms=trial.stop_alarms, instances=arns,
                 minutes=self.before_interruption_minutes)
-        self._experiment = hands.start(template, stage.run)
+        with self._journalled(stage, "an experiment of FIS", "fis:StopExperiment", place):
+            self._experiment = hands.start(template, stage.run)
         return [f"FIS experiment {self._experiment} from template {template}"]
+
+    @staticmethod
+    def _journalled(
+        stage: Stage, what: str, action: str, place: Mapping[str, str],
+    ) -> AbstractContextManager[object]:
+        undo = Undo("aws", action, dict(place), manual=undoing.manual(action, place, stage.run))
+        return stage.journal.change(what, undo, lever="hands")
 
     def bitten(self, stage: Stage, layer: LayerRun) -> str:
         """FIS says that it interrupted them. What it refused is never taken for a bite."""

@@ -8,7 +8,7 @@ import pytest
 from test_founding_story import Prepared, run
 
 from killcheck import events, fixtures, specfile
-from killcheck.cloud import notices
+from killcheck.cloud import notices, undoing
 from killcheck.cloud.notices import Hands
 from killcheck.cloud.standin import AMI
 from killcheck.cloudspec import CloudAccess, Experiment
@@ -132,10 +132,11 @@ def test_the_template_is_one_that_fis_own_model_admits(stand_in):
     sent = stand_in.fis.templates[template]
     model = botocore.session.get_session().get_service_model("fis").operation_model("CreateExperimentTemplate")
     assert set(sent) - {"id", "minutes"} <= set(model.input_shape.members)
-    hands.sweep("another-run")
+    place = undoing.where(hands.aws, hands.account())
+    assert undoing.take_back("fis:DeleteExperimentTemplate", place, "another-run", hands.aws) == 0
     assert template in stand_in.fis.templates
-    hands.sweep("run-1")
-    hands.sweep("run-1")
+    assert undoing.take_back("fis:DeleteExperimentTemplate", place, "run-1", hands.aws) == 1
+    assert undoing.take_back("fis:DeleteExperimentTemplate", place, "run-1", hands.aws) == 0
     assert stand_in.fis.templates == {}
 
 
