@@ -58,6 +58,10 @@ class BadRequest(ApiError):
 class Unauthorized(ApiError):
     """401: the credentials were refused."""
 
+    def __str__(self) -> str:
+        return (f"{super().__str__()}: the API server does not take these credentials (expired, revoked, or another "
+                "cluster's): log in again, or fetch a new kubeconfig")
+
 
 class Forbidden(ApiError):
     """403: RBAC, quota, admission."""

@@ -98,6 +98,17 @@ def test_a_server_that_cannot_be_reached(killcheck, tmp_path):
     assert "127.0.0.1:1" in result.output
 
 
+def test_a_password_in_a_servers_address_is_not_told(killcheck, tmp_path):
+    (tmp_path / "killcheck.yaml").write_text(GOOD)
+    (tmp_path / "kubeconfig").write_text(
+        "apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: 'https://joe:hunter22@127.0.0.1:1'}}]\n"
+        "users: [{name: u, user: {token: t}}]\ncontexts: [{name: staging, context: {cluster: c, user: u}}]\n")
+    result = killcheck("drill", "killcheck.yaml", "--on", "staging")
+    assert result.exit_code == 4
+    assert "joe:<redacted>@127.0.0.1:1" in result.output
+    assert "hunter22" not in result.output
+
+
 def test_a_real_cluster_wants_a_spec(killcheck):
     result = killcheck("drill", "--on", "staging")
     assert result.exit_code == 2
