@@ -14,12 +14,12 @@ from killcheck import faults, layers
 from killcheck.drill import Options
 from killcheck.independence import Shared, drilled, shared
 from killcheck.killpath import KillPath, Layer, Outcome
-from killcheck.kube.objects import Obj
+from killcheck.kube.objects import Obj, name_of, namespace_of
 from killcheck.progress import watched_s
 from killcheck.run import PlannedDrill
 from killcheck.verdict import DrillResult, Verdict
 
-__all__ = ["Cell", "Estimate", "Matrix", "estimate", "leaning", "left_out", "plan"]
+__all__ = ["Cell", "Estimate", "Matrix", "estimate", "executors_of", "leaning", "left_out", "plan", "unneeded"]
 
 #: The column of the drill without a fault.
 UNDISTURBED = "undisturbed"
@@ -119,18 +119,22 @@ class Estimate:
 def plan(
     kill_path: KillPath, *, only_layers: Collection[str] = (), only_faults: Collection[str] = (),
     levers: Collection[str] | None = None, options: Options | None = None,
-    together: Sequence[tuple[str, ...]] = (),
+    together: Sequence[tuple[str, ...]] = (), objects: Iterable[Obj] = (),
 ) -> list[PlannedDrill]:
     """The drills of the matrix: each layer undisturbed, then under each fault that means something to it.
 
     ``levers``: what the cluster has besides its API; faults that need another one are left out (None: none is).
     ``together``: faults that are there at once, a column each; without ``only_faults`` they are the only ones.
+    ``objects``: what is loaded into the cluster, where that is known: faults that find nothing to act on in a layer's
+    executor are left out, but for those that are named.
     Drills get the policy's requirement with them.
     """
     how = options or Options()
     planned = []
+    jobs = executors_of(kill_path, objects)
     for layer in _chosen(kill_path, only_layers):
-        names = [kind.name for kind in _meant(kill_path, layer, only_faults) if faults.there(kind, kill_path, levers)]
+        meant = _meant(kill_path, layer, only_faults, None if only_faults else jobs.get(layer.name))
+        names = [kind.name for kind in meant if faults.there(kind, kill_path, levers)]
         if together and not only_faults:
             names = []
         both = [group for group in together if all(_applies(faults.named(name), layer, levers) for name in group)]
@@ -149,6 +153,23 @@ def left_out(
     return sorted({
         kind.name for layer in _chosen(kill_path, only_layers) for kind in _meant(kill_path, layer, only_faults)
         if not set(kind.needs) <= set(levers)})
+
+
+def executors_of(kill_path: KillPath, objects: Iterable[Obj]) -> dict[str, Obj]:
+    """The CronJobs of the layers that have one, by the layers' names, as far as they are among the objects."""
+    found = {(namespace_of(o), name_of(o)): o for o in objects if o.get("kind") == "CronJob"}
+    refs = {layer.name: layer.cron_job for layer in kill_path.layers}
+    return {name: found[ref.namespace, ref.name] for name, ref in refs.items() if ref and (
+        ref.namespace, ref.name) in found}
+
+
+def unneeded(kill_path: KillPath, levers: Collection[str], objects: Iterable[Obj]) -> list[str]:
+    """Why faults were left out that mean nothing to a layer's very executor, a sentence each."""
+    jobs = executors_of(kill_path, objects)
+    return [
+        f"{kind.name}: {why}" for layer in _chosen(kill_path, ()) for kind in _meant(kill_path, layer, ())
+        if layer.name in jobs and faults.there(kind, kill_path, levers)
+        and (why := kind().unneeded(layer.name, jobs[layer.name]))]
 
 
 def leaning(kill_path: KillPath, objects: Sequence[Obj], found: Matrix) -> list[Shared]:
@@ -175,6 +196,8 @@ def _applies(fault: faults.Fault, layer: Layer, levers: Collection[str] | None) 
     return not (fault.misplaced(layer) or fault.applies(layer)) and (levers is None or set(fault.needs) <= set(levers))
 
 
-def _meant(kill_path: KillPath, layer: Layer, only: Collection[str]) -> list[type[faults.Fault]]:
+def _meant(
+    kill_path: KillPath, layer: Layer, only: Collection[str], cron_job: Obj | None = None,
+) -> list[type[faults.Fault]]:
     return [kind for kind in faults.every()
-            if (not only or kind.name in only) and faults.means_something(kind, kill_path, layer)]
+            if (not only or kind.name in only) and faults.means_something(kind, kill_path, layer, cron_job)]

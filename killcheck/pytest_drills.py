@@ -26,7 +26,7 @@ from killcheck.kube.objects import copy, name_of, namespace_of
 from killcheck.layers.base import LayerError
 from killcheck.lease import Busy
 from killcheck.lint import LintResult
-from killcheck.matrix import Cell, Matrix, left_out
+from killcheck.matrix import Cell, Matrix, executors_of, left_out
 from killcheck.near import did_you_mean
 from killcheck.pytest_settings import setting
 from killcheck.redact import redact
@@ -107,9 +107,12 @@ def cases(config: pytest.Config) -> list[tuple[str, str]]:
         with plainly(_at_collection), session.cluster() as (cluster, _):
             levers = set(cluster.levers)
         config.stash[LEFT_OUT] = left_out(session.kill_path, levers)
+    with plainly(_at_collection):
+        jobs = {} if under or session.real else executors_of(session.kill_path, session.objects)
     return [
         (layer.name, kind.name) for layer in _layers(config) for kind in faults.every()
-        if (kind.name in under or not under) and faults.means_something(kind, session.kill_path, layer)
+        if (kind.name in under or not under) and faults.means_something(
+            kind, session.kill_path, layer, jobs.get(layer.name))
         and (levers is None or set(kind.needs) <= levers)]
 
 

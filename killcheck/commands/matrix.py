@@ -40,7 +40,8 @@ def cells(
     alone = [word for word in only_faults if "+" not in word]
     together = [faults.apart([word]) for word in only_faults if "+" in word]
     planned = matrix.plan(
-        session.kill_path, only_layers=only_layers, only_faults=alone, levers=levers, options=how, together=together)
+        session.kill_path, only_layers=only_layers, only_faults=alone, levers=levers, options=how, together=together,
+        objects=() if session.real else session.objects)
     if not planned:
         raise click.UsageError("no layer of the spec can be drilled by this version: the matrix has no cell")
     only = alone + [name for group in together for name in group]
@@ -48,6 +49,8 @@ def cells(
     if without:
         click.echo(f"killcheck: left out on {session.on}, they need levers that it has not: {', '.join(without)}",
                    err=True)
+    for said in () if session.real or only_faults else matrix.unneeded(session.kill_path, levers, session.objects):
+        click.echo(f"killcheck: left out, {said}", err=True)
     return planned
 
 

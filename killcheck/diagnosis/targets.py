@@ -29,7 +29,7 @@ def scaled_back(case: Case) -> Diagnosis | None:
     if case.stuck_at != "held" and not case.relit:
         return None
     scene = case.scene
-    for target in scene.kill_path.targets:
+    for target in scene.kill_path.covered_by(case.layer.layer):
         if not target.kind:
             continue
         for obj in scene.objects_of(target):
@@ -115,6 +115,23 @@ def terminating(case: Case) -> Diagnosis | None:
     return None
 
 
+def nobody_scales(case: Case) -> Diagnosis | None:
+    """Zero is written, and the controller that would end the pods has not even seen it."""
+    if case.stuck_at not in ("pods_terminating", "pods_gone"):
+        return None
+    for target in case.scene.kill_path.covered_by(case.layer.layer):
+        for obj in case.scene.objects_of(target) if target.kind else ():
+            seen, wanted = dig(obj, "status", "observedGeneration", default=0), dig(obj, "metadata", "generation")
+            if dig(obj, "spec", "replicas") == 0 and wanted is not None and seen < wanted:
+                return Diagnosis(
+                    cause=f"zero is written, and no controller ends the pods of {obj['kind']} {name_of(obj)}: it has "
+                          "not seen its new spec",
+                    evidence=(f"spec.replicas: 0, metadata.generation: {wanted}", f"status.observedGeneration: {seen}"),
+                    remedy="see to kube-controller-manager; let something outside the cluster turn the GPUs off too",
+                    failures=(15,))
+    return None
+
+
 def not_covered(case: Case) -> Diagnosis | None:
     """Zero was written for the targets, but other GPU pods in scope were never told to go."""
     if case.stuck_at != "pods_gone" or "scale_written" not in case.timeline.reached:
@@ -144,4 +161,4 @@ def _ready_word(node: Obj | None) -> str:
     return next((str(c.get("status")) for c in conditions if c.get("type") == "Ready"), unknown)
 
 
-RULES = (scaled_back, ghosts, terminating, not_covered)
+RULES = (scaled_back, nobody_scales, ghosts, terminating, not_covered)

@@ -10,7 +10,7 @@ contract.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -75,11 +75,18 @@ def there(kind: type[Fault], kill_path: KillPath, levers: Collection[str] | None
     return kind not in CLOUD or (kill_path.cloud is not None and bool(kill_path.cloud.endpoint))
 
 
-def means_something(kind: type[Fault], kill_path: KillPath, layer: Layer) -> bool:
-    """Whether a fault applies to a layer at all, and to anything that the layer turns off."""
+def means_something(
+    kind: type[Fault], kill_path: KillPath, layer: Layer, cron_job: Mapping[str, Any] | None = None,
+) -> bool:
+    """Whether a fault applies to a layer at all, to anything that the layer turns off, and to its executor.
+
+    ``cron_job``: the layer's, where it has been read; None: nothing is known of its executor.
+    """
     if kill_path.beyond(layer) and not kind.outside:
         return False  # it acts on something in a cluster or a Docker Engine
     fault = kind()
+    if cron_job is not None and fault.unneeded(layer.name, dict(cron_job)):
+        return False
     return not (fault.misplaced(layer) or fault.applies(layer) or fault.pointless(kill_path, layer))
 
 

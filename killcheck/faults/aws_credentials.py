@@ -35,10 +35,20 @@ def stand_in(stage: Stage) -> StandIn | None:
     return cast("StandIn | None", stage.cluster.levers.get("stand-in"))
 
 
-def uses_aws(layer: LayerRun) -> bool:
-    """Whether the executor has anything to do with AWS' credentials, as far as its template shows."""
-    return re.search(r"AWS_[A-Z]|/\.aws\b|aws-cli|boto3|'aws'|eks\.amazonaws\.com|\baws [a-z]", str(
-        pod_spec(layer))) is not None
+def uses_aws(template: Obj) -> bool:
+    """Whether an executor's pod spec has anything to do with AWS' credentials, as far as it shows."""
+    return re.search(
+        r"AWS_[A-Z]|/\.aws\b|aws-cli|boto3|'aws'|eks\.amazonaws\.com|\baws [a-z]", str(template)) is not None
+
+
+def takes_role(template: Obj) -> bool:
+    """Whether a container of a pod spec takes a role by web identity."""
+    names = {e.get("name") for c in containers({"spec": template}) for e in dig(c, "env", default=[])}
+    return "AWS_WEB_IDENTITY_TOKEN_FILE" in names
+
+
+def _template(cron_job: Obj) -> Obj:
+    return dig(cron_job, "spec", "jobTemplate", "spec", "template", "spec", default={})  # type: ignore[no-any-return]
 
 
 class _CredentialFault(ExecutorFault):
@@ -48,9 +58,13 @@ class _CredentialFault(ExecutorFault):
 
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
         """Nothing that exists in the cluster is changed."""
-        if not uses_aws(layer):
+        if not uses_aws(pod_spec(layer)):
             raise FaultError(f"{self.name}: the executor of {layer.layer.name} shows nothing to AWS")
         return Plan((self.simulates,), levers=self.needs, edits=self.edits)
+
+    def unneeded(self, layer_name: str, cron_job: Obj) -> str:
+        """Only where the executor shows AWS anything."""
+        return "" if uses_aws(_template(cron_job)) else f"the executor of {layer_name} shows nothing to AWS"
 
     edits: ClassVar[tuple[str, ...]] = ()
 
@@ -74,6 +88,10 @@ class SsoExpired(_CredentialFault):
     #: How long a session still lives when the trigger is pulled, in seconds.
     lives_on_s: ClassVar[float] = 240.0
     _until = ""
+
+    def unneeded(self, layer_name: str, cron_job: Obj) -> str:
+        """A person's session may be in the path without the executor's template showing it."""
+        return ""
 
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
         """No session outlives a moment soon."""
@@ -160,10 +178,13 @@ class WebIdentityExpired(_CredentialFault):
 
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
         """Only where a role is taken that way."""
-        names = {e.get("name") for c in containers({"spec": pod_spec(layer)}) for e in dig(c, "env", default=[])}
-        if "AWS_WEB_IDENTITY_TOKEN_FILE" not in names:
+        if not takes_role(pod_spec(layer)):
             raise FaultError(f"{self.name}: the executor of {layer.layer.name} takes no role by web identity")
         return super().plan(stage, layer)
+
+    def unneeded(self, layer_name: str, cron_job: Obj) -> str:
+        """Only where a role is taken that way."""
+        return "" if takes_role(_template(cron_job)) else f"the executor of {layer_name} takes no role by web identity"
 
     def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
         """Refuse AssumeRoleWithWebIdentity."""

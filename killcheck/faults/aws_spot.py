@@ -19,6 +19,7 @@ from killcheck.cloud.notices import Hands
 from killcheck.cloud.session import AskError
 from killcheck.cloudspec import CloudAccess
 from killcheck.faults.base import Fault, FaultError, Plan
+from killcheck.killpath import KillPath, Layer
 from killcheck.kube.objects import dig, parse_time
 from killcheck.layers.base import LayerRun, Stage
 from killcheck.scene import event_time
@@ -198,6 +199,12 @@ class SpotFis(_AwsSpotFault):
 
     #: Minutes between the start and the interruption, as FIS takes them (2 to 15).
     before_interruption_minutes: ClassVar[int] = 2
+
+    def pointless(self, kill_path: KillPath, layer: Layer) -> str:
+        """Only where the spec says as whom, and what stops it."""
+        trial = kill_path.cloud.experiment if kill_path.cloud else None
+        return super().pointless(kill_path, layer) if trial else (
+            "the spec names no role and stop condition (cloud.experiment)")
 
     def preflight(self, stage: Stage, instances: Sequence[Mapping[str, Any]]) -> None:
         """Role, stop conditions, how many, and whether they are spot instances at all."""

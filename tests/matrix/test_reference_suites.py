@@ -95,7 +95,8 @@ def test_staging_holds_by_policy(fixture, layer, tmp_path):
 @pytest.mark.skipif(os.environ.get("KILLCHECK_STAGING") != "all", reason="minutes: set KILLCHECK_STAGING=all")
 @pytest.mark.parametrize("fixture", [*SOUND, "founding-story"])
 def test_staging_holds_in_every_cell(fixture, tmp_path):
-    planned = matrix.plan(Session(fixture=fixture).kill_path, options=Options())
+    session = Session(fixture=fixture)
+    planned = matrix.plan(session.kill_path, options=Options(), objects=session.objects)
     found, whole = judged(fixture, planned, tmp_path, workers=parallel.processors())
     assert [(c.layer, c.fault, c.word, c.required, c.result.why) for c in whole.failures()] == []
     assert found.exit_code == 0
