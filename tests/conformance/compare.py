@@ -6,6 +6,7 @@ times; both at the same moments, within a tolerance. What may differ, and why, a
 
 import json
 import re
+from math import ceil, floor
 
 from recorded import Told
 
@@ -15,6 +16,11 @@ PASSING = frozenset({"status.uncountedTerminatedPods", "status.observedGeneratio
 SAMPLED = frozenset({"status.ready"})
 #: The recorded kubelet posts status every 2-5 s, the Job controller collects for 1 s, the API's watches add 0.4 s.
 TOLERANCE_S = 3.0
+#: Nothing is tried again between two passes of a pod's worker. After one that failed the next comes 10 to 15 s later
+#: (pkg/kubelet/pod_workers.go: workerBackOffPeriod and its jitter): so late may a retry be.
+PASS_S = (10.0, 15.0)
+#: After one that did not fail it comes 60 to 90 s later, if nothing happens before (resyncInterval and its jitter).
+REST_S = (60.0, 90.0)
 #: Seconds after the trigger: what ended before is the recorder's own preparations.
 BEFORE_S = -5.0
 #: How far a count may be off where a kubelet counts up for as long as it looks: ticks near the end of the recording.
@@ -52,14 +58,26 @@ def _courses(recording, seen, situation, text):
         wanted, had = want.get(key, []), got.get(key, [])
         if attribute in SAMPLED:
             wanted, had = wanted[-1:], had[-1:]
-        while len(had) > len(wanted) and had[-1][0] > recording.end - 0.1:
+        while len(had) > len(wanted) and had[-1][0] > recording.end - max(0.1, situation.late_s):
             had = had[:-1]  # after the recorder had stopped
         if [v for _, v in wanted] != [v for _, v in had]:
             yield f"{name} {attribute}: {_short(had)}, not {_short(wanted)}"
             continue
-        for (at, value), (real, _) in zip(had, wanted, strict=True):
-            if attribute not in SAMPLED and abs(at - real) > situation.tolerance_s:
-                yield f"{name} {attribute} {value}: at {at:.1f} s, not {real:.1f} s"
+        if attribute not in SAMPLED:
+            yield from _moments(f"{name} {attribute}", had, wanted, situation)
+
+
+def _moments(label, had, wanted, situation):
+    """Where retries have their moment from chance, each is counted from what came before it in its course."""
+    since = (0.0, 0.0)
+    for (at, value), (real, _) in zip(had, wanted, strict=True):
+        if situation.late_s:
+            off, least = abs((at - since[0]) - (real - since[1])), situation.tolerance_s + situation.late_s
+            since = (at, real)
+        else:
+            off, least = abs(at - real), situation.tolerance_s
+        if off > least:
+            yield f"{label} {value}: at {at:.1f} s, not {real:.1f} s"
 
 
 def _by_field(transitions, complete, text):
@@ -103,10 +121,18 @@ def _events(recording, seen, situation, text):
         elif key not in want:
             yield f"{label}: seen here only (x{got[key].count} at {got[key].at:.1f} s)"
         else:
-            if abs(got[key].count - want[key].count) > max(COUNT_SLACK * (want[key].count > 2), want[key].count // 5):
+            if not _as_often(got[key].count, want[key], situation):
                 yield f"{label}: {got[key].count} times, not {want[key].count}"
             if abs(got[key].at - want[key].at) > situation.tolerance_s + 1:
                 yield f"{label}: at {got[key].at:.1f} s, not {want[key].at:.1f} s"
+
+
+def _as_often(count, wanted, situation):
+    if situation.late_s and "BackOff" in f"{wanted.reason} {wanted.message}":  # said at every pass
+        least, most = (ratio * wanted.count for ratio in (PASS_S[0] / PASS_S[1], PASS_S[1] / PASS_S[0]))
+        return floor(least) - COUNT_SLACK <= count <= ceil(most) + COUNT_SLACK
+    slack = COUNT_SLACK * (wanted.count > 2 or situation.late_s > 0)  # one retry may fall after the recorder's end
+    return abs(count - wanted.count) <= max(slack, wanted.count // 5)
 
 
 def _short(course):

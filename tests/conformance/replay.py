@@ -34,7 +34,7 @@ WATCHED = (
     r.PODS, r.DEPLOYMENTS, r.REPLICASETS, r.JOBS, r.CRONJOBS, r.NODES, r.PDBS,
     r.HPAS, r.RESOURCECLAIMS)
 _PLAIN = (
-    "spec.replicas", "spec.nodeName", "spec.suspend", "spec.concurrencyPolicy", "status.replicas",
+    "spec.replicas", "spec.nodeName", "spec.podCIDR", "spec.suspend", "spec.concurrencyPolicy", "status.replicas",
     "status.terminatingReplicas", "status.readyReplicas", "status.availableReplicas", "status.unavailableReplicas",
     "status.fullyLabeledReplicas", "status.updatedReplicas", "status.ready", "status.terminating",
     "status.succeeded", "status.failed", "status.lastScheduleTime", "status.lastSuccessfulTime",

@@ -18,6 +18,7 @@ from killcheck.embedded.controllers.garbage import GarbageCollector
 from killcheck.embedded.controllers.hpa import HorizontalPodAutoscaler
 from killcheck.embedded.controllers.job import JobController
 from killcheck.embedded.controllers.namespace import NamespaceController
+from killcheck.embedded.controllers.nodefields import NodeIpam, NodeTtl
 from killcheck.embedded.controllers.nodelifecycle import NodeLifecycleController
 from killcheck.embedded.controllers.persistentvolumes import PersistentVolumeBinder
 from killcheck.embedded.controllers.podgc import PodGarbageCollector
@@ -37,9 +38,8 @@ __all__ = ["ALL", "start_all"]
 ALL: tuple[type[Component], ...] = (
     ServiceAccountController, RootCaPublisher, GarbageCollector, NamespaceController, DeploymentController,
     ReplicaSetController, ReplicationControllerController, StatefulSetController, DaemonSetController, JobController,
-    CronJobController,
-    TtlAfterFinished, NodeLifecycleController, TaintEvictionController, PodGarbageCollector, DisruptionController,
-    HorizontalPodAutoscaler, EndpointsController, EndpointSliceController, ResourceClaimController,
+    CronJobController, TtlAfterFinished, NodeIpam, NodeTtl, NodeLifecycleController, TaintEvictionController,
+    PodGarbageCollector, DisruptionController, HorizontalPodAutoscaler, EndpointsController, EndpointSliceController, ResourceClaimController,
     PersistentVolumeBinder, Scheduler,
 )
 

@@ -42,6 +42,8 @@ _BY_CONDITION = (
     ("PIDPressure", "True", "pid-pressure"),
 )
 _MANAGED = frozenset(_TAINT + key for _, _, key in _BY_CONDITION) | {_TAINT + "unschedulable"}
+#: Labels that were renamed: the new one is the source of truth, and the old one is kept beside it.
+_BETA = (("kubernetes.io/os", "beta.kubernetes.io/os"), ("kubernetes.io/arch", "beta.kubernetes.io/arch"))
 _NO_EXECUTE = {"False": _TAINT + "not-ready", "Unknown": _TAINT + "unreachable"}
 
 
@@ -83,12 +85,19 @@ class NodeLifecycleController(Controller):
         node = self.nodes.get(key[1])
         if node is None:
             return
+        node = self._label(node)
         deadline = self._deadline(node)
         if deadline is not None and deadline < self.loop.now():
             node = self._give_up(node)
         elif deadline is not None:
             self.queue.add(key, self._on_grid(deadline))
         self._taint(key, node)
+
+    def _label(self, node: Obj) -> Obj:
+        labels = labels_of(node)
+        stale = {old: labels[new] for new, old in _BETA if new in labels and labels.get(old) != labels[new]}
+        return self.kube.patch(
+            r.NODES, name_of(node), {"metadata": {"labels": stale}}, kind="strategic") if stale else node
 
     def _deadline(self, node: Obj) -> datetime | None:
         """When the node counts as lost; None: its kubelet vouches for it, or it is lost already."""

@@ -39,6 +39,8 @@ class TaintEvictionController(Controller):
         super().stop()
 
     def _node_changed(self, change: Change, old: Obj | None, new: Obj) -> None:
+        if change == "deleted":
+            return  # what is due stays due: only a pod that goes, or a taint that is lifted, cancels it
         if change == "modified" and old is not None and _no_execute(old) == _no_execute(new):
             return
         for pod in self.by_node.get(name_of(new)):
@@ -59,7 +61,9 @@ class TaintEvictionController(Controller):
         if pod is None:
             return
         node = self.nodes.get(podset.node_of(pod))
-        taints = _no_execute(node) if node is not None else []
+        if node is None:
+            return
+        taints = _no_execute(node)
         if not taints:
             self._cancel(pod)
             return

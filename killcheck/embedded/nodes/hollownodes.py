@@ -85,6 +85,8 @@ class HollowNodes:
         #: Pods whose outcome is unknown, each a sentence that says why.
         self.unknown: list[str] = []
         self.runs: Callable[[Obj], bool] = runs
+        #: Nodes that have a kubelet; asked when one appears.
+        self.tends: Callable[[Obj], bool] = lambda _node: True
         #: What a pod's packets meet; asked whenever one of its containers starts.
         self.network: Callable[[Obj], NetworkPolicy] = lambda _pod: NetworkPolicy()
         self._made = 0
@@ -166,7 +168,8 @@ class HollowNodes:
         if kubelet is not None:
             kubelet.node = node
             return
-        self._add(name, node)
+        if self.tends(node):
+            self._add(name, node)
 
     def _add(self, name: str, node: Obj) -> None:
         identity = User(f"system:node:{name}", ("system:nodes", "system:authenticated"))
