@@ -1,9 +1,13 @@
 """Exploring: which combinations of faults leave the GPUs on although none of their parts does.
 
 Every fault alone, then pairs, then triples of those that did no harm, the likeliest first. What was exposed by a part
-is not tried again in a larger set: what is reported is minimal. Scenarios run on the embedded cluster with modelled
-executors, each in a fork of one cluster that is already in its steady state, so that none pays for getting there; what
-exposes is then drilled once more with executors that really run, and only that counts as confirmed.
+is not tried again in a larger set: what is reported is minimal. Where another layer covered, the next set takes one of
+that layer's own parts away too (``image-gone@nightly-off + token-dead@second-switch``), and so on until nobody covers:
+sets across layers are found by following who saved the night, not by trying them all.
+
+Scenarios run on the embedded cluster with modelled executors, each in a fork of one drill that is already in its steady
+state, so that none pays for getting there, and each only for as long as its verdict is open. What exposes is then
+drilled once more with executors that really run, and only that counts as confirmed.
 """
 
 from __future__ import annotations
@@ -13,15 +17,17 @@ import itertools
 import json
 import math
 import os
+import pickle
 import signal
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from killcheck import faults, layers, parallel
 from killcheck.cluster.base import Cluster
 from killcheck.drill import Drill, Options
+from killcheck.faults.elsewhere import may_be_elsewhere
 from killcheck.journal import Journal
 from killcheck.killpath import PHASES, KillPath
 from killcheck.kube.errors import KubeError
@@ -124,6 +130,75 @@ def levels(
             yield names
 
 
+@dataclass
+class _Search:
+    """What is known so far. ``exposing``: sets by layer; ``across``: those across layers, whichever was triggered."""
+
+    kill_path: KillPath
+    names: dict[str, list[str]]
+    minimal: list[Found] = field(default_factory=list)
+    doubtful: list[Found] = field(default_factory=list)
+    tried: int = 0
+    refused: int = 0
+    exposing: list[frozenset[str]] = field(default_factory=list)
+    across: list[frozenset[str]] = field(default_factory=list)
+    hopeless: set[str] = field(default_factory=set)
+    #: Faults of the layer's own executor that stop it, and that another layer covered for: of two of them one hides the
+    #: other, and who covers meets neither.
+    stopping: set[str] = field(default_factory=set)
+    #: Sets across layers that are to be tried next, by size.
+    rescued: dict[int, dict[tuple[str, ...], None]] = field(default_factory=dict)
+
+    def begin(self) -> None:
+        """Another layer's trigger."""
+        self.exposing, self.hopeless, self.stopping, self.rescued = [], set(), set(), {}
+
+    def wanted(self, layer: str, size: int) -> list[Scenario]:
+        """Sets of that size to be tried, those across layers first: they are few, and each was nearly one."""
+        usable = [name for name in self.names[layer] if name not in self.hopeless]
+        alone = (one for one in levels(usable, self.exposing, size) if len(self.stopping & set(one)) < 2)
+        sets = [*self.rescued.get(size, ()), *alone]
+        known = [*self.exposing, *self.across]
+        return [Scenario(layer, one) for one in sets if not any(part <= frozenset(one) for part in known)]
+
+    def note(self, found: Found) -> None:
+        """Remember what a scenario ended with."""
+        self.tried += 1
+        faulty = frozenset(found.scenario.faults)
+        if found.verdict == "refused":
+            self.refused += 1
+        elif found.verdict == "exposed":
+            self.minimal.append(found)
+            (self.across if any("@" in name for name in faulty) else self.exposing).append(faulty)
+        elif found.verdict == "covered":
+            self._follow(found)
+        elif found.verdict == "inconclusive":
+            self.doubtful.append(found)
+            if len(faulty) == 1:  # what proves nothing alone proves nothing beside others
+                self.hopeless |= faulty
+
+    def _follow(self, found: Found) -> None:
+        """Take away what saved the night: first the layer's own later firings, then a part of who covered."""
+        layer, names = found.scenario.layer, found.scenario.faults
+        if len(names) == 1 and "@" not in names[0] and _movable(names[0]):
+            self.stopping.add(names[0])
+        everywhere = tuple(sorted(
+            f"{name}@{layer}" if "@" not in name and _movable(name) else name for name in names))
+        if everywhere != names:
+            self.rescued.setdefault(len(names), {})[everywhere] = None
+            return
+        if found.off_by not in self.names:
+            return
+        for name in self.names[found.off_by]:
+            if _movable(name):
+                grown = tuple(sorted({*names, f"{name}@{found.off_by}"}))
+                self.rescued.setdefault(len(grown), {})[grown] = None
+
+
+def _movable(name: str) -> bool:
+    return may_be_elsewhere(type(faults.named(name)))
+
+
 def explore(
     session: Session, *, only_layers: Collection[str] = (), only_faults: Collection[str] = (), max_faults: int = 3,
     budget: int = 500, seconds: Callable[[], float], workers: int = 0,
@@ -136,41 +211,33 @@ def explore(
     kill_path = session.kill_path
     session.objects  # noqa: B018 - read once here, not once in every worker
     workers = workers or parallel.processors()
-    began, tried, left, refused = seconds(), 0, dict.fromkeys(range(max_faults + 1), 0), 0
+    began, left = seconds(), dict.fromkeys(range(max_faults + 1), 0)
     levers = _levers(session)
     chosen = [x for x in kill_path.layers if layers.drillable(x) and (not only_layers or x.name in only_layers)]
-    minimal: list[Found] = []
-    doubtful: list[Found] = []
+    search = _Search(kill_path, {})
     skipped: set[str] = set()
+    for layer in kill_path.layers:
+        meant = [kind for kind in faults.every() if faults.means_something(kind, kill_path, layer) and (
+            not only_faults or kind.name in only_faults)]
+        search.names[layer.name] = [kind.name for kind in meant if set(kind.needs) <= levers]
+        skipped |= {kind.name for kind in meant if layer in chosen} - set(search.names[layer.name])
     with parallel.mortal_workers(workers) as pool:
         for layer in chosen:
-            meant = [kind for kind in faults.every() if faults.means_something(kind, kill_path, layer) and (
-                not only_faults or kind.name in only_faults)]
-            names = [kind.name for kind in meant if set(kind.needs) <= levers]
-            skipped |= {kind.name for kind in meant} - set(names)
-            exposing: list[frozenset[str]] = []
-            hopeless: set[str] = set()
+            search.begin()
             for size in range(max_faults + 1):
-                usable = [name for name in names if name not in hopeless]
-                wanted = [Scenario(layer.name, found) for found in levels(usable, exposing, size)]
-                take = wanted[: max(0, budget - tried)]
-                left[size] = left.get(size, 0) + len(wanted) - len(take)
-                for found in _run(pool, session, take, workers):
-                    tried += 1
-                    heard(tried, str(found.scenario))
-                    if found.verdict == "refused":
-                        refused += 1
-                    elif found.verdict == "exposed":
-                        minimal.append(found)
-                        exposing.append(frozenset(found.scenario.faults))
-                    elif found.verdict == "inconclusive":
-                        doubtful.append(found)
-                        if size == 1:  # what proves nothing alone proves nothing beside others
-                            hopeless |= set(found.scenario.faults)
-                if size == 0 and exposing:
+                done: set[Scenario] = set()
+                while wanted := [one for one in search.wanted(layer.name, size) if one not in done]:
+                    take = wanted[: max(0, budget - search.tried)]
+                    left[size] = left.get(size, 0) + len(wanted) - len(take)
+                    for found in _run(pool, session, take, workers):
+                        search.note(found)
+                        heard(search.tried, str(found.scenario))
+                    done |= set(wanted)  # what is covered adds to this very size: the same, of all its firings
+                if size == 0 and search.exposing:
                     break  # it does not work undisturbed: every set would hold the empty one
     return Explored(
-        tried, tuple(minimal), tuple(doubtful), left, tuple(sorted(skipped)), seconds() - began, workers, refused)
+        search.tried, tuple(search.minimal), tuple(search.doubtful), left, tuple(sorted(skipped)), seconds() - began,
+        workers, search.refused)
 
 
 def _levers(session: Session) -> set[str]:
@@ -181,10 +248,10 @@ def _levers(session: Session) -> set[str]:
 
 def _run(pool: Any, session: Session, scenarios: Sequence[Scenario], workers: int) -> Iterator[Found]:
     """Run them, as many at a time as there are workers; in no order."""
-    waiting, running = list(reversed(scenarios)), set[Future[Found]]()
+    waiting, running, sent = list(reversed(scenarios)), set[Future[Found]](), pickle.dumps(session)
     while waiting or running:
         while waiting and len(running) < 2 * workers:
-            running.add(pool.submit(_one, session, waiting.pop()))
+            running.add(pool.submit(_one, sent, waiting.pop()))
         done, running = wait(running, return_when=FIRST_COMPLETED)
         for future in done:
             yield future.result()
@@ -208,26 +275,29 @@ def again(found: Explored) -> list[PlannedDrill]:
 
 
 # -- in a worker -----------------------------------------------------------------------------------------------
-#: The cluster of this worker, in its steady state, by what makes it another one.
-_READY: dict[str, tuple[Cluster, KillPath]] = {}
+#: The drills of this worker, each in its steady state with its cluster, by what makes it another one.
+_READY: dict[str, _ScenarioDrill] = {}
+#: The session as it was sent, and what it is: it is read once.
+_SESSION: dict[bytes, Session] = {}
 
 
-def _one(session: Session, scenario: Scenario) -> Found:
-    """In a worker: one scenario, in a fork of the cluster that is ready for its layer."""
+def _one(sent: bytes, scenario: Scenario) -> Found:
+    """In a worker: one scenario, in a fork of the drill that is ready for its layer."""
+    session = _SESSION.get(sent)
+    if session is None:
+        _SESSION.clear()
+        session = _SESSION[sent] = pickle.loads(sent)  # noqa: S301 - our own parent's
     # A fault that wants a night of its own (a change of clocks) cannot begin in somebody else's.
     own_night = tuple(name for name in scenario.faults if type(faults.named(name)).night is not faults.Fault.night)
     key = "+".join([scenario.layer, *own_night])
     if key not in _READY:
         while len(_READY) > 3:
-            _READY.pop(next(iter(_READY)))[0].close()
-        planned = PlannedDrill(scenario.layer, own_night)
+            _READY.pop(next(iter(_READY))).close()
         if not _READY:
             _rehearse(session, scenario.layer)
-        cluster = _open(session, planned)
-        _READY[key] = cluster, session.kill_path
-        _warm(cluster, session.kill_path, scenario.layer)
-    cluster, kill_path = _READY[key]
-    return _forked(lambda: _drilled(cluster, kill_path, scenario), scenario)
+        _READY[key] = _ready(session, PlannedDrill(scenario.layer, own_night))
+    drill = _READY[key]
+    return _forked(lambda: _judged(drill, scenario), scenario)
 
 
 def _open(session: Session, planned: PlannedDrill) -> Cluster:
@@ -239,47 +309,75 @@ def _open(session: Session, planned: PlannedDrill) -> Cluster:
 def _rehearse(session: Session, layer: str) -> None:
     """One night that works and one that does not, so that no fork has to import and compile what they take."""
     for names in ((), ("suspended",), ("finalizer",)):
-        scenario = Scenario(layer, names)
-        cluster = _open(session, PlannedDrill(layer))
+        drill = _ready(session, PlannedDrill(layer))
         try:
-            _drilled(cluster, session.kill_path, scenario)
+            _judged(drill, Scenario(layer, names))
         except KubeError:
             continue
         finally:
-            cluster.close()
+            drill.close()
 
 
-def _warm(cluster: Cluster, kill_path: KillPath, layer: str) -> None:
-    """Bring the cluster to its steady state, and leave what has come to be to the forks."""
-    drill = _ScenarioDrill(cluster, kill_path, kill_path.layer(layer), run="warm", journal=Journal(
-        "warm", cluster.loop, cluster.kube, levers=cluster.levers))
-    try:
-        drill._prepare()
-        drill._steady_state()
-        drill._layer_run.prepare()  # what it works out of a schedule is kept for this moment
-    except Exception:  # noqa: S110 - each scenario finds the same, and says it
-        pass
-    finally:
-        drill.scene.close()
+def _ready(session: Session, planned: PlannedDrill) -> _ScenarioDrill:
+    """A drill whose cluster has come to its steady state, and is watched; what comes of it is left to the forks."""
+    cluster, kill_path = _open(session, planned), session.kill_path
+    layer = kill_path.layer(planned.layer)
+    deadlines = kill_path.deadlines_for(layer)
+    horizon = max(getattr(deadlines, name) for name in PHASES) + deadlines.held_s
+    drill = _ScenarioDrill(
+        cluster, kill_path, layer, run="explored", options=Options(horizon_s=horizon),
+        journal=Journal("explored", cluster.loop, cluster.kube, levers=cluster.levers))
+    drill.get_ready()
     gc.collect()
     gc.freeze()
+    return drill
 
 
 class _ScenarioDrill(Drill):
-    """A drill whose cluster is thrown away: there is nothing to heal."""
+    """A drill whose cluster is thrown away: it begins where another left it, and there is nothing to heal."""
+
+    _watched = False
+
+    def get_ready(self) -> None:
+        """Come to the steady state without any fault; where that fails, each scenario finds the same and says it."""
+        try:
+            self._prepare()
+            self._watched = True
+            self._steady_state()
+        except Exception:  # noqa: S110
+            pass
+        if self._watched:
+            # The informers stay as they are: each fork goes on with its own copy of them.
+            self.scene.open = lambda: self.scene  # type: ignore[method-assign]
+        else:
+            self.scene.close()
+
+    def close(self) -> None:
+        """The cluster goes."""
+        self.scene.close()
+        self.cluster.close()
+
+    def _fresh_and_proven(self) -> bool:
+        return super()._fresh_and_proven() or self._lost()
+
+    def _lost(self) -> bool:
+        """Everything has bitten, and a deadline that must be kept was not: nothing that comes later changes that."""
+        if self.progress is None or len(self.bites) < len(self.faults):
+            return False
+        timeline, now = self.progress.timeline, self.cluster.loop.now()
+        elapsed = (now - timeline.start).total_seconds()
+        return any(
+            phase != "held" and elapsed > self.deadlines[phase] and not timeline.in_time(phase)
+            for phase in self.progress.required())
 
     def _heal(self) -> tuple[list[str], list[str]]:
         return [], []
 
 
-def _drilled(cluster: Cluster, kill_path: KillPath, scenario: Scenario) -> Found:
-    chosen = [faults.named(name) for name in scenario.faults]
-    layer = kill_path.layer(scenario.layer)
-    deadlines = kill_path.deadlines_for(layer)
-    horizon = max(getattr(deadlines, name) for name in PHASES) + deadlines.held_s
-    result: DrillResult = _ScenarioDrill(
-        cluster, kill_path, layer, chosen, run="explored", options=Options(horizon_s=horizon),
-        journal=Journal("explored", cluster.loop, cluster.kube, levers=cluster.levers)).run()
+def _judged(drill: _ScenarioDrill, scenario: Scenario) -> Found:
+    """What comes of a scenario; the drill is used up by it."""
+    drill.faults = [faults.named(name) for name in scenario.faults]
+    result: DrillResult = drill.run()
     if result.verdict is Verdict.INCONCLUSIVE and "cannot be there together" in result.why:
         return Found(scenario, "refused", result.why)
     return Found(scenario, str(result.verdict), result.cause or result.why, result.off_by)

@@ -91,7 +91,15 @@ def means_something(
 
 
 def named(name: str) -> Fault:
-    """The fault that ``--under`` calls ``name``. Raises KeyError whose message names the nearest."""
+    """The fault that ``--under`` calls ``name``, ``FAULT@LAYER`` where it is a named layer's.
+
+    Raises KeyError whose message names the nearest.
+    """
+    name, at, where = name.partition("@")
+    if at:
+        from killcheck.faults.elsewhere import Elsewhere
+
+        return Elsewhere(named(name), where)
     kinds = every()
     for kind in kinds:
         if kind.name == name:

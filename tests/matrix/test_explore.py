@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from killcheck import explore as searching
+from killcheck import fixtures
 from killcheck.cli import main
 from killcheck.kube.objects import copy, dig
 from killcheck.session import Session
@@ -49,6 +50,40 @@ def test_minimal_sets_are_found_and_confirmed_by_drills_that_run():
     pair = next(one for one in found["minimal"] if len(one["faults"]) == 2)
     assert pair["replay"] == (
         "killcheck drill --layer nightly-off --under cached-copy-evicted --under registry-unreachable")
+
+
+def test_sets_across_layers_are_found_by_following_who_saved_the_night():
+    """The image of one switch and the token of the other: neither alone does any harm, and no set of one layer does."""
+    argv = [fixtures.spec("two-switches"), "--layer", "nightly-off", "--under", "image-gone", "--under", "token-dead"]
+    found = json.loads(explore(*map(str, argv), "--max-faults", "2", "--json", code=1).stdout)
+    sets = {tuple(one["faults"]): one["confirmed"] for one in found["minimal"]}
+    first, second = ("image-gone@nightly-off", "token-dead@nightly-off"), (
+        "image-gone@second-switch", "token-dead@second-switch")
+    assert sets == {tuple(sorted(pair)): True for pair in itertools.product(first, second)}
+    assert found["inconclusive"] == [], "of two faults that stop one executor, one hides the other: not tried together"
+    assert found["left"] == {}
+
+
+def test_a_fault_of_a_named_layer_is_there_whoever_is_pulled():
+    path = str(fixtures.spec("two-switches"))
+    for under, verdict in ((["token-dead@second-switch"], "survived"), (["image-gone@nightly-off"], "covered"),
+                           (["image-gone@nightly-off", "token-dead@second-switch"], "exposed")):
+        argv = [word for name in under for word in ("--under", name)]
+        done = CliRunner().invoke(main, ["drill", path, "--layer", "nightly-off", *argv, "--json"])
+        (result,) = json.loads(done.stdout)["drills"]
+        assert (result["verdict"], set(result["bites"])) == (verdict, set(under)), result["why"]
+        assert result["problems"] == []
+
+
+@pytest.mark.parametrize(("name", "code", "says"), [
+    ("image-gone@second-swich", 2, "the spec has no layer 'second-swich'; did you mean second-switch?"),
+    ("image-goen@second-switch", 2, "did you mean image-gone?"),
+    ("keda-minimum@second-switch", 3, "keda-minimum is no fault of a layer's own executor")])
+def test_a_fault_that_cannot_be_another_layers_says_why(name, code, says):
+    path = str(fixtures.spec("two-switches"))
+    done = CliRunner().invoke(main, ["drill", path, "--layer", "nightly-off", "--under", name, "--no-color"])
+    assert done.exit_code == code, done.output
+    assert says in " ".join(done.output.split())
 
 
 def test_nothing_found_is_proven_only_where_everything_was_tried():
