@@ -39,8 +39,8 @@ ALL: tuple[type[Component], ...] = (
     ServiceAccountController, RootCaPublisher, GarbageCollector, NamespaceController, DeploymentController,
     ReplicaSetController, ReplicationControllerController, StatefulSetController, DaemonSetController, JobController,
     CronJobController, TtlAfterFinished, NodeIpam, NodeTtl, NodeLifecycleController, TaintEvictionController,
-    PodGarbageCollector, DisruptionController, HorizontalPodAutoscaler, EndpointsController, EndpointSliceController, ResourceClaimController,
-    PersistentVolumeBinder, Scheduler,
+    PodGarbageCollector, DisruptionController, HorizontalPodAutoscaler, EndpointsController, EndpointSliceController,
+    ResourceClaimController, PersistentVolumeBinder, Scheduler,
 )
 
 
