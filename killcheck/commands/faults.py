@@ -35,7 +35,8 @@ def command(as_json: bool) -> None:
                 click.echo(f"  {row['name']:<{width}}  {row['simulates']}{where}")
                 if row["costs"]:
                     click.echo(f"  {'':<{width}}  costs: {row['costs']}")
-    click.echo("\nSeveral at once: --under A --under B, or --under A+B. Two that set the same field are refused.")
+    click.echo("\nSeveral at once: --under A --under B, or --under A+B. Two that set the same field are refused.\n"
+               "Of a layer that is not the drilled one, or of all its firings: --under FAULT@LAYER.")
 
 
 def _row(kind: Any) -> dict[str, Any]:

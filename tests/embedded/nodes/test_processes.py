@@ -228,11 +228,11 @@ def test_kubectl_wait_waits_in_the_clusters_time(host):
 
 
 def test_kubectl_scale_waits_in_the_clusters_time(host):
-    """It polls by a clock of its own: neither does that take a wall's two minutes, nor does the night pass meanwhile."""
+    """It polls by a clock of its own: that takes no two minutes of the wall's, nor does the night pass meanwhile."""
     if not process.HostPrograms().find("kubectl"):
         pytest.skip("no kubectl here")
-    verbs = ["get", "patch", "update"]
-    host.grant("scale", rules=[{"apiGroups": ["apps"], "resources": ["deployments", "deployments/scale"], "verbs": verbs}])
+    host.grant("scale", rules=[{
+        "apiGroups": ["apps"], "resources": ["deployments", "deployments/scale"], "verbs": ["get", "patch", "update"]}])
     template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
     host.kube.create(r.DEPLOYMENTS, {
         "metadata": {"name": "vllm", "namespace": "team"},
