@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -9,7 +10,11 @@ from socketserver import ThreadingMixIn
 from typing import Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
-__all__ = ["serve"]
+__all__ = ["UNANSWERED", "App", "answer", "serve"]
+
+App = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
+#: In the environment of a request that :func:`answer` serves: called by an application that answers nothing at all.
+UNANSWERED = "killcheck.unanswered"
 
 
 class _Server(ThreadingMixIn, WSGIServer):
@@ -32,6 +37,32 @@ class _Handler(WSGIRequestHandler):
     def address_string(self) -> str:
         """Without a look-up."""
         return str(self.client_address[0])
+
+
+class _Desk:
+    """What a handler asks its server, where there is a connection and no server."""
+
+    def __init__(self, app: App) -> None:
+        self.app = app
+        self.base_environ = {
+            "SERVER_NAME": "metadata", "GATEWAY_INTERFACE": "CGI/1.1", "SERVER_PORT": "80", "REMOTE_HOST": "",
+            "CONTENT_LENGTH": "", "SCRIPT_NAME": ""}
+
+    def get_app(self) -> App:
+        """As wsgiref asks it."""
+        return self.app
+
+
+def answer(sock: socket.socket, app: App, unanswered: Callable[[], None]) -> None:
+    """Serve one request on a connection that was accepted. Raises OSError where its client has gone.
+
+    ``unanswered`` is called where ``app`` does not answer at all, and returns when the client has given up.
+    """
+
+    def told(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        return app({**environ, UNANSWERED: unanswered}, start_response)
+
+    _Handler(sock, ("", 0), _Desk(told))  # type: ignore[arg-type]
 
 
 @contextmanager

@@ -30,6 +30,7 @@ from killcheck.embedded.models.http_add_on import HttpAddOn
 from killcheck.embedded.models.karpenter import Karpenter
 from killcheck.embedded.models.keda import Keda
 from killcheck.embedded.models.kueue import Kueue
+from killcheck.embedded.models.metadata import InstanceMetadata
 from killcheck.embedded.models.networkpolicies import NetworkPolicies
 from killcheck.embedded.models.nodegroups import NodeGroups
 from killcheck.embedded.models.nodetermination import NodeTerminationHandler
@@ -114,6 +115,9 @@ class EmbeddedCluster:
             self.kube_as, self.loop, self.registry, exec_mode=exec_mode, wire=self.wire,
             server=self.server, rng=random.Random(seed + 2))  # noqa: S311 - jitter
         self.cloud.listeners.append(self._machine_changed)
+        self.metadata = InstanceMetadata(self.cloud, self.kube, self.loop)
+        if isinstance(self.nodes.runtime, HostRuntime):
+            self.nodes.runtime.outside.metadata = self.metadata.of
         for model in MODELS:
             if model.name not in disabled:
                 self.start_model(model)

@@ -176,6 +176,8 @@ class Cloud:
         self.group_listeners: list[Callable[[str], None]] = []
         #: API actions that are refused with UnauthorizedOperation, as when a role lost them.
         self.denied: set[str] = set()
+        #: Whether instance metadata is out of pods' reach: the hop limit of their machines is 1 now.
+        self.metadata_blocked = False
         #: Types that cannot be had (InsufficientInstanceCapacity).
         self.exhausted: set[str] = set()
         self._timers: dict[str, list[Timer]] = {}

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 from killcheck.embedded.controllers.runtime import Controller
 from killcheck.embedded.nodes.execution import NetworkPolicy, Reach
+from killcheck.embedded.nodes.outside import METADATA_IP
 from killcheck.kube import resources as r
 from killcheck.kube import selectors
 from killcheck.kube.informer import Change
@@ -52,7 +53,7 @@ class NetworkPolicies(Controller):
     def _network(self, pod: Obj) -> NetworkPolicy:
         """What a container's packets meet; the same object as long as the pod lives, so that it can change."""
         network = self._known.setdefault(uid_of(pod), NetworkPolicy())
-        network.api, network.dns = self._reach(pod)
+        network.api, network.dns, network.metadata = self._reach(pod)
         return network
 
     def reconcile(self, key: tuple[str, str]) -> None:
@@ -61,18 +62,20 @@ class NetworkPolicies(Controller):
             if namespace_of(pod) == key[0] and uid_of(pod) in self._known:
                 self._network(pod)
 
-    def _reach(self, pod: Obj) -> tuple[Reach, Reach]:
-        """What becomes of packets to the API server and to DNS."""
+    def _reach(self, pod: Obj) -> tuple[Reach, Reach, Reach]:
+        """What becomes of packets to the API server, to DNS, and to instance metadata."""
         if dig(pod, "spec", "hostNetwork"):
-            return "allow", "allow"
+            return "allow", "allow", "allow"
         rules = [policy["spec"] for policy in self.policies.values() if _isolates(policy, pod)]
         if not rules:
-            return "allow", "allow"
+            return "allow", "allow", "allow"
         api = any(_allows(rule, address, port, "TCP", {}, {}) for spec in rules for rule in spec.get("egress") or ()
                   for address, port in self._api())
         dns = any(_allows(rule, DNS_ADDRESS, 53, "UDP", DNS_NAMESPACE, DNS_LABELS)
                   for spec in rules for rule in spec.get("egress") or ())
-        return ("allow" if api else "drop"), ("allow" if dns else "drop")
+        metadata = any(
+            _allows(rule, METADATA_IP, 80, "TCP", {}, {}) for spec in rules for rule in spec.get("egress") or ())
+        return ("allow" if api else "drop"), ("allow" if dns else "drop"), ("allow" if metadata else "drop")
 
     def _api(self) -> list[tuple[str, int]]:
         slices = self.kube.list(r.ENDPOINTSLICES, "default", labels="kubernetes.io/service-name=kubernetes").items

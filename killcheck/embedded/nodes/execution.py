@@ -26,10 +26,12 @@ Reach = Literal["allow", "refuse", "drop"]
 
 @dataclass(slots=True)
 class NetworkPolicy:
-    """What a pod's packets meet on their way to the API server and to DNS; changes count for new connections."""
+    """What a pod's packets meet on their way to the API server, to DNS, and to its node's instance metadata; changes
+    count for new connections."""
 
     api: Reach = "allow"
     dns: Reach = "allow"
+    metadata: Reach = "allow"
 
 
 @dataclass(frozen=True, slots=True)

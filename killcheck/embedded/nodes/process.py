@@ -27,7 +27,7 @@ from killcheck.embedded.nodes import commands, dns, proctree, sandbox
 from killcheck.embedded.nodes.beside import Attached, Beside
 from killcheck.embedded.nodes.execution import Exit, Launch, NotRun
 from killcheck.embedded.nodes.hostprograms import HostPrograms, python
-from killcheck.embedded.nodes.outside import Abroad, Outside
+from killcheck.embedded.nodes.outside import Abroad, App, Outside
 from killcheck.embedded.nodes.sandbox import HIDDEN, Plan, Scratch
 from killcheck.embedded.nodes.shims import Wiring
 from killcheck.embedded.nodes.spawnerclient import SetUpError, SpawnerClient
@@ -170,7 +170,7 @@ class HostProcess:
         self._output = LogKeeper(LOG_LIMIT)
         self._lock = threading.Lock()
         self._sockets: list[socket.socket] = []
-        self._streams: Streams | None = None
+        self.streams: Streams | None = None
         #: What this host was told to make of it; None: nothing yet.
         self.plan: Plan | None = None
         #: Commands that run in it besides its own, and clients that listen to it.
@@ -185,7 +185,7 @@ class HostProcess:
         self._turn: tuple[int, float] | None = None
         self._news_until = 0.0
         self._pending: list[socket.socket] = []
-        self._abroad = Abroad()
+        self._abroad = Abroad(runtime.outside.seen_by(launch), launch.network)
         self._scratch: Scratch | None = None
         self._memory = _memory_limit(launch)
         self._out_of_memory = False
@@ -201,7 +201,7 @@ class HostProcess:
         listen: list[list[Any]] = [["tcp", "127.0.0.1", AGENT_PORT], ["udp", DNS_IP, 53]]
         if self.launch.network.api != "refuse":
             listen.append(["tcp", service_ip, 443])
-        outside = self.runtime.outside
+        outside = self._abroad.outside
         listen += [["tcp", place.address, place.port] for place in outside.places]
         plan.env = {**outside.environment, **plan.env}
         self.isolated = True
@@ -231,8 +231,8 @@ class HostProcess:
             "127.0.0.1", spawner.agent_port, self.key, bash, python(), SERVICE_IP, f"{SERVICE_IP}:443",
             moved=sandbox.moves(self.launch, scratch), api_address=["127.0.0.1", port])
         plan = sandbox.relocated(self.launch, wiring, self.runtime.host, scratch)
-        ports = {place.port: self._way_out(spawner, place.target) for place in self.runtime.outside.places}
-        plan.env = {**self.runtime.outside.relocated(ports), **plan.env}
+        ports = {place.port: self._way_out(spawner, place.target) for place in self._abroad.outside.places}
+        plan.env = {**self._abroad.outside.relocated(ports), **plan.env}
         if self.launch.network.api == "allow":
             self._pending.append(listener)
             self.runtime.wire.adopt(listener, self.client)
@@ -245,7 +245,7 @@ class HostProcess:
             raise NotRun(f"this host could not set its container up: {error}") from error
 
     def _spawn(self, spawner: SpawnerClient, plan: Plan, extra: Obj) -> list[socket.socket]:
-        streams = self._streams = Streams(spawner.io, self._heard, stdin=self.launch.stdin, tty=self.launch.tty)
+        streams = self.streams = Streams(spawner.io, self._heard, stdin=self.launch.stdin, tty=self.launch.tty)
         env = plan.env if not streams.tty else {"TERM": "xterm"} | plan.env
         job = {"do": "spawn", "id": self.name, "argv": plan.argv, "env": env, "cwd": plan.cwd, "tty": streams.tty,
                "stdio": streams.stdio} | extra
@@ -275,13 +275,13 @@ class HostProcess:
             else:
                 self._sockets.append(listener)
 
-    def _way_out(self, spawner: SpawnerClient, target: int) -> int:
+    def _way_out(self, spawner: SpawnerClient, target: int | App) -> int:
         """A port of this host that leads to another, seen to be used."""
         listener = socket.create_server(("127.0.0.1", 0), backlog=128)
         self._lead_out(spawner, listener, target)
         return int(listener.getsockname()[1])
 
-    def _lead_out(self, spawner: SpawnerClient, listener: socket.socket, target: int) -> None:
+    def _lead_out(self, spawner: SpawnerClient, listener: socket.socket, target: int | App) -> None:
         listener.setblocking(False)
         self._sockets.append(listener)
         self._pending.append(listener)
@@ -327,28 +327,14 @@ class HostProcess:
             raise OSError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED))
         return spawner.connect(self.pid, address, port)
 
-    def feed(self, data: bytes) -> None:
-        """Something for its standard input."""
-        if self._streams is not None:
-            self._streams.feed(data)
-
-    def end_input(self) -> None:
-        """Nothing more comes for its standard input."""
-        if self._streams is not None:
-            self._streams.end_input()
-
-    def resize(self, width: int, height: int) -> None:
-        """Its terminal's size, in characters."""
-        if self._streams is not None:
-            self._streams.resize(width, height)
+    @property
+    def gone(self) -> bool:
+        """Whether nothing more is heard of it."""
+        return self.key not in self.runtime.processes
 
     def resized(self, spec: Obj) -> None:
         """It may hold as much memory as its container's spec says now."""
         self._memory = _limit(spec)
-
-    def next_name(self) -> str:
-        """A name for what the helper process starts next."""
-        return self.runtime.next_name()
 
     def discard(self) -> None:
         """Kill it and say nothing more of it."""
@@ -383,7 +369,7 @@ class HostProcess:
             address = ip_address(host)
         except ValueError:
             return False
-        known = {DNS_IP, *self.launch.services.values(), *self.runtime.outside.addresses()}
+        known = {DNS_IP, *self.launch.services.values(), *self._abroad.reachable()}
         return not address.is_loopback and host not in known
 
     def calm(self) -> bool:
@@ -516,8 +502,8 @@ class HostProcess:
         for client in list(self.attached):
             client.over()
         self.attached.clear()
-        if self._streams is not None:
-            self._streams.close()
+        if self.streams is not None:
+            self.streams.close()
         if self._hold is not None:
             self._hold.release()
         self.runtime.wire.drop(self.client)
@@ -540,8 +526,8 @@ class HostProcess:
 
     def _drain(self) -> None:
         """Read what there is."""
-        if self._streams is not None:
-            self._streams.drain()
+        if self.streams is not None:
+            self.streams.drain()
 
     def _heard(self, number: int, data: bytes) -> None:
         with self._lock:
