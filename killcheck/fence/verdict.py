@@ -84,7 +84,7 @@ def judge(pool: Pool, ceiling: Ceiling) -> FenceResult:
         reasons += pool.undecided if _matters(pool, case) else []
     verdict = _verdict(pool, ceiling, case)
     if verdict == "unproven" and not ceiling.stated:
-        reasons.append("no ceiling is stated: what may be launched at most is for the spec's fences: to say")
+        reasons.append(_UNSTATED)
     return FenceResult(
         pool.name, verdict, worst.name if worst else "", worst.devices if worst else 0,
         dearest.usd_per_hour if dearest else None, *_money(sums), whole(sums.nodes),
@@ -186,6 +186,10 @@ def _worst_now(pool: Pool) -> str:
     return worst.name if worst else "none"
 
 
+#: Why nothing is proven where the spec has no ceiling.
+_UNSTATED = "no ceiling is stated: what may be launched at most is for the spec's fences: to say"
+
+
 def judge_together(pools: Sequence[Pool], ceiling: Ceiling, unknown: Sequence[str] = ()) -> FenceResult:
     """All pools at once: each may be at its largest at the same time."""
     case, sums = _Case(), [totals(pool) for pool in pools]
@@ -215,7 +219,8 @@ def judge_together(pools: Sequence[Pool], ceiling: Ceiling, unknown: Sequence[st
         None if math.isinf(usd) or unpriced else round(usd, 4), whole(devices), whole(nodes), not math.isinf(devices),
         door="every pool at its largest at the same time" if case.exposed else "",
         remedy="limit each pool so that they stay under the ceiling together" if case.exposed else "",
-        reasons=(*case.exposed, *case.doubts, *unknown), floor=sum(pool.floor for pool in pools))
+        reasons=(*case.exposed, *case.doubts, *unknown, *(() if ceiling.stated else (_UNSTATED,))),
+        floor=sum(pool.floor for pool in pools))
 
 
 def _worse(one: InstanceType) -> tuple[int, float]:
