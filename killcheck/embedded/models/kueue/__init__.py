@@ -3,9 +3,11 @@
 Idle where there is no ClusterQueue. Stop it, and what runs goes on running, nothing is admitted or evicted any more,
 and its webhooks, which fail closed, refuse every new Job, pod and Deployment outside kube-system.
 
-Left out: AdmissionChecks (a queue that names one is inactive, as where the check does not exist), topology, partial
-admission, Cohort objects, fair sharing, MultiKueue, pod groups, job kinds other than Job, the finalizers of queues and
-flavors.
+AdmissionChecks are asked, and nobody answers for their controllers: a queue with one is inactive until somebody says in
+its status that it is active, and what it admits waits until somebody says Ready.
+
+Left out: topology, partial admission, fair sharing, MultiKueue, pod groups, job kinds other than Job, the finalizers of
+queues and flavors.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from killcheck.embedded.models.karpenter.conditions import is_true, put
+from killcheck.embedded.models.kueue import checks
 from killcheck.embedded.models.kueue import names as n
 from killcheck.embedded.models.kueue.shelf import Part, has_reservation
 from killcheck.embedded.models.kueue.workloads import release
@@ -139,6 +140,9 @@ class Integration(Part):
         again = "True" if evicted["reason"] == "Preempted" else "False"
         put(obj, "Requeued", again, now, reason=evicted["reason"], message=evicted["message"])
         release(obj, "PendingEvaluation", evicted["message"], now)
+        if checks.states_of(workload):
+            obj["status"]["requeueState"] = checks.requeue_state(workload)
+            obj["status"]["admissionChecks"] = checks.reset(workload, now)
         self.shelf.write(workload, obj["status"])
 
     def granted(self, workload: Obj, pod_set: str) -> Granted:

@@ -9,6 +9,8 @@ GROUP = "kueue.x-k8s.io"
 CLUSTERQUEUES = Resource(GROUP, "v1beta1", "clusterqueues", "ClusterQueue", False)
 LOCALQUEUES = Resource(GROUP, "v1beta1", "localqueues", "LocalQueue")
 FLAVORS = Resource(GROUP, "v1beta1", "resourceflavors", "ResourceFlavor", False)
+COHORTS = Resource(GROUP, "v1beta1", "cohorts", "Cohort", False)
+CHECKS = Resource(GROUP, "v1beta1", "admissionchecks", "AdmissionCheck", False)
 WORKLOADS = Resource(GROUP, "v1beta1", "workloads", "Workload")
 PRIORITYCLASSES = Resource(GROUP, "v1beta1", "workloadpriorityclasses", "WorkloadPriorityClass", False)
 

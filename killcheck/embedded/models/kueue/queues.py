@@ -36,7 +36,8 @@ class Queues(Part):
         """Follow queues, flavors and Workloads."""
         self.follow(n.CLUSTERQUEUES, self._all, optional=True)
         self.follow(n.LOCALQUEUES, self._all, optional=True)
-        self.follow(n.FLAVORS, self._all, optional=True)
+        for resource in (n.FLAVORS, n.COHORTS, n.CHECKS):
+            self.follow(resource, self._all, optional=True)
         self.follow(n.WORKLOADS, self._all, optional=True)
 
     def _all(self, _change: Change, _old: Obj | None, _new: Obj) -> list[tuple[str, str]]:

@@ -10,6 +10,7 @@ from killcheck.embedded.controllers.runtime import Controller, Informers
 from killcheck.embedded.models.karpenter.conditions import is_true
 from killcheck.embedded.models.kueue import names as n
 from killcheck.embedded.models.kueue.assignment import reserved
+from killcheck.embedded.models.kueue.checks import named_by
 from killcheck.embedded.models.kueue.preemption import Holder
 from killcheck.embedded.models.kueue.quota import Quotas, flavors_of
 from killcheck.kube.client import Kube
@@ -46,6 +47,8 @@ class Shelf:
         self.queues = informers.of(n.CLUSTERQUEUES, optional=True)
         self.local_queues = informers.of(n.LOCALQUEUES, optional=True)
         self.flavors = informers.of(n.FLAVORS, optional=True)
+        self.cohorts = informers.of(n.COHORTS, optional=True)
+        self.checks = informers.of(n.CHECKS, optional=True)
         self._workloads = informers.of(n.WORKLOADS, optional=True)
         self._written: dict[tuple[str, str], Obj] = {}
 
@@ -97,7 +100,7 @@ class Shelf:
 
     def quotas(self, holders: Iterable[Holder]) -> Quotas:
         """The books."""
-        books = Quotas(self.queues.values())
+        books = Quotas(self.queues.values(), self.cohorts.values())
         for holder in holders:
             books.add(holder.queue, holder.usage)
             books.limits.setdefault(holder.queue, {})
@@ -113,10 +116,13 @@ class Shelf:
         missing = [name for name in flavors_of(queue) if self.flavors.get(name) is None]
         if missing:
             found.append(("FlavorNotFound", f"references missing ResourceFlavor(s): {','.join(missing)}"))
-        checks = dig(queue, "spec", "admissionChecks", default=[])
-        if checks:
-            found.append((
-                "AdmissionCheckNotFound", f"references missing AdmissionCheck(s): {','.join(map(str, checks))}"))
+        checks = {name: self.checks.get(name) for name in sorted(named_by(queue))}
+        missing = [name for name, check in checks.items() if check is None]
+        if missing:
+            found.append(("AdmissionCheckNotFound", f"references missing AdmissionCheck(s): {','.join(missing)}"))
+        idle = [name for name, check in checks.items() if check is not None and not is_true(check, "Active")]
+        if idle:
+            found.append(("AdmissionCheckInactive", f"references inactive AdmissionCheck(s): {','.join(idle)}"))
         if not found:
             return None
         return found[0][0], f"Can't admit new workloads: {', '.join(message for _, message in found)}."

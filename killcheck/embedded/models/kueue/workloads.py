@@ -12,6 +12,7 @@ from typing import ClassVar
 
 from killcheck.embedded.controllers.events import EventRecorder
 from killcheck.embedded.models.karpenter.conditions import is_true, put
+from killcheck.embedded.models.kueue import checks
 from killcheck.embedded.models.kueue import names as n
 from killcheck.embedded.models.kueue.assignment import Assignment, assign
 from killcheck.embedded.models.kueue.preemption import REASONS, Holder, targets
@@ -38,6 +39,11 @@ from killcheck.kube.objects import (
 __all__ = ["Workloads", "release"]
 
 _CYCLE = ("", "cycle")
+#: Why a Workload that was put aside queues again: reason and message.
+_BACK = {
+    "WorkloadReactivated": ("Reactivated", "The workload was reactivated"),
+    "BackoffFinished": ("BackoffFinished", "The workload backoff was finished"),
+}
 
 
 def release(obj: Obj, reason: str, message: str, now: str) -> None:
@@ -60,7 +66,8 @@ class Workloads(Part):
         self.follow(n.WORKLOADS, self._workload, optional=True)
         self.follow(n.LOCALQUEUES, self._queue, optional=True)
         self.follow(n.CLUSTERQUEUES, self._queue, optional=True)
-        self.follow(n.FLAVORS, self._cycle, optional=True)
+        for resource in (n.FLAVORS, n.COHORTS, n.CHECKS):
+            self.follow(resource, self._cycle, optional=True)
 
     def _workload(self, _change: Change, _old: Obj | None, new: Obj) -> list[tuple[str, str]]:
         return [key_of(new), _CYCLE]
@@ -85,6 +92,7 @@ class Workloads(Part):
             self._deactivated(workload)
         elif has_reservation(workload):
             self._drain(workload)
+            self._check(workload)
             self._limit(workload)
         else:
             self._requeue(workload)
@@ -92,7 +100,9 @@ class Workloads(Part):
     # -- out -----------------------------------------------------------------------------------------------
     def _deactivated(self, workload: Obj) -> None:
         if has_reservation(workload) and not is_true(workload, "Evicted"):
-            self._evict(workload, "Deactivated", "The workload is deactivated")
+            target = condition(workload, "DeactivationTarget")
+            why = f" due to {target['message']}" if target is not None and target["status"] == "True" else ""
+            self._evict(workload, "Deactivated", f"The workload is deactivated{why}")
         elif not has_reservation(workload):
             self._blocked(workload, "Deactivated", "The workload is deactivated")
 
@@ -104,6 +114,53 @@ class Workloads(Part):
             self._evict(workload, "LocalQueueStopped", "The LocalQueue is stopped")
         elif stop_policy(self.shelf.queue_of(workload)) == "HoldAndDrain":
             self._evict(workload, "ClusterQueueStopped", "The ClusterQueue is stopped")
+
+    def _check(self, workload: Obj) -> None:
+        """Ask the AdmissionChecks, and act on what they answer."""
+        queue = self.shelf.queue_of(workload)
+        if queue is None or is_true(workload, "Evicted"):
+            return
+        states, now = checks.states_of(workload), format_time(self.loop.now())
+        wanted = checks.synced(states, checks.required(workload, queue), now)
+        if wanted != states:
+            obj = self.changed_status(workload)
+            obj["status"]["admissionChecks"] = wanted
+            workload = self.shelf.write(workload, obj["status"])
+        rejected, retry = checks.in_state(workload, "Rejected"), checks.in_state(workload, "Retry")
+        if rejected:
+            self._reject(workload, checks.told(rejected, "Rejected"))
+        elif retry:
+            self._evict(workload, "AdmissionCheck", f"Evicted due to {checks.told(retry, 'Retry')}")
+        elif not is_true(workload, "Admitted"):
+            self._admit_if_ready(workload)
+
+    def _reject(self, workload: Obj, told: str) -> None:
+        obj = self.changed_status(workload)
+        put(obj, "DeactivationTarget", "True", format_time(self.loop.now()), reason="AdmissionCheck", message=told)
+        self.shelf.write(workload, obj["status"])
+        self.events.emit(workload, "Warning", "AdmissionCheckRejected", f"Deactivated due to {told}")
+        self.kube.patch(n.WORKLOADS, name_of(workload), {"spec": {"active": False}}, namespace_of(workload))
+
+    def _admit_if_ready(self, workload: Obj) -> None:
+        obj, now = self.changed_status(workload), format_time(self.loop.now())
+        if not checks.all_ready(workload):
+            before = copy(obj["status"])
+            put(obj, "Admitted", "False", now, reason="UnsatisfiedAdmissionChecks",
+                message="The workload has not all checks ready")
+            if obj["status"] != before:
+                self.shelf.write(workload, obj["status"])
+            return
+        put(obj, "Admitted", "True", now, reason="Admitted", message="The workload is admitted")
+        self.shelf.write(workload, obj["status"])
+        self._tell_admitted(workload)
+
+    def _tell_admitted(self, workload: Obj) -> None:
+        since = dig(condition(workload, "QuotaReserved"), "lastTransitionTime")
+        waited = (self.loop.now() - parse_time(since)).total_seconds() if since else 0.0
+        name = dig(workload, "status", "admission", "clusterQueue")
+        self.admission.emit(
+            workload, "Normal", "Admitted",
+            f"Admitted by ClusterQueue {name}, wait time since reservation was {waited:.0f}s")
 
     def _limit(self, workload: Obj) -> None:
         """``maximumExecutionTimeSeconds``: a Workload that ran too long is deactivated."""
@@ -139,12 +196,21 @@ class Workloads(Part):
             opened, word = "LocalQueueRestarted", "LocalQueue"
         elif why == "ClusterQueueStopped" and queue is not None and stop_policy(queue) == "None":
             opened, word = "ClusterQueueRestarted", "ClusterQueue"
+        elif why == "AdmissionCheck":
+            again = dig(workload, "status", "requeueState", "requeueAt")
+            left = (parse_time(again) - self.loop.now()).total_seconds() if again else 0.0
+            if left > 0:
+                self.queue.add(key_of(workload), left)
+                return
+            opened, word = "BackoffFinished", ""
         elif why == "Deactivated":
             opened, word = "WorkloadReactivated", ""
         if opened:
-            said = f"The {word} was restarted after being stopped" if word else "The workload was reactivated"
-            reason = opened if word else "Reactivated"
+            said = f"The {word} was restarted after being stopped" if word else _BACK[opened][1]
+            reason = opened if word else _BACK[opened][0]
             obj = self.changed_status(workload)
+            if "requeueState" in obj["status"]:
+                obj["status"]["requeueState"] = None
             put(obj, "Requeued", "True", format_time(self.loop.now()), reason=reason, message=said)
             self.shelf.write(workload, obj["status"])
             return
@@ -161,7 +227,7 @@ class Workloads(Part):
             return "Suspended", f"LocalQueue {name} is inactive"
         if queue is None:
             return "Misconfigured", f"ClusterQueue {dig(local, 'spec', 'clusterQueue', default='')} doesn't exist"
-        if self.shelf.inactive(queue):
+        if self.shelf.inactive(queue) or self.shelf.quotas(()).cyclic(name_of(queue)):
             return "Suspended", f"ClusterQueue {name_of(queue)} is inactive"
         namespace = self.namespaces.get(namespace_of(workload))
         selector = dig(queue, "spec", "namespaceSelector")
@@ -258,15 +324,17 @@ class Workloads(Part):
             before = condition(workload, kind)
             if before is not None and before["status"] == "True":
                 put(obj, kind, "False", now, reason="QuotaReserved", message=f"Previously: {before['message']}")
-        put(obj, "Admitted", "True", now, reason="Admitted", message="The workload is admitted")
-        self.shelf.write(workload, obj["status"])
+        asked = checks.required(obj, queue)
+        if not asked:
+            put(obj, "Admitted", "True", now, reason="Admitted", message="The workload is admitted")
+        written = self.shelf.write(workload, obj["status"])
         since = dig(condition(workload, "Requeued"), "lastTransitionTime") or workload["metadata"][
             "creationTimestamp"]
         waited = (self.loop.now() - parse_time(since)).total_seconds()
         self.admission.emit(
             workload, "Normal", "QuotaReserved", f"{said}, wait time since queued was {waited:.0f}s")
-        self.admission.emit(
-            workload, "Normal", "Admitted", f"Admitted by ClusterQueue {name}, wait time since reservation was 0s")
+        if not asked:
+            self._tell_admitted(written)
 
 
 def _rank(workload: Obj) -> tuple[int, str, tuple[str, str]]:
