@@ -1,9 +1,14 @@
 """Instance metadata at its own address inside containers that really run: tokens, notices, hops, policies."""
 
 import json
+from copy import deepcopy
+from dataclasses import replace
 
 import pytest
+from test_founding_story import Prepared, run
 
+from killcheck import faults, fixtures, specfile
+from killcheck.cloudspec import CloudAccess
 from killcheck.embedded.cluster import EmbeddedCluster
 from killcheck.embedded.ground import node
 from killcheck.kube import resources as r
@@ -126,3 +131,43 @@ def test_a_network_policy_that_does_not_name_it_cuts_it_off(world):
     phase, said = world.ended()
     assert (phase, "Timeout was reached" in said[0]) == ("Failed", True)
     assert world.cluster.metadata.asked["default/asks"] == []
+
+
+# -- cut off, in a drill -----------------------------------------------------------------------------------
+ASKS_FIRST = """
+set -eu
+IMDS=http://169.254.169.254/latest
+TOKEN=$(curl -fsS --max-time 5 -X PUT -H "X-aws-ec2-metadata-token-ttl-seconds: 60" $IMDS/api/token)
+curl -fsS -H "X-aws-ec2-metadata-token: $TOKEN" $IMDS/meta-data/placement/region >/dev/null
+"""
+
+
+def drilled(tmp_path, first, *under):
+    path = specfile.load(fixtures.spec("dead-man"))
+    session = Prepared(fixture="dead-man", _kill_path=replace(
+        path, cloud=CloudAccess(endpoint="stand-in", region="us-east-1", cluster="dev")))
+    objects = deepcopy(list(session.objects))
+    job = next(o for o in objects if o["kind"] == "CronJob")["spec"]["jobTemplate"]["spec"]
+    job["backoffLimit"] = 0
+    pod = job["template"]["spec"]
+    pod["containers"][0]["args"][0] = first + pod["containers"][0]["args"][0]
+    session._objects = objects
+    return run(tmp_path, session, "nightly-off", *under)[0]
+
+
+def test_an_executor_that_needs_metadata_has_it(tmp_path):
+    drill = drilled(tmp_path, ASKS_FIRST)
+    assert str(drill.verdict) == "survived", drill.why
+
+
+def test_and_is_exposed_without(tmp_path):
+    drill = drilled(tmp_path, ASKS_FIRST, "aws-metadata-blocked")
+    assert str(drill.verdict) == "exposed", drill.why
+    assert "asked 169.254.169.254 for a token and got no answer" in drill.bites["aws-metadata-blocked"]
+    assert not drill.dirty
+
+
+def test_where_nobody_asks_it_does_not_bite_and_a_matrix_leaves_it_out(tmp_path):
+    drill = drilled(tmp_path, "", "aws-metadata-blocked")
+    assert (str(drill.verdict), "did not bite" in drill.why) == ("inconclusive", True)
+    assert faults.named("aws-metadata-blocked").unneeded("x", {"kind": "CronJob", "spec": {}})

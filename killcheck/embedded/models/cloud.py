@@ -178,6 +178,8 @@ class Cloud:
         self.denied: set[str] = set()
         #: Whether instance metadata is out of pods' reach: the hop limit of their machines is 1 now.
         self.metadata_blocked = False
+        #: Who asked metadata all the same, and got no answer.
+        self.metadata_unheard: list[str] = []
         #: Types that cannot be had (InsufficientInstanceCapacity).
         self.exhausted: set[str] = set()
         self._timers: dict[str, list[Timer]] = {}

@@ -79,6 +79,7 @@ class InstanceMetadata:
             self._show(desk, self.cloud.by_provider_id(provider_id))
             if (far or self.cloud.metadata_blocked) and environ["PATH_INFO"] == "/latest/api/token":
                 told.append((environ["PATH_INFO"], 0))
+                self.cloud.metadata_unheard.append(f"pod {pod}")
                 environ[UNANSWERED]()  # the answer dies on its way back
                 start_response("504 Too far", [])
                 return []

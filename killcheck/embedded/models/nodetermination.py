@@ -188,6 +188,9 @@ class NodeTerminationHandler(Controller):
         instance, settings = self.cloud.of(node), self._running(node, queue_mode=False)
         if instance is None or instance.state in GONE or settings is None or not instance.metadata_tells:
             return
+        if self.cloud.metadata_blocked:
+            self.cloud.metadata_unheard.append(f"{NAME} on {node}")
+            return
         if instance.notice is not None and settings.on("ENABLE_SPOT_INTERRUPTION_DRAINING", True):
             when = f"{instance.notice:%Y-%m-%dT%H:%M:%SZ}"
             self._note("spot-itn", f"terminate {when}", node, instance.notice - timedelta(
