@@ -7,7 +7,7 @@ Source: k8s.io/apiserver/pkg/util/proxy/websocket.go, k8s.io/cri-streaming/pkg/s
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
@@ -41,7 +41,7 @@ class Execution(Protocol):
         """Begin. Never raises: what goes wrong is how it ends.
 
         ``said`` is told what comes on STDOUT and STDERR, from any thread; ``ended``, on the loop and after all of
-        that, its exit code, or why it never began.
+        that, its exit code, or why it never began (``error executing command in container: ...``).
         """
 
     def feed(self, data: bytes) -> None:
@@ -85,11 +85,15 @@ class Session:
     """An exec or attach under way: a ``http.Conversation``.
 
     ``waits``: the client opens a channel for every stream first (SPDY); else their numbers are the channels.
+    ``translated``: the API server speaks with the kubelet for the client (v5), and so reports its report.
     """
 
-    def __init__(self, execution: Execution, wanted: Wanted, *, waits: bool) -> None:
+    def __init__(self, execution: Execution, wanted: Wanted, *, waits: bool, translated: bool, command: Sequence[str],
+                 ) -> None:
         self.execution = execution
         self.wanted = wanted
+        self.command = command
+        self._translated = translated
         self._waits = waits
         self._channels: dict[int, int] = {} if waits else {number: number for number in _TYPES.values()}
         self._on_frame: Callable[[Any], None] = lambda _: None
@@ -134,11 +138,24 @@ class Session:
             self._on_frame((self._channels[number], data))
 
     def _ended(self, outcome: int | str) -> None:
-        self._on_frame((self._channels[ERROR], dumps(_outcome(outcome)).encode()))
+        self._on_frame((self._channels[ERROR], dumps(self._outcome(outcome)).encode()))
         for number in (ERROR, STDOUT, STDERR):
             if number in self._channels:
                 self._on_frame((self._channels[number], None))
         self._on_end()
+
+    def _outcome(self, code: int | str) -> Obj:
+        if isinstance(code, str):
+            failed = status.internal(code)
+            return status.internal(str(failed)).status if self._translated else failed.status
+        if not code:
+            return {"metadata": {}, "status": "Success"}
+        words = f"command terminated with exit code {code}" if self._translated else (
+            f"error executing command [{' '.join(self.command)}], exit code {code}")
+        return {
+            "metadata": {}, "status": "Failure", "reason": "NonZeroExitCode",
+            "message": f"command terminated with non-zero exit code: {words}",
+            "details": {"causes": [{"reason": "ExitCode", "message": str(code)}]}}
 
     def _resized(self, data: bytes) -> None:
         self._sizes += data.decode("utf-8", "replace")
@@ -182,16 +199,7 @@ def _place(server: ApiServer, call: Call, subresource: str) -> tuple[Obj, str, K
 def _answer(call: Call, wanted: Wanted, execution: Execution) -> Response:
     # Last of all: kubectl asks again over SPDY after any refusal, and shows what it hears then.
     headers = upgrade(call.request, PROTOCOLS, VERSIONS)
-    waits = headers["Upgrade"] != "websocket"
-    return Response(101, None, headers, conversation=Session(execution, wanted, waits=waits))
-
-
-def _outcome(code: int | str) -> Obj:
-    if isinstance(code, str):
-        return status.internal(f"error executing command in container: {code}").status
-    if not code:
-        return {"metadata": {}, "status": "Success"}
-    return {
-        "metadata": {}, "status": "Failure", "reason": "NonZeroExitCode",
-        "message": f"command terminated with non-zero exit code: exit status {code}",
-        "details": {"causes": [{"reason": "ExitCode", "message": str(code)}]}}
+    session = Session(
+        execution, wanted, waits=headers["Upgrade"] != "websocket", command=call.request.query.get("command") or (),
+        translated=headers.get("Sec-WebSocket-Protocol", "").startswith("v5."))
+    return Response(101, None, headers, conversation=session)

@@ -38,6 +38,10 @@ __all__ = ["ApiServer", "KubeletEndpoint"]
 
 _HEALTH = frozenset({"/healthz", "/readyz", "/livez"})
 _MASTERS = "system:masters"
+#: What is said with every answer about a type (``APILifecycleDeprecated`` in k8s.io/api).
+_DEPRECATED = {
+    ("", "endpoints"): "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",
+}
 
 
 class KubeletEndpoint(Protocol):
@@ -219,6 +223,9 @@ class ApiServer:
                 raise status.method_not_allowed()
         if verb not in verbs:
             raise status.method_not_allowed()
+        deprecated = _DEPRECATED.get(kind.table)
+        if deprecated:
+            call.warn(deprecated)
         return call
 
     def _dispatch(self, call: Call) -> Response:

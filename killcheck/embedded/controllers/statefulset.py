@@ -170,10 +170,10 @@ class StatefulSetController(Controller):
             return None
         except ApiError as error:
             if not namespace_terminating(error):
-                text = f"create Pod {name} in StatefulSet {name_of(owner)} failed error: {error.message}"
+                text = f"Create Pod {name} in StatefulSet {name_of(owner)} failed error: {error.message}"
                 self.events.emit(owner, "Warning", "FailedCreate", text)
             raise
-        text = f"create Pod {name} in StatefulSet {name_of(owner)} successful"
+        text = f"Create Pod {name} in StatefulSet {name_of(owner)} successful"
         self.events.emit(owner, "Normal", "SuccessfulCreate", text)
         return made
 
@@ -185,7 +185,7 @@ class StatefulSetController(Controller):
         return at.start + int(dig(at.set, "status", "currentReplicas", default=0))
 
     def _delete(self, owner: Obj, pod: Obj) -> None:
-        text = f"delete Pod {name_of(pod)} in StatefulSet {name_of(owner)}"
+        text = f"Delete Pod {name_of(pod)} in StatefulSet {name_of(owner)}"
         try:
             self.kube.delete(r.PODS, name_of(pod), namespace_of(pod))
         except NotFound:
@@ -229,7 +229,7 @@ class StatefulSetController(Controller):
                 self.kube.create(r.PERSISTENTVOLUMECLAIMS, body)
             except Conflict:
                 continue
-            text = f"create Claim {name} Pod {name_of(pod)} in StatefulSet {name_of(owner)} success"
+            text = f"Create Claim {name} Pod {name_of(pod)} in StatefulSet {name_of(owner)} success"
             self.events.emit(owner, "Normal", "SuccessfulCreate", text)
 
     # -- status --------------------------------------------------------------------------------------------

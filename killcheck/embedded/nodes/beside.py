@@ -7,6 +7,7 @@ same folder, with the same environment and the same PATH.
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import socket
 from collections.abc import Callable
@@ -28,6 +29,7 @@ __all__ = ["Attached", "Beside", "Connection"]
 
 #: Where the runtime's own words begin in a container's StartError.
 _START = "unable to start container process"
+_FAILED = "error executing command in container"
 #: Wall seconds of sleep after which a command waits for something, and of work after which time moves on all the same.
 QUIET_S = 0.005
 BUSY_LIMIT_S = 20.0
@@ -59,11 +61,12 @@ class Beside:
             self._begin(said)
         except StartError as error:
             why = str(error)[max(str(error).find(_START), 0):]
+            identity = hashlib.sha256(f"{self.container.key}{self._name}{self.argv}".encode()).hexdigest()
             self._finish(
-                f'failed to exec in container: failed to start exec "{self._name or self.argv[0]}": OCI runtime exec '
-                f"failed: exec failed: {why}")
+                f'{_FAILED}: failed to exec in container: failed to start exec "{identity}": OCI runtime exec failed: '
+                f"exec failed: {why}")
         except (NotRun, SetUpError) as error:
-            self._finish(f"the command was not run: {error}")
+            self._finish(f"{_FAILED}: the command was not run: {error}")
 
     def feed(self, data: bytes) -> None:
         """Something for its standard input."""
@@ -96,7 +99,7 @@ class Beside:
 
     def lost(self) -> None:
         """The helper has gone."""
-        self.container.tell(self._finish, "the helper process that ran it has gone")
+        self.container.tell(self._finish, f"{_FAILED}: the helper process that ran it has gone")
 
     # -- inside --------------------------------------------------------------------------------------------
     def _begin(self, said: Callable[[int, bytes], None]) -> None:
@@ -107,7 +110,7 @@ class Beside:
             raise NotRun("the container has ended")
         commands.check(replace(container.launch, argv=self.argv))
         argv = self.argv if container.isolated else sandbox.moved_command(container.launch, self.argv, plan)
-        self._name = container.next_name()
+        self._name = container.runtime.next_name()
         self._streams = Streams(spawner.io, said, stdin=self._stdin, tty=self._tty, apart=True)
         env = plan.env | {"TERM": "xterm"} if self._tty else plan.env
         job: Obj = {
@@ -167,21 +170,25 @@ class Attached:
     def start(self, said: Callable[[int, bytes], None], ended: Callable[[int | str], None]) -> None:
         """Hear what it says from now on."""
         self.said, self._on_end = said, ended
-        self.container.attached.append(self)
+        if self.container.gone:
+            ended(0)
+        else:
+            self.container.attached.append(self)
 
     def feed(self, data: bytes) -> None:
         """Something for its standard input."""
-        if self._stdin:
-            self.container.feed(data)
+        if self._stdin and self.container.streams is not None:
+            self.container.streams.feed(data)
 
     def end_input(self) -> None:
         """Nothing more comes from here, and where the container is told once, from nobody."""
-        if self._stdin and self.container.launch.stdin_once:
-            self.container.end_input()
+        if self._stdin and self.container.launch.stdin_once and self.container.streams is not None:
+            self.container.streams.end_input()
 
     def resize(self, width: int, height: int) -> None:
         """Its terminal's size."""
-        self.container.resize(width, height)
+        if self.container.streams is not None:
+            self.container.streams.resize(width, height)
 
     def leave(self) -> None:
         """The client has gone; the process goes on."""

@@ -44,8 +44,8 @@ class Container:
     stopping: bool = False
     unknown: str = ""
     lost: bool = False
-    #: It is stopped so that it starts again with other resources.
-    resized: bool = False
+    #: It is stopped so that it starts again, with other resources or another image.
+    again: bool = False
     steps: list[object] = field(default_factory=list)
 
     @property
@@ -65,7 +65,7 @@ class Container:
 
     def restarts_by(self, policy: str) -> bool:
         """Whether the kubelet would start it (again), given the pod's restartPolicy."""
-        if self.role == "sidecar" or self.resized:
+        if self.role == "sidecar" or self.again:
             return True
         if self.role == "ephemeral":
             return self.state == "none"
@@ -80,7 +80,8 @@ class Container:
         """Its ContainerStatus; ``waiting_for`` is the reason while nothing has happened yet."""
         state, last = self._states(policy, waiting_for)
         result: Obj = {
-            "name": self.name, "state": state, "lastState": last or {}, "ready": self.ready and self.alive,
+            "name": self.name, "state": state, "lastState": last or {},
+            "ready": self.succeeded if self.role == "init" else self.ready and self.alive,
             "restartCount": self.restarts, "image": self.image or self.spec["image"], "imageID": self.image_id,
         }
         if self.role == "ephemeral":

@@ -253,7 +253,8 @@ class Kubelet:
         if self.stopped or found is None or not found.alive:
             raise status.StatusError(500, "", missing)
         if not isinstance(found.running, Enterable):
-            raise self._hollow(pod, f"no process of container {container} runs here")
+            why = f": {found.unknown}" if found.unknown else ""
+            raise self._hollow(pod, f"no process of container {container} runs here{why}")
         return found.running
 
     def _hollow(self, pod: Obj, why: str) -> status.StatusError:

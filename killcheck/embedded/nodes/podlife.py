@@ -129,7 +129,34 @@ class PodLife:
         self.ephemerals += [Container(spec, "ephemeral") for spec in fresh]
         if fresh and self.sandbox:
             self.pass_in(0.0)
+        self._redefine()
         self.resizing.look()
+
+    def _redefine(self) -> None:
+        """A container with another image starts again, whatever the restart policy (computePodActions)."""
+        wanted = {c["name"]: c["image"] for kind in ("initContainers", "containers")
+                  for c in self.pod["spec"].get(kind) or ()}
+        for container in self.containers:
+            image = wanted.get(container.name, container.spec["image"])
+            if container.role == "init" or image == container.spec["image"] or self.terminating or self.final:
+                continue
+            container.spec = container.spec | {"image": image}
+            if container.alive and not container.stopping:
+                self.event(
+                    "Normal", "Killing", f"Container {container.name} definition changed, will be restarted", container)
+                container.again = True
+                hollow.stop(self, container, self.grace_s)
+                self._after(self.grace_s, self.kill_one, container, container.started_at)
+            elif not container.alive:
+                self.pass_in(0.0)
+
+    def kill_one(self, container: Container, started_at: object) -> None:
+        """The grace of one run of a container is over."""
+        if container.alive and container.started_at is started_at and not self.kubelet.stopped:
+            if container.running is not None:
+                container.running.kill()
+            else:
+                self.exited(container, Exit(137, 9))
 
     @property
     def everything(self) -> list[Container]:

@@ -35,7 +35,7 @@ def phase_of(containers: Sequence[Container], policy: str, *, terminal: bool) ->
         return "Succeeded" if done else "Failed"
     if pending or any(c.state == "none" and not c.lost for c in mains):
         return "Pending"
-    if running or policy == "Always":
+    if running or policy == "Always" or any(c.again for c in mains):
         return "Running"
     if done:
         return "Succeeded"

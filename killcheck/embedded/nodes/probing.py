@@ -92,7 +92,8 @@ class Look:
 
         def ended(outcome: int | str) -> None:
             if isinstance(outcome, str):
-                self._finish(Answer("error", f"rpc error: code = Unknown desc = {outcome}"))
+                why = outcome.partition(": ")[2]
+                self._finish(Answer("error", f"rpc error: code = Unknown desc = {why}"))
                 return
             text = bytes(output[:OUTPUT_LIMIT]).decode("utf-8", "replace")
             self._finish(Answer("failure" if outcome else "success", text))

@@ -71,9 +71,9 @@ class Resizing:
             if _restarts(container, before[container.name]):
                 life.event(
                     "Normal", "Killing", f"Container {container.name} resize requires restart", container)
-                container.resized = True
+                container.again = True
                 hollow.stop(life, container, life.grace_s)
-                life.after(life.grace_s, _kill, container, container.started_at)
+                life.after(life.grace_s, life.kill_one, container, container.started_at)
             elif isinstance(container.running, Enterable):
                 container.running.resized(container.spec)
         self.conditions.pop(IN_PROGRESS, None)
@@ -142,11 +142,6 @@ def _restarts(container: Container, before: Obj) -> bool:
         policies.get(name) == "RestartContainer" and any(
             (before.get(which) or {}).get(name) != (now.get(which) or {}).get(name) for which in ("requests", "limits"))
         for name in _UNITS)
-
-
-def _kill(container: Container, started_at: object) -> None:
-    if container.alive and container.started_at is started_at and container.running is not None:
-        container.running.kill()
 
 
 def _sorted(resources: Obj) -> Obj:

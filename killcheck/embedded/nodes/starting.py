@@ -67,7 +67,7 @@ def _start(life: PodLife, container: Container) -> None:
 
 def _crash_backoff(life: PodLife, container: Container) -> bool:
     """Whether a container that ended has to wait before it starts again; counts the failure where it does not."""
-    if container.state != "exited" or container.resized:
+    if container.state != "exited" or container.again:
         return False
     backoff, now = life.kubelet.crash_backoff, life.loop.monotonic()
     key = f"{life.uid}/{container.name}"
@@ -184,7 +184,7 @@ def _run(life: PodLife, container: Container, launch: Launch) -> None:
         container.previous_log = container.log
     container.log = ContainerLog()
     container.reason = container.message = ""
-    container.resized = False
+    container.again = False
     try:
         life.kubelet.check_command(launch)
         if life.kubelet.runs(life.pod) or _debugs(life, container):

@@ -102,7 +102,8 @@ def test_a_command_hears_and_says_on_its_channels(world, process):
     process.ended(3)
     outcome = json.loads(frames[3][1])
     assert (frames[3][0], outcome["reason"]) == (3, "NonZeroExitCode")
-    assert outcome["message"] == "command terminated with non-zero exit code: exit status 3"
+    # streamtranslator.go: the API server tells what the kubelet told it.
+    assert outcome["message"] == "command terminated with non-zero exit code: command terminated with exit code 3"
     assert outcome["details"] == {"causes": [{"reason": "ExitCode", "message": "3"}]}
     assert ended == [True]
 
@@ -129,9 +130,22 @@ def test_a_terminal_has_a_size_and_one_output(world, process):
 
 def test_a_command_that_never_began_says_why(world, process):
     _, frames, _ = begin(ask(world, "exec?command=x&stdout=1", **V5))
-    process.ended("failed to exec in container")
+    process.ended("error executing command in container: failed to exec in container")
     assert json.loads(frames[1][1])["message"] == (
-        "Internal error occurred: error executing command in container: failed to exec in container")
+        "Internal error occurred: Internal error occurred: error executing command in container: failed to exec in "
+        "container")
+
+
+def test_before_v5_the_kubelets_own_report_is_told(world, process):
+    headers = V5 | {"sec_websocket_protocol": "v4.channel.k8s.io"}
+    _, frames, _ = begin(ask(world, "exec?command=sh&command=-c&stdout=1", **headers))
+    process.ended(3)
+    assert json.loads(frames[1][1])["message"] == (
+        "command terminated with non-zero exit code: error executing command [sh -c], exit code 3")
+    _, frames, _ = begin(ask(world, "exec?command=sh&stdout=1", **headers))
+    process.ended("error executing command in container: failed")
+    assert json.loads(frames[1][1])["message"] == (
+        "Internal error occurred: error executing command in container: failed")
 
 
 def test_a_client_that_goes_takes_its_command_with_it(world, process):

@@ -239,7 +239,7 @@ def test_stateful_pods_come_one_after_the_other_and_go_in_reverse(world: World) 
     world.run_to(10)
     assert seen == [(0.0, ("added", "web-0")), (0.5, ("added", "web-1")), (1.0, ("added", "web-2"))]
     assert world.said(about="web") == [
-        f"Normal SuccessfulCreate: create Pod web-{n} in StatefulSet web successful" for n in range(3)]
+        f"Normal SuccessfulCreate: Create Pod web-{n} in StatefulSet web successful" for n in range(3)]
     status = world.get(r.STATEFULSETS, "web")["status"]
     assert (status["replicas"], status["readyReplicas"], status["availableReplicas"]) == (3, 3, 3)
     assert status["currentRevision"] == status["updateRevision"]

@@ -67,6 +67,30 @@ def test_an_image_for_debugging_that_is_not_there_harms_nobody(world):
     assert condition({"status": found}, "Ready")["status"] == "True"
 
 
+# -- another image -------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("policy", ["Always", "Never"])
+def test_a_container_with_another_image_starts_again(world, policy):
+    """kuberuntime_manager.go (computePodActions): regardless of the restart policy."""
+    world.add(pod("web", policy=policy, annotations={"killcheck.dev/run": "false"}))
+    world.run(5)
+    world.kube.patch(r.PODS, "web", {"spec": {"containers": [{"name": "main", "image": "localhost:5000/rec/other:2"}]}},
+                     "team", kind="strategic")
+    world.run(10)
+    found = world.pod("web")["status"]["containerStatuses"][0]
+    assert (found["restartCount"], found["image"], "running" in found["state"]) == (
+        1, "localhost:5000/rec/other:2", True)
+    assert ("Killing", "Container main definition changed, will be restarted") in said(world, "web", "Killing")
+    assert world.pod("web")["status"]["phase"] == "Running"
+
+
+def test_an_init_container_that_is_done_is_ready(world):
+    """prober_manager.go (UpdatePodStatus)."""
+    world.add(pod("web", initContainers=[{"name": "i", "image": "localhost:5000/rec/executor:1"}]))
+    world.run(10)
+    (status,) = world.pod("web")["status"]["initContainerStatuses"]
+    assert (status["ready"], status["state"]["terminated"]["exitCode"]) == (True, 0)
+
+
 # -- other resources -----------------------------------------------------------------------------------------
 def asking(name, cpu, **main):
     return pod(name, main={"resources": {"requests": {"cpu": cpu, "memory": "1Gi"}}, **main})
