@@ -9,6 +9,8 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -47,8 +49,10 @@ def _unwind(_number: int, _frame: object) -> None:
 @contextmanager
 def mortal_workers(count: int) -> Iterator[ProcessPoolExecutor]:
     """Worker processes that end, with everything they started, when the block is left by an exception."""
-    # A fresh interpreter for each worker: threads and loops of this process do not survive a fork.
-    context = multiprocessing.get_context("spawn")
+    # A fork has what this process has imported and read already. Threads do not survive one, and what they hold never
+    # is let go: where there are any (a plugin's host, a library's), each worker is a fresh interpreter.
+    alone = threading.active_count() == 1 and sys.platform == "linux"
+    context = multiprocessing.get_context("fork" if alone else "spawn")
     with ProcessPoolExecutor(max_workers=count, mp_context=context, initializer=_begin) as pool:
         try:
             yield pool
