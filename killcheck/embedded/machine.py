@@ -218,7 +218,7 @@ class Machine:
     def _host(self, folder: str) -> Path:
         scratch = getattr(self.runtime, "folder", None)  # only a runtime that runs anything has one
         if scratch is None:
-            raise NotRun("it was not run: nobody allowed it to run on this host (--exec host)")
+            raise PermissionError("it was not run: nobody allowed it to run on this host (--exec host)")
         found = Path(scratch) / "machine" / "volumes" / _volume_name(folder)
         found.mkdir(parents=True, exist_ok=True)
         return found

@@ -80,7 +80,7 @@ class _File(Mark):
             return self._files.there(self.path)
         except OSError as error:
             raise LayerError(
-                f"layer {self.layer}: whether {self.path} is there cannot be told: {error.strerror}") from error
+                f"layer {self.layer}: whether {self.path} is there cannot be told: {error.strerror or error}") from error
 
     def set(self) -> None:
         """Set it, journalled. Raises LayerError, JournalError."""
@@ -91,7 +91,7 @@ class _File(Mark):
                 files.put(self.path, text)
         except OSError as error:
             self.stage.journal.never_happened()
-            raise LayerError(f"layer {self.layer}: {self.path} cannot be set: {error.strerror}") from error
+            raise LayerError(f"layer {self.layer}: {self.path} cannot be set: {error.strerror or error}") from error
 
     def lift(self) -> None:
         """Take away what was set, and only that. Raises LayerError."""

@@ -1,8 +1,8 @@
 """Scale to zero: KEDA, or its HTTP add-on, takes the replicas away when nobody asks for them.
 
 Nothing is pulled on a real cluster: the scaler is left to find its target idle, and the clock starts there. On the
-embedded one the trigger's own reading is turned to zero (an annotation stands for the queue), and turned back when
-the drill heals - so that healing sees the scaler wake its target.
+embedded one the trigger's own reading is turned to zero (an annotation stands for the queue), and turned back once
+everything is proven: what nothing wakes is turned off for good, and somebody will turn the scaler off for it.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ __all__ = ["READING", "ScaleToZero"]
 READING = "killcheck.dev/trigger-value"
 #: KEDA's event and its write may be this far apart, in seconds.
 SLACK_S = 5.0
+#: How long after the first request its target may still ask for no replicas, in seconds: a few polls.
+WAKES_S = 180.0
 #: pollingInterval where a ScaledObject says none.
 POLLING_S = 30.0
 
@@ -33,6 +35,8 @@ class ScaleToZero(LayerRun):
     """One drill of a ScaledObject or HTTPScaledObject."""
 
     own_phases = ("triggered",)
+    remedy = ("let what counts requests wake it from zero: its trigger's activation value below one, the HTTP add-on's "
+              "interceptor in front of the service")
 
     def __init__(self, layer: Layer, stage: Stage) -> None:
         super().__init__(layer, stage)
@@ -41,6 +45,8 @@ class ScaleToZero(LayerRun):
         self.ref = layer.scaler
         self.scaled: Obj = {}
         self._deactivated: list[str] = []
+        self._flaw = ""
+        self._reading = ""
 
     def prepare(self) -> None:
         """Find the ScaledObject, the HTTP add-on's own one for an HTTPScaledObject."""
@@ -76,6 +82,7 @@ class ScaleToZero(LayerRun):
     def trigger(self) -> str:
         """The last request has been served."""
         if self._modelled():
+            self._reading = annotations_of(self.scaled)[READING]
             self.stage.journal.merge(
                 r.SCALEDOBJECTS, name_of(self.scaled), namespace_of(self.scaled),
                 {"metadata": {"annotations": {READING: "0"}}},
@@ -93,6 +100,32 @@ class ScaleToZero(LayerRun):
         about = new.get("involvedObject") or {}
         if (about.get("namespace"), about.get("name")) == (namespace_of(self.scaled), name_of(self.scaled)):
             self._deactivated.append(event_time(new))
+
+    def afterwards(self) -> Sequence[str]:
+        """What went to zero must come back when somebody asks: the first request after it is made."""
+        if self._reading:
+            self.stage.cluster.kube.patch(
+                r.SCALEDOBJECTS, name_of(self.scaled), {"metadata": {"annotations": {READING: self._reading}}},
+                namespace_of(self.scaled))
+            asked = f"its triggers read {self._reading} again"
+        elif self.layer.busy is not None:
+            ran = self.stage.programs.run(self.layer.busy)
+            if not ran.ok:
+                return [f"whether it wakes again was not seen: {ran.told}"]
+            asked = f"a request was made ({ran.command})"
+        else:
+            return ["whether it wakes again was not tried: the spec gives no busy command that makes a request"]
+        targets = [t for t in self.stage.kill_path.covered_by(self.layer) if t.kind]
+        if self.stage.cluster.loop.run_until(lambda: all(map(self.stage.scene.replicas, targets)), WAKES_S):
+            return [f"{asked}: it woke"]
+        names = ", ".join(map(str, targets))
+        self._flaw = (f"nothing wakes it: {asked}, and {WAKES_S / 60:.0f} min later {names} asks "
+                      "for no replicas still: who comes next finds nobody there")
+        return [self._flaw]
+
+    def flaw(self) -> str:
+        """It slept on when it was asked."""
+        return self._flaw
 
     def signs(self, writer: str) -> bool:
         """Only KEDA's own hand."""

@@ -13,6 +13,7 @@ import pytest
 
 from killcheck import fixtures, layers, matrix, parallel
 from killcheck.drill import Options
+from killcheck.killpath import Outcome
 from killcheck.run import PlannedDrill, Run
 from killcheck.session import Session
 from killcheck.verdict import Verdict
@@ -44,8 +45,14 @@ PROVEN = {
     "founding-story": ("cloud/test_founding_story.py",),
     "self-terminating": (
         "layers/test_layers.py::test_a_worker_that_ends_too_early_dies_in_every_gap",
-        "layers/test_layers.py::test_a_monitor_that_kills_busy_workers_is_found"),
-    "scale-to-zero": ("layers/test_layers.py::test_a_minimum_keeps_the_cards_on",),
+        "layers/test_layers.py::test_a_monitor_that_kills_busy_workers_is_found",
+        "layers/test_idle_workloads.py::test_exit_0_under_a_deployment_is_started_again",
+        "layers/test_original_failures.py::test_one_gpu_that_is_kept_warm_bills_for_the_night",
+        "layers/test_original_failures.py::test_a_worker_that_waits_for_a_dead_orchestrator_waits_for_ever"),
+    "scale-to-zero": (
+        "layers/test_layers.py::test_a_minimum_keeps_the_cards_on",
+        "layers/test_original_failures.py::test_an_interface_that_nobody_uses_owns_a_card_all_day",
+        "layers/test_original_failures.py::test_what_nothing_wakes_again_was_turned_off_for_good"),
     "kueue-quota": ("layers/test_idle_workloads.py::test_under_kueue_a_switch_that_deletes_pods_turns_nothing_off",),
     "held-mornings": (
         "layers/test_sentinel_in_kubernetes.py::test_a_morning_that_does_not_ask_is_found",
@@ -53,9 +60,14 @@ PROVEN = {
     "single-controller": (
         "layers/test_single_controller.py::test_a_second_timer_with_start_authority_is_found_by_reading_and_ignores_"
         "the_sentinel",
-        "layers/test_single_controller.py::test_a_sentinel_that_aborts_the_stop_too_is_found"),
+        "layers/test_single_controller.py::test_a_sentinel_that_aborts_the_stop_too_is_found",
+        "layers/test_single_controller.py::test_two_starters_and_one_stopper",
+        "layers/test_single_controller.py::test_an_idle_monitor_that_is_kept_awake_by_its_own_probe_is_found",
+        "layers/test_single_controller.py::test_the_idle_monitor_covers_for_a_stop_that_fails"),
     "spot-training": (
         "layers/test_spot_handler.py::test_work_that_starts_again_from_nothing_is_lost_and_counted",
+        "layers/test_spot_handler.py::test_work_that_nobody_takes_up_again_is_found",
+        "layers/test_spot_handler.py::test_an_on_demand_node_in_its_place_is_a_flaw",
         "layers/test_spot_handler.py::test_a_notice_that_nobody_hears_ends_with_the_reclaim"),
 }
 
@@ -96,9 +108,11 @@ def test_staging_holds_by_policy(fixture, layer, tmp_path):
 @pytest.mark.parametrize("fixture", [*SOUND, "founding-story"])
 def test_staging_holds_in_every_cell(fixture, tmp_path):
     session = Session(fixture=fixture)
-    planned = matrix.plan(session.kill_path, options=Options(), objects=session.objects)
+    longest = matrix.estimate(session.kill_path, [PlannedDrill(layer.name) for layer in session.kill_path.layers])
+    planned = matrix.plan(
+        session.kill_path, options=Options(horizon_s=longest.longest_s), objects=session.objects)
     found, whole = judged(fixture, planned, tmp_path, workers=parallel.processors())
-    assert [(c.layer, c.fault, c.word, c.required, c.result.why) for c in whole.failures()] == []
+    assert [(c.layer, c.fault, c.word, c.wanted, c.result.cause or c.result.why) for c in whole.failures()] == []
     assert found.exit_code == 0
 
 
@@ -110,6 +124,13 @@ def test_every_path_in_a_cluster_says_what_its_matrix_must_be():
             if layer.sentinel is not None and layer.sentinel.path:
                 continue  # a file of a machine: what its starters meet is the other layers'
             assert [d for d in matrix.plan(kill_path, only_layers=[layer.name]) if d.faults], (name, layer.name)
+
+
+@pytest.mark.parametrize("fixture", [*SOUND, "founding-story"])
+def test_every_exposure_that_a_path_knows_of_has_its_cause(fixture):
+    policy = Session(fixture=fixture).kill_path.policy
+    assert policy.faulted is not Outcome.KNOWN
+    assert [rule for rule in policy.rules if rule.require is Outcome.KNOWN and not rule.causes] == []
 
 
 @pytest.mark.parametrize("fixture", BROKEN)

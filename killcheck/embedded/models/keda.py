@@ -64,7 +64,7 @@ class Keda(Controller):
     def _by_triggers(self, scaled: Obj, workload: Obj, now: int) -> None:
         spec = scaled.get("spec") or {}
         least = int(spec.get("minReplicaCount", 0))
-        active = float(annotations_of(scaled).get(VALUE, "0")) > 0
+        active = float(annotations_of(scaled).get(VALUE, "0")) > _activation(scaled)
         key = (namespace_of(scaled), name_of(scaled))
         was_active, self._was_active[key] = self._was_active.get(key, False), active
         if was_active and not active and self._seen_active(scaled, self._into_period(scaled)):
@@ -134,6 +134,14 @@ class Keda(Controller):
         kind, name = _target(scaled)
         informer = self.statefulsets if kind == "StatefulSet" else self.deployments
         return informer.get(name, namespace_of(scaled))
+
+
+def _activation(scaled: Obj) -> float:
+    """What a reading must exceed to wake the target: the least of its triggers' (activationListLength, ...; 0)."""
+    return min((
+        max((float(value) for key, value in (trigger.get("metadata") or {}).items() if key.startswith("activation")),
+            default=0.0)
+        for trigger in dig(scaled, "spec", "triggers", default=[])), default=0.0)
 
 
 def _interval(scaled: Obj) -> float:

@@ -1,0 +1,76 @@
+"""Failures that the seeds tell of, put back into their reference paths: each is found, for what it is.
+
+What is told of the others is beside what their layers are tested with; tests/matrix/test_reference_suites.py lists all.
+"""
+
+from __future__ import annotations
+
+from killcheck.kube.objects import dig, name_of
+from killcheck.verdict import Verdict
+
+
+def test_one_gpu_that_is_kept_warm_bills_for_the_night(drilled):
+    """Seed 1: 'minimum 1 instance', 847 hours billed for 200 of work."""
+
+    def warm(obj):
+        if obj["kind"] == "NodePool" and name_of(obj).startswith("gpu"):
+            obj["spec"]["replicas"] = 2
+            del obj["spec"]["disruption"]
+            obj["spec"]["limits"] = {"nodes": "4"}
+
+    result = drilled("self-terminating", "worker-idle-exit", warm)
+    assert result.verdict is Verdict.EXPOSED
+    assert "is static: its nodes stay whatever runs on them" in result.cause
+    assert result.failures == (45,)
+    assert result.seconds_to_zero is not None
+
+
+def test_a_worker_that_waits_for_a_dead_orchestrator_waits_for_ever(drilled):
+    """Seed 1: 'if the worker waits for the orchestrator to kill it, it might wait forever'."""
+
+    def waiting(obj):
+        if obj["kind"] == "Job":
+            dig(obj, "spec", "template", "spec", "containers")[0]["env"] = [
+                {"name": "MAX_IDLE_MINUTES", "value": "100000"}]
+        elif obj["kind"] == "CronJob":
+            obj["spec"]["suspend"] = True
+
+    result = drilled("self-terminating", "worker-idle-exit", waiting)
+    assert result.verdict is Verdict.EXPOSED
+    assert result.cause == "no worker ended by itself, although nothing came from its queue"
+    assert "MAX_IDLE" in result.remedy
+
+
+def test_an_interface_that_nobody_uses_owns_a_card_all_day(drilled):
+    """Seed 2: a render UI without traffic since lunch, and training jobs waiting behind it."""
+
+    def always_one(obj):
+        if obj["kind"] == "HTTPScaledObject":
+            obj["spec"]["replicas"]["min"] = 1
+
+    result = drilled("scale-to-zero", "render-ui-idle", always_one)
+    assert result.verdict is Verdict.EXPOSED
+    assert "never goes to zero: minReplicaCount 1" in result.cause
+
+
+def test_what_nothing_wakes_again_was_turned_off_for_good(drilled):
+    """Seed 2: 'scale the deployment to zero when idle. The problem: nothing wakes it back up.'"""
+
+    def deaf(obj):
+        if obj["kind"] == "ScaledObject":
+            obj["spec"]["triggers"][0]["metadata"]["activationListLength"] = "5"
+
+    result = drilled("scale-to-zero", "video-idle", deaf)
+    assert result.verdict is Verdict.EXPOSED
+    assert result.cause.startswith("nothing wakes it: its triggers read 1 again, and 3 min later")
+    assert result.seconds_to_zero is not None
+    woke = drilled("scale-to-zero", "video-idle")
+    assert woke.verdict is Verdict.SURVIVED
+    assert "its triggers read 1 again: it woke" in woke.notes
+
+
+def test_work_that_is_lit_again_by_a_new_day_is_not_the_cause_of_the_night(drilled):
+    """What was seen when it was too late is why: the long watch reaches the morning start."""
+    result = drilled("held-mornings", "nightly-off", under=["pool-floor"])
+    assert result.verdict is Verdict.EXPOSED
+    assert result.cause == "NodePool gpu never consolidates: consolidateAfter: Never"
