@@ -6,7 +6,7 @@ and its webhooks, which fail closed, refuse every new Job, pod and Deployment ou
 AdmissionChecks are asked, and nobody answers for their controllers: a queue with one is inactive until somebody says in
 its status that it is active, and what it admits waits until somebody says Ready.
 
-Left out: topology, partial admission, fair sharing, MultiKueue, pod groups, job kinds other than Job, the finalizers of
+Left out: topology, partial admission, fair sharing, MultiKueue, job kinds other than Job, the finalizers of
 queues and flavors.
 """
 
@@ -17,6 +17,7 @@ from typing import Any, ClassVar
 
 from killcheck.embedded.controllers.runtime import Component
 from killcheck.embedded.models.kueue.jobs import Jobs
+from killcheck.embedded.models.kueue.podgroups import PodGroups
 from killcheck.embedded.models.kueue.pods import Pods
 from killcheck.embedded.models.kueue.queues import Queues
 from killcheck.embedded.models.kueue.shelf import Part, Shelf
@@ -40,7 +41,7 @@ class Kueue(Component):
         self.webhook = Webhook(shelf)
         self.admission.modelled[self.name] = self.webhook
         common = (self.kube, self.loop, self.informers, shelf)
-        self.parts: list[Part] = [Queues(*common), Workloads(*common), Jobs(*common), Pods(*common)]
+        self.parts: list[Part] = [Queues(*common), Workloads(*common), Jobs(*common), Pods(*common), PodGroups(*common)]
         for part in self.parts:
             part.start()
 

@@ -21,6 +21,12 @@ JOB_UID = f"{GROUP}/job-uid"
 MANAGED = f"{GROUP}/managed"
 BY_PARENT = f"{GROUP}/pod-suspending-parent"
 GATE = f"{GROUP}/admission"
+#: On pods that are admitted together: the group's name (a label), how many they are and how (annotations).
+POD_GROUP = f"{GROUP}/pod-group-name"
+TOTAL_COUNT = f"{GROUP}/pod-group-total-count"
+FAST = f"{GROUP}/pod-group-fast-admission"
+SERVING = f"{GROUP}/pod-group-serving"
+UNRETRIABLE = f"{GROUP}/retriable-in-group"
 IN_USE = f"{GROUP}/resource-in-use"
 STOPPING = f"{GROUP}/stopping"
 
