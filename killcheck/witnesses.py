@@ -6,6 +6,7 @@ What may *not* live here: verdicts (:mod:`killcheck.drill` judges), how a cloud 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, cast
@@ -175,7 +176,13 @@ class Witnesses:
         return found
 
     def heard(self, *, stayed_on: bool) -> Iterable[str]:
-        """What the alarm would have said: of what was seen (``stayed_on``), or had the GPUs stayed on."""
+        """What the alarm would have said: of what was seen (``stayed_on``), or had the GPUs stayed on; and whether the
+        run's results are where they must be.
+        """
+        if not stayed_on and self.results is not None:
+            with suppress(AskError):  # said where it is judged
+                if not self.results.missing():
+                    yield f"the run's results are in S3, new since the trigger: {', '.join(self.results.urls)}"
         for one in self._evaluated(stayed_on=stayed_on):
             if one.unproven:
                 yield f"alert {one.rule.alert}: {one.unproven}"

@@ -74,6 +74,7 @@ def test_mended_the_laptop_dies_and_everything_ends_as_it_must(tmp_path):
     assert "terminated" in left["states"]
     assert json.loads(left["evals/nightly/results.json"])["state"] == "cut"
     assert b"cut: " in left["evals/nightly/run.log"]
+    assert any("the run's results are in S3, new since the trigger: s3://" in note for note in drill.notes)
     assert ("/federation/credentials", 401) in left["portal"]  # the laptop met the end of its session
     assert any(isinstance(e, events.FaultHealed) and not e.problem for e in told)
     assert not drill.dirty
