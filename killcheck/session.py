@@ -119,9 +119,13 @@ class Session:
 
     @property
     def folders(self) -> list[Path]:
-        """The files and folders that the manifests are in."""
+        """The files and folders that the manifests are in. Raises SessionError where a spec of one's own has none."""
         import killcheck.fixtures as fixtures  # noqa: PLR0402 - mypy cannot follow the mapped package
 
+        if not self.shipped_spec and not self.manifests and not self._beside():
+            raise SessionError(
+                f"{self.spec}: there are no manifests beside it that the embedded cluster could be made of: "
+                "give them with --manifests, or name a cluster with --on")
         return list(self.manifests) or self._beside() or [fixtures.path(self._fixture_of_spec() or self.fixture)]
 
     def _beside(self) -> list[Path]:

@@ -197,6 +197,14 @@ def test_a_manifest_that_no_api_server_would_take_is_said_with_its_line(killchec
     assert said in result.output
 
 
+@pytest.mark.parametrize("command", [("drill", "-q"), ("lint",), ("fence",), ("explore",)])
+def test_a_spec_without_manifests_is_not_drilled_on_somebody_elses(killcheck, tmp_path, command):
+    (tmp_path / "killcheck.yaml").write_text(GOOD)
+    result = killcheck(command[0], "killcheck.yaml", *command[1:])
+    assert result.exit_code == 2
+    assert "no manifests beside it" in result.output or "no Kubernetes object in it" in result.output
+
+
 def test_a_schedule_that_is_no_text_is_said_with_its_line(killcheck, tmp_path):
     folder = manifests(tmp_path / "deploy", gpu_nightly_off=("schedule:", "schedule: 5 #"))
     result = killcheck("drill", "--manifests", str(folder), "--exec", "none")
