@@ -22,6 +22,10 @@ from killcheck.undo import insist
 __all__ = ["LaptopKilled", "RunNeverFinishes"]
 
 
+#: What the embedded cluster's nodes take for: it only has to be there (killcheck.embedded.nodes.execution.RUN).
+HOLLOW = {"killcheck.dev/run": "false"}
+
+
 class RunNeverFinishes(Fault):
     """Reproduces rows 8 and 40 and the second failure of the founding story: a switch that waits for the work to end.
 
@@ -82,7 +86,7 @@ class RunNeverFinishes(Fault):
             spec["affinity"] = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {
                 "nodeSelectorTerms": [{"matchExpressions": away}]}}}
         return {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name, "namespace": namespace},
-                "spec": {"backoffLimit": 0, "template": {"spec": spec}}}
+                "spec": {"backoffLimit": 0, "template": {"metadata": {"annotations": HOLLOW}, "spec": spec}}}
 
     def _running(self, stage: Stage) -> Obj | None:
         for pod in stage.scene.pods.values():

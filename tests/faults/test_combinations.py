@@ -11,7 +11,7 @@ from faults_world import World
 from safety_world import differences, picture
 
 from killcheck import events, faults
-from killcheck.faults.base import Fault, FaultError, Plan
+from killcheck.faults.base import FaultError, Plan
 from killcheck.faults.combination import apart, in_order, refuse_clashes
 from killcheck.kube import resources as r
 
@@ -68,6 +68,11 @@ def test_two_ways_to_hold_a_node_are_two_objects(world):
     assert differences(before, picture(world.cluster.embedded)) == []
 
 
+def test_a_run_that_hangs_hides_no_exposure(world):
+    result = world.drill(KINDS["laptop-killed"], KINDS["no-room"], horizon_s=1800.0)
+    assert (str(result.verdict), set(result.bites)) == ("exposed", {"laptop-killed", "no-room"}), result.why
+
+
 def test_a_part_of_a_field_is_the_field():
     with pytest.raises(FaultError, match=r"a and b both set CronJob/n/c\.spec\.suspend"):
         refuse_clashes({"a": Plan((), edits=("CronJob/n/c.spec",)), "b": Plan((), edits=("CronJob/n/c.spec.suspend",))})
@@ -113,7 +118,7 @@ def test_any_two_are_refused_or_leave_nothing_behind(names, record_property):
         world.settle()
         before = picture(world.cluster.embedded)
         # A slot that passed under sabotage is made up for within startingDeadlineSeconds, an hour here.
-        slot = any(KINDS[name].night is not Fault.night for name in names)
+        slot = any(KINDS[name].family == "schedule" for name in names)
         result = world.drill(*(KINDS[name] for name in names), horizon_s=3900.0 if slot else 1800.0)
         world.settle()
         left = differences(before, picture(world.cluster.embedded))
