@@ -445,4 +445,39 @@ GROUPS = {
         ("a bad status", f"PATCH {POOLS}/a/status", {"status": {"replicas": "x"}}, MERGE),
         ("delete", f"DELETE {POOLS}/a", None, JSON),
     ],
+    "connects": [
+        ("a pod on a node that nobody has", f"POST {CORE}/pods", POD, JSON),
+        ("a pod that nobody schedules", f"POST {CORE}/pods", changed(changed(changed(
+            POD, "metadata.name", "q"), "spec.nodeName", None), "spec.schedulingGates", [{"name": "a.b/c"}]), JSON),
+        ("two containers", f"POST {CORE}/pods", changed(changed(changed(changed(
+            POD, "metadata.name", "two"), "spec.nodeName", None), "spec.schedulingGates", [{"name": "a.b/c"}]),
+            "spec.containers", [{"name": "a", "image": "a"}, {"name": "b", "image": "b"}]), JSON),
+        *((f"{what}, {why}", f"{method} {CORE}/pods/{pod}/{what}?{query}", None, JSON)
+          for what, query in (("exec", "command=x&stdout=true"), ("attach", "stdout=true"), ("portforward", "ports=80"))
+          for method, pod, why in (("GET", "p", "no such node"), ("POST", "p", "no such node, by POST"),
+                                   ("GET", "q", "not scheduled"), ("GET", "nope", "no such pod"),
+                                   ("PUT", "p", "by PUT"), ("DELETE", "p", "by DELETE"))),
+        ("exec in a container that is not there", f"GET {CORE}/pods/q/exec?command=x&container=z&stdout=true", None,
+         JSON),
+        ("exec in one of two", f"GET {CORE}/pods/two/exec?command=x&stdout=true", None, JSON),
+        ("attach to one of two", f"GET {CORE}/pods/two/attach?stdout=true", None, JSON),
+        ("exec with a flag that is none", f"GET {CORE}/pods/q/exec?command=x&stdout=maybe", None, JSON),
+        ("a port that is none", f"GET {CORE}/pods/q/portforward?ports=x", None, JSON),
+        *((f"log, {about}", f"GET {CORE}/pods/q/log?{query}", None, JSON) for about, query in (
+            ("of nobody's node", ""), ("one stream", "stream=Stdout"), ("all streams", "stream=All"),
+            ("a stream that is none", "stream=Some"), ("the tail of a stream", "stream=Stderr&tailLines=1"))),
+        ("log, no such node", f"GET {CORE}/pods/p/log", None, JSON),
+        ("Endpoints are deprecated", f"GET {CORE}/endpoints", None, JSON),
+        ("one of them, too", f"GET {CORE}/endpoints/nope", None, JSON),
+        ("and their creation", f"POST {CORE}/endpoints", {
+            "apiVersion": "v1", "kind": "Endpoints", "metadata": {"name": "e"}}, JSON),
+        ("their slices are not", "GET /apis/discovery.k8s.io/v1/namespaces/{ns}/endpointslices?labelSelector=none",
+         None, JSON),
+        ("resize, another class", f"PATCH {CORE}/pods/q/resize", {"spec": {"containers": [
+            {"name": "c", "resources": {"requests": {"cpu": "1m"}}}]}}, STRATEGIC),
+        ("a claim is protected", f"POST {CORE}/persistentvolumeclaims", {
+            "apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "v"}, "spec": {
+                "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}},
+                "storageClassName": "none"}}, JSON),
+    ],
 }

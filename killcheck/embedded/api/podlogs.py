@@ -47,13 +47,9 @@ def log(server: ApiServer, call: Call) -> Response:
     pod = server.reader.find(call)
     options = _options(call, server.loop.now())
     container = container_of(pod, call.request.param("container"))
-    node = str(dig(pod, "spec", "nodeName", default=""))
-    if not node:
-        return Response(200, "", dict(_HEADERS))
-    kubelet = server.kubelets.get(node)
-    if kubelet is None:
-        path = f"https://{node}:10250/containerLogs/{call.namespace}/{call.name}/{container}"
-        raise StatusError(500, "", f'Get "{path}": dial tcp: lookup {node}: no such host')
+    if not dig(pod, "spec", "nodeName"):
+        return Response(204, "", dict(_HEADERS))
+    kubelet = server.kubelet_of(pod)
     written = kubelet.log(pod, container, previous=call.request.flag("previous"))
     part = _Part(options, written)
     if not call.request.flag("follow") or call.request.flag("previous"):

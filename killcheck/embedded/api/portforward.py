@@ -131,25 +131,32 @@ class Forwarding:
 def forward(server: ApiServer, call: Call) -> Response:
     """Forward ports. Raises StatusError."""
     server.authorize_connect(call)
+    asked = _ports(call)
     pod = server.reader.find(call)
     server.admit(call, "CONNECT", None, pod, dry_run=False, subresource="portforward")
     kubelet = server.kubelet_of(pod)
     connect = kubelet.forward(pod)
     headers = upgrade(call.request, (TUNNEL + PROTOCOL, *CHANNELS), (PROTOCOL,))
-    ports = _ports(call) if headers.get("Sec-WebSocket-Protocol") in CHANNELS else []
-    return Response(101, None, headers, conversation=Forwarding(connect, ports))
+    if headers.get("Sec-WebSocket-Protocol") not in CHANNELS:
+        asked = []
+    elif not asked:
+        raise status.bad_request('query parameter "port" is required')
+    elif 0 in asked:
+        raise status.bad_request('port "0" must be > 0')
+    return Response(101, None, headers, conversation=Forwarding(connect, asked))
 
 
 def _ports(call: Call) -> list[int]:
-    """The query's. Raises StatusError 400."""
-    listed = call.request.query.get("ports") or call.request.query.get("port") or []
-    if not listed:
-        raise status.bad_request('query parameter "port" is required')
+    """The query's, as it is converted. Raises StatusError 400."""
     found = []
-    for text in ",".join(listed).split(","):
-        if not text.isdigit() or int(text) > 65535:
-            raise status.bad_request(f'unable to parse "{text}" as a port')
-        if int(text) < 1:
-            raise status.bad_request(f'port "{text}" must be > 0')
-        found.append(int(text))
+    for text in ",".join(call.request.query.get("ports") or ()).split(","):
+        if text and not text.isdigit():
+            raise _unparsed(text, "invalid syntax")
+        if text and int(text) > 65535:
+            raise _unparsed(text, "value out of range")
+        found += [int(text)] if text else []
     return found
+
+
+def _unparsed(text: str, why: str) -> status.StatusError:
+    return status.bad_request(f'cannot convert to []int32: strconv.ParseUint: parsing "{text}": {why}')

@@ -168,14 +168,16 @@ class ApiServer:
                 details={"name": call.name, "kind": resource.plural})
 
     def kubelet_of(self, pod: Obj) -> KubeletEndpoint:
-        """Who runs a pod. Raises StatusError 400 or 500."""
+        """Who runs a pod. Raises StatusError 400, 404 or 500."""
         node = str(pod["spec"].get("nodeName") or "")
         if not node:
             raise status.bad_request(f"pod {pod['metadata']['name']} does not have a host assigned")
         kubelet = self.kubelets.get(node)
-        if kubelet is None:
-            raise StatusError(500, "", f"error dialing backend: dial tcp: lookup {node}: no such host")
-        return kubelet
+        if kubelet is not None:
+            return kubelet
+        if self.store.get(("", "nodes"), ("", node)) is None:
+            raise status.not_found("pods", "", node)
+        raise StatusError(500, "", f"error dialing backend: dial tcp: lookup {node}: no such host")
 
     # -- inside --------------------------------------------------------------------------------------------
     def _authorize(self, user: User, at: Route, verb: str, request: Request) -> None:

@@ -30,6 +30,7 @@ from killcheck.embedded.controllers.serviceaccounts import RootCaPublisher, Serv
 from killcheck.embedded.controllers.statefulset import StatefulSetController
 from killcheck.embedded.controllers.tainteviction import TaintEvictionController
 from killcheck.embedded.controllers.ttl import TtlAfterFinished
+from killcheck.embedded.controllers.volumeprotection import PvcProtection, PvProtection
 from killcheck.kube.client import Kube
 
 __all__ = ["ALL", "start_all"]
@@ -40,7 +41,7 @@ ALL: tuple[type[Component], ...] = (
     ReplicaSetController, ReplicationControllerController, StatefulSetController, DaemonSetController, JobController,
     CronJobController, TtlAfterFinished, NodeIpam, NodeTtl, NodeLifecycleController, TaintEvictionController,
     PodGarbageCollector, DisruptionController, HorizontalPodAutoscaler, EndpointsController, EndpointSliceController,
-    ResourceClaimController, PersistentVolumeBinder, Scheduler,
+    ResourceClaimController, PersistentVolumeBinder, PvcProtection, PvProtection, Scheduler,
 )
 
 

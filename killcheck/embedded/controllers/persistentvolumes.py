@@ -66,6 +66,18 @@ class PersistentVolumeBinder(Controller):
         volume = self.volumes.get(named) if named else self._match(claim) or self._provision(claim)
         if volume is not None:
             self._bind(claim, volume)
+        elif not named and self._class_of(claim) is None:
+            self._unbindable(claim)
+
+    def _unbindable(self, claim: Obj) -> None:
+        """pv_controller.go, syncUnboundClaim and provisionClaim."""
+        wanted = claim["spec"].get("storageClassName")
+        if wanted:
+            text = f'storageclass.storage.k8s.io "{wanted}" not found'
+            self.events.emit(claim, "Warning", "ProvisioningFailed", text)
+        else:
+            text = "no persistent volumes available for this claim and no storage class is set"
+            self.events.emit(claim, "Normal", "FailedBinding", text)
 
     def _class_of(self, claim: Obj) -> Obj | None:
         name = claim["spec"].get("storageClassName")

@@ -193,7 +193,8 @@ def test_over_spdy_a_command_begins_when_all_its_streams_are_there(world, proces
     ("exec?command=no&stdout=1", V5, 501, "hollow"),
     ("exec?command=x&container=y", V5, 400, "container y is not valid for pod p"),
     ("portforward", V5, 400, 'query parameter "port" is required'),
-    ("portforward?ports=x", V5, 400, 'unable to parse "x" as a port'),
+    ("portforward?ports=x", V5, 400, 'cannot convert to []int32: strconv.ParseUint: parsing "x": invalid syntax'),
+    ("portforward?ports=80,70000", V5, 400, 'parsing "70000": value out of range'),
     ("portforward?ports=0", V5, 400, 'port "0" must be > 0'),
 ])
 def test_what_is_refused_is_refused_before_the_upgrade(world, path, headers, code, words):

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from killcheck.clock import Loop
+from killcheck.embedded.api.admission.inuse import StorageObjectInUseProtection
 from killcheck.embedded.api.admission.limitranger import LimitRanger
 from killcheck.embedded.api.admission.namespace_lifecycle import NamespaceLifecycle
 from killcheck.embedded.api.admission.nodetaint import TaintNodes
@@ -33,6 +34,7 @@ __all__ = ["AdmissionRequest", "Chain"]
 
 PODS = ("", "pods")
 CLAIMS = ("", "persistentvolumeclaims")
+VOLUMES = ("", "persistentvolumes")
 NAMESPACES = ("", "namespaces")
 NODES = ("", "nodes")
 
@@ -63,7 +65,7 @@ class Chain:
             PODS: (limits, ServiceAccount(store, loop, rng), priority, DefaultTolerationSeconds(),
                    RuntimeClass(store)),
             NODES: (TaintNodes(),),
-        }
+        } | dict.fromkeys((CLAIMS, VOLUMES), (StorageObjectInUseProtection(),))
         self._validators: dict[Table, tuple[Validator, ...]] = {
             PODS: (limits, security), CLAIMS: (limits,), NAMESPACES: (security,), CLASSES: (priority,),
         }

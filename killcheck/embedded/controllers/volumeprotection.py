@@ -1,0 +1,84 @@
+"""Claims stay until no pod on a node uses them, volumes until no claim is bound to them.
+
+Source: pkg/controller/volume/pvcprotection and pvprotection of Kubernetes v1.36.
+"""
+
+from __future__ import annotations
+
+from killcheck.embedded.controllers.runtime import Controller, Key
+from killcheck.kube import resources as r
+from killcheck.kube.informer import Change
+from killcheck.kube.objects import Obj, dig, namespace_of
+from killcheck.kube.resources import Resource
+
+__all__ = ["PvProtection", "PvcProtection"]
+
+
+class _Protection(Controller):
+    """Takes a finalizer from what is being deleted and is not used."""
+
+    finalizer: str
+    resource: Resource
+
+    def used(self, key: Key, obj: Obj) -> bool:
+        """Whether somebody still needs it."""
+        raise NotImplementedError
+
+    def setup(self) -> None:
+        """Follow what is protected."""
+        self.objects = self.follow(self.resource)
+
+    def reconcile(self, key: Key) -> None:
+        """Let it go."""
+        obj = self.objects.objects.get(key)
+        meta = obj["metadata"] if obj is not None else {}
+        if obj is None or "deletionTimestamp" not in meta or self.finalizer not in (meta.get("finalizers") or ()):
+            return
+        if not self.used(key, obj):
+            left = [name for name in meta["finalizers"] if name != self.finalizer]
+            self.kube.replace(self.resource, obj | {"metadata": meta | {"finalizers": left}})
+
+
+class PvcProtection(_Protection):
+    """A claim that a pod uses which has been given to a node, ended or not, stays."""
+
+    name = "persistentvolumeclaim-protection-controller"
+    finalizer = "kubernetes.io/pvc-protection"
+    resource = r.PERSISTENTVOLUMECLAIMS
+
+    def setup(self) -> None:
+        """Follow claims, and pods that go."""
+        super().setup()
+        self.pods = self.follow(r.PODS, self._pod_changed)
+
+    def _pod_changed(self, change: Change, _old: Obj | None, pod: Obj) -> list[Key]:
+        return [(namespace_of(pod), name) for name in _claims(pod)] if change == "deleted" else []
+
+    def used(self, key: Key, obj: Obj) -> bool:
+        """Whether a pod on a node names it."""
+        return any(
+            namespace_of(pod) == key[0] and pod["spec"].get("nodeName") and key[1] in _claims(pod)
+            for pod in self.pods.values())
+
+
+class PvProtection(_Protection):
+    """A volume that is bound stays."""
+
+    name = "persistentvolume-protection-controller"
+    finalizer = "kubernetes.io/pv-protection"
+    resource = r.PERSISTENTVOLUMES
+
+    def used(self, key: Key, obj: Obj) -> bool:
+        """Whether a claim is bound to it."""
+        return bool(dig(obj, "status", "phase") == "Bound")
+
+
+def _claims(pod: Obj) -> list[str]:
+    """The claims that a pod names, or has made of its own (``ephemeral``)."""
+    found = []
+    for volume in pod["spec"].get("volumes") or ():
+        if "persistentVolumeClaim" in volume:
+            found.append(str(volume["persistentVolumeClaim"]["claimName"]))
+        elif "ephemeral" in volume:
+            found.append(f"{pod['metadata']['name']}-{volume['name']}")
+    return found
