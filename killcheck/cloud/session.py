@@ -139,7 +139,7 @@ def call(aws: Any, service: str, operation: str, /, **arguments: Any) -> dict[st
     """One call; ``aws`` has a ``client(service)``. Raises AskError, and KeyError for a call that is not declared."""
     needs = CALLS[service, operation].needs
     answer: dict[str, Any] = _asked(
-        service, operation, needs, lambda: getattr(aws.client(service), operation)(**arguments))
+        service, operation, needs, lambda: getattr(aws.client(service), operation)(**arguments), aws)
     return answer
 
 
@@ -147,27 +147,55 @@ def pages(aws: Any, service: str, operation: str, /, **arguments: Any) -> Iterat
     """Every page of a call that has pages. Raises as :func:`call` does, also half-way."""
     needs = CALLS[service, operation].needs
     found = _asked(service, operation, needs, lambda: iter(
-        aws.client(service).get_paginator(operation).paginate(**arguments)))
+        aws.client(service).get_paginator(operation).paginate(**arguments)), aws)
     while True:
-        page = _asked(service, operation, needs, lambda: next(found, None))
+        page = _asked(service, operation, needs, lambda: next(found, None), aws)
         if page is None:
             return
         yield page
 
 
-def _asked(service: str, operation: str, needs: tuple[str, ...], ask: Callable[[], _T]) -> _T:
+def _asked(service: str, operation: str, needs: tuple[str, ...], ask: Callable[[], _T], aws: Any) -> _T:
     from botocore.exceptions import BotoCoreError, ClientError
     from botocore.parsers import ResponseParserError
 
     try:
         return ask()
     except (BotoCoreError, ClientError, ResponseParserError) as error:
-        raise explain(error, service, operation, needs) from error
+        told = explain(error, service, operation, needs)
+        half = _half_configured(getattr(aws, "profile", "")) if told.kind == "no-credentials" else ""
+        raise (AskError(f"{_named(service, operation)}: {half}", kind="bad-profile", needs=needs) if half else
+               told) from error
     except (KeyError, ValueError) as error:
         # A corrupt cache file of an SSO session is a bare KeyError or a JSON error in botocore.
         raise AskError(
             f"{_named(service, operation)}: the profile or its cached SSO session cannot be read "
             f"({type(error).__name__}: {error}); run aws sso login", kind="bad-profile", needs=needs) from error
+
+
+def _half_configured(name: str) -> str:
+    """What an SSO profile lacks: botocore passes over one that is not whole, and finds no credentials at all.
+
+    Source: AWS SDKs reference guide "IAM Identity Center credential provider" (which settings belong together).
+    """
+    from botocore.exceptions import BotoCoreError
+    from botocore.session import Session
+
+    try:
+        session = Session(profile=name or None)
+        profile = session.get_scoped_config()
+        shared = session.full_config.get("sso_sessions", {})
+    except BotoCoreError:
+        return ""
+    if not any(key.startswith("sso_") for key in profile):
+        return ""
+    lacking = [key for key in ("sso_account_id", "sso_role_name") if key not in profile]
+    where, told = "", profile
+    if "sso_session" in profile:
+        where = f" (in [sso-session {profile['sso_session']}])"
+        told = shared.get(profile["sso_session"], {})
+    lacking += [f"{key}{where}" for key in ("sso_start_url", "sso_region") if key not in told]
+    return f"profile {name or 'default'} is half configured: it lacks {', '.join(lacking)}" if lacking else ""
 
 
 _CODES: dict[Kind, frozenset[str]] = {

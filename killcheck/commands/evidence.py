@@ -85,7 +85,9 @@ def leave_evidence(
         said = f"{one.url}: {one.state}" if not one.problem else f"{one.url}: NOT UPLOADED: {one.problem}"
         click.echo(f"evidence: {said}", err=True)
     if any(one.problem for one in told):
+        same = {"--region": aws.region, "--profile": aws.profile, "--kms-key": kms_key, "--retain": retain}
+        words = " ".join(f"{name} {value}" for name, value in same.items() if value)
         click.echo(f"evidence: what is not there is safe in {record.parent}; try again with: killcheck evidence "
-                   f"{record} {url}", err=True)
+                   f"{record} {url} {words}".rstrip() + (" --compliance" if compliance else ""), err=True)
         return EXIT_CODES["unfinished"]
     return 0

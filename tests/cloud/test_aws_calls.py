@@ -142,3 +142,19 @@ def test_half_configured_sso_is_told_as_such(tmp_path, text, kind):
     with pytest.raises(AskError) as caught:
         session.call(Aws("us-east-1", profile="dev"), "sts", "get_caller_identity")
     assert caught.value.kind in (kind, "no-credentials"), caught.value
+
+
+@pytest.mark.parametrize(("config", "lacks"), [
+    ("[profile half]\nsso_start_url = https://c.awsapps.com/start\nsso_region = us-east-1\nregion = us-east-1\n",
+     "sso_account_id, sso_role_name"),
+    ("[profile half]\nsso_session = corp\nsso_account_id = 1\nsso_role_name = d\nregion = us-east-1\n"
+     "[sso-session corp]\nsso_region = us-east-1\n", "sso_start_url (in [sso-session corp])"),
+])
+def test_an_sso_profile_that_is_not_whole_is_told_by_what_it_lacks(tmp_path, monkeypatch, config, lacks):
+    (tmp_path / "config").write_text(config)
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
+    with pytest.raises(AskError) as told:
+        session.call(Aws(profile="half"), "sts", "get_caller_identity")
+    assert told.value.kind == "bad-profile"
+    assert "half" in str(told.value)
+    assert lacks.partition(" ")[0].rstrip(",") in str(told.value)
