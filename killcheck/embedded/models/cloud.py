@@ -16,6 +16,7 @@ from typing import Any, Literal, Protocol
 
 from killcheck.clock import Loop, Timer
 from killcheck.cloud.catalogue import Catalogue, InstanceType, shipped
+from killcheck.embedded.models.lifecyclehooks import LifecycleHooks
 
 __all__ = ["Cloud", "CloudError", "Instance", "NoSuchInstance", "Queue", "Timing"]
 
@@ -72,6 +73,8 @@ class Instance:
     terminated: datetime | None = None
     terminated_by: str = ""
     node_name: str = ""
+    #: Its state in its Auto Scaling group.
+    lifecycle: str = "InService"
     notice: datetime | None = None
     rebalance: datetime | None = None
     #: Whether its metadata service tells of notice and rebalance.
@@ -174,6 +177,7 @@ class Cloud:
         #: Auto Scaling groups by name (killcheck.embedded.models.nodegroups), and who is told of a new desired size.
         self.groups: dict[str, Any] = {}
         self.group_listeners: list[Callable[[str], None]] = []
+        self.hooks = LifecycleHooks(self)
         #: API actions that are refused with UnauthorizedOperation, as when a role lost them.
         self.denied: set[str] = set()
         #: Whether instance metadata is out of pods' reach: the hop limit of their machines is 1 now.
@@ -316,6 +320,7 @@ class Cloud:
 
     def stop(self) -> None:
         """Drop every timer: nothing changes any more."""
+        self.hooks.stop()
         for timers in self._timers.values():
             for timer in timers:
                 timer.cancel()

@@ -339,7 +339,8 @@ class ClusterAutoscaler(Controller):
         group = self._group_of(node)
         try:
             if instance is not None:
-                self.cloud.terminate(instance.instance_id, by="cluster-autoscaler")
+                self.cloud.hooks.terminate(
+                    instance, group.name if group else "", group.hook if group else None, by="cluster-autoscaler")
         except CloudError as error:
             self.events.emit(node, "Warning", "ScaleDownFailed", f"failed to delete the node: {error}")
             self._give_up(node)

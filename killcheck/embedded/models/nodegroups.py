@@ -12,6 +12,7 @@ A ConfigMap with the label ``killcheck.dev/node-groups: "true"``, in any namespa
       labels: {pool: gpu}
       taints: [{key: nvidia.com/gpu, value: "true", effect: NoSchedule}]
       tags: {aws-node-termination-handler/managed: ""}    # propagated to its instances
+      lifecycleHook: {name: drain, heartbeatTimeout: 600} # what it ends waits so long, or until somebody lets it go
 
 A group replaces what it loses: an instance terminated by anything but a scale-in comes back. The cluster autoscaler
 beside it is in :mod:`killcheck.embedded.models.clusterautoscaler`; its settings are further keys of the same ConfigMap.
@@ -25,6 +26,7 @@ from typing import Any, ClassVar
 
 from killcheck.embedded.controllers.runtime import Controller
 from killcheck.embedded.models.cloud import GONE, Cloud, CloudError, Instance
+from killcheck.embedded.models.lifecyclehooks import WAITING, Hook
 from killcheck.kube import resources as r
 from killcheck.kube.informer import Change
 from killcheck.kube.objects import Obj, dig, labels_of, name_of, namespace_of
@@ -54,12 +56,13 @@ class NodeGroup:
     labels: dict[str, str] = field(default_factory=dict)
     taints: list[Obj] = field(default_factory=list)
     tags: dict[str, str] = field(default_factory=dict)
+    hook: Hook | None = None
 
     def members(self, cloud: Cloud) -> list[Instance]:
         """Its instances that are not on their way out, oldest first."""
         return [
             one for one in cloud.instances.values()
-            if one.tags.get(GROUP_TAG) == self.name and one.state not in GONE
+            if one.tags.get(GROUP_TAG) == self.name and one.state not in GONE and one.lifecycle != WAITING
         ]
 
 
@@ -78,7 +81,8 @@ def read_groups(config: Obj) -> dict[str, NodeGroup]:
 
 
 def _group(entry: Mapping[str, Any]) -> NodeGroup:
-    known = {"name", "instanceType", "min", "max", "desired", "capacityType", "labels", "taints", "tags"}
+    known = {"name", "instanceType", "min", "max", "desired", "capacityType", "labels", "taints", "tags",
+             "lifecycleHook"}
     unknown = sorted(set(entry) - known)
     if unknown or "name" not in entry or "instanceType" not in entry:
         raise ValueError(f"a node group has name, instanceType and maybe {sorted(known)}; found {sorted(entry)}")
@@ -87,7 +91,15 @@ def _group(entry: Mapping[str, Any]) -> NodeGroup:
     return NodeGroup(
         str(entry["name"]), str(entry["instanceType"]), minimum, maximum, int(entry.get("desired", minimum)),
         str(entry.get("capacityType", "on-demand")), dict(entry.get("labels") or {}), list(entry.get("taints") or []),
-        dict(entry.get("tags") or {}))
+        dict(entry.get("tags") or {}), _hook(entry.get("lifecycleHook")))
+
+
+def _hook(entry: Mapping[str, Any] | None) -> Hook | None:
+    if entry is None:
+        return None
+    if "name" not in entry or set(entry) - {"name", "heartbeatTimeout"}:
+        raise ValueError(f"a lifecycle hook has name and maybe heartbeatTimeout; found {sorted(entry)}")
+    return Hook(str(entry["name"]), float(entry.get("heartbeatTimeout", 3600)))
 
 
 @dataclass
@@ -133,7 +145,7 @@ class NodeGroups(Controller):
                 self.queue.add(key, RETRY_S)
                 return
         for instance in members[: max(0, len(members) - group.desired)]:
-            self.cloud.terminate(instance.instance_id, by=f"asg/{group.name}")
+            self.cloud.hooks.terminate(instance, group.name, group.hook, by=f"asg/{group.name}")
 
     # -- inside --------------------------------------------------------------------------------------------
     def _config(self, change: Change, _old: Obj | None, new: Obj) -> list[tuple[str, str]]:

@@ -8,7 +8,8 @@ Source: aws/aws-node-termination-handler pkg/{config,node,monitor,interruptionev
 queue are polled every 2 s, events acted upon every second; a drain evicts what is neither a DaemonSet's, static nor its
 own pod, tries again every 5 s where a budget forbids (kubectl pkg/drain), and gives up after
 ``NODE_TERMINATION_GRACE_PERIOD`` (120 s); it is then begun anew: by the next poll, or once the message is visible
-again. Left out: lifecycle hooks, scheduled maintenance, webhooks, labels.
+again. A drain for a lifecycle hook ends with the action completed. Left out: heartbeats of lifecycle hooks, hooks on
+launch, scheduled maintenance, webhooks, labels.
 """
 
 from __future__ import annotations
@@ -22,8 +23,9 @@ from datetime import datetime, timedelta
 from typing import Any, ClassVar
 
 from killcheck.embedded.controllers.runtime import Controller
-from killcheck.embedded.models.cloud import GONE, Cloud, Instance, Queue
+from killcheck.embedded.models.cloud import GONE, Cloud, CloudError, Instance, Queue
 from killcheck.embedded.models.karpenter.pods import is_daemon, is_mirror, is_terminating
+from killcheck.embedded.models.lifecyclehooks import DETAIL_TYPE
 from killcheck.kube import resources as r
 from killcheck.kube import selectors
 from killcheck.kube.errors import ApiError, KubeError, NotFound, TooManyRequests
@@ -36,13 +38,16 @@ NAME = "aws-node-termination-handler"
 #: How often metadata and queue are looked at, and events acted upon; between tries of a refused eviction; how long a
 #: message that was not dealt with stays invisible. Seconds.
 POLL_S, ACT_S, RETRY_S, VISIBILITY_S = 2.0, 1.0, 5.0, 20.0
-_TAINTS = {"spot-itn": f"{NAME}/spot-itn", "rebalance-recommendation": f"{NAME}/rebalance-recommendation"}
+_TAINTS = {"spot-itn": f"{NAME}/spot-itn", "rebalance-recommendation": f"{NAME}/rebalance-recommendation",
+           "asg-lifecycle-term": f"{NAME}/asg-lifecycle-termination"}
 _REASONS = {"spot-itn": "SpotInterruption", "rebalance-recommendation": "RebalanceRecommendation",
-            "ec2-state-change-event": "StateChange"}
+            "ec2-state-change-event": "StateChange", "asg-lifecycle-term": "ASGLifecycle"}
+#: What is read, by source and detail-type.
 _DETAILS = {
-    "EC2 Spot Instance Interruption Warning": "spot-itn",
-    "EC2 Instance Rebalance Recommendation": "rebalance-recommendation",
-    "EC2 Instance State-change Notification": "ec2-state-change-event"}
+    ("aws.ec2", "EC2 Spot Instance Interruption Warning"): "spot-itn",
+    ("aws.ec2", "EC2 Instance Rebalance Recommendation"): "rebalance-recommendation",
+    ("aws.ec2", "EC2 Instance State-change Notification"): "ec2-state-change-event",
+    ("aws.autoscaling", DETAIL_TYPE): "asg-lifecycle-term"}
 _ENDING = ("stopping", "stopped", "shutting-down", "terminated")
 
 
@@ -79,6 +84,8 @@ class Notice:
     description: str
     drains: bool
     message: str = ""
+    #: What a lifecycle hook's action is completed with, once the node is drained.
+    action: Mapping[str, Any] | None = None
     until: datetime | None = None
 
 
@@ -218,9 +225,9 @@ class NodeTerminationHandler(Controller):
         except ValueError:
             return
         detail = event.get("detail") or {}
-        kind = _DETAILS.get(str(event.get("detail-type")), "")
-        instance = self.cloud.instances.get(str(detail.get("instance-id")))
-        if event.get("source") != "aws.ec2" or not kind or instance is None or not instance.node_name:
+        kind = _DETAILS.get((str(event.get("source")), str(event.get("detail-type"))), "")
+        instance = self.cloud.instances.get(str(detail.get("instance-id") or detail.get("EC2InstanceId")))
+        if not kind or instance is None or not instance.node_name:
             return
         state = str(detail.get("state", ""))
         if kind == "ec2-state-change-event" and state not in _ENDING:
@@ -234,18 +241,22 @@ class NodeTerminationHandler(Controller):
             "rebalance-recommendation": f"Rebalance recommendation event received. Instance {instance.instance_id} "
                                         f"will be cordoned at {when} \n",
             "ec2-state-change-event": f"EC2 State Change event received. Instance {instance.instance_id} went into "
-                                      f"{state} at {when} \n"}[kind]
+                                      f"{state} at {when} \n",
+            "asg-lifecycle-term": "ASG Lifecycle Termination event received. Instance will be interrupted at "
+                                  f"{when} \n"}[kind]
         begins = parse_time(when) if when else self.loop.now()
-        self._note(kind, str(event.get("id")), instance.node_name, begins, said, True, message=body)
+        action = detail if kind == "asg-lifecycle-term" else None
+        self._note(kind, str(event.get("id")), instance.node_name, begins, said, True, message=body, action=action)
 
     def _note(  # noqa: PLR0917 - one event, told in full
         self, kind: str, identity: str, node: str, begins: datetime, description: str, drains: bool, *,
-        message: str = "",
+        message: str = "", action: Mapping[str, Any] | None = None,
     ) -> None:
         event_id = f"{kind}-{hashlib.sha256(identity.encode()).hexdigest()}"
         if event_id in self._notices or event_id in self._done:
             return
-        self._notices[event_id] = Notice(event_id, kind, node, begins, description, drains, message)
+        self._notices[event_id] = Notice(
+            event_id, kind, node, begins, description, drains, message, action)
         left = (begins - self.loop.now()).total_seconds()
         self._later(("act", ""), ACT_S) if left <= 0 else self.queue.add(("act", ""), left)
 
@@ -276,7 +287,7 @@ class NodeTerminationHandler(Controller):
             return
         if settings.on("CORDON_ONLY", False) or not notice.drains:
             self._emit(settings, notice.node, "Normal", "Cordon", "Node successfully cordoned")
-            self._processed(notice)
+            self._processed(settings, notice)
             return
         local = [] if settings.on("DELETE_LOCAL_DATA", True) else [
             f"{namespace_of(pod)}/{name_of(pod)}" for pod in self._moving(notice.node, settings)
@@ -307,7 +318,7 @@ class NodeTerminationHandler(Controller):
             left = self._moving(node, settings)
             if not left or self.nodes.get(node) is None:
                 self._emit(settings, node, "Normal", "CordonAndDrain", "Node successfully cordoned and drained")
-                self._processed(notice)
+                self._processed(settings, notice)
             elif self.loop.now() >= notice.until:
                 names = ", ".join(f'"{name_of(pod)}" -n "{namespace_of(pod)}"' for pod in left)
                 self._give_up(settings, notice, f"error when evicting pods {names}: global timeout reached: "
@@ -332,8 +343,16 @@ class NodeTerminationHandler(Controller):
             if not is_mirror(pod) and key_of(pod) not in own
             and not (is_daemon(pod) and settings.on("IGNORE_DAEMON_SETS", True))]
 
-    def _processed(self, notice: Notice) -> None:
-        """The node is done with, whatever else was said of it."""
+    def _processed(self, settings: Settings, notice: Notice) -> None:
+        """The node is done with, whatever else was said of it; a hook that waits for it is told."""
+        if notice.action is not None:
+            try:
+                self.cloud.hooks.complete(notice.action)
+            except CloudError as error:
+                self._emit(settings, notice.node, "Warning", "PostDrainError",
+                           f"There was a problem executing the post-drain task: {error}")
+            else:
+                self._emit(settings, notice.node, "Normal", "PostDrain", "Post-drain task successfully executed")
         for one in [one for one in self._notices.values() if one.node == notice.node]:
             self._done.add(one.event_id)
             del self._notices[one.event_id]

@@ -12,11 +12,12 @@ TAG = f"{NAME}/managed"
 
 def groups(**more):
     tags = more.get("tags", f"{{{TAG}: ''}}")
+    hook = f", lifecycleHook: {more['hook']}" if "hook" in more else ""
     return {
         "apiVersion": "v1", "kind": "ConfigMap",
         "metadata": {"name": "groups", "namespace": "kube-system", "labels": {"killcheck.dev/node-groups": "true"}},
         "data": {"groups": "[{name: gpu, instanceType: g6.4xlarge, min: 1, max: 2, capacityType: spot, "
-                           f"tags: {tags}}}]"}}
+                           f"tags: {tags}{hook}}}]"}}
 
 
 def handler(kind, *, replicas=1, **env):
@@ -220,3 +221,54 @@ def test_a_reclaim_without_notice_is_heard_of_by_the_queue_alone_and_too_late():
         assert cordoned(made, instance)
         assert events(made, "StateChange")
         assert made.nodes.kubelet(instance.node_name).holding() == []
+
+
+def scale_in(made, size=0):
+    """The group ends what it has, as its hook allows."""
+    group = made.cloud.groups["gpu"]
+    group.minimum = group.desired = size
+    for tell in made.cloud.group_listeners:
+        tell("gpu")
+
+
+def test_a_group_with_a_hook_waits_for_the_drain_and_not_for_the_hooks_hour():
+    with cluster(groups(hook="{name: drain}"), queue(TAINT_NODE="true"), trainer(grace=20)) as made:
+        instance = ready(made)
+        scale_in(made)
+        until(made, lambda: cordoned(made, instance), 30)
+        assert instance.state == "running", "it waits for whoever drains it"
+        assert instance.lifecycle == "Terminating:Wait"
+        taints = {taint["key"] for taint in made.kube.get(r.NODES, instance.node_name)["spec"]["taints"]}
+        assert f"{NAME}/asg-lifecycle-termination" in taints
+        until(made, lambda: instance.state != "running", 60)
+        assert events(made, "PostDrain") == ["Post-drain task successfully executed"]
+        assert any("ASG Lifecycle Termination event received." in said for said in events(made, "ASGLifecycle"))
+
+
+def test_a_hook_that_nobody_completes_keeps_the_machine_until_its_timeout():
+    with cluster(groups(hook="{name: drain, heartbeatTimeout: 900}"), trainer()) as made:
+        instance = ready(made)
+        scale_in(made)
+        made.loop.sleep(890)
+        assert instance.state == "running"
+        made.loop.sleep(20)
+        assert instance.state != "running"
+
+
+def test_a_handler_that_may_not_complete_the_action_says_so_and_the_bill_goes_on():
+    with cluster(groups(hook="{name: drain}"), queue(), trainer()) as made:
+        made.cloud.denied.add("autoscaling:CompleteLifecycleAction")
+        instance = ready(made)
+        scale_in(made)
+        made.loop.sleep(600)
+        assert instance.state == "running"
+        (said,) = events(made, "PostDrainError")
+        assert said.startswith("There was a problem executing the post-drain task: ")
+
+
+def test_a_spot_reclaim_asks_no_hook():
+    with cluster(groups(hook="{name: drain}"), trainer()) as made:
+        instance = ready(made)
+        made.cloud.reclaim(instance.instance_id)
+        made.loop.sleep(1)
+        assert instance.state != "running"
