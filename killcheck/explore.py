@@ -21,6 +21,7 @@ import pickle
 import signal
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -221,7 +222,7 @@ def explore(
             not only_faults or kind.name in only_faults)]
         search.names[layer.name] = [kind.name for kind in meant if set(kind.needs) <= levers]
         skipped |= {kind.name for kind in meant if layer in chosen} - set(search.names[layer.name])
-    with parallel.mortal_workers(workers) as pool:
+    with _warm(session, chosen[0].name if chosen else ""), parallel.mortal_workers(workers) as pool:
         for layer in chosen:
             search.begin()
             for size in range(max_faults + 1):
@@ -238,6 +239,22 @@ def explore(
     return Explored(
         search.tried, tuple(search.minimal), tuple(search.doubtful), left, tuple(sorted(skipped)), seconds() - began,
         workers, search.refused)
+
+
+@contextmanager
+def _warm(session: Session, layer: str) -> Iterator[None]:
+    """Get the first layer's drill ready here, for workers that are forks of this process; else each does it itself."""
+    if not layer or not parallel.forking():
+        yield
+        return
+    try:
+        _rehearse(session, layer)
+        _READY[layer] = _ready(session, PlannedDrill(layer))
+        yield
+    finally:
+        while _READY:
+            _READY.popitem()[1].close()
+        gc.unfreeze()
 
 
 def _levers(session: Session) -> set[str]:

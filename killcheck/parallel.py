@@ -27,12 +27,21 @@ if TYPE_CHECKING:
     from killcheck.run import PlannedDrill
     from killcheck.session import Session
 
-__all__ = ["drills", "mortal_workers", "processors"]
+__all__ = ["drills", "forking", "mortal_workers", "processors"]
 
 
 def processors() -> int:
     """How many processors this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def forking() -> bool:
+    """Whether workers are forks: they have then what this process has imported, read and got ready.
+
+    Threads do not survive a fork, and what they hold is never let go: where there are any (a plugin's host, a
+    library's), each worker is a fresh interpreter.
+    """
+    return threading.active_count() == 1 and sys.platform == "linux"
 
 
 def _begin() -> None:
@@ -49,10 +58,7 @@ def _unwind(_number: int, _frame: object) -> None:
 @contextmanager
 def mortal_workers(count: int) -> Iterator[ProcessPoolExecutor]:
     """Worker processes that end, with everything they started, when the block is left by an exception."""
-    # A fork has what this process has imported and read already. Threads do not survive one, and what they hold never
-    # is let go: where there are any (a plugin's host, a library's), each worker is a fresh interpreter.
-    alone = threading.active_count() == 1 and sys.platform == "linux"
-    context = multiprocessing.get_context("fork" if alone else "spawn")
+    context = multiprocessing.get_context("fork" if forking() else "spawn")
     with ProcessPoolExecutor(max_workers=count, mp_context=context, initializer=_begin) as pool:
         try:
             yield pool

@@ -106,8 +106,8 @@ def refusing(name: str, answer: str, *, after_s: float = 0.0) -> str:
 
 
 def unanswered(name: str) -> str:
-    """A program that never answers."""
-    return _head(name) + _NOTED.format(name=name) + "exec sleep 1000000\n"
+    """A program that never answers, for as long as the fault is there."""
+    return _head(name) + _NOTED.format(name=name) + "while [ -e '@CALLS@' ]; do sleep 10; done\nexit 1\n"
 
 
 def no_effect(name: str) -> str:

@@ -162,3 +162,88 @@ def test_a_path_in_kubernetes_is_not_of_this_machine(tmp_path):
     code, _, errors = drill(tmp_path)
     assert code == 2
     assert "--on host is this machine, and" in errors
+
+
+# -- faults of this machine's programs ---------------------------------------------------------------------
+GCLOUD = """#!/bin/sh
+case "$*" in
+*list*) cat state ;;
+*start*) echo 1 > state ;;
+*stop*) echo 0 > state ;;
+esac
+"""
+
+
+@pytest.fixture
+def clouded(machine, monkeypatch):
+    """The same machine where everything is asked of a cloud's command line."""
+    spec = machine / "killcheck.yaml"
+    spec.write_text(spec.read_text().replace("[cat, state]", "[gcloud, compute, instances, list]").replace(
+        "commands: [cat state,", "commands: [gcloud compute instances list,"))
+    for name, call in (("stop.sh", "stop"), ("start.sh", "start"), ("starter.sh", "start")):
+        (machine / name).write_text(f"#!/bin/sh\nexec gcloud compute instances {call} box\n")
+    tools = machine / "tools"
+    tools.mkdir()
+    (tools / "gcloud").write_text(GCLOUD)
+    (tools / "gcloud").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tools}:{os.environ['PATH']}")
+    monkeypatch.setenv("TMPDIR", str(machine / "tmp"))
+    (machine / "tmp").mkdir()
+    return machine
+
+
+@pytest.mark.parametrize(("fault", "words"), [
+    ("cli-denied", "PERMISSION_DENIED (403)"), ("cli-gone", "not found"), ("credentials-expired", "Reauthentication"),
+    ("cli-no-effect", "ended with exit code 0, and 1 of box still on")])
+def test_a_clouds_command_line_is_another_for_the_drilled_program_alone(clouded, fault, words):
+    """Who counts, and who puts back on, asks the real one; nothing is left of the other."""
+    code, document, errors = drill(clouded, "--layer", "nightly-stop", "--under", fault)
+    assert code == 1, errors
+    (result,) = document["drills"]
+    assert list(result["bites"]) == [fault]
+    assert words in result["cause"]
+    assert result["problems"] == []
+    assert (clouded / "state").read_text() == "1\n"
+    assert list((clouded / "tmp").iterdir()) == []
+
+
+def test_another_controller_starts_it_as_the_spec_says(clouded):
+    spec = clouded / "killcheck.yaml"
+    spec.write_text(spec.read_text().replace("held: 1s", "held: 90s").replace("instanceGone: 25s", "instanceGone: 80s"))
+    running = subprocess.run(
+        arguments("--json", "--layer", "nightly-stop", "--under", "second-controller", "--dry-run"), cwd=clouded,
+        capture_output=True, text=True, check=False, timeout=60)
+    assert running.returncode == 0, running.stderr
+    assert "box is started again with ./start.sh" in running.stdout + running.stderr
+
+
+def test_what_only_a_machine_of_killchecks_own_can_have_is_refused(clouded):
+    code, document, errors = drill(clouded, "--layer", "nightly-stop", "--under", "machine-off")
+    told = errors + json.dumps(document)
+    assert code in (2, 3), told
+    assert "machine-off cannot be injected on host: it needs timers" in told
+    assert (clouded / "state").read_text() == "1\n"
+
+
+def test_killed_under_a_fault_of_the_command_line_nothing_of_it_stays(clouded):
+    running = subprocess.Popen(
+        arguments("--layer", "nightly-stop", "--under", "cli-hangs"), cwd=clouded, stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT, text=True)
+    try:
+        until = 60.0
+        while not list((clouded / "tmp").glob("killcheck-*/calls")) and until > 0:
+            try:
+                running.wait(0.1)
+                pytest.fail(running.communicate()[0])
+            except subprocess.TimeoutExpired:
+                until -= 0.1
+        os.kill(running.pid, signal.SIGKILL)
+        running.communicate(timeout=60)
+    finally:
+        running.kill()
+    assert list((clouded / "tmp").iterdir())
+    restored = subprocess.run(
+        [*KILLCHECK, "restore"], cwd=clouded, capture_output=True, text=True, check=False, timeout=60)
+    assert restored.returncode == 0, restored.stdout + restored.stderr
+    assert list((clouded / "tmp").iterdir()) == []
+    assert (clouded / "state").read_text() == "1\n"
