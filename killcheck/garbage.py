@@ -11,8 +11,9 @@ import gc
 
 __all__ = ["collect_seldom"]
 
-#: Containers made since the last look at the youngest generation (Python's own: 700), and looks between older ones'.
-THRESHOLDS = (50_000, 20, 20)
+#: Containers made since the last look at the youngest generation (700 by default; starting makes 150,000), and looks
+#: between older ones.
+THRESHOLDS = (200_000, 20, 20)
 
 
 def collect_seldom() -> None:
