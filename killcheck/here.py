@@ -16,7 +16,7 @@ from killcheck.clock import Loop
 from killcheck.journal import Journal
 from killcheck.kube.client import Kube
 from killcheck.lease import Busy
-from killcheck.orphans import Orphan, Outcome, local
+from killcheck.orphans import Orphan, Outcome, local, runs
 from killcheck.programs import Files, LocalPrograms
 
 __all__ = ["Locks", "levers", "orphans_here", "restore_here"]
@@ -89,7 +89,7 @@ def restore_here(loop: Loop, kube: Kube, orphans: Iterable[Orphan], *, named: st
         if named and orphan.run != named:
             continue
         header = orphan.header
-        if not named and header is not None and header.pid != os.getpid() and _runs(header.pid):
+        if not named and header is not None and header.pid != os.getpid() and runs(header.pid):
             outcome.skipped.append(orphan.run)
             continue
         outcome.runs.append(orphan.run)
@@ -102,13 +102,3 @@ def restore_here(loop: Loop, kube: Kube, orphans: Iterable[Orphan], *, named: st
         if not problems:
             journal.close()
     return outcome
-
-
-def _runs(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True

@@ -22,7 +22,7 @@ from killcheck.kube.objects import Obj, dig, labels_of, namespace_of, parse_time
 from killcheck.lease import LEASE_LABEL, Claim, holder_of, lapsed, take_over
 from killcheck.undo import LABEL, insist
 
-__all__ = ["Orphan", "Outcome", "find", "local", "restore", "settle"]
+__all__ = ["Orphan", "Outcome", "find", "local", "restore", "runs", "settle"]
 
 _ORDER = {"intent": 0, "applied": 1, "failed": 2, "undone": 3, "verified": 4}
 
@@ -53,7 +53,7 @@ class Orphan:
 
     def alive(self, now: datetime) -> bool:
         """Whether its process may still be at work."""
-        if self.header and self.header.host == platform.node() and self.header.pid and not _runs(self.header.pid):
+        if self.header and self.header.host == platform.node() and self.header.pid and not runs(self.header.pid):
             return False
         return any(not lapsed(lease, now) for lease in self.leases)
 
@@ -197,7 +197,8 @@ def settle(
     return outcome
 
 
-def _runs(pid: int) -> bool:
+def runs(pid: int) -> bool:
+    """Whether a process of this machine has that number, whosever it is."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
