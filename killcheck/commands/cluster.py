@@ -63,13 +63,17 @@ def up(**options: Any) -> None:
 
 def _serve(*, speed: float, frozen: bool, manifests: tuple[Path, ...], empty: bool, exec_mode: str | None) -> None:
     """The embedded cluster, in this process."""
+    from killcheck.clock import wall_now
     from killcheck.embedded.cluster import EmbeddedCluster
     from killcheck.embedded.control import Control
     from killcheck.session import Session
 
     session = Session(manifests=manifests)
     stopped: list[bool] = []
-    cluster = EmbeddedCluster(speed=0.0 if frozen else speed, exec_mode=exec_mode or ("none" if manifests else "host"))
+    # It begins now: kubectl reckons the ages that it describes by this machine's clock.
+    cluster = EmbeddedCluster(
+        start=wall_now().replace(microsecond=0), speed=0.0 if frozen else speed,
+        exec_mode=exec_mode or ("none" if manifests else "host"))
     try:
         if not empty:
             cluster.load(session.objects)

@@ -36,7 +36,8 @@ from killcheck.kube.objects import Obj
 
 __all__ = ["ApiServer", "KubeletEndpoint"]
 
-_HEALTH = frozenset({"/healthz", "/readyz", "/livez"})
+#: Those of an API server's checks that mean something here, in its order.
+_CHECKS = ("ping", "log", "informer-sync", "shutdown")
 _MASTERS = "system:masters"
 #: What is said with every answer about a type (``APILifecycleDeprecated`` in k8s.io/api).
 _DEPRECATED = {
@@ -241,8 +242,8 @@ class ApiServer:
         """Discovery, OpenAPI, health, version: what is no resource."""
         path = request.path
         self.authorize(user, Attributes(verb_of(request, Route(name=path)), path=path))
-        if path.rstrip("/") in _HEALTH or path.split("/")[1] in ("healthz", "readyz", "livez"):
-            return Response(200, "ok", {"Content-Type": "text/plain; charset=utf-8"})
+        if path.split("/")[1] in ("healthz", "readyz", "livez"):
+            return _health(request)
         if path == "/":
             from killcheck.embedded.api import openapi
 
@@ -276,6 +277,19 @@ class ApiServer:
 @cache
 def _builtin_groups() -> frozenset[str]:
     return frozenset(kind.resource.group for kind in builtin())
+
+
+def _health(request: Request) -> Response:
+    """All checks, or one by its name (k8s.io/apiserver/pkg/server/healthz): a server that answers is healthy."""
+    _, name, *rest = request.path.rstrip("/").split("/")
+    if rest and rest[0] not in _CHECKS:
+        return _no_page()
+    headers = {"Content-Type": "text/plain; charset=utf-8", "X-Content-Type-Options": "nosniff"}
+    if rest or "verbose" not in request.query:
+        return Response(200, "ok", headers)
+    excluded = request.query.get("exclude", ())
+    told = "".join(f"[+]{check} {'excluded: ' if check in excluded else ''}ok\n" for check in _CHECKS)
+    return Response(200, f"{told}{name} check passed\n", headers)
 
 
 def _no_page() -> Response:

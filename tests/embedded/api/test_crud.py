@@ -181,6 +181,9 @@ def test_paths_that_lead_nowhere(world, method, path, code):
 
 
 def test_health_and_version(world):
+    told = world.raw("GET", "/readyz?verbose").body.splitlines()
+    assert (told[0], told[-1]) == ("[+]ping ok", "readyz check passed")
+    assert world.raw("GET", "/readyz/nope").status == 404
     for path in ("/healthz", "/readyz", "/livez", "/readyz/ping"):
         assert (world.raw("GET", path).status, world.raw("GET", path).body) == (200, "ok")
     assert world.raw("GET", "/version").body["gitVersion"] == "v1.36.2"
