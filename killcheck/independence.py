@@ -22,12 +22,15 @@ _CONTROLLERS = {
     LayerType.IDLE_MONITOR: "kube-controller-manager (CronJobs)",
     LayerType.SCALE_TO_ZERO: "keda-operator",
 }
-#: The faults that take away one dependency and nothing else, by its kind.
+#: The fault that takes away one dependency and nothing else, by its kind. Those that act on one layer's own executor
+#: alone have to be each layer's at once: the others would go on with what is said to be gone.
 FAULTS: Mapping[str, tuple[str, ...]] = {
-    "image": ("image-gone",), "registry": ("registry-unreachable",), "identity": ("rolebinding-gone", "token-dead"),
+    "image": ("image-gone",), "registry": ("registry-unreachable",), "identity": ("rolebinding-gone",),
     "pull secret": ("pull-secret-expired",), "network": ("egress-denied",),
     "controller": ("controller-manager-down",), "host": (),
 }
+#: Those that take it away from everybody.
+FROM_ALL = frozenset({"registry-unreachable", "rolebinding-gone", "controller-manager-down"})
 _REMEDIES = {
     "image": "give one layer an image of its own", "registry": "pull one layer's image from another registry",
     "identity": "give one layer a ServiceAccount and a binding of its own",
@@ -73,9 +76,11 @@ class Shared:
         return _REMEDIES[self.dependency.kind]
 
     @property
-    def faults(self) -> tuple[str, ...]:
-        """The faults that take it away, and nothing else."""
-        return FAULTS[self.dependency.kind]
+    def removals(self) -> tuple[tuple[str, ...], ...]:
+        """What takes it away from every layer, and nothing else: faults that have to be there at once."""
+        return tuple(
+            (fault,) if fault in FROM_ALL else tuple(f"{fault}@{layer}" for layer in self.layers)
+            for fault in FAULTS[self.dependency.kind])
 
     def to_json(self) -> dict[str, Any]:
         """An entry of ``findings`` in killcheck.result/v1: an error where a drill showed it, else a warning."""
@@ -119,15 +124,16 @@ def shared(kill_path: KillPath, objects: Sequence[Obj]) -> list[Shared]:
 
 
 def drilled(found: Sequence[Shared], outcomes: Mapping[tuple[str, str], str]) -> list[Shared]:
-    """The same, with what drills say: ``outcomes`` are verdicts by (layer, fault).
+    """The same, with what drills say: ``outcomes`` are verdicts by (layer, faults joined by ``+``).
 
-    The GPUs go off without it where some fault that takes it away left a layer standing, whichever trigger was pulled.
+    The GPUs go off without it where taking it away from all of them left a layer standing, whichever trigger was
+    pulled.
     """
     judged = []
     for one in found:
         said: list[str] = []
         complete = survived = False
-        for fault in one.faults:
+        for fault in map("+".join, one.removals):
             verdicts = {layer: outcomes[layer, fault] for layer in one.layers if (layer, fault) in outcomes}
             said += [f"{layer} under {fault}: {verdict}" for layer, verdict in verdicts.items()]
             known = len(verdicts) == len(one.layers) and "inconclusive" not in verdicts.values()

@@ -19,7 +19,8 @@ from killcheck.progress import watched_s
 from killcheck.run import PlannedDrill
 from killcheck.verdict import DrillResult, Verdict
 
-__all__ = ["Cell", "Estimate", "Matrix", "estimate", "executors_of", "leaning", "left_out", "plan", "unneeded"]
+__all__ = ["Cell", "Estimate", "Matrix", "estimate", "executors_of", "leaning", "left_out", "plan", "removals",
+           "unneeded"]
 
 #: The column of the drill without a fault.
 UNDISTURBED = "undisturbed"
@@ -126,18 +127,21 @@ def plan(
     ``levers``: what the cluster has besides its API; faults that need another one are left out (None: none is).
     ``together``: faults that are there at once, a column each; without ``only_faults`` they are the only ones.
     ``objects``: what is loaded into the cluster, where that is known: faults that find nothing to act on in a layer's
-    executor are left out, but for those that are named.
+    executor are left out, but for those that are named; and what every layer leans on is taken away from all of them at
+    once, where no fault does so by itself.
     Drills get the policy's requirement with them.
     """
     how = options or Options()
     planned = []
-    jobs = executors_of(kill_path, objects)
+    loaded = list(objects)
+    jobs = executors_of(kill_path, loaded)
     for layer in _chosen(kill_path, only_layers):
         meant = _meant(kill_path, layer, only_faults, None if only_faults else jobs.get(layer.name))
         names = [kind.name for kind in meant if faults.there(kind, kill_path, levers)]
         if together and not only_faults:
             names = []
-        both = [group for group in together if all(_applies(faults.named(name), layer, levers) for name in group)]
+        groups = together or (() if only_faults else removals(kill_path, layer, loaded))
+        both = [group for group in groups if all(_applies(faults.named(name), layer, levers) for name in group)]
         for under in [(), *((name,) for name in names), *both]:
             planned.append(PlannedDrill(
                 layer.name, under, how, require=kill_path.policy.required(layer.name, under),
@@ -161,6 +165,14 @@ def executors_of(kill_path: KillPath, objects: Iterable[Obj]) -> dict[str, Obj]:
     refs = {layer.name: layer.cron_job for layer in kill_path.layers}
     return {name: found[ref.namespace, ref.name] for name, ref in refs.items() if ref and (
         ref.namespace, ref.name) in found}
+
+
+def removals(kill_path: KillPath, layer: Layer, objects: Iterable[Obj]) -> list[tuple[str, ...]]:
+    """Faults that have to be there at once to take away what a layer shares with all others of its target."""
+    loaded = list(objects)
+    return list(dict.fromkeys(
+        group for one in shared(kill_path, loaded) if layer.name in one.layers for group in one.removals
+        if len(group) > 1))
 
 
 def unneeded(kill_path: KillPath, levers: Collection[str], objects: Iterable[Obj]) -> list[str]:

@@ -26,7 +26,7 @@ from killcheck.kube.objects import copy, name_of, namespace_of
 from killcheck.layers.base import LayerError
 from killcheck.lease import Busy
 from killcheck.lint import LintResult
-from killcheck.matrix import Cell, Matrix, executors_of, left_out
+from killcheck.matrix import Cell, Matrix, executors_of, left_out, removals
 from killcheck.near import did_you_mean
 from killcheck.pytest_settings import setting
 from killcheck.redact import redact
@@ -92,7 +92,7 @@ def layer_names(config: pytest.Config) -> list[str]:
 
 
 def cases(config: pytest.Config) -> list[tuple[str, str]]:
-    """(layer, fault) of all faults that mean something, or those that are named.
+    """(layer, fault) of all faults that mean something, or those that are named; joined by ``+`` what is there at once.
 
     A fault without its lever is left out (the terminal summary says so), unless it is named.
     """
@@ -109,7 +109,11 @@ def cases(config: pytest.Config) -> list[tuple[str, str]]:
         config.stash[LEFT_OUT] = left_out(session.kill_path, levers)
     with plainly(_at_collection):
         jobs = {} if under or session.real else executors_of(session.kill_path, session.objects)
-    return [
+        loaded = [] if under or session.real else session.objects
+    leant = [
+        (layer.name, "+".join(group)) for layer in _layers(config)
+        for group in removals(session.kill_path, layer, loaded)]
+    return leant + [
         (layer.name, kind.name) for layer in _layers(config) for kind in faults.every()
         if (kind.name in under or not under) and faults.means_something(
             kind, session.kill_path, layer, jobs.get(layer.name))

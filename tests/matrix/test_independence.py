@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
 from click.testing import CliRunner
 from killcheck.fixtures import path, spec
 
-from killcheck import lint
+from killcheck import lint, matrix
 from killcheck.cli import main
+from killcheck.drill import Options
 from killcheck.independence import Dependency, Shared, dependencies, drilled, shared
+from killcheck.killpath import Outcome
 from killcheck.kube import manifests
 from killcheck.kube.objects import copy, dig
+from killcheck.run import Run
+from killcheck.session import Session
 from killcheck.specfile import load
 
 KILL_PATH = load(spec("two-switches"))
@@ -49,12 +54,17 @@ def test_what_every_layer_leans_on_is_found_by_reading():
 SHARED = [Shared("vllm", Dependency("image", "tools/kill:1"), ("one", "other"))]
 
 
+#: What takes it away from both: each alone goes on with it.
+BOTH = "image-gone@one+image-gone@other"
+
+
 @pytest.mark.parametrize(("outcomes", "severity"), [
-    ({}, "warning"), ({("one", "image-gone"): "exposed"}, "warning"),
-    ({("one", "image-gone"): "exposed", ("other", "image-gone"): "exposed"}, "error"),
-    ({("one", "image-gone"): "covered", ("other", "image-gone"): "survived"}, "note"),
-    ({("one", "image-gone"): "covered", ("other", "image-gone"): "exposed"}, "error"),
-    ({("one", "image-gone"): "covered", ("other", "image-gone"): "inconclusive"}, "warning")])
+    ({}, "warning"), ({("one", "image-gone"): "covered", ("other", "image-gone"): "covered"}, "warning"),
+    ({("one", BOTH): "exposed"}, "warning"),
+    ({("one", BOTH): "exposed", ("other", BOTH): "exposed"}, "error"),
+    ({("one", BOTH): "covered", ("other", BOTH): "survived"}, "note"),
+    ({("one", BOTH): "covered", ("other", BOTH): "exposed"}, "error"),
+    ({("one", BOTH): "covered", ("other", BOTH): "inconclusive"}, "warning")])
 def test_taking_the_shared_one_away_must_leave_a_layer_standing(outcomes, severity):
     (found,) = drilled(SHARED, outcomes)
     assert found.to_json()["severity"] == severity
@@ -68,3 +78,23 @@ def test_the_matrix_says_what_a_drill_without_the_shared_one_showed():
     assert (finding["probe"], finding["severity"], finding["unproven"]) == ("shared-dependency", "error", False)
     assert {e["value"] for e in finding["evidence"] if e["object"] == "drill"} == {
         "nightly-off under controller-manager-down: exposed", "second-switch under controller-manager-down: exposed"}
+
+
+def test_what_all_lean_on_is_taken_away_from_all_of_them_and_one_must_be_left_standing(tmp_path):
+    session = Session(fixture="two-switches")
+    session._objects = [copy(obj) for obj in session.objects]
+    jobs = [obj for obj in session.objects if obj["kind"] == "CronJob"]
+    images = [dig(job, "spec", "jobTemplate", "spec", "template", "spec", "containers")[0] for job in jobs]
+    images[1]["image"] = images[0]["image"]
+    both = "image-gone@nightly-off+image-gone@second-switch"
+    cells = [cell for cell in matrix.plan(session.kill_path, objects=session.objects) if "+".join(cell.faults) == both]
+    assert [(cell.layer, cell.require) for cell in cells] == [
+        ("nightly-off", Outcome.COVERED), ("second-switch", Outcome.COVERED)]
+    assert all(cell.faults != tuple(both.split("+")) for cell in matrix.plan(KILL_PATH, objects=OBJECTS))
+    an_hour = [replace(cell, options=Options(horizon_s=3600.0)) for cell in cells]
+    found = Run(session, an_hour, folder=tmp_path).execute()
+    whole = matrix.Matrix.of(session.kill_path, cells, found.drills)
+    assert [(cell.word, cell.passes) for cell in whole.cells] == [("exposed", False)] * 2
+    leant = matrix.leaning(session.kill_path, session.objects, whole)
+    told = {one.dependency: one.to_json()["severity"] for one in leant}
+    assert told[Dependency("image", images[0]["image"])] == "error"
