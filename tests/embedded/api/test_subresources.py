@@ -45,7 +45,7 @@ def test_logs_come_from_the_nodes_kubelet(world):
     world.kube.create(r.PODS, pod())
     assert world.kube.logs("worker", "default") == ""  # not scheduled yet
     bind(world, "gpu-1")
-    with pytest.raises(ApiError, match="dial tcp: lookup gpu-1: no such host"):
+    with pytest.raises(ApiError, match=r"pods \"gpu-1\" not found"):
         world.kube.logs("worker", "default")
     world.server.kubelets["gpu-1"] = Kubelet()
     assert world.kube.logs("worker", "default", tail_lines=2) == "c 3\nc 4\n"
