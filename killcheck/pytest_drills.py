@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from io import StringIO
@@ -120,6 +121,8 @@ def cases(config: pytest.Config) -> list[tuple[str, str]]:
         and (levers is None or set(kind.needs) <= levers)]
 
 
+#: What pytest says of a call that came to something false.
+_WHERE = re.compile(r"where False = (\w+\([^\n()]*\))")
 #: Faults that the cluster has no lever for.
 LEFT_OUT: pytest.StashKey[list[str]] = pytest.StashKey()
 
@@ -170,9 +173,13 @@ class Drills:
         return self.results[-1] if self.results else None
 
     def __call__(self, layer: str, *, under: Sequence[str] = (), watch_s: float | None = None) -> DrillResult:
-        """Drill ``layer`` under faults; ``watch_s``: seconds to watch while GPUs stay on (default: as the CLI does)."""
+        """Drill ``layer`` under faults; ``watch_s``: seconds to watch while GPUs stay on (default: as the CLI does).
+
+        ``under``: names, or one (``"a+b"``: both at once).
+        """
+        names = self._named(layer, [under] if isinstance(under, str) else under)
         folder = self.request.getfixturevalue("tmp_path_factory").mktemp("killcheck")
-        planned = PlannedDrill(layer, faults.apart(under) if under else (), Options(horizon_s=watch_s))
+        planned = PlannedDrill(layer, names, Options(horizon_s=watch_s))
         heard: list[events.Event] = []
         with plainly(pytest.fail), self._turn(layer):
             result = Run(self.session, [planned], folder=folder, sinks=[heard.append]).execute().drills[0]
@@ -185,6 +192,23 @@ class Drills:
                 pytest.skip(reason)
             pytest.fail(reason, pytrace=False)
         return result
+
+    def _named(self, layer: str, under: Sequence[str]) -> tuple[str, ...]:
+        """The faults, if there are such, and such a layer; fails the test in one sentence where there are not."""
+        with plainly(pytest.fail):
+            known = [one.name for one in self.session.kill_path.layers]
+        if layer not in known:
+            pytest.fail(f"the spec has no layer {layer!r}{did_you_mean(layer, known)}", pytrace=False)
+        problem = ""
+        try:
+            names = faults.apart(under) if under else ()
+            for name in names:
+                faults.named(name)
+        except (KeyError, ValueError) as error:
+            problem = str(error.args[0])
+        if problem:
+            pytest.fail(problem, pytrace=False)
+        return names
 
     @contextmanager
     def _turn(self, layer: str) -> Iterator[None]:
@@ -212,8 +236,7 @@ class Drills:
         report.killcheck_cells = [result.to_json() for result in self.results]
         told = "\n\n".join(explain(result) for result in self.results)
         if report.failed and told and excinfo is not None and excinfo.errisinstance(AssertionError):
-            said = str(excinfo.value).partition("\nassert ")[0].strip() or "the assertion does not hold"
-            report.longrepr = f"{said}\n\n{told}"
+            report.longrepr = f"{_claim(str(excinfo.value), self.results[-1])}\n\n{told}"
         elif told:
             report.sections.append(("killcheck", told))
 
@@ -293,6 +316,15 @@ def _manifest(session: Session, layer: str) -> str:
     return ""
 
 
+def _claim(said: str, result: DrillResult) -> str:
+    """What did not hold, in a line: the test's own words, else what came of its last drill and what was asked of it."""
+    own = said.partition("\nassert ")[0].strip()
+    if own and not own.startswith("assert "):
+        return own
+    asked = _WHERE.search(said)
+    return f"{_row(result)}, not {asked[1]}" if asked else f"{_row(result)}: the assertion does not hold"
+
+
 def explain(result: DrillResult) -> str:
     """A result as a person reads it: verdict, cause, remedy, evidence, phases."""
     lines = [_row(result)]
@@ -300,8 +332,8 @@ def explain(result: DrillResult) -> str:
         lines.append(f"  {result.why}")
     if result.stuck_at:
         lines.append(f"  stuck before {result.stuck_at}")
-    if result.cause:
-        lines += [f"  cause:  {result.cause}", f"  remedy: {result.remedy}"]
+    if result.cause and result.verdict is not Verdict.INCONCLUSIVE:
+        lines += [f"  cause:  {result.cause}", *([f"  remedy: {result.remedy}"] if result.remedy else [])]
         lines += [f"    {line}" for line in result.evidence]
     for phase in result.phases:
         at = span(phase["at_s"]) if phase["at_s"] is not None else "never"

@@ -51,6 +51,22 @@ def test_a_failure_shows_diagnosis_and_timeline_and_no_traceback(team):
     assert "not found" in (case.text or "")
 
 
+@pytest.mark.parametrize(("call", "says"), [
+    ('drill("nightly-of")', "the spec has no layer 'nightly-of'; did you mean nightly-off?"),
+    ('drill("nightly-off", under="image-goen")', "no fault is called image-goen; did you mean image-gone?*"),
+    ('drill("nightly-off", under=["suspended", "suspended"])', "suspended is named twice"),
+    ('assert drill("nightly-off", under="suspended").replicas_zero_within("5m")',
+     "nightly-off under suspended: exposed, not replicas_zero_within('5m')"),
+])
+def test_what_is_wrong_is_one_sentence_and_no_traceback(pytester, call, says):
+    pytester.makepyfile(f"def test_it(drill):\n    {call}\n")
+    done = pytester.runpytest_subprocess()
+    done.assert_outcomes(failed=1)
+    done.stdout.fnmatch_lines([says])
+    done.stdout.no_fnmatch_line("*Traceback*")
+    done.stdout.no_fnmatch_line(">*drill(*")
+
+
 @pytest.mark.parametrize(("allowed", "outcome"), [((), "failed"), (("--killcheck-allow-inconclusive",), "skipped")])
 def test_what_is_not_run_proves_nothing(team, allowed, outcome):
     done = team().runpytest_subprocess("--killcheck-exec=none", "-rs", *allowed)
