@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import datetime, timedelta
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, cast
 
 from killcheck import diagnosis, events, layers, steady
@@ -496,16 +496,16 @@ class Drill:
         if not self.journal.entries:
             return [], []
         self._healing = True
+        late = self.runner.makes_up(self._began) if self.runner is not None else ""
         undone, problems = self.journal.undo_all()
         for fault in self.faults:
             left = [entry.problem for entry in self.journal.open if entry.owner == fault.name]
             self._emit(events.FaultHealed, fault=fault.name, problem="; ".join(left))
-        steady = not problems and self._steady_again()
-        if not steady and not problems:
-            self._note(f"everything is put back, but the steady state is not: {self._unsteady()}")
-        late = self.runner.makes_up(self._began) if self.runner is not None and not problems else ""
-        if late:
+        steady = not problems and not late and self._steady_again()
+        if late and not problems:
             self._note(late)
+        elif not steady and not problems:
+            self._note(f"everything is put back, but the steady state is not: {self._unsteady()}")
         self._emit(events.Healed, undone=undone, problems=problems, steady_again=steady)
         return undone, problems
 
@@ -526,7 +526,7 @@ class Drill:
         return replace(verdict, healed=tuple(healed[0]), problems=tuple(healed[1]), notes=tuple(self.notes))
 
     # -- small things --------------------------------------------------------------------------------------
-    @property
+    @cached_property
     def deadlines(self) -> dict[str, float]:
         """Seconds after the trigger by phase; ``held`` is a length."""
         own = self.kill_path.deadlines_for(self.layer)

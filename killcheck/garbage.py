@@ -11,7 +11,7 @@ import gc
 
 __all__ = ["collect_seldom"]
 
-#: Containers made since the last look at the youngest generation (700 by default; starting makes 150,000), and looks
+#: Containers made since the last look at the youngest generation (700 by default; starting makes 120,000), and looks
 #: between older ones.
 THRESHOLDS = (200_000, 20, 20)
 

@@ -32,6 +32,7 @@ class Progress:
         self.layer = layer
         self.timeline = timeline
         self.targets = kill_path.covered_by(layer)
+        self._required = required(kill_path, layer)
         self.hold_s = hold_s
         self.meter = meter
         self.holds_from = holds_from
@@ -213,11 +214,11 @@ class Progress:
     # -- judging -------------------------------------------------------------------------------------------
     def required(self) -> list[str]:
         """The phases that the wanted proof rests on, in order."""
-        return required(self.kill_path, self.layer)
+        return list(self._required)
 
     def proven(self) -> bool:
         """Whether every required phase has been reached."""
-        return all(phase in self.timeline.reached for phase in self.required())
+        return all(phase in self.timeline.reached for phase in self._required)
 
     def missing(self) -> str:
         """The first required phase that was not reached in time ('held' has no deadline of its own); empty: none."""
