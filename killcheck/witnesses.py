@@ -76,6 +76,7 @@ class Witnesses:
                     raise Unproven(
                         f"P3 unproven: the cloud says {state} of {dig(node, 'spec', 'providerID')}, on which node "
                         f"{name_of(node)} runs")
+            self._asked_for_ghosts(self.cluster.loop.now())  # what cannot be asked is found out before the trigger
         if self.results is not None:
             try:
                 self.results.remember()
@@ -133,12 +134,7 @@ class Witnesses:
 
     def _ghosts(self, now: datetime) -> Lack | None:
         """Machines of the cluster that are on although nothing in it stands for them: no Node, no NodeClaim."""
-        if not self._wants_cloud:
-            return None
-        try:
-            found = self._without_node(now)
-        except (AskError, KubeError) as error:
-            raise Unproven(f"P3 unproven: whether an instance without a Node is on cannot be seen: {error}") from error
+        found = self._asked_for_ghosts(now) if self._wants_cloud else []
         if not found:
             return None
         unproven = [message for message, known in found if not known]
@@ -149,6 +145,12 @@ class Witnesses:
             "instance_gone", f"a ghost bills: {'; '.join(told)}",
             "End it once you know what left it (aws ec2 terminate-instances), and find out why its Node went without "
             "it: a stripped finalizer, a Node deleted by hand, a machine that never joined.", (*told, *unproven), (49,))
+
+    def _asked_for_ghosts(self, now: datetime) -> list[tuple[str, bool]]:
+        try:
+            return self._without_node(now)
+        except (AskError, KubeError) as error:
+            raise Unproven(f"P3 unproven: whether an instance without a Node is on cannot be seen: {error}") from error
 
     def _without_node(self, now: datetime) -> list[tuple[str, bool]]:
         """What is said of each such machine, and whether it is known to have GPUs. Raises AskError, KubeError."""

@@ -171,3 +171,13 @@ def test_where_nobody_asks_it_does_not_bite_and_a_matrix_leaves_it_out(tmp_path)
     drill = drilled(tmp_path, "", "aws-metadata-blocked")
     assert (str(drill.verdict), "did not bite" in drill.why) == ("inconclusive", True)
     assert faults.named("aws-metadata-blocked").unneeded("x", {"kind": "CronJob", "spec": {}})
+
+
+def test_without_namespaces_a_variable_leads_there(world):
+    world.cluster.nodes.runtime.isolation = "relocation"
+    world.run(["python3", "-c", "import os, urllib.request\n"
+               "url = os.environ['AWS_EC2_METADATA_SERVICE_ENDPOINT'] + '/latest/api/token'\n"
+               "ttl = {'X-aws-ec2-metadata-token-ttl-seconds': '60'}\n"
+               "print(len(urllib.request.urlopen(urllib.request.Request(url, method='PUT', headers=ttl)).read()))"])
+    phase, said = world.ended()
+    assert (phase, int(said[0]) > 40) == ("Succeeded", True)

@@ -236,3 +236,20 @@ def test_lint_of_a_live_cluster_tells_what_bills_behind_its_back(stand_in, machi
     blind, _ = lint.world_of([], datetime.now(UTC), kill_path=path, live=True, unread={"Node": "403"}, listed=[])
     assert [f.message for f in lint.lint(blind, probes=[probe]).findings] == [
         "not proven: Nodes could not be read: 403"]
+
+
+def test_a_machine_of_the_model_without_a_node_is_a_ghost_too(tmp_path):
+    from dataclasses import replace
+
+    from test_founding_story import Prepared, run
+
+    from killcheck import fixtures, specfile
+    from killcheck.killpath import Proof
+
+    path = specfile.load(fixtures.spec("dead-man"))
+    session = Prepared(fixture="dead-man", _kill_path=replace(path, proof=path.proof | {Proof.P3}))
+    session.prepare = lambda cluster: cluster.embedded.cloud.ghost("p4d.24xlarge")
+    drill, _ = run(tmp_path, session, "nightly-off")
+    assert (str(drill.verdict), drill.stuck_at) == ("exposed", "instance_gone")
+    assert "a ghost bills: i-" in drill.cause
+    assert "p4d.24xlarge is on, and no Node or NodeClaim stands for it: 21.96 dollars an hour" in drill.cause
