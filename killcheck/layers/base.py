@@ -118,7 +118,7 @@ class LayerRun(ABC):
         """Read what is needed, check that the layer can be drilled. Raises LayerError, KubeError; changes nothing."""
 
     def makes_up(self, since: datetime) -> str:
-        """What it does by itself, now that everything is put back, for what it missed since then; empty: nothing."""
+        """What it will do by itself, once everything is put back, for what it missed since then; empty: nothing."""
         return ""
 
     @abstractmethod

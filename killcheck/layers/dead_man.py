@@ -384,10 +384,10 @@ class DeadMan(LayerRun):
         return parsed.next(after)
 
     def makes_up(self, since: datetime) -> str:
-        """A slot that passed while the schedule was held fires late, also when everything has been put back."""
+        """A slot that passed while the schedule was held fires late, when everything has been put back."""
         try:
             now = self.stage.cluster.kube.get(r.CRONJOBS, self.ref.name, self.ref.namespace)
-            slot = slots.overdue(now, since, self._now())
+            slot = slots.overdue({**now, "spec": self._declared.get("spec", {})}, since, self._now())
         except (KubeError, ValueError):
             return ""
         return "" if slot is None else (
