@@ -474,6 +474,10 @@ class Drill:
         forecast = self.runner.forecast() if self.runner else None
         for told in (*forecast.clocks, *forecast.warnings) if forecast else ():
             self._note(told)
+        for fault in self.faults:
+            stages = timeline.reclaim(*fault.noticed) if timeline and fault.noticed else ""
+            if fault.noticed and stages:
+                self._note(f"{fault.name} gave {fault.noticed[1]:.0f} s: {stages}")
         self._emit(events.Judged, verdict=str(verdict), off_by=str(more.get("off_by", "")), why=why)
         return DrillResult(
             layer=self.layer.name, faults=tuple(f.name for f in self.faults), verdict=verdict, why=why,

@@ -14,6 +14,8 @@ PHASES = (
     "executor_finished", "scale_written", "pods_terminating", "pods_gone", "node_cordoned", "node_drained",
     "node_gone", "instance_gone", "starts_refused", "held",
 )
+#: What follows a spot notice, in order.
+RECLAIM = ("node_cordoned", "pods_gone", "node_drained", "node_gone", "instance_gone")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,18 @@ class Timeline:
         """Seconds of a spot notice that were left at a phase, negative after the reclaim; None without either."""
         seconds = self.at_s(phase)
         return None if self.notice_s is None or seconds is None else round(self.notice_s - seconds, 3)
+
+    def reclaim(self, noticed: datetime, notice_s: float) -> str:
+        """The stages of a reclaim after a notice, each with its seconds and what was left; empty: none was reached."""
+        told = []
+        for phase in RECLAIM:
+            entry = self.reached.get(phase)
+            if entry is not None:
+                after = max(0.0, (entry.at - noticed).total_seconds())
+                left = notice_s - after
+                margin = f"{left:.0f} s left" if left >= 0 else f"{-left:.0f} s after the reclaim"
+                told.append(f"{phase.replace('_', ' ')} after {after:.0f} s ({margin})")
+        return ", ".join(told)
 
     def zero_s(self) -> float | None:
         """Seconds to zero: no GPU pod left or, outside Kubernetes, no instance counted."""

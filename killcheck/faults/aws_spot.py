@@ -42,6 +42,8 @@ class _AwsSpotFault(Fault):
     """Something done to the instances behind the GPU nodes, in the account that the spec names."""
 
     family = "spot"
+    #: Whether it is a notice that AWS takes the machine, two minutes from then.
+    reclaims: ClassVar[bool] = False
     failures: ClassVar[tuple[int, ...]] = (52,)
     needs = ("hands",)
     costs = "the interrupted instances are gone; others are bought when the targets are put back on"
@@ -97,6 +99,8 @@ class _AwsSpotFault(Fault):
             found = self._consenting(stage)
             self.preflight(stage, found)
             self._at = stage.cluster.loop.now()
+            if self.reclaims:
+                self.noticed = (self._at, NOTICE_S)
             return self.strike(stage, found)
         except AskError as error:
             raise FaultError(f"{self.name}: {error}") from error
@@ -135,6 +139,7 @@ class SpotQueueMessage(_AwsSpotFault):
 
     name = "spot-queue-message"
     simulates = "a spot interruption warning in the handler's SQS queue"
+    reclaims: ClassVar[bool] = True
     costs = ""
     kind: ClassVar[str] = "interruption"
 
@@ -169,6 +174,7 @@ class SpotRebalanceMessage(SpotQueueMessage):
 
     name = "spot-queue-rebalance"
     simulates = "a rebalance recommendation in the handler's SQS queue"
+    reclaims = False
     kind = "rebalance"
 
 
@@ -177,6 +183,7 @@ class SpotStateMessage(SpotQueueMessage):
 
     name = "spot-queue-state-change"
     simulates = "a state-change notification (stopping) in the handler's SQS queue"
+    reclaims = False
     kind = "state-change"
 
 
@@ -185,6 +192,7 @@ class SpotHealthMessage(SpotQueueMessage):
 
     name = "spot-queue-health"
     simulates = "a scheduled change of AWS Health in the handler's SQS queue"
+    reclaims = False
     kind = "health"
 
 
@@ -196,6 +204,7 @@ class SpotFis(_AwsSpotFault):
 
     name = "spot-fis"
     simulates = "AWS FIS interrupts the GPU pools' spot instances"
+    reclaims = True
 
     #: Minutes between the start and the interruption, as FIS takes them (2 to 15).
     before_interruption_minutes: ClassVar[int] = 2

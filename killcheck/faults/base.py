@@ -91,6 +91,9 @@ class Fault(ABC):
     #: comes before what only changes something (1), and that before what stops the cluster from working (2).
     rank: ClassVar[int] = 1
 
+    #: When it gave notice of a reclaim, and how many seconds that leaves; None: it gives none.
+    noticed: tuple[datetime, float] | None = None
+
     #: Whether it can act on the drill's own copy of a container's run on a Docker Engine.
     on_docker: ClassVar[bool] = False
     #: Whether it acts on what is outside Kubernetes: a machine, its programs and timers.

@@ -104,6 +104,13 @@ class SpotNotice(_SpotFault):
     simulates = "a spot interruption notice, two minutes before the machine is taken"
     failures = (52,)
 
+    def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
+        """Give notice to each; what it leaves is told at every stage."""
+        done = super().inject(stage, layer)
+        cloud: Any = stage.cluster.levers["cloud"]
+        self.noticed = (stage.cluster.loop.now(), cloud.timing.notice_s)
+        return done
+
     def strike(self, cloud: Any, instance_id: str) -> str:
         """Give notice."""
         notice = cloud.interrupt(instance_id).notice

@@ -31,6 +31,16 @@ def test_stages_are_held_against_the_notice():
     assert not any("margin_s" in row for row in Timeline(NOW, PHASES, {}).rows())
 
 
+def test_a_faults_notice_is_told_stage_by_stage():
+    timeline = Timeline(NOW, PHASES, {})
+    for phase, at in (("node_cordoned", 5), ("pods_gone", 20), ("instance_gone", 90)):
+        moment = NOW + timedelta(seconds=at)
+        timeline.reach(phase, moment, moment, "")
+    assert timeline.reclaim(NOW - timedelta(seconds=4), 30.0) == (
+        "node cordoned after 9 s (21 s left), pods gone after 24 s (6 s left), "
+        "instance gone after 94 s (64 s after the reclaim)")
+
+
 @pytest.mark.parametrize(("seconds", "said"), [
     (28.0, ", 28 s of the notice left"), (-1.5, ", 1.5 s after the reclaim"), (None, "")])
 def test_in_words(seconds, said):

@@ -52,6 +52,8 @@ def test_a_message_in_the_queue_bites_when_its_reader_says_so(tmp_path, fault, e
     assert "s of 120 s are left" in drill.bites[fault]
     assert str(drill.verdict) == "survived"
     assert not drill.dirty
+    notes = "; ".join(drill.notes)
+    assert ("spot-queue-message gave 120 s: node cordoned after" in notes) == (fault == "spot-queue-message"), notes
     (injected,) = [e for e in told if isinstance(e, events.FaultInjected)]
     assert "(message " in injected.changes[0]
 
