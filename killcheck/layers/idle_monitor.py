@@ -85,13 +85,14 @@ class IdleMonitor(DeadMan):
         """It looked, and what it looked at had not been idle for long enough."""
         done = condition(self.stage.testimony.job or {}, "Complete")
         looked = [begun for begun, _ in self._finished]
-        if done and looked and stuck_at in ("scale_written", "pods_terminating", "pods_gone"):
+        left = [pod for pod in self.stage.scene.gpu_pods() if not pod.terminating]
+        if done and looked and left and stuck_at == "scale_written":
             idle = (max(looked) - self._youngest()).total_seconds()
             if idle < (self.layer.idle_s or 0.0):
                 return Explanation(
                     f"{self.layer.name} looked and left its targets on: they were not idle for "
                     f"{(self.layer.idle_s or 0.0) / 60:.0f} min yet, but for {max(0.0, idle) / 60:.0f}",
-                    tuple(str(pod) for pod in self.stage.scene.gpu_pods()[:5]),
+                    tuple(map(str, left[:5])),
                     "see what starts its targets anew, or makes requests of them", (40,))
         return super().explain(stuck_at)
 
