@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from killcheck.executor import scripts
 from killcheck.killpath import KillPath, Layer, LayerType
 from killcheck.kube.objects import Obj, dig, name_of, namespace_of
 
@@ -27,10 +28,12 @@ _CONTROLLERS = {
 FAULTS: Mapping[str, tuple[str, ...]] = {
     "image": ("image-gone",), "registry": ("registry-unreachable",), "identity": ("rolebinding-gone",),
     "pull secret": ("pull-secret-expired",), "network": ("egress-denied",),
-    "controller": ("controller-manager-down",), "host": (),
+    "controller": ("controller-manager-down",), "host": ("machine-off",),
+    # On a real machine only the drilled program meets another command line: that is no proof of all of them.
+    "command line": (), "credentials": (),
 }
 #: Those that take it away from everybody.
-FROM_ALL = frozenset({"registry-unreachable", "rolebinding-gone", "controller-manager-down"})
+FROM_ALL = frozenset({"registry-unreachable", "rolebinding-gone", "controller-manager-down", "machine-off"})
 _REMEDIES = {
     "image": "give one layer an image of its own", "registry": "pull one layer's image from another registry",
     "identity": "give one layer a ServiceAccount and a binding of its own",
@@ -38,12 +41,14 @@ _REMEDIES = {
     "network": "put one layer's executor into a namespace of its own",
     "controller": "add a layer that another controller fires: a worker that ends itself, a timer outside the cluster",
     "host": "run one layer somewhere else",
+    "command line": "let one layer ask the cloud by other means: its own scheduler, a function, another program",
+    "credentials": "let one layer sign in as somebody else: another machine's own identity",
 }
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Dependency:
-    """``kind``: image, registry, identity, pull secret, network, controller or host."""
+    """``kind``: image, registry, identity, pull secret, network, controller, host, command line or credentials."""
 
     kind: str
     name: str
@@ -94,14 +99,16 @@ class Shared:
         }
 
 
-def dependencies(layer: Layer, objects: Iterable[Obj]) -> frozenset[Dependency]:
-    """What a layer needs, from the manifests (or live objects) of its executor."""
+def dependencies(layer: Layer, objects: Iterable[Obj], folder: str = "") -> frozenset[Dependency]:
+    """What a layer needs, from the manifests (or live objects) of its executor, or its scripts in the spec's folder."""
     found: set[Dependency] = set()
     # A monitor that is a Deployment is not fired by the CronJob controller; it runs.
     if layer.type in _CONTROLLERS and layer.command is None and layer.workload is None:
         found.add(Dependency("controller", _CONTROLLERS[layer.type]))
     if layer.command is not None or (layer.sentinel is not None and layer.sentinel.path):
         found.add(Dependency("host", "the one that the commands run on"))
+    for name in scripts.clis(layer.command, folder) if layer.command is not None and folder else ():
+        found |= {Dependency("command line", name), Dependency("credentials", f"of {name}")}
     executor = layer.cron_job or (layer.workload if layer.type is not LayerType.SELF_TERMINATING else None)
     if executor is None:
         return frozenset(found)
@@ -112,13 +119,14 @@ def dependencies(layer: Layer, objects: Iterable[Obj]) -> frozenset[Dependency]:
 
 
 def shared(kill_path: KillPath, objects: Sequence[Obj]) -> list[Shared]:
-    """For each target with two layers or more: what all of them depend on."""
+    """For each target with two layers or more that turn it off (a sentinel does not): what all of them depend on."""
     found = []
     for target in kill_path.targets:
-        layers = [layer for layer in kill_path.layers if target.name in layer.covers]
+        layers = [layer for layer in kill_path.layers
+                  if target.name in layer.covers and layer.type is not LayerType.SENTINEL]
         if len(layers) < 2:
             continue
-        common = frozenset.intersection(*(dependencies(layer, objects) for layer in layers))
+        common = frozenset.intersection(*(dependencies(layer, objects, kill_path.folder) for layer in layers))
         found += [Shared(target.name, one, tuple(layer.name for layer in layers)) for one in sorted(common)]
     return found
 

@@ -98,3 +98,16 @@ def test_what_all_lean_on_is_taken_away_from_all_of_them_and_one_must_be_left_st
     leant = matrix.leaning(session.kill_path, session.objects, whole)
     told = {one.dependency: one.to_json()["severity"] for one in leant}
     assert told[Dependency("image", images[0]["image"])] == "error"
+
+
+def test_programs_of_one_machine_share_it_and_the_clouds_command_line():
+    """Seed 3's layers that stop: one host, one gcloud, one sign-in; the sentinel stops nothing, and is not asked."""
+    kill_path = Session(fixture="single-controller").kill_path
+    found = {str(one.dependency): one for one in shared(kill_path, [])}
+    assert set(found) == {
+        "host the one that the commands run on", "command line gcloud", "credentials of gcloud"}
+    assert all(one.layers == ("daily-cycle", "idle-monitor") for one in found.values())
+    outcomes = {(layer, fault): "exposed" for layer in ("daily-cycle", "idle-monitor")
+                for fault in ("machine-off", "cli-gone", "credentials-expired")}
+    judged = {one.dependency.kind: one.to_json()["severity"] for one in drilled(list(found.values()), outcomes)}
+    assert judged == {"host": "error", "command line": "warning", "credentials": "warning"}
