@@ -134,3 +134,22 @@ def test_botocores_own_client_of_metadata_understands_it(metadata, monkeypatch):
     with serve(served) as url:
         monkeypatch.delenv("AWS_EC2_METADATA_DISABLED")
         assert InstanceMetadataRegionFetcher(base_url=url).retrieve_region() == "us-east-1"
+
+
+def test_the_notice_of_a_sidecar_is_a_file(metadata, tmp_path):
+    from killcheck.cloud.imds import _Watched
+
+    _, _, clock = metadata
+    watched = _Watched(now=lambda: clock[0], required=False)
+    watched.file = tmp_path / "notice"
+    with serve(watched) as url, urllib3.PoolManager(retries=False) as pool:
+        def ask():
+            return pool.request("GET", url + ACTION)
+
+        assert ask().status == 404
+        watched.file.touch()
+        first = ask().json()
+        clock[0] += timedelta(seconds=10)
+        assert ask().json() == first == {"action": "terminate", "time": "2026-11-21T00:02:00Z"}
+        watched.file.unlink()
+        assert ask().status == 404
