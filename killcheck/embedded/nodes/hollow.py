@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from killcheck.embedded.nodes import probes
+from killcheck.embedded.nodes import hooks, probes
 from killcheck.embedded.nodes.container import Container
 from killcheck.embedded.nodes.execution import Exit
 from killcheck.kube.objects import annotations_of, dig
@@ -71,10 +71,12 @@ def _passed(life: PodLife, container: Container, started_at: object) -> None:
 
 
 def stop(life: PodLife, container: Container, grace_s: float) -> None:
-    """preStop, then SIGTERM; the pod's own timer kills what is left at the end of the grace."""
+    """preStop, then SIGTERM; whoever asks kills what is left at the end of the grace."""
     if container.stopping:
         return
     container.stopping = True
+    if hooks.begin(life, container, "preStop", lambda _: _terminate(life, container)):
+        return
     before = min(_pre_stop_s(container), grace_s)
     if before:
         life.after(before, _terminate, life, container)

@@ -1,4 +1,4 @@
-"""Probes of containers that really run: the process itself is asked, and the kubelet says what it heard."""
+"""Probes and hooks of containers that really run: the process itself is asked, and the kubelet says what it heard."""
 
 import textwrap
 
@@ -143,3 +143,38 @@ def test_who_listens_on_loopback_alone_is_not_reached(isolated):
     isolated.run(15)
     assert not is_ready(isolated, "w")
     assert isolated.kube.get(r.PODS, "w", "team")["status"]["phase"] == "Running"
+
+
+# -- lifecycle -----------------------------------------------------------------------------------------------
+def test_before_it_is_stopped_a_container_runs_its_command(host):
+    """kuberuntime_container.go, executePreStopHook: SIGTERM comes after it."""
+    host.add(pod("w", policy="Never", grace=30, volumes=[{"name": "v", "emptyDir": {}}], main={
+        "command": ["sh", "-c", "trap 'cat /tmp/w/left; exit 0' TERM; while :; do sleep 1; done"],
+        "lifecycle": {"preStop": {"exec": {"command": ["sh", "-c", "sleep 5; echo last words > /tmp/w/left"]}}},
+        "volumeMounts": [{"name": "v", "mountPath": "/tmp/w"}]}))
+    host.run(5)
+    running = next(iter(host.host.processes.values()))
+    begun = host.loop.monotonic()
+    host.kube.delete(r.PODS, "w", "team")
+    assert host.loop.run_until(lambda: host.gone("w"), 40)
+    assert 5 <= host.loop.monotonic() - begun < 12
+    assert running.log().text == "last words\n"
+
+
+def test_a_command_that_fails_before_the_end_is_told_and_holds_nothing_up(host):
+    host.add(pod("w", policy="Never", grace=2, main={
+        "command": ["sleep", "600"], "lifecycle": {"preStop": {"exec": {"command": ["false"]}}}}))
+    host.run(5)
+    host.kube.delete(r.PODS, "w", "team")
+    host.run(6)
+    assert host.gone("w")
+    assert said(host, "w", "FailedPreStopHook") == {"PreStopHook failed": 1}
+
+
+def test_a_command_that_fails_after_the_start_has_the_container_killed(host):
+    host.add(pod("w", policy="OnFailure", grace=1, main={
+        "command": ["sleep", "600"], "lifecycle": {"postStart": {"exec": {"command": ["false"]}}}}))
+    host.run(8)
+    assert host.pod("w")["status"]["containerStatuses"][0]["restartCount"] >= 1
+    assert "PostStartHook failed" in said(host, "w", "FailedPostStartHook")
+    assert "FailedPostStartHook" in said(host, "w", "Killing")
