@@ -11,7 +11,7 @@ import json
 import os
 import platform
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
@@ -142,9 +142,10 @@ class Journal:
         self._write_locally()
 
     def close(self) -> None:
-        """The run has come to its end."""
+        """The run has come to its end. Where that cannot be written, the next run finds everything back as it was."""
         self._closed = True
-        self._write_locally()
+        with suppress(JournalError):
+            self._write_locally()
 
     # -- writing -------------------------------------------------------------------------------------------
     @contextmanager
@@ -160,9 +161,9 @@ class Journal:
         self.entries.append(Entry(self.run, number, what, undo, expires, lever=lever, owner=self.owner))
         try:
             self._write()
-        except JournalError:
+        except JournalError as error:
             self.entries.pop()
-            raise
+            raise JournalError(f"{error}; nothing was changed by it: {what}") from error
 
         def refine(better: Undo) -> None:
             self.entries[number] = replace(self.entries[number], undo=better)
@@ -344,7 +345,7 @@ class Journal:
             try:
                 _write_durably(self.path, self._text(local=True))
             except OSError as error:
-                raise JournalError(f"cannot write the journal {self.path}: {error}; nothing was changed") from error
+                raise JournalError(f"cannot write the journal {self.path}: {error.strerror or error}") from error
 
     def _write(self) -> None:
         self._write_locally()
@@ -352,9 +353,8 @@ class Journal:
             try:
                 insist(self.loop, self._write_in_cluster, patience_s=WRITE_PATIENCE_S)
             except KubeError as error:
-                raise JournalError(
-                    f"cannot write the journal to ConfigMap {self.home}/{config_map_name(self.run)}: {error}; "
-                    "nothing was changed") from error
+                where = f"{self.home}/{config_map_name(self.run)}"
+                raise JournalError(f"cannot write the journal to ConfigMap {where}: {error}") from error
 
     def _write_in_cluster(self) -> None:
         name = config_map_name(self.run)
@@ -412,11 +412,15 @@ def _write_durably(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_suffix(".tmp")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        raise
     folder = os.open(path.parent, os.O_RDONLY)
     try:
         os.fsync(folder)

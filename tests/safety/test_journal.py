@@ -177,3 +177,20 @@ def test_a_change_that_was_refused_leaves_nothing(cluster, tmp_path):
     cluster.kube.patch(r.DEPLOYMENTS, "vllm", {"metadata": {"annotations": {"n": None}}}, "inference")
     left = differences(before, picture(cluster, uids=False))
     assert [words for words in left if "replicasets" not in words] == []
+
+
+def test_a_disk_that_fills_up_refuses_changes_and_no_end(tmp_path, monkeypatch, cluster):
+    """What cannot be written down does not happen; what is back stays back, and nothing half-written is left."""
+    journal = Journal("full", cluster.loop, cluster.kube, path=tmp_path / "journal-0.jsonl")
+    journal.open_locally()
+
+    def full(_descriptor):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("killcheck.journal.os.fsync", full)
+    with pytest.raises(JournalError, match=r"No space left on device; nothing was changed by it: scale"), \
+            journal.change("scale", Undo("merge", "/x", {})):
+        pytest.fail("the change must not happen")
+    assert not journal.entries
+    journal.close()
+    assert [path.name for path in tmp_path.iterdir()] == ["journal-0.jsonl"]
