@@ -1,7 +1,7 @@
 """What is particular about each replayed recording: its nodes, its levers, which differences are allowed and why."""
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from compare import PASS_S, REST_S, TOLERANCE_S
 from recorded import FOLDER, NAMES
@@ -116,11 +116,7 @@ def _cordon_elsewhere(replay):
     replay.cluster.kube.patch(r.NODES, "hollow-1", {"spec": {"unschedulable": True}})
 
 
-def _no_answer_and_another_machine(replay):
-    """The recorder's resolver answered nothing for a name that does not exist: two tries of five seconds."""
-    allowed = replay.cluster.nodes.network
-    replay.cluster.nodes.network = lambda pod: (
-        replace(allowed(pod), dns="drop") if pod["metadata"]["name"] == "curl6-dns" else allowed(pod))
+def _a_program_for_another_machine(replay):
     tool = Contents({}, scripts=(("/bin/tool", "an ELF header that this machine does not know"),))
     replay.cluster.registry.describe(IMAGES[1], tool)
 
@@ -177,7 +173,9 @@ _SPECIAL = {s.name: s for s in (
         (r"Deployment/vllm (status|condition)", "its last status is written in the millisecond it goes"),)),
     Situation("30b-gc-job-default", allowed=(
         (r"Job/a status\.ready", "looked at once a second, and gone within one"),)),
-    Situation("34-exit-codes", prepare=_no_answer_and_another_machine),
+    Situation("30-rollout-and-bad-rollout", **PULLS),
+    Situation("34-exit-codes", prepare=_a_program_for_another_machine, allowed=(
+        (r"Pod/curl6-dns.*at \d\.", "the recorder's resolver answered nothing, twice for 5 s; here it says no at once"),)),
     Situation("35-tag-deleted-but-cached", acts=((-0.5, _tag_goes),),
               masks=((r"in \d\S+ \(\S+ including waiting\)\. Image size: \d+ bytes", "in <time>"),)),
 )}
