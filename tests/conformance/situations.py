@@ -175,7 +175,8 @@ _SPECIAL = {s.name: s for s in (
         (r"Job/a status\.ready", "looked at once a second, and gone within one"),)),
     Situation("30-rollout-and-bad-rollout", **PULLS),
     Situation("34-exit-codes", prepare=_a_program_for_another_machine, allowed=(
-        (r"Pod/curl6-dns.*at \d\.", "the recorder's resolver answered nothing, twice for 5 s; here it says no at once"),)),
+        (r"Pod/curl6-dns.*at \d\.",
+         "the recorder's resolver answered nothing, twice for 5 s; here it says no at once"),)),
     Situation("35-tag-deleted-but-cached", acts=((-0.5, _tag_goes),),
               masks=((r"in \d\S+ \(\S+ including waiting\)\. Image size: \d+ bytes", "in <time>"),)),
 )}
