@@ -136,7 +136,8 @@ class Scene:
         pod = self._as_gpu_pod(new) or (self._as_gpu_pod(old) if old else None)
         nodes = self._informers.get("nodes")
         # Whatever pool its node is of: as long as the node is there, so may be the processes.
-        if pod and still_running(new) and nodes is not None and nodes.get(pod.node) is not None:
+        alive = still_running(new) or (old is not None and _never_told(old))
+        if pod and alive and nodes is not None and nodes.get(pod.node) is not None:
             self._ghosts[pod.uid] = GpuPod(
                 pod.namespace, pod.name, pod.uid, pod.node, pod.devices, terminating=True, ghost=True)
 
@@ -324,6 +325,14 @@ def still_running(pod: Obj) -> bool:
     kinds = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
     statuses = [status for kind in kinds for status in dig(pod, "status", kind, default=[])]
     return any("running" in (status.get("state") or {}) for status in statuses)
+
+
+def _never_told(pod: Obj) -> bool:
+    """Whether a pod that has vanished was about to start and never told to end: its kubelet may have started it since.
+
+    The API server deletes a pod that is on a node only with a grace period, unless it is forced to.
+    """
+    return dig(pod, "status", "phase") == "Pending" and "deletionTimestamp" not in pod["metadata"]
 
 
 def needs_draining(pod: Obj) -> bool:

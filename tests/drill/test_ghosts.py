@@ -52,6 +52,22 @@ def test_a_force_deleted_pod_counts_until_its_node_is_gone(in_pool):
         scene.close()
 
 
+@pytest.mark.parametrize(("meta", "ghosts"), [({}, 1), ({"deletionTimestamp": "2026-01-15T03:00:00Z"}, 0)])
+def test_a_pod_that_was_about_to_start_and_vanished_by_force_may_have_started(meta, ghosts):
+    session = Session(exec_mode="none")
+    with session.cluster() as (cluster, kill_path):
+        scene = Scene(cluster, kill_path, lambda change, old, new: None).open()
+        cluster.loop.run_until(lambda: bool(scene.gpu_pods()), 900)
+        held = scene.gpu_pods()[0]
+        obj = scene.pods.get(held.name, held.namespace)
+        starting = {
+            **obj, "metadata": {**obj["metadata"], "name": "late", "uid": "late", **meta},
+            "status": {"phase": "Pending", "containerStatuses": [{"name": "vllm", "state": {"waiting": {}}}]}}
+        scene._changed("deleted", starting, starting)
+        assert [pod.name for pod in scene.gpu_pods() if pod.ghost] == ["late"] * ghosts
+        scene.close()
+
+
 def test_a_gpu_pod_on_a_node_of_no_named_pool_proves_nothing_about_nodes(drill, tmp_path):
     folder = tmp_path / "deploy"
     shutil.copytree(fixtures.path("dead-man"), folder)
