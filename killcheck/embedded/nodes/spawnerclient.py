@@ -109,6 +109,7 @@ class SpawnerClient:
         except SetUpError as error:
             raise OSError(errno.ETIMEDOUT, str(error)) from error
         if sockets:
+            sockets[0].setblocking(True)  # the helper's time limit went with it
             return sockets[0]
         number = int((refused or {}).get("errno") or errno.EIO)
         raise OSError(number, os.strerror(number))
