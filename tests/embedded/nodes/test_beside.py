@@ -133,7 +133,7 @@ def test_a_port_is_that_of_the_container_alone():
     if MODES[0].marks[0].args[0]:
         pytest.skip("no user namespaces here")
     with Host("namespaces") as host:
-        script = "import socket as s; l = s.create_server(('127.0.0.1', 8080)); l.accept()[0].sendall(b'hi'); l.accept()"
+        script = "import socket as s; l = s.create_server(('', 8080)); l.accept()[0].sendall(b'hi'); l.accept()"
         host.add(pod("w", policy="Never", image="python:3.12-slim", main={"command": ["python3", "-c", script]}))
         host.run(10)
         running = next(iter(host.host.processes.values()))
