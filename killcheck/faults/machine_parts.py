@@ -14,9 +14,9 @@ from killcheck.faults.base import FaultError, Plan
 from killcheck.faults.machine_cli import MachineFault
 from killcheck.killpath import Command, KillPath, Layer
 from killcheck.layers.base import LayerRun, Stage
-from killcheck.programs import Ran
+from killcheck.programs import Files, Ran
 
-__all__ = ["DiskReadOnly", "LockHeld", "LockStale", "ScriptGone", "ScriptNotExecutable"]
+__all__ = ["DiskReadOnly", "LockHeld", "LockStale", "ScriptGone", "ScriptNotExecutable", "SentinelLost"]
 
 #: A process number that no Linux gives out (the largest is 4194304), so that it is surely dead.
 DEAD_PID = 4194305
@@ -201,3 +201,55 @@ class DiskReadOnly(MachineFault):
             return ""
         machine: Any = stage.cluster.levers["machine"]
         return str(machine.cannot_write())
+
+
+class SentinelLost(MachineFault):
+    """Reproduces row 56: the sentinel lies where a reboot or a clean-up of temporary files takes it away.
+
+    Only the file that the drill itself has set is removed.
+    """
+
+    name = "sentinel-lost"
+    simulates = "a reboot or a clean-up takes the sentinel file away while it is needed"
+    family = "orchestrator"
+    failures = (56,)
+    needs = ("files",)
+
+    def __init__(self) -> None:
+        self._gone = ""
+
+    def applies(self, layer: Layer) -> str:
+        """Only to a sentinel that is a file."""
+        return "" if layer.sentinel is not None and layer.sentinel.path else "the layer is no sentinel file"
+
+    def _path(self, layer: LayerRun) -> str:
+        if layer.layer.sentinel is None or not layer.layer.sentinel.path:
+            raise FaultError("the layer is no sentinel file")
+        return layer.layer.sentinel.path
+
+    def plan(self, stage: Stage, layer: LayerRun) -> Plan:
+        """The file that the drill sets."""
+        path = self._path(layer)
+        return Plan((f"{path}, once the drill has set it: {self.simulates}",), levers=self.needs, edits=(path,))
+
+    def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
+        """Wait until it is set, and everything off."""
+        return [f"{self._path(layer)} will be removed again"]
+
+    def bitten(self, stage: Stage, layer: LayerRun) -> str:
+        """It was there, and is not any more."""
+        return self._gone
+
+    def react(self, stage: Stage, layer: LayerRun) -> float | None:
+        """Remove what the drill has set, as soon as everything is off."""
+        census, path = stage.scene.census, self._path(layer)
+        off = census.broken() is None and not census.all_on()
+        if self._gone or stage.timeline is None or (census.targets and not off):
+            return None
+        files = stage.cluster.levers["files"]
+        assert isinstance(files, Files)
+        if files.there(path):
+            ours = f"set by killcheck run {stage.run}\n"
+            stage.journal.pull("files", f"removed {path}", ["take_away", path, ours], ["take_away", path, ours])
+            self._gone = f"{path} was removed at {stage.cluster.loop.now():%H:%M:%S}"
+        return None

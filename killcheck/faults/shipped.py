@@ -38,7 +38,14 @@ from killcheck.faults.machine_cli import (
     CliUnreachable,
     CredentialsExpired,
 )
-from killcheck.faults.machine_parts import DiskReadOnly, LockHeld, LockStale, ScriptGone, ScriptNotExecutable
+from killcheck.faults.machine_parts import (
+    DiskReadOnly,
+    LockHeld,
+    LockStale,
+    ScriptGone,
+    ScriptNotExecutable,
+    SentinelLost,
+)
 from killcheck.faults.machine_time import ClockBehind, MachineAsleep, MachineOff, SecondController, TimerStopped
 from killcheck.faults.machines import (
     AutoscalerDown,
@@ -94,5 +101,5 @@ CLOUD: tuple[type[Fault], ...] = (
 MACHINE: tuple[type[Fault], ...] = (
     ScriptGone, ScriptNotExecutable, CliGone, CliDenied, CredentialsExpired, CliSignedOut, CliThrottled, CliUnreachable,
     CliHangs, CliNoEffect, TimerStopped, MachineOff, MachineAsleep, ClockBehind, LockStale, LockHeld, DiskReadOnly,
-    SecondController,
+    SecondController, SentinelLost,
 )

@@ -196,8 +196,9 @@ class SentinelLayer(LayerRun):
                 self.stage.scene.wake()
                 return
             if self._lit():
-                self._flaw = f"{way.name} started {self._lit()} although {self.mark} is set" + (
-                    f" ({way.found})" if way.found else "")
+                why = f"although {self.mark} is set" if self._still_set() else (
+                    f"once {self.mark} was gone: it does not outlast what took it away")
+                self._flaw = f"{way.name} started {self._lit()} {why}" + (f" ({way.found})" if way.found else "")
                 self.stage.scene.wake()
                 return
             self._notes.append(f"{way.name} started nothing: {ended[0]}" if ended else f"{way.name} started nothing")
@@ -206,6 +207,12 @@ class SentinelLayer(LayerRun):
             told = f"{len(self.starters)} starter(s) fired alone with {self.mark} set: nothing came on"
             self.stage.timeline.reach("starts_refused", self._refused_at, self._refused_at, told)
         self.stage.scene.wake()
+
+    def _still_set(self) -> bool:
+        try:
+            return self.mark.is_set()
+        except (LayerError, KubeError):
+            return True  # nobody is known to have lifted it
 
     def holds_from(self) -> datetime | None:
         """Since the last starter was refused."""

@@ -91,7 +91,7 @@ def world(tmp_path):
 
 
 def test_nothing_is_missing_from_the_table():
-    assert set(CYCLE) == set(KINDS)
+    assert set(CYCLE) | {"sentinel-lost"} == set(KINDS)
 
 
 @pytest.mark.parametrize("name", CYCLE)
@@ -138,6 +138,30 @@ def test_without_teeth_it_proves_nothing(world, name):
     result = world().drill(Toothless, watch_s=60.0)
     assert str(result.verdict) == "inconclusive"
     assert result.bites == {}
+    assert "did not bite" in result.why
+
+
+def test_a_sentinel_that_does_not_last_holds_nobody_back(world):
+    made = world("kill-switch")
+    made.machine.run(made.kill_path.targets[0].start)
+    before = made.picture()
+    result = made.drill(KINDS["sentinel-lost"], watch_s=600.0)
+    assert str(result.verdict) == "exposed"
+    assert "corpus-threshold.py started yoyo-batch once /srv/foundry/data/yoyo-disabled was gone" in result.cause
+    assert list(result.bites) == ["sentinel-lost"]
+    assert result.problems == ()
+    assert made.picture() == before
+
+
+def test_a_sentinel_that_nothing_takes_away_is_no_fault(world):
+    class Toothless(KINDS["sentinel-lost"]):
+        """It removes nothing."""
+
+        def react(self, stage, layer):
+            return None
+
+    result = world("kill-switch").drill(Toothless, watch_s=600.0)
+    assert str(result.verdict) == "inconclusive"
     assert "did not bite" in result.why
 
 
@@ -191,8 +215,8 @@ def test_they_are_for_programs_of_machines_and_nothing_else_is():
     path = specfile.load(fixtures.spec("single-controller"))
     for layer in path.layers:
         meant = {kind.name for kind in faults.every() if faults.means_something(kind, path, layer)}
-        assert meant == (set() if layer.sentinel else set(KINDS) - (
-            {"lock-stale", "lock-held"} if layer.name == "idle-monitor" else set()))
+        locks = {"lock-stale", "lock-held"} if layer.name == "idle-monitor" else set()
+        assert meant == ({"sentinel-lost"} if layer.sentinel else set(KINDS) - {"sentinel-lost"} - locks)
     inside = specfile.load(fixtures.spec("dead-man"))
     assert not any(faults.means_something(kind, inside, layer) for kind in MACHINE for layer in inside.layers)
 
