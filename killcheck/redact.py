@@ -21,7 +21,9 @@ _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
     # JSON Web Tokens: three base64url parts, the first two being JSON objects ("eyJ" is '{"'); and those in base64.
     (re.compile(r"eyJ[A-Za-z0-9_-]{5,}\.eyJ[A-Za-z0-9_-]{5,}\.[A-Za-z0-9_-]*"), "<token>"),
     (re.compile(r"ZXlK[A-Za-z0-9+/_-]{40,}={0,2}"), "<token>"),
-    (re.compile(r"(?i)(authorization[\"']?\s*[:=]\s*[\"']?(?:(?:bearer|basic|token)\s+)?)[^\s\"']+"), r"\1<redacted>"),
+    # Not what containerd says of a pull that was refused: "... may require authorization: authorization failed: ...".
+    (re.compile(r"(?i)(authorization[\"']?\s*[:=]\s*[\"']?(?:(?:bearer|basic|token)\s+)?)"
+                r"(?!authorization failed:|server message:)[^\s\"']+"), r"\1<redacted>"),
     (re.compile(r"(?i)(bearer\s+)[A-Za-z0-9._~+/=-]{8,}"), r"\1<redacted>"),
     (re.compile(r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b"), "<aws-access-key-id>"),
     # GitHub, GitLab, Slack, Google, Hugging Face, OpenAI-like keys by their own prefixes.

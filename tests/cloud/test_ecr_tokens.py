@@ -103,9 +103,13 @@ def test_an_expired_token_is_the_cause_and_the_refresher_is_named(tmp_path):
     assert any("ECR's authorization tokens ended" in said for said in drill.healed)
 
 
-def test_without_a_secret_it_is_the_nodes_provider_that_gets_none(tmp_path):
-    assert str(drilled(tmp_path / "1", secret=False)[0].verdict) == "survived"
-    drill, _ = drilled(tmp_path / "2", "ecr-token-expired", secret=False)
+def test_without_a_secret_the_nodes_provider_gets_a_token(tmp_path):
+    drill, _ = drilled(tmp_path, secret=False)
+    assert str(drill.verdict) == "survived", drill.why
+
+
+def test_and_when_it_gets_none_that_is_the_cause(tmp_path):
+    drill, _ = drilled(tmp_path, "ecr-token-expired", secret=False)
     assert str(drill.verdict) == "exposed", drill.why
     assert drill.bites["ecr-token-expired"].endswith("authorization failed: no basic auth credentials")
     assert "the node's credential provider got no authorization token" in drill.cause
