@@ -44,6 +44,8 @@ HANDSHAKE_S = 10.0
 SETTLE_S = 0.15
 #: Wall seconds that the peer of an upgraded connection has for its farewell.
 LINGER_S = 1.0
+#: Bytes of a conversation that wait to be sent, after which whoever says them is asked to wait.
+QUEUE_LIMIT = 4 << 20
 CHUNK = 65536
 
 
@@ -272,7 +274,7 @@ class Connection:
         self.client.add(watches=1)
         try:
             with self.host.loop.entered():
-                stream.subscribe(frames.put, frames.end)
+                stream.subscribe(frames.put_one, frames.end)
             self._pump(http, frames)
         finally:
             with self.host.loop.entered():
@@ -341,6 +343,7 @@ class Connection:
                     self._send(out + (wire.close() if ended else b""))
                 finally:
                     self.client.add(undelivered=-len(batch))
+                talk.resume()
             elif self._need().fileno() in ready:
                 said = self._need().recv(CHUNK)
                 if not said:
@@ -403,17 +406,26 @@ class _Frames:
         self._client = client
         self._frames: deque[Any] = deque()
         self._ended = False
+        self._size = 0
         self._lock = threading.Lock()
         self.reader, self._writer = socket.socketpair()
 
-    def put(self, frame: Any) -> None:
-        """Called on the loop, or by whoever carries bytes, from any thread."""
+    def put(self, frame: Any) -> bool:
+        """Called on the loop, or by whoever carries bytes, from any thread; answers whether more may come at once."""
         self._client.add(undelivered=1)
         with self._lock:
             self._frames.append(frame)
             first = len(self._frames) == 1
+            if isinstance(frame, tuple) and frame[1] is not None:
+                self._size += len(frame[1])
+            room = self._size < QUEUE_LIMIT
         if first:
             self._signal()
+        return room
+
+    def put_one(self, frame: Any) -> None:
+        """As put, for who cannot wait."""
+        self.put(frame)
 
     def end(self) -> None:
         """Called on the loop, once."""
@@ -426,6 +438,7 @@ class _Frames:
         with self._lock:
             batch = list(self._frames)
             self._frames.clear()
+            self._size = 0
             return batch, self._ended
 
     def close(self) -> None:

@@ -80,11 +80,18 @@ class Finished(NamedTuple):
 class Conversation(Stream, Protocol):
     """A response that goes on in both directions (101): frames are (channel, bytes), or (channel, None) at its end.
 
-    Frames may be delivered from any thread; what the peer does is told with the loop's lock held.
+    Frames may be delivered from any thread; what the peer does is told with the loop's lock held. Where ``on_frame``
+    answers False, the peer is slow: what can wait should, until :meth:`resume`.
     """
+
+    def subscribe(self, on_frame: Callable[[Any], bool | None], on_end: Callable[[], None]) -> None:
+        """Begin."""
 
     def told(self, event: Opened | Heard | Finished) -> None:
         """What the peer did."""
+
+    def resume(self) -> None:
+        """The peer has everything that was said; from any thread."""
 
 
 @dataclass(slots=True)

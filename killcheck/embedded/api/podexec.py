@@ -37,10 +37,11 @@ _OVER = ("Succeeded", "Failed")
 class Execution(Protocol):
     """A process in a container, and its three streams."""
 
-    def start(self, said: Callable[[int, bytes], None], ended: Callable[[int | str], None]) -> None:
+    def start(self, said: Callable[[int, bytes], bool | None], ended: Callable[[int | str], None]) -> None:
         """Begin. Never raises: what goes wrong is how it ends.
 
-        ``said`` is told what comes on STDOUT and STDERR, from any thread; ``ended``, on the loop and after all of
+        ``said`` is told what comes on STDOUT and STDERR, from any thread, and answers False where the rest should wait
+        until :meth:`resume`; ``ended``, on the loop and after all of
         that, its exit code, or why it never began (``error executing command in container: ...``).
         """
 
@@ -52,6 +53,9 @@ class Execution(Protocol):
 
     def resize(self, width: int, height: int) -> None:
         """Its terminal has another size, in characters."""
+
+    def resume(self) -> None:
+        """Whoever listens has heard everything; from any thread."""
 
     def leave(self) -> None:
         """Whoever talked to it has gone; idempotent."""
@@ -96,11 +100,11 @@ class Session:
         self._translated = translated
         self._waits = waits
         self._channels: dict[int, int] = {} if waits else {number: number for number in _TYPES.values()}
-        self._on_frame: Callable[[Any], None] = lambda _: None
+        self._on_frame: Callable[[Any], bool | None] = lambda _: None
         self._on_end: Callable[[], None] = lambda: None
         self._sizes = ""
 
-    def subscribe(self, on_frame: Callable[[Any], None], on_end: Callable[[], None]) -> None:
+    def subscribe(self, on_frame: Callable[[Any], bool | None], on_end: Callable[[], None]) -> None:
         """Begin as soon as there are channels for everything."""
         self._on_frame, self._on_end = on_frame, on_end
         if not self._waits:
@@ -132,10 +136,15 @@ class Session:
         self._on_frame, self._on_end = (lambda _: None), (lambda: None)
         self.execution.leave()
 
+    def resume(self) -> None:
+        """The client has heard everything."""
+        self.execution.resume()
+
     # -- inside --------------------------------------------------------------------------------------------
-    def _said(self, number: int, data: bytes) -> None:
+    def _said(self, number: int, data: bytes) -> bool | None:
         if number in self.wanted.channels and number in self._channels:
-            self._on_frame((self._channels[number], data))
+            return self._on_frame((self._channels[number], data))
+        return None
 
     def _ended(self, outcome: int | str) -> None:
         self._on_frame((self._channels[ERROR], dumps(self._outcome(outcome)).encode()))

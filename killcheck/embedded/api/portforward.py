@@ -29,8 +29,13 @@ CHANNELS = ("v4.channel.k8s.io", "v4.base64.channel.k8s.io")
 class Carried(Protocol):
     """A connection to a port of a pod."""
 
-    def start(self, said: Callable[[bytes], None], ended: Callable[[str], None]) -> None:
-        """Connect. ``said`` is told what comes, from any thread; ``ended``, after all of that, why it failed, or ""."""
+    def start(self, said: Callable[[bytes], bool | None], ended: Callable[[str], None]) -> None:
+        """Connect. ``said`` is told what comes, from any thread, and answers False where the rest should wait until
+        :meth:`resume`; ``ended``, after all of that, why it failed, or "".
+        """
+
+    def resume(self) -> None:
+        """Whoever listens has heard everything; from any thread."""
 
     def feed(self, data: bytes) -> None:
         """Something for the port."""
@@ -62,10 +67,10 @@ class Forwarding:
         self._connect = connect
         self._pairs = {str(at): _Pair(port, 2 * at, 2 * at + 1) for at, port in enumerate(ports)}
         self._counted = bool(ports)
-        self._on_frame: Callable[[Any], None] = lambda _: None
+        self._on_frame: Callable[[Any], bool | None] = lambda _: None
         self._on_end: Callable[[], None] = lambda: None
 
-    def subscribe(self, on_frame: Callable[[Any], None], on_end: Callable[[], None]) -> None:
+    def subscribe(self, on_frame: Callable[[Any], bool | None], on_end: Callable[[], None]) -> None:
         """Connect to the ports that are known."""
         self._on_frame, self._on_end = on_frame, on_end
         for key, pair in list(self._pairs.items()):
@@ -85,6 +90,12 @@ class Forwarding:
             pair.carried.feed(event.data)
         else:
             pair.carried.end_input()
+
+    def resume(self) -> None:
+        """The client has heard everything."""
+        for pair in list(self._pairs.values()):
+            if pair.carried is not None:
+                pair.carried.resume()
 
     def close(self) -> None:
         """The client has gone."""
@@ -112,8 +123,8 @@ class Forwarding:
             self._begin(key, pair)
 
     def _begin(self, key: str, pair: _Pair) -> None:
-        def said(data: bytes) -> None:
-            self._on_frame((pair.data, data))
+        def said(data: bytes) -> bool | None:
+            return self._on_frame((pair.data, data))
 
         def ended(why: str) -> None:
             if why:

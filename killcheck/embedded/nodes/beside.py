@@ -10,6 +10,7 @@ import errno
 import hashlib
 import os
 import socket
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -54,7 +55,7 @@ class Beside:
         self._over = False
 
     # -- the Execution protocol ----------------------------------------------------------------------------
-    def start(self, said: Callable[[int, bytes], None], ended: Callable[[int | str], None]) -> None:
+    def start(self, said: Callable[[int, bytes], bool | None], ended: Callable[[int | str], None]) -> None:
         """Begin it."""
         self._on_end = ended
         try:
@@ -83,6 +84,11 @@ class Beside:
         if self._streams is not None:
             self._streams.resize(width, height)
 
+    def resume(self) -> None:
+        """Whoever listens has heard everything."""
+        if self._streams is not None:
+            self._streams.resume()
+
     def leave(self) -> None:
         """Whoever asked for it has gone, and it goes too."""
         self._on_end = lambda _: None
@@ -102,7 +108,7 @@ class Beside:
         self.container.tell(self._finish, f"{_FAILED}: the helper process that ran it has gone")
 
     # -- inside --------------------------------------------------------------------------------------------
-    def _begin(self, said: Callable[[int, bytes], None]) -> None:
+    def _begin(self, said: Callable[[int, bytes], bool | None]) -> None:
         """Raises StartError, SetUpError, NotRun."""
         container = self.container
         spawner, plan = container.runtime.spawner, container.plan
@@ -164,10 +170,10 @@ class Attached:
     def __init__(self, container: HostProcess, *, stdin: bool) -> None:
         self.container = container
         self._stdin = stdin and container.launch.stdin
-        self.said: Callable[[int, bytes], None] = lambda *_: None
+        self.said: Callable[[int, bytes], bool | None] = lambda *_: None
         self._on_end: Callable[[int | str], None] = lambda _: None
 
-    def start(self, said: Callable[[int, bytes], None], ended: Callable[[int | str], None]) -> None:
+    def start(self, said: Callable[[int, bytes], bool | None], ended: Callable[[int | str], None]) -> None:
         """Hear what it says from now on."""
         self.said, self._on_end = said, ended
         if self.container.gone:
@@ -189,6 +195,9 @@ class Attached:
         """Its terminal's size."""
         if self.container.streams is not None:
             self.container.streams.resize(width, height)
+
+    def resume(self) -> None:
+        """A container's own process waits for no client."""
 
     def leave(self) -> None:
         """The client has gone; the process goes on."""
@@ -214,10 +223,12 @@ class Connection:
         self._sock: socket.socket | None = None
         self._io: Any = None
         self._out: Outgoing | None = None
-        self._said: Callable[[bytes], None] = lambda _: None
+        self._said: Callable[[bytes], bool | None] = lambda _: None
+        self._paused = False
+        self._lock = threading.Lock()
         self._on_end: Callable[[str], None] = lambda _: None
 
-    def start(self, said: Callable[[bytes], None], ended: Callable[[str], None]) -> None:
+    def start(self, said: Callable[[bytes], bool | None], ended: Callable[[str], None]) -> None:
         """Connect."""
         self._said, self._on_end = said, ended
         why = "connect: connection refused"
@@ -243,6 +254,13 @@ class Connection:
         """Nothing more comes for the port."""
         if self._out is not None:
             self._out.end()
+
+    def resume(self) -> None:
+        """Whoever listens has heard everything."""
+        with self._lock:
+            if self._paused and self._sock is not None:
+                self._paused = False
+                self._io.add(self._sock, self._readable)
 
     def leave(self) -> None:
         """The client has gone."""
@@ -270,7 +288,7 @@ class Connection:
 
     def _readable(self) -> None:
         sock = self._sock
-        if sock is None:
+        if sock is None or self._paused:
             return
         try:
             data = sock.recv(CHUNK)
@@ -279,7 +297,10 @@ class Connection:
         except OSError:
             data = b""
         if data:
-            self._said(data)
+            with self._lock:  # who resumes must find it paused
+                if self._said(data) is False:
+                    self._paused = True
+                    self._io.release(sock)
             return
         on_end, self._on_end = self._on_end, lambda _: None
         self._close()

@@ -24,17 +24,19 @@ class Streams:
     """``files`` are for the process, and ``stdio`` says which of them are its 0, 1 and 2 (-1: none).
 
     ``apart``: standard error is not written into the same pipe as standard output, so that the two can be told apart
-    and their order is lost. What comes is told ``said`` with its number, from any thread, one piece at a time.
+    and their order is lost. What comes is told ``said`` with its number, from any thread, one piece at a time; where
+    that answers False, no more is read until :meth:`resume`.
     """
 
     def __init__(
-        self, io: HostIo, said: Callable[[int, bytes], None], *, stdin: bool = False, tty: bool = False,
+        self, io: HostIo, said: Callable[[int, bytes], bool | None], *, stdin: bool = False, tty: bool = False,
         apart: bool = False,
     ) -> None:
         self._io = io
         self._said = said
         self._lock = threading.RLock()
         self._readers: dict[int, Any] = {}
+        self._paused: set[int] = set()
         self._input: Outgoing | None = None
         self._terminal = -1
         self.tty = tty
@@ -49,6 +51,13 @@ class Streams:
         """Read from now on."""
         for number, reader in list(self._readers.items()):
             self._io.add(reader, partial(self._readable, number))
+
+    def resume(self) -> None:
+        """Read on."""
+        with self._lock:
+            paused, self._paused = self._paused, set()
+            for number in paused & set(self._readers):
+                self._io.add(self._readers[number], partial(self._readable, number))
 
     def drain(self) -> None:
         """Read what there is."""
@@ -108,6 +117,8 @@ class Streams:
     def _readable(self, number: int) -> None:
         with self._lock:
             reader = self._readers.get(number)
+            if number in self._paused:
+                return
             if reader is not None and not self._read(number, once=True):
                 del self._readers[number]
                 if number == STDOUT:
@@ -125,7 +136,9 @@ class Streams:
                 return True
             if not data:
                 return False
-            self._said(number, data)
+            if self._said(number, data) is False and once:
+                self._paused.add(number)
+                self._io.release(self._readers[number])
             if once:
                 return True
 

@@ -38,6 +38,9 @@ class Process:
     def resize(self, width, height):
         self.size = (width, height)
 
+    def resume(self):
+        self.resumed = True
+
     def leave(self):
         self.left = True
 

@@ -84,6 +84,25 @@ def test_a_terminal_has_a_size_and_echoes(host, running):
     assert b"33 90" in talk.heard[1]
 
 
+def test_a_command_waits_for_a_client_that_is_slow(host, running):
+    heard = []
+    execution = running.beside(["bash", "-c", "while :; do echo 0123456789012345678901234567890123456789; done"])
+    with host.loop.entered():
+        execution.start(lambda _, data: heard.append(len(data)) or sum(heard) < 200_000, lambda _: None)
+    before = -1
+    while sum(heard) != before or not before:
+        before = sum(heard)
+        host.loop.run_until(lambda: False, 3)
+    assert before < 400_000
+    execution.resume()
+    end = wall_seconds() + LIMIT_S
+    while sum(heard) == before and wall_seconds() < end:
+        host.loop.run_until(lambda: False, 1)
+    assert sum(heard) > before
+    with host.loop.entered():
+        execution.leave()
+
+
 def test_a_command_that_is_not_there(host, running):
     assert 'exec: "nope": executable file not found in $PATH' in Talk(host, running.beside(["nope"])).end().outcome
 
