@@ -33,10 +33,11 @@ STAGING = {
     # Kueue's pods are held by the Job controller's own finalizer too, which goes while ours is there.
     ("kueue-quota", "nightly-hold"): {"finalizer": KNOWN, "clocks-forward": "survived"},
     ("held-mornings", "nightly-off"): {"api-brownout": "survived"},
-    ("held-mornings", "hold"): {"run-never-finishes": "survived", "controller-manager-down": KNOWN},
+    ("held-mornings", "hold"): {
+        "run-never-finishes": "survived", "controller-manager-down": KNOWN, "long-grace": KNOWN},
     ("scale-to-zero", "video-idle"): {"run-never-finishes": "survived", "finalizer": KNOWN},
-    ("self-terminating", "worker-idle-exit"): {"laptop-killed": "survived"},
-    ("self-terminating", "idle-monitor"): {"suspended": KNOWN},
+    ("self-terminating", "worker-idle-exit"): {"laptop-killed": "survived", "spot-notice": "survived"},
+    ("self-terminating", "idle-monitor"): {"suspended": KNOWN, "cached-copy-evicted": "survived"},
     ("single-controller", "daily-cycle"): {"timer-stopped": "covered by idle-monitor", "credentials-expired": KNOWN},
     ("spot-training", "spot-reclaim"): {"do-not-disrupt": "survived", "controller-manager-down": KNOWN},
 }
