@@ -31,6 +31,10 @@ if TYPE_CHECKING:
 __all__ = ["Lack", "Unproven", "Witnesses"]
 
 
+#: How long a machine may take from its launch until a Node stands for it, in seconds.
+JOIN_S = 120.0
+
+
 class Unproven(Exception):
     """A witness that the proof needs could not be asked, or said nothing; the message names it."""
 
@@ -63,6 +67,8 @@ class Witnesses:
         self._histories: list[History] = []
         self.results = Results(aws, urls) if aws is not None and urls else None
         self._aws = aws
+        #: Machines that a Node or NodeClaim stood for before the trigger: they may be on their way out.
+        self._stood: set[str] = set()
 
     # -- before --------------------------------------------------------------------------------------------
     def preflight(self) -> None:
@@ -77,6 +83,7 @@ class Witnesses:
                         f"P3 unproven: the cloud says {state} of {dig(node, 'spec', 'providerID')}, on which node "
                         f"{name_of(node)} runs")
             self._asked_for_ghosts(self.cluster.loop.now())  # what cannot be asked is found out before the trigger
+            self._stood = set(self._provider_ids())
         if self.results is not None:
             try:
                 self.results.remember()
@@ -158,14 +165,15 @@ class Witnesses:
         if self._aws is not None and access is not None:
             if not names_instances(access):
                 return []
-            asked = ghosts(access, self._provider_ids(), aws=self._aws, prices=dict(self.kill_path.prices))
-            return [(f"{one.object}: {one.message}{_dollars(one.usd_per_hour, one.since, now)}", not one.unproven)
-                    for one in asked]
+            known = {*self._provider_ids(), *self._stood}
+            asked = ghosts(access, known, aws=self._aws, prices=dict(self.kill_path.prices))
+            return [(f"{one.object}: {one.message}{_dollars(one.usd_per_hour, one.since, now)}",
+                     not one.unproven and not _young(one.since, now)) for one in asked]
         if self.cluster.real or cloud is None:
             return []
         return [(f"{one.instance_id}: {one.type.name} is on, and no Node or NodeClaim stands for it"
-                 f"{_dollars(one.usd_per_hour, one.running, now)}", True)
-                for one in cast("Cloud", cloud).ghosts(self._provider_ids()) if one.type.devices]
+                 f"{_dollars(one.usd_per_hour, one.running, now)}", not _young(one.launched, now))
+                for one in cast("Cloud", cloud).ghosts({*self._provider_ids(), *self._stood}) if one.type.devices]
 
     def _provider_ids(self) -> list[str]:
         """Those of every Node and NodeClaim there is. Raises KubeError."""
@@ -229,6 +237,11 @@ class Witnesses:
             "results", f"the run's results are lost: nothing was left at {', '.join(missing)}",
             "Let the run write its results and logs to S3 by an identity of its own, as it goes and when it is cut.",
             tuple(f"{url}: nothing new" for url in missing), (20,))
+
+
+def _young(launched: datetime | None, now: datetime) -> bool:
+    """Whether a machine may still be about to join: whether it is a ghost cannot be told yet."""
+    return launched is not None and 0 <= (now - launched).total_seconds() < JOIN_S
 
 
 def _dollars(rate: float | None, since: datetime | None, now: datetime) -> str:

@@ -253,3 +253,24 @@ def test_a_machine_of_the_model_without_a_node_is_a_ghost_too(tmp_path):
     assert (str(drill.verdict), drill.stuck_at) == ("exposed", "instance_gone")
     assert "a ghost bills: i-" in drill.cause
     assert "p4d.24xlarge is on, and no Node or NodeClaim stands for it: 21.96 dollars an hour" in drill.cause
+
+
+def test_a_machine_that_was_just_launched_may_be_about_to_join(tmp_path):
+    from dataclasses import replace
+
+    from test_founding_story import Prepared, run
+
+    from killcheck import fixtures, specfile
+    from killcheck.killpath import Proof
+
+    def launch_late(cluster):
+        cloud = cluster.embedded.cloud
+        cluster.loop.call_later(1060.0, lambda: cloud.ghost("p4d.24xlarge"))
+
+    path = specfile.load(fixtures.spec("dead-man"))
+    session = Prepared(fixture="dead-man", _kill_path=replace(path, proof=path.proof | {Proof.P3}))
+    session.prepare = launch_late
+    drill, _ = run(tmp_path, session, "nightly-off")
+    assert str(drill.verdict) == "inconclusive", (drill.why, drill.watched_s)
+    assert "P3 unproven: i-" in drill.why
+    assert "no Node or NodeClaim stands for it" in drill.why
