@@ -27,7 +27,7 @@ CODES = {
     "exposed": "GPUs stayed on, or a finding at or above the failing severity, or more can be launched than allowed",
     "usage": "wrong usage, or a spec or manifest that cannot be used: the message says file and line",
     "inconclusive": "nothing is proven, and why is said; never counted as a pass",
-    "unfinished": "could not finish: the cluster cannot be reached, it was interrupted; the journal says what is left",
+    "unfinished": "could not finish: no cluster, interrupted, no room, a defect; the journal says what is left",
     "dirty": "something that killcheck changed could not be put back: the worst outcome, whatever else passed",
 }
 
@@ -38,6 +38,7 @@ def pages() -> dict[Path, str]:
         "cli.md": _cli(), "spec.md": _spec(), "probes.md": _probes(), "faults.md": _faults(),
         "exit-codes.md": _codes(), "record.md": _record(), "result.md": _result()}
     found = {ROOT / "docs/reference" / name: HEAD + text for name, text in made.items()}
+    found[ROOT / "killcheck/killcheck.schema.json"] = json_schema()
     found[ROOT / "killcheck/reports/schemas/record-v1.json"] = json.dumps(record_schema(), indent=1) + "\n"
     return found
 

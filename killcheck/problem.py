@@ -24,7 +24,7 @@ class Problem:
 
 def not_utf8(error: UnicodeDecodeError) -> str:
     """What to say of a file whose bytes are no UTF-8."""
-    wide = error.object[:2] in (b"\xff\xfe", b"\xfe\xff")
+    wide = error.object[:2] in (b"\xff\xfe", b"\xfe\xff") and len(error.object) % 2 == 0
     return "UTF-16, not UTF-8: save it as UTF-8" if wide else f"not text in UTF-8 (byte {error.start})"
 
 

@@ -35,6 +35,10 @@ _SPECIAL = {
 _MAX_VALUES = 2_000_000
 #: API servers take no deeper objects either; Python's own stack ends at a thousand.
 _MAX_DEPTH = 100
+#: So many open brackets, or so far an indentation, may mean that something is nested deeper than a stack is.
+_SUSPECT = 500
+_BRACKETS = re.compile(r"[\[\]{}]")
+_FAR_IN = re.compile(rf"^[ ?:-]{{{_SUSPECT},}}", re.M)
 #: The digits of a whole number that is read as one: an int64 has 19, written in base two 64.
 _MAX_DIGITS = 70
 _UNTAGGED = "!untagged"
@@ -114,6 +118,9 @@ def documents(text: str, file: str) -> list[Document]:
     """
     import yaml
 
+    deep = _too_deep(text)
+    if deep:
+        raise YamlError(file, deep, f"nested more than {_MAX_DEPTH} deep")
     try:
         nodes = list(yaml.compose_all(text, Loader=_loader()))
     except yaml.MarkedYAMLError as error:
@@ -124,6 +131,33 @@ def documents(text: str, file: str) -> list[Document]:
         line = text.count("\n", 0, getattr(error, "position", 0)) + 1
         raise YamlError(file, line, " ".join(str(getattr(error, "reason", error)).split())) from error
     return [_document(node, file) for node in nodes if node is not None and not _blank(node)]
+
+
+def _too_deep(text: str) -> int:
+    """The line at which a text is nested too deep, before a parser in C is led there: it would end the process.
+
+    Only a text that looks like it is read twice.
+    """
+    import yaml
+
+    depth = deepest = 0
+    for bracket in _BRACKETS.finditer(text):
+        depth += 1 if bracket[0] in "[{" else -1
+        deepest = max(deepest, depth)
+    if deepest <= _SUSPECT and not _FAR_IN.search(text):
+        return 0
+    depth = 0
+    try:
+        for event in yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
+            if isinstance(event, yaml.CollectionStartEvent):
+                depth += 1
+            elif isinstance(event, yaml.CollectionEndEvent):
+                depth -= 1
+            if depth > _MAX_DEPTH:
+                return (event.start_mark.line if event.start_mark else 0) + 1
+    except yaml.YAMLError:
+        return 0  # reading it says what is wrong
+    return 0
 
 
 @cache

@@ -67,7 +67,8 @@ ProofKind = Literal["P1", "P2", "P3", "P4", "P5"]
 
 
 class _Model(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True, alias_generator=to_camel, defer_build=True)
+    model_config = ConfigDict(
+        extra="forbid", strict=True, allow_inf_nan=False, alias_generator=to_camel, defer_build=True)
 
 
 class CommandModel(_Model):

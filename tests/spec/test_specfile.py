@@ -106,13 +106,12 @@ def test_the_folder_is_where_it_was_read_from(tmp_path: Path):
     ("a: [1, 2", ":1: not YAML: while parsing a flow sequence"),
     ("a:\n\t- b", ":2: not YAML: a tab character indents this line"),
     ("a: " + "[" * 500 + "]" * 500, ":1: not YAML: nested more than 100 deep"),
-    ("a: " + "[" * 100_000, ":1: not YAML: "),
     (MINIMAL.replace("nights", "{{ .Values.name }}"), ":2: not YAML: a key must be text, not a list or a mapping (a t"),
     (MINIMAL.replace("nights", "n" * 300), "found 'nnnnnnn"),
     (with_line("deadlines: {podsGone: 0s}"), ":5: deadlines.podsGone: 0s: nothing can be reached"),
     (with_line("deadlines: {podsGone: 99999999999999999999h}"), ":5: deadlines.podsGone: expected a duration of at mo"),
-    (with_line("itemsPerHour: " + "9" * 5000), ":5: itemsPerHour: "),
-    (with_line("suppress: [{probe: x, reason: y, until: 2027-01-31}]"), "expected at least 3 characters, found 'y'"),
+    (with_line("itemsPerHour: " + "9" * 5000), ":5: itemsPerHour: input should be a finite number"),
+    (with_line("suppress: [{probe: x, reason: xy, until: 2027-01-31}]"), "expected at least 3 characters, found 'xy'"),
     (with_line("consent: {namespaces: [In_Ference]}"), ":5: consent.namespaces[0]: expected the name of a namespace"),
     (MINIMAL.replace("targets:\n", "targets:\n  -\n"), ":4: targets[0]: expected a mapping, found nothing"),
     ("- a\n- b", ":1: expected a mapping that begins with 'apiVersion: killcheck/v1', found a list"),
@@ -178,8 +177,9 @@ def test_a_file_that_cannot_be_read_is_one_clear_error(tmp_path: Path):
 # -- what is written ---------------------------------------------------------------------------------------
 #: Names that are text in YAML only when quoted, among ordinary ones.
 names = st.sampled_from(["a", "off", "no", "1e3", "017", "0x1f", "null", "g1", "03", "true", "x.y_z", "2027-01-31"])
+namespaces = names.filter(lambda name: "." not in name and "_" not in name)
 texts = st.one_of(names, st.text(st.characters(codec="utf-8", exclude_categories=["C", "Z"]), min_size=1, max_size=12))
-seconds = st.integers(0, 500_000).map(lambda milli: milli / 1000 if milli % 7 == 0 else float(milli))
+seconds = st.integers(1, 500_000).map(lambda milli: milli / 1000 if milli % 7 == 0 else float(milli))
 commands = st.builds(
     Command, st.lists(texts, min_size=1, max_size=3).map(tuple), seconds, st.dictionaries(names, texts, max_size=2),
     st.lists(st.sampled_from(["AWS_PROFILE", "_x"]), max_size=2).map(tuple))
@@ -192,7 +192,7 @@ def deadlines(draw: st.DrawFn) -> Deadlines:
 
 
 def refs(kind: str, version: str) -> st.SearchStrategy[Ref]:
-    return st.builds(Ref, st.just(version), st.just(kind), names, names)
+    return st.builds(Ref, st.just(version), st.just(kind), namespaces, names)
 
 
 @st.composite
@@ -243,13 +243,13 @@ def kill_paths(draw: st.DrawFn) -> KillPath:
     return KillPath(
         name=draw(names),
         targets=(
-            Target("t", "apps/v1", "StatefulSet", draw(names), draw(names)),
-            Target("u", "example.com/v1", "Widget", draw(names), selector="a=b"),
+            Target("t", "apps/v1", "StatefulSet", draw(namespaces), draw(names)),
+            Target("u", "example.com/v1", "Widget", draw(namespaces), selector="a=b"),
             Target("v", count=draw(commands), start=draw(st.none() | commands), instance_type=draw(texts))),
         layers=(draw(layers("l1")), draw(layers("l2"))), nodes=(pool,), deadlines=draw(deadlines()),
         proof=draw(st.frozensets(st.sampled_from(Proof), min_size=1)),
-        consent=Consent((draw(names),), (pool.name,), (draw(texts),), draw(st.just(("*prod*",)) | st.just(())), 0, 1.5,
-                        draw(st.just(()) | st.tuples(texts))),
+        consent=Consent((draw(namespaces),), (pool.name,), (draw(texts),), draw(st.just(("*prod*",)) | st.just(())), 0,
+                        1.5, draw(st.just(()) | st.tuples(texts))),
         prices={draw(texts): 2.25},
         policy=Policy(draw(st.sampled_from([Outcome.SURVIVED, Outcome.COVERED])), Outcome.KNOWN, (rule, known)),
         fences=FenceCeiling(0, 3.5, None, 16, ("p5*", draw(texts)), ("our-types.csv",)),

@@ -89,6 +89,18 @@ def test_aliases_that_multiply_end_in_an_error_and_not_in_all_memory():
         documents("\n".join(lines), "f")
 
 
+@pytest.mark.parametrize("text", [
+    "a: " + "[" * 200_000, "{a: " * 200_000, "- " * 200_000 + "x", "[" * 90_000 + "]" * 90_000])
+def test_what_is_nested_deeper_than_a_stack_is_ends_in_an_error_and_not_in_a_crash(text: str):
+    with pytest.raises(YamlError, match="nested more than 100 deep"):
+        documents(text, "f")
+
+
+def test_brackets_in_a_script_are_no_nesting():
+    script = "[" * 2000
+    assert documents(f"a: '{script}'", "f")[0].value == {"a": script}
+
+
 def test_paths_read_as_people_write_them():
     assert format_path(("spec", "containers", 0, "env")) == "spec.containers[0].env"
     assert format_path(("metadata", "labels", "app.kubernetes.io/name")) == "metadata.labels['app.kubernetes.io/name']"
