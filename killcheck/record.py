@@ -58,7 +58,7 @@ def read(path: Path) -> Iterator[Event]:
         try:
             data = json.loads(line)
             event = from_json(data) if isinstance(data, dict) else None
-        except (ValueError, TypeError, KeyError) as error:
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
             if number == len(lines) and number > 1:
                 return
             raise RecordError(f"{path}:{number}: not a line of a killcheck run record ({error})") from error

@@ -105,6 +105,8 @@ def _json_documents(text: str, file: str) -> list[Document]:
         value = json.loads(text)
     except json.JSONDecodeError as error:
         raise YamlError(file, error.lineno, f"not JSON: {error.msg}") from error
+    except RecursionError:
+        raise YamlError(file, 1, "not JSON: nested too deep") from None
     loose = re.sub(r"^[ \t]+", lambda m: " " * len(m[0]), text, flags=re.M)
     return [replace(doc, value=value) for doc in documents(loose, file)]
 
