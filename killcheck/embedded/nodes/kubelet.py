@@ -254,8 +254,8 @@ class Kubelet:
             raise status.StatusError(500, "", missing)
         if found.running is not None and not isinstance(found.running, Enterable):
             raise status.StatusError(
-                501, "NotImplemented", f"container {container} of pod {name_of(pod)} runs where nothing can be run beside "
-                "it from here: that takes --exec host", details={})
+                501, "NotImplemented", f"container {container} of pod {name_of(pod)} runs where nothing can be run "
+                "beside it from here: that takes --exec host", details={})
         if not isinstance(found.running, Enterable):
             why = f": {found.unknown}" if found.unknown else ""
             raise self._hollow(pod, f"no process of container {container} runs here{why}")
