@@ -7,6 +7,7 @@ from faults_world import World
 from safety_world import differences, picture
 
 from killcheck import events, faults
+from killcheck.faults.image_gone import ImageGone
 
 KINDS = {kind.name: kind for kind in faults.ALL}
 #: fault -> (verdict, stuck at, words of the cause). The reference path survives what it was built to survive.
@@ -151,9 +152,9 @@ def test_a_foreign_fault_is_held_to_the_contract(monkeypatch):
 
         @staticmethod
         def load():
-            return type("Mine", (faults.ImageGone,), {"name": "mine", "simulates": ""})
+            return type("Mine", (ImageGone,), {"name": "mine", "simulates": ""})
 
-    monkeypatch.setattr(faults, "entry_points", lambda group: [Entry] if group == faults.GROUP else [])
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: [Entry] if group == faults.GROUP else [])
     faults._foreign.cache_clear()
     try:
         with pytest.raises(faults.FaultError, match="simulates"):
