@@ -218,8 +218,9 @@ def explore(
     search = _Search(kill_path, {})
     skipped: set[str] = set()
     for layer in kill_path.layers:
-        meant = [kind for kind in faults.every() if faults.means_something(kind, kill_path, layer) and (
-            not only_faults or kind.name in only_faults)]
+        # What is of Docker Engines, or of a cloud that the spec does not name, is nothing that was left out here.
+        meant = [kind for kind in faults.every() if faults.there(kind, kill_path, None) and (
+            not only_faults or kind.name in only_faults) and faults.means_something(kind, kill_path, layer)]
         search.names[layer.name] = [kind.name for kind in meant if set(kind.needs) <= levers]
         skipped |= {kind.name for kind in meant if layer in chosen} - set(search.names[layer.name])
     with _warm(session, chosen[0].name if chosen else ""), parallel.mortal_workers(workers) as pool:
