@@ -79,8 +79,8 @@ class _File(Mark):
         try:
             return self._files.there(self.path)
         except OSError as error:
-            raise LayerError(
-                f"layer {self.layer}: whether {self.path} is there cannot be told: {error.strerror or error}") from error
+            why = error.strerror or error
+            raise LayerError(f"layer {self.layer}: whether {self.path} is there cannot be told: {why}") from error
 
     def set(self) -> None:
         """Set it, journalled. Raises LayerError, JournalError."""
