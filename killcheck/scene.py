@@ -71,6 +71,8 @@ class Scene:
         self.known_nodes: dict[str, Obj] = {}
         self.namespaces = sorted({t.namespace for t in kill_path.targets if t.namespace} | {n for n in namespaces if n})
         self._informers: dict[str, Informer] = {}
+        #: By target's name: which informer has its objects.
+        self._informer_names: dict[str, str] = {}
         counted = kill_path.covered_by(layer) if layer else kill_path.targets
         #: What is on outside Kubernetes.
         self.census = Census(cluster.levers.get("programs"), counted, self._woken)  # type: ignore[arg-type]
@@ -201,12 +203,21 @@ class Scene:
 
     def objects_of(self, target: Target) -> list[Obj]:
         """The objects that a target names, as last seen."""
-        informers = {"Pod": "pods", "Job": "jobs", "ReplicaSet": "replicasets"}
-        informer = self._informers[informers.get(target.kind) or self.resource_of(target).qualified]
+        informer = self._informer_of(target)
+        if target.object and target.namespace:
+            named = informer.get(target.object, target.namespace)
+            return [named] if named is not None else []
         found = [o for o in informer.values() if namespace_of(o) == target.namespace or not target.namespace]
         if target.object:
             return [o for o in found if name_of(o) == target.object]
         return [o for o in found if target.selector and _labelled(target.selector, o)]
+
+    def _informer_of(self, target: Target) -> Informer:
+        name = self._informer_names.get(target.name)
+        if name is None:
+            own = {"Pod": "pods", "Job": "jobs", "ReplicaSet": "replicasets"}.get(target.kind)
+            name = self._informer_names[target.name] = own or self.resource_of(target).qualified
+        return self._informers[name]
 
     def replicas(self, target: Target) -> int:
         """How many replicas a target asks for (``spec.replicas``, a Job's parallelism; absent objects: none)."""
