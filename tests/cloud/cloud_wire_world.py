@@ -38,6 +38,7 @@ cloud:
   region: us-east-1
   cluster: dev
   account: "{ACCOUNT}"
+  queue: {self.stand_in.queue_url}
   experiment: {{role: "{ROLE}", stopAlarms: ["{ALARM}"], maxTargets: 1}}
 """)
 
@@ -50,6 +51,7 @@ cloud:
 
         cloud.machines = Ec2Machines(self.stand_in, lambda name: later(cloud.lost, name), cluster="dev")
         self.stand_in.fis.interrupt = lambda name, in_s: later(cloud.announce, name, in_s)
+        self.stand_in.queue(lambda body: later(cloud.queue.send, body))
 
     # -- the account ---------------------------------------------------------------------------------------
     @property
@@ -70,8 +72,15 @@ cloud:
         return made["Instances"][0]["InstanceId"]
 
     def consent(self):
-        """Every machine may be taken, and an experiment may be made."""
+        """Every machine may be taken."""
         self.ec2.create_tags(Resources=list(self.states()), Tags=[{"Key": "killcheck.dev/consent", "Value": "true"}])
+
+    def withdraw(self):
+        """No machine may be taken any more."""
+        self.ec2.delete_tags(Resources=list(self.states()), Tags=[{"Key": "killcheck.dev/consent"}])
+
+    def allow_experiments(self):
+        """A role and an alarm for FIS."""
         trust = {"Statement": [{"Effect": "Allow", "Principal": {"Service": "fis.amazonaws.com"}}]}
         self.stand_in.aws().client("iam").create_role(RoleName="fis", AssumeRolePolicyDocument=json.dumps(trust))
         watch = self.stand_in.aws().client("cloudwatch")

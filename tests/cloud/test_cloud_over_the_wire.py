@@ -5,8 +5,6 @@ import os
 import pytest
 from cloud_wire_world import CONTEXT, KEYS, CloudWorld
 
-pytestmark = pytest.mark.xdist_group("cloud-wire")
-
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory):
@@ -52,6 +50,24 @@ def test_what_may_not_be_asked_is_named(world, tmp_path):
     assert "it needs ec2:DescribeInstances (ci/aws-policy.json)" in answer["drill"]["why"]
 
 
+def test_machines_that_did_not_consent_are_told_of_nothing(world, tmp_path):
+    world.withdraw()
+    before = len(world.stand_in.gate.seen)
+    answer = world.drill(tmp_path / "a", "--under", "spot-queue-message")
+    assert answer["code"] == 3, answer["out"]
+    assert "has not consented: tag it killcheck.dev/consent=true" in answer["drill"]["why"]
+    assert not any(one.action == "SendMessage" for one in world.stand_in.gate.seen[before:])
+
+
+def test_a_message_in_the_queue_that_the_spec_names(world, tmp_path):
+    world.consent()
+    answer = world.drill(tmp_path / "a", "--under", "spot-queue-message")
+    assert answer["drill"] is not None, answer["out"]
+    assert "SpotInterrupted" in answer["drill"]["bites"]["spot-queue-message"]
+    assert any(note.startswith("spot-queue-message gave 120 s: ") for note in answer["drill"]["notes"])
+    assert answer["drill"]["problems"] == []
+
+
 STRANGER = b"""<GetCallerIdentityResponse><GetCallerIdentityResult><Account>999999999999</Account><Arn>arn</Arn>
 <UserId>u</UserId></GetCallerIdentityResult></GetCallerIdentityResponse>"""
 
@@ -59,6 +75,7 @@ STRANGER = b"""<GetCallerIdentityResponse><GetCallerIdentityResult><Account>9999
 # -- experiments, and what another machine takes back ------------------------------------------------------
 def test_another_machine_takes_an_experiment_back(world, tmp_path):
     world.consent()
+    world.allow_experiments()
     world.killed_by("spot-fis", tmp_path)
     fis, gate = world.stand_in.fis, world.stand_in.gate
     (template,), (experiment,) = fis.templates, fis.experiments.values()
