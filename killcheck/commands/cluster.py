@@ -13,6 +13,8 @@ from killcheck.commands.errors import guarded
 
 __all__ = ["command"]
 
+#: Between two looks whether a cluster has started, in seconds.
+LOOK_S = 0.2
 _SETTINGS = {"help_option_names": ["-h", "--help"]}
 
 
@@ -22,7 +24,7 @@ def command() -> None:
 
     \b
       killcheck cluster up --frozen &
-      export KUBECONFIG=$(killcheck cluster kubeconfig)
+      export KUBECONFIG=$(killcheck cluster kubeconfig --wait 30s)
       kubectl get pods -A
       killcheck cluster advance 8h
       killcheck cluster down
@@ -64,10 +66,13 @@ def up(**options: Any) -> None:
 def _serve(*, speed: float, frozen: bool, manifests: tuple[Path, ...], empty: bool, exec_mode: str | None) -> None:
     """The embedded cluster, in this process."""
     from killcheck.clock import wall_now
+    from killcheck.cluster.base import ClusterError
     from killcheck.embedded.cluster import EmbeddedCluster
     from killcheck.embedded.control import Control
     from killcheck.session import Session
 
+    if _there() is not None:
+        raise ClusterError("an embedded cluster runs in this folder already: killcheck cluster down ends it")
     session = Session(manifests=manifests)
     stopped: list[bool] = []
     # It begins now: kubectl reckons the ages that it describes by this machine's clock.
@@ -93,14 +98,22 @@ def _serve(*, speed: float, frozen: bool, manifests: tuple[Path, ...], empty: bo
 
 @command.command("kubeconfig", context_settings=_SETTINGS)
 @click.option("--on", default="embedded", show_default=True, metavar="embedded|kind[:NAME]", help="Which cluster.")
+@click.option("--wait", "patience", metavar="DURATION", default="0s", show_default=True,
+              help="How long to wait for an embedded cluster that is still starting.")
 @guarded
-def kubeconfig(on: str) -> None:
+def kubeconfig(on: str, patience: str) -> None:
     """Print the path of the running cluster's kubeconfig."""
+    seconds = _seconds(patience)
     if on != "embedded":
         kind = _kind(on)
         kind.export()
         click.echo(kind.kubeconfig.resolve())
         return
+    from killcheck.clock import WallLoop
+
+    loop = WallLoop()
+    while _there() is None and loop.monotonic() < seconds:
+        loop.sleep(LOOK_S)
     click.echo(_running()["kubeconfig"])
 
 
@@ -125,12 +138,7 @@ def load(paths: tuple[Path, ...]) -> None:
 @guarded
 def advance(duration: str) -> None:
     """Let DURATION (8h, 90s) pass as fast as it goes."""
-    from killcheck.durations import parse_duration
-
-    try:
-        seconds = parse_duration(duration)
-    except ValueError as error:
-        raise click.UsageError(str(error)) from None
+    seconds = _seconds(duration)
     answer = _kube().call("POST", "/killcheck/advance", query={"seconds": str(seconds)})
     click.echo(f"it is {answer.body['time']}")
 
@@ -156,13 +164,33 @@ def _kind(on: str) -> Any:
     return Kind(kind_name(on), KIND_FOLDER, say=click.echo)
 
 
+def _seconds(duration: str) -> float:
+    from killcheck.durations import parse_duration
+
+    try:
+        return parse_duration(duration)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+
+
+def _there() -> dict[str, Any] | None:
+    """What the cluster of this folder wrote down; None where its process is gone, however it ended."""
+    from killcheck.orphans import runs
+
+    try:
+        found: dict[str, Any] = json.loads((_folder() / "cluster.json").read_text())
+        return found if runs(int(found["pid"])) else None
+    except (OSError, ValueError, KeyError):
+        return None
+
+
 def _running() -> dict[str, Any]:
     from killcheck.cluster.base import ClusterError
 
-    try:
-        return json.loads((_folder() / "cluster.json").read_text())  # type: ignore[no-any-return]
-    except (OSError, ValueError):
-        raise ClusterError("no embedded cluster runs in this folder: start one with 'killcheck cluster up'") from None
+    found = _there()
+    if found is None:
+        raise ClusterError("no embedded cluster runs in this folder: start one with 'killcheck cluster up'")
+    return found
 
 
 def _kube() -> Any:
