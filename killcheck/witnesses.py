@@ -162,9 +162,7 @@ class Witnesses:
     def _without_node(self, now: datetime) -> list[tuple[str, bool]]:
         """What is said of each such machine, and whether it is known to have GPUs. Raises AskError, KubeError."""
         access, cloud = self.kill_path.cloud, self.cluster.levers.get("cloud")
-        if self._aws is not None and access is not None:
-            if not names_instances(access):
-                return []
+        if self._aws is not None and access is not None and names_instances(access):
             known = {*self._provider_ids(), *self._stood}
             asked = ghosts(access, known, aws=self._aws, prices=dict(self.kill_path.prices))
             return [(f"{one.object}: {one.message}{_dollars(one.usd_per_hour, one.since, now)}",
