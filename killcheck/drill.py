@@ -16,7 +16,7 @@ from killcheck import diagnosis, events, layers, steady
 from killcheck.attribution import Bystanders, Hand
 from killcheck.cluster.base import Cluster
 from killcheck.cost import Meter, SpotPrice, bill
-from killcheck.faults.base import Fault, FaultError
+from killcheck.faults.base import Fault, FaultError, lacking
 from killcheck.faults.combination import in_order, refuse_clashes
 from killcheck.journal import Dirty, Journal, JournalError
 from killcheck.killpath import KillPath, Layer, Proof
@@ -154,10 +154,9 @@ class Drill:
             why_not = fault.misplaced(self.layer) or fault.applies(self.layer)
             if why_not:
                 raise Inconclusive(f"{fault.name} means nothing to {self.layer.name}: {why_not}")
-            missing = [lever for lever in fault.needs if lever not in self.cluster.levers]
+            missing = lacking(fault.needs, self.cluster.levers)
             if missing:
-                raise Inconclusive(
-                    f"{fault.name} cannot be injected on {self.cluster.name}: it needs {', '.join(missing)}")
+                raise Inconclusive(f"{fault.name} cannot be injected on {self.cluster.name}: it needs {missing}")
             plans[fault.name] = insist(
                 loop, partial(fault.plan, self.stage, self._layer_run), patience_s=STEADFAST_S)
         refuse_clashes(plans)

@@ -15,6 +15,7 @@ from killcheck.cloud.catalogue import shipped
 from killcheck.cluster.base import Cluster
 from killcheck.cost import Meter
 from killcheck.drill import Drill, Options
+from killcheck.faults.base import lacking
 from killcheck.journal import Journal, state_dir
 from killcheck.killpath import KillPath, Layer, Outcome
 from killcheck.kube import resources as r
@@ -120,9 +121,9 @@ def _part(cluster: Cluster, kill_path: KillPath, drill: PlannedDrill, run: str) 
         name = fault.name
         if fault.misplaced(layer) or fault.applies(layer):
             continue
-        missing = [lever for lever in fault.needs if lever not in cluster.levers]
+        missing = lacking(fault.needs, cluster.levers)
         if missing:
-            raise faults.FaultError(f"{name} cannot be injected on {cluster.name}: it needs {', '.join(missing)}")
+            raise faults.FaultError(f"{name} cannot be injected on {cluster.name}: it needs {missing}")
         sabotage = plans[name] = fault.plan(stage, runner)
         changes += [f"{name}: {change}" for change in sabotage.changes]
         namespaces |= set(sabotage.namespaces)

@@ -6,7 +6,7 @@ A fault's undo is data in the journal; a fault has no healing code that only its
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar
@@ -16,7 +16,7 @@ from killcheck.kube.objects import Obj
 from killcheck.kube.permissions import Permission
 from killcheck.layers.base import LayerRun, Stage
 
-__all__ = ["SCALED", "Fault", "FaultError", "Plan", "none_rented", "none_scaled"]
+__all__ = ["SCALED", "Fault", "FaultError", "Plan", "lacking", "none_rented", "none_scaled"]
 
 
 #: Kinds whose ``spec.replicas`` somebody else can write, and whose template makes their pods.
@@ -36,6 +36,18 @@ def none_rented(kill_path: KillPath) -> str:
     """
     own = all(pool.floor and not pool.node_pool for pool in kill_path.nodes) and kill_path.nodes
     return "" if not own or {Proof.P2, Proof.P3} & kill_path.proof else "every machine is one's own and stays on"
+
+
+#: How a cluster comes to levers that a spec gives it.
+_GIVEN = {
+    "stand-in": "stand-in (in the spec, on the embedded cluster: cloud: {endpoint: stand-in})",
+    "hands": "hands (an AWS account: cloud: in the spec)", "aws": "aws (an AWS account: cloud: in the spec)",
+}
+
+
+def lacking(needs: Sequence[str], levers: Collection[str]) -> str:
+    """The levers that a fault needs and a cluster has not, in words; empty: none."""
+    return ", ".join(_GIVEN.get(one, one) for one in needs if one not in levers)
 
 
 class FaultError(Exception):
