@@ -18,8 +18,9 @@ from killcheck.undo import insist
 
 __all__ = ["known_to_enforce", "permissions", "probe_after", "probe_before"]
 
-#: How long a probe may take to start and to answer, in seconds.
-ANSWERS_WITHIN_S = 180.0
+#: How long a probe may take to start, and then to answer, in seconds.
+STARTS_WITHIN_S = 180.0
+ANSWERS_WITHIN_S = 480.0
 #: How long a policy may take to be programmed, in tries of a probe two seconds apart.
 TRIES = 20
 #: How often in a row a probe must be held back: one connection that fails is no policy (a busy node's DNS, a time-out).
@@ -127,11 +128,18 @@ def _run(stage: Stage, layer: LayerRun, labels: dict[str, str], when: str, scrip
                 return status["state"]["terminated"]  # type: ignore[no-any-return]
         return None
 
-    stage.cluster.loop.run_until(lambda: ended() is not None, ANSWERS_WITHIN_S)
+    def started() -> bool:
+        seen = stage.scene.pods.get(name, namespace) or {}
+        return any("running" in (status.get("state") or {}) for status in dig(
+            seen, "status", "containerStatuses", default=[]))
+
+    loop = stage.cluster.loop
+    loop.run_until(lambda: started() or ended() is not None, STARTS_WITHIN_S)
+    if started():
+        loop.run_until(lambda: ended() is not None, ANSWERS_WITHIN_S)
     end = ended()
     if end is None:
-        raise FaultError(
-            f"a probe pod did not come to an end within {ANSWERS_WITHIN_S:.0f} s ({_waits(stage, name, namespace)})")
+        raise FaultError(f"a probe pod did not come to an end in time ({_waits(stage, name, namespace)})")
     try:
         said = insist(
             stage.cluster.loop, lambda: stage.cluster.kube.logs(name, namespace), patience_s=LOG_PATIENCE_S,
