@@ -11,7 +11,7 @@ from collections.abc import Callable
 __all__ = ["answer", "name_of_query"]
 
 _A, _AAAA = 1, 28
-_NOERROR, _SERVFAIL, _NXDOMAIN = 0, 2, 3
+_NOERROR, _SERVFAIL, _NXDOMAIN, _REFUSED = 0, 2, 3, 5
 TTL_S = 30
 
 
@@ -32,15 +32,21 @@ def name_of_query(query: bytes) -> tuple[str, int, int]:
     return ".".join(labels), kind, at + 5
 
 
-def answer(query: bytes, address_of: Callable[[str], str | None], *, working: bool = True) -> bytes | None:
-    """The reply to a query; None: none, since it is no query. A name server that does not work fails every look-up."""
+def answer(
+    query: bytes, address_of: Callable[[str], str | None], *, working: bool = True, given_up: bool = False,
+) -> bytes | None:
+    """The reply to a query; None: none, since it is no query. A name server that does not work fails every look-up.
+
+    ``given_up``: what has the resolver do as if nobody had answered: glibc goes on to the next domain of its search
+    list after a server's failure, and stops after silence as after a refusal (resolv/res_query.c).
+    """
     try:
         name, kind, end = name_of_query(query)
     except ValueError:
         return None
     address = address_of(name) if working else None
     if not working:
-        code = _SERVFAIL
+        code = _REFUSED if given_up else _SERVFAIL
     else:
         code = _NOERROR if address else _NXDOMAIN
     records = b""

@@ -77,9 +77,8 @@ class HostIo:
     @property
     def busy(self) -> bool:
         """Whether something has been said that has not been dealt with yet."""
-        if self._working:
-            return True
-        return any(key.fileobj is not self._reader for key, _ in self._selector.select(0))
+        said = any(key.fileobj is not self._reader for key, _ in self._selector.select(0))
+        return said or self._working  # in this order: what was read in between is being dealt with
 
     def stop(self) -> None:
         """End the thread and close what it watches; idempotent."""

@@ -46,6 +46,8 @@ DNS_IP = "10.96.0.10"
 AGENT_PORT = 47113
 #: How long a resolver waits for an answer, in the cluster's time; it asks twice (resolv.conf: timeout, attempts).
 DNS_TIMEOUT_S = 5.0
+#: Wall seconds that a program may take to notice that its look-up has failed: curl asks its thread that often.
+DNS_NEWS_S = 0.25
 #: Wall seconds: a process that has been asleep so long waits for something; one of which nothing is known, twice that.
 QUIET_S = 0.002
 OPAQUE_S = 0.005
@@ -539,7 +541,8 @@ class HostProcess:
         with contextlib.suppress(OSError):
             query, peer = sock.recvfrom(4096)
             policy = self.launch.network.dns
-            reply = dns.answer(query, self._address_of, working=policy == "allow")
+            self._news_until = 0.0
+            reply = dns.answer(query, self._address_of, working=policy == "allow", given_up=policy == "drop")
             if reply is None:
                 return
             if policy != "drop":
@@ -552,6 +555,7 @@ class HostProcess:
 
     def _reply_late(self, sock: socket.socket, reply: bytes, peer: tuple[Any, ...]) -> None:
         """A look-up that nobody answered has taken the resolver's patience; the failure itself is the same."""
+        self._news_until = wall_seconds() + DNS_NEWS_S
         with contextlib.suppress(OSError):
             sock.sendto(reply, peer)
 
