@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import codecs
+import contextlib
 import errno
 import importlib
 import os
 import sys
 from io import TextIOWrapper
-from typing import Any
+from typing import Any, TextIO
 
 import click
 
 from killcheck.garbage import collect_seldom
 
-__all__ = ["main"]
+__all__ = ["main", "run"]
 
 #: Command -> (module in killcheck.commands, its line in --help).
 COMMANDS = {
@@ -50,8 +51,12 @@ class _Lazy(click.Group):
         """
         _writable()
         try:
-            return super().main(*args, **extra)
+            try:
+                return super().main(*args, **extra)
+            finally:
+                sys.stdout.flush()  # what cannot be written is told now: when Python ends, the exit code is its own
         except OSError as error:
+            _give_up(sys.stdout)
             if error.errno != errno.EPIPE:
                 click.echo(f"killcheck: cannot write the output: {(error.strerror or str(error)).lower()}", err=True)
         except Exception as error:
@@ -101,6 +106,14 @@ def _writable() -> None:
             stream.reconfigure(errors="killcheck.plain")
 
 
+def _give_up(stream: TextIO) -> None:
+    """What a stream still holds goes nowhere, whoever flushes it."""
+    with contextlib.suppress(OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)
+
+
 def _plainer(error: UnicodeError) -> tuple[str, int]:
     if not isinstance(error, UnicodeEncodeError):
         raise error
@@ -126,4 +139,9 @@ def main() -> None:
     Exit codes: 0 proven, 1 exposed, 2 wrong usage or a bad spec, 3 inconclusive,
                 4 could not finish, 5 dirty (something could not be put back).
     """
+
+
+def run() -> None:
+    """``killcheck`` as a process of its own."""
     collect_seldom()
+    main()

@@ -197,6 +197,9 @@ def clouded(machine, monkeypatch):
     ("cli-no-effect", "ended with exit code 0, and 1 of box still on")])
 def test_a_clouds_command_line_is_another_for_the_drilled_program_alone(clouded, fault, words):
     """Who counts, and who puts back on, asks the real one; nothing is left of the other."""
+    spec = clouded / "killcheck.yaml"
+    soon = spec.read_text().replace("executorFinished: 20s", "executorFinished: 6s")
+    spec.write_text(soon.replace("instanceGone: 25s", "instanceGone: 8s"))
     code, document, errors = drill(clouded, "--layer", "nightly-stop", "--under", fault)
     assert code == 1, errors
     (result,) = document["drills"]
