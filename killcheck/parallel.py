@@ -27,12 +27,17 @@ if TYPE_CHECKING:
     from killcheck.run import PlannedDrill
     from killcheck.session import Session
 
-__all__ = ["drills", "forking", "mortal_workers", "processors"]
+__all__ = ["drilling", "drills", "forking", "mortal_workers", "processors"]
 
 
 def processors() -> int:
     """How many processors this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def drilling() -> int:
+    """How many drills are best under way at once: two more than processors, for each waits for its executor at times."""
+    return processors() + 2
 
 
 def forking() -> bool:

@@ -111,7 +111,7 @@ def _confirmed(session: Session, found: Explored, options: dict[str, Any]) -> Ex
         return found
     if not options["quiet"]:
         click.echo(f"killcheck: {len(planned)} sets are drilled again with executors that really run", err=True)
-    result = Run(session, planned, workers=parallel.processors()).execute()
+    result = Run(session, planned, workers=parallel.drilling()).execute()
     return searching.confirm(found, result.drills)
 
 

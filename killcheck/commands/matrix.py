@@ -73,7 +73,7 @@ def execute(
     # On a real cluster each drill is told as it happens; a matrix of embedded nights is read in its table.
     sinks = [out] if session.real else []
     result = Run(
-        session, planned, sinks=sinks, approve=approve, workers=parallel.processors(),
+        session, planned, sinks=sinks, approve=approve, workers=parallel.drilling(),
         finished=finished, findings=findings, fences=fences).execute()
     return result, Matrix.of(session.kill_path, planned, result.drills)
 

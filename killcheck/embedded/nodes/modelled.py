@@ -28,6 +28,8 @@ TOKEN = "/var/run/secrets/kubernetes.io/serviceaccount/token"  # noqa: S105 - a 
 #: Seconds that a call takes, and that a client without a patience of its own waits for an answer.
 CALL_S = 0.05
 PATIENCE_S = 30.0
+#: What glibc's resolver takes to give up: two tries of 5 s for a domain of the search list, two for the name as it is.
+RESOLVER_S = 20.0
 #: Bytes of a container's log that are kept.
 LOG_LIMIT = 1 << 16
 
@@ -155,7 +157,7 @@ class _Modelled:
     def _step(self) -> None:
         network = self.launch.network
         if network.dns != "allow":
-            self._fail_in(PATIENCE_S, 28, "curl: (28) Resolving timed out after 30000 milliseconds")
+            self._fail_in(RESOLVER_S, 6, "curl: (6) Could not resolve host: kubernetes.default.svc")
         elif network.api == "drop":
             self._fail_in(PATIENCE_S, 28, "curl: (28) Failed to connect to kubernetes.default.svc port 443 after "
                           "30000 ms: Timeout was reached")

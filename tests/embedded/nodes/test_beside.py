@@ -107,13 +107,20 @@ def test_a_command_that_is_not_there(host, running):
     assert 'exec: "nope": executable file not found in $PATH' in Talk(host, running.beside(["nope"])).end().outcome
 
 
+def is_over(pid):
+    try:
+        return "Z" in Path(f"/proc/{pid}/stat").read_text()
+    except OSError:  # also one that goes while it is being read
+        return True
+
+
 def test_a_command_ends_with_whoever_asked_for_it(host, running):
     talk = Talk(host, running.beside(["bash", "-c", "echo $$; sleep 600"]))
     talk.until(lambda: talk.heard[1])
     pid = talk.execution.pid
     with host.loop.entered():
         talk.execution.leave()
-    talk.until(lambda: not Path(f"/proc/{pid}").exists() or "Z" in Path(f"/proc/{pid}/stat").read_text())
+    talk.until(lambda: is_over(pid))
     assert talk.outcome is None
     assert running.besides == set()
 
