@@ -36,7 +36,7 @@ def processors() -> int:
 
 
 def drilling() -> int:
-    """How many drills are best under way at once: two more than processors, for each waits for its executor at times."""
+    """How many drills are best under way at once: more than processors, for each waits for its executor at times."""
     return processors() + 2
 
 
