@@ -53,8 +53,14 @@ class _Lazy(click.Group):
         try:
             try:
                 return super().main(*args, **extra)
-            finally:
-                sys.stdout.flush()  # what cannot be written is told now: when Python ends, the exit code is its own
+            except SystemExit as ended:
+                try:
+                    sys.stdout.flush()  # what cannot be written is told now: when Python ends, the exit code is its own
+                except OSError:
+                    if ended.code != UNFINISHED:
+                        raise
+                    _give_up(sys.stdout)  # and it has been told
+                raise
         except OSError as error:
             _give_up(sys.stdout)
             if error.errno != errno.EPIPE:

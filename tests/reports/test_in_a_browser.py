@@ -74,16 +74,16 @@ def test_a_click_in_the_matrix_opens_its_drill(open_page):
     first = page.locator("#drill-0")
     assert first.get_attribute("open") is None  # what survived is closed
     page.get_by_role("link", name="survived").click()
-    page.wait_for_function("document.activeElement.closest('details')?.id === 'drill-0'")
+    page.locator("#drill-0:focus-within").wait_for()
     assert first.get_attribute("open") is not None
     first.locator("summary").first.click()
     page.get_by_role("link", name="survived").click()  # the same link again, after somebody closed it
-    page.wait_for_function("document.getElementById('drill-0').open")
+    page.locator("#drill-0[open]").wait_for()
 
 
 def test_a_link_to_a_drill_opens_it(open_page):
     page = open_page("#drill-0")
-    page.wait_for_function("document.getElementById('drill-0').open")
+    page.locator("#drill-0[open]").wait_for()
     assert page.locator("#drill-0 svg").is_visible()
 
 
@@ -91,9 +91,9 @@ def test_by_keyboard_alone(open_page):
     page = open_page()
     page.get_by_role("link", name="survived").focus()
     page.keyboard.press("Enter")
-    page.wait_for_function("document.activeElement.tagName === 'SUMMARY'")  # the hash changes a moment later
+    page.locator("summary:focus").wait_for()  # the hash changes a moment later
     page.keyboard.press("Enter")
-    page.wait_for_function("!document.getElementById('drill-0').open")
+    page.locator("#drill-0:not([open])").wait_for()
     assert page.evaluate("document.activeElement.tagName") == "SUMMARY"  # and one can go on from there
 
 
