@@ -207,6 +207,7 @@ class Journal:
         path = resource.path(namespace, name, subresource)
 
         def once() -> Obj:
+            """Read, write the undo down, patch that very version; a conflict means: all of it once more."""
             before = self.kube.get(resource, name, namespace, subresource=subresource)
             back = inverse(before, patch)
             undo = Undo("merge", path, back, uid_of(before), patch,

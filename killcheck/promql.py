@@ -324,6 +324,7 @@ def _aggregate(combine: Callable[[list[float]], float], inner: Run, how: str, na
         return frozenset()
 
     def run(source: Source, at: float) -> Value:
+        """The series of each group combined into one. Raises Unsupported for a number."""
         value = inner(source, at)
         if not isinstance(value, dict):
             raise Unsupported("an aggregation of a number")
@@ -337,6 +338,7 @@ def _aggregate(combine: Callable[[list[float]], float], inner: Run, how: str, na
 
 def _binary(word: str, left: Run, right: Run, key: Callable[[Labels], Labels], *, as_bool: bool) -> Run:
     def run(source: Source, at: float) -> Value:
+        """Both sides at that time: sets, matched series, a series with a number, or two numbers."""
         one, other = left(source, at), right(source, at)
         if word in ("and", "or", "unless"):
             return _set(word, one, other, key)

@@ -84,6 +84,7 @@ def _canary(subject: Subject, options: dict[str, Any]) -> Canary:
 
 def _approve(canary: Canary, options: dict[str, Any]) -> Callable[[Plan], bool]:
     def approve(plan: Plan) -> bool:
+        """Show the plan on standard error, and have a person (or --yes) say whether to go on."""
         from killcheck.reports.terminal import Terminal
 
         # Standard output is the document's where one is asked for.

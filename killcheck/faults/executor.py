@@ -65,6 +65,7 @@ def label_pods(stage: Stage) -> dict[str, str]:
     """Make the pods of the drill's Job carry the run's label; returns it as a selector."""
 
     def rewrite(template: Obj) -> None:
+        """Put the label on a pod template."""
         template.setdefault("metadata", {}).setdefault("labels", {})[LABEL] = stage.run
 
     stage.rewrites.append(rewrite)
@@ -75,6 +76,7 @@ def replace_token(stage: Stage, source: Obj) -> None:
     """Let the drill's Job find another token where its ServiceAccount's would be; ``source``: of a projected volume."""
 
     def rewrite(template: Obj) -> None:
+        """Mount the source where each container looks, in place of the account's own token."""
         spec = template["spec"]
         spec["automountServiceAccountToken"] = False
         name = "killcheck-token"

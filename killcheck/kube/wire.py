@@ -103,6 +103,7 @@ class WireTransport:
             return explain(error, self.endpoint, call.described)
 
         def open_() -> urllib3.HTTPResponse:
+            """Ask once, with a login that is renewed. Raises KubeError for any answer but 200."""
             try:
                 response, login = self._authorised(call)
                 if response.status == 200:

@@ -37,6 +37,7 @@ def parse_json(text: str | bytes) -> Parsed:
     repeated = False
 
     def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
+        """One object of the text; the last of what is given twice counts, and that it was is remembered."""
         nonlocal repeated
         plain = dict(items)
         if len(plain) == len(items):

@@ -93,6 +93,7 @@ def _format(text: str, values: Any) -> Any:
     left = list(values)
 
     def shown(match: re.Match[str]) -> str:
+        """One verb, printed; it uses up the next of the values."""
         kind = match[0][-1]
         if kind == "%":
             return "%"

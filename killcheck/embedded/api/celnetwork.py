@@ -88,6 +88,7 @@ def _wrapped(value: Any) -> Any:
 
 def _careful(function: Callable[..., Any]) -> Callable[..., Any]:
     def call(*arguments: Any) -> Any:
+        """Give back an error that was given, and make one of an exception: CEL's || and && need errors as values."""
         from celpy.evaluation import CELEvalError
 
         failed = next((each for each in arguments if isinstance(each, Exception)), None)

@@ -81,6 +81,7 @@ class Patcher:
         value = parsed.value
 
         def patched(old: Obj, schema: str | None) -> Obj:
+            """The object with the patch applied, decoded again; the old one is left as it is."""
             # Decoding makes a new object of a built-in type; patching itself never changes its target.
             target = copy(old) if schema is None else old
             if _speaks_of_managers(value):

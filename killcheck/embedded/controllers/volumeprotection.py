@@ -5,6 +5,8 @@ Source: pkg/controller/volume/pvcprotection and pvprotection of Kubernetes v1.36
 
 from __future__ import annotations
 
+from abc import abstractmethod
+
 from killcheck.embedded.controllers.runtime import Controller, Key
 from killcheck.kube import resources as r
 from killcheck.kube.informer import Change
@@ -20,9 +22,9 @@ class _Protection(Controller):
     finalizer: str
     resource: Resource
 
+    @abstractmethod
     def used(self, key: Key, obj: Obj) -> bool:
         """Whether somebody still needs it."""
-        raise NotImplementedError
 
     def setup(self) -> None:
         """Follow what is protected."""

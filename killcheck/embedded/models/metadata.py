@@ -76,6 +76,7 @@ class InstanceMetadata:
         told = self.asked.setdefault(pod, [])
 
         def app(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+            """WSGI: answer as the node's instance, and note what was asked; who is too far away gets no token."""
             self._show(desk, self.cloud.by_provider_id(provider_id))
             if (far or self.cloud.metadata_blocked) and environ["PATH_INFO"] == "/latest/api/token":
                 told.append((environ["PATH_INFO"], 0))

@@ -125,6 +125,7 @@ class Look:
             return
 
         def answered(status: int, location: str, body: bytes, error: str) -> None:
+            """Judge one response as the kubelet does: a redirect is followed on the same host alone."""
             if error:
                 self._finish(Answer("failure", f'Get "{url}": {error}'))
             elif status >= 400 or status < 200:
