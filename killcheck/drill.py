@@ -25,7 +25,7 @@ from killcheck.kube.informer import Change
 from killcheck.kube.objects import Obj, dig, format_time, name_of
 from killcheck.layers.base import UNREAD, LayerError, LayerRun, Stage
 from killcheck.progress import Progress, required, watched_s
-from killcheck.scene import STEADFAST_S, Scene, SceneBroken
+from killcheck.scene import STEADFAST_S, Scene, SceneBroken, described, on_since
 from killcheck.timeline import PHASES, Timeline
 from killcheck.undo import insist
 from killcheck.verdict import DrillResult, Verdict
@@ -398,11 +398,18 @@ class Drill:
         raise Inconclusive("; ".join([hand.evidence, *self._bystanders.blind]))
 
     def _count_again(self) -> None:
-        """Zero is listed once more at the end. Raises Inconclusive where the watches have not shown what is on."""
+        """Zero is listed once more at the end. Raises Inconclusive where the watches had not shown what was on.
+
+        What began after everything was proven is no part of the proof; a live watch shows it in a moment.
+        """
         loop = self.cluster.loop
         overlooked = insist(loop, self.scene.overlooked, patience_s=STEADFAST_S)
-        if overlooked and not loop.run_until(lambda: self.scene.shows(overlooked), SHOWN_WITHIN_S):
-            raise Inconclusive(f"the watch has not shown what a list made now has: {', '.join(overlooked.values())}")
+        if overlooked and not loop.run_until(lambda: self.scene.counts(overlooked), SHOWN_WITHIN_S):
+            raise Inconclusive(f"the watch has not shown what a list made now has: {described(overlooked)}")
+        # The API server writes whole seconds: what has the very one of the end in it may have come before.
+        early = [obj for obj in overlooked if self._settled is None or on_since(obj) <= self._settled]
+        if early:
+            raise Inconclusive(f"the watch was late to show what was on before zero had been proven: {described(early)}")
 
     def _unread(self) -> str:
         """A log that could not be read may have held the evidence: that is another thing than a fault without teeth."""

@@ -22,7 +22,7 @@ from killcheck.kube.objects import Obj, controller_of, dig, key_of, labels_of, n
 from killcheck.kube.resources import Resource
 from killcheck.undo import insist
 
-__all__ = ["GpuPod", "Scene", "SceneBroken"]
+__all__ = ["GpuPod", "Scene", "SceneBroken", "described", "on_since"]
 
 
 #: How long the first look is tried while the API answers badly, in seconds.
@@ -175,26 +175,23 @@ class Scene:
         times = [i.followed_since for name, i in self._informers.items() if name not in said]
         return max((t for t in times if t is not None), default=None)
 
-    def overlooked(self) -> dict[str, str]:
-        """GPU pods and nodes in scope that a list made now has and the watches have not shown: uid -> what it is.
+    def overlooked(self) -> list[Obj]:
+        """GPU pods and nodes in scope that a list made now has and that are not counted here.
 
         A watch that died without a word shows nothing new for as long as nobody asks. Raises KubeError.
         """
         if not self.kill_path.in_kubernetes:
-            return {}
-        pods = [pod for obj in self.cluster.kube.list(r.PODS).items if (pod := self._as_gpu_pod(obj)) is not None]
-        found = {pod.uid: f"GPU pod {pod}" for pod in pods}
-        found |= {
-            uid_of(node): f"GPU node {name_of(node)}" for node in self.cluster.kube.list(r.NODES).items
-            if self.in_pool(node)}
-        return {uid: what for uid, what in found.items() if uid not in self._shown()}
+            return []
+        pods = [
+            obj for obj in self.cluster.kube.list(r.PODS).items
+            if self._as_gpu_pod(obj) is not None and not (self._spared and self._is_spared(obj))]
+        nodes = [node for node in self.cluster.kube.list(r.NODES).items if self.in_pool(node)]
+        return [obj for obj in (*pods, *nodes) if not self.counts([obj])]
 
-    def shows(self, uids: Iterable[str]) -> bool:
-        """Whether the watches have shown all of these pods and nodes."""
-        return self._shown() >= set(uids)
-
-    def _shown(self) -> set[str]:
-        return {uid_of(obj) for informer in (self.pods, self.nodes) for obj in informer.values()}
+    def counts(self, objects: Iterable[Obj]) -> bool:
+        """Whether all of these pods and nodes are among those that are counted."""
+        counted = {pod.uid for pod in self.gpu_pods()} | {uid_of(node) for node in self.pool_nodes()}
+        return counted >= {uid_of(obj) for obj in objects}
 
     # -- targets -------------------------------------------------------------------------------------------
     def resource_of(self, target: Target) -> Resource:
@@ -329,6 +326,20 @@ def matches_pool(pool: NodePool, node: Obj) -> bool:
 
 def _labelled(selector: str, obj: Obj) -> bool:
     return selectors.parse_labels(selector).matches(labels_of(obj))
+
+
+def described(objects: Iterable[Obj]) -> str:
+    """GPU pods and nodes, in words."""
+    return ", ".join(
+        f"GPU pod {namespace_of(obj)}/{name_of(obj)}" if obj.get("kind") == "Pod" else f"GPU node {name_of(obj)}"
+        for obj in objects)
+
+
+def on_since(obj: Obj) -> datetime:
+    """Since when a pod has been on a node, or a node there."""
+    scheduled = (c for c in dig(obj, "status", "conditions", default=[]) if c.get("type") == "PodScheduled")
+    said = next((c.get("lastTransitionTime") for c in scheduled if c.get("status") == "True"), None)
+    return parse_time(said or obj["metadata"]["creationTimestamp"])
 
 
 def still_running(pod: Obj) -> bool:

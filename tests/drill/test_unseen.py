@@ -76,6 +76,79 @@ def test_a_watch_that_died_without_a_word_proves_no_zero(drill, monkeypatch):
     assert "the watch has not shown what a list made now has: GPU pod inference/vllm" in result.why
 
 
+def _after_the_verdict_is_due(monkeypatch, happens):
+    """When everything is proven and zero is about to be listed once more."""
+    overlooked, happened = Scene.overlooked, []
+
+    def listed(self):
+        if not happened:
+            happened.append(self)
+            happens(self)
+        return overlooked(self)
+
+    monkeypatch.setattr(Scene, "overlooked", listed)
+
+
+def _deaf(monkeypatch):
+    """Of the informers in the answer those of nodes hear nothing any more, and those of pods only of new ones.
+
+    Its second part tells them what they missed.
+    """
+    missed, on = [], []
+    hear = Informer._event
+
+    def event(self, happened):
+        if self in on and (self.resource is r.NODES or happened.type != "ADDED"):
+            missed.append((self, happened))
+        else:
+            hear(self, happened)
+
+    monkeypatch.setattr(Informer, "_event", event)
+    return on, lambda: [hear(informer, happened) for informer, happened in missed]
+
+
+@pytest.mark.parametrize(("told", "words"), [
+    ("never", "the watch has not shown what a list made now has: GPU pod inference/stray"),
+    ("late", "the watch was late to show what was on before zero had been proven: GPU pod inference/stray"),
+])
+def test_a_pod_that_was_seen_waiting_is_not_seen_where_it_runs(drill, monkeypatch, told, words):
+    """The watch has shown that it is there, and not that it has been given to a node."""
+    on, catch_up = _deaf(monkeypatch)
+    held = Progress._held
+
+    def stray(self, now, wake_in):
+        kube = self.scene.cluster.kube
+        if "node_gone" in self.timeline.reached and not on:
+            on.extend((self.scene.pods, self.scene.nodes))
+            template = kube.get(r.DEPLOYMENTS, "vllm", "inference")["spec"]["template"]
+            kube.create(r.PODS, {
+                "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "stray", "namespace": "inference"},
+                "spec": template["spec"]}, "inference")
+        held(self, now, wake_in)
+
+    monkeypatch.setattr(Progress, "_held", stray)
+    if told == "late":
+        _after_the_verdict_is_due(monkeypatch, lambda scene: scene.cluster.loop.call_later(3.0, catch_up))
+    result = drill().only
+    assert str(result.verdict) == "inconclusive"
+    assert words in result.why
+
+
+def test_what_began_after_everything_was_proven_is_no_part_of_the_proof(drill, monkeypatch):
+    """A live watch shows it a moment later than a list does."""
+    on, catch_up = _deaf(monkeypatch)
+
+    def relight(scene):
+        on.extend((scene.pods, scene.nodes))
+        scene.cluster.kube.patch(r.DEPLOYMENTS, "vllm", {"spec": {"replicas": 1}}, "inference")
+        scene.cluster.loop.run_until(lambda: False, 300.0)
+        assert not scene.gpu_pods()
+        scene.cluster.loop.call_later(3.0, catch_up)
+
+    _after_the_verdict_is_due(monkeypatch, relight)
+    assert str(drill().only.verdict) == "survived"
+
+
 @pytest.mark.parametrize("watched_s", [None, 1000.0])
 def test_what_came_and_went_in_a_gap_was_not_seen_to_hold(drill, monkeypatch, watched_s):
     """The pods' watch begins anew ten minutes after all was off: it holds from then on, or nothing is proven."""
