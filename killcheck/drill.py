@@ -409,7 +409,7 @@ class Drill:
         # The API server writes whole seconds: what has the very one of the end in it may have come before.
         early = [obj for obj in overlooked if self._settled is None or on_since(obj) <= self._settled]
         if early:
-            raise Inconclusive(f"the watch was late to show what was on before zero had been proven: {described(early)}")
+            raise Inconclusive(f"the watch showed too late what was on before zero had been proven: {described(early)}")
 
     def _unread(self) -> str:
         """A log that could not be read may have held the evidence: that is another thing than a fault without teeth."""

@@ -109,7 +109,7 @@ def _deaf(monkeypatch):
 
 @pytest.mark.parametrize(("told", "words"), [
     ("never", "the watch has not shown what a list made now has: GPU pod inference/stray"),
-    ("late", "the watch was late to show what was on before zero had been proven: GPU pod inference/stray"),
+    ("late", "the watch showed too late what was on before zero had been proven: GPU pod inference/stray"),
 ])
 def test_a_pod_that_was_seen_waiting_is_not_seen_where_it_runs(drill, monkeypatch, told, words):
     """The watch has shown that it is there, and not that it has been given to a node."""
