@@ -129,33 +129,34 @@ def plan(
     ``objects``: what is loaded into the cluster, where that is known: faults that find nothing to act on in a layer's
     executor are left out, but for those that are named; and what every layer leans on is taken away from all of them at
     once, where no fault does so by itself.
+    A column that was named is never empty: where no layer can have it, each does, and its drill says why not.
     Drills get the policy's requirement with them.
     """
     how = options or Options()
-    planned = []
     loaded = list(objects)
     jobs = executors_of(kill_path, loaded)
-    for layer in _chosen(kill_path, only_layers):
+    chosen = _chosen(kill_path, only_layers)
+    columns: dict[str, list[tuple[str, ...]]] = {}
+    for layer in chosen:
         meant = _meant(kill_path, layer, only_faults, None if only_faults else jobs.get(layer.name))
-        names = [kind.name for kind in meant if faults.there(kind, kill_path, levers)]
-        if together and not only_faults:
-            names = []
+        single = [(kind.name,) for kind in meant if faults.there(kind, kill_path, levers)]
         groups = together or (() if only_faults else removals(kill_path, layer, loaded))
         both = [group for group in groups if all(_applies(faults.named(name), layer, levers) for name in group)]
-        for under in [(), *((name,) for name in names), *both]:
-            planned.append(PlannedDrill(
-                layer.name, under, how, require=kill_path.policy.required(layer.name, under),
-                causes=kill_path.policy.causes(layer.name, under)))
-    return planned
+        columns[layer.name] = both if together and not only_faults else [*single, *both]
+    for named in [*((name,) for name in only_faults), *together]:
+        if not any(named in under for under in columns.values()):
+            for under in columns.values():
+                under.append(named)
+    return [
+        PlannedDrill(layer.name, under, how, require=kill_path.policy.required(layer.name, under),
+                     causes=kill_path.policy.causes(layer.name, under))
+        for layer in chosen for under in ((), *columns[layer.name])]
 
 
-def left_out(
-    kill_path: KillPath, levers: Collection[str], *, only_layers: Collection[str] = (),
-    only_faults: Collection[str] = (),
-) -> list[str]:
+def left_out(kill_path: KillPath, levers: Collection[str], *, only_layers: Collection[str] = ()) -> list[str]:
     """Faults that would mean something, but that cannot be injected without levers that are not there."""
     return sorted({
-        kind.name for layer in _chosen(kill_path, only_layers) for kind in _meant(kill_path, layer, only_faults)
+        kind.name for layer in _chosen(kill_path, only_layers) for kind in _meant(kill_path, layer, ())
         if not set(kind.needs) <= set(levers)})
 
 

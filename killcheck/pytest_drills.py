@@ -17,7 +17,7 @@ from killcheck.cluster.base import ClusterError
 from killcheck.consent import ConsentError
 from killcheck.discover import DiscoveryError
 from killcheck.drill import Options
-from killcheck.faults import FaultError
+from killcheck.faults import FaultError, apart
 from killcheck.fence import AccountError, FenceReport, FenceResult
 from killcheck.journal import Dirty, JournalError
 from killcheck.killpath import Layer, Policy
@@ -27,7 +27,7 @@ from killcheck.kube.objects import copy, name_of, namespace_of
 from killcheck.layers.base import LayerError
 from killcheck.lease import Busy
 from killcheck.lint import LintResult
-from killcheck.matrix import Cell, Matrix, executors_of, left_out, removals
+from killcheck.matrix import Cell, Matrix, left_out, plan
 from killcheck.near import did_you_mean
 from killcheck.pytest_settings import setting
 from killcheck.redact import redact
@@ -95,30 +95,27 @@ def layer_names(config: pytest.Config) -> list[str]:
 def cases(config: pytest.Config) -> list[tuple[str, str]]:
     """(layer, fault) of all faults that mean something, or those that are named; joined by ``+`` what is there at once.
 
-    A fault without its lever is left out (the terminal summary says so), unless it is named.
+    A fault without its lever is left out (the terminal summary says so), unless it is named: then no layer that it
+    could mean something to is left out, and where there is none, each layer's drill says why.
     """
     session, under = shared_session(config), [name for name in setting(config, "under").split(",") if name]
-    for name in under:
-        try:
+    try:
+        together = [apart([word]) for word in under if {"+", "@"} & set(word)]
+        for name in {name for word in under for name in apart([word])}:
             faults.named(name)
-        except KeyError as error:
-            _at_collection(str(error.args[0]))
+    except (KeyError, ValueError) as error:
+        _at_collection(str(error.args[0]))
     levers: set[str] | None = None
     if not under:
         with plainly(_at_collection), session.cluster() as (cluster, _):
             levers = set(cluster.levers)
         config.stash[LEFT_OUT] = left_out(session.kill_path, levers)
     with plainly(_at_collection):
-        jobs = {} if under or session.real else executors_of(session.kill_path, session.objects)
-        loaded = [] if under or session.real else session.objects
-    leant = [
-        (layer.name, "+".join(group)) for layer in _layers(config)
-        for group in removals(session.kill_path, layer, loaded)]
-    return leant + [
-        (layer.name, kind.name) for layer in _layers(config) for kind in faults.every()
-        if (kind.name in under or not under) and faults.means_something(
-            kind, session.kill_path, layer, jobs.get(layer.name))
-        and (levers is None or set(kind.needs) <= levers)]
+        planned = plan(
+            session.kill_path, only_layers=layer_names(config), together=together, levers=levers,
+            only_faults=[word for word in under if not {"+", "@"} & set(word)],
+            objects=() if under or session.real else session.objects)
+    return [(drill.layer, "+".join(drill.faults)) for drill in planned if drill.faults]
 
 
 #: What pytest says of a call that came to something false.

@@ -37,15 +37,15 @@ def cells(
 
     with session.cluster() as (cluster, _):
         levers = set(cluster.levers)
-    alone = [word for word in only_faults if "+" not in word]
-    together = [faults.apart([word]) for word in only_faults if "+" in word]
+    combined = [word for word in only_faults if {"+", "@"} & set(word)]
+    alone = [word for word in only_faults if word not in combined]
+    together = [faults.apart([word]) for word in combined]
     planned = matrix.plan(
         session.kill_path, only_layers=only_layers, only_faults=alone, levers=levers, options=how, together=together,
         objects=() if session.real else session.objects)
     if not planned:
         raise click.UsageError("no layer of the spec can be drilled by this version: the matrix has no cell")
-    only = alone + [name for group in together for name in group]
-    without = matrix.left_out(session.kill_path, levers, only_layers=only_layers, only_faults=only)
+    without = () if only_faults else matrix.left_out(session.kill_path, levers, only_layers=only_layers)
     if without:
         click.echo(f"killcheck: left out on {session.on}, they need levers that it has not: {', '.join(without)}",
                    err=True)

@@ -76,11 +76,14 @@ def test_what_is_not_run_proves_nothing(team, allowed, outcome):
 
 def test_the_suites_have_readable_ids(pytester):
     done = pytester.runpytest_subprocess(
-        "--pyargs", "killcheck.suites", "--collect-only", "-q", "--killcheck-under=image-gone,suspended")
+        "--pyargs", "killcheck.suites", "--collect-only", "-q",
+        "--killcheck-under=image-gone,suspended,machine-off,dns-denied+suspended")
     done.stdout.fnmatch_lines([
         "*test_install.py::test_layer_turns_the_gpus_off?nightly-off]",
         "*test_staging.py::test_gpus_go_off?nightly-off under image-gone]",
-        "*test_staging.py::test_gpus_go_off?nightly-off under suspended]"])
+        "*test_staging.py::test_gpus_go_off?nightly-off under suspended]",
+        "*test_staging.py::test_gpus_go_off?nightly-off under dns-denied+suspended]",
+        "*test_staging.py::test_gpus_go_off?nightly-off under machine-off]"])  # says that it means nothing there
 
 
 def test_settings_come_from_options_then_environment_then_ini(pytester, monkeypatch):
