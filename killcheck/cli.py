@@ -37,6 +37,8 @@ COMMANDS = {
 
 #: The exit code of what could not finish (killcheck.verdict says them all, and is not loaded for --help).
 UNFINISHED = 4
+#: What a stream says that takes no more; a file's name is in the error where it was a file.
+_UNWRITTEN = {errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF}
 #: What stands for our marks where the terminal's encoding has none of them.
 _PLAIN = {"●": "*", "✓": "+", "✗": "x", "▶": ">", "⚡": "!", "↺": "<", "·": "-", "…": "..."}
 
@@ -61,11 +63,13 @@ class _Lazy(click.Group):
                         raise
                     _give_up(sys.stdout)  # and it has been told
                 raise
-        except OSError as error:
-            _give_up(sys.stdout)
-            if error.errno != errno.EPIPE:
-                click.echo(f"killcheck: cannot write the output: {(error.strerror or str(error)).lower()}", err=True)
         except Exception as error:
+            if isinstance(error, OSError) and error.errno in _UNWRITTEN and error.filename is None:
+                _give_up(sys.stdout)
+                if error.errno != errno.EPIPE:
+                    why = (error.strerror or str(error)).lower()
+                    click.echo(f"killcheck: cannot write the output: {why}", err=True)
+                sys.exit(UNFINISHED)
             import traceback
 
             traceback.print_exc()

@@ -68,15 +68,17 @@ def test_quiet_says_the_verdict(tmp_path):
     assert b"GPU pods gone" not in done.stdout
 
 
-def test_a_defect_is_never_an_exit_code_that_says_exposed(monkeypatch, capsys):
+@pytest.mark.parametrize("defect", [
+    ZeroDivisionError(), FileNotFoundError(2, "no such file", "data.csv"), ConnectionResetError(104, "reset")])
+def test_a_defect_is_never_an_exit_code_that_says_exposed(monkeypatch, capsys, defect):
     def broken(*_args: object) -> object:
-        raise ZeroDivisionError
+        raise defect
 
     monkeypatch.setattr(cli._Lazy, "resolve_command", broken)
     with pytest.raises(SystemExit) as ended:
         cli.main(["drill"])
     assert ended.value.code == 4
-    assert "a defect of killcheck itself (ZeroDivisionError): nothing is proven" in capsys.readouterr().err
+    assert f"a defect of killcheck itself ({type(defect).__name__}): nothing is proven" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("error", "said"), [
