@@ -14,9 +14,11 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def run(*argv: str | Path, cwd: Path, expect: int = 0) -> str:
     done = subprocess.run([str(a) for a in argv], cwd=cwd, capture_output=True, text=True, check=False)
+    what = " ".join(str(a) for a in argv)
     if done.returncode != expect:
-        what = " ".join(str(a) for a in argv)
         sys.exit(f"{what}: exit {done.returncode}, expected {expect}\n{done.stdout}{done.stderr}")
+    if "Package would be ignored" in done.stdout + done.stderr:
+        sys.exit(f"{what}: setuptools warns of data as of packages that are not listed\n{done.stdout}{done.stderr}")
     return done.stdout
 
 
