@@ -36,6 +36,7 @@ from killcheck.probes.keda_floor import KedaFloor
 from killcheck.probes.keda_relight import KedaRelight
 from killcheck.probes.keda_trigger import KedaTrigger
 from killcheck.probes.kept_awake import KeptAwake
+from killcheck.probes.manifest_refused import ManifestRefused
 from killcheck.probes.no_alarm import NoAlarm
 from killcheck.probes.no_consolidation import NoConsolidation
 from killcheck.probes.no_owner import NoOwner
@@ -81,9 +82,9 @@ ALL: tuple[Probe, ...] = (
     PdbBlocksDrain(), DoNotDisrupt(), Suspended(), StaleSuccess(), OpenFence(), AutoscalerDead(), NoSuchObject(),
     PodsComeBack(), QueueNotDrained(), ExitRestarts(), NoConsolidation(), UnboundedDrain(), AutoscalerHolds(),
     GpuNodeGuest(), SpotQueue(), KedaTrigger(), OwnNode(), Unschedulable(), ScheduleTrap(), DeadToken(),
-    HumanCredentials(), PullTrap(), SentinelTrap(), SecondStarter(), ForceDelete(), DrainFlags(), CloudStop(),
-    NoRetry(), WebhookDown(), TightDeadline(), ConfigMissing(), CertificateExpiry(), HpaRelight(), GpuAfterOff(),
-    KeptAwake(), VolumeHoldsNode(), CreateLeaks(), SharedFate(), NoAlarm(), NoOwner(), NotUnderstood(),
+    HumanCredentials(), ManifestRefused(), PullTrap(), SentinelTrap(), SecondStarter(), ForceDelete(), DrainFlags(),
+    CloudStop(), NoRetry(), WebhookDown(), TightDeadline(), ConfigMissing(), CertificateExpiry(), HpaRelight(),
+    GpuAfterOff(), KeptAwake(), VolumeHoldsNode(), CreateLeaks(), SharedFate(), NoAlarm(), NoOwner(), NotUnderstood(),
 )
 
 

@@ -1,0 +1,47 @@
+"""Manifests that the API server would not take as they are written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from killcheck.probes.base import Finding, Probe
+from killcheck.probes.world import World
+
+from killcheck.kube.objects import Obj, namespace_of
+
+__all__ = ["ManifestRefused"]
+
+
+class ManifestRefused(Probe):
+    """A field in the wrong place or with a letter missing: refused by kubectl apply, dropped unread by whoever else.
+
+    Asked of what is in the kill path's namespaces or in none.
+    """
+
+    id = "manifest-refused"
+    claim = "The API server takes every manifest of the kill path as it is written."
+    remedy = "Mend the field; kubectl apply --dry-run=server -f FILE asks your own API server."
+    failures = (11,)
+    sources = ("k8s.io/apimachinery strict decoding", "kubernetes v1.36 pkg/apis/*/validation", "KEP-2885")
+
+    def ask(self, world: World) -> Iterable[Finding]:
+        """Every built-in object that is written in a file."""
+        if world.live or world.loaded is None:
+            return  # what a cluster has, its API server took
+        from killcheck.embedded.api.kinds import Registry
+        from killcheck.embedded.api.refusals import refusals
+
+        kinds = Registry()
+        inside = {"", *(target.namespace for target in world.kill_path.targets),
+                  *(layer.ref.namespace for layer in world.kill_path.layers if layer.ref)}
+        scheduled = [obj for _, obj in world.schedules]
+        for obj in world.objects:
+            if namespace_of(obj) in inside:
+                for one in refusals(kinds, obj, world.now):
+                    if not _told_elsewhere(obj, one.path, scheduled):
+                        yield self.finding(world, obj, one.path, f"the API server refuses it: {one.message}")
+
+
+def _told_elsewhere(obj: Obj, path: tuple[str | int, ...], scheduled: list[Obj]) -> bool:
+    """schedule-trap speaks of a layer's schedule and zone."""
+    return path in (("spec", "schedule"), ("spec", "timeZone")) and any(obj is one for one in scheduled)
