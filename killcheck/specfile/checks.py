@@ -215,9 +215,16 @@ def _cloud(spec: dict[str, Any]) -> Iterator[Problem]:
         yield ("cloud", "experiment"), "an experiment needs account: beside it, the only one it may act in"
 
 
+#: What is known is known by its cause, so that no other is taken for it.
+_ANY = " ({fault: '*', cause: '*'} knows them all)"
+_OF_A_CAUSE = ", a part of what 'killcheck drill' says after exposed, so that no other is taken for it ('*': any)"
+
+
 def _rules(spec: dict[str, Any]) -> Iterator[Problem]:
     layers = [str(layer.get("name")) for _, layer in _entries(spec, "layers")]
     policy = spec.get("policy")
+    if isinstance(policy, dict) and policy.get("faulted") == "known":
+        yield ("policy", "faulted"), "expected survived or covered; what is known is a rule's, with its cause" + _ANY
     for i, rule in _entries(policy, "rules") if isinstance(policy, dict) else []:
         name = rule.get("layer")
         if isinstance(name, str) and not set(name) & set("*?[") and name not in layers:
@@ -225,5 +232,7 @@ def _rules(spec: dict[str, Any]) -> Iterator[Problem]:
         require = rule.get("require")
         if require is None and not rule.get("cause"):
             yield ("policy", "rules", i), "expected require (survived, covered, known), or cause: of a known exposure"
+        elif require == "known" and not rule.get("cause"):
+            yield ("policy", "rules", i), f"expected cause: with require: known{_OF_A_CAUSE}"
         elif require not in (None, "known") and "cause" in rule:
             yield ("policy", "rules", i, "cause"), f"only a known exposure has a cause; require is {require}"

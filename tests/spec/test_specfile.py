@@ -238,8 +238,9 @@ def clouds() -> st.SearchStrategy[CloudAccess]:
 def kill_paths(draw: st.DrawFn) -> KillPath:
     selector = draw(st.sampled_from(["", "a=b,c in (d, e)"]))
     pool = NodePool(draw(names), draw(names), selector, draw(st.just("") | texts), 2)
-    rule = Rule(draw(st.sampled_from(Outcome)), "l*", draw(texts))
-    known = Rule(Outcome.KNOWN, "l1", draw(texts), tuple(draw(st.lists(texts, max_size=2))))
+    proven = st.sampled_from([Outcome.SURVIVED, Outcome.COVERED])
+    rule = Rule(draw(proven), "l*", draw(texts))
+    known = Rule(Outcome.KNOWN, "l1", draw(texts), tuple(draw(st.lists(texts, min_size=1, max_size=2))))
     return KillPath(
         name=draw(names),
         targets=(
@@ -251,7 +252,7 @@ def kill_paths(draw: st.DrawFn) -> KillPath:
         consent=Consent((draw(namespaces),), (pool.name,), (draw(texts),), draw(st.just(("*prod*",)) | st.just(())), 0,
                         1.5, draw(st.just(()) | st.tuples(texts))),
         prices={draw(texts): 2.25},
-        policy=Policy(draw(st.sampled_from([Outcome.SURVIVED, Outcome.COVERED])), Outcome.KNOWN, (rule, known)),
+        policy=Policy(draw(proven), draw(proven), (rule, known)),
         fences=FenceCeiling(0, 3.5, None, 16, ("p5*", draw(texts)), ("our-types.csv",)),
         suppress=(Suppression(draw(names), "because of x", date(2027, 1, 31), draw(texts)),),
         cloud=draw(st.none() | clouds()), alarm=draw(st.none() | st.builds(
@@ -316,10 +317,17 @@ def test_a_policy_names_the_causes_of_what_is_known():
 
 @pytest.mark.parametrize(("rule", "told"), [
     ("{fault: x}", "expected require"), ("{fault: x, require: covered, cause: y}", "only a known exposure has a cause"),
-    ("{fault: x, cause: []}", "expected require")])
+    ("{fault: x, cause: []}", "expected require"), ("{fault: x, require: known}", "expected cause: with require"),
+    ("{fault: x, require: known, cause: []}", "so that no other is taken for it")])
 def test_a_rule_says_what_is_required_or_what_is_known(rule, told):
     with pytest.raises(specfile.SpecError, match=told):
         specfile.loads(f"{MINIMAL}policy: {{rules: [{rule}]}}\n")
+
+
+def test_what_is_known_is_never_all_that_no_rule_speaks_of():
+    with pytest.raises(specfile.SpecError, match="what is known is a rule's, with its cause"):
+        specfile.loads(f"{MINIMAL}policy: {{faulted: known}}\n")
+    assert specfile.loads(f"{MINIMAL}policy: {{rules: [{{cause: '*'}}]}}\n").policy.causes("l", ["x"]) == ("*",)
 
 
 def test_a_protected_context_is_refused_even_where_it_is_allowed():
