@@ -122,8 +122,10 @@ class Drill:
                 else:
                     raise
         finally:
-            healed = self._heal()
-            self.scene.close()
+            try:
+                healed = self._heal()
+            finally:
+                self.scene.close()
             if verdict is None and healed[1]:
                 raise Dirty(healed[1])
         result = self._finish(verdict, healed)
@@ -506,8 +508,11 @@ class Drill:
         if not self.journal.entries:
             return [], []
         self._healing = True
-        late = self.runner.makes_up(self._began) if self.runner is not None else ""
-        undone, problems = self.journal.undo_all()
+        late = ""
+        try:
+            late = self.runner.makes_up(self._began) if self.runner is not None else ""
+        finally:  # also where it is interrupted just here
+            undone, problems = self.journal.undo_all()
         for fault in self.faults:
             left = [entry.problem for entry in self.journal.open if entry.owner == fault.name]
             self._emit(events.FaultHealed, fault=fault.name, problem="; ".join(left))

@@ -213,7 +213,7 @@ def explore(
     session.objects  # noqa: B018 - read once here, not once in every worker
     workers = workers or parallel.processors()
     began, left = seconds(), dict.fromkeys(range(max_faults + 1), 0)
-    levers = _levers(session)
+    levers = session.levers - UNMODELLED
     chosen = [x for x in kill_path.layers if layers.drillable(x) and (not only_layers or x.name in only_layers)]
     search = _Search(kill_path, {})
     skipped: set[str] = set()
@@ -256,12 +256,6 @@ def _warm(session: Session, layer: str) -> Iterator[None]:
         while _READY:
             _READY.popitem()[1].close()
         gc.unfreeze()
-
-
-def _levers(session: Session) -> set[str]:
-    """What can be acted on here."""
-    with session.cluster() as (cluster, _):
-        return set(cluster.levers) - UNMODELLED
 
 
 def _run(pool: Any, session: Session, scenarios: Sequence[Scenario], workers: int) -> Iterator[Found]:

@@ -77,7 +77,7 @@ def orphans_here(folder: Path, context: str) -> list[Orphan]:
         if header.context == context and header.host == platform.node() and any(
                 entry.state != "verified" for entry in entries):
             orphan = Orphan(header.run, path=path)
-            orphan.merge(header, entries)
+            orphan.merge(header, entries, own=True)
             found.append(orphan)
     return sorted(found, key=lambda orphan: orphan.run)
 
@@ -89,7 +89,8 @@ def restore_here(loop: Loop, kube: Kube, orphans: Iterable[Orphan], *, named: st
         if named and orphan.run != named:
             continue
         header = orphan.header
-        if not named and header is not None and header.pid != os.getpid() and runs(header.pid):
+        if not named and header is not None and header.pid != os.getpid() and runs(
+                header.pid, header.began):
             outcome.skipped.append(orphan.run)
             continue
         outcome.runs.append(orphan.run)

@@ -42,7 +42,7 @@ from killcheck.undo import (
 
 __all__ = [
     "JOURNAL_LABEL", "LABEL", "Dirty", "Entry", "Header", "Journal", "JournalError", "Undo", "UndoProblem",
-    "config_map_name", "parse", "permissions", "state_dir",
+    "config_map_name", "parse", "permissions", "process_began", "state_dir",
 ]
 
 #: Label of the ConfigMaps that are journals.
@@ -71,7 +71,7 @@ class Dirty(Exception):
 class Header:
     """The first line of a journal: whose it is. ``host`` and ``pid`` tell whether its process can be alive still.
 
-    ``closed``: its run came to its end, Leases and all.
+    ``began`` tells that process from a later one with its number. ``closed``: its run came to its end, Leases and all.
     """
 
     run: str
@@ -81,6 +81,20 @@ class Header:
     host: str = ""
     pid: int = 0
     closed: bool = False
+    began: str = ""
+
+
+def process_began(pid: int) -> str:
+    """When a process of this machine began, in ticks since which boot; empty where that cannot be told.
+
+    Source: proc(5), ``/proc/pid/stat`` field 22 and ``/proc/sys/kernel/random/boot_id``.
+    """
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii")
+        after_name = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2]
+        return f"{boot[:8]}-{after_name.split()[19]}"
+    except (OSError, IndexError, ValueError):
+        return ""
 
 
 def state_dir() -> Path:
@@ -272,8 +286,20 @@ class Journal:
 
         What could not be seen to be back is looked at once more when all the rest is: a fault that is healed last
         (a controller that is down) may have been in the way. Returns what was undone and what could not be, in words.
-        Idempotent.
+        Idempotent. A first KeyboardInterrupt is raised when all is done (Dirty, where something could not be undone);
+        one that ``insists`` at once.
         """
+        try:
+            return self._undo_rest()
+        except KeyboardInterrupt as stop:
+            if getattr(stop, "insists", False):
+                raise
+            problems = self._undo_rest()[1]
+            if problems:
+                raise Dirty(problems) from stop
+            raise
+
+    def _undo_rest(self) -> tuple[list[str], list[str]]:
         done: list[str] = []
         problems: dict[int, str] = {}
         patience_s = PATIENCE_S
@@ -337,7 +363,8 @@ class Journal:
 
     def _text(self, *, local: bool) -> str:
         header = {"run": self.run, "context": self.context, "home": self.home, "host": platform.node(),
-                  "pid": os.getpid(), "closed": self._closed} | ({"kubeconfig": self.kubeconfig} if local else {})
+                  "pid": os.getpid(), "began": process_began(os.getpid()), "closed": self._closed}
+        header |= {"kubeconfig": self.kubeconfig} if local else {}
         lines = [{"journal": header}, *(entry.to_json() for entry in self.entries)]
         return "".join(json.dumps(line) + "\n" for line in lines)
 

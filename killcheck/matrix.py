@@ -72,17 +72,24 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Matrix:
-    """All cells, layer by layer, in the order in which they were planned."""
+    """All cells, layer by layer, in the order in which they were planned.
+
+    ``left_out``: faults that would mean something, but that the cluster has no lever for: nothing is proven of them.
+    """
 
     cells: tuple[Cell, ...]
+    left_out: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, kill_path: KillPath, planned: Sequence[PlannedDrill], results: Sequence[DrillResult]) -> Matrix:
-        """Drills of one fault at most and what they found."""
+    def of(
+        cls, kill_path: KillPath, planned: Sequence[PlannedDrill], results: Sequence[DrillResult], *,
+        left_out: Iterable[str] = (),
+    ) -> Matrix:
+        """Drills and what they found."""
         return cls(tuple(
             Cell(d.layer, "+".join(d.faults), kill_path.policy.required(d.layer, d.faults), result,
                  kill_path.policy.causes(d.layer, d.faults))
-            for d, result in zip(planned, results, strict=True)))
+            for d, result in zip(planned, results, strict=True)), tuple(left_out))
 
     @property
     def layers(self) -> list[str]:
@@ -105,7 +112,8 @@ class Matrix:
     def to_json(self) -> dict[str, Any]:
         """The ``matrix`` of the JSON document."""
         return {"layers": self.layers, "faults": [f or UNDISTURBED for f in self.faults],
-                "cells": [cell.to_json() for cell in self.cells], "failing": len(self.failures())}
+                "cells": [cell.to_json() for cell in self.cells], "failing": len(self.failures()),
+                "left_out": list(self.left_out)}
 
 
 @dataclass(frozen=True, slots=True)

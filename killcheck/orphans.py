@@ -9,12 +9,12 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 
 from killcheck.clock import Loop
-from killcheck.journal import DATA, JOURNAL_LABEL, Dirty, Entry, Header, Journal, parse
+from killcheck.journal import DATA, JOURNAL_LABEL, Dirty, Entry, Header, Journal, parse, process_began
 from killcheck.kube import resources as r
 from killcheck.kube.client import Kube
 from killcheck.kube.errors import Conflict, Forbidden, KubeError
@@ -29,7 +29,10 @@ _ORDER = {"intent": 0, "applied": 1, "failed": 2, "undone": 3, "verified": 4}
 
 @dataclass
 class Orphan:
-    """What one run has left: its journal (local, in the cluster, or both), its Leases, objects that carry its label."""
+    """What one run has left: its journal (local, in the cluster, or both), its Leases, objects that carry its label.
+
+    ``own``: the entries that this machine's own journal has.
+    """
 
     run: str
     header: Header | None = None
@@ -37,15 +40,25 @@ class Orphan:
     path: Path | None = None
     home: str = ""
     leases: list[Obj] = field(default_factory=list)
+    own: dict[int, Entry] = field(default_factory=dict)
 
-    def merge(self, header: Header, entries: Iterable[Entry]) -> None:
-        """Add a copy of the journal: of each entry the state that is furthest on counts."""
-        self.header = self.header or header
+    def merge(self, header: Header, entries: Iterable[Entry], *, own: bool = False) -> None:
+        """Add a copy of the journal: of each entry the state that is furthest on counts.
+
+        ``own``: it is this machine's own. What is to be done, and whose it is, is believed of no other then: whoever
+        may write a ConfigMap may have written the copy in the cluster.
+        """
+        self.header = header if own else self.header or header
         self.home = self.home or header.home
         for entry in entries:
+            if own:
+                self.own[entry.number] = entry
             known = self.entries.get(entry.number)
             if known is None or _ORDER[entry.state] > _ORDER[known.state]:
                 self.entries[entry.number] = entry
+        for number, mine in self.own.items():
+            known = self.entries[number]
+            self.entries[number] = replace(mine, state=known.state, problem=known.problem)
 
     def open(self) -> list[Entry]:
         """What is not known to be put back."""
@@ -53,7 +66,8 @@ class Orphan:
 
     def alive(self, now: datetime) -> bool:
         """Whether its process may still be at work."""
-        if self.header and self.header.host == platform.node() and self.header.pid and not runs(self.header.pid):
+        if self.header and self.header.host == platform.node() and self.header.pid and not runs(
+                self.header.pid, self.header.began):
             return False
         return any(not lapsed(lease, now) for lease in self.leases)
 
@@ -110,7 +124,7 @@ def find(
         if header.context == context and left:
             orphan = found.setdefault(header.run, Orphan(header.run))
             orphan.path = path
-            orphan.merge(header, entries)
+            orphan.merge(header, entries, own=True)
     return sorted(found.values(), key=lambda orphan: orphan.run)
 
 
@@ -180,10 +194,15 @@ def _restore_one(kube: Kube, loop: Loop, orphan: Orphan, outcome: Outcome, by: s
 
 
 def _levers_here(orphan: Orphan, loop: Loop) -> dict[str, object]:
-    """Files and programs of the machine that the run was on can be reached on that machine only."""
+    """Files and programs of the machine that the run was on can be reached on that machine only.
+
+    And only on the word of its own journal: nobody's ConfigMap says what is run here.
+    """
     from killcheck import here
 
-    return here.levers(loop) if orphan.header and orphan.header.host == platform.node() else {}
+    asked = {number for number, entry in orphan.entries.items() if entry.lever and entry.undo.action != "aws"}
+    known = orphan.header is not None and orphan.header.host == platform.node() and asked <= orphan.own.keys()
+    return here.levers(loop) if known else {}
 
 
 def settle(
@@ -197,13 +216,14 @@ def settle(
     return outcome
 
 
-def runs(pid: int) -> bool:
-    """Whether a process of this machine has that number, whosever it is."""
+def runs(pid: int, began: str = "") -> bool:
+    """Whether a process of this machine has that number, and, where both are known, began when that one did."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
     except PermissionError:
-        return True
-    return True
+        pass
+    now = process_began(pid) if began else ""
+    return not now or now == began
 

@@ -105,12 +105,9 @@ def cases(config: pytest.Config) -> list[tuple[str, str]]:
             faults.named(name)
     except (KeyError, ValueError) as error:
         _at_collection(str(error.args[0]))
-    levers: set[str] | None = None
-    if not under:
-        with plainly(_at_collection), session.cluster() as (cluster, _):
-            levers = set(cluster.levers)
-        config.stash[LEFT_OUT] = left_out(session.kill_path, levers)
     with plainly(_at_collection):
+        levers = None if under else session.levers
+        config.stash[LEFT_OUT] = [] if levers is None else left_out(session.kill_path, levers)
         planned = plan(
             session.kill_path, only_layers=layer_names(config), together=together, levers=levers,
             only_faults=[word for word in under if not {"+", "@"} & set(word)],

@@ -64,6 +64,7 @@ class Session:
     _kill_path: KillPath | None = None
     _objects: list[Obj] | None = None
     _loaded: Loaded | None = None
+    _levers: frozenset[str] | None = None
 
     @property
     def real(self) -> bool:
@@ -170,6 +171,14 @@ class Session:
             yield cluster, session.kill_path
         finally:
             cluster.close()
+
+    @property
+    def levers(self) -> frozenset[str]:
+        """What the cluster has to act on besides its API; asked once. Raises ClusterError, KubeError."""
+        if self._levers is None:
+            with self.cluster() as (cluster, _):
+                self._levers = frozenset(cluster.levers)
+        return self._levers
 
     def _connect(self) -> Cluster:
         if is_docker(self.on):

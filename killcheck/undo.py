@@ -43,8 +43,10 @@ BACKOFF_S = (0.05, 0.2, 0.5, 1.0, 2.0, 5.0)
 #: How long a change is tried to be taken back while nothing but what may pass is in the way, in seconds.
 PATIENCE_S = 45.0
 
-#: The one list that several write, each its own part of it.
+#: The lists that several write, each its own part of it.
 FINALIZERS = ("metadata", "finalizers")
+TAINTS = ("spec", "taints")
+_SHARED = (FINALIZERS, TAINTS)
 
 _T = TypeVar("_T")
 
@@ -143,17 +145,30 @@ def take_back(
     ``doubtful``: it may have been taken back already, and what looks like our change may be somebody's since then: only
     what is certainly ours (by uid, by label, by its field manager) is touched.
 
-    Raises UndoProblem where it cannot be put back as it was, KubeError where it could not be asked.
+    Raises UndoProblem where it cannot be put back as it was, KubeError where it could not be asked; nothing else,
+    whatever a lever raises or a journal says: what else is left is to be put back all the same.
     """
-    if entry.undo.action == "aws":
-        return _in_account(entry, levers or {})
-    if entry.lever:
-        return _pull_back(entry, levers or {})
+    try:
+        if entry.undo.action == "aws":
+            return _in_account(entry, levers or {})
+        if entry.lever:
+            return _pull_back(entry, levers or {})
+        return _call_back(kube, loop, entry, patience_s, doubtful=doubtful)
+    except _NotYetError as error:
+        raise UndoProblem(str(error)) from error
+    except (KubeError, UndoProblem):
+        raise
+    except Exception as error:
+        raise UndoProblem(f"{type(error).__name__}: {error}") from error
+
+
+def _call_back(kube: Kube, loop: Loop, entry: Entry, patience_s: float, *, doubtful: bool) -> str:
     if doubtful and not insist(loop, lambda: _certainly_ours(kube, entry), patience_s=patience_s):
         return f"left alone: {entry.what} (put back from elsewhere already, as far as can be told)"
-    act = {"delete": _remove, "sweep": _sweep, "create": _recreate, "put": _put_back, "merge": _merge_back}[
-        entry.undo.action]
-    return insist(loop, lambda: act(kube, entry), patience_s=patience_s)
+    act = _ACTS.get(entry.undo.action)
+    if act is None:
+        raise UndoProblem(f"{entry.undo.action} is no undo that is known here (did a newer killcheck write it down?)")
+    return insist(loop, lambda: act(kube, entry), patience_s=patience_s, passing=(*PASSING, _NotYetError))
 
 
 def verify(kube: Kube, loop: Loop, entry: Entry, *, patience_s: float = PATIENCE_S) -> None:
@@ -262,10 +277,19 @@ def _sweep(kube: Kube, entry: Entry) -> str:
 
 
 def _recreate(kube: Kube, entry: Entry) -> str:
-    if _find(kube, f"{entry.undo.path}/{entry.undo.body['metadata']['name']}") is not None:
+    if _there_again(kube, entry.undo):
         return f"already there: {entry.what}"
     kube.call("POST", entry.undo.path, query={"fieldManager": kube.field_manager}, body=entry.undo.body)
     return f"re-created: {entry.what}"
+
+
+def _there_again(kube: Kube, undo: Undo) -> bool:
+    """Whether what was deleted is there, and not merely on its way out. Raises _NotYetError where it is that."""
+    found = _find(kube, f"{undo.path}/{undo.body['metadata']['name']}")
+    if found is not None and "deletionTimestamp" in found["metadata"]:
+        held = dig(found, "metadata", "finalizers", default=[])
+        raise _NotYetError("it is still going" + (f", held by {', '.join(held)}" if held else ""))
+    return found is not None
 
 
 def _put_back(kube: Kube, entry: Entry) -> str:
@@ -318,7 +342,7 @@ def _look(kube: Kube, entry: Entry) -> None:
         if _labelled(kube, entry):
             raise _NotYetError("it is still there")
     elif undo.action == "create":
-        if _find(kube, f"{undo.path}/{undo.body['metadata']['name']}") is None:
+        if not _there_again(kube, undo):
             raise _NotYetError("it is not there again")
     elif undo.action == "put":
         found = _find(kube, undo.path)
@@ -330,24 +354,30 @@ def _look(kube: Kube, entry: Entry) -> None:
             raise _NotYetError("it is not as it was")
 
 
+_ACTS: Mapping[str, Callable[[Kube, Entry], str]] = {
+    "delete": _remove, "sweep": _sweep, "create": _recreate, "put": _put_back, "merge": _merge_back,
+}
+
+
 # -- comparing ---------------------------------------------------------------------------------------------
-def _finalizers(found: Obj, left: Obj, back: Obj) -> list[str]:
+def _without_ours(path: tuple[str, ...], found: Obj, left: Obj, back: Obj) -> list[Any]:
     """What is there now, without what we added and with what we took.
 
-    Finalizers are a set of several owners' marks: each takes its own away when it has done its work (the Job
-    controller ``batch.kubernetes.io/job-tracking``), and what others did meanwhile is theirs.
+    Finalizers and taints are sets of several owners' marks: each takes its own away when it has done its work (the Job
+    controller ``batch.kubernetes.io/job-tracking``, the node lifecycle controller
+    ``node.kubernetes.io/unreachable``), and what others did meanwhile is theirs.
     """
-    now, ours, was = (dig(obj, *FINALIZERS) or [] for obj in (found, left, back))
+    now, ours, was = (dig(obj, *path) or [] for obj in (found, left, back))
     return [one for one in now if one in was or one not in ours] + [
         one for one in was if one not in ours and one not in now]
 
 
 def _wanted(found: Obj, undo: Undo) -> Obj:
-    """The patch that an object must hold to be as it was, whoever changed its finalizers beside us."""
-    if undo.left is None or FINALIZERS not in dict(_leaves(undo.left)):
-        return undo.body  # type: ignore[no-any-return]
-    wanted = copy(undo.body)
-    _put(wanted, FINALIZERS, _finalizers(found, undo.left, undo.body))
+    """The patch that an object must hold to be as it was, whoever changed what is shared beside us."""
+    wanted: Obj = copy(undo.body)
+    for path, _ in _leaves(undo.left or {}):
+        if path in _SHARED:
+            _put(wanted, path, _without_ours(path, found, undo.left or {}, undo.body))
     return wanted
 
 
@@ -356,8 +386,8 @@ def compare(found: Obj, left: Obj, back: Obj) -> tuple[Obj, list[str]]:
     mine: Obj = {}
     theirs: list[str] = []
     for path, value in _leaves(left):
-        marks = path == FINALIZERS
-        now, was = dig(found, *path), _finalizers(found, left, back) if marks else dig(back, *path)
+        marks = path in _SHARED
+        now, was = dig(found, *path), _without_ours(path, found, left, back) if marks else dig(back, *path)
         if _same(now, was):
             continue
         if marks or _same(now, value) or (isinstance(value, (dict, list)) and _covers(now, value)):

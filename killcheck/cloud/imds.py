@@ -2,6 +2,7 @@
 
 404 while there is no notice; the time of a notice is fixed when it is given. Runs as a sidecar or DaemonSet
 (``ci/imds.yaml``), as a process (``python -m killcheck.cloud.imds --port 1338 --notice-file F``), or in a test.
+``--cloud azure`` and ``--cloud gcp`` serve the other clouds' (:mod:`scheduled_events`, :mod:`preempted`).
 
 Source: EC2 user guide "Spot Instance interruption notices" (``spot/instance-action``, ``spot/termination-time``),
 "rebalance recommendations", "Use IMDSv2" (PUT, X-aws-ec2-metadata-token-ttl-seconds 1 to 21600, echoed; 400 for a bad
@@ -21,14 +22,18 @@ from pathlib import Path
 from typing import Any
 
 from killcheck.clock import wall_now
+from killcheck.cloud.preempted import Preempted
+from killcheck.cloud.reclaims import NOTICE_S as NOTICES
+from killcheck.cloud.scheduled_events import ScheduledEvents
+from killcheck.cloud.serving import App
 
-__all__ = ["Metadata", "main"]
+__all__ = ["Metadata", "Watched", "main"]
 
 _ROOT = "/latest/meta-data/"
 _TTL = "HTTP_X_AWS_EC2_METADATA_TOKEN_TTL_SECONDS"
 MAX_TTL_S = 21600
 #: Notices come two minutes before the instance goes.
-NOTICE_S = 120.0
+NOTICE_S = NOTICES["aws"]
 
 
 @dataclass
@@ -123,18 +128,33 @@ _REASONS = {
     200: "OK", 400: "Bad Request", 401: "Unauthorized", 403: "Forbidden", 404: "Not Found", 405: "Method Not Allowed"}
 
 
-class _Watched(Metadata):
-    """Whose notice is a file: while it is there, there is notice (a ConfigMap's key, for a sidecar)."""
+class Watched:
+    """A machine whose notice is a file: while it is there, there is notice (a ConfigMap's key, for a sidecar)."""
 
-    file: Path | None = None
+    def __init__(self, desk: Metadata | ScheduledEvents | Preempted, file: Path) -> None:
+        self.desk = desk
+        self.file = file
+
+    def look(self) -> None:
+        """As the file has it now."""
+        if self.file.exists():
+            self.desk.interrupt()
+        else:
+            self.desk.clear()
 
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
-        if self.file is not None:
-            if self.file.exists():
-                self.interrupt()
-            else:
-                self.clear()
-        return super().__call__(environ, start_response)
+        """Look, then answer."""
+        self.look()
+        return self.desk(environ, start_response)
+
+
+def _desk(options: argparse.Namespace) -> Metadata | ScheduledEvents | Preempted:
+    name = {"name": options.instance_id} if options.instance_id else {}
+    if options.cloud == "azure":
+        return ScheduledEvents(**name)
+    if options.cloud == "gcp":
+        return Preempted(**name)
+    return Metadata(instance_id=options.instance_id or Metadata.instance_id, required=not options.allow_v1)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -142,15 +162,19 @@ def main(arguments: list[str] | None = None) -> int:
     from killcheck.cloud.serving import serve
 
     parser = argparse.ArgumentParser(
-        prog="python -m killcheck.cloud.imds", description="A stand-in of EC2's instance metadata.")
+        prog="python -m killcheck.cloud.imds", description="A stand-in of a cloud's instance metadata.")
+    parser.add_argument("--cloud", choices=("aws", "gcp", "azure"), default="aws", help="whose (default: aws)")
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=1338)
     parser.add_argument("--notice-file", type=Path, help="while this file is there, there is notice")
-    parser.add_argument("--allow-v1", action="store_true", help="answer without a token too")
-    parser.add_argument("--instance-id", default=Metadata.instance_id)
+    parser.add_argument("--allow-v1", action="store_true", help="aws: answer without a token too")
+    parser.add_argument("--instance-id", default="", help="the machine's name (azure: as Resources has it)")
     options = parser.parse_args(arguments)
-    served = _Watched(instance_id=options.instance_id, required=not options.allow_v1)
-    served.file = options.notice_file
+    served: App = _desk(options)
+    if options.notice_file:
+        served = watched = Watched(_desk(options), options.notice_file)
+        if isinstance(watched.desk, Preempted):
+            watched.desk.look = watched.look
     try:
         with serve(served, host=options.host, port=options.port) as url:
             sys.stdout.write(f"{url}\n")

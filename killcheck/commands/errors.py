@@ -22,7 +22,14 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 
 class Interrupted(KeyboardInterrupt):
-    """SIGINT, SIGTERM or SIGHUP arrived: unwind and heal; further signals do not cut the healing short."""
+    """SIGINT, SIGTERM or SIGHUP arrived: unwind and heal; further signals do not cut the healing short.
+
+    ``insists``: somebody has signalled so often that nothing is waited for any more.
+    """
+
+    def __init__(self, *, insists: bool = False) -> None:
+        super().__init__()
+        self.insists = insists
 
 
 def guarded(function: _F) -> _F:
@@ -104,7 +111,7 @@ def _signals() -> None:
     def unwind(number: int, _frame: object) -> None:
         heard.append(number)
         if len(heard) in (1, IMPATIENT):
-            raise Interrupted
+            raise Interrupted(insists=len(heard) == IMPATIENT)
         click.echo("killcheck: putting back what was changed; what is left is in the journal", err=True)
 
     for name in ("SIGINT", "SIGTERM", "SIGHUP"):

@@ -135,7 +135,7 @@ def _preflight(session: Session, options: dict[str, Any]) -> dict[str, Any]:
 
 def _drills(session: Session, options: dict[str, Any], out: Terminal, so_far: dict[str, Any]) -> dict[str, Any]:
     from killcheck.commands.drill import approval
-    from killcheck.commands.matrix import cells, execute, undrillable
+    from killcheck.commands.matrix import cells, execute, left_out, undrillable
     from killcheck.drill import Options
 
     planned = cells(session, (), (), Options())
@@ -145,7 +145,7 @@ def _drills(session: Session, options: dict[str, Any], out: Terminal, so_far: di
     result, matrix = execute(
         session, planned, out, approval(out, options["yes"]), quiet=options["quiet"],
         findings=[finding.to_json() for part in (lint, so_far.get("preflight")) if part for finding in part.findings],
-        fences=fences.to_json() if fences else [])
+        fences=fences.to_json() if fences else [], without=left_out(session))
     return {"run": result, "matrix": matrix, "undrillable": undrillable(session)}
 
 

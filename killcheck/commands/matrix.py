@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from killcheck.run import PlannedDrill, RunResult
     from killcheck.session import Session
 
-__all__ = ["cells", "drills", "execute", "run", "show", "undrillable"]
+__all__ = ["cells", "drills", "execute", "left_out", "run", "show", "undrillable"]
 
 
 def drills(session: Session, options: dict[str, Any], how: Options) -> list[PlannedDrill]:
@@ -35,30 +35,39 @@ def cells(
     """
     from killcheck import faults, matrix
 
-    with session.cluster() as (cluster, _):
-        levers = set(cluster.levers)
     combined = [word for word in only_faults if {"+", "@"} & set(word)]
     alone = [word for word in only_faults if word not in combined]
     together = [faults.apart([word]) for word in combined]
     planned = matrix.plan(
-        session.kill_path, only_layers=only_layers, only_faults=alone, levers=levers, options=how, together=together,
-        objects=() if session.real else session.objects)
+        session.kill_path, only_layers=only_layers, only_faults=alone, levers=session.levers, options=how,
+        together=together, objects=() if session.real else session.objects)
     if not planned:
         raise click.UsageError("no layer of the spec can be drilled by this version: the matrix has no cell")
-    without = () if only_faults else matrix.left_out(session.kill_path, levers, only_layers=only_layers)
-    if without:
+    if without := left_out(session, only_layers, only_faults):
         click.echo(f"killcheck: left out on {session.on}, they need levers that it has not: {', '.join(without)}",
                    err=True)
-    for said in () if session.real or only_faults else matrix.unneeded(session.kill_path, levers, session.objects):
-        click.echo(f"killcheck: left out, {said}", err=True)
+    if not (session.real or only_faults):
+        for said in matrix.unneeded(session.kill_path, session.levers, session.objects):
+            click.echo(f"killcheck: left out, {said}", err=True)
     return planned
+
+
+def left_out(session: Session, only_layers: Collection[str] = (), only_faults: Collection[str] = ()) -> list[str]:
+    """Faults that the session's cluster has no lever for; what was named is drilled all the same, and says so."""
+    from killcheck import matrix
+
+    return [] if only_faults else matrix.left_out(session.kill_path, session.levers, only_layers=only_layers)
 
 
 def execute(
     session: Session, planned: Sequence[PlannedDrill], out: Terminal, approve: Callable[[Plan], bool], *,
     quiet: bool = False, findings: Sequence[dict[str, Any]] = (), fences: Sequence[dict[str, Any]] = (),
+    without: Sequence[str] = (),
 ) -> tuple[RunResult, Matrix]:
-    """Drill every cell; says before how long it may take, and how far it is. What else was found goes on record too."""
+    """Drill every cell; says before how long it may take, and how far it is. What else was found goes on record too.
+
+    ``without``: faults that were left out of it.
+    """
     from killcheck import parallel
     from killcheck.matrix import Matrix, estimate
     from killcheck.reports.terminal import span
@@ -75,7 +84,7 @@ def execute(
     result = Run(
         session, planned, sinks=sinks, approve=approve, workers=parallel.drilling(),
         finished=finished, findings=findings, fences=fences).execute()
-    return result, Matrix.of(session.kill_path, planned, result.drills)
+    return result, Matrix.of(session.kill_path, planned, result.drills, left_out=without)
 
 
 def run(
@@ -86,7 +95,9 @@ def run(
     from killcheck.matrix import leaning
     from killcheck.reading import executors
 
-    result, found = execute(session, planned, out, approve, quiet=options["quiet"], findings=findings)
+    result, found = execute(
+        session, planned, out, approve, quiet=options["quiet"], findings=findings,
+        without=left_out(session, options["layer_names"], options["fault_names"]))
     shared = leaning(session.kill_path, executors(session), found)
     names = undrillable(session, options["layer_names"])
     if options["as_json"]:

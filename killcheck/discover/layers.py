@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from killcheck import executor
+from killcheck.cloud.reclaims import NOTICE_S
 from killcheck.executor import Reading
 from killcheck.executor.api_calls import ApiCall
 from killcheck.killpath import Layer, LayerType, Ref, Sentinel, Target
@@ -27,6 +28,8 @@ _STOPS = re.compile(
 _TERMINATION_HANDLERS = re.compile(r"aws-node-termination-handler|spot-termination|node-termination-handler")
 _IDLE = re.compile(r"(?i).*(idle|self_?terminat|inactiv).*?(ms|millis|seconds|secs?|minutes|mins?|hours?)?$")
 _UNIT_S = {"m": 60.0, "h": 3600.0, "s": 1.0}
+#: What a notice leaves where Karpenter's machines are not AWS', by the group of their node classes, in seconds.
+_OTHER_NOTICES = {"karpenter.azure.com": NOTICE_S["azure"], "karpenter.k8s.gcp": NOTICE_S["gcp"]}
 #: Where the arithmetic of schedules begins: a week like any other.
 _ANY_MONDAY = datetime(2026, 1, 5, tzinfo=UTC)
 
@@ -267,7 +270,10 @@ class _Finder:
             self.found.notes.append(
                 f"{ref_of(pools[0])} buys on the spot market: what its notices set off is drilled as a layer; tell the "
                 "spec where the workers' progress can be read (checkpoint)")
-            yield Layer("spot-reclaim", LayerType.SPOT_HANDLER, tuple(t.name for t in self.targets), notice_s=120.0)
+            groups = {str(dig(o, "spec", "template", "spec", "nodeClassRef", "group", default="")) for o in pools}
+            elsewhere = [leaves for group, leaves in _OTHER_NOTICES.items() if group in groups]
+            yield Layer("spot-reclaim", LayerType.SPOT_HANDLER, tuple(t.name for t in self.targets),
+                        notice_s=min(elsewhere, default=NOTICE_S["aws"]))
 
     # -- workers that end themselves -------------------------------------------------------------------------
     def _self_terminating(self) -> Iterator[Layer]:

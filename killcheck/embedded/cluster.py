@@ -21,6 +21,7 @@ from killcheck.embedded.api.store import Store
 from killcheck.embedded.api.tokens import Issuer
 from killcheck.embedded.controllers import ALL, start_all
 from killcheck.embedded.controllers.runtime import Component, Informers
+from killcheck.embedded.controllers.scheduler import Scheduler
 from killcheck.embedded.models.argocd import ArgoCd
 from killcheck.embedded.models.cloud import Cloud, Instance
 from killcheck.embedded.models.cloudnodes import CloudNodes
@@ -103,8 +104,10 @@ class EmbeddedCluster:
         #: Controllers and models that were stopped by name.
         self.stopped: set[str] = set()
         self._closed = False
+        self.server.down = self._down
         for obj in bootstrap.objects():
             self._create(obj)
+        bootstrap.install_roles(self.server)
         for obj in crds():
             self._create(obj)
         self.informers = Informers(self.kube_as(CONTROLLERS), self.loop)
@@ -185,6 +188,9 @@ class EmbeddedCluster:
             self.notes += notes
             for obj in sorted([*extra, *objects], key=_order):
                 self._create(obj)
+
+    def _down(self) -> frozenset[str]:
+        return frozenset() if Scheduler.name in self.controllers else frozenset({"scheduler"})
 
     def _create(self, obj: Obj) -> None:
         try:

@@ -108,7 +108,8 @@ class SpotNotice(_SpotFault):
         """Give notice to each; what it leaves is told at every stage."""
         done = super().inject(stage, layer)
         cloud: Any = stage.cluster.levers["cloud"]
-        self.noticed = (stage.cluster.loop.now(), cloud.timing.notice_s)
+        self.noticed = (
+            stage.cluster.loop.now(), min(cloud.leaves_s(cloud.instances[one]) for one in self.struck))
         return done
 
     def strike(self, cloud: Any, instance_id: str) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from killcheck.cloud.reclaims import NAMES, NOTICE_S, cloud_of
 from killcheck.killpath import SPOT_NOTICE_S, Command, Layer
 from killcheck.kube import resources as r
 from killcheck.kube.errors import KubeError, NotFound
@@ -33,6 +34,17 @@ _HANDS = {
     "karpenter.sh/disrupted": "Karpenter", "aws-node-termination-handler/spot-itn": "aws-node-termination-handler",
     "ToBeDeletedByClusterAutoscaler": "the cluster autoscaler", "node.kubernetes.io/unschedulable": "a cordon",
     "cloud.google.com/impending-node-termination": "GKE",
+    "remediator.kubernetes.azure.com/unschedulable": "AKS' node auto-drain",
+    "remediator.aks.microsoft.com/unschedulable": "AKS' node auto-drain",
+}
+#: What would have heard it, by cloud.
+_EARS = {
+    "aws": "give Karpenter its interruption queue (settings.interruptionQueue) or run a node termination handler on "
+           "every spot node",
+    "gcp": "let the kubelet shut the node down gracefully (GKE does, 15 s for pods that are not critical), or poll "
+           "instance/preempted on every spot node, and drain it",
+    "azure": "poll Scheduled Events for Preempt every second on every spot node, drain it, and approve the event; AKS' "
+             "node auto-drain does so as best it can",
 }
 
 
@@ -110,7 +122,10 @@ class SpotHandler(LayerRun):
             self._unproven = "no node that runs a target says that it is spot capacity: there is nothing to reclaim"
             return self._unproven
         self.node = min(spot, key=name_of)
-        self._instance = str(dig(self.node, "spec", "providerID", default="")).rpartition("/")[2]
+        self._instance = self._provider_id().rpartition("/")[2]
+        self._unproven = self._too_long()
+        if self._unproven:
+            return self._unproven
         if self.layer.checkpoint is None:
             return f"node {name_of(self.node)} gets the notice; no checkpoint is named, so what is lost is not counted"
         # Work that begins anew writes its first checkpoint again: only a second, higher one tells it from the old.
@@ -120,6 +135,19 @@ class SpotHandler(LayerRun):
                 "the checkpoint was not written twice before the notice: what is lost could not be told")
             return self._unproven
         return f"node {name_of(self.node)} gets the notice; {self._seen[-1].items} item(s) were safe before it"
+
+    def _provider_id(self) -> str:
+        return str(dig(self.node, "spec", "providerID", default=""))
+
+    def _too_long(self) -> str:
+        """Why being in time would prove nothing: the cloud whose machine it is leaves less than the spec counts on."""
+        cloud = cloud_of(self._provider_id())
+        leaves_s = NOTICE_S[cloud] if cloud else self.notice_s
+        if not cloud or self.notice_s <= leaves_s:
+            return ""
+        said = "says" if self.layer.notice_s else "says nothing, which means"
+        return (f"layer {self.layer.name}: the spec {said} notice: {self.notice_s:.0f}s, and {NAMES[cloud]}, whose "
+                f"machine node {name_of(self.node)} is, leaves {leaves_s:.0f} s: give it notice: {leaves_s:.0f}s")
 
     def _has_worked(self) -> bool:
         now = self.stage.cluster.loop.now()
@@ -147,7 +175,8 @@ class SpotHandler(LayerRun):
             cloud.interrupt(self._instance, in_s=self.notice_s)  # type: ignore[attr-defined]
             return f"spot notice to {self._instance} (node {name_of(self.node)}): reclaim in {self.notice_s:.0f} s"
         assert self.layer.command is not None
-        env = {**self.layer.command.env, "INSTANCE_ID": self._instance, "NODE_NAME": name_of(self.node)}
+        env = {**self.layer.command.env, "INSTANCE_ID": self._instance, "NODE_NAME": name_of(self.node),
+               "PROVIDER_ID": self._provider_id()}
         self.stage.programs.start(replace(self.layer.command, env=env), self._told)
         return f"{self.layer.command} gives notice to {self._instance} (node {name_of(self.node)})"
 
@@ -260,8 +289,7 @@ class SpotHandler(LayerRun):
             return Explanation(
                 f"nobody acted on the notice: node {self.only_node()} was neither tainted nor cordoned",
                 (f"notice at {self._noticed:%H:%M:%S}, reclaim {self.notice_s:.0f} s later" if self._noticed else "",),
-                "give Karpenter its interruption queue (settings.interruptionQueue) or run a node termination handler "
-                "on every spot node", (52,))
+                _EARS[cloud_of(self._provider_id()) or "aws"], (52,))
         slow = [pod for pod in self.stage.scene.pods.values()
                 if dig(pod, "spec", "nodeName") == self.only_node() and "deletionTimestamp" in pod["metadata"]
                 and float(dig(pod, "metadata", "deletionGracePeriodSeconds", default=0)) >= self.notice_s]

@@ -44,6 +44,9 @@ def test_the_reference_path_passes_undisturbed_with_every_part():
     assert [d["verdict"] for d in document["drills"]] == ["survived"]
     assert document["fences"][0]["pool"] == "NodePool/gpu"
     assert "gate 3/3 drills: 1 cell(s), 0 not good enough" in done.stderr
+    # What the cluster has no lever for is in the document too: whoever reads only that must know what was not drilled.
+    assert {"node-paused", "ecr-token-expired"} <= set(document["matrix"]["left_out"])
+    assert "image-gone" not in document["matrix"]["left_out"]
 
 
 def copied(tmp_path, old="", new=""):

@@ -162,6 +162,7 @@ def _core() -> list[Kind]:
 
     return [
         _kind(core("bindings", "Binding"), verbs=CREATE_ONLY),
+        _kind(core("componentstatuses", "ComponentStatus", False), "cs", verbs=("get", "list")),
         _kind(r.CONFIGMAPS, "cm"),
         _kind(r.ENDPOINTS, "ep"),
         _kind(r.EVENTS, "ev", schema="CoreV1Event"),

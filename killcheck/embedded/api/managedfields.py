@@ -60,8 +60,14 @@ class ManagedFields:
         applied: Fields | None = None,
     ) -> None:
         """Note a write. ``applied``: the fields of an apply's own configuration."""
-        kind = call.kind
-        manager = Manager(call.manager, operation, kind.resource.api_version, call.subresource)
+        manager = Manager(call.manager, operation, call.kind.resource.api_version, call.subresource)
+        self.note(call.kind, key, manager, new, old=old, applied=applied)
+
+    def note(
+        self, kind: Kind, key: Key, manager: Manager, new: Obj, *, old: Obj | None = None,
+        applied: Fields | None = None,
+    ) -> None:
+        """As :meth:`record`, of a manager by name."""
         record = self._records.get((kind.table, key))
         if record is None:
             record = self._records[kind.table, key] = _Record(ApplyLists(kind) if kind.crd else BUILT_IN)

@@ -12,7 +12,7 @@ from functools import cache
 from typing import Any, Protocol
 
 from killcheck.clock import Loop
-from killcheck.embedded.api import status
+from killcheck.embedded.api import componentstatus, status
 from killcheck.embedded.api.addresses import Addresses
 from killcheck.embedded.api.admission.request import AdmissionRequest, Operation
 from killcheck.embedded.api.call import Call, Route, route, verb_of
@@ -41,6 +41,7 @@ _CHECKS = ("ping", "log", "informer-sync", "shutdown")
 _MASTERS = "system:masters"
 #: What is said with every answer about a type (``APILifecycleDeprecated`` in k8s.io/api).
 _DEPRECATED = {
+    componentstatus.TABLE: "v1 ComponentStatus is deprecated in v1.19+",
     ("", "endpoints"): "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",
 }
 
@@ -83,6 +84,8 @@ class ApiServer:
         self.issuer: Any = issuer if issuer is not None else getattr(authenticator, "tokens", None)
         self.kinds = Registry()
         self.kubelets: dict[str, KubeletEndpoint] = {}
+        #: Which of ``scheduler`` and ``controller-manager`` do not run now.
+        self.down: Callable[[], frozenset[str]] = frozenset
         self.watches = Watches(store, loop)
         self.managed = ManagedFields(loop)
         self.addresses = Addresses(store)
@@ -224,7 +227,8 @@ class ApiServer:
             misplaced = bool(at.name) if verb == "create" else verb in ("update", "patch") and not at.name
             if homeless or (misplaced and kind.crd is None):
                 raise status.method_not_allowed()
-        if verb not in verbs:
+        watched = verb == "watch" and kind.table == componentstatus.TABLE  # refused by what answers, not by the mux
+        if verb not in verbs and not watched:
             raise status.method_not_allowed()
         deprecated = _DEPRECATED.get(kind.table)
         if deprecated:
@@ -234,6 +238,8 @@ class ApiServer:
     def _dispatch(self, call: Call) -> Response:
         if call.subresource:
             return self.subresources.handle(call)
+        if call.kind.table == componentstatus.TABLE:
+            return componentstatus.respond(self, call)
         if len(call.kind.verbs) == 1:
             return self.subresources.review(call)
         return self._verbs[call.verb](call)

@@ -505,6 +505,14 @@ _BINDING = Printer(_columns("Name|Role|Age|Users*|Groups*|ServiceAccounts*"), _b
 _REPLICAS = Printer(_columns(f"Name|Desired#|Current#|Ready#|Age|{_WIDE}"), _replica_set)
 _RBAC, _STORAGE, _DRA = "rbac.authorization.k8s.io", "storage.k8s.io", "resource.k8s.io"
 
+def _component(obj: Obj, _ages: Ages) -> list[Any]:
+    found = next((c for c in obj.get("conditions") or () if c["type"] == "Healthy"), None)
+    if found is None:
+        return [_name(obj), "Unknown", "", ""]
+    word = {"True": "Healthy", "False": "Unhealthy"}.get(found.get("status", ""), "Unknown")
+    return [_name(obj), word, found.get("message", ""), found.get("error", "")]
+
+
 _PRINTERS: dict[tuple[str, str], Printer] = {
     ("", "Pod"): Printer(
         _columns("Name|Ready|Status|Restarts|Age|IP*|Node*|Nominated Node*|Readiness Gates*"), _pod,
@@ -530,6 +538,7 @@ _PRINTERS: dict[tuple[str, str], Printer] = {
     ("", "Service"): Printer(_columns("Name|Type|Cluster-IP|External-IP|Port(s)|Age|Selector*"), _service),
     ("", "Event"): Printer(
         _columns("Last Seen|Type|Reason|Object|Subobject*|Source*|Message|First Seen*|Count*|Name*"), _event),
+    ("", "ComponentStatus"): Printer(_columns("Name|Status|Message|Error"), _component),
     ("", "Namespace"): Printer(_columns("Name|Status|Age"), _namespace),
     ("", "Endpoints"): Printer(_columns("Name|Endpoints|Age"), _endpoints),
     ("discovery.k8s.io", "EndpointSlice"): Printer(_columns("Name|AddressType|Ports|Endpoints|Age"), _endpoint_slice),

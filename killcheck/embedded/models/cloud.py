@@ -16,6 +16,7 @@ from typing import Any, Literal, Protocol
 
 from killcheck.clock import Loop, Timer
 from killcheck.cloud.catalogue import Catalogue, InstanceType, shipped
+from killcheck.cloud.reclaims import NOTICE_S
 from killcheck.embedded.models.lifecyclehooks import LifecycleHooks
 
 __all__ = ["Cloud", "CloudError", "Instance", "NoSuchInstance", "Queue", "Timing"]
@@ -26,6 +27,10 @@ State = Literal["pending", "running", "shutting-down", "stopping", "stopped", "t
 BILLED: frozenset[str] = frozenset({"pending", "running"})
 #: From these an instance does not come back.
 GONE: frozenset[str] = frozenset({"shutting-down", "terminated"})
+
+#: How machines of clouds are called that name them, and an Azure subscription of nobody.
+_NAMED: Mapping[str, str] = {"azure": "aks-gpu", "gcp": "gke-dev-gpu"}
+_NOBODY = "00000000-0000-0000-0000-000000000000"
 
 
 class CloudError(Exception):
@@ -84,7 +89,12 @@ class Instance:
 
     @property
     def provider_id(self) -> str:
-        """``aws:///us-east-1a/i-0123...``, as Node.spec.providerID has it."""
+        """``aws:///us-east-1a/i-0123...``, as Node.spec.providerID has it; another cloud's is in its own form."""
+        if self.type.provider == "azure":
+            return (f"azure:///subscriptions/{_NOBODY}/resourceGroups/mc_dev_dev_eastus/providers/Microsoft.Compute/"
+                    f"virtualMachines/{self.instance_id}")
+        if self.type.provider == "gcp":
+            return f"gce://dev/{self.zone}/{self.instance_id}"
         return f"aws:///{self.zone}/{self.instance_id}"
 
     @property
@@ -212,9 +222,12 @@ class Cloud:
                 "InsufficientInstanceCapacity",
                 f"We currently do not have sufficient {name} capacity in the Availability Zone you requested ({zone}).")
         where, spot = zone or self.zones[0], capacity_type == "spot"
-        instance_id = (
-            self.machines.launch(name, where, spot=spot, tags=tags or {}) if self.machines
-            else f"i-{self.rng.getrandbits(68):017x}")
+        if kind.provider != "aws":
+            instance_id = f"{_NAMED[kind.provider]}-{self.rng.getrandbits(32):08x}"
+        elif self.machines:
+            instance_id = self.machines.launch(name, where, spot=spot, tags=tags or {})
+        else:
+            instance_id = f"i-{self.rng.getrandbits(68):017x}"
         instance = Instance(
             instance_id, kind, where, capacity_type, self.loop.now(), by, dict(tags or {}), node=dict(node or {}))
         self.instances[instance.instance_id] = instance
@@ -240,18 +253,28 @@ class Cloud:
     def interrupt(
         self, instance_id: str, *, in_s: float | None = None, via: Collection[str] = ("queue", "metadata"),
     ) -> Instance:
-        """A spot interruption: notice now, reclaim in ``in_s`` seconds; ``via`` says where it is told of. Raises
-        NoSuchInstance."""
+        """A spot interruption: notice now, reclaim in ``in_s`` seconds (None: what its cloud leaves); ``via`` says where
+        it is told of; only AWS has a queue. Raises NoSuchInstance."""
         instance = self.describe(instance_id)
-        wait_s = self.timing.notice_s if in_s is None else in_s
+        wait_s = self.leaves_s(instance) if in_s is None else in_s
         instance.notice = self.loop.now() + timedelta(seconds=wait_s)
         instance.metadata_tells = "metadata" in via
-        if "queue" in via:
+        if "queue" in via and instance.type.provider == "aws":
             self.queue.send(self.event(
                 "EC2 Spot Instance Interruption Warning", instance, {"instance-action": "terminate"}))
         self._later(instance, wait_s, self._reclaimed, instance)
         self._tell(instance, instance.state)
         return instance
+
+    def leaves_s(self, instance: Instance) -> float:
+        """How long a notice of its cloud leaves, in seconds."""
+        return self.timing.notice_s if instance.type.provider == "aws" else NOTICE_S[instance.type.provider]
+
+    def approve(self, instance_id: str) -> None:
+        """Whoever had notice needs no more of it (Azure's StartRequests): the machine goes now."""
+        instance = self.instances.get(instance_id)
+        if instance is not None and instance.notice is not None:
+            self._reclaimed(instance)
 
     def reclaim(self, instance_id: str) -> Instance:
         """A reclaim without notice: the machine stops at once, its Node stays. Raises NoSuchInstance."""
@@ -280,6 +303,8 @@ class Cloud:
     def recommend_rebalance(self, instance_id: str) -> Instance:
         """A rebalance recommendation: a message and metadata, nothing more. Raises NoSuchInstance."""
         instance = self.describe(instance_id)
+        if instance.type.provider != "aws":  # nobody else has such a thing
+            return instance
         instance.rebalance = self.loop.now()
         self.queue.send(self.event("EC2 Instance Rebalance Recommendation", instance, {}))
         self._tell(instance, instance.state)
@@ -358,7 +383,7 @@ class Cloud:
 
     def _terminated(self, instance: Instance) -> None:
         instance.terminated = self.loop.now()
-        if self.machines is not None:
+        if self.machines is not None and instance.type.provider == "aws":
             self.machines.terminate(instance.instance_id)
         self._timers.pop(instance.instance_id, None)
         self._become(instance, "terminated")
@@ -370,7 +395,8 @@ class Cloud:
 
     def _announce(self, instance: Instance) -> None:
         """The state-change notification that EventBridge sends where a rule forwards it (Karpenter's does)."""
-        if instance.state in ("stopping", "stopped", "shutting-down", "terminated"):
+        if instance.type.provider == "aws" and instance.state in (
+                "stopping", "stopped", "shutting-down", "terminated"):
             self.queue.send(self.event(
                 "EC2 Instance State-change Notification", instance, {"state": instance.state}))
 

@@ -99,9 +99,7 @@ class CloudNodes(Controller):
         """Register the Node of a booted instance."""
         if instance.node_name:
             return
-        octets = self.cloud.rng.getrandbits(16)
-        suffix = "ec2.internal" if self.cloud.region == "us-east-1" else f"{self.cloud.region}.compute.internal"
-        instance.node_name = f"ip-10-0-{octets >> 8}-{octets & 255}.{suffix}"
+        instance.node_name = self._name(instance)
         node = node_object(instance, instance.node_name)
         try:
             made = self.kube.create(r.NODES, node)
@@ -111,6 +109,13 @@ class CloudNodes(Controller):
             return
         if not dig(made, "status", "capacity"):
             self.kube.patch(r.NODES, instance.node_name, {"status": node["status"]}, subresource="status")
+
+    def _name(self, instance: Instance) -> str:
+        if instance.type.provider != "aws":  # nodes of GKE and AKS are named after their machines
+            return instance.instance_id
+        octets = self.cloud.rng.getrandbits(16)
+        suffix = "ec2.internal" if self.cloud.region == "us-east-1" else f"{self.cloud.region}.compute.internal"
+        return f"ip-10-0-{octets >> 8}-{octets & 255}.{suffix}"
 
     def _changed(self, instance: Instance, _before: str) -> None:
         if instance.state == "terminated" and instance.node_name:

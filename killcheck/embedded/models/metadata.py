@@ -1,6 +1,6 @@
-"""Each node's instance metadata, for executors and handlers that really run: at 169.254.169.254, as on EC2.
+"""Each node's instance metadata, for executors and handlers that really run: at 169.254.169.254, in its cloud's words.
 
-A notice's time is the one that was fixed when it was given. Pods that are not on their node's network are one hop away:
+A notice's time is the one that was fixed when it was given. On EC2 pods that are not on their node's network are one hop away:
 where the hop limit is 1 (an EC2NodeClass's own default) they get no token, and the request is never answered.
 
 Source: EC2 user guide "Configure the instance metadata options" (hop limit, httpTokens, httpEndpoint); Karpenter's
@@ -17,6 +17,9 @@ from typing import Any
 
 from killcheck.clock import Loop
 from killcheck.cloud.imds import Metadata
+from killcheck.cloud.preempted import Preempted
+from killcheck.cloud.reclaims import cloud_of
+from killcheck.cloud.scheduled_events import ScheduledEvents
 from killcheck.cloud.serving import UNANSWERED, App
 from killcheck.embedded.models.cloud import Cloud, Instance
 from killcheck.kube import resources as r
@@ -31,6 +34,8 @@ _EC2_TYPE = re.compile(r"[a-z]+[0-9][a-z0-9-]*\.[a-z0-9-]+")
 #: The hop limit of machines that no EC2NodeClass describes.
 HOPS = 2
 
+Desk = Metadata | ScheduledEvents | Preempted
+
 
 @dataclass
 class InstanceMetadata:
@@ -41,7 +46,7 @@ class InstanceMetadata:
     loop: Loop
     #: What was asked, by pod: (path, status), 0 where nothing was answered.
     asked: dict[str, list[tuple[str, int]]] = field(default_factory=dict)
-    _nodes: dict[str, Metadata] = field(default_factory=dict)
+    _nodes: dict[str, Desk] = field(default_factory=dict)
 
     def of(self, pod: Obj) -> App | None:
         """What answers a pod; None where its node is no instance, or has its endpoint disabled."""
@@ -64,21 +69,29 @@ class InstanceMetadata:
         found = self.kube.find(self.kube.resource_for("karpenter.k8s.aws/v1", "EC2NodeClass"), name)
         return {"httpPutResponseHopLimit": 1, **dig(found or {}, "spec", "metadataOptions", default={})}
 
-    def _desk(self, provider_id: str, labels: Mapping[str, str]) -> Metadata:
+    def _desk(self, provider_id: str, labels: Mapping[str, str]) -> Desk:
         """Tokens are an instance's, good for whoever holds one: one desk a machine."""
-        kind = labels.get("node.kubernetes.io/instance-type", Metadata.instance_type)
-        zone = labels.get("topology.kubernetes.io/zone", Metadata.zone)
-        return Metadata(self.loop.now, provider_id.rpartition("/")[2], kind, zone)
+        kind = labels.get("node.kubernetes.io/instance-type", "")
+        zone = labels.get("topology.kubernetes.io/zone", "")
+        name, cloud = provider_id.rpartition("/")[2], cloud_of(provider_id)
+        if cloud == "azure":
+            return ScheduledEvents(
+                self.loop.now, name, kind, approved=lambda: self.loop.post(self.cloud.approve, name))
+        if cloud == "gcp":
+            return Preempted(self.loop.now, name, kind, zone)
+        return Metadata(self.loop.now, name, kind or Metadata.instance_type, zone or Metadata.zone)
 
     def _app(self, pod: str, provider_id: str, options: dict[str, Any], *, far: bool) -> App:
         desk = self._nodes[provider_id]
-        desk.required = options.get("httpTokens", "required") == "required"
+        ec2 = isinstance(desk, Metadata)
+        if isinstance(desk, Metadata):
+            desk.required = options.get("httpTokens", "required") == "required"
         told = self.asked.setdefault(pod, [])
 
         def app(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
-            """WSGI: answer as the node's instance, and note what was asked; who is too far away gets no token."""
-            self._show(desk, self.cloud.by_provider_id(provider_id))
-            if (far or self.cloud.metadata_blocked) and environ["PATH_INFO"] == "/latest/api/token":
+            """WSGI: answer as the node's machine, and note what was asked; who is too far away gets no token."""
+            _show(desk, self.cloud.by_provider_id(provider_id))
+            if ec2 and (far or self.cloud.metadata_blocked) and environ["PATH_INFO"] == "/latest/api/token":
                 told.append((environ["PATH_INFO"], 0))
                 self.cloud.metadata_unheard.append(f"pod {pod}")
                 environ[UNANSWERED]()  # the answer dies on its way back
@@ -90,21 +103,26 @@ class InstanceMetadata:
 
         return app
 
-    @staticmethod
-    def _show(desk: Metadata, instance: Instance | None) -> None:
-        """As the model cloud has it now."""
-        if instance is None:
-            return
+
+def _show(desk: Desk, instance: Instance | None) -> None:
+    """As the model cloud has it now."""
+    if instance is None:
+        return
+    notice = instance.notice if instance.metadata_tells else None
+    if isinstance(desk, Metadata):
         desk.instance_type, desk.zone = instance.type.name, instance.zone
-        desk.goes = instance.notice if instance.metadata_tells else None
-        desk.rebalance = instance.rebalance
+        desk.goes, desk.rebalance = notice, instance.rebalance
+    elif notice is not None:
+        desk.interrupt_at(notice)
+    else:
+        desk.clear()
 
 
 def _provider_id(node: Obj) -> str:
-    """A Node's instance; one that manifests bring without an id is EC2's where its type is named as EC2's are."""
+    """A Node's machine; one that manifests bring without an id is EC2's where its type is named as EC2's are."""
     told = str(dig(node, "spec", "providerID", default=""))
     if told:
-        return told if told.startswith("aws://") else ""
+        return told if cloud_of(told) else ""
     kind = labels_of(node).get("node.kubernetes.io/instance-type", "")
     made = hashlib.sha256(name_of(node).encode()).hexdigest()[:17]
     return f"aws:///{Metadata.zone}/i-{made}" if _EC2_TYPE.fullmatch(kind) else ""

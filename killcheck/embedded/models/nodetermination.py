@@ -195,6 +195,8 @@ class NodeTerminationHandler(Controller):
         instance, settings = self.cloud.of(node), self._running(node, queue_mode=False)
         if instance is None or instance.state in GONE or settings is None or not instance.metadata_tells:
             return
+        if instance.type.provider != "aws":  # it asks EC2's paths, and another cloud's metadata has none of them
+            return
         if self.cloud.metadata_blocked:
             self.cloud.metadata_unheard.append(f"{NAME} on {node}")
             return
