@@ -129,13 +129,13 @@ def test_on_the_same_machine_a_dead_process_is_known_to_be_dead(cluster, tmp_pat
     claim_of(cluster, "run-a").acquire()
     suspend(journal_of(cluster, path=path))
     assert everything_of(cluster).skipped == ["run-a"]
-    monkeypatch.setattr(orphans, "runs", lambda pid: pid != os.getpid())
+    monkeypatch.setattr(orphans, "runs", lambda pid, began="": pid != os.getpid())
     found = orphans.find(cluster.kube, cluster.loop, context="here", folder=tmp_path)
     assert [orphan.alive(cluster.loop.now()) for orphan in found] == [False]
     monkeypatch.setattr(orphans.platform, "node", lambda: "another-machine")
     assert [orphan.alive(cluster.loop.now()) for orphan in found] == [True]
     monkeypatch.undo()
-    monkeypatch.setattr(orphans, "runs", lambda pid: pid != os.getpid())
+    monkeypatch.setattr(orphans, "runs", lambda pid, began="": pid != os.getpid())
     assert orphans.restore(cluster.kube, cluster.loop, found).undone == ["restored: scaled vllm"]
     assert json.loads(path.read_text().splitlines()[0])["journal"]["closed"]
 

@@ -1,0 +1,193 @@
+"""Healing goes on: past what no lever foresaw, past a person who loses patience, past what is only half gone."""
+
+from __future__ import annotations
+
+import json
+import platform
+
+import pytest
+from safety_world import differences, picture, small_cluster, through
+
+from killcheck import here, orphans
+from killcheck.cluster.host import HostCluster
+from killcheck.commands.errors import Interrupted
+from killcheck.journal import Journal, config_map_name
+from killcheck.kube import resources as r
+from killcheck.undo import Undo
+
+RUN = "20260115-030001-abc123-0"
+MADE = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "made", "namespace": "inference"}}
+
+
+@pytest.fixture
+def cluster():
+    cluster = small_cluster()
+    yield cluster
+    cluster.close()
+
+
+def journal_of(cluster, tmp_path, **more):
+    return Journal(RUN, cluster.loop, more.pop("kube", cluster.kube), path=tmp_path / "runs" / "r" / "journal-0.jsonl",
+                   home="inference", context="here", **more)
+
+
+class Stubborn:
+    """A lever that cannot be put back, in a way that nobody foresaw."""
+
+    def back(self):
+        raise PermissionError(13, "Permission denied")
+
+
+def test_a_lever_that_fails_in_its_own_way_does_not_keep_the_rest_from_being_put_back(cluster, tmp_path):
+    before = picture(cluster, uids=False)
+    journal = journal_of(cluster, tmp_path, levers={"stubborn": Stubborn()})
+    journal.create(r.CONFIGMAPS, MADE)
+    with journal.lever("stubborn", "pulled it", ("back",)):
+        pass
+    with journal.change("did what nobody knows", Undo("unheard-of", "/x")):  # type: ignore[arg-type]
+        pass
+    undone, problems = journal.undo_all()
+    assert len(undone) == 1
+    assert ["unheard-of" in problems[0], "pulled it" in problems[1], "Permission denied" in problems[1]] == [True] * 3
+    assert [words for words in differences(before, picture(cluster, uids=False)) if "made" in words] == []
+
+
+class Impatient:
+    """Somebody presses Ctrl-C while the n-th change is being put back."""
+
+    def __init__(self, inner, stop):
+        self.inner, self.stop = inner, stop
+
+    def request(self, method, path, query, body, headers):
+        if method == "DELETE" and path.endswith("/made") and self.stop is not None:
+            stop, self.stop = self.stop, None
+            raise stop
+        return self.inner.request(method, path, query, body, headers)
+
+
+def test_a_first_interruption_does_not_cut_the_healing_short(cluster, tmp_path):
+    before = picture(cluster, uids=False)
+    journal = journal_of(cluster, tmp_path, kube=through(cluster, lambda inner: Impatient(inner, Interrupted())))
+    journal.merge(r.DEPLOYMENTS, "vllm", "inference", {"spec": {"replicas": 5}}, "scaled vllm")
+    journal.create(r.CONFIGMAPS, MADE)
+    with pytest.raises(KeyboardInterrupt):
+        journal.undo_all()
+    cluster.loop.sleep(5)
+    assert journal.open == []
+    assert differences(before, picture(cluster, uids=False)) == []
+
+
+def test_whoever_insists_is_obeyed_and_the_journal_knows_what_is_left(cluster, tmp_path):
+    stop = Interrupted(insists=True)
+    journal = journal_of(cluster, tmp_path, kube=through(cluster, lambda inner: Impatient(inner, stop)))
+    journal.create(r.CONFIGMAPS, MADE)
+    with pytest.raises(KeyboardInterrupt):
+        journal.undo_all()
+    assert [entry.what for entry in journal.open] == ["created ConfigMap made"]
+    assert cluster.kube.find(r.CONFIGMAPS, "made", "inference") is not None
+
+
+def test_what_is_still_going_is_not_there_again(cluster, tmp_path):
+    """Deleted, and held by a finalizer for a while: it is created anew when that has let it go."""
+    cluster.kube.patch(r.CONFIGMAPS, "settings", {"metadata": {"finalizers": ["example.com/slow"]}}, "inference")
+    journal = journal_of(cluster, tmp_path)
+    journal.delete(r.CONFIGMAPS, "settings", "inference", "deleted settings")
+    cluster.loop.call_later(8.0, cluster.kube.patch, r.CONFIGMAPS, "settings", {"metadata": {"finalizers": None}},
+                            "inference")
+    assert journal.undo_all()[1] == []
+    cluster.loop.sleep(60)
+    found = cluster.kube.get(r.CONFIGMAPS, "settings", "inference")
+    assert (found["data"], found["metadata"].get("deletionTimestamp")) == ({"a": "1"}, None)
+
+
+def test_what_does_not_go_is_a_problem_and_not_there_again(cluster, tmp_path):
+    cluster.kube.patch(r.CONFIGMAPS, "settings", {"metadata": {"finalizers": ["example.com/dead"]}}, "inference")
+    journal = journal_of(cluster, tmp_path)
+    journal.delete(r.CONFIGMAPS, "settings", "inference", "deleted settings")
+    (problem,) = journal.undo_all()[1]
+    assert "it is still going, held by example.com/dead" in problem
+
+
+def test_taints_are_put_back_each_its_own(cluster, tmp_path):
+    """A node that was away comes back with the node lifecycle controller's taints beside ours."""
+    ours = {"key": "aws-node-termination-handler/spot-itn", "value": "true", "effect": "NoSchedule"}
+    theirs = {"key": "node.kubernetes.io/unreachable", "effect": "NoSchedule"}
+    was = {"key": "nvidia.com/gpu", "value": "true", "effect": "NoSchedule"}
+    cluster.kube.create(r.NODES, {"metadata": {"name": "gpu-1"}, "spec": {"taints": [was]}})
+    journal = journal_of(cluster, tmp_path)
+    journal.merge(r.NODES, "gpu-1", None, {"spec": {"taints": [was, ours]}}, "notice for gpu-1", transient=True)
+    cluster.kube.patch(r.NODES, "gpu-1", {"spec": {"taints": [was, ours, theirs]}})
+    assert journal.undo_all()[1] == []
+    taints = cluster.kube.get(r.NODES, "gpu-1")["spec"]["taints"]
+    assert ours not in taints
+    assert was in taints
+    assert any(taint["key"] == theirs["key"] for taint in taints)
+
+
+def planted(cluster, undo):
+    """A journal in the cluster, by whoever may write a ConfigMap, that claims to be this machine's."""
+    header = {"journal": {"run": RUN, "context": "here", "home": "inference", "host": platform.node(), "pid": 0}}
+    entry = {"run": RUN, "number": 0, "what": "box was on (1)", "undo": undo, "expires": "2026-01-15T09:00:00Z",
+             "state": "applied", "lever": "programs"}
+    cluster.kube.create(r.CONFIGMAPS, {
+        "apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": config_map_name(RUN), "namespace": "inference",
+                     "labels": {"killcheck.dev/run": RUN, "killcheck.dev/journal": "true"}},
+        "data": {"journal.jsonl": json.dumps(header) + "\n" + json.dumps(entry) + "\n"}})
+
+
+def start_of(marker):
+    count, start = [["cat", str(marker)], 5.0, {}, []], [["sh", "-c", f"echo 1 > {marker}"], 5.0, {}, []]
+    return {"action": "call", "path": "put_back", "body": [count, 1, start, ""]}
+
+
+def test_no_program_is_run_on_the_word_of_a_config_map(cluster, tmp_path):
+    marker = tmp_path / "owned"
+    marker.write_text("0\n")
+    planted(cluster, start_of(marker))
+    found = orphans.find(cluster.kube, cluster.loop, context="here", folder=tmp_path)
+    outcome = orphans.restore(cluster.kube, cluster.loop, found)
+    assert marker.read_text() == "0\n"
+    assert "nothing here can reach the programs" in outcome.problems[0]
+
+
+def test_what_this_machine_wrote_down_itself_is_not_replaced_by_a_config_map(cluster, tmp_path, monkeypatch):
+    marker = tmp_path / "owned"
+    marker.write_text("0\n")
+    called = []
+
+    class Programs:
+        def __init__(self, *args):
+            pass
+
+        def put_back(self, *body):
+            called.append(body)
+
+    monkeypatch.setattr(here, "LocalPrograms", Programs)
+    mine = Journal(RUN, cluster.loop, cluster.kube, path=tmp_path / "runs" / "r" / "journal-0.jsonl", context="here")
+    with mine.change("box was on (1)", Undo("call", "put_back", ["mine"]), lever="programs"):
+        pass
+    planted(cluster, start_of(marker))
+    monkeypatch.setattr(orphans, "runs", lambda pid, began="": False)
+    found = orphans.find(cluster.kube, cluster.loop, context="here", folder=tmp_path)
+    assert orphans.restore(cluster.kube, cluster.loop, found).problems == []
+    assert called == [("mine",)]
+
+
+def test_a_process_that_has_only_its_number_is_another(tmp_path):
+    """After a reboot a dead run's number is soon somebody else's."""
+    host = HostCluster()
+    (tmp_path / "flag").write_text("x\n")
+    journal = Journal(RUN, host.loop, host.kube, path=tmp_path / "runs" / "r" / "journal-0.jsonl", context="host",
+                      levers=here.levers(host.loop))
+    undo = Undo("call", "take_away", [str(tmp_path / "flag"), "x\n"])
+    with journal.change("set the sentinel", undo, lever="files"):
+        pass
+    lines = (tmp_path / "runs" / "r" / "journal-0.jsonl").read_text().splitlines()
+    header = json.loads(lines[0])
+    assert header["journal"]["began"]
+    header["journal"] |= {"pid": 1, "began": "another-boot"}
+    (tmp_path / "runs" / "r" / "journal-0.jsonl").write_text("\n".join([json.dumps(header), *lines[1:]]) + "\n")
+    outcome = here.restore_here(host.loop, host.kube, here.orphans_here(tmp_path, "host"))
+    assert (outcome.skipped, outcome.problems) == ([], [])
+    assert not (tmp_path / "flag").exists()
