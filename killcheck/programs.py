@@ -308,7 +308,8 @@ class LocalPrograms:
             self._running.discard(process)
         code: int | None = process.wait()
         if not why and code is not None and code < 0:
-            why = f"ended by signal {signal.Signals(-code).name}"
+            # Of the real-time signals only the first and the last have a name.
+            why = f"ended by signal {signal.Signals(-code).name if -code in set(signal.Signals) else -code}"
             code = None
         elif why:
             code = None
@@ -448,9 +449,15 @@ class Files:
         return True
 
     def put(self, path: str, text: str) -> None:
-        """Make a file that is not there yet. Raises OSError, also where it is there."""
-        with self._root(path).open("x", encoding="utf-8") as file:
-            file.write(text)
+        """Make a file that is not there yet, whole or not at all. Raises OSError, also where it is there."""
+        where = self._root(path)
+        file = where.open("x", encoding="utf-8")
+        try:
+            with file:
+                file.write(text)
+        except OSError:
+            where.unlink()
+            raise
 
     def take_away(self, path: str, text: str) -> None:
         """Remove a file that :meth:`put` made; one that is gone already is as it should be. Raises UndoProblem."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 from pathlib import Path
 
@@ -104,6 +105,11 @@ def test_a_signal_is_no_exit_code(programs):
     assert (ran.code, ran.why) == (None, f"ended by signal {signal.Signals.SIGKILL.name}")
 
 
+def test_a_signal_without_a_name_is_none_either(programs):
+    ran = programs.run(sh("kill -40 $$", 5.0))
+    assert (ran.code, ran.why) == (None, "ended by signal 40")
+
+
 def test_output_is_bounded_and_the_program_goes_on(programs):
     ran = programs.run(sh("head -c 3000000 /dev/zero | tr '\\0' x; echo done >&2"))
     assert len(ran.output) == 64 * 1024
@@ -173,6 +179,17 @@ def test_a_file_that_is_somebody_elses_stays(tmp_path):
     with pytest.raises(UndoProblem, match="somebody else's"):
         files.take_away(path, "ours\n")
     assert (tmp_path / "hold").read_text() == "theirs\n"
+
+
+def test_a_file_that_could_not_be_written_whole_is_not_there(tmp_path):
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, limits[1]))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            Files().put(str(tmp_path / "hold"), "mine\n")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_journal_keeps_no_secrets_and_says_so_where_it_needs_them(programs, tmp_path):
