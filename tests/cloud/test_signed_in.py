@@ -137,11 +137,10 @@ def test_botocores_own_client_of_metadata_understands_it(metadata, monkeypatch):
 
 
 def test_the_notice_of_a_sidecar_is_a_file(metadata, tmp_path):
-    from killcheck.cloud.imds import _Watched
+    from killcheck.cloud.imds import Watched
 
     _, _, clock = metadata
-    watched = _Watched(now=lambda: clock[0], required=False)
-    watched.file = tmp_path / "notice"
+    watched = Watched(Metadata(now=lambda: clock[0], required=False), tmp_path / "notice")
     with serve(watched) as url, urllib3.PoolManager(retries=False) as pool:
         def ask():
             return pool.request("GET", url + ACTION)

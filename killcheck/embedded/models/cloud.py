@@ -253,8 +253,8 @@ class Cloud:
     def interrupt(
         self, instance_id: str, *, in_s: float | None = None, via: Collection[str] = ("queue", "metadata"),
     ) -> Instance:
-        """A spot interruption: notice now, reclaim in ``in_s`` seconds (None: what its cloud leaves); ``via`` says where
-        it is told of; only AWS has a queue. Raises NoSuchInstance."""
+        """A spot interruption: notice now, reclaim in ``in_s`` seconds (None: what its cloud leaves); ``via`` says
+        where it is told of; only AWS has a queue. Raises NoSuchInstance."""
         instance = self.describe(instance_id)
         wait_s = self.leaves_s(instance) if in_s is None else in_s
         instance.notice = self.loop.now() + timedelta(seconds=wait_s)

@@ -1,7 +1,7 @@
 """Each node's instance metadata, for executors and handlers that really run: at 169.254.169.254, in its cloud's words.
 
-A notice's time is the one that was fixed when it was given. On EC2 pods that are not on their node's network are one hop away:
-where the hop limit is 1 (an EC2NodeClass's own default) they get no token, and the request is never answered.
+A notice's time is the one that was fixed when it was given. On EC2, pods that are not on their node's network are one
+hop away: where the hop limit is 1 (an EC2NodeClass's own default) they get no token, and the request is never answered.
 
 Source: EC2 user guide "Configure the instance metadata options" (hop limit, httpTokens, httpEndpoint); Karpenter's
 EC2NodeClass (``spec.metadataOptions``: httpPutResponseHopLimit 1, httpTokens required); EKS' managed node groups: 2.
