@@ -8,6 +8,7 @@ import errno
 import importlib
 import os
 import sys
+from collections.abc import Iterator
 from io import TextIOWrapper
 from typing import Any, TextIO
 
@@ -77,6 +78,16 @@ class _Lazy(click.Group):
                        "changed is in the journal (killcheck restore)", err=True)
         sys.exit(UNFINISHED)
 
+    def make_context(self, *args: Any, **extra: Any) -> click.Context:
+        """What stands before the command, read; see :func:`_ending` for how it may end."""
+        with _ending():
+            return super().make_context(*args, **extra)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """The command; see :func:`_ending` for how it may end while it is looked up and its arguments are read."""
+        with _ending():
+            return super().invoke(ctx)
+
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Every command, in the order of --help."""
         return list(COMMANDS)
@@ -103,6 +114,19 @@ class _Lazy(click.Group):
 
             ctx.fail(f"no such command {name!r}{did_you_mean(name, COMMANDS)}")
         return super().resolve_command(ctx, args)
+
+
+@contextlib.contextmanager
+def _ending() -> Iterator[None]:
+    """An interrupt before a command is at work, and a reader of its --help that went away: click would exit with 1."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        click.echo("killcheck: interrupted", err=True)
+        sys.exit(UNFINISHED)
+    except BrokenPipeError:
+        _give_up(sys.stdout)
+        sys.exit(UNFINISHED)
 
 
 def _writable() -> None:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 
 from killcheck import cli
@@ -49,6 +50,27 @@ def test_a_reader_that_went_away_is_not_an_exposed_drill(tmp_path):
     finally:
         os.close(writing)
     assert (done.returncode, done.stderr) == (4, b"")
+
+
+def test_a_reader_of_help_that_went_away_is_not_an_exposed_drill(tmp_path):
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        done = run("--help", tmp_path=tmp_path, stdout=writing)
+    finally:
+        os.close(writing)
+    assert (done.returncode, done.stderr) == (4, b"")
+
+
+@pytest.mark.parametrize("early", ["make_context", "invoke"])
+def test_an_interrupt_before_the_command_is_at_work_is_not_an_exposed_drill(monkeypatch, capsys, early):
+    def interrupted(*_args: object, **_extra: object) -> object:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(click.Group, early, interrupted)
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["drill"])
+    assert (ended.value.code, capsys.readouterr().err) == (4, "killcheck: interrupted\n")
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
