@@ -162,6 +162,7 @@ class Drill:
             plans[fault.name] = insist(
                 loop, partial(fault.plan, self.stage, self._layer_run), patience_s=STEADFAST_S)
         refuse_clashes(plans)
+        self.scene.heard_in |= {namespace for plan in plans.values() for namespace in plan.namespaces}
         self.scene.open()
         self.bystanders = Bystanders(self.kill_path, self.layer, self.stage)
 
@@ -315,7 +316,7 @@ class Drill:
 
     def _overhear(self, change: Change, event: Obj) -> None:
         about = event.get("involvedObject") or {}
-        if change == "deleted" or self.progress is None:
+        if change == "deleted" or self.progress is None or not self.scene.concerns(event):
             return
         self._emit(
             events.Said, object="/".join(

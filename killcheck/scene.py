@@ -70,6 +70,8 @@ class Scene:
         #: Nodes in scope that were seen, by name: what they were when last seen.
         self.known_nodes: dict[str, Obj] = {}
         self.namespaces = sorted({t.namespace for t in kill_path.targets if t.namespace} | {n for n in namespaces if n})
+        #: Namespaces of which it matters what Kubernetes says: other layers' too, and a drill adds those of its faults.
+        self.heard_in = {*self.namespaces, *(ref.namespace for one in kill_path.layers if (ref := one.ref))} - {""}
         self._informers: dict[str, Informer] = {}
         #: By target's name: which informer has its objects.
         self._informer_names: dict[str, str] = {}
@@ -290,6 +292,24 @@ class Scene:
                 self._owner_roots[owner["uid"]] = (root["kind"], root["name"])
             return self._owner_roots.get(owner["uid"], ("ReplicaSet", owner["name"]))
         return owner["kind"], owner["name"]
+
+    def concerns(self, event: Obj) -> bool:
+        """Whether an event of Kubernetes' is about the kill path: something in its namespaces, or one of its nodes.
+
+        Of nodes also those that pods of its namespaces are on: the executor's.
+        """
+        about = event.get("involvedObject") or {}
+        kind, name, namespace = str(about.get("kind")), str(about.get("name")), about.get("namespace")
+        if kind == "Node":
+            return name in self.known_nodes or any(
+                namespace_of(pod) in self.heard_in and dig(pod, "spec", "nodeName") == name
+                for pod in self.pods.values())
+        if kind == "NodeClaim":
+            claim = self.claims.get(name)
+            return claim is None or self.in_pool(claim) or dig(claim, "status", "nodeName") in self.known_nodes
+        if kind == "NodePool":
+            return not self.kill_path.nodes or name in {pool.node_pool for pool in self.kill_path.nodes}
+        return namespace in self.heard_in
 
     def events_about(self, *objects: Obj) -> list[Obj]:
         """Kubernetes' events about these objects, oldest first."""
