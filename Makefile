@@ -3,6 +3,8 @@ PYTHON ?= python3.11
 VENV ?= .venv
 BIN := $(VENV)/bin
 WORKERS ?= auto
+# Tests start killcheck hundreds of times: without bytecode each compiles it anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: drill test test-kind lint types imports unit wheel zoo docs bench clean
 

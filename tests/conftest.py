@@ -6,7 +6,44 @@ from __future__ import annotations
 # are imported anew are other types.
 import cryptography.hazmat.primitives.asymmetric.ec
 import cryptography.x509  # noqa: F401
+import pytest
 from hypothesis import HealthCheck, settings
+
+from killcheck.garbage import collect_seldom
 
 settings.register_profile("killcheck", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("killcheck")
+# These processes are as much killcheck's own as the command's.
+collect_seldom()
+
+#: Folders and files that take longest, in that order: begun first, they are never what everybody waits for at the end.
+LONGEST = (
+    "docker/", "zoo/test_zoo_drilled", "cloud/test_cloud_over_the_wire", "matrix/test_reference_suites", "safety/",
+    "layers/", "cloud/", "conformance/", "matrix/", "discovery/", "faults/", "fence/", "plugin/", "ci/", "docs/")
+
+
+def pytest_collection_modifyitems(items):
+    """The longest first, whatever the number of workers."""
+    here = f"{__file__.rpartition('/')[0]}/"
+
+    def rank(item):
+        place = str(item.path).removeprefix(here)
+        return next((n for n, long in enumerate(LONGEST) if place.startswith(long)), len(LONGEST))
+
+    items.sort(key=rank)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """A file stays with one worker, which makes what its tests share once; so does the Docker Engine, which is one."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByFile(LoadScopeScheduling):
+        def _split_scope(self, nodeid):
+            file = nodeid.partition("::")[0]
+            return "tests/docker" if file.startswith("tests/docker/") else file
+
+    if config.getvalue("dist") != "load":
+        return None
+    config.option.loadscopereorder = False
+    return ByFile(config, log)
