@@ -31,6 +31,9 @@ class _Server(ThreadingMixIn, WSGIServer):
 
 
 class _Handler(WSGIRequestHandler):
+    #: So that who asks ``Expect: 100-continue`` is answered, and does not wait in vain (botocore: a second a PUT).
+    protocol_version = "HTTP/1.1"
+
     def log_message(self, format: str, *args: Any) -> None:
         """Say nothing."""
 

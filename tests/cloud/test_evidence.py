@@ -32,8 +32,13 @@ def run(tmp_path):
 
 
 def kept(bucket):
-    return {one["Key"]: bucket.get_object(Bucket="proofs", Key=one["Key"])
-            for one in bucket.list_objects_v2(Bucket="proofs").get("Contents", [])}
+    """What is in the bucket, each with its bytes: a body that nobody reads is a connection that nobody closes."""
+    found = {one["Key"]: bucket.get_object(Bucket="proofs", Key=one["Key"])
+             for one in bucket.list_objects_v2(Bucket="proofs").get("Contents", [])}
+    for got in found.values():
+        with got["Body"] as body:
+            got["Body"] = body.read()
+    return found
 
 
 def test_the_record_and_reports_go_and_the_journal_stays(stand_in, bucket, run):
@@ -43,7 +48,7 @@ def test_the_record_and_reports_go_and_the_journal_stays(stand_in, bucket, run):
     found = kept(bucket)
     assert set(found) == {"gpu/r1/run.jsonl", "gpu/r1/report.html"}
     assert found["gpu/r1/run.jsonl"]["ServerSideEncryption"] == "AES256"
-    assert b"AKIAIOSFODNN7EXAMPLE" not in found["gpu/r1/report.html"]["Body"].read()
+    assert b"AKIAIOSFODNN7EXAMPLE" not in found["gpu/r1/report.html"]["Body"]
     assert (run / "report.html").read_text() == "<html>AKIAIOSFODNN7EXAMPLE</html>"
     again = leave(stand_in.aws(), Store("s3://proofs/gpu/"), files_of(run / "run.jsonl"), run="r1")
     assert {one.state for one in again} == {"there already"}
@@ -77,7 +82,7 @@ def test_a_large_record_is_taken_up_where_it_stopped(stand_in, bucket, run, monk
     stand_in.gate.restore(KEY)
     (second,) = leave(stand_in.aws(), Store("s3://proofs"), [run / "run.jsonl"], run="r1")
     assert second.state == "uploaded (1 of 2 parts were there from an earlier try)"
-    body = kept(bucket)["r1/run.jsonl"]["Body"].read()
+    body = kept(bucket)["r1/run.jsonl"]["Body"]
     assert hashlib.sha256(body).digest() == hashlib.sha256(text.encode()).digest()
 
 
@@ -126,7 +131,7 @@ def test_so_does_a_matrix_once_for_all_its_cells(stand_in, bucket, tmp_path, mon
     env = {**stand_in.environment(), "AWS_ACCESS_KEY_ID": KEY, "AWS_SECRET_ACCESS_KEY": "s"}
     result = invoke(monkeypatch, tmp_path, "drill", "--matrix", "--under", "image-gone", "--json", "--evidence",
                     "s3://proofs/nightly", **env)
-    left = {key.rpartition("/")[2]: got["Body"].read() for key, got in kept(bucket).items()}
+    left = {key.rpartition("/")[2]: got["Body"] for key, got in kept(bucket).items()}
     assert result.exit_code == 0, result.output
     assert set(left) == {"run.jsonl", "report.html"}
     assert len(json.loads(result.stdout)["matrix"]["cells"]) == 2
