@@ -90,6 +90,64 @@ def pool(name="a", **spec):
     return {"apiVersion": "conformance.example.com/v1", "kind": "Pool", "metadata": {"name": name}, "spec": spec}
 
 
+#: (who, verb, group, resource) as a line each; ``-`` is the core group.
+_OF_CONTROLLERS = """
+    attachdetach-controller patch - nodes/status
+    certificate-controller update certificates.k8s.io certificatesigningrequests/status
+    clusterrole-aggregation-controller escalate rbac.authorization.k8s.io clusterroles
+    cronjob-controller create batch jobs
+    cronjob-controller create - pods
+    daemon-set-controller create - pods/binding
+    deployment-controller update apps deployments/status
+    deployment-controller delete - pods
+    disruption-controller update policy poddisruptionbudgets/status
+    endpointslice-controller create discovery.k8s.io endpointslices/restricted
+    generic-garbage-collector delete apps deployments
+    horizontal-pod-autoscaler update apps deployments/scale
+    horizontal-pod-autoscaler list custom.metrics.k8s.io pods
+    horizontal-pod-autoscaler update apps deployments
+    job-controller create - pods
+    job-controller deletecollection - pods
+    namespace-controller deletecollection batch jobs
+    node-controller delete - pods
+    node-controller patch - pods/status
+    persistent-volume-binder update - persistentvolumes
+    pod-garbage-collector delete - pods
+    pod-garbage-collector delete - nodes
+    pvc-protection-controller update - persistentvolumeclaims
+    replicaset-controller patch - pods
+    resource-claim-controller create resource.k8s.io resourceclaims
+    resourcequota-controller list - secrets
+    service-account-controller create - serviceaccounts
+    statefulset-controller create - persistentvolumeclaims
+    ttl-after-finished-controller delete batch jobs
+    ttl-controller patch - nodes
+    ttl-controller delete - nodes
+    nobody-controller get - pods
+"""
+_OF_COMPONENTS = """
+    system:kube-scheduler create - pods/binding
+    system:kube-scheduler update apps deployments
+    system:kube-controller-manager create - serviceaccounts/token
+    system:kube-controller-manager delete - pods
+    system:kube-proxy list discovery.k8s.io endpointslices
+    system:kube-proxy list - pods
+    system:node:nobody get - secrets
+    jane create authorization.k8s.io selfsubjectaccessreviews
+"""
+
+
+def _may(prefix, lines):
+    """Reviews of who may do what."""
+    for who, verb, group, resource in map(str.split, lines.strip().splitlines()):
+        plural, _, sub = resource.partition("/")
+        yield f"may {who} {verb} {resource}", "POST /apis/authorization.k8s.io/v1/subjectaccessreviews", {
+            "apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": {
+                "user": prefix + who, "groups": ["system:authenticated"], "resourceAttributes": {
+                    "verb": verb, "group": group.strip("-"), "resource": plural, "namespace": "{ns}",
+                    **({"subresource": sub} if sub else {})}}}, JSON
+
+
 C0 = "spec.template.spec.containers.0"
 GROUPS = {
     "configmaps": [
@@ -479,5 +537,33 @@ GROUPS = {
             "apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "v"}, "spec": {
                 "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}},
                 "storageClassName": "none"}}, JSON),
+    ],
+    "roles": [
+        *((f"the role {name}", f"GET /apis/rbac.authorization.k8s.io/v1/clusterroles/{name}", None, JSON) for name in (
+            "view", "edit", "admin", "cluster-admin", "system:node", "system:controller:job-controller",
+            "system:controller:horizontal-pod-autoscaler", "system:kube-controller-manager")),
+        *((f"the binding {name}", f"GET /apis/rbac.authorization.k8s.io/v1/clusterrolebindings/{name}", None, JSON)
+          for name in ("system:controller:cronjob-controller", "system:public-info-viewer", "system:node")),
+        ("the roles of kube-system", "GET /apis/rbac.authorization.k8s.io/v1/namespaces/kube-system/roles", None, JSON),
+        ("the bindings of kube-public", "GET /apis/rbac.authorization.k8s.io/v1/namespaces/kube-public/rolebindings",
+         None, JSON),
+        *_may("system:serviceaccount:kube-system:", _OF_CONTROLLERS),
+        *_may("", _OF_COMPONENTS),
+    ],
+    "components": [
+        ("the store's health", "GET /api/v1/componentstatuses/etcd-0", None, JSON),
+        ("the scheduler's", "GET /api/v1/componentstatuses/scheduler", None, JSON),
+        ("nobody's", "GET /api/v1/componentstatuses/nope", None, JSON),
+        ("by its name", "GET /api/v1/componentstatuses?fieldSelector=metadata.name%3Dcontroller-manager", None, JSON),
+        ("by a label", "GET /api/v1/componentstatuses?labelSelector=a%3Db", None, JSON),
+        ("by a field that is none", "GET /api/v1/componentstatuses?fieldSelector=spec.x%3Db", None, JSON),
+        *((f"{method} of one", f"{method} /api/v1/componentstatuses/etcd-0", {}, MERGE if method == "PATCH" else JSON)
+          for method in ("PUT", "PATCH", "DELETE")),
+        ("watched", "GET /api/v1/componentstatuses?watch=1", None, JSON),
+        ("created", "POST /api/v1/componentstatuses", {}, JSON),
+        ("deleted", "DELETE /api/v1/componentstatuses", None, JSON),
+        ("in a namespace", f"GET {CORE}/componentstatuses", None, JSON),
+        ("in a namespace, one", f"GET {CORE}/componentstatuses/etcd-0", None, JSON),
+        ("a status of one", "GET /api/v1/componentstatuses/etcd-0/status", None, JSON),
     ],
 }

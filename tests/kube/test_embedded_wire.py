@@ -49,6 +49,7 @@ class Cluster:
         self._thread = threading.Thread(target=self.loop.run_until, args=(lambda: self._over,))
         for obj in bootstrap.objects():
             self.create(obj)
+        bootstrap.install_roles(server)
         account = {"name": "killcheck", "namespace": "default"}
         self.create({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": account})
 

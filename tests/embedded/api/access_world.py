@@ -14,7 +14,7 @@ from killcheck.embedded.api.kinds import Registry
 from killcheck.embedded.api.rbac import Authorizer
 from killcheck.embedded.api.store import Store
 from killcheck.embedded.api.tokens import Issuer
-from killcheck.kube.objects import format_time
+from killcheck.kube.objects import copy, format_time
 
 START = datetime(2026, 11, 21, 2, 1, 4, tzinfo=UTC)
 ADMIN = User("kubernetes-admin", ("system:masters", "system:authenticated"))
@@ -68,8 +68,8 @@ def world():
     parts = World(
         store, loop, issuer, authorizer, Authenticator(issuer, authorizer),
         Chain(store, loop, authorizer, random.Random(1)))
-    for obj in bootstrap.objects():
-        parts.put(obj)
+    for obj in (*bootstrap.objects(), *bootstrap.roles()):
+        parts.put(copy(obj))
     parts.put({"apiVersion": "v1", "kind": "Namespace", "metadata": {
         "name": "team", "labels": {"kubernetes.io/metadata.name": "team"}}})
     for name in ("default", "gpu-off"):

@@ -142,6 +142,7 @@ class World:
         self.kube = Kube(InProcessTransport(self.server, self.loop, ADMIN))
         for obj in bootstrap.objects():
             self.create(obj)
+        bootstrap.install_roles(self.server)
         transport = LaggingTransport(self.server, self.loop, ADMIN, lag_s) if lag_s else self.kube.transport
         own = Kube(transport)
         self.informers = Informers(own, self.loop)

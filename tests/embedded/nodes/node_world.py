@@ -48,6 +48,7 @@ class World:
         self.kube = self.kube_as(ADMIN)
         for obj in bootstrap.objects():
             self.add(obj)
+        bootstrap.install_roles(self.server)
         self.wire = wire.Server(self.server, self.loop, PKI)
         self.registry = Registry()
         self.nodes = HollowNodes(

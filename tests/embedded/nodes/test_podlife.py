@@ -231,9 +231,10 @@ def test_init_containers_come_first_and_sidecars_before_them_that_follow(world):
 def test_logs_say_why_there_are_none(world):
     world.registry.delete_tag("localhost:5000/rec/gone:1")
     world.add(pod("puller", image="localhost:5000/rec/gone:1"))
-    world.run(15)
-    with pytest.raises(BadRequest, match='"main" in pod "puller" is waiting to start: trying and failing to pull'):
-        world.log("puller")
+    for reason, told in (("ErrImagePull", "image can't be pulled"), ("ImagePullBackOff", "trying and failing to pull")):
+        assert world.loop.run_until(lambda reason=reason: reason in str(world.pod("puller")), 60), world.pod("puller")
+        with pytest.raises(BadRequest, match=f'"main" in pod "puller" is waiting to start: {told}'):
+            world.log("puller")
     world.add(pod("server"))
     world.run(5)
     assert world.log("server") == ""
