@@ -43,14 +43,18 @@ SCRIPTS = {
     "start.sh": "echo 1 > state", "stop.sh": "echo 0 > state", "starter.sh": "[ -e hold ] && exit 0\necho 1 > state"}
 
 
+def made(folder: Path) -> Path:
+    (folder / "killcheck.yaml").write_text(SPEC.replace("HOLD", str(folder / "hold")))
+    (folder / "state").write_text("1\n")
+    for name, text in SCRIPTS.items():
+        (folder / name).write_text(f"#!/bin/sh\n{text}\n")
+        (folder / name).chmod(0o755)
+    return folder
+
+
 @pytest.fixture
 def machine(tmp_path: Path) -> Path:
-    (tmp_path / "killcheck.yaml").write_text(SPEC.replace("HOLD", str(tmp_path / "hold")))
-    (tmp_path / "state").write_text("1\n")
-    for name, text in SCRIPTS.items():
-        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
-        (tmp_path / name).chmod(0o755)
-    return tmp_path
+    return made(tmp_path)
 
 
 def arguments(*more: str) -> list[str]:
@@ -174,40 +178,66 @@ esac
 """
 
 
-@pytest.fixture
-def clouded(machine, monkeypatch):
-    """The same machine where everything is asked of a cloud's command line."""
-    spec = machine / "killcheck.yaml"
+def made_clouded(folder: Path) -> dict[str, str]:
+    """The same machine where everything is asked of a cloud's command line; returns its environment."""
+    spec = made(folder) / "killcheck.yaml"
     spec.write_text(spec.read_text().replace("[cat, state]", "[gcloud, compute, instances, list]").replace(
         "commands: [cat state,", "commands: [gcloud compute instances list,"))
     for name, call in (("stop.sh", "stop"), ("start.sh", "start"), ("starter.sh", "start")):
-        (machine / name).write_text(f"#!/bin/sh\nexec gcloud compute instances {call} box\n")
-    tools = machine / "tools"
+        (folder / name).write_text(f"#!/bin/sh\nexec gcloud compute instances {call} box\n")
+    tools = folder / "tools"
     tools.mkdir()
     (tools / "gcloud").write_text(GCLOUD)
     (tools / "gcloud").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tools}:{os.environ['PATH']}")
-    monkeypatch.setenv("TMPDIR", str(machine / "tmp"))
-    (machine / "tmp").mkdir()
-    return machine
+    (folder / "tmp").mkdir()
+    return {"PATH": f"{tools}:{os.environ['PATH']}", "TMPDIR": str(folder / "tmp")}
 
 
-@pytest.mark.parametrize(("fault", "words"), [
-    ("cli-denied", "PERMISSION_DENIED (403)"), ("cli-gone", "not found"), ("credentials-expired", "Reauthentication"),
-    ("cli-no-effect", "ended with exit code 0, and 1 of box still on")])
-def test_a_clouds_command_line_is_another_for_the_drilled_program_alone(clouded, fault, words):
+@pytest.fixture
+def clouded(tmp_path, monkeypatch):
+    for name, value in made_clouded(tmp_path).items():
+        monkeypatch.setenv(name, value)
+    return tmp_path
+
+
+#: What is another gcloud for the drilled program alone, and what of it is in the cause.
+FAULTS = {
+    "cli-denied": "PERMISSION_DENIED (403)", "cli-gone": "not found", "credentials-expired": "Reauthentication",
+    "cli-no-effect": "ended with exit code 0, and 1 of box still on"}
+
+
+@pytest.fixture(scope="module")
+def sabotaged(tmp_path_factory):
+    """One drill under each of the faults, on a machine of its own; all at once, for each waits for its deadlines."""
+    folders, running = {}, {}
+    try:
+        for fault in FAULTS:
+            folders[fault] = folder = tmp_path_factory.mktemp(fault)
+            environment = made_clouded(folder)
+            spec = folder / "killcheck.yaml"
+            soon = spec.read_text().replace("executorFinished: 20s", "executorFinished: 6s")
+            spec.write_text(soon.replace("instanceGone: 25s", "instanceGone: 8s"))
+            running[fault] = subprocess.Popen(
+                arguments("--json", "--layer", "nightly-stop", "--under", fault), cwd=folder, text=True,
+                env={**os.environ, **environment}, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        said = {fault: process.communicate(timeout=100) for fault, process in running.items()}
+    finally:
+        for process in running.values():
+            process.kill()
+    return {fault: (folders[fault], running[fault].returncode, *said[fault]) for fault in FAULTS}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_clouds_command_line_is_another_for_the_drilled_program_alone(sabotaged, fault):
     """Who counts, and who puts back on, asks the real one; nothing is left of the other."""
-    spec = clouded / "killcheck.yaml"
-    soon = spec.read_text().replace("executorFinished: 20s", "executorFinished: 6s")
-    spec.write_text(soon.replace("instanceGone: 25s", "instanceGone: 8s"))
-    code, document, errors = drill(clouded, "--layer", "nightly-stop", "--under", fault)
+    folder, code, out, errors = sabotaged[fault]
     assert code == 1, errors
-    (result,) = document["drills"]
+    (result,) = json.loads(out)["drills"]
     assert list(result["bites"]) == [fault]
-    assert words in result["cause"]
+    assert FAULTS[fault] in result["cause"]
     assert result["problems"] == []
-    assert (clouded / "state").read_text() == "1\n"
-    assert list((clouded / "tmp").iterdir()) == []
+    assert (folder / "state").read_text() == "1\n"
+    assert list((folder / "tmp").iterdir()) == []
 
 
 def test_another_controller_starts_it_as_the_spec_says(clouded):
