@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from killcheck.commands.errors import guarded
 
-__all__ = ["approval", "command"]
+if TYPE_CHECKING:
+    from killcheck.consent import Plan
+
+__all__ = ["approval", "command", "go_on"]
 
 
 @click.command("drill", context_settings={"help_option_names": ["-h", "--help"]})
@@ -42,7 +45,7 @@ __all__ = ["approval", "command"]
 @click.option("--preflight", is_flag=True,
               help="First run the layers' own images once on the Docker Engine, without network, credentials and "
                    "rights: a command that is not there or does not start ends it before anything is changed (exit 1).")
-@click.option("--dry-run", is_flag=True, help="Show what would be changed, and stop.")
+@click.option("--dry-run", is_flag=True, help="Show what would be changed, and stop (with --json: as a document).")
 @click.option("--yes", is_flag=True, help="Do not ask before changing a real cluster.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output, nothing else.")
 @click.option("--quiet", "-q", is_flag=True, help="Only the verdicts.")
@@ -87,7 +90,10 @@ def command(**options: Any) -> None:
     if options["dry_run"]:
         with session.cluster(planned[0]) as (cluster, kill_path):
             plan = plan_for(cluster, kill_path, planned, "dry-run")
-            out.plan(plan)
+            if options["as_json"]:
+                click.echo(json.dumps(_document(plan), indent=2))
+            else:
+                out.plan(plan)
             consent.check(cluster, kill_path, plan)  # what would refuse it is a part of what it would do
         return
     approve = approval(out, options["yes"])
@@ -105,6 +111,16 @@ def command(**options: Any) -> None:
 
         leave_after(session, result, options["evidence"])
     sys.exit(result.exit_code)
+
+
+def _document(plan: Plan) -> dict[str, Any]:
+    """What ``--dry-run --json`` prints."""
+    return {
+        "schema": "killcheck.plan/v1", "cluster": plan.cluster, "changes": plan.changes,
+        "commands": [str(command) for command in plan.commands], "impossible": plan.impossible,
+        "namespaces": plan.namespaces, "permissions": [str(right) for right in plan.permissions],
+        "gpu_nodes": plan.gpu_nodes, "usd_per_hour": plan.usd_per_hour, "hours": plan.hours,
+    }
 
 
 def _told(session: Any) -> None:
@@ -157,6 +173,15 @@ def approval(out: Any, yes: bool) -> Any:
     return _yes if yes else _asking(out)
 
 
+def go_on() -> bool:
+    """Whether the person at the terminal says so, asked on standard error; an interrupt or the end of input is a no."""
+    try:
+        return click.confirm("Go on?", default=False, err=True)
+    except click.Abort:
+        click.echo(err=True)
+        return False
+
+
 def _yes(plan: Any) -> bool:  # noqa: ARG001 - what approves takes the plan
     return True
 
@@ -169,10 +194,13 @@ def _terminal(options: dict[str, Any]) -> Any:
 
 def _asking(out: Any) -> Any:
     def approve(plan: Any) -> bool:
-        out.plan(plan)
+        from killcheck.reports.terminal import Terminal
+
+        # Standard output is the document's where one is asked for.
+        Terminal(color=False if out.console.no_color else None, file=sys.stderr).plan(plan)
         if not sys.stdin.isatty():
             click.echo("killcheck: not a terminal: say --yes to change a real cluster", err=True)
             return False
-        return click.confirm("Go on?", default=False)
+        return go_on()
 
     return approve

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from killcheck.commands.drill import go_on
+
 if TYPE_CHECKING:
     from killcheck.commands.fence import Subject
     from killcheck.consent import Plan
@@ -93,7 +95,7 @@ def _approve(canary: Canary, options: dict[str, Any]) -> Callable[[Plan], bool]:
             if not sys.stdin.isatty():
                 click.echo("killcheck: not a terminal: say --yes to make a pod on a real cluster", err=True)
                 return False
-            if not click.confirm("Go on?", default=False, err=True):
+            if not go_on():
                 return False
         click.echo(
             f"killcheck: {canary.namespace}/{canary.name} is out, for {canary.deadline_s:.0f} s at most", err=True)

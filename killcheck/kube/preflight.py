@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from killcheck.kube.client import Kube
 
-__all__ = ["Permission", "missing", "rules"]
+__all__ = ["Permission", "in_words", "missing", "rules"]
 
 #: Verbs on a collection, which RBAC cannot narrow to a name (the object's name is not part of the request).
 _NAMELESS = frozenset({"create", "deletecollection"})
@@ -30,10 +30,15 @@ class Permission:
         return f"{self.resource}/{self.subresource}" if self.subresource else self.resource
 
     def __str__(self) -> str:
+        return f"{self.verb} {self.object}"
+
+    @property
+    def object(self) -> str:
+        """``deployments.apps vllm in namespace inference``: what the verb is done to, and where."""
         group = f".{self.group}" if self.group else ""
         sub = f"/{self.subresource}" if self.subresource else ""
         name = f" {self.name}" if self.name else ""
-        return f"{self.verb} {self.resource}{group}{sub}{name} " + (
+        return f"{self.resource}{group}{sub}{name} " + (
             f"in namespace {self.namespace}" if self.namespace else "cluster-wide")
 
 
@@ -45,6 +50,14 @@ def missing(kube: Kube, wanted: Iterable[Permission]) -> list[Permission]:
     return [permission for permission in dict.fromkeys(wanted) if not kube.may(
         permission.verb, permission.resource, group=permission.group, subresource=permission.subresource,
         name=permission.name, namespace=permission.namespace)]
+
+
+def in_words(permissions: Iterable[Permission]) -> list[str]:
+    """A line for each object, with all that is done to it: ``pods cluster-wide: list, watch``."""
+    verbs: dict[str, list[str]] = {}
+    for permission in dict.fromkeys(permissions):
+        verbs.setdefault(permission.object, []).append(permission.verb)
+    return [f"{where}: {', '.join(done)}" for where, done in verbs.items()]
 
 
 def rules(permissions: Iterable[Permission], name: str = "killcheck") -> str:

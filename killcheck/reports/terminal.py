@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from killcheck import events
+from killcheck.kube.preflight import in_words
 from killcheck.reports import mend
 from killcheck.reports.screen import screen
 
@@ -186,9 +187,9 @@ class Terminal:
                 f"{money(plan.usd_per_hour * plan.hours)}, {money(plan.usd_per_hour)} an hour")
             self.console.print(
                 f"  at stake: {plan.gpu_nodes} GPU node(s) for at most {plan.hours:.1f} h ({rate})", markup=False)
-        self.console.print("  with these rights beyond your own reading:", markup=False)
-        for permission in plan.permissions:
-            self.console.print(f"    {permission}", markup=False)
+        self.console.print("  with these rights:", markup=False)
+        for right in in_words(plan.permissions):
+            self.console.print(f"    {right}", markup=False)
 
     def summary(self, result: RunResult) -> None:
         """The closing table, what to mend first, and where the record is."""

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import json
 import shutil
+from types import SimpleNamespace
 
+import click
 import pytest
 from click.testing import CliRunner
 
 from killcheck import fixtures
 from killcheck.cli import main
+from killcheck.commands import drill
+from killcheck.consent import Plan
+from killcheck.reports.terminal import Terminal
 
 
 @pytest.fixture
@@ -59,3 +64,23 @@ def test_help_teaches(killcheck):
 
 def test_quiet_json_is_one_document(killcheck):
     json.loads(killcheck("drill", "--under", "image-gone", "--json").stdout)
+
+
+def test_a_plan_is_one_document_too(killcheck):
+    plan = json.loads(killcheck("drill", "--under", "suspended", "--dry-run", "--json").stdout)
+    assert plan["schema"] == "killcheck.plan/v1"
+    assert "CronJob inference/gpu-nightly-off is suspended for the length of the drill" in " ".join(plan["changes"])
+    assert "patch cronjobs.batch gpu-nightly-off in namespace inference" in plan["permissions"]
+
+
+def test_who_is_asked_is_asked_beside_the_document_and_an_interrupt_is_a_no(monkeypatch, capsys):
+    def interrupted(*_args: object, **_how: object) -> bool:
+        raise click.Abort
+
+    monkeypatch.setattr(click, "confirm", interrupted)
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(isatty=lambda: True))
+    asked = drill.approval(Terminal(color=False), False)
+    assert asked(Plan("staging", ("the CronJob is suspended",), (), ())) is False
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert "the CronJob is suspended" in printed.err

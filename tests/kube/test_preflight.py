@@ -9,7 +9,7 @@ from https_server import HttpsServer, Reply, Seen
 
 from killcheck.kube.client import Kube
 from killcheck.kube.permissions import Permissions
-from killcheck.kube.preflight import Permission, missing, rules
+from killcheck.kube.preflight import Permission, in_words, missing, rules
 
 LOGS = Permission("get", "", "pods", "log", namespace="night")
 SCALE = Permission("patch", "apps", "deployments", "scale", namespace="night", name="vllm")
@@ -36,6 +36,11 @@ def test_everything_that_is_missing_is_listed_at_once(server: HttpsServer, kube_
     ]
     assert str(SCALE) == "patch deployments.apps/scale vllm in namespace night"
     assert str(NODES) == "list nodes cluster-wide"
+
+
+def test_a_plan_says_each_object_once_with_all_that_is_done_to_it() -> None:
+    assert in_words([*JOBS, NODES, LOGS, *JOBS]) == [
+        "jobs.batch in namespace night: create, delete", "nodes cluster-wide: list", "pods/log in namespace night: get"]
 
 
 def test_the_rules_grant_what_is_missing_and_no_more() -> None:
