@@ -9,13 +9,17 @@ from killcheck.clock import Loop
 from killcheck.kube.client import Kube
 from killcheck.kube.objects import Obj
 
-__all__ = ["Cluster", "ClusterError", "InstanceState"]
+__all__ = ["Cluster", "ClusterError", "InstanceState", "NotInstalled"]
 
 InstanceState = Literal["running", "stopping", "terminated", "unknown"]
 
 
 class ClusterError(Exception):
     """The cluster could not be set up or reached; one sentence for a person."""
+
+
+class NotInstalled(ClusterError):
+    """What a spec asks of a cluster needs a package that is not here; the message says which, and how to get it."""
 
 
 class Cluster(Protocol):

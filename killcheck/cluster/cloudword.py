@@ -16,7 +16,7 @@ from killcheck.cloud.instances import Ec2, Exported, Instances, access_of, word_
 from killcheck.cloud.notices import Hands
 from killcheck.cloud.session import AskError
 from killcheck.cloud.spot_prices import SpotPrices
-from killcheck.cluster.base import Cluster, ClusterError
+from killcheck.cluster.base import Cluster, ClusterError, NotInstalled
 from killcheck.cluster.embedded import EmbeddedDrillCluster
 from killcheck.embedded.nodes.registry import credentials
 from killcheck.killpath import KillPath
@@ -98,7 +98,7 @@ def _stand_in(cluster: EmbeddedDrillCluster, kill_path: KillPath) -> None:
     try:
         stand_in = StandIn(embedded.loop.now, region=access.region or "us-east-1")
     except StandInError as error:
-        raise ClusterError(str(error)) from error
+        raise NotInstalled(f"the spec's cloud: {{endpoint: stand-in}}: {error}") from error
     cluster.closing.append(stand_in.close)
 
     def ended(instance_id: str) -> None:

@@ -56,7 +56,7 @@ def guarded(function: _F) -> _F:
 
 
 def _meanings() -> list[tuple[type[Exception], str]]:
-    from killcheck.cluster.base import ClusterError
+    from killcheck.cluster.base import ClusterError, NotInstalled
     from killcheck.consent import ConsentError
     from killcheck.discover import DiscoveryError
     from killcheck.faults import FaultError
@@ -75,7 +75,7 @@ def _meanings() -> list[tuple[type[Exception], str]]:
     return [
         (SpecError, "usage"), (ManifestError, "usage"), (DiscoveryError, "usage"), (SessionError, "usage"),
         (LayerError, "usage"), (ConsentError, "usage"), (KubeConfigError, "usage"), (RecordError, "usage"),
-        (AccountError, "usage"),
+        (AccountError, "usage"), (NotInstalled, "usage"),
         (KubeError, "unfinished"), (ClusterError, "unfinished"), (JournalError, "unfinished"), (Declined, "unfinished"),
         (Busy, "unfinished"), (PostError, "unfinished"), (Dirty, "dirty"), (FaultError, "inconclusive"),
         (OSError, "unfinished"),

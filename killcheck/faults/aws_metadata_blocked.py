@@ -7,13 +7,21 @@ from collections.abc import Sequence
 from typing import Any
 
 from killcheck.faults.base import Fault, Plan
+from killcheck.faults.network import UNREACHED, EgressFault, all_but
 from killcheck.kube.objects import Obj, dig
 from killcheck.layers.base import LayerRun, Stage
 
-__all__ = ["MetadataBlocked"]
+__all__ = ["MetadataBlocked", "MetadataDenied"]
 
 #: What asks instance metadata: by its address, or by the AWS clients that do so when they have no other credentials.
 _ASKS = re.compile(r"169\.254\.169\.254|ec2-metadata|boto3|\baws [a-z]|instance-action")
+#: Where it answers, on IPv4 and (Nitro) on IPv6.
+ADDRESSES = ("169.254.169.254", "fd00:ec2::254")
+
+
+def _does_not_ask(layer_name: str, cron_job: Obj) -> str:
+    asks = _ASKS.search(str(dig(cron_job, "spec", "jobTemplate", default={})))
+    return "" if asks or not cron_job else f"the executor of {layer_name} does not ask instance metadata"
 
 
 class MetadataBlocked(Fault):
@@ -31,8 +39,7 @@ class MetadataBlocked(Fault):
 
     def unneeded(self, layer_name: str, cron_job: Obj) -> str:
         """Nothing asks."""
-        asks = _ASKS.search(str(dig(cron_job, "spec", "jobTemplate", default={})))
-        return "" if asks or not cron_job else f"the executor of {layer_name} does not ask instance metadata"
+        return _does_not_ask(layer_name, cron_job)
 
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
         """Nothing that exists in the cluster is changed."""
@@ -50,3 +57,29 @@ class MetadataBlocked(Fault):
         cloud: Any = stage.cluster.levers["cloud"]
         who = next(iter(cloud.metadata_unheard), "")
         return f"{who} asked 169.254.169.254 for a token and got no answer" if who else ""
+
+
+class MetadataDenied(EgressFault):
+    """Reproduces row 21, on any cluster: a NetworkPolicy keeps the drill's own pods from instance metadata alone, as
+    AWS advises where pods have roles of their own (EKS best practices, "Restrict access to the instance profile").
+
+    An executor that takes its role or its region from its node is left without. What bites is its own word for it,
+    where a probe pod was seen to be held back.
+    """
+
+    name = "metadata-denied"
+    simulates = "the executor cannot reach instance metadata: no role from its node, no region"
+    family = "credentials"
+    failures = (21,)
+    reaches, port = ADDRESSES[0], "80"
+    #: boto3, the AWS command line and SDKs, Google's and Azure's clients.
+    words = (f"{UNREACHED}|unable to locate credentials|no ?credential|could not connect to the endpoint url"
+             "|metadata (server|service)|no ec2 imds role|default credentials")
+
+    def unneeded(self, layer_name: str, cron_job: Obj) -> str:
+        """Nothing asks."""
+        return _does_not_ask(layer_name, cron_job)
+
+    def egress(self, stage: Stage) -> list[Obj]:
+        """Every address but metadata's."""
+        return all_but(ADDRESSES)

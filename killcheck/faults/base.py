@@ -40,7 +40,8 @@ def none_rented(kill_path: KillPath) -> str:
 
 #: How a cluster comes to levers that a spec gives it.
 _GIVEN = {
-    "stand-in": "stand-in (in the spec, on the embedded cluster: cloud: {endpoint: stand-in})",
+    "stand-in": "stand-in (AWS' on the embedded cluster alone: cloud: {endpoint: stand-in} in the spec, and "
+                "pip install 'killcheck[aws-stand-in]')",
     "hands": "hands (an AWS account: cloud: in the spec)", "aws": "aws (an AWS account: cloud: in the spec)",
 }
 

@@ -8,7 +8,7 @@ the executor itself has to say, in the network's own words, that it could not ge
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from killcheck.faults import probe_pod
 from killcheck.faults.base import Plan
@@ -19,7 +19,7 @@ from killcheck.kube.permissions import Permission
 from killcheck.layers.base import LayerRun, Stage
 from killcheck.undo import insist
 
-__all__ = ["ApiUnreachable", "DnsDenied", "EgressDenied"]
+__all__ = ["UNREACHED", "ApiUnreachable", "DnsDenied", "EgressDenied", "EgressFault", "all_but"]
 
 #: How programs say that a connection could not be made (curl 6, 7, 28, 35; Go's net; Python's socket and requests).
 UNREACHED = (
@@ -31,7 +31,7 @@ UNRESOLVED = (
     r"|name resolution|i/o timeout")
 
 
-class _EgressFault(ExecutorFault):
+class EgressFault(ExecutorFault):
     """A NetworkPolicy for the drill's own pods."""
 
     family = "network"
@@ -39,6 +39,7 @@ class _EgressFault(ExecutorFault):
     words = UNREACHED
     #: What a probe connects to, as its shell reads it: the API server, by name or by address.
     reaches = "kubernetes.default.svc"
+    port = probe_pod.API_PORT
 
     @abstractmethod
     def egress(self, stage: Stage) -> list[Obj]:
@@ -64,7 +65,7 @@ class _EgressFault(ExecutorFault):
         labels, unknown = label_pods(stage), not probe_pod.known_to_enforce(stage)
         done = []
         if unknown:
-            done.append(f"without it: {probe_pod.probe_before(stage, layer, labels, self.reaches)}")
+            done.append(f"without it: {probe_pod.probe_before(stage, layer, labels, self.reaches, self.port)}")
         name = f"killcheck-{self.name}-{stage.run[-6:]}"
         stage.journal.create(r.NETWORKPOLICIES, {
             "apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy",
@@ -73,7 +74,7 @@ class _EgressFault(ExecutorFault):
                      "egress": insist(stage.cluster.loop, lambda: self.egress(stage))}})
         done.append(f"created NetworkPolicy {namespace}/{name}")
         if unknown:
-            done.append(f"with it: {probe_pod.probe_after(stage, layer, labels, self.reaches)}")
+            done.append(f"with it: {probe_pod.probe_after(stage, layer, labels, self.reaches, self.port)}")
         return done
 
     def bitten(self, stage: Stage, layer: LayerRun) -> str:
@@ -81,7 +82,7 @@ class _EgressFault(ExecutorFault):
         return log_line(stage, self.words)
 
 
-class EgressDenied(_EgressFault):
+class EgressDenied(EgressFault):
     """Reproduces row 23: a default-deny policy came, and nobody thought of the kill switch."""
 
     name = "egress-denied"
@@ -94,7 +95,7 @@ class EgressDenied(_EgressFault):
         return []
 
 
-class DnsDenied(_EgressFault):
+class DnsDenied(EgressFault):
     """Reproduces row 25: everything may leave but questions to DNS."""
 
     name = "dns-denied"
@@ -108,7 +109,7 @@ class DnsDenied(_EgressFault):
                            for protocol in ("TCP", "UDP") for first, last in ((1, 52), (54, 65535))]}]
 
 
-class ApiUnreachable(_EgressFault):
+class ApiUnreachable(EgressFault):
     """Reproduces rows 23 and 25: DNS works, and the API server's addresses do not answer."""
 
     name = "api-unreachable"
@@ -123,6 +124,11 @@ class ApiUnreachable(_EgressFault):
         slices = kube.list(r.ENDPOINTSLICES, "default", labels="kubernetes.io/service-name=kubernetes").items
         addresses = {ip for one in slices for endpoint in one.get("endpoints") or () for ip in endpoint["addresses"]}
         addresses |= set(dig(service, "spec", "clusterIPs", default=[]))
-        blocks = [{"cidr": "0.0.0.0/0", "except": sorted(f"{ip}/32" for ip in addresses if ":" not in ip)},
-                  {"cidr": "::/0", "except": sorted(f"{ip}/128" for ip in addresses if ":" in ip)}]
-        return [{"to": [{"ipBlock": {key: value for key, value in block.items() if value}}]} for block in blocks]
+        return all_but(addresses)
+
+
+def all_but(addresses: Collection[str]) -> list[Obj]:
+    """Egress rules that allow every address but these."""
+    blocks = [{"cidr": "0.0.0.0/0", "except": sorted(f"{ip}/32" for ip in addresses if ":" not in ip)},
+              {"cidr": "::/0", "except": sorted(f"{ip}/128" for ip in addresses if ":" in ip)}]
+    return [{"to": [{"ipBlock": {key: value for key, value in block.items() if value}}]} for block in blocks]

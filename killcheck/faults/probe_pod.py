@@ -30,18 +30,21 @@ LOG_PATIENCE_S = 10.0
 #: The model of a network plugin on the embedded cluster.
 PLUGIN = "network-plugin"
 
+#: The API server's port, as a pod's shell reads it.
+API_PORT = "${KUBERNETES_SERVICE_PORT:-443}"
+
 #: Exit codes of the probe.
 THROUGH, BLOCKED, CANNOT = 0, 3, 4
 #: Opens one connection with whatever the image has; an HTTP error is an answer too.
 _SCRIPT = r"""
-host={host}; port=${{KUBERNETES_SERVICE_PORT:-443}}
+host={host}; port={port}; scheme={scheme}
 once() {{
-  if command -v curl >/dev/null 2>&1; then curl -sk -o /dev/null --max-time 4 "https://$host:$port/version"
+  if command -v curl >/dev/null 2>&1; then curl -sk -o /dev/null --max-time 4 "$scheme://$host:$port/version"
   elif command -v python3 >/dev/null 2>&1; then
     python3 -c 'import socket, sys; socket.create_connection((sys.argv[1], int(sys.argv[2])), 4)' "$host" "$port" \
       2>/dev/null
   elif command -v kubectl >/dev/null 2>&1; then
-    said=$(kubectl -s "https://$host:$port" --insecure-skip-tls-verify --request-timeout=4s version 2>&1) && return
+    said=$(kubectl -s "$scheme://$host:$port" --insecure-skip-tls-verify --request-timeout=4s version 2>&1) && return
     case "$said" in *orbidden*|*nauthorized*) return 0;; *) return 1;; esac
   elif command -v nc >/dev/null 2>&1; then nc -z -w 4 "$host" "$port" </dev/null
   else exit {cannot}; fi
@@ -69,9 +72,11 @@ def permissions(namespace: str) -> list[Permission]:
             Permission("get", "", "pods", "log", namespace)]
 
 
-def probe_before(stage: Stage, layer: LayerRun, labels: dict[str, str], host: str) -> str:
+def probe_before(
+    stage: Stage, layer: LayerRun, labels: dict[str, str], host: str, port: str = API_PORT,
+) -> str:
     """See the probe get through while there is no policy; returns what it said. Raises FaultError where it does not."""
-    text = script(host, wanted="through", in_a_row=1, found=THROUGH, otherwise=BLOCKED)
+    text = script(host, port, wanted="through", in_a_row=1, found=THROUGH, otherwise=BLOCKED)
     code, said = _run(stage, layer, labels, "before", text)
     if code == CANNOT:
         raise FaultError(
@@ -82,12 +87,14 @@ def probe_before(stage: Stage, layer: LayerRun, labels: dict[str, str], host: st
     return said
 
 
-def probe_after(stage: Stage, layer: LayerRun, labels: dict[str, str], host: str) -> str:
+def probe_after(
+    stage: Stage, layer: LayerRun, labels: dict[str, str], host: str, port: str = API_PORT,
+) -> str:
     """See the probe held back by the policy that is there now; returns what it said. Raises FaultError where it is not.
 
     That is how a network plugin that ignores NetworkPolicies is found out.
     """
-    text = script(host, wanted="blocked", in_a_row=HELD_BACK, found=BLOCKED, otherwise=THROUGH)
+    text = script(host, port, wanted="blocked", in_a_row=HELD_BACK, found=BLOCKED, otherwise=THROUGH)
     code, said = _run(stage, layer, labels, "after", text)
     if code != BLOCKED:
         raise FaultError(
@@ -96,13 +103,16 @@ def probe_after(stage: Stage, layer: LayerRun, labels: dict[str, str], host: str
     return said
 
 
-def script(host: str, *, wanted: str, in_a_row: int, found: int, otherwise: int) -> str:
+def script(
+    host: str, port: str = API_PORT, *, wanted: str, in_a_row: int, found: int, otherwise: int,
+) -> str:
     """What a probe runs: ends with ``found`` once it was ``wanted`` (through, blocked) so often ``in_a_row``.
 
-    With ``otherwise`` where that did not come about.
+    With ``otherwise`` where that did not come about. It speaks HTTPS, and HTTP to port 80.
     """
     return _SCRIPT.format(
-        host=host, tries=TRIES, wanted=wanted, in_a_row=in_a_row, found=found, otherwise=otherwise, cannot=CANNOT)
+        host=host, port=port, scheme="http" if port == "80" else "https", tries=TRIES, wanted=wanted,
+        in_a_row=in_a_row, found=found, otherwise=otherwise, cannot=CANNOT)
 
 
 def _pod(stage: Stage, layer: LayerRun, labels: dict[str, str], when: str, script: str) -> Obj:

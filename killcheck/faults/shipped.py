@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from killcheck.faults.admission import NoRoom, PodSecurity, QuotaExhausted, WebhookDown
 from killcheck.faults.aws_credentials import SsoExpired, StaticKeyRevoked, StsExpired, WebIdentityExpired
-from killcheck.faults.aws_metadata_blocked import MetadataBlocked
+from killcheck.faults.aws_metadata_blocked import MetadataBlocked, MetadataDenied
 from killcheck.faults.aws_spot import (
     SpotFis,
     SpotHealthMessage,
@@ -94,7 +94,7 @@ ENGINE: tuple[type[Fault], ...] = (
 CLOUD: tuple[type[Fault], ...] = (
     SsoExpired, StsExpired, StaticKeyRevoked, WebIdentityExpired, EcrTokenExpired,
     SpotQueueMessage, SpotRebalanceMessage, SpotStateMessage, SpotHealthMessage, SpotFis, SpotTerminate,
-    MetadataBlocked,
+    MetadataBlocked, MetadataDenied,
 )
 
 #: Those of what is outside Kubernetes: programs of a machine, what they call, what starts them.

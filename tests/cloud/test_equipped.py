@@ -9,7 +9,7 @@ import pytest
 from killcheck import fixtures, specfile
 from killcheck.clock import WallLoop
 from killcheck.cloudspec import CloudAccess
-from killcheck.cluster.base import ClusterError
+from killcheck.cluster.base import ClusterError, NotInstalled
 from killcheck.cluster.cloudword import equip_with_cloud
 from killcheck.killpath import Command, Consent
 from killcheck.run import PlannedDrill
@@ -58,6 +58,18 @@ def test_the_embedded_cluster_asks_nobody_outside_this_machine(monkeypatch):
 
 def test_without_moto_there_is_no_stand_in(monkeypatch):
     monkeypatch.setitem(sys.modules, "moto.server", None)
-    with pytest.raises(ClusterError, match=r"pip install 'killcheck\[aws-stand-in\]'"):  # noqa: SIM117
+    with pytest.raises(NotInstalled, match=r"stand-in\}: .*pip install 'killcheck\[aws-stand-in\]'"):  # noqa: SIM117
         with Session(fixture="founding-story").cluster(PlannedDrill("nightly-off")):
             pass
+
+
+def test_and_that_is_the_users_to_mend(monkeypatch, tmp_path, capsys):
+    from killcheck.cli import main
+
+    monkeypatch.setitem(sys.modules, "moto.server", None)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as ended:
+        main(["drill", str(fixtures.spec("founding-story")), "--layer", "nightly-off", "--exec", "host"])
+    told = capsys.readouterr().err.strip()
+    assert (ended.value.code, told.count("\n")) == (2, 0), told
+    assert told.endswith("pip install 'killcheck[aws-stand-in]'")
