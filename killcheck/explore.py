@@ -70,7 +70,7 @@ class Scenario:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a scenario ended with. ``confirmed``: the same with real executors; None: not tried."""
+    """What a scenario ended with. ``confirmed``: the same with real executors; None: not tried, or nothing proven."""
 
     scenario: Scenario
     verdict: str
@@ -191,7 +191,7 @@ class _Search:
         if found.off_by not in self.names:
             return
         for name in self.names[found.off_by]:
-            if _movable(name):
+            if "@" not in name and _movable(name):
                 grown = tuple(sorted({*names, f"{name}@{found.off_by}"}))
                 self.rescued.setdefault(len(grown), {})[grown] = None
 
@@ -223,6 +223,10 @@ def explore(
             not only_faults or kind.name in only_faults) and faults.means_something(kind, kill_path, layer)]
         search.names[layer.name] = [kind.name for kind in meant if set(kind.needs) <= levers]
         skipped |= {kind.name for kind in meant if layer in chosen} - set(search.names[layer.name])
+    # What was named is never left out: where it means nothing, or is a named layer's, its scenario says so.
+    unmeant = set(only_faults) - skipped - {name for layer in chosen for name in search.names[layer.name]}
+    for layer in chosen:
+        search.names[layer.name] += sorted(unmeant)
     with _warm(session, chosen[0].name if chosen else ""), parallel.mortal_workers(workers) as pool:
         for layer in chosen:
             search.begin()
@@ -275,7 +279,8 @@ def confirm(found: Explored, results: Sequence[DrillResult]) -> Explored:
     judged = []
     for one in found.minimal:
         result = said.get((one.scenario.layer, one.scenario.faults))
-        confirmed = None if result is None else result.verdict is Verdict.EXPOSED
+        tried = result is not None and result.verdict is not Verdict.INCONCLUSIVE  # else it says nothing of the model
+        confirmed = result.verdict is Verdict.EXPOSED if result is not None and tried else None
         why = one.why if result is None else result.cause or result.why
         judged.append(replace(one, confirmed=confirmed, why=why))
     return replace(found, minimal=tuple(judged))
@@ -301,6 +306,9 @@ def _one(sent: bytes, scenario: Scenario) -> Found:
         session = _SESSION[sent] = pickle.loads(sent)  # noqa: S301 - our own parent's
     # A fault that wants a night of its own (a change of clocks) cannot begin in somebody else's.
     own_night = tuple(name for name in scenario.faults if type(faults.named(name)).night is not faults.Fault.night)
+    if len(own_night) > 1:
+        why = f"these faults cannot be there together: each of {', '.join(own_night)} is of a night of its own"
+        return Found(scenario, "refused", why)
     key = "+".join([scenario.layer, *own_night])
     if key not in _READY:
         while len(_READY) > 3:
@@ -405,12 +413,13 @@ def _forked(work: Callable[[], Found], scenario: Scenario) -> Found:
     """Do the work in a child, so that this process' cluster stays as it is; only its answer comes back."""
     reading, writing = os.pipe()
     # A SIGTERM in the middle of a fork would be raised where nobody hears it.
-    held = {signal.SIGTERM}
+    held, parent = {signal.SIGTERM}, os.getpid()
     signal.pthread_sigmask(signal.SIG_BLOCK, held)
     child = os.fork()
     if child == 0:
         code = 1
         try:
+            parallel.die_with(parent, signal.SIGKILL)
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
             signal.pthread_sigmask(signal.SIG_UNBLOCK, held)
             signal.signal(signal.SIGALRM, signal.SIG_DFL)

@@ -12,11 +12,11 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from killcheck.cluster.base import ClusterError
 from killcheck.events import Event
@@ -27,7 +27,11 @@ if TYPE_CHECKING:
     from killcheck.run import PlannedDrill
     from killcheck.session import Session
 
-__all__ = ["drilling", "drills", "forking", "mortal_workers", "processors"]
+__all__ = ["die_with", "drilling", "drills", "forking", "mortal_workers", "processors"]
+
+_T = TypeVar("_T")
+#: prctl(2).
+PR_SET_PDEATHSIG = 1
 
 
 def processors() -> int:
@@ -49,10 +53,22 @@ def forking() -> bool:
     return threading.active_count() == 1 and sys.platform == "linux"
 
 
-def _begin() -> None:
+def die_with(parent: int, how: signal.Signals) -> None:
+    """In a child: get this signal when the parent dies, also where it was killed; Linux alone can do this."""
+    if sys.platform != "linux":
+        return
+    import ctypes
+
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, int(how), 0, 0, 0)
+    if os.getppid() != parent:  # it was faster
+        os.kill(os.getpid(), how)
+
+
+def _begin(parent: int) -> None:
     """In a worker: a Ctrl-C is the parent's to answer; its SIGTERM unwinds, so that executors' processes end too."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, _unwind)
+    die_with(parent, signal.SIGTERM)
     collect_seldom()
 
 
@@ -60,18 +76,39 @@ def _unwind(_number: int, _frame: object) -> None:
     raise SystemExit(1)
 
 
+class _Workers(ProcessPoolExecutor):
+    """Tasks that are told to end take their worker with them: a SystemExit that the pool sees is one task's result,
+    and the next one begins.
+    """
+
+    def submit(self, fn: Callable[..., _T], /, *args: Any, **kwargs: Any) -> Future[_T]:
+        """As the pool's own."""
+        return super().submit(_until_told, fn, *args, **kwargs)
+
+
+def _until_told(work: Callable[..., _T], *args: Any, **kwargs: Any) -> _T:
+    try:
+        return work(*args, **kwargs)
+    except SystemExit:
+        os._exit(1)  # it has unwound by now
+
+
 @contextmanager
 def mortal_workers(count: int) -> Iterator[ProcessPoolExecutor]:
-    """Worker processes that end, with everything they started, when the block is left by an exception."""
+    """Worker processes that end, with everything they started, when the block is left by an exception or its process
+    is killed. Raises ClusterError where a worker died by itself.
+    """
     context = multiprocessing.get_context("fork" if forking() else "spawn")
-    with ProcessPoolExecutor(max_workers=count, mp_context=context, initializer=_begin) as pool:
+    with _Workers(max_workers=count, mp_context=context, initializer=_begin, initargs=(os.getpid(),)) as pool:
         try:
             yield pool
-        except BaseException:
+        except BaseException as error:
             workers = list((pool._processes or {}).values())
             pool.shutdown(wait=False, cancel_futures=True)
             for worker in workers:
                 worker.terminate()
+            if isinstance(error, BrokenProcessPool):
+                raise ClusterError(f"a worker process died in the middle of a drill: {error}") from error
             raise
 
 
@@ -87,10 +124,7 @@ def drills(
     with mortal_workers(min(workers, len(planned))) as pool:
         futures = [pool.submit(_one, session, number, drill, run, folder) for number, drill in enumerate(planned)]
         for count, future in enumerate(futures, start=1):
-            try:
-                yield future.result()
-            except BrokenProcessPool as error:
-                raise ClusterError(f"a worker process died in the middle of a drill: {error}") from error
+            yield future.result()
             finished(count)
 
 
@@ -103,8 +137,4 @@ def _one(
     told: list[Event] = []
     single = Run(session, [planned], sinks=[told.append], folder=folder)
     single.id = run
-    try:
-        return told, single.one(number, planned)
-    except SystemExit:
-        # Told to end, and unwound by now. Raised further it would be this drill's result, and the next one begin.
-        os._exit(1)
+    return told, single.one(number, planned)

@@ -53,13 +53,7 @@ def command(**options: Any) -> None:
     session = _session(options)
     if not session.kill_path.in_kubernetes:
         raise click.UsageError("exploring needs a kill path in Kubernetes: others have no cluster to be forked")
-    _known_faults(options["fault_names"])
-    unknown = set(options["layer_names"]) - {layer.name for layer in session.kill_path.layers}
-    if unknown:
-        from killcheck.near import did_you_mean
-
-        names = [layer.name for layer in session.kill_path.layers]
-        raise click.UsageError(f"the spec has no layer {min(unknown)!r}{did_you_mean(min(unknown), names)}")
+    _known(session, options)
 
     def heard(count: int, text: str) -> None:
         if not options["quiet"] and count % 50 == 0:
@@ -80,14 +74,23 @@ def command(**options: Any) -> None:
     sys.exit(code)
 
 
-def _known_faults(names: tuple[str, ...]) -> None:
+def _known(session: Session, options: dict[str, Any]) -> None:
+    """Raise UsageError for a layer that the spec has not, and for a fault that there is not."""
     from killcheck import faults
+    from killcheck.near import did_you_mean
 
-    for name in names:
+    layers = [layer.name for layer in session.kill_path.layers]
+    for wanted in options["layer_names"]:
+        if wanted not in layers:
+            raise click.UsageError(f"the spec has no layer {wanted!r}{did_you_mean(wanted, layers)}")
+    for name in options["fault_names"]:
         try:
             faults.named(name)
         except KeyError as error:
             raise click.UsageError(str(error.args[0])) from None
+        _, at, where = name.partition("@")
+        if at and where not in layers:
+            raise click.UsageError(f"{name}: the spec has no layer {where!r}{did_you_mean(where, layers)}")
 
 
 def _session(options: dict[str, Any]) -> Session:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
+import signal
+import sys
 
 import pytest
 from click.testing import CliRunner
@@ -13,6 +16,7 @@ from killcheck import fixtures
 from killcheck.cli import main
 from killcheck.kube.objects import copy, dig
 from killcheck.session import Session
+from killcheck.verdict import DrillResult, Verdict
 
 FAULTS = ["image-gone", "registry-unreachable", "cached-copy-evicted"]
 
@@ -94,13 +98,38 @@ def test_nothing_found_is_proven_only_where_everything_was_tried():
     assert "not tried: api-brownout" in told
 
 
-def searched(change, **more):
-    """Of the reference path with its executor changed."""
+@pytest.mark.parametrize(("name", "why"), [
+    ("ecr-token-expired", "ecr-token-expired"),  # of another cluster
+    ("image-gone@nightly-off", ""),  # of a named layer: tried as such
+    ("cli-gone", "means nothing to nightly-off")])
+def test_what_was_named_is_never_left_out(name, why):
+    found = json.loads(explore("--under", name, "--max-faults", "1", "--json", code=3 if why else 1).stdout)
+    assert found["scenarios"] == 2, "undisturbed, and under it"
+    told = [(one["faults"], one["why"]) for one in (*found["inconclusive"], *found["minimal"])]
+    assert [(faults, why in said) for faults, said in told] == [([name], True)], told
+
+
+def test_two_nights_are_no_night():
+    argv = ("--under", "clocks-forward", "--under", "clocks-back", "--max-faults", "2")
+    found = json.loads(explore(*argv, "--json", code=0).stdout)
+    assert (found["refused"], found["inconclusive"]) == (1, [])
+
+
+def test_a_real_drill_that_proves_nothing_refutes_nothing():
+    one = searching.Found(searching.Scenario("nightly-off", ("image-gone",)), "exposed", "modelled")
+    found = searching.Explored(1, (one,), (), {}, (), 1.0, 1)
+    for verdict, confirmed in ((Verdict.EXPOSED, True), (Verdict.INCONCLUSIVE, None), (Verdict.COVERED, False)):
+        said = DrillResult("nightly-off", ("image-gone",), verdict, "said")
+        assert searching.confirm(found, [said]).minimal[0].confirmed is confirmed
+
+
+def searched(change, kind="CronJob", path=("spec", "jobTemplate", "spec", "template", "spec", "containers", 0), **more):
+    """Of the reference path with its executor, or another part of it, changed."""
     session = Session()
     session._objects = [copy(obj) for obj in session.objects]
     for obj in session._objects:
-        if obj["kind"] == "CronJob":
-            change(dig(obj, "spec", "jobTemplate", "spec", "template", "spec", "containers", 0))
+        if obj["kind"] == kind:
+            change(dig(obj, *path))
     return searching.explore(session, seconds=lambda: 0.0, workers=1, max_faults=1, **more)
 
 
@@ -123,7 +152,32 @@ def test_a_path_that_does_not_work_undisturbed_is_its_own_minimal_set():
     assert found.tried == 1
 
 
+@pytest.mark.parametrize(("change", "why"), [
+    (lambda spec: spec.update(replicas=0), "nothing to turn off"),
+    (lambda spec: dig(spec, "template", "spec").update(nodeSelector={"of": "nowhere"}), "no steady state")])
+def test_a_path_that_never_gets_on_is_found_so_by_every_scenario(change, why):
+    """What ready-making came to is thrown away: each fork looks for itself, and says what it saw."""
+    found = searched(change, "Deployment", ("spec",), only_faults=["image-gone", "suspended"])
+    assert {one.scenario.faults for one in found.inconclusive} == {(), ("image-gone",), ("suspended",)}
+    assert all(why in one.why for one in found.inconclusive), found.inconclusive
+    assert found.minimal == ()
+
+
+@pytest.mark.parametrize(("dies", "why"), [
+    (lambda: os.kill(os.getpid(), signal.SIGKILL), "its process died"),
+    (lambda: os.kill(os.getpid(), signal.SIGALRM), "took longer than"),
+    (lambda: os._exit(0), "its process died"),
+    (lambda: {}["nothing"], "KeyError"),
+    (sys.exit, "SystemExit")])
+def test_a_scenario_whose_process_dies_proves_nothing(dies, why):
+    scenario = searching.Scenario("nightly-off", ())
+    found = searching._forked(dies, scenario)
+    assert (found.verdict, found.scenario) == ("inconclusive", scenario)
+    assert why in found.why
+
+
 @pytest.mark.parametrize(("argv", "says"), [
+    (("--under", "image-gone@nightly"), "the spec has no layer 'nightly'; did you mean nightly-off?"),
     (("--layer", "nightly"), "did you mean nightly-off?"), (("--under", "image-goen"), "did you mean image-gone?"),
     (("--max-faults", "9"), "not in the range")])
 def test_bad_input_is_one_sentence(argv, says):

@@ -1,0 +1,51 @@
+"""Worker processes: none is left by who made them, and one that died is told in one sentence."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from killcheck import parallel
+from killcheck.cluster.base import ClusterError
+
+#: A process with two workers, each at work with a child of its own.
+MADE = """
+import os, signal
+from killcheck import parallel
+
+def at_work():
+    if os.fork() == 0:
+        parallel.die_with(os.getppid(), signal.SIGKILL)
+        os.write(1, b"child ")
+        signal.pause()
+    os.write(1, b"worker ")
+    signal.pause()
+
+with parallel.mortal_workers(2) as pool:
+    for _ in range(4):  # more than there are workers: nobody begins the others when told to end
+        pool.submit(at_work)
+    signal.pause()
+"""
+
+
+@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGINT])
+def test_no_worker_outlives_who_made_it(end):
+    with subprocess.Popen([sys.executable, "-c", MADE], stdout=subprocess.PIPE, bufsize=0,
+                          stderr=subprocess.DEVNULL) as made:
+        told = b""
+        while told.count(b" ") < 4:
+            told += made.stdout.read(64)
+        made.send_signal(end)
+        # All of them hold the other end of this pipe: it ends with the last.
+        assert select.select([made.stdout], [], [], 15)[0], "somebody is still there"
+        assert made.stdout.read() == b""
+
+
+def test_a_worker_that_dies_is_told_in_one_sentence():
+    with pytest.raises(ClusterError, match="a worker process died"), parallel.mortal_workers(1) as pool:
+        pool.submit(os._exit, 3).result()
