@@ -98,6 +98,8 @@ class Portal:
     issue: Callable[[str, str, datetime], tuple[str, str, str]]
     sessions: dict[str, datetime] = field(default_factory=dict)
     asked: list[tuple[str, int]] = field(default_factory=list)
+    #: What was refused to whoever had a session that ``limit`` alone had ended.
+    cut_off: list[str] = field(default_factory=list)
     role_hours: float = 1.0
     limit: datetime | None = None
 
@@ -105,9 +107,9 @@ class Portal:
         """A session lives until then."""
         self.sessions[token] = until
 
-    def live(self) -> list[str]:
-        """The tokens whose session has not ended."""
-        return [token for token in self.sessions if self._alive(token)]
+    def cut_short(self) -> list[str]:
+        """The tokens whose session would go on, had ``limit`` not ended it."""
+        return [token for token, until in self.sessions.items() if self.now() < until and not self._alive(token)]
 
     def end(self, token: str) -> None:
         """A session is over; no error where there was none."""
@@ -138,7 +140,7 @@ class Portal:
         return [text]
 
     def _credentials(self, environ: dict[str, Any]) -> tuple[int, dict[str, Any], str]:
-        if not self._alive(str(environ.get("HTTP_X_AMZ_SSO_BEARER_TOKEN", ""))):
+        if self._refuses(str(environ.get("HTTP_X_AMZ_SSO_BEARER_TOKEN", "")), environ):
             return 401, {"message": "Session token not found or invalid"}, "UnauthorizedException"
         asked = parse_qs(environ.get("QUERY_STRING", ""))
         until = self.now() + timedelta(hours=self.role_hours)
@@ -153,13 +155,18 @@ class Portal:
         if str(sent.get("grantType", "")).endswith("device_code"):
             token = f"stand-in-sso-{secrets.token_hex(8)}"
             self.begin(token, self.now() + timedelta(hours=SESSION_HOURS))
-        if not self._alive(token):
+        if self._refuses(token, environ):
             return 400, {"error": "invalid_grant", "error_description": "Invalid refresh token provided"}, (
                 "InvalidGrantException")
         left = (self.sessions[token] - self.now()).total_seconds()
         # An access token lives for an hour at most; its client renews it for as long as the session lives.
         return 200, {"accessToken": token, "tokenType": "Bearer", "expiresIn": int(min(3600, left)),
                      "refreshToken": f"{token}-refresh"}, ""
+
+    def _refuses(self, token: str, environ: dict[str, Any]) -> bool:
+        if token in self.cut_short():
+            self.cut_off.append(str(environ["PATH_INFO"]))
+        return not self._alive(token)
 
     def _alive(self, token: str) -> bool:
         until = self.sessions.get(token)

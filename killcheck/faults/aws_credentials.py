@@ -111,12 +111,10 @@ class SsoExpired(_CredentialFault):
         portal = stand_in(stage)
         if said or portal is None or not self._until or stage.cluster.loop.now() < datetime.fromisoformat(self._until):
             return said
-        refused = [path for path, status in portal.portal.asked if status in (400, 401)]
-        if refused:
-            return f"the portal refused a session that had ended: {refused[0]}"
-        if not portal.portal.sessions or portal.portal.live():
-            return ""
-        return f"{len(portal.portal.sessions)} session(s) ended at {self._until}"
+        if portal.portal.cut_off:
+            return f"the portal refused a session that had ended: {portal.portal.cut_off[0]}"
+        ended = portal.portal.cut_short()
+        return f"{len(ended)} session(s) ended at {self._until}" if ended else ""
 
 
 class _KeyFault(_CredentialFault):

@@ -20,7 +20,7 @@ from killcheck.cloud.session import AskError
 from killcheck.cloudspec import CloudAccess
 from killcheck.faults.base import Fault, FaultError, Plan
 from killcheck.killpath import KillPath, Layer
-from killcheck.kube.objects import dig, parse_time
+from killcheck.kube.objects import dig, name_of, parse_time
 from killcheck.layers.base import LayerRun, Stage
 from killcheck.scene import event_time
 from killcheck.undo import Undo
@@ -110,14 +110,18 @@ class _AwsSpotFault(Fault):
         """Do it; what was done, in words. Raises AskError."""
 
     def heard(self, stage: Stage) -> str:
-        """A handler's first word on a Node or NodeClaim since then, and how much of the notice was left."""
+        """A handler's first word on a Node in scope, or its NodeClaim, since then; how much of the notice was left."""
         since: datetime | None = getattr(self, "_at", None)
+        nodes = stage.scene.known_nodes
+        ours = {("Node", name) for name in nodes} | {
+            ("NodeClaim", name_of(claim)) for claim in stage.scene.claims.values()
+            if dig(claim, "status", "nodeName") in nodes}
         for said in stage.scene.events.values() if since else ():
-            kind = dig(said, "involvedObject", "kind")
-            if said.get("reason") in HEARD and kind in ("Node", "NodeClaim") and event_time(said):
+            about = (dig(said, "involvedObject", "kind"), dig(said, "involvedObject", "name"))
+            if said.get("reason") in HEARD and about in ours and event_time(said):
                 after = (parse_time(event_time(said)) - cast(datetime, since)).total_seconds()
                 if after >= -1:
-                    return (f"{kind} {dig(said, 'involvedObject', 'name')}: {said['reason']}, {max(0.0, after):.0f} s "
+                    return (f"{' '.join(about)}: {said['reason']}, {max(0.0, after):.0f} s "
                             f"after it; {NOTICE_S - after:.0f} s of {NOTICE_S:.0f} s are left")
         return ""
 

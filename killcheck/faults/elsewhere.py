@@ -29,8 +29,8 @@ SLOT_S = 30.0
 
 
 def may_be_elsewhere(kind: type[Fault]) -> bool:
-    """Whether a fault is of an executor, and so can be a named layer's."""
-    return issubclass(kind, ExecutorFault) and kind.night is Fault.night
+    """Whether a fault is of an executor, and so can be a named layer's; and needs nobody who goes on acting."""
+    return issubclass(kind, ExecutorFault) and kind.night is Fault.night and kind.react is Fault.react
 
 
 class Elsewhere(Fault):

@@ -71,8 +71,14 @@ class _Cli(MachineFault):
         self._folder = str(Path(tempfile.gettempdir()) / f"killcheck-{stage.run}-{self.name}")
         texts = {name: self.text(name) for name in self._names}
         what = f"{', '.join(self._names)}: {self.simulates}"
-        stage.journal.pull(
-            "programs", what, ["put_before", texts, self._folder], ["take_from", list(self._names), self._folder])
+        try:
+            stage.journal.pull(
+                "programs", what, ["put_before", texts, self._folder], ["take_from", list(self._names), self._folder])
+        except OSError as error:
+            if isinstance(error, FileExistsError):  # somebody's, and not ours to take away
+                stage.journal.never_happened()
+            raise FaultError(
+                f"{', '.join(self._names)} cannot be replaced in {self._folder}: {error.strerror or error}") from error
         if stage.cluster.real:
             # The machine's own timers do not meet it: what they turn off meanwhile says nothing about the fault.
             stage.rewrites.append(lambda template: None)

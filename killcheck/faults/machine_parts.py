@@ -5,8 +5,10 @@ Only on the embedded machine, which is killcheck's own: on a real one these are 
 
 from __future__ import annotations
 
+import re
 from abc import abstractmethod
 from collections.abc import Sequence
+from pathlib import PurePath
 from typing import Any, ClassVar
 
 from killcheck.executor import scripts
@@ -15,6 +17,7 @@ from killcheck.faults.machine_cli import MachineFault
 from killcheck.killpath import Command, KillPath, Layer
 from killcheck.layers.base import LayerRun, Stage
 from killcheck.programs import Files, Ran
+from killcheck.undo import UndoProblem
 
 __all__ = ["DiskReadOnly", "LockHeld", "LockStale", "ScriptGone", "ScriptNotExecutable", "SentinelLost"]
 
@@ -32,8 +35,8 @@ class _Script(MachineFault):
     """Something is wrong with the very file that the layer's command names."""
 
     how: ClassVar[str]
-    #: What a shell, or the kernel, says of it.
-    marks: ClassVar[tuple[str, ...]]
+    #: What a shell, or the kernel, says of it: a regular expression.
+    words: ClassVar[str]
 
     def pointless(self, kill_path: KillPath, layer: Layer) -> str:
         """Only where that file lies beside the spec."""
@@ -61,10 +64,12 @@ class _Script(MachineFault):
         return [what]
 
     def bitten(self, stage: Stage, layer: LayerRun) -> str:
-        """Starting it failed in just that way."""
+        """Starting it failed in just that way; what the script itself does not find is another matter."""
         ended = ran(layer)
         said = ended.errors if ended is not None and ended.code in (126, 127, 2) else ""
-        return next((line.strip()[:300] for line in said.splitlines() if any(mark in line for mark in self.marks)), "")
+        file = re.escape(PurePath(self._script(stage, layer)).name)
+        found = re.compile(rf"{file}\W?: (\[Errno \d+\] )?(cannot execute: |command )?{self.words}")
+        return next((line.strip()[:300] for line in said.splitlines() if found.search(line)), "")
 
 
 class ScriptGone(_Script):
@@ -75,7 +80,7 @@ class ScriptGone(_Script):
     family = "image"
     failures = (2,)
     how = "gone"
-    marks = ("not found", "No such file", "can't open")
+    words = "(not found|No such file)"
 
 
 class ScriptNotExecutable(_Script):
@@ -86,7 +91,7 @@ class ScriptNotExecutable(_Script):
     family = "image"
     failures = (2,)
     how = "mode"
-    marks = ("ermission denied",)
+    words = "[Pp]ermission denied"
 
     def pointless(self, kill_path: KillPath, layer: Layer) -> str:
         """An interpreter reads a script whatever its mode."""
@@ -250,6 +255,10 @@ class SentinelLost(MachineFault):
         assert isinstance(files, Files)
         if files.there(path):
             ours = f"set by killcheck run {stage.run}\n"
-            stage.journal.pull("files", f"removed {path}", ["take_away", path, ours], ["take_away", path, ours])
+            try:
+                stage.journal.pull("files", f"removed {path}", ["take_away", path, ours], ["take_away", path, ours])
+            except UndoProblem as error:
+                stage.journal.never_happened()
+                raise FaultError(str(error)) from error
             self._gone = f"{path} was removed at {stage.cluster.loop.now():%H:%M:%S}"
         return None

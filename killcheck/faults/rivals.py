@@ -9,7 +9,7 @@ from killcheck.faults.base import SCALED, Fault, FaultError, Plan, none_rented, 
 from killcheck.killpath import KillPath, Layer, Target
 from killcheck.kube import resources as r
 from killcheck.kube.errors import NotFound
-from killcheck.kube.objects import condition, dig, labels_of, name_of, namespace_of
+from killcheck.kube.objects import condition, dig, labels_of, name_of, namespace_of, parse_time
 from killcheck.kube.permissions import Permission
 from killcheck.layers.base import LayerRun, Stage
 from killcheck.scene import event_time
@@ -50,12 +50,19 @@ class _RivalFault(Fault):
 
     @staticmethod
     def _relit(stage: Stage, layer: LayerRun, manager: str) -> str:
-        """A target that had been at zero and was written by this manager afterwards."""
+        """A target that is on, and whose replicas this manager wrote after the trigger was pulled.
+
+        The API server writes whole seconds: what has the trigger's own second in it may have been before it.
+        """
+        if stage.timeline is None:
+            return ""
+        start = stage.timeline.start
         for target in _targets(stage, layer):
             for obj in stage.scene.objects_of(target):
                 if dig(obj, "spec", "replicas") and any(
                         manager in str(entry.get("manager", "")) and "f:replicas" in dig(
                             entry, "fieldsV1", "f:spec", default={})
+                        and entry.get("time") and parse_time(entry["time"]) > start
                         for entry in dig(obj, "metadata", "managedFields", default=[])):
                     return (f"{target.kind} {namespace_of(obj)}/{name_of(obj)}: {manager} set replicas to "
                             f"{dig(obj, 'spec', 'replicas')}")
