@@ -47,3 +47,15 @@ def pytest_xdist_make_scheduler(config, log):
         return None
     config.option.loadscopereorder = False
     return ByFile(config, log)
+
+
+@pytest.fixture
+def edited():
+    """edited(file, before, after): one replacement that must be possible."""
+
+    def edit(file, before, after):
+        text = file.read_text()
+        assert text.count(before) == 1, (file, before)
+        file.write_text(text.replace(before, after))
+
+    return edit

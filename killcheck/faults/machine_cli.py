@@ -118,56 +118,55 @@ class CliGone(_Cli):
         return "" if found else f"{', '.join(self._names)}: nowhere on the PATH of {layer.layer.command}"
 
 
-class CliDenied(_Cli):
+class _Refused(_Cli):
+    """Every call is answered with an error, in the cloud's own words."""
+
+    #: One of :data:`killcheck.faults.cloud_answers.ANSWERS`.
+    answer: ClassVar[str]
+
+    def text(self, name: str) -> str:
+        """Refuses."""
+        return refusing(name, self.answer)
+
+
+class CliDenied(_Refused):
     """Reproduces row 16 in a cloud: the identity may look, and no longer stop."""
 
     name = "cli-denied"
     simulates = "the cloud refuses every call: access denied"
     family = "credentials"
     failures = (16,)
-
-    def text(self, name: str) -> str:
-        """Refuses."""
-        return refusing(name, "denied")
+    answer = "denied"
 
 
-class CredentialsExpired(_Cli):
+class CredentialsExpired(_Refused):
     """Reproduces row 20: a session that a person signed in for, eight hours later."""
 
     name = "credentials-expired"
     simulates = "the credentials that the cloud's command line uses have expired"
     family = "credentials"
     failures = (20, 21)
-
-    def text(self, name: str) -> str:
-        """Refuses."""
-        return refusing(name, "expired")
+    answer = "expired"
 
 
-class CliSignedOut(_Cli):
+class CliSignedOut(_Refused):
     """Reproduces row 20 where the file itself is gone: a new home, a clean-up, another user."""
 
     name = "credentials-gone"
     simulates = "the file with the credentials of the cloud's command line is gone"
     family = "credentials"
     failures = (20,)
-
-    def text(self, name: str) -> str:
-        """Refuses."""
-        return refusing(name, "signed-out")
+    answer = "signed-out"
 
 
-class CliThrottled(_Cli):
+class CliThrottled(_Refused):
     """Reproduces row 4 at a cloud's own API: everybody else's calls count too."""
 
     name = "cli-throttled"
     simulates = "the cloud answers every call with 429, too many requests"
     family = "network"
     failures = (4,)
-
-    def text(self, name: str) -> str:
-        """Refuses."""
-        return refusing(name, "throttled")
+    answer = "throttled"
 
 
 class CliUnreachable(_Cli):

@@ -34,16 +34,3 @@ def drilled(tmp_path):
         return Run(session, [PlannedDrill(layer, tuple(under))], folder=tmp_path / "state").execute().drills[0]
 
     return run
-
-
-@pytest.fixture
-def edited():
-    """edited(file, before, after): one replacement that must be possible."""
-
-    def edit(file, before, after):
-        text = file.read_text()
-        assert text.count(before) == 1, (file, before)
-        file.write_text(text.replace(before, after))
-
-    return edit
-

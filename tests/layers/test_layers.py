@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from layers_world import setting
 
 from killcheck.kube.objects import dig
 from killcheck.verdict import Verdict
@@ -25,11 +26,7 @@ def test_the_reference_path_survives(drilled, fixture, layer):
 
 
 def test_a_minimum_keeps_the_cards_on(drilled):
-    def floor(obj):
-        if obj["kind"] == "ScaledObject":
-            obj["spec"]["minReplicaCount"] = 1
-
-    result = drilled("scale-to-zero", "video-idle", floor)
+    result = drilled("scale-to-zero", "video-idle", setting("ScaledObject", 1, "spec", "minReplicaCount"))
     assert result.verdict is Verdict.EXPOSED
     assert "minReplicaCount 1" in result.cause
 

@@ -5,6 +5,8 @@ What is told of the others is beside what their layers are tested with; tests/ma
 
 from __future__ import annotations
 
+from layers_world import setting
+
 from killcheck.kube.objects import dig, name_of
 from killcheck.verdict import Verdict
 
@@ -43,23 +45,14 @@ def test_a_worker_that_waits_for_a_dead_orchestrator_waits_for_ever(drilled):
 
 def test_an_interface_that_nobody_uses_owns_a_card_all_day(drilled):
     """Seed 2: a render UI without traffic since lunch, and training jobs waiting behind it."""
-
-    def always_one(obj):
-        if obj["kind"] == "HTTPScaledObject":
-            obj["spec"]["replicas"]["min"] = 1
-
-    result = drilled("scale-to-zero", "render-ui-idle", always_one)
+    result = drilled("scale-to-zero", "render-ui-idle", setting("HTTPScaledObject", 1, "spec", "replicas", "min"))
     assert result.verdict is Verdict.EXPOSED
     assert "never goes to zero: minReplicaCount 1" in result.cause
 
 
 def test_what_nothing_wakes_again_was_turned_off_for_good(drilled):
     """Seed 2: 'scale the deployment to zero when idle. The problem: nothing wakes it back up.'"""
-
-    def deaf(obj):
-        if obj["kind"] == "ScaledObject":
-            obj["spec"]["triggers"][0]["metadata"]["activationListLength"] = "5"
-
+    deaf = setting("ScaledObject", "5", "spec", "triggers", 0, "metadata", "activationListLength")
     result = drilled("scale-to-zero", "video-idle", deaf)
     assert result.verdict is Verdict.EXPOSED
     assert result.cause.startswith("nothing wakes it: its triggers read 1 again, and 3 min later")
