@@ -26,7 +26,7 @@ from xml.sax.saxutils import escape
 
 from killcheck.clock import wall_now
 
-__all__ = ["Gate", "Lapse", "Seen", "refusal"]
+__all__ = ["Gate", "Lapse", "Seen", "code_of", "refusal", "text_of"]
 
 Lapse = Literal["expired", "revoked", "denied", "throttled", "unimplemented"]
 App = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
@@ -86,6 +86,16 @@ def refusal(
         return status, "text/xml", body.encode(), {}
     body = json.dumps({"__type": code, "message": text})
     return status, "application/x-amz-json-1.1", body.encode(), {"x-amzn-ErrorType": code}
+
+
+def code_of(service: str, lapse: Lapse, action: str = "") -> str:
+    """The error code with which a service refuses."""
+    return _code(service, lapse, action)[0]
+
+
+def text_of(lapse: Lapse) -> str:
+    """The words with which most services refuse."""
+    return _MESSAGES[lapse]
 
 
 def _cbor(texts: Mapping[str, str]) -> bytes:
