@@ -5,9 +5,11 @@ A state is only ever *read*: where the cloud could not be asked the answer is ``
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
+import signal
 import subprocess
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -16,6 +18,7 @@ from typing import Any, Literal, Protocol
 
 from killcheck.cloud.session import AskError, Aws, pages
 from killcheck.cloudspec import CloudAccess
+from killcheck.redact import redact
 
 __all__ = [
     "BILLING", "Command", "Ec2", "Exported", "Instances", "State", "Word", "access_of", "instance_id_of", "region_of",
@@ -128,6 +131,9 @@ class Exported:
             raise AskError(f"{source}: not JSON ({error}); expected an object, provider id to state") from error
         if not isinstance(said, dict) or not all(isinstance(value, str) for value in said.values()):
             raise AskError(f"{source}: expected a JSON object, provider id to state")
+        if not said:  # as a pipe prints it whose first command failed
+            raise AskError(f"{source}: it lists no machine at all, which is no evidence that any is gone: let it list "
+                           "all machines of the cluster, or say terminated of those that are")
         unknown = sorted({value for value in said.values() if value.lower() not in BILLING})
         if unknown:
             raise AskError(f"{source}: {unknown[0]!r} is no state that is known here ({', '.join(sorted(BILLING))})")
@@ -141,19 +147,34 @@ class Exported:
             except (OSError, UnicodeDecodeError) as error:
                 raise AskError(f"{self.file}: {getattr(error, 'strerror', None) or error}") from error
         assert self.command is not None
-        name = " ".join(self.command.argv)
+        name = redact(" ".join(self.command.argv))
         try:
-            done = subprocess.run(
-                list(self.command.argv), check=False, capture_output=True, text=True, timeout=self.command.timeout_s,
-                cwd=self.folder or None, stdin=subprocess.DEVNULL,
-                env={"PATH": os.environ.get("PATH", os.defpath), **self.command.env})
+            code, printed, said = _run(self.command, self.folder)
         except subprocess.TimeoutExpired as error:
             raise AskError(f"{name}: no answer within {self.command.timeout_s:g} s") from error
         except OSError as error:
             raise AskError(f"{name}: {error.strerror or error}") from error
-        if done.returncode:
-            raise AskError(f"{name} ended with exit code {done.returncode}: {done.stderr.strip()[-300:]}")
-        return done.stdout, name
+        if code:
+            raise AskError(f"{name} ended with exit code {code}: {redact(said.strip())[-300:]}")
+        return printed, name
+
+
+def _run(command: Command, folder: str) -> tuple[int, str, str]:
+    """(exit code, output, errors) of a program in a group of its own, which ends with it where it is not waited for.
+
+    Raises OSError, TimeoutExpired.
+    """
+    with subprocess.Popen(
+            list(command.argv), stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True,
+            errors="replace", cwd=folder or None, start_new_session=True,
+            env={"PATH": os.environ.get("PATH", os.defpath), **command.env}) as process:
+        try:
+            printed, said = process.communicate(timeout=command.timeout_s)
+        except BaseException:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            raise
+        return process.returncode, printed, said
 
 
 @dataclass

@@ -4,11 +4,13 @@ import json
 import sys
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 from killcheck.probes.cloud_bills import CloudBills
 
 from killcheck import fixtures, lint, specfile
+from killcheck.clock import WallLoop
 from killcheck.cloud.billed import billed
 from killcheck.cloud.instances import Ec2, Exported, Instances, instance_id_of, region_of
 from killcheck.cloud.standin import AMI, Ec2Machines
@@ -111,6 +113,37 @@ def test_an_export_that_does_not_say_proves_nothing(tmp_path, text, problem):
     asked = Instances(Exported(file=file), Clock())
     assert asked.state("gce://p/z/gpu-1") == "unknown"
     assert problem in asked.problem
+
+
+def test_an_export_that_lists_nothing_at_all_is_no_evidence_that_anything_is_gone(tmp_path):
+    """As a pipe prints it whose first command failed."""
+    file, clock = tmp_path / "states.json", Clock()
+    asked = Instances(Exported(file=file), clock)
+    for said, state in (({"gpu-1": "running"}, "running"), ({}, "unknown"), ({"web-1": "running"}, "terminated")):
+        clock.now += 10
+        file.write_text(json.dumps(said))
+        assert asked.state("gce://p/z/gpu-1") == state
+        assert ("lists no machine at all" in asked.problem) == (state == "unknown")
+
+
+def test_a_program_that_takes_too_long_leaves_no_child_behind(tmp_path):
+    code = f"sleep 60 & echo $! > {tmp_path}/pid; wait"
+    asked = Instances(Exported(command=Command(("/bin/sh", "-c", code), 0.5)), Clock())
+    assert asked.state("gce://p/z/gpu-1") == "unknown"
+    child, loop = Path("/proc", (tmp_path / "pid").read_text().strip(), "stat"), WallLoop()
+
+    def gone():
+        """Nobody may have reaped it yet."""
+        try:
+            return child.read_text().rpartition(")")[2].split()[0] == "Z"
+        except OSError:
+            return True
+
+    for _ in range(100):  # a signal that was sent takes a moment to arrive
+        if gone():
+            break
+        loop.sleep(0.02)
+    assert gone()
 
 
 @pytest.mark.parametrize(("code", "state", "problem"), [
