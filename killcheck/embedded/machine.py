@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import shlex
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -36,6 +37,8 @@ __all__ = ["CALLS", "STATE", "Firing", "Machine"]
 FOLDER, BIN, STATE = "/opt/killpath", "/opt/machine/bin", "/var/lib/machine"
 #: Where what is put before its programs is, and where that writes down each call that it met.
 BEFORE, CALLS = "/opt/machine/before", f"{STATE}/.calls-met"
+#: Where what a program changes on a full disk is kept for the next one.
+KEPT = "/opt/machine/disks"
 #: Files larger than this are not taken over, in bytes.
 FILE_LIMIT = 1 << 20
 _PATH = f"{BIN}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -45,6 +48,18 @@ _POD: Obj = {
 }
 #: Runs a program with its error stream in a file of its own.
 _APART = 'exec 2>"$0"; exec "$@"'
+#: The same on a full disk, of which each program has a copy: what it emptied, made or removed there is kept.
+_APART_FULL = """exec 2>"$0"
+"$@" &
+trap 'kill -TERM $!' TERM
+wait $!; code=$?
+while kill -0 $! 2>/dev/null; do wait $!; code=$?; done
+for disk in @DISKS@; do
+  cd "$disk" && find . -type f -exec sh -c 'mkdir -p "$0/${1%/*}"; cmp -s "$1" "$0/$1" || cat "$1" > "$0/$1"' \\
+    "@KEPT@$disk" '{}' ';'
+  cd "@KEPT@$disk" && find . -type f -exec sh -c '[ -e "$0/$1" ] || rm -f "$1"' "$disk" '{}' ';'
+done
+exit $code"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,10 +91,11 @@ class Machine:
     #: What could not be run, a sentence each.
     unknowns: list[str] = field(default_factory=list)
     #: What is wrong with it: programs that others stand before (their texts; empty: the program is not there), scripts
-    #: that are gone or may not be executed, disks that cannot be written to.
+    #: that are gone or may not be executed, disks that cannot be written to, or have no room left.
     stand_ins: dict[str, str] = field(default_factory=dict)
     lost: dict[str, str] = field(default_factory=dict)
     read_only: bool = False
+    full: bool = False
     timers: Timers = field(init=False)
     _locks: dict[str, int] = field(default_factory=dict)
     _made: int = 0
@@ -162,7 +178,8 @@ class Machine:
         """What a program of the machine is told that writes to its disk; empty: it can, or there is none."""
         folders = [folder for folder in self._data() if folder != STATE]
         for folder in folders:
-            tried = self.run(Command(("/bin/sh", "-c", f": > {folder}/.tried && rm {folder}/.tried")))
+            tried = self.run(Command((
+                "/bin/sh", "-c", f"date > {folder}/.tried; code=$?; rm -f {folder}/.tried; exit $code")))
             if not tried.ok:
                 return (tried.errors or tried.why).strip().splitlines()[-1][:300]
         return ""
@@ -257,14 +274,17 @@ class Machine:
 
     def launch(self, command: Command, errors: str) -> Launch:
         """A program of the machine, as it is to be started. Raises OSError."""
-        mounts, contents, path = self.mounts(), Contents(None), _PATH
+        mounts, contents, path, shell = self.mounts(), Contents(None), _PATH, _APART
         disturbed = command not in self.witnesses
         if disturbed:
             mounts = list(self._disturbed(mounts))
             contents = replace(contents, without=frozenset(n for n, text in self.stand_ins.items() if not text))
             path = f"{BEFORE}:{_PATH}" if self.stand_ins else _PATH
+            disks = " ".join(shlex.quote(mount.path) for mount in mounts if mount.full)
+            if disks:
+                shell = _APART_FULL.replace("@DISKS@", disks).replace("@KEPT@", KEPT)
         return Launch(
-            pod=_POD, container="machine", argv=["/bin/sh", "-c", _APART, errors, *command.argv],
+            pod=_POD, container="machine", argv=["/bin/sh", "-c", shell, errors, *command.argv],
             env={"PATH": path} | dict(command.env), mounts=mounts, contents=contents, image="the machine",
             working_dir=FOLDER, hostname="machine", cluster_dns=False,
             behind_s=self.timers.behind_s if disturbed else 0.0)
@@ -282,6 +302,9 @@ class Machine:
                 yield replace(mount, volume=replace(mount.volume, files=kept))
             elif mount.volume.writable and self.read_only and mount.path != STATE:  # what a cloud knows is not here
                 yield replace(mount, read_only=True)
+            elif mount.volume.writable and self.full and mount.path != STATE:
+                yield replace(mount, full=True)
+                yield replace(mount, path=f"{KEPT}{mount.path}")
             else:
                 yield mount
         before = {name: File(text.encode(), 0o755) for name, text in self.stand_ins.items() if text}

@@ -38,6 +38,7 @@ from killcheck.faults.machine_cli import (
     CliUnreachable,
     CredentialsExpired,
 )
+from killcheck.faults.machine_disk import DiskFull
 from killcheck.faults.machine_parts import (
     DiskReadOnly,
     LockHeld,
@@ -46,6 +47,7 @@ from killcheck.faults.machine_parts import (
     ScriptNotExecutable,
     SentinelLost,
 )
+from killcheck.faults.machine_reclaim import ReclaimedWhileStopping
 from killcheck.faults.machine_time import ClockBehind, MachineAsleep, MachineOff, SecondController, TimerStopped
 from killcheck.faults.machines import (
     AutoscalerDown,
@@ -101,5 +103,5 @@ CLOUD: tuple[type[Fault], ...] = (
 MACHINE: tuple[type[Fault], ...] = (
     ScriptGone, ScriptNotExecutable, CliGone, CliDenied, CredentialsExpired, CliSignedOut, CliThrottled, CliUnreachable,
     CliHangs, CliNoEffect, TimerStopped, MachineOff, MachineAsleep, ClockBehind, LockStale, LockHeld, DiskReadOnly,
-    SecondController, SentinelLost,
+    DiskFull, SecondController, ReclaimedWhileStopping, SentinelLost,
 )

@@ -29,6 +29,9 @@ _KNOWN: tuple[tuple[re.Pattern[str], Reason], ...] = tuple(
     (re.compile(words, re.IGNORECASE), Reason(remedy, failures)) for words, remedy, failures in (
         (r"read-only file system|no space left", "let stopping write nothing: no lock, no log, no state before it",
          (57,)),
+        (r"resourcenotready|incorrectinstancestate|operationpreempted|\b409\b|not in a state",
+         "look whether it stopped when a stop is refused, and once more later: what its cloud reclaims a persistent "
+         "request starts again (cancel it, or let a monitor stop it too)", (50, 52)),
         (r"permission_denied|unauthorizedoperation|authorizationfailed|access ?denied|\b403\b|not authorized",
          "give the identity that the timer runs as the right to stop it, and try that right every day", (16,)),
         (r"reauthenticat|auth tokens|expired|active account|locate credentials|az login|aws configure|AADSTS",

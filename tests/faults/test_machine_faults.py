@@ -12,6 +12,7 @@ from killcheck.cluster.equipment import equip
 from killcheck.drill import Drill, Options
 from killcheck.faults.shipped import MACHINE
 from killcheck.journal import Journal
+from killcheck.killpath import Command
 from killcheck.session import Session
 
 KINDS = {kind.name: kind for kind in MACHINE}
@@ -34,6 +35,8 @@ CYCLE = {
     "lock-stale": ("survived", "daily-cycle", ""),
     "lock-held": ("survived", "daily-cycle", ""),
     "disk-read-only": ("survived", "daily-cycle", ""),
+    "disk-full": ("survived", "daily-cycle", ""),
+    "reclaimed-while-stopping": ("covered", "idle-monitor", "its own timer went off"),
     "second-controller": ("covered", "idle-monitor", "its own timer went off"),
 }
 #: Of the idle monitor where that is another story.
@@ -42,6 +45,8 @@ MONITOR = {
     "machine-asleep": ("survived", "idle-monitor", "ran from 13:05:03"),
     "clock-behind": ("exposed", "", "the machine's clock says"),
     "second-controller": ("survived", "idle-monitor", "its own timer went off"),
+    "disk-full": ("survived", "idle-monitor", ""),
+    "reclaimed-while-stopping": ("survived", "idle-monitor", "its own timer went off"),
 }
 
 
@@ -73,7 +78,7 @@ class MachineWorld:
         files = sorted(str(p.relative_to(self.machine.path("/srv/foundry/data")))
                        for p in self.machine.path("/srv/foundry/data").rglob("*"))
         return (dict(self.machine.stand_ins), dict(self.machine.lost), self.machine.read_only, timers.behind_s,
-                timers.away_s, {name: kept.stopped for name, kept in timers.kept.items()}, files,
+                timers.away_s, self.machine.full, {name: kept.stopped for name, kept in timers.kept.items()}, files,
                 self.machine.path("/var/lib/machine/yoyo-batch.status").read_text())
 
 
@@ -200,14 +205,57 @@ def test_a_stop_that_waits_for_a_lock_is_found(world, edited, guard, name):
     assert result.problems == ()
 
 
-def test_a_stop_that_writes_first_ends_on_a_full_or_read_only_disk(world, edited):
+@pytest.mark.parametrize(("name", "words"), [
+    ("disk-read-only", "Read-only file system"), ("disk-full", "No space left on device")])
+def test_a_stop_that_writes_first_ends_on_a_full_or_read_only_disk(world, edited, name, words):
     def first(path):
         edited(path / "yoyo-daily-cycle.sh", "stop() {\n", "stop() {\n  date > /srv/foundry/data/last-stop\n")
 
-    result = world(change=first).drill(KINDS["disk-read-only"], watch_s=400.0)
+    result = world(change=first).drill(KINDS[name], watch_s=400.0)
     assert str(result.verdict) == "exposed"
-    assert "Read-only file system" in result.cause
+    assert words in result.cause
     assert 57 in result.failures
+
+
+def test_a_monitor_that_empties_its_own_state_on_a_full_disk_is_found(world, edited):
+    """It writes down since when the machine idles, and then believes what it reads: nothing, so that it never has."""
+    def remembers(path):
+        edited(path / "yoyo-idle-monitor.sh", "  gcloud compute instances stop", """\
+  echo yes > /srv/foundry/data/idle || true
+  [[ "$(cat /srv/foundry/data/idle)" == yes ]] || exit 0
+  gcloud compute instances stop""")
+
+    result = world("idle-monitor", remembers).drill(KINDS["disk-full"], watch_s=600.0)
+    assert str(result.verdict) == "exposed"
+    assert "No space left on device" in " ".join([result.cause, *result.evidence])
+
+
+def test_what_a_program_does_to_a_full_disk_the_next_one_finds(world):
+    def tell(text, timeout_s=30.0):
+        return machine.run(Command(("/bin/sh", "-c", f"cd /srv/foundry/data; {text}"), timeout_s))
+
+    machine = world().machine
+    assert tell("mkdir -p a; echo 1 > a/kept; echo 2 > gone; echo 3 > emptied; echo 4 > grown").ok
+    machine.full = True
+    assert "No space left on device" in tell("date > made").errors
+    assert "No space left on device" in tell("seq 2000 >> grown").errors
+    assert tell("rm gone; : > emptied; touch a/made; exit 7").code == 7
+    assert "took longer than 5 s" in tell("touch stopped; sleep 100", 5.0).why
+    machine.full = False
+    assert tell("cat a/kept emptied made; wc -c < grown; ls -A . a").output.split() == [
+        "1", "4096", ".:", "README", "a", "emptied", "grown", "made", "stopped", "a:", "kept", "made"]
+
+
+def test_what_is_stopped_by_the_cloud_comes_back_where_nobody_else_stops_it(world, edited):
+    def alone(path):
+        edited(path / "yoyo-idle-monitor.sh", "  gcloud compute instances stop", "  true")
+
+    result = world(change=alone).drill(KINDS["reclaimed-while-stopping"], watch_s=600.0)
+    assert str(result.verdict) == "exposed"
+    assert "resourceNotReady" in result.cause
+    assert set(result.failures) & {50, 52}
+    assert "started again: gcloud compute instances start" in result.bites["reclaimed-while-stopping"]
+    assert result.problems == ()
 
 
 # -- where they mean something -----------------------------------------------------------------------------
@@ -227,5 +275,5 @@ def test_without_a_cloud_in_the_script_its_faults_mean_nothing(world, edited):
     layer = made.kill_path.layer("daily-cycle")
     meant = {kind.name for kind in MACHINE if faults.means_something(kind, made.kill_path, layer)}
     assert meant == {"timer-stopped", "machine-off", "machine-asleep", "clock-behind", "disk-read-only",
-                     "second-controller"}
+                     "disk-full", "second-controller"}
     assert layers.drillable(layer)

@@ -238,7 +238,7 @@ def _mount(mount: Mount, scratch: Scratch) -> Iterator[Step]:
     if mount.volume.writable:
         folder = scratch.volume(mount.volume.name) / mount.sub_path
         folder.mkdir(parents=True, exist_ok=True)
-        yield ["bind", mount.path, str(folder), mount.read_only]
+        yield ["full", mount.path, str(folder)] if mount.full else ["bind", mount.path, str(folder), mount.read_only]
         return
     single = mount.volume.files.get(mount.sub_path) if mount.sub_path else None
     if single is not None:

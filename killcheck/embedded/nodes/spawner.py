@@ -178,6 +178,8 @@ def build(root: str, step: list[Any], checked: set[str]) -> None:
         os.chmod(target, rest[1])  # noqa: PTH101
     elif what == "bind":
         bind(rest[0], target, read_only=rest[1])
+    elif what == "full":
+        without_room(root, path, rest[0])
     elif what == "proc":
         Path(target).mkdir(exist_ok=True)
         if LIBC.mount(b"proc", target.encode(), b"proc", ctypes.c_ulong(MS_NOSUID | MS_NODEV | MS_NOEXEC), None):
@@ -201,6 +203,28 @@ def bind(source: str, target: str, *, read_only: bool) -> None:
         # What the host forbids on that mount must be forbidden here too, else the kernel refuses.
         kept = os.statvfs(target).f_flag & (MS_NOSUID | MS_NODEV | MS_NOEXEC)
         mount(None, target, None, MS_BIND | MS_REMOUNT | MS_RDONLY | kept)
+
+
+def without_room(root: str, path: str, source: str) -> None:
+    """Show a copy of a folder on a disk of its own, every block of which is taken."""
+    disk = Path(f"{root}/.killcheck/disks{path}")
+    disk.mkdir(parents=True)
+    files = [file for file in Path(source).rglob("*") if file.is_file() and not file.is_symlink()]
+    blocks = 1 + sum(-(-file.stat().st_size // 4096) for file in files)
+    mount("tmpfs", str(disk), "tmpfs", MS_NOSUID | MS_NODEV, f"mode=755,size={blocks * 4096}")
+    for file in files:
+        copy = disk / "data" / file.relative_to(source)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(file, copy)
+    (disk / "data").mkdir(exist_ok=True)
+    try:
+        with (disk / "taken").open("wb", buffering=0) as taken:
+            while True:
+                taken.write(bytes(4096))
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+    bind(str(disk / "data"), root + path, read_only=False)
 
 
 def mount(source: str | None, target: str, kind: str | None, flags: int, data: str | None = None) -> None:

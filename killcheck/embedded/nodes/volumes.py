@@ -50,12 +50,16 @@ class Volume:
 
 @dataclass(frozen=True, slots=True)
 class Mount:
-    """A volume (or a file or folder in it: ``sub_path``) at a path of a container."""
+    """A volume (or a file or folder in it: ``sub_path``) at a path of a container.
+
+    ``full``: a copy of what is in it, on a disk that has no room left.
+    """
 
     volume: Volume
     path: str
     sub_path: str = ""
     read_only: bool = False
+    full: bool = False
 
 
 def volumes_of(context: Context) -> dict[str, Volume]:
