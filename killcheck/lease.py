@@ -82,8 +82,8 @@ class Claim:
         """Take every Lease, or none. Raises Busy where another run holds one, KubeError."""
         try:
             for namespace, name, what in self.leases:
+                self._held.append((namespace, name))  # before it is: an interrupt, or a lost answer, may come between
                 insist(self.loop, lambda ns=namespace, n=name, w=what: self._take(ns, n, w))  # type: ignore[misc]
-                self._held.append((namespace, name))
         except BaseException:
             self.release()
             raise

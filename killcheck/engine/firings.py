@@ -40,6 +40,7 @@ class Firing:
         self.output = b""
         self.container = ""
         self.gone = False
+        self._making = threading.Lock()
         self._events = 0
         now = format_time(loop.now(), micro=True)
         template = dig(job, "spec", "template", default={})
@@ -81,6 +82,8 @@ class Firing:
         with answered():
             made = api.exec_create(
                 self.source, self.executor["command"], tty=False, environment=self._environment() or None)
+            if self.gone:
+                return
             begun = format_time(self.loop.now(), micro=True)
             stream = api.exec_start(made["Id"], stream=True)
             self.loop.post(self._started, begun)
@@ -101,7 +104,10 @@ class Firing:
         with answered():
             source = api.inspect_container(self.source)
         try:
-            self._make(api, source, image)
+            with self._making:
+                if self.gone:  # taken away while its image was being pulled
+                    return
+                self._make(api, source, image)
             with answered():
                 api.start(self.container)
                 begun = moment(api.inspect_container(self.container)["State"]["StartedAt"])
@@ -209,7 +215,8 @@ class Firing:
     # -- taking it away ------------------------------------------------------------------------------------
     def remove(self) -> None:
         """Its container goes, running or not. A command inside another container cannot be called back."""
-        self.gone = True
+        with self._making:
+            self.gone = True
         with answered():
             for identity in left_over(self.engine.api, name_of(self.job)):
                 self.engine.api.remove_container(identity, force=True, v=True)

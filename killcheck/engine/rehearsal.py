@@ -94,7 +94,10 @@ def _watch(engine: Engine, made: str) -> Rehearsal:
         try:
             code = int(engine.api.wait(made, timeout=PATIENCE_S)["StatusCode"])
         except (ReadTimeout, NoAnswer):
-            return Rehearsal(True, f"it starts, and still ran after {PATIENCE_S} s")
+            state = engine.api.inspect_container(made)["State"]  # an engine that went away says so here
+            if state.get("Running"):
+                return Rehearsal(True, f"it starts, and still ran after {PATIENCE_S} s")
+            code = int(state["ExitCode"])
         said = bytes(engine.api.logs(made))[-4000:].decode("utf-8", "replace").strip()
     lacking = _LACKS.search(said)
     if code and not lacking and _UNSET.search(said):

@@ -70,10 +70,12 @@ class IdleCommand(CommandLayer):
         self._keep(ran)
         census = self.stage.scene.census
         census.again()
-        self.stage.cluster.loop.run_until(lambda: census.asked_since(ran.ended), self.command.timeout_s)
-        if census.broken() is not None:
-            self._unproven = f"what its look at a busy target left on is not known: {census.broken()}"
-        elif self._on() < before:
+        counted = self.stage.cluster.loop.run_until(lambda: census.asked_since(ran.ended), self.command.timeout_s)
+        if census.broken() is not None or not counted:
+            self._unproven = "what its look at a busy target left on is not known: " + str(
+                census.broken() or "nothing was counted after it")
+            return self._unproven
+        if self._on() < before:
             self._flaw = f"{self.layer.name} acts on a busy target: {ran.command} turned it off {when}"
             return self._flaw
         return f"it looked {when} and " + ("left it on" if ran.ok else f"failed ({ran.told})")

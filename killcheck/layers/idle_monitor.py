@@ -40,12 +40,14 @@ class IdleMonitor(DeadMan):
         super().__init__(layer, stage)
         self._flaw = ""
         self._unproven = ""
+        #: Why its look at busy targets was not seen to its end; empty: it was, or there was none.
+        self._unseen = ""
         #: When the spec's own request was made of the target.
         self._used_at: datetime | None = None
 
     def unproven(self) -> str:
-        """Its target could not be made busy."""
-        return self._unproven
+        """Its target could not be made busy; or it works, and whether it leaves busy targets on was not seen."""
+        return self._unproven or (self._unseen if self._finished else "")
 
     def before_trigger(self) -> str:
         """Look at it with busy targets, then let them idle; returns what was seen."""
@@ -108,7 +110,7 @@ class IdleMonitor(DeadMan):
             return any((found := condition(seen, kind)) is not None and found.get("status") == "True"
                        for kind in ("Complete", "Failed"))
 
-        loop.run_until(over, LOOK_S)
+        ended = loop.run_until(over, LOOK_S)
         left = {p.uid for p in scene.gpu_pods() if not p.terminating}
         off = [str(t) for t in self.stage.kill_path.covered_by(self.layer) if t.kind and not scene.replicas(t)]
         gone = [p for p in before if p.uid not in left and not self._leaves(p.node)]
@@ -116,6 +118,10 @@ class IdleMonitor(DeadMan):
             self._flaw = (f"{self.layer.name} acts on a busy target: {', '.join(off) or 'a GPU pod'} was turned off "
                           f"before it had been idle for {(self.layer.idle_s or 0) / 60:.0f} min")
             return self._flaw
+        if not ended:
+            self._unseen = (f"whether {self.layer.name} leaves busy targets on was not seen: Job {name} was not over "
+                            f"{LOOK_S:.0f} s after it was made")
+            return self._unseen
         failed = dig(scene.jobs.get(name, namespace) or {}, "status", "failed", default=0)
         return "it looked at busy targets and failed" if failed else "it looked at busy targets and left them on"
 

@@ -302,6 +302,8 @@ class SentinelLayer(LayerRun):
                     self._alone(way, self.sentinel.stopped_within_s)
         except KubeError as error:
             self._unproven = f"lost sight of the cluster: {error}"
+        except LayerError as error:  # somebody else has changed it meanwhile
+            self._unproven = f"{self.mark} could not be lifted: {error}"
         return self._notes
 
     def _still_stops(self, way: _Way) -> None:

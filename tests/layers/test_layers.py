@@ -53,6 +53,19 @@ def test_a_monitor_that_kills_busy_workers_is_found(drilled):
     assert "acts on a busy target" in result.cause
 
 
+def test_a_monitor_whose_look_at_busy_workers_was_not_seen_to_its_end_is_not_proven(drilled):
+    def slow_while_busy(obj):
+        if "monitor.py" in obj.get("data", {}):
+            obj["data"]["monitor.py"] += "else:\n    import time\n    time.sleep(400)\n"
+        if obj["kind"] == "CronJob":
+            dig(obj, "spec", "jobTemplate", "spec")["activeDeadlineSeconds"] = 900
+            obj["spec"]["schedule"] = "0 0 1 1 *"
+
+    result = drilled("self-terminating", "idle-monitor", slow_while_busy)
+    assert result.verdict is Verdict.INCONCLUSIVE, result.why
+    assert "whether idle-monitor leaves busy targets on was not seen" in result.why
+
+
 def test_the_other_switch_covers_and_is_named(drilled):
     result = drilled("two-switches", "nightly-off", under=["image-gone"])
     assert (result.verdict, result.off_by) == (Verdict.COVERED, "second-switch")

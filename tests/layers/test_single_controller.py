@@ -93,6 +93,18 @@ def test_a_sentinel_that_is_set_already_is_left_alone(broken, edited):
         broken("kill-switch", set_already)
 
 
+def test_a_sentinel_that_somebody_else_took_over_meanwhile_proves_nothing(broken, edited):
+    """It was to be lifted, to see whether the starters start anything without it: it is not ours to lift any more."""
+    def takes_over(path):
+        edited(path / "corpus-threshold.py", GUARD, f"    KILL_SWITCH.write_text('closed for good')\n{GUARD}")
+
+    result = broken("kill-switch", takes_over)
+    assert result.verdict is Verdict.INCONCLUSIVE
+    assert "could not be lifted: " in result.why
+    assert "is somebody else's now: it is left as it is" in result.why
+    assert len(result.problems) == 1, "and the run is dirty: what killcheck set is still there"
+
+
 # -- the idle monitor --------------------------------------------------------------------------------------
 def test_an_idle_monitor_that_stops_a_busy_vm_is_found(broken, edited):
     result = broken("idle-monitor", lambda path: edited(path / "yoyo-idle-monitor.sh", "LIMIT_S=1800", "LIMIT_S=-1"))

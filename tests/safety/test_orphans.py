@@ -48,6 +48,19 @@ def everything_of(cluster, **more):
     return orphans.restore(cluster.kube, cluster.loop, found, **more)
 
 
+def test_an_interrupt_just_after_a_lease_was_made_leaves_none(cluster, monkeypatch):
+    create = cluster.kube.create
+
+    def interrupted(*args):
+        create(*args)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cluster.kube, "create", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        claim_of(cluster, "run-a").acquire()
+    assert cluster.kube.list(r.LEASES).items == []
+
+
 def test_one_run_at_a_time_per_target(cluster):
     first = claim_of(cluster, "run-a")
     first.acquire()

@@ -1,0 +1,68 @@
+"""What an engine is asked when a firing is taken away early, or falls silent itself: with a stand-in of its SDK."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from types import SimpleNamespace
+
+import pytest
+from requests.exceptions import ConnectionError as NoAnswer
+
+from killcheck.clock import VirtualLoop
+from killcheck.engine.firings import Firing
+from killcheck.engine.projection import HOW, SOURCE
+from killcheck.engine.rehearsal import _watch
+from killcheck.kube.errors import Unreachable
+
+NOW = datetime(2026, 1, 15, tzinfo=UTC)
+
+
+class Sdk:
+    """Notes what it is asked; ``meanwhile`` happens while an image is pulled, or a command got ready."""
+
+    def __init__(self, **answers):
+        self.asked = []
+        self.meanwhile = lambda: None
+        self.answers = answers
+
+    def __getattr__(self, name):
+        def asked(*_args, **_more):
+            self.asked.append(name)
+            if name in ("pull", "exec_create"):
+                self.meanwhile()
+            found = self.answers.get(name, {"Id": "made"})
+            if isinstance(found, Exception):
+                raise found
+            return found
+
+        return asked
+
+
+@pytest.mark.parametrize(("how", "begins"), [
+    ("new", ("create_container_from_config", "start")), ("exec", ("exec_start",))])
+def test_a_firing_that_was_taken_away_before_it_began_never_begins(how, begins):
+    """Its image takes long to pull; the drill is over by then, and everything has been put back."""
+    sdk = Sdk(containers=[], pull=[])
+    engine = SimpleNamespace(api=sdk, another=lambda timeout_s: sdk)
+    template = {"metadata": {"annotations": {SOURCE: "cron", HOW: how}},
+                "spec": {"containers": [{"image": "cron:1", "command": ["true"], "imagePullPolicy": "Always"}]}}
+    firing = Firing({"metadata": {"name": "off"}, "spec": {"template": template}}, engine, VirtualLoop(NOW), "node",
+                    lambda kind, obj: None)
+    sdk.meanwhile = firing.remove
+    firing._run()
+    assert firing.gone
+    assert {"pull", "exec_create"} & set(sdk.asked)
+    assert not set(begins) & set(sdk.asked)
+
+
+@pytest.mark.parametrize(("state", "said", "starts"), [
+    ({"Running": True}, b"", True), ({"Running": False, "ExitCode": 127}, b"sh: curl: not found", False)])
+def test_what_is_not_waited_for_any_longer_is_looked_at(state, said, starts):
+    sdk = Sdk(wait=NoAnswer(), inspect_container={"State": state}, logs=said)
+    assert _watch(SimpleNamespace(api=sdk, host="here"), "made").starts is starts
+
+
+def test_an_engine_that_went_away_has_not_started_anything():
+    sdk = Sdk(wait=NoAnswer(), inspect_container=NoAnswer())
+    with pytest.raises(Unreachable):
+        _watch(SimpleNamespace(api=sdk, host="here"), "made")
