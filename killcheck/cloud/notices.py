@@ -88,8 +88,9 @@ class Hands:
     def alarms(self, arns: Iterable[str]) -> dict[str, str]:
         """ARN to state of the CloudWatch alarms that exist. Raises AskError."""
         names = [arn.partition(":alarm:")[2] for arn in arns]
-        found = call(self.aws, "cloudwatch", "describe_alarms", AlarmNames=names)
-        return {str(one["AlarmArn"]): str(one["StateValue"]) for one in found.get("MetricAlarms", ())}
+        return {str(one["AlarmArn"]): str(one["StateValue"])
+                for page in pages(self.aws, "cloudwatch", "describe_alarms", AlarmNames=names)
+                for one in page.get("MetricAlarms", ())}
 
     def create_template(
         self, run: str, *, role: str, alarms: Iterable[str], instances: Iterable[str], minutes: int,
