@@ -415,7 +415,9 @@ class Drill:
             raise Inconclusive(f"the watch showed too late what was on before zero had been proven: {described(early)}")
 
     def _unread(self) -> str:
-        """A log that could not be read may have held the evidence: that is another thing than a fault without teeth."""
+        """What was not run, and a log that could not be read, may be why there is no evidence, and no want of teeth."""
+        if self.cluster.unknowns():
+            return f" ({'; '.join(self.cluster.unknowns())})"
         unread = next((text for text in self.stage.testimony.logs.values() if text.startswith(UNREAD)), "")
         return f" ({unread.strip('[]')})" if unread else ""
 
@@ -517,6 +519,8 @@ class Drill:
         for fault in self.faults:
             left = [entry.problem for entry in self.journal.open if entry.owner == fault.name]
             self._emit(events.FaultHealed, fault=fault.name, problem="; ".join(left))
+            if fault.leaves(self.stage):
+                self._note(fault.leaves(self.stage))
         steady = not problems and not late and self._steady_again()
         if late and not problems:
             self._note(late)

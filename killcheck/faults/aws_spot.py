@@ -146,6 +146,7 @@ class SpotQueueMessage(_AwsSpotFault):
     reclaims: ClassVar[bool] = True
     costs = ""
     kind: ClassVar[str] = "interruption"
+    _read = ""
 
     def _queue(self, stage: Stage) -> str:
         stand_in = stage.cluster.levers.get("stand-in")
@@ -170,7 +171,15 @@ class SpotQueueMessage(_AwsSpotFault):
 
     def bitten(self, stage: Stage, layer: LayerRun) -> str:
         """Whoever reads the queue said what it means."""
-        return self.heard(stage)
+        self._read = self.heard(stage)
+        return self._read
+
+    def leaves(self, stage: Stage) -> str:
+        """A message that nobody has read: no sender can take it back."""
+        if not hasattr(self, "_at") or self._read:
+            return ""
+        return (f"{self.name}: nobody has said that they read what was sent to {self._queue(stage)}: it may be there "
+                "still, and whoever reads it later takes the machine for one that goes (delete it, or let it expire)")
 
 
 class SpotRebalanceMessage(SpotQueueMessage):

@@ -162,3 +162,7 @@ class Fault(ABC):
         happens; None: at the next change.
         """
         return None
+
+    def leaves(self, stage: Stage) -> str:
+        """What of it may be there still when everything is put back, in a sentence; empty: nothing."""
+        return ""

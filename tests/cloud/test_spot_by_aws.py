@@ -54,6 +54,7 @@ def test_a_message_in_the_queue_bites_when_its_reader_says_so(tmp_path, fault, e
     assert not drill.dirty
     notes = "; ".join(drill.notes)
     assert ("spot-queue-message gave 120 s: node cordoned after" in notes) == (fault == "spot-queue-message"), notes
+    assert "still" not in notes
     (injected,) = [e for e in told if isinstance(e, events.FaultInjected)]
     assert "(message " in injected.changes[0]
 
@@ -124,6 +125,9 @@ def test_a_message_that_nobody_reads_does_not_bite(tmp_path):
 
     drill, _ = struck(tmp_path, "spot-queue-message", prepare=deaf)
     assert "did not bite" in drill.why
+    (left,) = [note for note in drill.notes if "still" in note]
+    assert left.startswith("spot-queue-message: nobody has said that they read what was sent to http://127.0.0.1:")
+    assert "it may be there still" in left
 
 
 # -- shapes ------------------------------------------------------------------------------------------------
