@@ -19,7 +19,7 @@ __all__ = ["command"]
 
 
 @click.command("explore", context_settings={"help_option_names": ["-h", "--help"]})
-@click.argument("spec", required=False, type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.argument("spec", required=False, type=click.Path(path_type=Path))
 @click.option("--manifests", multiple=True, type=click.Path(path_type=Path, exists=True), metavar="PATH",
               help="YAML to load into the embedded cluster (default: the folder of SPEC; repeatable).")
 @click.option("--layer", "layer_names", multiple=True, metavar="NAME", help="Only this layer (repeatable).")

@@ -22,7 +22,7 @@ __all__ = ["command"]
 
 
 @click.command("gate", context_settings={"help_option_names": ["-h", "--help"]})
-@click.argument("spec", required=False, type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.argument("spec", required=False, type=click.Path(path_type=Path))
 @click.option("--on", default="embedded", show_default=True, metavar="embedded|CONTEXT",
               help="Where: the embedded cluster, or a kubeconfig context (never a default one).")
 @click.option("--manifests", multiple=True, type=click.Path(path_type=Path, exists=True), metavar="PATH",

@@ -15,7 +15,7 @@ __all__ = ["command"]
 
 
 @click.command("lint", context_settings={"help_option_names": ["-h", "--help"]})
-@click.argument("spec", required=False, type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.argument("spec", required=False, type=click.Path(path_type=Path))
 @click.option("--on", metavar="CONTEXT", help="Ask about a live cluster, read-only: a kubeconfig context, by name.")
 @click.option("--manifests", multiple=True, type=click.Path(path_type=Path), metavar="PATH",
               help="Ask about YAML (file or folder, repeatable; - is standard input).")

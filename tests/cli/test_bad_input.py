@@ -39,6 +39,14 @@ def manifests(folder: Path, **replaced: tuple[str, str]) -> Path:
     return folder
 
 
+def on_staging(folder: Path, address: str) -> None:
+    """A spec, and a kubeconfig whose one context is staging at an address where nobody listens."""
+    (folder / "killcheck.yaml").write_text(GOOD)
+    (folder / "kubeconfig").write_text(
+        f"apiVersion: v1\nkind: Config\nclusters: [{{name: c, cluster: {{server: 'https://{address}'}}}}]\n"
+        "users: [{name: u, user: {token: t}}]\ncontexts: [{name: staging, context: {cluster: c, user: u}}]\n")
+
+
 def test_a_spec_that_is_not_yaml(killcheck, tmp_path):
     (tmp_path / "killcheck.yaml").write_text("targets: [\n")
     result = killcheck("drill", "killcheck.yaml")
@@ -55,9 +63,18 @@ def test_a_misspelt_field_is_answered_with_its_place_and_the_nearest_name(killch
 
 
 def test_a_spec_that_does_not_exist(killcheck):
-    result = killcheck("drill", "nowhere.yaml")
-    assert result.exit_code in (2, 4)
-    assert "nowhere.yaml" in result.output
+    for command in ("drill", "lint", "fence", "explore", "gate"):
+        result = killcheck(command, "nowhere.yaml")
+        assert result.exit_code == 2
+        assert "nowhere.yaml: no such file or directory" in result.output
+
+
+def test_a_folder_is_no_spec_and_what_to_do_with_it_is_said(killcheck, tmp_path):
+    (tmp_path / "deploy").mkdir()
+    for command in ("drill", "lint", "fence", "explore", "gate"):
+        result = killcheck(command, "deploy")
+        assert result.exit_code == 2
+        assert "deploy: a folder; give the spec file in it, or pass the folder with --manifests" in result.output
 
 
 def test_a_layer_that_does_not_exist(killcheck):
@@ -79,30 +96,21 @@ def test_a_command_that_does_not_exist(killcheck):
 
 
 def test_a_context_that_does_not_exist_lists_the_nearest(killcheck, tmp_path):
-    (tmp_path / "killcheck.yaml").write_text(GOOD)
-    (tmp_path / "kubeconfig").write_text(
-        "apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: 'https://127.0.0.1:1'}}]\n"
-        "users: [{name: u, user: {}}]\ncontexts: [{name: staging, context: {cluster: c, user: u}}]\n")
+    on_staging(tmp_path, "127.0.0.1:1")
     result = killcheck("drill", "killcheck.yaml", "--on", "stagin")
     assert result.exit_code == 2
     assert "staging" in result.output
 
 
 def test_a_server_that_cannot_be_reached(killcheck, tmp_path):
-    (tmp_path / "killcheck.yaml").write_text(GOOD)
-    (tmp_path / "kubeconfig").write_text(
-        "apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: 'https://127.0.0.1:1'}}]\n"
-        "users: [{name: u, user: {token: t}}]\ncontexts: [{name: staging, context: {cluster: c, user: u}}]\n")
+    on_staging(tmp_path, "127.0.0.1:1")
     result = killcheck("drill", "killcheck.yaml", "--on", "staging")
     assert result.exit_code == 4
     assert "127.0.0.1:1" in result.output
 
 
 def test_a_password_in_a_servers_address_is_not_told(killcheck, tmp_path):
-    (tmp_path / "killcheck.yaml").write_text(GOOD)
-    (tmp_path / "kubeconfig").write_text(
-        "apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: 'https://joe:hunter22@127.0.0.1:1'}}]\n"
-        "users: [{name: u, user: {token: t}}]\ncontexts: [{name: staging, context: {cluster: c, user: u}}]\n")
+    on_staging(tmp_path, "joe:hunter22@127.0.0.1:1")
     result = killcheck("drill", "killcheck.yaml", "--on", "staging")
     assert result.exit_code == 4
     assert "joe:<redacted>@127.0.0.1:1" in result.output
@@ -151,9 +159,10 @@ def test_targets_already_at_zero_prove_nothing(killcheck, tmp_path):
 
 def test_a_users_own_manifests_do_not_run_unasked(killcheck, tmp_path):
     folder = manifests(tmp_path / "deploy")
-    result = killcheck("drill", "--manifests", str(folder))
-    assert result.exit_code == 3
-    assert "--exec host" in result.output
+    for more in ((), ("--under", "egress-denied")):
+        result = killcheck("drill", "--manifests", str(folder), *more)
+        assert result.exit_code == 3
+        assert "nobody allowed it to run on this host (--exec host)" in result.output
 
 
 @pytest.mark.parametrize("argv", [("--exec", "docker"), ("--on", "kind")])
