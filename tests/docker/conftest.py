@@ -8,6 +8,7 @@ from __future__ import annotations
 import fcntl
 import os
 import tempfile
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -24,8 +25,9 @@ def address() -> str:
     return found
 
 
-@pytest.fixture
-def host(address):
+@contextmanager
+def engine(address):
+    """The engine, empty, and nobody else's meanwhile."""
     pytest.importorskip("docker")
     lock = Path(tempfile.gettempdir()) / f"killcheck{address.replace('/', '_')}.lock"
     with lock.open("w") as held:
@@ -37,6 +39,19 @@ def host(address):
         finally:
             made.clean()
             made.close()
+
+
+@pytest.fixture
+def host(address):
+    with engine(address) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def kept_host(address):
+    """The engine for a whole module whose tests leave it as they found it; none of them may ask for ``host``."""
+    with engine(address) as made:
+        yield made
 
 
 @pytest.fixture

@@ -213,3 +213,16 @@ def killcheck(folder: Path, *argv: str, timeout: float = 90.0, first: str = "pas
         capture_output=True, text=True, timeout=timeout, check=False)
     document = json.loads(ran.stdout) if "--json" in argv and ran.stdout.strip().startswith("{") else {}
     return ran.returncode, ran.stdout + ran.stderr, document
+
+
+def drilled(host, spec, fault, *argv):
+    """One drill under a fault that bites, after which the engine is as it was: (exit code, the drill)."""
+    before = host.picture()
+    code, out, document = killcheck(
+        spec.parent, "drill", str(spec), "--on", f"docker:{host.address}", "--under", fault, "--yes", "--json", *argv)
+    assert document, out
+    result = document["drills"][0]
+    assert fault in result["bites"], result
+    assert result["problems"] == []
+    assert host.picture() == before
+    return code, result
