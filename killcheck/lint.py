@@ -83,9 +83,8 @@ def world_of(
     loaded = objects if isinstance(objects, _Loaded) else None
     found = [o for o in (loaded.objects if loaded else objects) if o.get("apiVersion") != killpath.API_VERSION]  # type: ignore[union-attr]
     notes: tuple[str, ...] = loaded.notes if loaded else ()
-    notes += tuple(
-        f"{s.file}: not read: {s.why}" for s in (loaded.skipped if loaded else ())
-        if not any(s.why in note for note in notes))
+    if loaded is not None:
+        notes += tuple(loaded.passed_over(spec=kill_path is not None))
     if kill_path is None:
         kill_path, more = _found_path(found)
         notes += more

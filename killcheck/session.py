@@ -114,7 +114,7 @@ class Session:
                 self._objects = []
                 return self._objects
             self._loaded = loaded = manifests.load(self.folders)
-            self.notes += [*loaded.notes, *(f"{s.file}: not read: {s.why}" for s in loaded.skipped if self.manifests)]
+            self.notes += [*loaded.notes, *(loaded.passed_over(spec=self.spec is not None) if self.manifests else ())]
             self._objects = [obj for obj in loaded.objects if obj.get("apiVersion") != "killcheck/v1"]
         return self._objects
 

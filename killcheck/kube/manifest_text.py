@@ -12,8 +12,10 @@ from killcheck.kube.objects import Obj, dig
 from killcheck.problem import Problem
 from killcheck.yamlfile import Document, Path, YamlError, documents, format_path
 
-__all__ = ["Found", "Manifest", "Skipped", "read"]
+__all__ = ["SPEC", "Found", "Manifest", "Skipped", "read"]
 
+#: What a document is, and no object of Kubernetes.
+SPEC = "a killcheck spec"
 #: Fields that are booleans in the built-in types of Kubernetes 1.36 (from the client's schemas): the only places where
 #: ``yes`` and ``off`` do no harm. Anywhere else in a built-in type the API server answers them with 400.
 _BOOLEAN_FIELDS = frozenset("""
@@ -140,7 +142,7 @@ def _no_object(value: Any) -> str:
         return "not a Kubernetes object (not a mapping)"
     kind, version = value.get("kind"), str(value.get("apiVersion", ""))
     if version.partition("/")[0] == "killcheck":
-        return "a killcheck spec"
+        return SPEC
     if not isinstance(kind, str) or not version:
         return "not a Kubernetes object (no kind and apiVersion)"
     if _CONFIGURATION.fullmatch(version.partition("/")[0]):

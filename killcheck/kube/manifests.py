@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path as FilePath
 
 from killcheck.kube import manifest_folders, manifest_text
-from killcheck.kube.manifest_text import Manifest, Skipped
+from killcheck.kube.manifest_text import SPEC, Manifest, Skipped
 from killcheck.kube.objects import Obj, key_of, ref_of
 from killcheck.problem import FileProblems, Problem, not_utf8
 from killcheck.redact import hide_secrets
@@ -36,6 +36,12 @@ class Loaded:
     def objects(self) -> list[Obj]:
         """The objects alone, in the files' order."""
         return [manifest.obj for manifest in self.manifests]
+
+    def passed_over(self, *, spec: bool) -> list[str]:
+        """A line for each file that was not read, where no note says so. ``spec``: one was named, others do not matter."""
+        return [f"{one.file}: not read: {one.why}" + (" (give it as SPEC)" if one.why == SPEC else "")
+                for one in self.skipped
+                if not (spec and one.why == SPEC) and not any(one.why in note for note in self.notes)]
 
     def find(self, obj: Obj) -> Manifest | None:
         """Where an object came from, by kind, namespace and name."""

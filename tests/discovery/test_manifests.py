@@ -203,3 +203,13 @@ def test_standard_input_is_a_file_too(monkeypatch: pytest.MonkeyPatch):
 def test_nothing_to_load_is_an_error(tmp_path: Path, name: str, text: str, said: str):
     assert said in problems(write(tmp_path, {name: text}) / name)[0]
     assert "no YAML or JSON file in it" in problems(write(tmp_path, {"sub/readme.md": ""}) / "sub")[0]
+
+
+def test_a_spec_among_manifests_is_told_of_only_where_none_was_named(tmp_path):
+    (tmp_path / "killcheck.yaml").write_text("apiVersion: killcheck/v1\nkind: KillPath\n")
+    (tmp_path / "values.yaml").write_text("replicas: 1\n")
+    loaded = manifests.load(tmp_path)
+    told = f"{tmp_path}/values.yaml: not read: not a Kubernetes object (no kind and apiVersion)"
+    assert loaded.passed_over(spec=True) == [told]
+    assert loaded.passed_over(spec=False) == [
+        f"{tmp_path}/killcheck.yaml: not read: a killcheck spec (give it as SPEC)", told]
