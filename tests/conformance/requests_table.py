@@ -148,6 +148,70 @@ def _may(prefix, lines):
                     **({"subresource": sub} if sub else {})}}}, JSON
 
 
+POLICIES = "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicies"
+POLICY_BINDINGS = "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicybindings"
+_LABEL = 'Object{metadata: Object.metadata{labels: {%s}}}'
+_TOLERATES = 'Object{spec: Object.spec{tolerations: [Object.spec.tolerations{key: "a", operator: "Exists"}]}}'
+#: Name of a policy -> (resource, mutations, what else its spec says); it concerns objects of its own name alone.
+_MUTATIONS = {
+    "labels": ("configmaps", [_LABEL % '"team": request.namespace, "big": string(size(object.data) > 1)'], {}),
+    "patched": ("configmaps", [[
+        'JSONPatch{op: "add", path: "/metadata/annotations", value: {"a/b": "1"}}',
+        'JSONPatch{op: "add", path: "/metadata/annotations/" + jsonpatch.escapeKey("c/d"), value: "2"}']], {}),
+    "side": ("pods", [
+        'Object{spec: Object.spec{containers: object.spec.containers.map(c, Object.spec.containers{name: c.name, '
+        'env: [Object.spec.containers.env{name: "IMAGE", value: c.image}]}), initContainers: ['
+        'Object.spec.initContainers{name: "side", image: "a:1", restartPolicy: "Always"}]}}'], {}),
+    "image": ("pods", [[
+        'JSONPatch{op: "replace", path: "/spec/containers/0/image", value: "mirror.local/" + object.spec.containers[0]'
+        '.image}', 'JSONPatch{op: "add", path: "/spec/tolerations/-", value: '
+        'Object.spec.tolerations{key: "gpu", operator: "Exists"}}']], {}),
+    "tested": ("configmaps", [[
+        'JSONPatch{op: "test", path: "/data/x", value: "2"}', 'JSONPatch{op: "replace", path: "/data/x", value: "3"}'],
+        _LABEL % '"x": object.data.x'], {}),
+    "turns": ("configmaps", [_LABEL % '"first": "1"', _LABEL % '"second": object.metadata.labels["first"] + "2"'], {}),
+    "varied": ("configmaps", ['variables.many ? ' + _LABEL % '"many": "yes"' + ' : Object{}'], {
+        "variables": [{"name": "many", "expression": "size(object.data) > 1"}]}),
+    "atomic": ("pods", [_TOLERATES], {}),
+    "ignored": ("pods", [_TOLERATES], {"failurePolicy": "Ignore"}),
+    "lacking": ("configmaps", [_LABEL % '"x": object.data.nope'], {}),
+    "removing": ("configmaps", [['JSONPatch{op: "remove", path: "/data/nope"}']], {}),
+    "adding": ("configmaps", [['JSONPatch{op: "add", path: "/metadata/annotations/a", value: "b"}']], {}),
+    "replacing": ("configmaps", [['JSONPatch{op: "replace", path: "/metadata/annotations/a", value: "b"}']], {}),
+    "asked": ("configmaps", [_LABEL % '"team": params.data.team'], {
+        "paramKind": {"apiVersion": "v1", "kind": "ConfigMap"}}),
+    "unasked": ("secrets", [_LABEL % '"team": params.data.team'], {
+        "paramKind": {"apiVersion": "v1", "kind": "ConfigMap"}}),
+}
+_PARAMS = {"asked": "parameters", "unasked": "none"}
+
+
+def _mutates(mutation):
+    if isinstance(mutation, str):
+        return {"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": mutation}}
+    return {"patchType": "JSONPatch", "jsonPatch": {"expression": f"[{', '.join(mutation)}]"}}
+
+
+def _policies():
+    """Every policy and its binding, in this namespace only."""
+    here = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "{ns}"}}}
+    for name, (resource, mutations, more) in _MUTATIONS.items():
+        yield f"the policy {name}", f"POST {POLICIES}", {
+            "apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingAdmissionPolicy",
+            "metadata": {"name": f"cf-{name}"}, "spec": {
+                "matchConstraints": {"resourceRules": [{
+                    "operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": [resource]}]},
+                "matchConditions": [{"name": "own", "expression": f"object.metadata.name == '{name}'"}],
+                "mutations": [_mutates(one) for one in mutations], "reinvocationPolicy": "Never", **more}}, JSON
+    for name in _MUTATIONS:
+        params = {"paramRef": {"name": _PARAMS[name], "namespace": "{ns}", "parameterNotFoundAction": "Deny"}} if (
+            name in _PARAMS) else {}
+        yield f"the binding of {name}", f"POST {POLICY_BINDINGS}", {
+            "apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingAdmissionPolicyBinding",
+            "metadata": {"name": f"cf-{name}"}, "spec": {
+                "policyName": f"cf-{name}", "matchResources": here, **params}}, JSON
+
+
 C0 = "spec.template.spec.containers.0"
 GROUPS = {
     "configmaps": [
@@ -565,5 +629,42 @@ GROUPS = {
         ("in a namespace", f"GET {CORE}/componentstatuses", None, JSON),
         ("in a namespace, one", f"GET {CORE}/componentstatuses/etcd-0", None, JSON),
         ("a status of one", "GET /api/v1/componentstatuses/etcd-0/status", None, JSON),
+    ],
+    "mutations": [
+        ("what a policy asks for", f"POST {CORE}/configmaps", configmap("parameters", team="gpu"), JSON),
+        *_policies(),
+        *((f"a pod, {name}", f"POST {CORE}/pods?dryRun=All", changed(
+            changed(POD, "metadata.name", name), "spec.automountServiceAccountToken", False), JSON)
+          for name in ("side", "image", "atomic", "ignored", "p")),
+        *((f"a ConfigMap, {name}", f"POST {CORE}/configmaps?dryRun=All", configmap(name, **data), JSON)
+          for name, data in (
+              ("labels", {"x": "1"}), ("patched", {}), ("tested", {"x": "1"}), ("turns", {}), ("varied", {"x": "1"}),
+              ("varied", {"x": "1", "y": "2"}), ("lacking", {"x": "1"}), ("removing", {"x": "1"}), ("adding", {}),
+              ("replacing", {}), ("asked", {}))),
+        ("a Secret, unasked", f"POST {CORE}/secrets?dryRun=All", {
+            "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "other"}}, JSON),
+        ("one by server-side apply", f"PATCH {CORE}/configmaps/labels?dryRun=All&fieldManager=m", configmap(
+            "labels", x="1"), APPLY),
+        ("no reinvocationPolicy", f"POST {POLICIES}?dryRun=All", {
+            "apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingAdmissionPolicy",
+            "metadata": {"name": "x"}, "spec": {}}, JSON),
+        *tries(POLICIES, {
+            "apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingAdmissionPolicy",
+            "metadata": {"name": "x"}, "spec": {
+                "matchConstraints": {"resourceRules": [{
+                    "operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"]}]},
+                "mutations": [_mutates("Object{}")], "reinvocationPolicy": "IfNeeded"}}, [
+            ("metadata.name", "A_"), ("spec.reinvocationPolicy", "Often"), ("spec.failurePolicy", "Odd"),
+            ("spec.matchConstraints.resourceRules", []), ("spec.mutations", [{}]),
+            ("spec.mutations.0.patchType", "Odd"), ("spec.mutations.0.patchType", "JSONPatch"),
+            ("spec.mutations.0.applyConfiguration", None), ("spec.mutations.0.applyConfiguration", {}),
+            ("spec.matchConstraints.resourceRules.0.operations", ["DELETE"]),
+            ("spec.matchConstraints.resourceRules.0.operations", []), ("spec.mutation", [])]),
+        ("no policyName", f"POST {POLICY_BINDINGS}?dryRun=All", {
+            "apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingAdmissionPolicyBinding",
+            "metadata": {"name": "x"}, "spec": {}}, JSON),
+        *((f"without {name}", f"DELETE {path}/cf-{name}", None, JSON)
+          for name in _MUTATIONS for path in (POLICY_BINDINGS, POLICIES)),
+        ("a status of one", f"GET {POLICIES}/x/status", None, JSON),
     ],
 }

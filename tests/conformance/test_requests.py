@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from compare import unlike
-from requests_table import CRDS, GROUPS, POOL_CRD, POOLS
+from requests_table import CRDS, GROUPS, POLICY_BINDINGS, POOL_CRD, POOLS
 
 FOLDER = Path(__file__).parent / "answers"
 _OWN = frozenset({"uid", "resourceVersion", "creationTimestamp", "deletionTimestamp", "managedFields", "continue"})
@@ -31,6 +31,8 @@ def play(server, name, requests):
                 method, path, None if text is None else text.replace("{ns}", space).encode(), content_type)
             if path == CRDS and status == 201:
                 _await(server, POOLS.replace("{ns}", space), 200)
+            elif path == POLICY_BINDINGS and status == 201:
+                server.settle()  # policies are read anew once a second (policy/generic/policy_source.go)
             told.append({
                 "about": about, "request": request, "status": status, "warning": warning, "body": plain(answer)})
     finally:

@@ -1,7 +1,7 @@
 """The functions that Kubernetes adds to CEL, for ``celpy``: strings, regular expressions, lists, quantities.
 
-Source: k8s.io/apiserver/pkg/cel/library (lists.go, regex.go, quantity.go) and cel-go's ext/strings.go. They are called
-with ``celpy``'s types, which are Python's own.
+Source: k8s.io/apiserver/pkg/cel/library (lists.go, regex.go, quantity.go, jsonpatch.go) and cel-go's ext/strings.go.
+They are called with ``celpy``'s types, which are Python's own.
 """
 
 from __future__ import annotations
@@ -171,6 +171,7 @@ def _passing_errors(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 _METHODS: dict[str, Callable[..., Any]] = {
+    "string": lambda value: _text(str(value).lower() if type(value).__name__ == "BoolType" else value),
     "find": _find, "findAll": _find_all, "split": _split, "indexOf": _index_of, "lastIndexOf": _last_index_of,
     "substring": _substring, "replace": _replace, "lowerAscii": lambda text: _text(text.lower()),
     "upperAscii": lambda text: _text(text.upper()), "trim": lambda text: _text(text.strip()),
@@ -188,6 +189,7 @@ _METHODS: dict[str, Callable[..., Any]] = {
     "sets_equivalent": lambda a, b: _truth(all(each in b for each in a) and all(each in a for each in b)),
     "sets_intersects": lambda a, b: _truth(any(each in b for each in a)),
     "math_greatest": lambda *values: max(_spread(values)), "math_least": lambda *values: min(_spread(values)),
+    "jsonpatch_escapeKey": lambda key: _text(key.replace("~", "~0").replace("/", "~1")),
     "math_abs": abs, "math_sign": lambda value: _number((value > 0) - (value < 0)),
 }
 FUNCTIONS: Mapping[str, Callable[..., Any]] = {

@@ -393,6 +393,8 @@ _BY_KIND: dict[tuple[str, str], Callable[[Obj], None]] = {
     ("discovery.k8s.io", "EndpointSlice"): _endpoint_slice,
     ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration"): _webhooks,
     ("admissionregistration.k8s.io", "MutatingWebhookConfiguration"): _webhooks,
+    ("admissionregistration.k8s.io", "MutatingAdmissionPolicy"): _admission_policy,
+    ("admissionregistration.k8s.io", "MutatingAdmissionPolicyBinding"): _admission_binding,
     ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy"): _admission_policy,
     ("admissionregistration.k8s.io", "ValidatingAdmissionPolicyBinding"): _admission_binding,
     ("apiextensions.k8s.io", "CustomResourceDefinition"): _crd,

@@ -24,9 +24,11 @@ RETAIN = "$retainKeys"
 class PatchFailed(Exception):
     """The patch does not fit the object; the message is the API server's, and ``code`` its HTTP status."""
 
-    def __init__(self, message: str, *, code: int = 400) -> None:
+    def __init__(self, message: str, *, code: int = 400, test: bool = False) -> None:
         super().__init__(message)
         self.code = code
+        #: Whether a JSON patch's own test said no.
+        self.test = test
 
 
 # -- JSON patch ------------------------------------------------------------------------------------------------
@@ -40,6 +42,8 @@ def json_patch(obj: Obj, operations: list[Obj]) -> Any:
 
     try:
         return _lenient(jsonpatch)(operations).apply(obj)
+    except jsonpatch.JsonPatchTestFailed as error:
+        raise PatchFailed(str(error), test=True) from error
     except (jsonpatch.JsonPatchException, jsonpointer.JsonPointerException, TypeError, KeyError) as error:
         raise PatchFailed(str(error)) from error
 

@@ -12,6 +12,8 @@ from dataclasses import replace
 from killcheck.clock import Loop
 from killcheck.embedded.api.admission.inuse import StorageObjectInUseProtection
 from killcheck.embedded.api.admission.limitranger import LimitRanger
+from killcheck.embedded.api.admission.mutatingadmissionpolicy import BINDINGS as MUTATING_BINDINGS
+from killcheck.embedded.api.admission.mutatingadmissionpolicy import MutatingAdmissionPolicy
 from killcheck.embedded.api.admission.namespace_lifecycle import NamespaceLifecycle
 from killcheck.embedded.api.admission.nodetaint import TaintNodes
 from killcheck.embedded.api.admission.podsecurity import TEMPLATES, PodSecurity
@@ -74,6 +76,7 @@ class Chain:
         self._validators |= dict.fromkeys(((GROUP, plural) for plural in ROLES | BINDINGS), (grants,))
         #: Webhooks of what is modelled beside the cluster, by the model's name; called after the built-in mutators.
         self.modelled: dict[str, Mutator] = {}
+        self._mutations = MutatingAdmissionPolicy(store, loop)
         self._policies = ValidatingAdmissionPolicy(store)
         self._quota = ResourceQuota(store, loop)
 
@@ -102,10 +105,15 @@ class Chain:
             mutator.mutate(request)
         for model in self.modelled.values():
             model.mutate(request)
-        if _any(self.store, MUTATING) and self.webhooks.mutate(request, warnings):
+        policies, webhooks = _any(self.store, MUTATING_BINDINGS), _any(self.store, MUTATING)
+        changed = policies and self._mutations.mutate(request)
+        if (webhooks and self.webhooks.mutate(request, warnings)) or changed:
             for mutator in mutators:
                 mutator.mutate(request)
-            self.webhooks.mutate(request, warnings, again=True)
+            if policies:
+                self._mutations.mutate(request, again=True)
+            if webhooks:
+                self.webhooks.mutate(request, warnings, again=True)
         return warnings
 
     def validate(self, request: AdmissionRequest) -> list[str]:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
+from killcheck.embedded.api import celobjects, celsyntax
 from killcheck.embedded.api.admission.request import AdmissionRequest
+from killcheck.embedded.api.celfunctions import FUNCTIONS
 from killcheck.embedded.api.kinds import subresource_of
 from killcheck.embedded.api.store import Store
 from killcheck.embedded.api.tokens import user_info
@@ -46,6 +50,8 @@ def evaluate(expression: str, variables: Obj) -> Any:
 
     try:
         value = program.evaluate({name: json_to_cel(value) for name, value in variables.items()})
+        for failed in _failures(value):
+            raise failed
     except CELEvalError as error:
         raise ExpressionError(f"expression '{expression}' resulted in error: {_first(error)}") from error
     return bool(value) if type(value).__name__ == "BoolType" else value
@@ -59,13 +65,26 @@ def _compiled(expression: str) -> Any:
     except ImportError as missing:
         raise ExpressionError(
             "the embedded cluster cannot evaluate CEL: install killcheck[dra] (cel-python)") from missing
-    environment = Environment()
+    environment: Any = Environment()
     try:
-        return environment.program(environment.compile(expression))
+        tree = environment.compile(celsyntax.readable(celobjects.readable(expression)))
+        return environment.program(celsyntax.parted(tree), functions=FUNCTIONS)
     except CELParseError as error:
         raise ExpressionError(f"compilation failed: {_first(error)}") from error
 
 
 def _first(error: Exception) -> str:
-    """The first thing that an error of celpy says, on one line."""
-    return str(error.args[0]).splitlines()[0] if error.args else str(error)
+    """The first thing that an error of celpy says, on one line; what is missing in cel-go's words."""
+    said = str(error.args[0]).splitlines()[0] if error.args else str(error)
+    missing = re.fullmatch(r"no such member in mapping: '(.*)'", said)
+    return f"no such key: {missing[1]}" if missing else said
+
+
+def _failures(value: Any) -> Iterator[Exception]:
+    """What could not be evaluated within a map or a list, where ``celpy`` leaves it as a value."""
+    from celpy.evaluation import CELEvalError
+
+    if isinstance(value, CELEvalError):
+        yield value
+    for one in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from _failures(one)

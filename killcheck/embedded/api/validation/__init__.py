@@ -33,6 +33,8 @@ _MODULES = {
     ("rbac.authorization.k8s.io", "ClusterRoleBinding"): "access",
     ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration"): "extensions",
     ("admissionregistration.k8s.io", "MutatingWebhookConfiguration"): "extensions",
+    ("admissionregistration.k8s.io", "MutatingAdmissionPolicy"): "extensions",
+    ("admissionregistration.k8s.io", "MutatingAdmissionPolicyBinding"): "extensions",
     ("apiextensions.k8s.io", "CustomResourceDefinition"): "extensions",
 }
 

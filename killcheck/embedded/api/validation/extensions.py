@@ -1,7 +1,8 @@
-"""Webhook configurations and CustomResourceDefinitions.
+"""Webhook configurations, MutatingAdmissionPolicies and CustomResourceDefinitions.
 
 Source: pkg/apis/admissionregistration/validation of Kubernetes v1.36 and ``ValidateCustomResourceDefinition`` of
-apiextensions-apiserver: what is needed for either to work at all.
+apiextensions-apiserver: what is needed for either to work at all. Whether an expression is CEL is found when it is
+evaluated.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from killcheck.kube.objects import Obj
 
 __all__ = ["create", "update"]
 
+_MUTATED = ("*", "CONNECT", "CREATE", "UPDATE")
 _OPERATIONS = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
 
 
@@ -47,6 +49,10 @@ def update(kind: Kind, new: Obj, old: Obj) -> Causes:
 def _body(kind: Kind, new: Obj) -> Causes:
     if kind.resource.kind == "CustomResourceDefinition":
         return _definition(new)
+    if kind.resource.kind == "MutatingAdmissionPolicy":
+        return _mutating_policy(new.get("spec") or {})
+    if kind.resource.kind == "MutatingAdmissionPolicyBinding":
+        return [] if (new.get("spec") or {}).get("policyName") else [required("spec.policyName")]
     causes: Causes = []
     seen: set[str] = set()
     for i, hook in enumerate(new.get("webhooks") or []):
@@ -56,6 +62,52 @@ def _body(kind: Kind, new: Obj) -> Causes:
             causes.append(duplicate(f"{path}.name", name))
         seen.add(name)
     return causes
+
+
+# -- policies --------------------------------------------------------------------------------------------------
+def _mutating_policy(spec: Obj) -> Causes:
+    causes = _one_of(spec, "spec", "failurePolicy", ("Fail", "Ignore"))
+    constraints = spec.get("matchConstraints")
+    if constraints is None:
+        causes.append(required("spec.matchConstraints"))
+    else:
+        rules = constraints.get("resourceRules") or []
+        for i, rule in enumerate(rules):
+            causes += _rule(rule, f"spec.matchConstraints.resourceRules[{i}]")
+        if not rules:
+            causes.append(required("spec.matchConstraints.resourceRules"))
+        causes += [
+            not_supported("spec.matchConstraints.resourceRules.operations", operation, _MUTATED)
+            for rule in rules for operation in rule.get("operations") or () if operation not in _MUTATED]
+    if not spec.get("mutations"):
+        causes.append(required("spec.mutations", "mutations must contain at least one item"))
+    for i, mutation in enumerate(spec.get("mutations") or ()):
+        causes += _mutation(mutation, f"spec.mutations[{i}]")
+    if not spec.get("reinvocationPolicy"):
+        return [*causes, required("spec.reinvocationPolicy")]
+    return causes + _one_of(spec, "spec", "reinvocationPolicy", ("IfNeeded", "Never"))
+
+
+def _one_of(obj: Obj, path: str, field: str, known: tuple[str, ...]) -> Causes:
+    return [] if obj.get(field) in (None, *known) else [not_supported(f"{path}.{field}", obj[field], known)]
+
+
+def _mutation(mutation: Obj, path: str) -> Causes:
+    kind = mutation.get("patchType")
+    fields = {"ApplyConfiguration": "applyConfiguration", "JSONPatch": "jsonPatch"}
+    if not kind:
+        return [required(f"{path}.patchType")]
+    if kind not in fields:
+        return [not_supported(f"{path}.patchType", kind, tuple(fields))]
+    own = fields[kind]
+    causes: Causes = []
+    if mutation.get(own) is None:
+        causes.append(required(f"{path}.{own}", f"must be specified when patchType is {kind}"))
+    elif not str(mutation[own].get("expression") or "").strip():
+        causes.append(required(f"{path}.{own}.expression"))
+    return causes + [
+        invalid(f"{path}.{other}", f"{{{other}}}", f"must not be specified when patchType is {kind}")
+        for other in fields.values() if other != own and mutation.get(other) is not None]
 
 
 # -- webhooks --------------------------------------------------------------------------------------------------

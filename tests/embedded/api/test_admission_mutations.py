@@ -1,0 +1,102 @@
+"""MutatingAdmissionPolicies beyond what the recorded answers of a real server cover."""
+
+import sys
+
+import pytest
+from access_world import executor, world
+
+from killcheck.embedded.api import celobjects
+from killcheck.embedded.api.admission import expressions
+from killcheck.embedded.api.status import StatusError
+from killcheck.embedded.cluster import EmbeddedCluster
+from killcheck.kube import resources as r
+
+API = "admissionregistration.k8s.io/v1"
+MIRROR = ('[JSONPatch{op: "replace", path: "/spec/containers/0/image", '
+          'value: object.spec.containers[0].image.replace("localhost:5000/", "mirror.example/")}]')
+LABEL = 'Object{metadata: Object.metadata{labels: {"seen": %s}}}'
+
+
+def objects(expression, name="x", **spec):
+    field = "jsonPatch" if expression.startswith("[") else "applyConfiguration"
+    kind = "JSONPatch" if expression.startswith("[") else "ApplyConfiguration"
+    yield {"apiVersion": API, "kind": "MutatingAdmissionPolicy", "metadata": {"name": name}, "spec": {
+        "matchConstraints": {"resourceRules": [{
+            "operations": ["CREATE", "UPDATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"]}]},
+        "mutations": [{"patchType": kind, field: {"expression": expression}}], "reinvocationPolicy": "Never", **spec}}
+    yield {"apiVersion": API, "kind": "MutatingAdmissionPolicyBinding", "metadata": {"name": name},
+           "spec": {"policyName": name}}
+
+
+def policed(*policies):
+    made = world()
+    for policy in policies:
+        for obj in policy:
+            made.put(obj)
+    return made
+
+
+def test_an_object_written_as_another_type_than_its_fields_is_refused():
+    made = policed(objects('Object{metadata: Object.spec{labels: {"a": "b"}}}'))
+    with pytest.raises(StatusError) as refused:
+        made.admit("CREATE", executor())
+    assert str(refused.value) == (
+        "policy 'x' with binding 'x' denied request: type mismatch: unexpected type name \"Object.spec\", expected "
+        '"Object.metadata", which matches field name path from root Object type')
+    assert refused.value.status["reason"] == "Invalid"
+
+
+def test_every_failure_is_told_and_those_of_policies_that_ignore_them_are_not():
+    made = policed(*(objects(LABEL % "object.nope", name) for name in "ab"),
+                   objects(LABEL % "object.nope", "c", failurePolicy="Ignore"))
+    with pytest.raises(StatusError) as refused:
+        made.admit("CREATE", executor())
+    causes = [cause["message"] for cause in refused.value.status["details"]["causes"]]
+    assert [cause.partition(" denied")[0] for cause in causes] == [
+        f"policy '{name}' with binding '{name}'" for name in "ab"]
+
+
+def test_a_policy_that_wants_to_sees_what_came_after_it():
+    count = LABEL % 'has(object.metadata.annotations) ? "twice" : "once"'
+    later = 'Object{metadata: Object.metadata{annotations: {"a": "b"}}}'
+    for again, seen in (("Never", "once"), ("IfNeeded", "twice")):
+        made = policed(objects(count, "a", reinvocationPolicy=again), objects(later, "b"))
+        pod, _ = made.admit("CREATE", executor())
+        assert pod["metadata"]["labels"] == {"seen": seen}
+
+
+def test_without_a_cel_evaluator_a_policy_in_force_refuses(monkeypatch):
+    monkeypatch.setitem(sys.modules, "celpy", None)
+    expressions._compiled.cache_clear()
+    with pytest.raises(StatusError, match=r"cannot evaluate CEL: install killcheck\[dra\]"):
+        policed(objects(LABEL % "'1'")).admit("CREATE", executor())
+    expressions._compiled.cache_clear()
+
+
+@pytest.mark.parametrize(("written", "read"), [
+    ('Object{}', '{"@type": "Object"}'),
+    ('Object{spec: Object.spec{a: x.b, c: [f(d: 1, {e: 2})]}}',
+     '{"@type": "Object", "spec": {"@type": "Object.spec", "a": x.b, "c": [f(d: 1, {e: 2})]}}'),
+    ('y ? Object{a: "Object{b: 1}"} : Object{}', 'y ? {"@type": "Object", "a": "Object{b: 1}"} : {"@type": "Object"}'),
+    ('[JSONPatch{op: "add", path: "/a/" + jsonpatch.escapeKey("b/c"), value: {"d": 1}}]',
+     '[{"@type": "JSONPatch", "op": "add", "path": "/a/" + jsonpatch_escapeKey("b/c"), "value": {"d": 1}}]'),
+    ('Object{a: p ? q : r, b: s}', '{"@type": "Object", "a": p ? q : r, "b": s}'),
+    ('myObject.Object{a: 1}', 'myObject.Object{a: 1}'),
+])
+def test_typed_objects_are_read_as_maps(written, read):
+    assert celobjects.readable(written) == read
+
+
+def test_an_executor_pulls_from_where_a_policy_sends_it():
+    cluster = EmbeddedCluster(exec_mode="none")
+    try:
+        cluster.load([*objects(MIRROR), {
+            "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "off", "namespace": "default"},
+            "spec": {"template": {"spec": executor()["spec"] | {"serviceAccountName": "default"}}}}])
+        cluster.loop.sleep(3)
+        (pod,) = cluster.kube.list(r.PODS, "default").items
+        assert pod["spec"]["containers"][0]["image"] == "mirror.example/rec/executor:1"
+        (job,) = cluster.kube.list(r.JOBS, "default").items
+        assert job["spec"]["template"]["spec"]["containers"][0]["image"] == "localhost:5000/rec/executor:1"
+    finally:
+        cluster.close()
