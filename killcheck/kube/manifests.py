@@ -38,7 +38,7 @@ class Loaded:
         return [manifest.obj for manifest in self.manifests]
 
     def passed_over(self, *, spec: bool) -> list[str]:
-        """A line for each file that was not read, where no note says so. ``spec``: one was named, others do not matter."""
+        """A line for each file that was not read, where no note says so. ``spec``: one was named, so none is told."""
         return [f"{one.file}: not read: {one.why}" + (" (give it as SPEC)" if one.why == SPEC else "")
                 for one in self.skipped
                 if not (spec and one.why == SPEC) and not any(one.why in note for note in self.notes)]

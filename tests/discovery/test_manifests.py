@@ -207,6 +207,7 @@ def test_nothing_to_load_is_an_error(tmp_path: Path, name: str, text: str, said:
 
 def test_a_spec_among_manifests_is_told_of_only_where_none_was_named(tmp_path):
     (tmp_path / "killcheck.yaml").write_text("apiVersion: killcheck/v1\nkind: KillPath\n")
+    (tmp_path / "p.yaml").write_text(pod("p"))
     (tmp_path / "values.yaml").write_text("replicas: 1\n")
     loaded = manifests.load(tmp_path)
     told = f"{tmp_path}/values.yaml: not read: not a Kubernetes object (no kind and apiVersion)"
