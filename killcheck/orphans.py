@@ -87,12 +87,18 @@ class Outcome:
 
 
 def local(folder: Path) -> list[tuple[Path, Header, list[Entry]]]:
-    """The journals under ``folder`` whose runs did not come to their end; a file that is none is passed over."""
+    """The journals under ``folder`` whose runs did not come to their end; a file that is none is passed over.
+
+    Raises OSError: what may not be read here (another user's, say) may have something left.
+    """
     found = []
-    for path in sorted(folder.glob("runs/*/journal-*.jsonl")):
+    folders = sorted((folder / "runs").iterdir()) if (folder / "runs").exists() else []
+    for path in (file for run in folders if run.is_dir() for file in sorted(run.iterdir())):
+        if not path.match("journal-*.jsonl"):
+            continue
         try:
             header, entries = parse(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+        except ValueError:
             continue  # cut short before its first change, or not ours
         if not header.closed or any(entry.state != "verified" for entry in entries):
             found.append((path, header, entries))

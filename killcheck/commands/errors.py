@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Callable
 from functools import wraps
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
@@ -86,11 +87,16 @@ def _meanings() -> list[tuple[type[Exception], str]]:
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.EFBIG)
 
 
+#: What to do where nothing may be written.
+KEPT = " (journals and run records are kept here: start killcheck in a folder that is yours)"
+
+
 def _said(error: Exception) -> str:
     if not isinstance(error, OSError) or not error.strerror:
         return str(error)
     if error.filename:
-        return f"{error.filename}: {error.strerror.lower()}"
+        kept = isinstance(error, PermissionError) and Path(os.fsdecode(error.filename)).parts[:1] == (".killcheck",)
+        return f"{error.filename}: {error.strerror.lower()}" + (KEPT if kept else "")
     where = " (standard output, or the run's folder under .killcheck)" if error.errno in _NO_ROOM else ""
     return f"cannot go on: {error.strerror.lower()}{where}"
 

@@ -107,6 +107,8 @@ def test_a_defect_is_never_an_exit_code_that_says_exposed(monkeypatch, capsys, d
     (OSError(28, "No space left on device"),
      "cannot go on: no space left on device (standard output, or the run's folder under .killcheck)"),
     (PermissionError(13, "Permission denied", "/x/run.jsonl"), "/x/run.jsonl: permission denied"),
+    (PermissionError(13, "Permission denied", ".killcheck/runs/r"), ".killcheck/runs/r: permission denied "
+     "(journals and run records are kept here: start killcheck in a folder that is yours)"),
     (OSError("odd"), "odd"),
 ])
 def test_what_the_system_refuses_is_said_with_its_place(error, said):

@@ -165,6 +165,13 @@ def test_what_another_machine_has_put_back_is_not_put_back_again(cluster, tmp_pa
     assert json.loads(path.read_text().splitlines()[0])["journal"]["closed"]
 
 
+def test_a_journal_that_may_not_be_read_is_not_nothing(tmp_path):
+    (tmp_path / "runs/another-users/journal-0.jsonl").mkdir(parents=True)  # no mode bit stops root from reading a file
+    with pytest.raises(OSError, match=r"journal-0\.jsonl"):
+        orphans.local(tmp_path)
+    assert orphans.local(tmp_path / "runs") == []
+
+
 def test_expiry_is_counted_from_the_change(cluster):
     journal = journal_of(cluster, lifetime_s=60.0)
     suspend(journal)
