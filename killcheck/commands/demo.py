@@ -62,14 +62,18 @@ def command(as_json: bool, html_file: Path | None, folder: Path | None, no_color
 
 
 def _copy(folder: Path) -> None:
-    """The reference kill path as files of the user's own."""
+    """The reference kill path as files of the user's own; editors find the spec's schema where killcheck lies."""
+    import killcheck
     from killcheck import fixtures
 
+    name = "killcheck.schema.json"
+    schema = f"$schema={Path(killcheck.__file__).with_name(name)}"
     if folder.exists() and any(folder.iterdir()):
         raise click.UsageError(f"{folder} is not empty: name a new folder, nothing of yours is overwritten")
     folder.mkdir(parents=True, exist_ok=True)
     for file in sorted(fixtures.path("dead-man").glob("*.yaml")):
-        (folder / file.name).write_text(file.read_text(encoding="utf-8"), encoding="utf-8")
+        text = file.read_text(encoding="utf-8").replace(f"$schema=../../../killcheck/{name}", schema)
+        (folder / file.name).write_text(text, encoding="utf-8")
         click.echo(folder / file.name)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from pathlib import Path
 from types import SimpleNamespace
 
 import click
@@ -54,6 +55,12 @@ def test_the_demonstration_ends_as_it_must(killcheck):
     assert result.exit_code == 0, result.output
     assert "SURVIVED" in result.output
     assert result.output.count("EXPOSED") == 3
+
+
+def test_a_copied_spec_leads_editors_to_its_schema(killcheck, tmp_path):
+    assert killcheck("demo", "--copy-to", "deploy").exit_code == 0
+    first = (tmp_path / "deploy/killcheck.yaml").read_text().splitlines()[0]
+    assert json.loads(Path(first.partition("$schema=")[2]).read_text())["title"]
 
 
 def test_help_teaches(killcheck):
