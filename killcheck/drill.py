@@ -51,7 +51,7 @@ class Options:
 
     ``horizon_s``: how long to watch at most after the trigger when the GPUs stay on (None: until the last deadline
     has passed).
-    ``run_out_s``: go on watching until then also after everything is proven. ``heal``: put the targets back on.
+    ``run_out_s``: go on watching until then also when all is proven: it must hold. ``heal``: put the targets back on.
     """
 
     horizon_s: float | None = None
@@ -242,6 +242,7 @@ class Drill:
         loop.run_until(self._fresh_and_proven, horizon)
         assert self.progress is not None
         if self.progress.proven() and self.options.run_out_s:
+            self.progress.holds_on = True
             elapsed = (loop.now() - self.progress.timeline.start).total_seconds()
             loop.run_until(self._fresh_never_done, max(0.0, self.options.run_out_s - elapsed))
         self._fresh(force=True)

@@ -38,6 +38,9 @@ class Progress:
         self.holds_from = holds_from
         #: Something that had been off came on again before it was proven to hold.
         self.relit = False
+        #: It has to hold for as long as is watched, not only until 'held' was proven.
+        self.holds_on = False
+        self._asked_again = False
         self._ask_at = timeline.start
         self._off_since: datetime | None = None
         self._told: set[str] = set()
@@ -73,7 +76,7 @@ class Progress:
                     written = _written_at(obj)
                     at = min(at, written) if written else at
                     who = who or writer_of(obj)
-            self._writer = who
+            self._writer, self._asked_again = who, False
             self.timeline.reach("scale_written", at, now, f"spec.replicas 0, written by {who or 'an unknown manager'}")
         pods = [p for p in self.scene.gpu_pods() if self._only_node in ("", p.node)]
         leaving = [p for p in pods if p.terminating]
@@ -138,7 +141,7 @@ class Progress:
     def _held(self, now: datetime, wake_in: Callable[[float], None]) -> None:
         off = [self.timeline.reached.get(phase) for phase in self._off_phases()]
         own = self.holds_from()
-        if own is None or any(entry is None for entry in off):
+        if own is None or self._asked_again or any(entry is None for entry in off):
             self._off_since = self.unwatched_until = None
             return
         since = max([own, *(entry.observed for entry in off if entry is not None)])
@@ -158,8 +161,8 @@ class Progress:
                 "held", since + timedelta(seconds=self.hold_s), now, f"nothing came back for {self.hold_s:.0f} s")
 
     def _losses(self, now: datetime) -> Iterator[events.Event]:
-        """Phases that no longer hold: something scaled back before 'held' was proven."""
-        if "held" in self.timeline.reached or self._only_node:
+        """Phases that no longer hold: something came back before 'held' was proven, or in the night that is watched."""
+        if ("held" in self.timeline.reached and not self.holds_on) or self._only_node:
             return
         covered = [t for t in self.targets if t.kind]
         counted = self.scene.census
@@ -174,6 +177,10 @@ class Progress:
         for phase, back, why in checks:
             if back and self.timeline.lose(phase):
                 self.relit = True
+                self._asked_again = self._asked_again or phase == "scale_written"
+                if self.timeline.lose("held"):
+                    self._told.discard("held")
+                    yield events.PhaseLost(at=now, phase="held", why=why)
                 self._told.discard(phase)
                 yield events.PhaseLost(at=now, phase=phase, why=why)
 

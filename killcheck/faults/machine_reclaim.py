@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import ClassVar
 
@@ -51,10 +50,6 @@ class ReclaimedWhileStopping(CliNoEffect):
         own, back = super().plan(stage, layer), self._back.plan(stage, layer)
         self._mark = stage.run
         return replace(own, changes=own.changes + back.changes, edits=own.edits + back.edits)
-
-    def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
-        """Wait for the call."""
-        return [*super().inject(stage, layer), *self._back.inject(stage, layer)]
 
     def text(self, name: str) -> str:
         """Refuses once, and lets it go off."""

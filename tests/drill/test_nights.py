@@ -84,3 +84,20 @@ def test_a_whole_day_is_watched_when_asked(drill):
 def test_two_runs_of_a_night_say_the_same(drill):
     first, second = drill().only, drill().only
     assert [row["at_s"] for row in first.phases] == [row["at_s"] for row in second.phases]
+
+
+@pytest.mark.parametrize(("hours", "verdict"), [(4.9, "survived"), (5.1, "exposed")])
+def test_what_comes_on_again_in_the_night_that_is_watched_is_exposed(drill, hours, verdict):
+    """The hold was proven at 03:18; at eight the morning's Job lights it, and from then on it bills."""
+    done = drill(fixture="held-mornings", options=Options(run_out_s=hours * 3600.0))
+    lost = [event.phase for event in done.of(events.PhaseLost)]
+    assert str(done.only.verdict) == verdict
+    assert done.result.exit_code == (0 if verdict == "survived" else 1)
+    if verdict == "survived":
+        assert lost == []
+        return
+    assert lost[0] == "held"
+    assert lost.count("held") == 1
+    assert done.only.cause.startswith("scaled back:")
+    (held,) = [row for row in done.only.phases if row["phase"] == "held"]
+    assert held["at_s"] is None
