@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import runpy
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
@@ -33,3 +34,15 @@ def test_links_lead_somewhere(page):
     inside = [link for link in links if not re.match(r"[a-z]+:|#", link)]
     missing = [link for link in inside if not (page.parent / link.partition("#")[0]).exists()]
     assert missing == []
+
+
+def test_the_map_names_every_room():
+    text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    named = re.findall(r"[\w*]+(?:\.py|/)", text)
+    rooms = [room.name if room.is_file() else f"{room.name}/" for room in (ROOT / "killcheck").iterdir()
+             if not room.name.startswith("__") and (room.suffix == ".py" or room.is_dir())]
+    assert [room for room in sorted(rooms) if not any(fnmatch(room, name) for name in named)] == []
+    patterns = re.findall(r"`(?:killcheck/)?([\w*/]+\.py)`", text)
+    found = {str(path.relative_to(ROOT / "killcheck")) for path in (ROOT / "killcheck").rglob("*.py")}
+    gone = [name for name in patterns if not any(fnmatch(f"/{path}", f"*/{name}") for path in found)]
+    assert gone == []
