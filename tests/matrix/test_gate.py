@@ -100,15 +100,22 @@ def test_ctrl_c_leaves_nothing_running(tmp_path):
     assert of_session(running.pid) == []
 
 
+#: What do_exit() sets first (include/linux/sched.h), and SIGKILL's bit among signals that are pending (proc(5)).
+PF_EXITING, KILLED = 0x4, 1 << (signal.SIGKILL - 1)
+
+
 def of_session(number):
-    """Processes that the session still has."""
+    """Processes that the session still has; one that was killed, or is exiting, need not have had its turn for that."""
     found = []
-    for stat in Path("/proc").glob("[0-9]*/stat"):
+    for process in Path("/proc").glob("[0-9]*"):
         try:
-            fields = stat.read_text().rpartition(")")[2].split()
-            words = stat.parent.joinpath("cmdline").read_text()
+            fields = (process / "stat").read_text().rpartition(")")[2].split()
+            told = dict(line.split(":", 1) for line in (process / "status").read_text().splitlines())
+            words = (process / "cmdline").read_text()
         except OSError:
             continue
-        if int(fields[3]) == number and fields[0] != "Z" and words:  # one that is exiting has no words any more
+        killed = any(int(told[pending], 16) & KILLED for pending in ("SigPnd", "ShdPnd"))
+        gone = fields[0] == "Z" or int(fields[6]) & PF_EXITING or killed
+        if int(fields[3]) == number and not gone and words:  # one that has exited so far has no words any more
             found.append(words)
     return found

@@ -193,7 +193,7 @@ def work():
         time.sleep(30)
     finally:
         print("healing", flush=True)
-        time.sleep(0.5)
+        sys.stdin.readline()
         print("healed", flush=True)
 
 work()
@@ -203,14 +203,15 @@ work()
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda n: n.name)
 def test_a_signal_unwinds_and_a_second_one_does_not_cut_the_healing_short(number):
     process = subprocess.Popen(
-        [sys.executable, "-c", INTERRUPTED], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        [sys.executable, "-c", INTERRUPTED], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        text=True,
         env={**os.environ, "PYTHONUNBUFFERED": "1"})
     try:
         assert process.stdout.readline() == "working\n"
         process.send_signal(number)
         assert process.stdout.readline() == "healing\n"
         process.send_signal(number)
-        out, err = process.communicate(timeout=20)
+        out, err = process.communicate("healing goes on\n", timeout=20)
     finally:
         process.kill()
     assert out == "healed\n"
