@@ -5,7 +5,7 @@ What may *not* live here: verdicts (:mod:`killcheck.drill` judges), how a cloud 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, cast
 
 from killcheck.alarms import Evaluated, History, Rule, evaluate, rules_of, samples
 from killcheck.cloud.billed import ghosts, names_instances
-from killcheck.cloud.instances import Instances
+from killcheck.cloud.instances import Ec2, Instances
 from killcheck.cloud.results import Results
+from killcheck.cloud.returning import returning
 from killcheck.cloud.session import AskError, Aws
 from killcheck.cloudspec import Alarm
 from killcheck.cluster.base import Cluster
-from killcheck.killpath import KillPath, Layer, Proof
+from killcheck.killpath import KillPath, Layer, LayerType, Proof
 from killcheck.kube import resources as r
 from killcheck.kube.errors import KubeError, NotFound
 from killcheck.kube.objects import dig, name_of, namespace_of
@@ -59,6 +60,8 @@ class Witnesses:
         self.scene = scene
         self._wants_cloud = Proof.P3 in kill_path.proof and any(t.kind for t in kill_path.covered_by(layer))
         self.instances = cast("Instances | None", cluster.levers.get("instances"))
+        #: A reclaimed machine's place is to be taken by the next.
+        self._replaced = layer.type is LayerType.SPOT_HANDLER
         aws = cast("Aws | None", cluster.levers.get("aws"))
         urls = kill_path.cloud.results if kill_path.cloud else ()
         self._wants_alarm = Proof.P5 in kill_path.proof
@@ -137,7 +140,38 @@ class Witnesses:
 
     def lack(self, timeline: Timeline, now: datetime) -> Lack | None:
         """What of the proof is not so although everything is off. Raises Unproven."""
-        return self._ghosts(now) or self._lost_results() or (self._silent() if self._wants_alarm else None)
+        return self._ghosts(now) or self._back() or self._lost_results() or (
+            self._silent() if self._wants_alarm else None)
+
+    def _back(self) -> Lack | None:
+        """What was off is on again, or something brings it back, or bills in its place."""
+        asked = self.instances
+        if not self._wants_cloud or asked is None:
+            return None
+        again = asked.on_again()
+        if asked.problem:
+            raise Unproven(asked.problem)
+        if again:
+            return Lack(
+                "instance_gone", f"{again[0]} was off, and is on again ({len(again)} instance(s) are)",
+                "Terminate it, and whatever started it: stopped machines can be started by anybody.", tuple(again),
+                (50,))
+        if not isinstance(asked.word, Ec2) or self._replaced:
+            return None
+        try:
+            found = list(self._returning(asked.word, asked.gone))
+        except AskError as error:
+            raise Unproven(f"P3 unproven: whether an instance comes back cannot be seen: {error}") from error
+        if not found:
+            return None
+        return Lack("instance_gone", f"the bill goes on: {found[0][0]}", found[0][1],
+                    tuple(what for what, _ in found), (45, 50, 51))
+
+    @staticmethod
+    def _returning(word: Ec2, gone: Collection[str]) -> Iterable[tuple[str, str]]:
+        for region in sorted({word.region(one) for one in gone}):
+            there = [word.described[one] for one in sorted(gone) if word.region(one) == region]
+            yield from returning(word.at(region), there)
 
     def _ghosts(self, now: datetime) -> Lack | None:
         """Machines of the cluster that are on although nothing in it stands for them: no Node, no NodeClaim."""

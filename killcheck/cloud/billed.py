@@ -6,12 +6,13 @@ Rows 45, 49, 50, 51 of the catalogue of failures. Reads only; what could not be 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import chain, product
 from typing import Any
 
 from killcheck.cloud.catalogue import Catalogue, shipped
-from killcheck.cloud.instances import access_of
+from killcheck.cloud.instances import access_of, region_of
 from killcheck.cloud.session import AskError, Aws, pages
 from killcheck.cloudspec import CloudAccess
 
@@ -90,14 +91,21 @@ class _Look:
             raise AskError("which instances belong to the cluster is not said: give cluster, tags or launchTemplates")
         ids, seen = {one.rpartition("/")[2] for one in self.known}, set()
         on = {"Name": "instance-state-name", "Values": list(_ON)}
-        for wanted in filters:
-            for page in pages(self.aws, "ec2", "describe_instances", Filters=[*wanted, on]):
+        for aws, wanted in product(self._places(), filters):
+            for page in pages(aws, "ec2", "describe_instances", Filters=[*wanted, on]):
                 for reservation in page["Reservations"]:
                     for one in reservation["Instances"]:
                         name = str(one["InstanceId"])
                         if name not in ids and name not in seen:
                             seen.add(name)
                             yield from self._ghost(one)
+
+    def _places(self) -> list[Aws]:
+        """Where the cluster's machines are: in the region that is said, else in each of its nodes' own."""
+        regions = sorted({found for found in map(region_of, self.known) if found})
+        if self.aws.region or not regions:
+            return [self.aws]
+        return [replace(self.aws, region=region, _session=None, _clients={}) for region in regions]
 
     def _filters(self) -> Iterator[list[dict[str, Any]]]:
         """Karpenter and EKS tag their instances for the cluster; the groups' have their template's id."""
@@ -127,7 +135,8 @@ class _Look:
     # -- what comes back -----------------------------------------------------------------------------------
     def spot_requests(self) -> Iterator[Billed]:
         """Persistent spot requests: what they launched comes back when it is terminated."""
-        for page in pages(self.aws, "ec2", "describe_spot_instance_requests"):
+        asked = (pages(aws, "ec2", "describe_spot_instance_requests") for aws in self._places())
+        for page in chain.from_iterable(asked):
             for one in page["SpotInstanceRequests"]:
                 kind = str((one.get("LaunchSpecification") or {}).get("InstanceType", ""))
                 if one.get("Type") != "persistent" or one.get("State") not in ("open", "active"):
@@ -142,7 +151,8 @@ class _Look:
 
     def groups(self) -> Iterator[Billed]:
         """Floors of Auto Scaling groups, and settings that keep or bring back an instance."""
-        for page in pages(self.aws, "autoscaling", "describe_auto_scaling_groups"):
+        asked = (pages(aws, "autoscaling", "describe_auto_scaling_groups") for aws in self._places())
+        for page in chain.from_iterable(asked):
             for group in page["AutoScalingGroups"]:
                 if self._ours(group):
                     yield from self._group(group)
@@ -203,7 +213,8 @@ class _Look:
     def reservations(self) -> Iterator[Billed]:
         """Capacity reservations of accelerated types that nothing uses: they bill as if something did."""
         active = [{"Name": "state", "Values": ["active"]}]
-        for page in pages(self.aws, "ec2", "describe_capacity_reservations", Filters=active):
+        asked = (pages(aws, "ec2", "describe_capacity_reservations", Filters=active) for aws in self._places())
+        for page in chain.from_iterable(asked):
             for one in page["CapacityReservations"]:
                 kind, free = str(one["InstanceType"]), int(one.get("AvailableInstanceCount") or 0)
                 if not free or self._devices(kind) == 0:

@@ -12,9 +12,9 @@ import re
 import signal
 import subprocess
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, ClassVar, Literal, Protocol
 
 from killcheck.cloud.session import AskError, Aws, pages
 from killcheck.cloudspec import CloudAccess
@@ -86,9 +86,14 @@ def region_of(provider_id: str) -> str:
 
 @dataclass
 class Ec2:
-    """EC2 through DescribeInstances."""
+    """EC2 through DescribeInstances. ``described``: what it said last of each machine, by provider id."""
 
     aws: Aws
+    described: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    _elsewhere: dict[str, Aws] = field(default_factory=dict)
+    #: A machine that is terminated stays listed for about an hour (EC2 user guide "Terminate EC2 instances"): one that
+    #: was on a moment ago and is not listed any more is not gone, it was not shown.
+    keeps: ClassVar[bool] = True
 
     def states(self, provider_ids: Iterable[str]) -> Mapping[str, str]:
         """By filter, not by id: an id that EC2 has forgotten must not hide the others. Raises AskError."""
@@ -98,15 +103,32 @@ class Ec2:
             raise AskError(
                 f"{foreign[0]} is no provider id of EC2 (aws:///ZONE/i-...): say in cloud: who else can be asked "
                 "(states or command)")
-        if not self.aws.region:
-            self.aws.region = next(filter(None, map(region_of, wanted.values())), "")
-        ids, found = sorted(wanted), {}
-        for start in range(0, len(ids), BATCH):
-            batch = [{"Name": "instance-id", "Values": ids[start:start + BATCH]}]
-            for page in pages(self.aws, "ec2", "describe_instances", Filters=batch):
-                for instance in _instances(page):
-                    found[wanted[instance["InstanceId"]]] = str(instance["State"]["Name"])
+        found: dict[str, str] = {}
+        for region in sorted({self.region(one) for one in wanted.values()}):
+            there = {name: one for name, one in wanted.items() if self.region(one) == region}
+            ids = sorted(there)
+            for start in range(0, len(ids), BATCH):
+                batch = [{"Name": "instance-id", "Values": ids[start:start + BATCH]}]
+                for page in pages(self.at(region), "ec2", "describe_instances", Filters=batch):
+                    found |= {there[one["InstanceId"]]: self._noted(there[one["InstanceId"]], one)
+                              for one in _instances(page) if one["InstanceId"] in there}
         return found
+
+    def region(self, provider_id: str) -> str:
+        """Where a machine is asked after: in the region that is said, else in its own."""
+        return self.aws.region or region_of(provider_id)
+
+    def at(self, region: str) -> Aws:
+        """The same account, in a region."""
+        if region == self.aws.region:
+            return self.aws
+        if region not in self._elsewhere:
+            self._elsewhere[region] = replace(self.aws, region=region, _session=None, _clients={})
+        return self._elsewhere[region]
+
+    def _noted(self, provider_id: str, one: Mapping[str, Any]) -> str:
+        self.described[provider_id] = {**self.described.get(provider_id, {}), **one}
+        return str(one["State"]["Name"])
 
 
 def _instances(page: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
@@ -192,7 +214,9 @@ class Instances:
     kind: str = ""
     asked: int = 0
     _known: dict[str, State] = field(default_factory=dict)
-    _seen: set[str] = field(default_factory=set)
+    #: What the cloud last said of each, where it said something.
+    _seen: dict[str, State] = field(default_factory=dict)
+    _gone: set[str] = field(default_factory=set)
     _at: float | None = None
 
     def state(self, provider_id: str) -> State:
@@ -214,15 +238,36 @@ class Instances:
             self._known = dict.fromkeys(wanted, "unknown")
         else:
             self.problem = self.kind = ""
-            self._seen |= said.keys()
             self._known = {one: self._judged(one, said) for one in wanted}
+            self._seen |= {one: self._known[one] for one in said if one in self._known}
+            self._gone |= {one for one, state in self._known.items() if state == "terminated"}
         self._at = self.monotonic()
+
+    @property
+    def gone(self) -> frozenset[str]:
+        """Every machine that was off at some time, by provider id."""
+        return frozenset(self._gone)
+
+    def on_again(self) -> list[str]:
+        """Those that were off and are not any more, asked anew; look at :attr:`problem` first."""
+        self._at = None
+        return [one for one in sorted(self._gone) if self.state(one) != "terminated"]
 
     def _judged(self, provider_id: str, said: Mapping[str, str]) -> State:
         if provider_id in said:
-            return BILLING.get(said[provider_id].lower(), "unknown")
-        if provider_id in self._seen:
+            state = BILLING.get(said[provider_id].lower(), "unknown")
+            if state == "unknown":
+                self.problem = f"P3 unproven: the cloud says {said[provider_id]!r} of {provider_id}: what that means " \
+                               "is not known"
+            return state
+        last = self._seen.get(provider_id)
+        if last is not None and (last in ("stopping", "terminated") or not getattr(self.word, "keeps", False)):
             return "terminated"
+        if last is not None:
+            self.problem = (
+                f"P3 unproven: EC2 listed {provider_id} as {last}, and lists it no more: what it terminates stays "
+                "listed for an hour (another account or region, or half of an answer?)")
+            return "unknown"
         self.problem = f"P3 unproven: the cloud does not list {provider_id} (another account or region?)"
         return "unknown"
 

@@ -110,28 +110,28 @@ class Aws:
     endpoint_url: str = ""
     keys: tuple[str, str, str] | None = None
     _session: Any = None
-    _clients: dict[str, Any] = field(default_factory=dict)
+    _clients: dict[tuple[str, str], Any] = field(default_factory=dict)
 
     def client(self, service: str) -> Any:
         """A botocore client with this project's time-outs and retries. Raises botocore's exceptions."""
-        if service not in self._clients:
+        # The price list is served from a few regions only. A region may become known later: clients are made anew.
+        region = "us-east-1" if service == "pricing" else self.region
+        if (service, region) not in self._clients:
             import boto3
             from botocore.config import Config
 
             if self._session is None:
                 key, secret, token = self.keys or (None, None, None)
                 self._session = boto3.Session(
-                    profile_name=self.profile or None, region_name=self.region or None, aws_access_key_id=key,
-                    aws_secret_access_key=secret, aws_session_token=token or None)
+                    profile_name=self.profile or None, aws_access_key_id=key, aws_secret_access_key=secret,
+                    aws_session_token=token or None)
             config = Config(
                 connect_timeout=CONNECT_TIMEOUT_S, read_timeout=READ_TIMEOUT_S, user_agent_extra="killcheck",
                 retries={"total_max_attempts": TRIES, "mode": "standard"},
                 s3={"addressing_style": "path"} if self.endpoint_url else None)
-            # The price list is served from a few regions only.
-            region = "us-east-1" if service == "pricing" else None
-            self._clients[service] = self._session.client(
-                service, region_name=region, endpoint_url=self.endpoint_url or None, config=config)
-        return self._clients[service]
+            self._clients[service, region] = self._session.client(
+                service, region_name=region or None, endpoint_url=self.endpoint_url or None, config=config)
+        return self._clients[service, region]
 
 
 # -- asking ------------------------------------------------------------------------------------------------
