@@ -265,10 +265,17 @@ class VirtualLoop(Loop):
         self._elapsed = 0.0
         self._goal = 0.0
         self.speed = speed
+        #: The answer of :meth:`now`, which is asked far more often than time passes, and the second that it is for.
+        self._last = (0.0, self._start)
 
     def now(self) -> datetime:
         """The virtual time of day, UTC."""
-        return self._start + timedelta(seconds=self._elapsed)
+        elapsed = self._elapsed
+        last, now = self._last
+        if last != elapsed:
+            now = self._start + timedelta(seconds=elapsed)
+            self._last = (elapsed, now)
+        return now
 
     def monotonic(self) -> float:
         """Virtual seconds since the loop was made."""

@@ -128,8 +128,9 @@ class Scene:
         self._on_change("modified", None, {"kind": "Watch"})
 
     def _changed(self, change: Change, old: Obj | None, new: Obj) -> None:
-        self._holders = None
         kind = new.get("kind")
+        if kind != "Event":  # what is said changes nothing of what is there, and is most of what happens
+            self._holders = None
         if kind == "Pod" and change == "deleted":
             self._pod_gone(old, new)
         elif kind == "Node":

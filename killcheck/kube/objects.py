@@ -25,11 +25,24 @@ def copy(value: Obj) -> Obj:
 
 def _copy(value: Any) -> Any:
     kind = value.__class__
-    if kind is dict:
-        return {k: (_copy(v) if v.__class__ in (dict, list) else v) for k, v in value.items()}
-    if kind is list:
-        return [(_copy(v) if v.__class__ in (dict, list) else v) for v in value]
-    return value
+    return _copy_dict(value) if kind is dict else _copy_list(value) if kind is list else value
+
+
+def _copy_dict(value: Obj) -> Obj:
+    new = value.copy()  # in C; of most values that is all there is to do
+    for key, inner in value.items():
+        kind = inner.__class__
+        if kind is dict:
+            new[key] = _copy_dict(inner)
+        elif kind is list:
+            new[key] = _copy_list(inner)
+    return new
+
+
+def _copy_list(value: list[Any]) -> list[Any]:
+    return [
+        _copy_dict(inner) if inner.__class__ is dict else _copy_list(inner) if inner.__class__ is list else inner
+        for inner in value]
 
 
 def dig(obj: Any, *path: str | int, default: Any = None) -> Any:

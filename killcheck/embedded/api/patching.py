@@ -38,6 +38,8 @@ JSON = "application/json-patch+json"
 MERGE = "application/merge-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"
 APPLY = "application/apply-patch+yaml"
+#: What a writer of the status changes in place.
+_OWN = {"metadata", "status"}
 
 
 class Patcher:
@@ -127,8 +129,17 @@ class Patcher:
         """The patched object, typed. Raises StatusError 422 with the whole object in it, as there."""
         if not isinstance(new, dict):
             raise _failed(content_type, "")
+        # A patch of the status shares with the stored object, decoded long ago, whatever it does not speak of; the rest
+        # of the object is taken from there anyway.
+        shared = {key for key, value in new.items() if value.__class__ is dict and value is old.get(key)} - _OWN if (
+            call.subresource == "status" and schema is not None) else ()
         try:
-            clean, unknown = seam.decode(call.kind, new, schema)
+            if shared:
+                clean, unknown = seam.decode(
+                    call.kind, {key: value for key, value in new.items() if key not in shared}, schema)
+                clean |= {key: new[key] for key in shared}
+            else:
+                clean, unknown = seam.decode(call.kind, new, schema)
         except StatusError as error:
             if error.code != 400:
                 raise

@@ -67,6 +67,10 @@ class Store:
             if not namespace or key[0] == namespace:
                 yield obj
 
+    def holds(self, table: Table) -> bool:
+        """Whether a table holds anything."""
+        return bool(self._tables.get(table))
+
     def tables(self) -> list[Table]:
         """Every table that holds something."""
         return [table for table, rows in self._tables.items() if rows]
