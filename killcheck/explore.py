@@ -8,6 +8,8 @@ sets across layers are found by following who saved the night, not by trying the
 Scenarios run on the embedded cluster with modelled executors, each in a fork of one drill that is already in its steady
 state, so that none pays for getting there, and each only for as long as its verdict is open. What exposes is then
 drilled once more with executors that really run, and only that counts as confirmed.
+
+Outside Kubernetes nothing is modelled: each scenario is a drill of its own, in which the machine's programs really run.
 """
 
 from __future__ import annotations
@@ -32,6 +34,7 @@ from killcheck.faults.elsewhere import may_be_elsewhere
 from killcheck.journal import Journal
 from killcheck.killpath import PHASES, KillPath
 from killcheck.kube.errors import KubeError
+from killcheck.layers.base import LayerError
 from killcheck.run import PlannedDrill
 from killcheck.session import Session
 from killcheck.verdict import DrillResult, Verdict
@@ -227,7 +230,8 @@ def explore(
     unmeant = set(only_faults) - skipped - {name for layer in chosen for name in search.names[layer.name]}
     for layer in chosen:
         search.names[layer.name] += sorted(unmeant)
-    with _warm(session, chosen[0].name if chosen else ""), parallel.mortal_workers(workers) as pool:
+    first = chosen[0].name if chosen and kill_path.in_kubernetes else ""
+    with _warm(session, first), parallel.mortal_workers(workers) as pool:
         for layer in chosen:
             search.begin()
             for size in range(max_faults + 1):
@@ -299,11 +303,13 @@ _SESSION: dict[bytes, Session] = {}
 
 
 def _one(sent: bytes, scenario: Scenario) -> Found:
-    """In a worker: one scenario, in a fork of the drill that is ready for its layer."""
+    """In a worker: one scenario, in a fork of the drill that is ready for its layer, or in a drill of its own."""
     session = _SESSION.get(sent)
     if session is None:
         _SESSION.clear()
         session = _SESSION[sent] = pickle.loads(sent)  # noqa: S301 - our own parent's
+    if not session.kill_path.in_kubernetes:
+        return _whole(session, scenario)
     # A fault that wants a night of its own (a change of clocks) cannot begin in somebody else's.
     own_night = tuple(name for name in scenario.faults if type(faults.named(name)).night is not faults.Fault.night)
     if len(own_night) > 1:
@@ -318,6 +324,15 @@ def _one(sent: bytes, scenario: Scenario) -> Found:
         _READY[key] = _ready(session, PlannedDrill(scenario.layer, own_night))
     drill = _READY[key]
     return _forked(lambda: _judged(drill, scenario), scenario)
+
+
+def _whole(session: Session, scenario: Scenario) -> Found:
+    """A machine's programs are processes, which a fork would leave behind."""
+    try:
+        with session.cluster(PlannedDrill(scenario.layer)) as (cluster, _):
+            return _judged(_drill(session, scenario.layer, cluster), scenario)
+    except (LayerError, KubeError) as error:
+        return Found(scenario, "inconclusive", str(error))
 
 
 def _open(session: Session, planned: PlannedDrill) -> Cluster:
@@ -340,17 +355,21 @@ def _rehearse(session: Session, layer: str) -> None:
 
 def _ready(session: Session, planned: PlannedDrill) -> _ScenarioDrill:
     """A drill whose cluster has come to its steady state, and is watched; what comes of it is left to the forks."""
-    cluster, kill_path = _open(session, planned), session.kill_path
-    layer = kill_path.layer(planned.layer)
-    deadlines = kill_path.deadlines_for(layer)
-    horizon = max(getattr(deadlines, name) for name in PHASES) + deadlines.held_s
-    drill = _ScenarioDrill(
-        cluster, kill_path, layer, run="explored", options=Options(horizon_s=horizon),
-        journal=Journal("explored", cluster.loop, cluster.kube, levers=cluster.levers))
+    drill = _drill(session, planned.layer, _open(session, planned))
     drill.get_ready()
     gc.collect()
     gc.freeze()
     return drill
+
+
+def _drill(session: Session, name: str, cluster: Cluster) -> _ScenarioDrill:
+    kill_path = session.kill_path
+    layer = kill_path.layer(name)
+    deadlines = kill_path.deadlines_for(layer)
+    horizon = max(getattr(deadlines, name) for name in PHASES) + deadlines.held_s
+    return _ScenarioDrill(
+        cluster, kill_path, layer, run="explored", options=Options(horizon_s=horizon),
+        journal=Journal("explored", cluster.loop, cluster.kube, levers=cluster.levers))
 
 
 class _ScenarioDrill(Drill):

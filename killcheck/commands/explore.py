@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -51,8 +52,10 @@ def command(**options: Any) -> None:
     from killcheck.clock import wall_seconds
 
     session = _session(options)
-    if not session.kill_path.in_kubernetes:
-        raise click.UsageError("exploring needs a kill path in Kubernetes: others have no cluster to be forked")
+    if not session.kill_path.in_kubernetes and not _may_run(session):
+        raise click.UsageError(
+            "outside Kubernetes nothing is modelled: the machine's own programs run on this host while sets of faults "
+            "are tried; --exec host allows it")
     _known(session, options)
 
     def heard(count: int, text: str) -> None:
@@ -70,7 +73,7 @@ def command(**options: Any) -> None:
             "schema": "killcheck.explore/v1", "verdict": verdict, "exit_code": code,
             "kill_path": session.kill_path.name, **found.to_json()}, indent=2))
     else:
-        _tell(found, _named(options))
+        _tell(found, _named(options, session.kill_path.in_kubernetes), modelled=session.kill_path.in_kubernetes)
     sys.exit(code)
 
 
@@ -97,7 +100,7 @@ def _session(options: dict[str, Any]) -> Session:
     from killcheck.session import Session
 
     session = Session(spec=options["spec"], manifests=options["manifests"], exec_mode=options["exec_mode"])
-    if options["spec"] and not options["manifests"] and not session.shipped_spec:
+    if options["spec"] and not options["manifests"] and not session.shipped_spec and session.kill_path.in_kubernetes:
         session.manifests = (options["spec"].parent,)
     return session
 
@@ -108,14 +111,20 @@ def _confirmed(session: Session, found: Explored, options: dict[str, Any]) -> Ex
     from killcheck import parallel
     from killcheck.run import Run
 
-    allowed = session.exec_mode == "host" or (session.exec_mode is None and session.shipped)
     planned = searching.again(found)
-    if not allowed or not planned:
+    if not _may_run(session) or not planned:
         return found
+    if not session.kill_path.in_kubernetes:  # they did already
+        return replace(found, minimal=tuple(replace(one, confirmed=True) for one in found.minimal))
     if not options["quiet"]:
         click.echo(f"killcheck: {len(planned)} sets are drilled again with executors that really run", err=True)
     result = Run(session, planned, workers=parallel.drilling()).execute()
     return searching.confirm(found, result.drills)
+
+
+def _may_run(session: Session) -> bool:
+    """Whether executors, and a machine's programs, may run here."""
+    return session.exec_mode == "host" or (session.exec_mode is None and session.shipped and session.shipped_spec)
 
 
 def _code(found: Explored) -> int:
@@ -125,15 +134,15 @@ def _code(found: Explored) -> int:
     return 3 if found.minimal or found.inconclusive or any(found.left.values()) or found.unmodelled else 0
 
 
-def _named(options: dict[str, Any]) -> str:
+def _named(options: dict[str, Any], with_manifests: bool) -> str:
     """What a replay has to name besides layer and faults."""
     words = [str(options["spec"])] if options["spec"] else []
     words += [f"--manifests {path}" for path in options["manifests"] or (
-        [options["spec"].parent] if options["spec"] else [])]
+        [options["spec"].parent] if options["spec"] and with_manifests else [])]
     return " ".join(["", *words, *([f"--exec {options['exec_mode']}"] if options["exec_mode"] else [])])
 
 
-def _tell(found: Explored, named: str) -> None:
+def _tell(found: Explored, named: str, *, modelled: bool) -> None:
     for one in sorted(found.minimal, key=lambda one: (len(one.scenario.faults), str(one.scenario))):
         how = {True: "confirmed", False: "REFUTED by a real drill: the model is wrong", None: "not confirmed"}
         click.echo(f"exposed  {one.scenario}  ({how[one.confirmed]})")
@@ -150,4 +159,5 @@ def _tell(found: Explored, named: str) -> None:
     if found.unmodelled:
         click.echo(f"not tried: {', '.join(found.unmodelled)}: they act on what a modelled executor does not meet, or "
                    "need what this cluster has not (killcheck drill --matrix)")
-    click.echo("Sets that did no harm did none with modelled executors; killcheck drill proves one for real.")
+    if modelled:
+        click.echo("Sets that did no harm did none with modelled executors; killcheck drill proves one for real.")

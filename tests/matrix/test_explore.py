@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import shutil
 import signal
 import sys
 
@@ -184,3 +185,20 @@ def test_bad_input_is_one_sentence(argv, says):
     done = explore(*argv, code=2)
     assert says in done.stderr
     assert "Traceback" not in done.output
+
+
+# -- outside Kubernetes ------------------------------------------------------------------------------------
+def test_a_machines_sets_are_drilled_with_its_own_programs():
+    path = str(fixtures.spec("single-controller"))
+    done = explore(path, "--layer", "daily-cycle", "--under", "cli-gone", "--json", code=1)
+    document = json.loads(done.stdout)
+    assert [document[part] for part in ("scenarios", "left", "unmodelled", "inconclusive")] == [2, {}, [], []]
+    (found,) = document["minimal"]
+    assert (found["faults"], found["confirmed"]) == (["cli-gone"], True)
+    assert "gcloud: command not found" in found["why"]
+
+
+def test_somebody_elses_machine_is_not_searched_unasked(tmp_path):
+    shutil.copytree(fixtures.path("single-controller"), tmp_path / "path")
+    done = explore(str(tmp_path / "path" / "killcheck.yaml"), code=2)
+    assert "the machine's own programs run on this host while sets of faults are tried; --exec host" in done.output
