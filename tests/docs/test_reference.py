@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from killcheck.killpath import LayerType
+
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("ci/**/*.md")])
 
@@ -46,3 +48,12 @@ def test_the_map_names_every_room():
     found = {str(path.relative_to(ROOT / "killcheck")) for path in (ROOT / "killcheck").rglob("*.py")}
     gone = [name for name in patterns if not any(fnmatch(f"/{path}", f"*/{name}") for path in found)]
     assert gone == []
+
+
+def test_the_readme_names_reference_paths_that_have_such_a_layer():
+    rows = re.findall(r"^\| `([a-z-]+)` \|.*\| (`.*`) \|$", (ROOT / "README.md").read_text("utf-8"), re.MULTILINE)
+    assert {kind for kind, _ in rows} == {kind.value for kind in LayerType}
+    for kind, paths in rows:
+        for path in re.findall(r"`([a-z-]+)`", paths):
+            spec = (ROOT / "fixtures/paths" / path / "killcheck.yaml").read_text("utf-8")
+            assert f"type: {kind}\n" in spec, (kind, path)
