@@ -1,7 +1,8 @@
 """A killcheck that can be killed between any two steps: run as a process, it forks one real child for each command.
 
 Started with what a step is: ``api``, a write to a Kubernetes API; ``engine``, a request that changes something on a
-Docker Engine or in a registry. A write of the local journal is a step everywhere. Reads one JSON object a line:
+Docker Engine or in a registry; ``machine``, the start of a program, or a change of a file or folder of this machine. A
+write of the local journal is a step everywhere. Reads one JSON object a line:
 ``argv``, ``cwd``, ``at``/``when`` - the step at which the child kills itself with SIGKILL, ``before`` or ``after`` it -
 and ``settings`` of faults by name, for those that would wait. Answers with the child's end. :class:`Mortals` is who
 asks.
@@ -20,9 +21,10 @@ import threading
 class Mortals:
     """The process that forks children, seen from the test."""
 
-    def __init__(self, steps_of):
+    def __init__(self, steps_of, environment=None):
         self.process = subprocess.Popen(
-            [sys.executable, __file__, steps_of], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            [sys.executable, __file__, steps_of], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+            env={**os.environ, **(environment or {})})
 
     def order(self, cwd, *argv, at=0, when="before", settings=None):
         """The child's ``code`` (-9: it was killed), what it said (``out``), and the ``steps`` that it took."""
@@ -110,6 +112,23 @@ def count_engine(steps):
     urllib3.request = asked
 
 
+def count_machine(steps):
+    """Every start of a program is a step, and every change of a sentinel, or of a folder of programs."""
+    from pathlib import Path
+
+    from killcheck import programs
+
+    def counted(name, act):
+        return lambda self, *args, **more: steps.take(f"{name} {self}"[:200], lambda: act(self, *args, **more))
+
+    folder = type("Folder", (type(Path()),), {name: counted(name, getattr(Path, name)) for name in (
+        "mkdir", "touch", "write_text", "chmod", "symlink_to", "unlink", "rmdir")})
+    programs.Path = folder
+    for kind, names in ((programs.LocalPrograms, ("start",)), (programs.Files, ("put", "take_away"))):
+        for name in names:
+            setattr(kind, name, counted(name, getattr(kind, name)))
+
+
 def count_journal(steps):
     """Every write of the local journal is a step."""
     from killcheck import journal
@@ -176,10 +195,15 @@ if __name__ == "__main__":
     assert killcheck.session
     assert orphans
     faults.every()
+    if sys.argv[1] == "machine":
+        import killcheck.here
+        import killcheck.programs
+
+        assert killcheck.here
     if sys.argv[1] == "engine":
         import docker
 
         import killcheck.cluster.docker
 
         assert docker.APIClient
-    serve(count_engine if sys.argv[1] == "engine" else count_api)
+    serve({"api": count_api, "engine": count_engine, "machine": count_machine}[sys.argv[1]])
