@@ -16,8 +16,9 @@ from killcheck.timeline import Reached, Timeline
 
 __all__ = ["Progress", "required", "watched_s"]
 
-#: How often the cloud is asked while its word is waited for, in seconds.
-ASK_AGAIN_S = 5.0
+#: How often the cloud is asked while its word is waited for, in seconds: after the first, twice as long each time, and
+#: at most.
+ASK_SOON_S, ASK_AGAIN_S = 1.0, 5.0
 
 
 class Progress:
@@ -42,6 +43,7 @@ class Progress:
         self.holds_on = False
         self._asked_again = False
         self._ask_at = timeline.start
+        self._ask_in_s = ASK_SOON_S
         self._off_since: datetime | None = None
         self._told: set[str] = set()
         self._writer = ""
@@ -117,8 +119,9 @@ class Progress:
             states = [self.scene.cluster.instance_state(node) for node in self._machines.values()]
             if "node_gone" not in self.timeline.reached or any(state != "terminated" for state in states):
                 if "node_gone" in self.timeline.reached and now >= self._ask_at:
-                    self._ask_at = now + timedelta(seconds=ASK_AGAIN_S)  # a cloud tells nobody
-                    wake_in(ASK_AGAIN_S)
+                    self._ask_at = now + timedelta(seconds=self._ask_in_s)  # a cloud tells nobody
+                    wake_in(self._ask_in_s)
+                    self._ask_in_s = min(2 * self._ask_in_s, ASK_AGAIN_S)
                 return
             at = now
             told.append(f"{len(states)} instance(s) terminated")
