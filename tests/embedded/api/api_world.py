@@ -6,8 +6,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from urllib.parse import parse_qs
 
+from open_door import ADMIN, OpenDoor
+
 from killcheck.clock import VirtualLoop
-from killcheck.embedded.api.http import Request, User
+from killcheck.embedded.api.http import Request
 from killcheck.embedded.api.server import ApiServer
 from killcheck.embedded.api.store import Store
 from killcheck.embedded.transport import InProcessTransport
@@ -15,19 +17,6 @@ from killcheck.kube import resources as r
 from killcheck.kube.client import Kube
 
 START = datetime(2026, 11, 21, 2, 1, 6, tzinfo=UTC)
-ADMIN = User("kubernetes-admin", ("system:masters", "system:authenticated"))
-
-
-class OpenDoor:
-    """Authentication, authorization and admission that let everything through."""
-
-    def authenticate(self, request):
-        return ADMIN
-
-    def admit(self, request, between=None):
-        if between is not None and request.obj is not None:
-            between(request.obj)
-        return request.obj if request.obj is not None else request.old, []
 
 
 @dataclass

@@ -4,9 +4,10 @@ import random
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from open_door import ADMIN, OpenDoor
+
 from killcheck.clock import VirtualLoop
 from killcheck.cloud.amounts import amounts
-from killcheck.embedded.api.http import User
 from killcheck.embedded.api.server import ApiServer
 from killcheck.embedded.api.store import Store
 from killcheck.embedded.controllers.runtime import Controller, Informers
@@ -21,19 +22,6 @@ from killcheck.kube.client import Kube
 from killcheck.kube.objects import condition, dig, labels_of, name_of, namespace_of, parse_time
 
 START = datetime(2026, 11, 21, 3, 0, 1, tzinfo=UTC)
-ADMIN = User("kubernetes-admin", ("system:masters", "system:authenticated"))
-
-
-class OpenDoor:
-    """Authentication, authorization and admission that let everything through."""
-
-    def authenticate(self, request):
-        return ADMIN
-
-    def admit(self, request, between=None):
-        if between is not None and request.obj is not None:
-            between(request.obj)
-        return request.obj if request.obj is not None else request.old, []
 
 
 @dataclass
