@@ -43,8 +43,12 @@ def files(
                 continue
             if entry.is_dir() and not entry.is_symlink():
                 yield from files(entry, skipped, notes)
+            elif entry.is_dir():
+                skipped.append(Skipped(str(entry), 0, "a link to a folder, which is not followed: name that folder too"))
             elif entry.suffix in _SUFFIXES and entry.is_file():
                 yield entry
+            elif entry.suffix in _SUFFIXES:
+                skipped.append(Skipped(str(entry), 0, "a link that leads nowhere, or no file"))
 
 
 def _kustomized(
