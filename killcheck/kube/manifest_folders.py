@@ -44,7 +44,7 @@ def files(
             if entry.is_dir() and not entry.is_symlink():
                 yield from files(entry, skipped, notes)
             elif entry.is_dir():
-                skipped.append(Skipped(str(entry), 0, "a link to a folder, which is not followed: name that folder too"))
+                skipped.append(Skipped(str(entry), 0, "a link to a folder, not followed: name that folder too"))
             elif entry.suffix in _SUFFIXES and entry.is_file():
                 yield entry
             elif entry.suffix in _SUFFIXES:

@@ -223,5 +223,5 @@ def test_links_that_are_not_followed_and_those_that_lead_nowhere_are_told_of(tmp
     (tmp_path / "deploy/base").symlink_to(tmp_path / "base")
     (tmp_path / "deploy/gone.yaml").symlink_to("nowhere.yaml")
     assert manifests.load(tmp_path / "deploy").passed_over(spec=True) == [
-        f"{tmp_path}/deploy/base: not read: a link to a folder, which is not followed: name that folder too",
+        f"{tmp_path}/deploy/base: not read: a link to a folder, not followed: name that folder too",
         f"{tmp_path}/deploy/gone.yaml: not read: a link that leads nowhere, or no file"]
