@@ -65,13 +65,17 @@ class Scene:
         self._ghosts: dict[str, GpuPod] = {}
         #: What :meth:`gpu_pods` answers until something changes.
         self._holders: list[GpuPod] | None = None
+        #: By pod's uid: how many devices its spec asks for. A spec that nobody has written since is the same object.
+        self._asked: dict[str, tuple[Obj, int]] = {}
         self._owner_roots: dict[str, tuple[str, str]] = {}
         self.gone_at: dict[str, datetime] = {}
         #: Nodes in scope that were seen, by name: what they were when last seen.
         self.known_nodes: dict[str, Obj] = {}
         self.namespaces = sorted({t.namespace for t in kill_path.targets if t.namespace} | {n for n in namespaces if n})
         #: Namespaces of which it matters what Kubernetes says: other layers' too, and a drill adds those of its faults.
-        self.heard_in = {*self.namespaces, *(ref.namespace for one in kill_path.layers if (ref := one.ref))} - {""}
+        starts = [job for one in kill_path.layers if one.sentinel for job in one.sentinel.start_jobs]
+        held = [ref for one in kill_path.layers if (ref := one.ref)]
+        self.heard_in = {*self.namespaces, *(ref.namespace for ref in (*held, *starts))} - {""}
         self._informers: dict[str, Informer] = {}
         #: By target's name: which informer has its objects.
         self._informer_names: dict[str, str] = {}
@@ -261,11 +265,20 @@ class Scene:
         owner = controller_of(obj)
         if owner and owner.get("kind") == "DaemonSet":
             return None
-        devices = gpus.devices(obj)
+        devices = self._devices(obj)
         if not devices:
             return None
         return GpuPod(
             namespace_of(obj), name_of(obj), uid_of(obj), node, devices, "deletionTimestamp" in obj["metadata"])
+
+    def _devices(self, pod: Obj) -> int:
+        spec = pod.get("spec") or {}
+        if spec.get("resourceClaims"):  # of these the status speaks too
+            return gpus.devices(pod)
+        known = self._asked.get(uid_of(pod))
+        if known is None or known[0] is not spec:
+            known = self._asked[uid_of(pod)] = (spec, gpus.devices(pod))
+        return known[1]
 
     def pool_nodes(self) -> list[Obj]:
         """The nodes in scope that exist."""
