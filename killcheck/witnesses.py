@@ -70,7 +70,8 @@ class Witnesses:
         self._histories: list[History] = []
         self.results = Results(aws, urls) if aws is not None and urls else None
         self._aws = aws
-        #: Machines that a Node or NodeClaim stood for before the trigger: they may be on their way out.
+        #: Machines that a Node or NodeClaim stood for before the trigger: on without one now, they may be on their way
+        #: out, which proves nothing either way.
         self._stood: set[str] = set()
 
     # -- before --------------------------------------------------------------------------------------------
@@ -197,15 +198,16 @@ class Witnesses:
         """What is said of each such machine, and whether it is known to have GPUs. Raises AskError, KubeError."""
         access, cloud = self.kill_path.cloud, self.cluster.levers.get("cloud")
         if self._aws is not None and access is not None and names_instances(access):
-            known = {*self._provider_ids(), *self._stood}
-            asked = ghosts(access, known, aws=self._aws, prices=dict(self.kill_path.prices))
+            asked = ghosts(access, self._provider_ids(), aws=self._aws, prices=dict(self.kill_path.prices))
+            leaving = {one.rpartition("/")[2] for one in self._stood}
             return [(f"{one.object}: {one.message}{_dollars(one.usd_per_hour, one.since, now)}",
-                     not one.unproven and not _young(one.since, now)) for one in asked]
+                     not one.unproven and not _young(one.since, now) and one.object not in leaving) for one in asked]
         if self.cluster.real or cloud is None:
             return []
         return [(f"{one.instance_id}: {one.type.name} is on, and no Node or NodeClaim stands for it"
-                 f"{_dollars(one.usd_per_hour, one.running, now)}", not _young(one.launched, now))
-                for one in cast("Cloud", cloud).ghosts({*self._provider_ids(), *self._stood}) if one.type.devices]
+                 f"{_dollars(one.usd_per_hour, one.running, now)}",
+                 not _young(one.launched, now) and one.provider_id not in self._stood)
+                for one in cast("Cloud", cloud).ghosts(self._provider_ids()) if one.type.devices]
 
     def _provider_ids(self) -> list[str]:
         """Those of every Node and NodeClaim there is. Raises KubeError."""

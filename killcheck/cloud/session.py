@@ -262,8 +262,13 @@ def explain(error: Exception, service: str, operation: str, needs: tuple[str, ..
     for cls in type(error).__mro__:
         if cls.__name__ in _BY_CLASS:
             kind, advice = _BY_CLASS[cls.__name__]
-            return AskError(f"{name}: {advice} ({type(error).__name__}: {error})", kind=kind, needs=needs)
-    return AskError(f"{name}: {type(error).__name__}: {error}", needs=needs)
+            return AskError(f"{name}: {advice} ({type(error).__name__}: {_short(error)})", kind=kind, needs=needs)
+    return AskError(f"{name}: {type(error).__name__}: {_short(error)}", needs=needs)
+
+
+def _short(error: Exception) -> str:
+    """Its first line: some carry a whole answer."""
+    return (str(error).splitlines() or [""])[0][:300]
 
 
 def _named(service: str, operation: str) -> str:
