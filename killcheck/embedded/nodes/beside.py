@@ -121,7 +121,8 @@ class Beside:
         env = plan.env | {"TERM": "xterm"} if self._tty else plan.env
         job: Obj = {
             "do": "spawn", "id": self._name, "argv": argv, "env": env, "cwd": plan.cwd, "tty": self._tty,
-            "stdio": self._streams.stdio, "isolated": container.isolated, "inside": container.pid}
+            "stdio": self._streams.stdio, "isolated": container.isolated, "inside": container.pid,
+            "network": container.network.keeper}
         spawner.known[self._name] = self
         container.besides.add(self)
         try:

@@ -21,13 +21,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 from killcheck.clock import Loop, wall_seconds
-from killcheck.embedded.connection import Client
 from killcheck.embedded.containerlog import ContainerLog, LogKeeper
-from killcheck.embedded.nodes import commands, dns, proctree, sandbox
+from killcheck.embedded.nodes import commands, proctree, sandbox
 from killcheck.embedded.nodes.beside import Attached, Beside
 from killcheck.embedded.nodes.execution import Exit, Launch, NotRun
 from killcheck.embedded.nodes.hostprograms import HostPrograms, python
-from killcheck.embedded.nodes.outside import Abroad, App, Outside
+from killcheck.embedded.nodes.network import AGENT_PORT, DNS_IP, Network, shared
+from killcheck.embedded.nodes.outside import Outside
 from killcheck.embedded.nodes.sandbox import HIDDEN, Plan, Scratch
 from killcheck.embedded.nodes.shims import Wiring
 from killcheck.embedded.nodes.spawnerclient import SetUpError, SpawnerClient
@@ -41,13 +41,6 @@ __all__ = ["HostProcess", "HostRuntime", "Isolation"]
 
 Isolation = Literal["auto", "namespaces", "relocation"]
 
-#: Addresses of a container's private network: cluster DNS as kubeadm gives it, and where shims ask.
-DNS_IP = "10.96.0.10"
-AGENT_PORT = 47113
-#: How long a resolver waits for an answer, in the cluster's time; it asks twice (resolv.conf: timeout, attempts).
-DNS_TIMEOUT_S = 5.0
-#: Wall seconds that a program may take to notice that its look-up has failed: curl asks its thread that often.
-DNS_NEWS_S = 0.25
 #: Wall seconds: a process that has been asleep so long waits for something; one of which nothing is known, twice that.
 QUIET_S = 0.002
 OPAQUE_S = 0.005
@@ -67,8 +60,8 @@ MEMORY_SLACK = 8 << 20
 class HostRuntime:
     """Runs containers on this host. Nothing is started, written or opened before the first container.
 
-    ``isolation``: ``namespaces`` gives each a root and a network of its own, ``relocation`` only a folder; ``auto``
-    takes the first where this host allows it.
+    ``isolation``: ``namespaces`` gives each a root and each pod a network of its own, ``relocation`` only a folder;
+    ``auto`` takes the first where this host allows it.
     """
 
     def __init__(self, loop: Loop, wire: Server, *, isolation: Isolation = "auto") -> None:
@@ -77,6 +70,8 @@ class HostRuntime:
         self.isolation: Isolation = isolation
         self.host = HostPrograms()
         self.processes: dict[str, HostProcess] = {}
+        #: Networks that several containers share, by their pod's uid.
+        self.networks: dict[str, Network] = {}
         self.assumptions: list[str] = []
         #: What containers reach besides the cluster; nothing, unless somebody adds it.
         self.outside = Outside()
@@ -92,21 +87,27 @@ class HostRuntime:
         if not launch.argv:
             raise NotRun(f"what image {launch.image} starts is not known, and the manifest has no command")
         spawner = self._ready()
-        process = HostProcess(self, launch, self.next_name(), on_exit, on_unknown)
         if self.isolation != "relocation":
+            process = None
             try:
+                process = HostProcess(self, launch, self._network(launch, spawner), on_exit, on_unknown)
                 process.begin_isolated(spawner)
                 return process
             except SetUpError as error:
-                if self.isolation == "namespaces" or self._made > 1:
-                    process.discard()
+                if self.isolation == "namespaces" or self._made > 2:
+                    if process is not None:
+                        process.discard()
                     raise NotRun(f"this host could not set its container up: {error}") from error
                 self.isolation = "relocation"
+        process = HostProcess(self, launch, Network(self, launch, self.next_name()), on_exit, on_unknown)
         process.begin_relocated(spawner)
         return process
 
     def release(self, pod_uid: str) -> None:
-        """Remove a pod's scratch space."""
+        """Remove a pod's scratch space, and its network."""
+        network = self.networks.pop(pod_uid, None)
+        if network is not None:
+            network.close()
         if self.spawner is not None:
             shutil.rmtree(self.spawner.folder / pod_uid, ignore_errors=True)
 
@@ -122,6 +123,8 @@ class HostRuntime:
         self._closed = True
         for process in list(self.processes.values()):
             process.discard()
+        for pod_uid in list(self.networks):
+            self.networks.pop(pod_uid).close()
         if self.spawner is not None:
             self.spawner.close()
             self.spawner = None
@@ -141,6 +144,19 @@ class HostRuntime:
         if text not in self.assumptions:
             self.assumptions.append(text)
 
+    def _network(self, launch: Launch, spawner: SpawnerClient) -> Network:
+        """The pod's network where it has several containers, else a container's own. Raises SetUpError."""
+        if not shared(launch.pod):
+            return Network(self, launch, self.next_name())
+        uid = uid_of(launch.pod)
+        network = self.networks.get(uid)
+        if network is None or not network.fits(launch):
+            if network is not None:
+                network.close()
+            network = self.networks[uid] = Network(self, launch, self.next_name())
+            network.keep(spawner)
+        return network
+
     def _ready(self) -> SpawnerClient:
         if self._closed:
             raise NotRun("the cluster is being closed")
@@ -153,15 +169,16 @@ class HostProcess:
     """One container's processes: an ``execution.Running``, and an ``agent.Asker``."""
 
     def __init__(
-        self, runtime: HostRuntime, launch: Launch, name: str, on_exit: Callable[[Exit], None],
+        self, runtime: HostRuntime, launch: Launch, network: Network, on_exit: Callable[[Exit], None],
         on_unknown: Callable[[str], None],
     ) -> None:
         self.runtime = runtime
         self.loop = runtime.loop
         self.launch = launch
-        self.name = name
+        self.name = runtime.next_name()
         self.key = secrets.token_hex(8)
-        self.client = Client(name)
+        self.network = network
+        self.client = network.client
         self.pid = 0
         self.asleep = 0
         self.polling = False
@@ -171,7 +188,6 @@ class HostProcess:
         self._on_unknown = on_unknown
         self._output = LogKeeper(LOG_LIMIT)
         self._lock = threading.Lock()
-        self._sockets: list[socket.socket] = []
         self.streams: Streams | None = None
         #: What this host was told to make of it; None: nothing yet.
         self.plan: Plan | None = None
@@ -186,8 +202,6 @@ class HostProcess:
         self._moved_at = -1.0
         self._turn: tuple[int, float] | None = None
         self._news_until = 0.0
-        self._pending: list[socket.socket] = []
-        self._abroad = Abroad(runtime.outside.seen_by(launch), launch.network)
         self._scratch: Scratch | None = None
         self._memory = _memory_limit(launch)
         self._out_of_memory = False
@@ -195,27 +209,20 @@ class HostProcess:
     # -- starting ------------------------------------------------------------------------------------------
     def begin_isolated(self, spawner: SpawnerClient) -> None:
         """Raises StartError, SetUpError."""
-        service_ip = self.launch.env.get("KUBERNETES_SERVICE_HOST", SERVICE_IP)
+        network = self.network
         scratch = self._make_scratch(spawner)
         wiring = Wiring(
-            "127.0.0.1", AGENT_PORT, self.key, f"{HIDDEN}/bash", f"{HIDDEN}/python", service_ip, f"{service_ip}:443")
+            "127.0.0.1", AGENT_PORT, self.key, f"{HIDDEN}/bash", f"{HIDDEN}/python", network.service_ip,
+            f"{network.service_ip}:443")
         plan = sandbox.isolated(self.launch, wiring, self.runtime.host, scratch, DNS_IP)
-        listen: list[list[Any]] = [["tcp", "127.0.0.1", AGENT_PORT], ["udp", DNS_IP, 53]]
-        if self.launch.network.api != "refuse":
-            listen.append(["tcp", service_ip, 443])
-        outside = self._abroad.outside
-        listen += [["tcp", place.address, place.port] for place in outside.places]
-        plan.env = {**outside.environment, **plan.env}
+        plan.env = {**network.abroad.outside.environment, **plan.env}
         self.isolated = True
         sockets = self._spawn(spawner, plan, {
             "isolated": True, "uid": self.launch.run_as or 0, "hostname": self.launch.hostname,
-            "root": str(spawner.root), "steps": plan.steps, "listen": listen,
-            "addresses": list(dict.fromkeys(filter(None, (
-                service_ip, DNS_IP, self.launch.pod_ip, *outside.addresses()))))})
-        places = [sockets.pop() for _ in outside.places][::-1]
-        for sock, place in zip(places, outside.places, strict=True):
-            self._lead_out(spawner, sock, place.target)
-        self._serve(spawner, sockets)
+            "root": str(spawner.root), "steps": plan.steps, "network": network.keeper,
+            **({} if network.keeper else network.inside())})
+        if not network.keeper:
+            network.serve(spawner, sockets)
 
     def begin_relocated(self, spawner: SpawnerClient) -> None:
         """Raises StartError, NotRun."""
@@ -224,8 +231,6 @@ class HostProcess:
         scratch = self._make_scratch(spawner)
         listener = socket.create_server(("127.0.0.1", 0), backlog=128)
         port = listener.getsockname()[1]
-        if self.launch.network.api == "refuse":
-            listener.close()
         bash = self.runtime.host.find("bash")
         if bash is None:
             raise NotRun("this host has no bash, which the containers' clock needs")
@@ -233,13 +238,10 @@ class HostProcess:
             "127.0.0.1", spawner.agent_port, self.key, bash, python(), SERVICE_IP, f"{SERVICE_IP}:443",
             moved=sandbox.moves(self.launch, scratch), api_address=["127.0.0.1", port])
         plan = sandbox.relocated(self.launch, wiring, self.runtime.host, scratch)
-        ports = {place.port: self._way_out(spawner, place.target) for place in self._abroad.outside.places}
-        plan.env = {**self._abroad.outside.relocated(ports), **plan.env}
-        if self.launch.network.api == "allow":
-            self._pending.append(listener)
-            self.runtime.wire.adopt(listener, self.client)
-        elif self.launch.network.api == "drop":
-            self._sockets.append(listener)
+        outside = self.network.abroad.outside
+        ports = {place.port: self.network.way_out(spawner, place.target) for place in outside.places}
+        plan.env = {**outside.relocated(ports), **plan.env}
+        self.network.lead_to_api(listener)
         try:
             self._spawn(spawner, plan, {"isolated": False})
         except SetUpError as error:
@@ -252,6 +254,7 @@ class HostProcess:
         job = {"do": "spawn", "id": self.name, "argv": plan.argv, "env": env, "cwd": plan.cwd, "tty": streams.tty,
                "stdio": streams.stdio} | extra
         self.plan = plan
+        self.network.members.add(self.key)
         self.runtime.processes[self.key] = self
         spawner.known[self.name] = self
         try:
@@ -262,32 +265,6 @@ class HostProcess:
         streams.begin()
         self._hold = self.loop.hold(self.waiting)
         return sockets
-
-    def _serve(self, spawner: SpawnerClient, sockets: list[socket.socket]) -> None:
-        agent, names, *api = sockets
-        spawner.agent.serve(agent)
-        names.setblocking(False)
-        spawner.io.add(names, lambda: self._look_up(names))
-        self._sockets += [agent, names]
-        self._pending += [agent, names]
-        for listener in api:
-            if self.launch.network.api == "allow":
-                self._pending.append(listener)
-                self.runtime.wire.adopt(listener, self.client)
-            else:
-                self._sockets.append(listener)
-
-    def _way_out(self, spawner: SpawnerClient, target: int | App) -> int:
-        """A port of this host that leads to another, seen to be used."""
-        listener = socket.create_server(("127.0.0.1", 0), backlog=128)
-        self._lead_out(spawner, listener, target)
-        return int(listener.getsockname()[1])
-
-    def _lead_out(self, spawner: SpawnerClient, listener: socket.socket, target: int | App) -> None:
-        listener.setblocking(False)
-        self._sockets.append(listener)
-        self._pending.append(listener)
-        spawner.io.add(listener, lambda: self._abroad.accept(listener, target))
 
     def _make_scratch(self, spawner: SpawnerClient) -> Scratch:
         pod = spawner.folder / uid_of(self.launch.pod)
@@ -327,7 +304,7 @@ class HostProcess:
             raise NotRun("this host gives containers no network of their own: their ports cannot be told from its own")
         if spawner is None or self._over:
             raise OSError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED))
-        return spawner.connect(self.pid, address, port)
+        return spawner.connect(self.network.keeper or self.pid, address, port)
 
     @property
     def gone(self) -> bool:
@@ -362,7 +339,7 @@ class HostProcess:
             return "drop"
         if self.isolated or name in ("127.0.0.1", "localhost", "::1"):
             return "allow"
-        self._outside(name)
+        self.network.outside(name)
         return "nodns"
 
     def _swallows(self, host: str) -> bool:
@@ -371,7 +348,7 @@ class HostProcess:
             address = ip_address(host)
         except ValueError:
             return False
-        known = {DNS_IP, *self.launch.services.values(), *self._abroad.reachable()}
+        known = {DNS_IP, *self.launch.services.values(), *self.network.abroad.reachable()}
         return not address.is_loopback and host not in known
 
     def calm(self) -> bool:
@@ -425,8 +402,8 @@ class HostProcess:
         return now - self._quiet_since >= (OPAQUE_S if opaque else QUIET_S)
 
     def _at_work(self, now: float) -> bool:
-        under_way = self.client.busy or self._abroad.busy or self._has_turn(now) or self._has_pending()
-        if self._over or under_way or now < self._news_until:
+        under_way = self.client.busy or self.network.abroad.busy or self._has_turn(now) or self._has_pending()
+        if self._over or under_way or now < max(self._news_until, self.network.news_until):
             self._quiet_since = now
             return True
         running, marks = proctree.activity(self.pid)
@@ -445,10 +422,10 @@ class HostProcess:
     def _has_pending(self) -> bool:
         if self.runtime.spawner is not None and self.runtime.spawner.io.busy:
             return True
-        if not self._pending:
+        if not self.network.pending:
             return False
         poll = select.poll()
-        for sock in self._pending:
+        for sock in self.network.pending:
             if sock.fileno() != -1:
                 poll.register(sock, select.POLLIN)
         return bool(poll.poll(0))
@@ -508,14 +485,11 @@ class HostProcess:
             self.streams.close()
         if self._hold is not None:
             self._hold.release()
-        self.runtime.wire.drop(self.client)
-        spawner = self.runtime.spawner
-        if spawner is not None:
-            spawner.known.pop(self.name, None)
-            for sock in self._sockets:
-                spawner.io.remove(sock)
-        self._sockets = []
-        self._pending = []
+        self.network.members.discard(self.key)
+        if not self.network.keeper:
+            self.network.close()
+        if self.runtime.spawner is not None:
+            self.runtime.spawner.known.pop(self.name, None)
         if self._scratch is not None:
             shutil.rmtree(self._scratch.own, ignore_errors=True)
 
@@ -536,47 +510,6 @@ class HostProcess:
             self._output.add(data, self.loop.now())
         for client in list(self.attached):
             client.said(number, data)
-
-    def _look_up(self, sock: socket.socket) -> None:
-        with contextlib.suppress(OSError):
-            query, peer = sock.recvfrom(4096)
-            policy = self.launch.network.dns
-            self._news_until = 0.0
-            reply = dns.answer(query, self._address_of, working=policy == "allow", given_up=policy == "drop")
-            if reply is None:
-                return
-            if policy != "drop":
-                sock.sendto(reply, peer)
-                return
-            spawner = self.runtime.spawner
-            if spawner is not None:
-                with spawner.io.entered():
-                    self.loop.call_later(DNS_TIMEOUT_S, self._reply_late, sock, reply, peer)
-
-    def _reply_late(self, sock: socket.socket, reply: bytes, peer: tuple[Any, ...]) -> None:
-        """A look-up that nobody answered has taken the resolver's patience; the failure itself is the same."""
-        self._news_until = wall_seconds() + DNS_NEWS_S
-        with contextlib.suppress(OSError):
-            sock.sendto(reply, peer)
-
-    def _address_of(self, name: str) -> str | None:
-        if self.launch.cluster_dns:
-            if name == "kubernetes.default.svc.cluster.local":
-                return self.launch.env.get("KUBERNETES_SERVICE_HOST", SERVICE_IP)
-            service = name.removesuffix(".svc.cluster.local")
-            if service != name:
-                return self.launch.services.get(service)
-        if not name.endswith(".cluster.local") and "." in name:
-            self._outside(name)
-        return None
-
-    def _outside(self, name: str) -> None:
-        namespace = f".{self.launch.pod['metadata']['namespace']}.svc.cluster.local"
-        if name.endswith((".svc", ".svc.cluster.local", namespace)) or name in sandbox.API_NAMES:
-            return
-        self.runtime.assume(
-            f"{ref_of({'kind': 'Pod'} | self.launch.pod)} looked for {name}: nothing outside the cluster exists here")
-
 
 def _memory_limit(launch: Launch) -> float:
     """Bytes that the container's processes may hold; 0: as much as they like."""

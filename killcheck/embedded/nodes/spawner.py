@@ -9,6 +9,7 @@ Run as ``python -I -S spawner.py FD FOLDER``; nothing of killcheck may be import
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import errno
 import fcntl
@@ -31,7 +32,8 @@ LINUX = sys.platform.startswith("linux")
 #: (clone, pivot_root) by machine, from the kernel's tables.
 SYSCALLS = {"x86_64": (56, 155), "aarch64": (220, 41)}
 #: CLONE_NEWNS, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET.
-CLONE = 0x00020000 | 0x04000000 | 0x08000000 | 0x10000000 | 0x20000000 | 0x40000000
+CLONE_NEWUSER, CLONE_NEWNET = 0x10000000, 0x40000000
+CLONE = 0x00020000 | 0x04000000 | 0x08000000 | CLONE_NEWUSER | 0x20000000 | CLONE_NEWNET
 CLONE_PARENT = 0x00008000
 STARTED_AS = (os.geteuid(), os.getegid())
 
@@ -59,6 +61,8 @@ def child(job: Job, files: list[int], report: socket.socket) -> None:
     """Become the job's program; never returns. ``job["stdio"]`` says which of the files is its 0, 1, 2; -1: none."""
     try:
         prepare(job, report)
+        if job.get("pause"):
+            pause(report)
         program = resolve(job["argv"][0], job["env"].get("PATH", os.defpath), job.get("cwd") or "/")
         null = os.open(os.devnull, os.O_RDWR)
         for target, source in enumerate(job["stdio"]):
@@ -89,12 +93,17 @@ def prepare(job: Job, report: socket.socket) -> None:
     if LINUX:
         LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     listeners: list[socket.socket] = []
-    if job["isolated"] and job.get("inside"):
+    if job.get("pause"):
+        map_ids(0)
+        any_port()
+        listeners = listen(job["addresses"], job["listen"])
+    elif job["isolated"] and job.get("inside"):
         LIBC.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     elif job["isolated"]:
-        map_ids(job.get("uid") or 0)
+        map_ids(job.get("uid") or 0, (0, 0) if job.get("network") else STARTED_AS)
         set_hostname(job.get("hostname") or "container")
-        listeners = listen(job.get("addresses", ()), job.get("listen", ()))
+        if not job.get("network"):
+            listeners = listen(job.get("addresses", ()), job.get("listen", ()))
         enter_root(job)
         LIBC.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     os.chdir(job.get("cwd") or "/")
@@ -103,9 +112,23 @@ def prepare(job: Job, report: socket.socket) -> None:
         sock.close()
 
 
-def map_ids(inside: int) -> None:
+def pause(report: socket.socket) -> None:
+    """Keep what there is, the network of a pod, until somebody kills us; never returns."""
+    signal.set_wakeup_fd(-1)
+    report.close()
+    while True:
+        signal.pause()
+
+
+def any_port() -> None:
+    """Low ports are for everybody in this network, as container runtimes have it."""
+    with contextlib.suppress(OSError):
+        write("/proc/sys/net/ipv4/ip_unprivileged_port_start", "0")
+
+
+def map_ids(inside: int, outside: tuple[int, int] = STARTED_AS) -> None:
     """Inside the namespace we are ``inside``; outside we stay who we are."""
-    user, group = STARTED_AS
+    user, group = outside
     write("/proc/self/setgroups", "deny")
     write("/proc/self/uid_map", f"{inside} {user} 1")
     write("/proc/self/gid_map", f"{inside} {group} 1")
@@ -359,7 +382,7 @@ class Spawner:
 
     def _spawn(self, job: Job, files: list[int], report: socket.socket) -> None:
         inside = job["isolated"] and job.get("inside")
-        pid = fork_inside(inside) if inside else clone() if job["isolated"] else os.fork()
+        pid = fork_for(job)
         if pid == 0:
             self.control.close()
             child(job, files, report)
@@ -447,16 +470,31 @@ def enter(pid: int, kinds: tuple[str, ...]) -> None:
         os.close(descriptor)
 
 
-def fork_inside(pid: int) -> int:
-    """Fork into the namespaces that a process is in; the child is ours all the same. Raises OSError."""
+def fork_for(job: Job) -> int:
+    """Fork into the namespaces that a job asks for, new ones or such as there are. Raises OSError."""
+    network, inside = job.get("network"), job.get("inside")
+    if not job["isolated"]:
+        return os.fork()
+    if job.get("pause"):
+        return clone(CLONE_NEWUSER | CLONE_NEWNET)
+    if inside and network:  # whoever is in its user namespace alone may not join the pod's network
+        return fork_inside([(network, ("user", "net")), (inside, ("user", "ipc", "uts", "pid", "mnt"))])
+    if inside:
+        return fork_inside([(inside, ("user", "ipc", "uts", "net", "pid", "mnt"))])
+    return fork_inside([(network, ("user", "net"))], CLONE & ~CLONE_NEWNET) if network else clone()
+
+
+def fork_inside(places: list[tuple[int, tuple[str, ...]]], flags: int = 0) -> int:
+    """Fork into namespaces that processes are in, and new ones; the child is ours all the same. Raises OSError."""
     read, write_end = os.pipe()
     helper = os.fork()
     if helper == 0:
         made = -1
         try:
-            enter(pid, ("user", "ipc", "uts", "net", "pid", "mnt"))
+            for pid, kinds in places:
+                enter(pid, kinds)
             # A process enters a PID namespace only by its children; its parent is to be the spawner (as runc does it).
-            made = clone(CLONE_PARENT)
+            made = clone(flags | CLONE_PARENT)
         except OSError as error:
             os.write(write_end, f"-{error.errno}".encode())
         if made == 0:

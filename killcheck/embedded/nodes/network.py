@@ -1,0 +1,179 @@
+"""What a container's own network leads to - the API server, names, the world outside - and the one that a pod's share.
+
+The containers of one pod have one network, as there: they meet on localhost, and a port is taken for all of them. A
+process that does nothing else (``pause`` there, too) keeps it from the first init container to the pod's end.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import socket
+from typing import TYPE_CHECKING, Any
+
+from killcheck.clock import wall_seconds
+from killcheck.embedded.connection import Client
+from killcheck.embedded.nodes import dns, sandbox
+from killcheck.embedded.nodes.execution import Launch
+from killcheck.embedded.nodes.outside import Abroad, App
+from killcheck.embedded.nodes.spawnerclient import SpawnerClient
+from killcheck.embedded.pki import SERVICE_IP
+from killcheck.kube.objects import Obj, ref_of
+
+if TYPE_CHECKING:
+    from killcheck.embedded.nodes.process import HostRuntime
+
+__all__ = ["AGENT_PORT", "DNS_IP", "Network", "shared"]
+
+#: Addresses of a private network: cluster DNS as kubeadm gives it, and where shims ask.
+DNS_IP = "10.96.0.10"
+AGENT_PORT = 47113
+#: How long a resolver waits for an answer, in the cluster's time; it asks twice (resolv.conf: timeout, attempts).
+DNS_TIMEOUT_S = 5.0
+#: Wall seconds that a program may take to notice that its look-up has failed: curl asks its thread that often.
+DNS_NEWS_S = 0.25
+
+
+def shared(pod: Obj) -> bool:
+    """Whether a pod has several containers, which then share a network."""
+    return len(pod["spec"].get("initContainers") or ()) + len(pod["spec"]["containers"]) > 1
+
+
+class Network:
+    """The far end of one network: of a container, or of a pod.
+
+    ``client``: whose requests the API server's answers are; ``pending``: listening sockets at which somebody may wait.
+    """
+
+    def __init__(self, runtime: HostRuntime, launch: Launch, name: str) -> None:
+        self.runtime = runtime
+        self.launch = launch
+        self.name = name
+        self.client = Client(name)
+        self.abroad = Abroad(runtime.outside.seen_by(launch), launch.network)
+        self.pending: list[socket.socket] = []
+        #: Until when (wall seconds) a program may not have noticed yet what it has just been told.
+        self.news_until = 0.0
+        #: The process that keeps a shared network; 0: it is its only container's.
+        self.keeper = 0
+        #: The containers that are in a shared one now.
+        self.members: set[str] = set()
+        self._sockets: list[socket.socket] = []
+
+    @property
+    def service_ip(self) -> str:
+        """Where the API server is, seen from inside."""
+        return self.launch.env.get("KUBERNETES_SERVICE_HOST", SERVICE_IP)
+
+    def inside(self) -> Obj:
+        """What there is to listen at in it, and its addresses: a part of the job that makes it."""
+        outside = self.abroad.outside
+        listen: list[list[Any]] = [["tcp", "127.0.0.1", AGENT_PORT], ["udp", DNS_IP, 53]]
+        if self.launch.network.api != "refuse":
+            listen.append(["tcp", self.service_ip, 443])
+        listen += [["tcp", place.address, place.port] for place in outside.places]
+        addresses = (self.service_ip, DNS_IP, self.launch.pod_ip, *outside.addresses())
+        return {"listen": listen, "addresses": list(dict.fromkeys(filter(None, addresses)))}
+
+    def keep(self, spawner: SpawnerClient) -> None:
+        """Make a network that containers join one by one. Raises SetUpError."""
+        job = {"do": "spawn", "id": self.name, "argv": ["pause"], "env": {}, "stdio": [], "isolated": True,
+               "pause": True} | self.inside()
+        self.keeper, sockets = spawner.spawn(job, [])
+        self.serve(spawner, sockets)
+
+    def serve(self, spawner: SpawnerClient, sockets: list[socket.socket]) -> None:
+        """Answer at the sockets that :meth:`inside` asked for."""
+        outside = self.abroad.outside
+        places = [sockets.pop() for _ in outside.places][::-1]
+        for sock, place in zip(places, outside.places, strict=True):
+            self._lead_out(spawner, sock, place.target)
+        agent, names, *api = sockets
+        spawner.agent.serve(agent)
+        names.setblocking(False)
+        spawner.io.add(names, lambda: self._look_up(names))
+        self._sockets += [agent, names]
+        self.pending += [agent, names]
+        for listener in api:
+            self.lead_to_api(listener)
+
+    def lead_to_api(self, listener: socket.socket) -> None:
+        """Let the API server accept there, or nobody, as the network has it."""
+        if self.launch.network.api == "allow":
+            self.pending.append(listener)
+            self.runtime.wire.adopt(listener, self.client)
+        elif self.launch.network.api == "drop":
+            self._sockets.append(listener)
+        else:
+            listener.close()
+
+    def way_out(self, spawner: SpawnerClient, target: int | App) -> int:
+        """A port of this host that leads to another, seen to be used."""
+        listener = socket.create_server(("127.0.0.1", 0), backlog=128)
+        self._lead_out(spawner, listener, target)
+        return int(listener.getsockname()[1])
+
+    def fits(self, launch: Launch) -> bool:
+        """Whether a container finds in it what it should; while others are in it, it does."""
+        theirs, ours = launch.network, self.launch.network
+        return bool(self.members) or (theirs.api, theirs.dns, theirs.metadata) == (ours.api, ours.dns, ours.metadata)
+
+    def close(self) -> None:
+        """Nobody is in it any more; idempotent."""
+        self.runtime.wire.drop(self.client)
+        spawner = self.runtime.spawner
+        if spawner is not None:
+            if self.keeper:
+                spawner.send({"do": "signal", "id": self.name, "signal": int(signal.SIGKILL)})
+            for sock in self._sockets:
+                spawner.io.remove(sock)
+        self.keeper = 0
+        self._sockets, self.pending = [], []
+
+    def outside(self, name: str) -> None:
+        """Somebody looked for a name beyond the cluster."""
+        namespace = f".{self.launch.pod['metadata']['namespace']}.svc.cluster.local"
+        if name.endswith((".svc", ".svc.cluster.local", namespace)) or name in sandbox.API_NAMES:
+            return
+        self.runtime.assume(
+            f"{ref_of({'kind': 'Pod'} | self.launch.pod)} looked for {name}: nothing outside the cluster exists here")
+
+    # -- inside --------------------------------------------------------------------------------------------
+    def _lead_out(self, spawner: SpawnerClient, listener: socket.socket, target: int | App) -> None:
+        listener.setblocking(False)
+        self._sockets.append(listener)
+        self.pending.append(listener)
+        spawner.io.add(listener, lambda: self.abroad.accept(listener, target))
+
+    def _look_up(self, sock: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            query, peer = sock.recvfrom(4096)
+            policy = self.launch.network.dns
+            self.news_until = 0.0
+            reply = dns.answer(query, self._address_of, working=policy == "allow", given_up=policy == "drop")
+            if reply is None:
+                return
+            if policy != "drop":
+                sock.sendto(reply, peer)
+                return
+            spawner = self.runtime.spawner
+            if spawner is not None:
+                with spawner.io.entered():
+                    self.runtime.loop.call_later(DNS_TIMEOUT_S, self._reply_late, sock, reply, peer)
+
+    def _reply_late(self, sock: socket.socket, reply: bytes, peer: tuple[Any, ...]) -> None:
+        """A look-up that nobody answered has taken the resolver's patience; the failure itself is the same."""
+        self.news_until = wall_seconds() + DNS_NEWS_S
+        with contextlib.suppress(OSError):
+            sock.sendto(reply, peer)
+
+    def _address_of(self, name: str) -> str | None:
+        if self.launch.cluster_dns:
+            if name == "kubernetes.default.svc.cluster.local":
+                return self.service_ip
+            service = name.removesuffix(".svc.cluster.local")
+            if service != name:
+                return self.launch.services.get(service)
+        if not name.endswith(".cluster.local") and "." in name:
+            self.outside(name)
+        return None
