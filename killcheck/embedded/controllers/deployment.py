@@ -278,7 +278,7 @@ class DeploymentController(Controller):
         if wait is not None:
             key = (namespace_of(d), name_of(d))
             # A second more than needed, against rounding. (The real one retries at its rate limit once the deadline has
-            # passed, many times a second while pods come up: once a second tells the same.)
+            # passed, many times a second while pods come up, also where time alone tells it nothing new.)
             self.queue.add(key, max(wait, 0.0) + 1.0)
 
     def _write_status(self, d: Obj, status: Obj) -> None:

@@ -162,7 +162,8 @@ def seconds_to_deadline(d: Obj, status: Obj, now: datetime) -> float | None:
     current = progressing(d["status"])
     if not has_deadline(d) or current is None:
         return None
-    if complete(d, status) or current.get("reason") == "ProgressDeadlineExceeded":
+    # What was once available is not judged by time any more: only a change can change its status.
+    if complete(d, status) or current.get("reason") in ("ProgressDeadlineExceeded", "NewReplicaSetAvailable"):
         return None
     limit = timedelta(seconds=int(d["spec"]["progressDeadlineSeconds"]))
     return (parse_time(current["lastUpdateTime"]) + limit - now).total_seconds()
