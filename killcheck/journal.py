@@ -12,7 +12,7 @@ import os
 import platform
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -72,6 +72,7 @@ class Header:
     """The first line of a journal: whose it is. ``host`` and ``pid`` tell whether its process can be alive still.
 
     ``began`` tells that process from a later one with its number. ``closed``: its run came to its end, Leases and all.
+    ``places``: the namespaces that its Leases are in.
     """
 
     run: str
@@ -82,6 +83,7 @@ class Header:
     pid: int = 0
     closed: bool = False
     began: str = ""
+    places: Sequence[str] = ()
 
 
 def process_began(pid: int) -> str:
@@ -114,11 +116,16 @@ def permissions(home: str) -> list[Permission]:
 
 
 def parse(text: str) -> tuple[Header, list[Entry]]:
-    """What a journal's text says. Raises ValueError where it is none."""
+    """What a journal's text says. Raises ValueError where it is none.
+
+    A header may say more than is understood here; of an entry nothing may be passed over.
+    """
+    known = {one.name for one in fields(Header)}
     try:
         first, *rest = (json.loads(line) for line in text.splitlines() if line.strip())
-        return Header(**first["journal"]), [Entry.from_json(data) for data in rest]
-    except (ValueError, KeyError, TypeError) as error:
+        header = {name: value for name, value in first["journal"].items() if name in known}
+        return Header(**header), [Entry.from_json(data) for data in rest]
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"not a journal: {error}") from error
 
 
@@ -128,6 +135,7 @@ class Journal:
 
     ``path``: the local file. ``home``: the namespace for the copy in the cluster; empty for none (the embedded
     cluster, which dies with its process). ``lifetime_s``: seconds after which the janitor may undo what is left.
+    ``places``: the namespaces of its run's Leases.
     ``levers``: what of the cluster is reached besides the API. ``guard`` is asked before every change and raises
     JournalError where the run may not go on (its Lease was lost).
     """
@@ -137,6 +145,7 @@ class Journal:
     kube: Kube
     path: Path | None = None
     home: str = ""
+    places: Sequence[str] = ()
     lifetime_s: float = 6 * 3600.0
     levers: Mapping[str, object] = field(default_factory=dict)
     entries: list[Entry] = field(default_factory=list)
@@ -364,7 +373,7 @@ class Journal:
     def _text(self, *, local: bool) -> str:
         header = {"run": self.run, "context": self.context, "home": self.home, "host": platform.node(),
                   "pid": os.getpid(), "began": process_began(os.getpid()), "closed": self._closed}
-        header |= {"kubeconfig": self.kubeconfig} if local else {}
+        header |= {"places": list(self.places)} | ({"kubeconfig": self.kubeconfig} if local else {})
         lines = [{"journal": header}, *(entry.to_json() for entry in self.entries)]
         return "".join(json.dumps(line) + "\n" for line in lines)
 

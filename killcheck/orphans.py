@@ -18,7 +18,7 @@ from killcheck.journal import DATA, JOURNAL_LABEL, Dirty, Entry, Header, Journal
 from killcheck.kube import resources as r
 from killcheck.kube.client import Kube
 from killcheck.kube.errors import Conflict, Forbidden, KubeError
-from killcheck.kube.objects import Obj, dig, labels_of, namespace_of, parse_time
+from killcheck.kube.objects import Obj, dig, labels_of, name_of, namespace_of, parse_time
 from killcheck.lease import LEASE_LABEL, Claim, holder_of, lapsed, take_over
 from killcheck.undo import LABEL, insist
 
@@ -31,7 +31,8 @@ _ORDER = {"intent": 0, "applied": 1, "failed": 2, "undone": 3, "verified": 4}
 class Orphan:
     """What one run has left: its journal (local, in the cluster, or both), its Leases, objects that carry its label.
 
-    ``own``: the entries that this machine's own journal has.
+    ``own``: the entries that this machine's own journal has. ``unreadable``: why the copy in the cluster says nothing.
+    ``elsewhere``: Leases of it in namespaces that nobody named; ``blind``: there nobody here may look.
     """
 
     run: str
@@ -41,6 +42,9 @@ class Orphan:
     home: str = ""
     leases: list[Obj] = field(default_factory=list)
     own: dict[int, Entry] = field(default_factory=dict)
+    unreadable: str = ""
+    elsewhere: list[Obj] = field(default_factory=list)
+    blind: bool = False
 
     def merge(self, header: Header, entries: Iterable[Entry], *, own: bool = False) -> None:
         """Add a copy of the journal: of each entry the state that is furthest on counts.
@@ -69,7 +73,7 @@ class Orphan:
         if self.header and self.header.host == platform.node() and self.header.pid and not runs(
                 self.header.pid, self.header.began):
             return False
-        return any(not lapsed(lease, now) for lease in self.leases)
+        return self.blind or any(not lapsed(lease, now) for lease in (*self.leases, *self.elsewhere))
 
     def expired(self, now: datetime) -> bool:
         """Whether any change of it has outlived its expiry."""
@@ -123,15 +127,35 @@ def find(
         orphan.home = namespace_of(config_map)
         try:
             orphan.merge(*parse(dig(config_map, "data", DATA, default="")))
-        except ValueError:
-            continue
+        except ValueError as error:
+            orphan.unreadable = (
+                f"the journal of run {run} in {orphan.home}/{name_of(config_map)} cannot be read ({error}): restore "
+                "with the killcheck that wrote it, and delete it when all is as it was")
     for path, header, entries in local(folder) if folder is not None else ():
         left = header.run in found or any(entry.state != "verified" for entry in entries)
         if header.context == context and left:
             orphan = found.setdefault(header.run, Orphan(header.run))
             orphan.path = path
             orphan.merge(header, entries, own=True)
+    if namespaces:
+        _look_elsewhere(kube, loop, found, namespaces)
     return sorted(found.values(), key=lambda orphan: orphan.run)
+
+
+def _look_elsewhere(kube: Kube, loop: Loop, found: dict[str, Orphan], namespaces: Sequence[str]) -> None:
+    """Leases of these runs in namespaces that nobody named: its journal beside ours does not make a run a dead one."""
+    for place in sorted({p for o in found.values() if o.header for p in o.header.places} - set(namespaces)):
+        try:
+            leases = _labelled(kube, loop, r.LEASES, LEASE_LABEL, [place])
+        except KubeError as error:
+            if not isinstance(error.__cause__, Forbidden):
+                raise
+            for orphan in found.values():
+                orphan.blind = orphan.blind or (orphan.header is not None and place in orphan.header.places)
+            continue
+        for lease in leases:
+            if holder_of(lease) in found:
+                found[holder_of(lease)].elsewhere.append(lease)
 
 
 def _labelled(kube: Kube, loop: Loop, resource: r.Resource, label: str, namespaces: Sequence[str]) -> list[Obj]:
@@ -175,6 +199,9 @@ def _leftover(orphan: Orphan, now: datetime) -> bool:
 
 
 def _restore_one(kube: Kube, loop: Loop, orphan: Orphan, outcome: Outcome, by: str) -> None:
+    if orphan.unreadable and not orphan.own:
+        outcome.problems.append(orphan.unreadable)
+        return
     claims: list[Claim] = []
     try:
         for lease in orphan.leases:

@@ -268,6 +268,7 @@ class Run:
         for said in restored.undone:
             self._emit(events.Noted(at=wall_now(), drill=drill.id, text=f"left by a dead run: {said}"))
         claim = lease.Claim(kube, loop, kept.run, leases)
+        kept.places = sorted({place for place, _, _ in leases})
         kept.open_locally()
         claim.acquire()
         kept.guard = claim.check

@@ -8,11 +8,13 @@ import platform
 import pytest
 from safety_world import differences, picture, small_cluster, through
 
-from killcheck import here, orphans
+from killcheck import here, lease, orphans
 from killcheck.cluster.host import HostCluster
 from killcheck.commands.errors import Interrupted
-from killcheck.journal import Journal, config_map_name
+from killcheck.journal import Journal, config_map_name, parse
+from killcheck.killpath import KillPath, Layer, LayerType, Target
 from killcheck.kube import resources as r
+from killcheck.kube.client import Answer
 from killcheck.undo import Undo
 
 RUN = "20260115-030001-abc123-0"
@@ -191,3 +193,59 @@ def test_a_process_that_has_only_its_number_is_another(tmp_path):
     outcome = here.restore_here(host.loop, host.kube, here.orphans_here(tmp_path, "host"))
     assert (outcome.skipped, outcome.problems) == ([], [])
     assert not (tmp_path / "flag").exists()
+
+
+def test_a_journal_that_cannot_be_read_is_told_and_kept(cluster):
+    """Of a newer killcheck, say: what it owes is not known here, and so not forgotten."""
+    planted(cluster, {**start_of("x"), "hitherto-unheard-of": True})
+    outcome = orphans.restore(
+        cluster.kube, cluster.loop, orphans.find(cluster.kube, cluster.loop, context="here", folder=None))
+    (problem,) = outcome.problems
+    assert f"the journal of run {RUN} in inference/{config_map_name(RUN)} cannot be read" in problem
+    assert cluster.kube.find(r.CONFIGMAPS, config_map_name(RUN), "inference") is not None
+
+
+def test_a_header_may_say_more_than_is_understood():
+    header, entries = parse(json.dumps({"journal": {"run": RUN, "of-tomorrow": 1}}) + "\n")
+    assert (header.run, entries) == (RUN, [])
+
+
+def test_a_run_whose_lease_is_in_another_namespace_is_not_dead(cluster, tmp_path):
+    """Two layers in one namespace, their targets in two: the journals are neighbours, the Leases are not."""
+    cluster.kube.create(r.NAMESPACES, {"metadata": {"name": "team-a"}})
+    target = Target("a", "apps/v1", "Deployment", "team-a", "a")
+    layer = Layer("off", LayerType.DEAD_MAN, covers=("a",))
+    leases = lease.wanted(KillPath("test", (target,), (layer,)), layer, "inference")
+    alive = lease.Claim(cluster.kube, cluster.loop, RUN, leases)
+    alive.acquire()
+    journal = Journal(RUN, cluster.loop, cluster.kube, home="inference", context="here",
+                      places=sorted({place for place, _, _ in leases}))
+    journal.merge(r.DEPLOYMENTS, "vllm", "inference", {"spec": {"replicas": 5}}, "scaled vllm")
+    settled = orphans.settle(
+        cluster.kube, cluster.loop, context="here", namespaces=["inference", "team-b"], folder=None)
+    assert (settled.skipped, settled.undone) == ([RUN], [])
+    alive.abandon()
+    cluster.loop.sleep(lease.DURATION_S + 1)
+    settled = orphans.settle(
+        cluster.kube, cluster.loop, context="here", namespaces=["inference", "team-b"], folder=None)
+    assert settled.undone == ["restored: scaled vllm"]
+
+
+def test_a_run_whose_leases_may_not_be_looked_at_is_left_alone(cluster):
+    class Closed:
+        """Nobody here may list Leases in another team's namespace."""
+
+        def __init__(self, inner):
+            self.inner = inner
+
+        def request(self, method, path, query, body, headers):
+            if "/namespaces/team-a/leases" in path:
+                status = {"kind": "Status", "code": 403, "reason": "Forbidden", "message": "leases is forbidden"}
+                return Answer(403, status)
+            return self.inner.request(method, path, query, body, headers)
+
+    journal = Journal(RUN, cluster.loop, cluster.kube, home="inference", context="here", places=["team-a"])
+    journal.merge(r.DEPLOYMENTS, "vllm", "inference", {"spec": {"replicas": 5}}, "scaled vllm")
+    settled = orphans.settle(
+        through(cluster, Closed), cluster.loop, context="here", namespaces=["inference"], folder=None)
+    assert (settled.skipped, settled.undone) == ([RUN], [])
