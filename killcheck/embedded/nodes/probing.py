@@ -1,7 +1,7 @@
 """One look of a probe at a container that really runs: a command in it, a connection or a request to its port.
 
-Source: pkg/probe/{exec,http,tcp} and pkg/kubelet/prober/prober.go of Kubernetes v1.36; cri-client's remote_runtime.go
-(the words of a command that took too long).
+Source: pkg/probe/{exec,http,tcp,grpc} and pkg/kubelet/prober/prober.go of Kubernetes v1.36; cri-client's
+remote_runtime.go (the words of a command that took too long).
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ from urllib.parse import urljoin, urlsplit
 import h11
 
 from killcheck.clock import Timer
+from killcheck.embedded.nodes import grpcprobe
 from killcheck.embedded.nodes.container import Container
 from killcheck.embedded.nodes.environment import expand
 from killcheck.embedded.nodes.execution import Enterable
-from killcheck.kube.objects import Obj, dig
+from killcheck.kube.objects import Obj, dig, ref_of
 
 if TYPE_CHECKING:
     from killcheck.embedded.nodes.podlife import PodLife
@@ -34,6 +35,8 @@ OUTPUT_LIMIT = 10 << 10
 REDIRECTS = 10
 AGENT = "kube-probe/1.36"
 CHUNK = 65536
+#: grpc-go's first pause before it dials again (backoff.DefaultConfig.BaseDelay).
+REDIAL_S = 1.0
 
 
 class Answer(NamedTuple):
@@ -50,8 +53,20 @@ def answers(life: PodLife, container: Container, probe: Obj | None) -> bool:
         return False
     if "exec" in probe:
         return True
+    if "grpc" in probe:
+        return running.isolated and _speaks_grpc(life, container)
     action = probe.get("httpGet") or probe.get("tcpSocket")
     return bool(action) and running.isolated and action.get("host", life.pod_ip) == life.pod_ip
+
+
+def _speaks_grpc(life: PodLife, container: Container) -> bool:
+    if grpcprobe.available():
+        return True
+    running: Any = container.running
+    running.runtime.assume(
+        f"{ref_of({'kind': 'Pod'} | life.pod)}: its gRPC probe was not asked and "
+        "counts as passed: install killcheck[grpc]")
+    return False
 
 
 class Look:
@@ -70,6 +85,8 @@ class Look:
             self._run(dig(probe, "exec", "command", default=[]))
         elif "httpGet" in probe:
             self._get(probe["httpGet"])
+        elif "grpc" in probe:
+            self._check(probe["grpc"])
         else:
             self._connect(probe["tcpSocket"])
 
@@ -145,6 +162,40 @@ class Look:
         exchange = _Exchange(running, sock, url, headers, answered)
         self._stop = exchange.close
         exchange.begin()
+
+    # -- gRPC ----------------------------------------------------------------------------------------------
+    def _check(self, action: Obj) -> None:
+        """A port that refuses is dialled again until there is no time left, and only that is told."""
+        from killcheck.embedded.nodes.starting import go_duration
+
+        running: Any = self.container.running
+        port, timeout = int(action["port"]), go_duration(self.timeout_s)
+        where = f"{self.life.pod_ip}:{port}"
+        self._too_late = f'timeout: failed to connect service "{where}" within {timeout}: context deadline exceeded'
+
+        def connected() -> None:
+            self._too_late = grpcprobe.Health(4).verdict(timeout)
+
+        def answered(outcome: grpcprobe.Health | None) -> None:
+            if outcome is None:
+                self.life.after(REDIAL_S, self._check_again, action)
+            else:
+                words = outcome.verdict(timeout)
+                self._finish(Answer("failure" if words else "success", words or "service healthy"))
+
+        try:
+            sock = running.connect(self.life.pod_ip, port)
+        except (OSError, AttributeError):
+            self.life.after(REDIAL_S, self._check_again, action)
+            return
+        check = grpcprobe.Check(
+            running, sock, where, str(action.get("service") or ""), connected=connected, answered=answered)
+        self._stop = check.close
+        check.begin()
+
+    def _check_again(self, action: Obj) -> None:
+        if not self._over:
+            self._check(action)
 
     def _open(self, port: int, before: str) -> socket.socket | None:
         """A connection to a port; None: the failure has been told."""
