@@ -6,9 +6,10 @@ import io
 import json
 import shutil
 import subprocess
-import sys
 import tarfile
 from pathlib import Path
+
+import forked
 
 CONSENT = {"killcheck.dev/consent": "true"}
 #: What ends at SIGTERM, and does nothing before.
@@ -208,9 +209,7 @@ def killcheck(folder: Path, *argv: str, timeout: float = 90.0, first: str = "pas
 
     Returns (exit code, what it printed, its JSON document if it has one).
     """
-    ran = subprocess.run(
-        [sys.executable, "-c", f"{first}\nfrom killcheck.cli import main; main()", *argv], cwd=folder,
-        capture_output=True, text=True, timeout=timeout, check=False)
+    ran = forked.killcheck(folder, *argv, first=first, timeout=timeout)
     document = json.loads(ran.stdout) if "--json" in argv and ran.stdout.strip().startswith("{") else {}
     return ran.returncode, ran.stdout + ran.stderr, document
 

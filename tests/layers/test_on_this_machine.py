@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import forked
 import pytest
 from machine_here import made, made_clouded
 
@@ -25,8 +26,8 @@ def arguments(*more: str) -> list[str]:
 
 
 def drill(folder: Path, *more: str) -> tuple[int, dict, str]:
-    done = subprocess.run(
-        arguments("--json", *more), cwd=folder, capture_output=True, text=True, check=False, timeout=100)
+    done = forked.killcheck(
+        folder, "drill", "killcheck.yaml", "--on", "host", "--yes", "--json", *more, timeout=100)
     return done.returncode, json.loads(done.stdout) if done.stdout.startswith("{") else {}, done.stderr
 
 
@@ -98,9 +99,7 @@ def test_an_interrupted_drill_leaves_nothing_that_is_not_put_back(machine, numbe
     assert (machine / "hold").exists() == (number is signal.SIGKILL)
     if number is signal.SIGKILL:
         assert (machine / "state").read_text() == "0\n"
-    restored = subprocess.run(
-        [*KILLCHECK, "restore"], cwd=machine, capture_output=True, text=True, check=False,
-        timeout=60)
+    restored = forked.killcheck(machine, "restore", timeout=60)
     assert restored.returncode == 0, restored.stdout + restored.stderr
     assert not (machine / "hold").exists()
     assert (machine / "state").read_text() == "1\n"
@@ -214,8 +213,7 @@ def test_killed_under_a_fault_of_the_command_line_nothing_of_it_stays(clouded):
     finally:
         running.kill()
     assert list((clouded / "tmp").iterdir())
-    restored = subprocess.run(
-        [*KILLCHECK, "restore"], cwd=clouded, capture_output=True, text=True, check=False, timeout=60)
+    restored = forked.killcheck(clouded, "restore", timeout=60)
     assert restored.returncode == 0, restored.stdout + restored.stderr
     assert list((clouded / "tmp").iterdir()) == []
     assert (clouded / "state").read_text() == "1\n"
