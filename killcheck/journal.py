@@ -219,12 +219,13 @@ class Journal:
             raise
 
     def merge(
-        self, resource: r.Resource, name: str, namespace: str | None, patch: Obj, what: str, *,
+        self, resource: r.Resource, name: str, namespace: str | None, change: Obj | Callable[[Obj], Obj], what: str, *,
         subresource: str | None = None, transient: bool = False,
     ) -> Obj:
         """Merge-patch an object, journalled: the undo restores exactly the fields the patch touches.
 
-        ``transient``: an object that may be gone by then (a pod), and the change with it.
+        ``change``: the patch, or what makes it from the object as it is. ``transient``: an object that may be gone by
+        then (a pod), and the change with it.
         The patch only goes into the very version of the object that the undo was made from. Raises KubeError.
         """
         path = resource.path(namespace, name, subresource)
@@ -232,6 +233,7 @@ class Journal:
         def once() -> Obj:
             """Read, write the undo down, patch that very version; a conflict means: all of it once more."""
             before = self.kube.get(resource, name, namespace, subresource=subresource)
+            patch = change(before) if callable(change) else change
             back = inverse(before, patch)
             undo = Undo("merge", path, back, uid_of(before), patch,
                         kubectl("patch", resource, name, namespace, patch=back, sub=subresource or ""), transient)

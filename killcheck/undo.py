@@ -27,8 +27,8 @@ from killcheck.kube.errors import (
 from killcheck.kube.objects import Obj, copy, dig, labels_of, uid_of
 
 __all__ = [
-    "LABEL", "PASSING", "Entry", "State", "Undo", "UndoProblem", "holds", "insist", "inverse", "kubectl", "recreatable",
-    "take_back", "verify",
+    "LABEL", "PASSING", "Entry", "State", "Undo", "UndoProblem", "adding", "holds", "insist", "inverse", "kubectl",
+    "recreatable", "take_back", "verify",
 ]
 
 #: Label on everything that killcheck creates; the value is the run's id.
@@ -440,6 +440,17 @@ def inverse(before: Any, patch: Any) -> Any:
               else dig(before, key))
         for key, value in patch.items()
     }
+
+
+def adding(one: Any, *path: str) -> Callable[[Obj], Obj]:
+    """The merge patch that adds an item to a list which others write too, made from the object as it is."""
+
+    def patch(found: Obj) -> Obj:
+        made: Obj = {}
+        _put(made, path, [*(dig(found, *path) or []), one])
+        return made
+
+    return patch
 
 
 def recreatable(obj: Obj) -> Obj:

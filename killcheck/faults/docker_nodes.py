@@ -14,6 +14,7 @@ from killcheck.kube.errors import NotFound
 from killcheck.kube.objects import Obj, dig, name_of
 from killcheck.kube.permissions import Permission
 from killcheck.layers.base import LayerRun, Stage
+from killcheck.undo import TAINTS, adding
 
 __all__ = ["NodeDisconnected", "NodePaused", "NodeReclaimed", "NodeStopped"]
 
@@ -107,9 +108,7 @@ class NodeReclaimed(_NodeFault):
         done = []
         for container in self.containers(stage, layer):
             name = name_of(container)
-            node = stage.cluster.kube.get(r.NODES, name)
-            taints = [*dig(node, "spec", "taints", default=[]), taint]
-            stage.journal.merge(r.NODES, name, None, {"spec": {"taints": taints}}, f"notice for {name}", transient=True)
+            stage.journal.merge(r.NODES, name, None, adding(taint, *TAINTS), f"notice for {name}", transient=True)
             self._left.append(name)
             done.append(f"notice for {name}: its machine goes off in {self.notice_s:.0f} s")
         return done

@@ -12,7 +12,7 @@ from killcheck.kube.objects import Obj, dig, labels_of, name_of, namespace_of
 from killcheck.kube.permissions import Permission
 from killcheck.layers.base import LayerRun, Stage
 from killcheck.scene import needs_draining
-from killcheck.undo import LABEL, Undo
+from killcheck.undo import FINALIZERS, LABEL, Undo, adding
 
 __all__ = ["DoNotDisrupt", "Finalizer", "LongGrace", "PdbBlocks"]
 
@@ -142,11 +142,9 @@ class Finalizer(Fault):
         for held in stage.scene.gpu_pods():
             if held.namespace not in places:
                 continue
-            pod = stage.scene.pods.get(held.name, held.namespace) or {}
-            kept = [*dig(pod, "metadata", "finalizers", default=[]), self.MARK]
             what = f"finalizer {self.MARK} on pod {held.namespace}/{held.name}"
             stage.journal.merge(
-                r.PODS, held.name, held.namespace, {"metadata": {"finalizers": kept}}, what, transient=True)
+                r.PODS, held.name, held.namespace, adding(self.MARK, *FINALIZERS), what, transient=True)
             done.append(what)
         return done
 

@@ -70,11 +70,15 @@ class RoleBindingGone(ExecutorFault):
         """Take the executor out of their subjects, through the journal."""
         namespace, account = identity(layer)
         done = []
+
+        def without(found: Obj) -> Obj:
+            kept = [s for s in dig(found, "subjects") or [] if not _is(s, namespace, account, namespace_of(found))]
+            return {"subjects": kept or None}
+
         for binding in insist(stage.cluster.loop, lambda: self._bindings(stage, layer)):
-            kept = [s for s in binding["subjects"] if not _is(s, namespace, account, namespace_of(binding))]
             what = f"took {account} out of {ref_of(binding)}"
             stage.journal.merge(
-                _resource(binding), name_of(binding), namespace_of(binding) or None, {"subjects": kept or None}, what)
+                _resource(binding), name_of(binding), namespace_of(binding) or None, without, what)
             done.append(what)
         return done
 

@@ -15,7 +15,7 @@ from killcheck.journal import Journal, config_map_name, parse
 from killcheck.killpath import KillPath, Layer, LayerType, Target
 from killcheck.kube import resources as r
 from killcheck.kube.client import Answer
-from killcheck.undo import Undo
+from killcheck.undo import FINALIZERS, Undo, adding
 
 RUN = "20260115-030001-abc123-0"
 MADE = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "made", "namespace": "inference"}}
@@ -249,3 +249,26 @@ def test_a_run_whose_leases_may_not_be_looked_at_is_left_alone(cluster):
     settled = orphans.settle(
         through(cluster, Closed), cluster.loop, context="here", namespaces=["inference"], folder=None)
     assert (settled.skipped, settled.undone) == ([RUN], [])
+
+
+def test_what_somebody_adds_to_a_shared_list_just_then_is_kept(cluster, tmp_path):
+    class Racing:
+        """Somebody else adds a mark just before ours."""
+
+        def __init__(self, inner):
+            self.inner, self.done = inner, False
+
+        def request(self, method, path, query, body, headers):
+            if method == "PATCH" and path.endswith("/settings") and not self.done:
+                self.done = True
+                theirs = {"metadata": {"finalizers": ["example.com/theirs"]}}
+                cluster.kube.patch(r.CONFIGMAPS, "settings", theirs, "inference")
+            return self.inner.request(method, path, query, body, headers)
+
+    journal = journal_of(cluster, tmp_path, kube=through(cluster, Racing))
+    journal.merge(r.CONFIGMAPS, "settings", "inference", adding("killcheck.dev/hold", *FINALIZERS), "held settings")
+    held = cluster.kube.get(r.CONFIGMAPS, "settings", "inference")["metadata"]["finalizers"]
+    assert sorted(held) == ["example.com/theirs", "killcheck.dev/hold"]
+    assert journal.undo_all()[1] == []
+    held = cluster.kube.get(r.CONFIGMAPS, "settings", "inference")["metadata"]["finalizers"]
+    assert held == ["example.com/theirs"]
