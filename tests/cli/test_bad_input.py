@@ -230,6 +230,14 @@ def test_what_nothing_here_would_act_on_is_left_out_and_said(killcheck, tmp_path
     assert "ServiceMonitor/inference/m was left out: no CustomResourceDefinition of it" in result.output
 
 
+def test_a_field_that_the_api_server_drops_is_said(killcheck, tmp_path):
+    folder = manifests(tmp_path / "deploy", gpu_nightly_off=("concurrencyPolicy:", "concurencyPolicy:"))
+    result = killcheck("drill", "--manifests", str(folder), "--exec", "host")
+    assert result.exit_code == 0
+    assert "unknown field 'spec.concurencyPolicy' was dropped unread (kubectl apply refuses it)" in " ".join(
+        result.output.split())
+
+
 def test_a_kustomization_that_is_not_rendered_is_said_wherever_manifests_are_read(killcheck, tmp_path):
     folder = manifests(tmp_path / "deploy")
     (folder / "kustomization.yaml").write_text("resources: [inference.yaml, gpu-nightly-off.yaml, nodepool.yaml, .]\n"
