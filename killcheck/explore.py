@@ -32,7 +32,7 @@ from killcheck.cluster.base import Cluster
 from killcheck.drill import Drill, Options
 from killcheck.faults.elsewhere import may_be_elsewhere
 from killcheck.journal import Journal
-from killcheck.killpath import PHASES, KillPath
+from killcheck.killpath import PHASES, KillPath, LayerType
 from killcheck.kube.errors import KubeError
 from killcheck.layers.base import LayerError
 from killcheck.run import PlannedDrill
@@ -47,6 +47,8 @@ LIKELIHOOD = {
     "image": 8.0, "credentials": 7.0, "schedule": 6.0, "rivals": 5.0, "drain": 5.0, "admission": 4.0, "network": 3.0,
     "orchestrator": 2.0, "spot": 2.0,
 }
+#: Layers whose flaws are that an executor acted on what it should have left alone: a model does not look first.
+LOOKS_FIRST = frozenset({LayerType.IDLE_MONITOR, LayerType.SENTINEL})
 #: Levers that a modelled executor does not meet: faults that pull them are left to the matrix.
 UNMODELLED = frozenset({"wire"})
 
@@ -387,6 +389,8 @@ class _ScenarioDrill(Drill):
             self._steady_state()
         except Exception:  # noqa: S110
             pass
+        if self.runner is not None and self.options.horizon_s is not None:
+            self.options = replace(self.options, horizon_s=self.options.horizon_s + self.runner.takes_s())
         if self._watched:
             # The informers stay as they are: each fork goes on with its own copy of them.
             self.scene.open = lambda: self.scene  # type: ignore[method-assign]
@@ -425,6 +429,9 @@ def _judged(drill: _ScenarioDrill, scenario: Scenario) -> Found:
     result: DrillResult = drill.run()
     if result.verdict is Verdict.INCONCLUSIVE and "cannot be there together" in result.why:
         return Found(scenario, "refused", result.why)
+    flaw = drill.runner.flaw() if drill.runner is not None else ""
+    if result.verdict is Verdict.EXPOSED and flaw and drill.layer.type in LOOKS_FIRST:
+        return Found(scenario, "inconclusive", f"a modelled executor acts without looking first: {flaw}")
     return Found(scenario, str(result.verdict), result.cause or result.why, result.off_by)
 
 

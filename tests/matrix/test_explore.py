@@ -164,6 +164,17 @@ def test_a_path_that_never_gets_on_is_found_so_by_every_scenario(change, why):
     assert found.minimal == ()
 
 
+@pytest.mark.parametrize(("fixture", "layer", "flaw"), [
+    ("self-terminating", "idle-monitor", "acts on a busy target"), ("held-mornings", "hold", "although ConfigMap")])
+def test_what_acts_only_under_a_condition_is_not_exposed_by_a_model_that_has_none(fixture, layer, flaw):
+    found = searching.explore(
+        Session(fixture=fixture), seconds=lambda: 0.0, workers=1, max_faults=1, only_layers=[layer],
+        only_faults=["suspended"])
+    (undisturbed,) = [one for one in found.inconclusive if not one.scenario.faults]
+    assert flaw in undisturbed.why
+    assert not [one for one in found.minimal if not one.scenario.faults]
+
+
 @pytest.mark.parametrize(("dies", "why"), [
     (lambda: os.kill(os.getpid(), signal.SIGKILL), "its process died"),
     (lambda: os.kill(os.getpid(), signal.SIGALRM), "took longer than"),
