@@ -42,7 +42,8 @@ SLACK_S = 10.0
 OURS, CALLS, HIDING = ".killcheck", "calls", "rest"
 #: Words of a line that says what went wrong.
 _TELLING = re.compile(
-    r"error|fail|denied|expired|refused|forbidden|unauthor|not found|not ready|no such|timed? ?out|exceeded", re.IGNORECASE)
+    r"error|fail|denied|expired|refused|forbidden|unauthor|not found|not ready|no such|timed? ?out|exceeded",
+    re.IGNORECASE)
 #: What redaction leaves in the place of a secret.
 _HIDDEN = re.compile(r"<(redacted|token|aws-access-key-id|private key)>")
 #: How long a target may take to be counted again after it was started, in seconds.
