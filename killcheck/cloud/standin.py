@@ -8,11 +8,13 @@ IAM condition; nothing here is ever evidence about an account.
 from __future__ import annotations
 
 import base64
+import difflib
 import json
 import secrets
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from datetime import datetime
+from functools import cache
 from typing import Any
 
 from killcheck.clock import wall_now
@@ -20,7 +22,7 @@ from killcheck.cloud.ecr import TokenService, registry_of
 from killcheck.cloud.fis_standin import Fis
 from killcheck.cloud.gate import Gate, Seen
 from killcheck.cloud.serving import serve
-from killcheck.cloud.session import Aws
+from killcheck.cloud.session import Aws, explain
 from killcheck.cloud.sso import Portal
 
 __all__ = ["ACCOUNT", "Ec2Machines", "StandIn", "StandInError"]
@@ -34,6 +36,13 @@ class StandInError(Exception):
     """It cannot be started; one sentence with what to do."""
 
 
+@cache
+def _regions() -> tuple[str, ...]:
+    import boto3
+
+    return tuple(boto3.Session("stand-in", "stand-in").get_available_regions("ec2"))
+
+
 class StandIn:
     """A running stand-in; ``now`` is the clock of the portal's sessions. Raises StandInError."""
 
@@ -43,6 +52,9 @@ class StandIn:
         except ImportError as error:
             raise StandInError(
                 "a stand-in of AWS needs moto: pip install 'killcheck[aws-stand-in]'") from error
+        if region not in _regions():
+            close = difflib.get_close_matches(region, _regions(), 1)
+            raise StandInError(f"{region!r} is no region of EC2{f'; did you mean {close[0]}?' if close else ''}")
         self.region = region
         self.fis = Fis(DomainDispatcherApplication(create_backend_app), now)
         self.gate = Gate(self.fis, now)
@@ -141,6 +153,17 @@ class StandIn:
             pool.request("POST", f"{self.url}/moto-api/reset")
 
 
+@contextmanager
+def _told(operation: str) -> Iterator[None]:
+    """What EC2 refuses, in a sentence. Raises AskError."""
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    try:
+        yield
+    except (BotoCoreError, ClientError) as error:
+        raise explain(error, "ec2", operation) from error
+
+
 class Ec2Machines:
     """Machines of the modelled cloud as instances of the stand-in's EC2: launched and ended through its API.
 
@@ -155,20 +178,22 @@ class Ec2Machines:
         stand_in.gate.listeners.append(self._overhear)
 
     def launch(self, kind: str, zone: str, *, spot: bool, tags: Mapping[str, str]) -> str:
-        """RunInstances; returns the instance id."""
+        """RunInstances; returns the instance id. Raises AskError."""
         owned = {f"kubernetes.io/cluster/{self.cluster}": "owned"} if self.cluster else {}
         wanted = [{"Key": key, "Value": value} for key, value in {**owned, **tags}.items()]
         market = {"InstanceMarketOptions": {"MarketType": "spot"}} if spot else {}
-        made = self.aws.client("ec2").run_instances(
-            ImageId=AMI, InstanceType=kind, MinCount=1, MaxCount=1, Placement={"AvailabilityZone": zone}, **market,
-            **({"TagSpecifications": [{"ResourceType": "instance", "Tags": wanted}]} if wanted else {}))
+        with _told("run_instances"):
+            made = self.aws.client("ec2").run_instances(
+                ImageId=AMI, InstanceType=kind, MinCount=1, MaxCount=1, Placement={"AvailabilityZone": zone}, **market,
+                **({"TagSpecifications": [{"ResourceType": "instance", "Tags": wanted}]} if wanted else {}))
         return str(made["Instances"][0]["InstanceId"])
 
     def terminate(self, instance_id: str) -> None:
-        """TerminateInstances."""
+        """TerminateInstances. Raises AskError."""
         self._ours = True
         try:
-            self.aws.client("ec2").terminate_instances(InstanceIds=[instance_id])
+            with _told("terminate_instances"):
+                self.aws.client("ec2").terminate_instances(InstanceIds=[instance_id])
         finally:
             self._ours = False
 

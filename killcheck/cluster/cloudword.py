@@ -100,6 +100,7 @@ def _stand_in(cluster: EmbeddedDrillCluster, kill_path: KillPath) -> None:
     except StandInError as error:
         raise NotInstalled(f"the spec's cloud: {{endpoint: stand-in}}: {error}") from error
     cluster.closing.append(stand_in.close)
+    embedded.cloud.move(stand_in.region)
 
     def ended(instance_id: str) -> None:
         _post(embedded.loop, embedded.cloud.lost, instance_id)

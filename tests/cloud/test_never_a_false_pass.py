@@ -14,7 +14,7 @@ from killcheck.cloud.billed import ghosts
 from killcheck.cloud.instances import Ec2, Instances
 from killcheck.cloud.returning import returning
 from killcheck.cloud.session import AskError
-from killcheck.cloud.standin import Ec2Machines
+from killcheck.cloud.standin import Ec2Machines, StandIn, StandInError
 from killcheck.cloudspec import CloudAccess
 from killcheck.drill import Options
 from killcheck.killpath import Proof
@@ -60,10 +60,10 @@ def drilled(tmp_path, monkeypatch, edit, more=lambda stand_in: None):
     """The reference path; ``edit(text, seconds since the drill began)`` is what its account says of instances."""
     monkeypatch.setattr(session, "TRIES", 1)
     path = specfile.load(fixtures.spec("dead-man"))
-    cloud = CloudAccess(endpoint="stand-in", region="us-east-1", cluster="dev")
+    cloud = CloudAccess(endpoint="stand-in", region="eu-west-1", cluster="dev")  # and there its machines are
     prepared = Prepared(fixture="dead-man", _kill_path=replace(
         path, cloud=cloud, proof=path.proof | {Proof.P3},
-        deadlines=replace(path.deadlines, instance_gone_s=420.0, held_s=300.0)))
+        deadlines=replace(path.deadlines, instance_gone_s=300.0, held_s=120.0)))
 
     def prepare(cluster):
         stand_in, begun = cluster.levers["stand-in"], cluster.loop.monotonic()
@@ -71,7 +71,7 @@ def drilled(tmp_path, monkeypatch, edit, more=lambda stand_in: None):
         more(stand_in)
 
     prepared.prepare = prepare
-    planned = PlannedDrill("nightly-off", (), Options(horizon_s=900.0))
+    planned = PlannedDrill("nightly-off", (), Options(horizon_s=360.0))
     return Run(prepared, [planned], folder=tmp_path).execute().drills[0]
 
 
@@ -86,7 +86,7 @@ def test_one_that_was_stopped_and_is_started_again_is_on(tmp_path, monkeypatch):
     def restarted(text, at):
         if ">terminated<" in text:
             seen.append(at)
-        return text.replace(">terminated<", ">stopped<" if not seen or at < seen[0] + 200 else ">running<")
+        return text.replace(">terminated<", ">stopped<" if not seen or at < seen[0] + 60 else ">running<")
 
     drill = drilled(tmp_path, monkeypatch, restarted)
     assert (str(drill.verdict), drill.stuck_at) == ("exposed", "instance_gone"), drill.why
@@ -199,3 +199,16 @@ def test_without_one_each_machine_is_asked_after_in_its_own_and_so_are_ghosts(st
     assert [asked.state(known) for known, _ in ids] == ["running", "running"], asked.problem
     found = ghosts(CloudAccess(cluster="dev"), [known for known, _ in ids], aws=nowhere)
     assert sorted(one.object for one in found) == sorted(ghost for _, ghost in ids)
+
+
+@pytest.mark.parametrize(("region", "said"), [
+    ("eu-wset-1", "did you mean eu-west-1?"), ("the moon", "'the moon' is no region of EC2")])
+def test_a_region_that_is_none_is_said_before_anything_is_started(region, said):
+    with pytest.raises(StandInError, match=re.escape(said)):
+        StandIn(region=region)
+
+
+def test_a_machine_that_may_not_be_ended_is_exposed_and_no_defect(tmp_path, monkeypatch):
+    drill = drilled(tmp_path, monkeypatch, lambda text, at: text, lambda stand_in: stand_in.gate.refuse(
+        "ec2", "TerminateInstances", "denied"))
+    assert (str(drill.verdict), drill.stuck_at) == ("exposed", "instance_gone"), drill.why

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from random import Random
@@ -17,6 +18,7 @@ from typing import Any, Literal, Protocol
 from killcheck.clock import Loop, Timer
 from killcheck.cloud.catalogue import Catalogue, InstanceType, shipped
 from killcheck.cloud.reclaims import NOTICE_S
+from killcheck.cloud.session import AskError
 from killcheck.embedded.models.lifecyclehooks import LifecycleHooks
 
 __all__ = ["Cloud", "CloudError", "Instance", "NoSuchInstance", "Queue", "Timing"]
@@ -153,7 +155,7 @@ class Queue:
 
 
 class Machines(Protocol):
-    """Where machines are real besides: launched and ended as the model's are."""
+    """Where machines are real besides: launched and ended as the model's are. Either raises AskError."""
 
     def launch(self, kind: str, zone: str, *, spot: bool, tags: Mapping[str, str]) -> str:
         """Launch one; returns its id."""
@@ -176,10 +178,9 @@ class Cloud:
         self.loop = loop
         self.rng = rng
         self._catalogue = catalogue
-        self.region = region
+        self.move(region)
         self.account = account
         self.timing = timing or Timing()
-        self.zones = tuple(f"{region}{letter}" for letter in "abc")
         self.queue = Queue(loop)
         self.instances: dict[str, Instance] = {}
         self.listeners: list[Callable[[Instance, State], None]] = []
@@ -199,6 +200,11 @@ class Cloud:
         self._timers: dict[str, list[Timer]] = {}
         #: Who makes machines real where there is more than this model: a stand-in of the cloud's API.
         self.machines: Machines | None = None
+
+    def move(self, region: str) -> None:
+        """Launch in that region from now on."""
+        self.region = region
+        self.zones = tuple(f"{region}{letter}" for letter in "abc")
 
     @property
     def catalogue(self) -> Catalogue:
@@ -225,7 +231,10 @@ class Cloud:
         if kind.provider != "aws":
             instance_id = f"{_NAMED[kind.provider]}-{self.rng.getrandbits(32):08x}"
         elif self.machines:
-            instance_id = self.machines.launch(name, where, spot=spot, tags=tags or {})
+            try:
+                instance_id = self.machines.launch(name, where, spot=spot, tags=tags or {})
+            except AskError as error:
+                raise CloudError(error.code or "Unavailable", str(error)) from error
         else:
             instance_id = f"i-{self.rng.getrandbits(68):017x}"
         instance = Instance(
@@ -384,7 +393,8 @@ class Cloud:
     def _terminated(self, instance: Instance) -> None:
         instance.terminated = self.loop.now()
         if self.machines is not None and instance.type.provider == "aws":
-            self.machines.terminate(instance.instance_id)
+            with suppress(AskError):  # then it goes on, and the stand-in, which is asked, says so
+                self.machines.terminate(instance.instance_id)
         self._timers.pop(instance.instance_id, None)
         self._become(instance, "terminated")
 
