@@ -52,7 +52,7 @@ class StandIn:
         except ImportError as error:
             raise StandInError(
                 "a stand-in of AWS needs moto: pip install 'killcheck[aws-stand-in]'") from error
-        if region not in _regions():
+        if region != "us-east-1" and region not in _regions():
             close = difflib.get_close_matches(region, _regions(), 1)
             raise StandInError(f"{region!r} is no region of EC2{f'; did you mean {close[0]}?' if close else ''}")
         self.region = region

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from collections.abc import Sequence
 from typing import Any
 
+from killcheck.cloud.ecr import USER as ECR_USER
+from killcheck.cloud.ecr import registry_of
 from killcheck.faults.base import Plan
 from killcheck.faults.executor import COPY, ExecutorFault, containers, identity, images
 from killcheck.faults.image_gone import pull_failure
@@ -16,10 +19,23 @@ from killcheck.kube.objects import Obj
 from killcheck.kube.permissions import Permission
 from killcheck.layers.base import LayerRun, Stage
 
-__all__ = ["PullSecretExpired"]
+__all__ = ["PullSecretExpired", "is_refusal"]
 
 USER = "killcheck"
-_REFUSALS = ("401", "403", "nauthorized", "denied", "authentication", "authorization")
+#: How registries refuse a login, as kubelets pass it on.
+_REFUSED = re.compile(
+    r"\b(401 Unauthorized|403 Forbidden)\b|\bunauthorized\b|\bdenied\b|no basic auth|authentication|authorization",
+    re.IGNORECASE)
+#: ECR calls a token that it cannot read a bad request, not an unknown one (docker login there: "400 Bad Request").
+_UNREADABLE = re.compile(r"\b400 Bad Request\b")
+#: What a message quotes: names of images and addresses, in which anything can stand.
+_QUOTED = re.compile(r'"[^"]*"|\bhttps?://\S+?(?=:?\s|$)')
+
+
+def is_refusal(told: str, *, ecr: bool) -> bool:
+    """Whether a kubelet was told that its login is no good; ``ecr``: by a private registry of ECR."""
+    said = _QUOTED.sub("", told)
+    return bool(_REFUSED.search(said) or (ecr and _UNREADABLE.search(said)))
 
 
 class PullSecretExpired(ExecutorFault):
@@ -44,7 +60,7 @@ class PullSecretExpired(ExecutorFault):
         name = f"killcheck-expired-{stage.run[-6:]}"
         hosts = sorted({host_of(image) for image in images(layer)})
         logins = {("https://index.docker.io/v1/" if host == "docker.io" else host): {
-            "username": USER, "password": "expired"} for host in hosts}
+            "username": ECR_USER if registry_of(host) else USER, "password": "expired"} for host in hosts}
         text = json.dumps({"auths": logins})
         stage.journal.create(r.SECRETS, {
             "apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/dockerconfigjson",
@@ -75,5 +91,5 @@ class PullSecretExpired(ExecutorFault):
 
     def bitten(self, stage: Stage, layer: LayerRun) -> str:
         """The kubelet was refused by the registry."""
-        said = pull_failure(stage, *(host_of(image) for image in images(layer)), *_REFUSALS)
-        return said if any(mark in said for mark in _REFUSALS) else ""
+        said = pull_failure(stage, "")  # a short name says no host
+        return said if is_refusal(said, ecr=any(map(registry_of, images(layer)))) else ""
