@@ -120,7 +120,8 @@ def _pod(stage: Stage, layer: LayerRun, labels: dict[str, str], when: str, scrip
     spec.pop("initContainers", None)
     first = {key: value for key, value in spec["containers"][0].items() if key not in (
         "livenessProbe", "readinessProbe", "startupProbe", "lifecycle", "ports", "args")}
-    spec |= {"restartPolicy": "Never", "containers": [{**first, "command": ["/bin/sh", "-c", script]}]}
+    spec |= {"restartPolicy": "Never", "terminationGracePeriodSeconds": 1,
+             "containers": [{**first, "command": ["/bin/sh", "-c", script]}]}
     cron_job = cron_job_of(layer)
     return {"apiVersion": "v1", "kind": "Pod", "spec": spec, "metadata": {
         "name": f"killcheck-probe-{when}-{stage.run[-6:]}", "namespace": namespace_of(cron_job), "labels": labels}}

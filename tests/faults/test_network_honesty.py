@@ -111,3 +111,23 @@ def test_a_cluster_whose_plugin_is_known_needs_no_probe():
         world.close()
     assert list(result.bites) == ["api-unreachable"]
     assert [change for change in injected(world) if "probe" in change] == []
+
+
+def test_a_probe_that_is_still_at_it_goes_at_once(monkeypatch):
+    """Whatever grace the executor itself is given, and however it takes a signal."""
+    def slow(objects):
+        for obj in objects:
+            if obj["kind"] == "CronJob":
+                obj["spec"]["jobTemplate"]["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] = 900
+
+    monkeypatch.setattr(probe_pod, "ANSWERS_WITHIN_S", 1.0)
+    monkeypatch.setattr(probe_pod, "_SCRIPT", "trap '' TERM\nsleep 600 # {host}{tries}{wanted}{in_a_row}{found}"
+                                              "{otherwise}{cannot}\n")
+    world = World(slow, real=True)
+    try:
+        world.settle()
+        result = world.drill(faults.EgressDenied, horizon_s=1800.0)
+    finally:
+        world.close()
+    assert "did not come to an end in time" in result.why
+    assert result.problems == ()
