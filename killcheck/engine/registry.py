@@ -90,6 +90,9 @@ class Registry:
             raise Refusal(404, "NotFound", f"the registry has no {image}")
         self._good(answer, image)
         digest = answer.headers.get("docker-content-digest", "")
+        if not digest:
+            raise Refusal(422, "Invalid", f"the registry {self.url} gives {image} no digest (Docker-Content-Digest): "
+                                          "which tags go with it cannot be told")
         tags = [other for other in self._tags(repository) if other == tag or self._digest(repository, other) == digest]
         return versioned({
             "apiVersion": TAGS.api_version, "kind": TAGS.kind, "metadata": {"name": tag_name(image), "uid": digest},
@@ -124,7 +127,10 @@ class Registry:
         return [str(tag) for tag in json.loads(answer.data).get("tags") or []]
 
     def _digest(self, repository: str, tag: str) -> str:
+        """Of another tag; empty where it is gone. What it does not tell might go with the tag, and stay away."""
         answer = self._ask("HEAD", f"/v2/{repository}/manifests/{tag}", {"accept": _MANIFESTS})
+        if answer.status != 404:
+            self._good(answer, f"{repository}:{tag}")
         return str(answer.headers.get("docker-content-digest", ""))
 
     def _good(self, answer: Any, what: str) -> None:

@@ -11,6 +11,8 @@ from requests.exceptions import ConnectionError as NoAnswer
 from killcheck.clock import VirtualLoop
 from killcheck.engine.firings import Firing
 from killcheck.engine.projection import HOW, SOURCE
+from killcheck.engine.refusal import Refusal
+from killcheck.engine.registry import Registry
 from killcheck.engine.rehearsal import _watch
 from killcheck.kube.errors import Unreachable
 
@@ -66,3 +68,32 @@ def test_an_engine_that_went_away_has_not_started_anything():
     sdk = Sdk(wait=NoAnswer(), inspect_container=NoAnswer())
     with pytest.raises(Unreachable):
         _watch(SimpleNamespace(api=sdk, host="here"), "made")
+
+
+class Answers(Registry):
+    """A registry with two tags of one manifest; what it answers to the question for the second's digest."""
+
+    def __init__(self, digest, status):
+        super().__init__("http://registry.example.com")
+        self.digest, self.status_of_other = digest, status
+
+    def _ask(self, method, path, headers=None, body=None):
+        if path.endswith("/tags/list"):
+            return SimpleNamespace(status=200, data=b'{"tags": ["1", "latest"]}', headers={})
+        status = self.status_of_other if method == "HEAD" else 200
+        found = {"docker-content-digest": self.digest} if self.digest and status == 200 else {}
+        return SimpleNamespace(status=status, data=b"{}", headers=found)
+
+
+@pytest.mark.parametrize(("status", "tags"), [(200, ["1", "latest"]), (404, ["1"])])
+def test_every_tag_that_goes_with_a_manifest_is_known_before_it_is_deleted(status, tags):
+    found = Answers("sha256:1", status).get("registry.example.com/off:1")
+    assert found["spec"]["tags"] == tags
+
+
+@pytest.mark.parametrize(("digest", "status", "why"), [
+    ("sha256:1", 429, "answers 429 for off:latest"), ("", 200, "gives registry.example.com/off:1 no digest")])
+def test_where_a_registry_does_not_tell_which_tags_go_none_is_deleted(digest, status, why):
+    """The other tag would go with this one, and nobody would put it back; or be put back as what it never was."""
+    with pytest.raises(Refusal, match=why):
+        Answers(digest, status).get("registry.example.com/off:1")
