@@ -193,10 +193,14 @@ class Machine:
         self.lost.pop(name, None)
 
     def hold_lock(self, path: str) -> None:
-        """Hold an advisory lock of a file, as a process that hangs does. Raises OSError."""
-        file = self.path(path)
-        self._locks[path] = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        fcntl.flock(self._locks[path], fcntl.LOCK_EX)
+        """Hold an advisory lock of a file, as a process that hangs does. Raises OSError, also where it is held."""
+        held = os.open(self.path(path), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(held)
+            raise
+        self._locks[path] = held
 
     def let_go(self, path: str) -> None:
         """Let a lock go, and its file with it where nobody wrote to it; idempotent."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 import shutil
 
 import pytest
@@ -277,3 +279,17 @@ def test_without_a_cloud_in_the_script_its_faults_mean_nothing(world, edited):
     assert meant == {"timer-stopped", "machine-off", "machine-asleep", "clock-behind", "disk-read-only",
                      "disk-full", "second-controller"}
     assert layers.drillable(layer)
+
+
+def test_a_lock_that_somebody_holds_is_not_waited_for(world):
+    """Nothing of the machine goes on while it would be."""
+    machine = world().machine
+    holder = os.open(machine.path("/srv/foundry/data/busy.lock"), os.O_RDWR | os.O_CREAT)
+    try:
+        fcntl.flock(holder, fcntl.LOCK_EX)
+        with pytest.raises(BlockingIOError):
+            machine.hold_lock("/srv/foundry/data/busy.lock")
+        machine.let_go("/srv/foundry/data/busy.lock")
+        assert machine.path("/srv/foundry/data/busy.lock").exists()
+    finally:
+        os.close(holder)
