@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from killcheck import discover, killpath
+from killcheck.discover.shapes import read_as_typed
 from killcheck.killpath import KillPath
 from killcheck.kube.objects import Obj, annotations_of, labels_of, name_of, ref_of
 from killcheck.redact import clean
@@ -86,9 +87,11 @@ def world_of(
     if loaded is not None:
         notes += tuple(loaded.passed_over(spec=kill_path is not None))
     if kill_path is None:
-        kill_path, more = _found_path(found)
+        with read_as_typed(loaded):
+            kill_path, more = _found_path(found)
         notes += more
-    return World(found, kill_path, now, loaded, live, unread or {}, frozenset(listed)), notes
+    with read_as_typed(loaded):
+        return World(found, kill_path, now, loaded, live, unread or {}, frozenset(listed)), notes
 
 
 def _found_path(objects: list[Obj]) -> tuple[KillPath, tuple[str, ...]]:
@@ -125,10 +128,21 @@ def ask(world: World, probes: Iterable[Probe]) -> Iterator[Finding]:
 def lint(
     world: World, *, notes: Sequence[str] = (), baseline: frozenset[str] | None = None, probes: Sequence[Probe] = (),
 ) -> LintResult:
-    """Ask every probe (or ``probes``); suppressions that have expired are findings of their own again."""
-    from killcheck.probes import ALL, SEVERITIES
+    """Ask every probe (or ``probes``); suppressions that have expired are findings of their own again.
 
-    chosen = probes or ALL
+    Raises ManifestError where a manifest's values are such that a probe cannot read them.
+    """
+    from killcheck.probes import ALL
+
+    with read_as_typed(world.loaded):
+        return _asked(world, tuple(notes), baseline, probes or ALL)
+
+
+def _asked(
+    world: World, notes: tuple[str, ...], baseline: frozenset[str] | None, chosen: Sequence[Probe],
+) -> LintResult:
+    from killcheck.probes import SEVERITIES
+
     found, suppressed, known = [], [], []
     annotated = {
         ref_of(obj): list(_annotated(annotations_of(obj)[ANNOTATION])) for obj in world.objects
@@ -146,7 +160,7 @@ def lint(
             found.append(finding)
     found.sort(key=lambda f: (f.unproven, SEVERITIES.index(f.severity), f.object))
     return LintResult(
-        world.kill_path, clean(tuple(found)), tuple(suppressed), tuple(known), tuple(notes),
+        world.kill_path, clean(tuple(found)), tuple(suppressed), tuple(known), notes,
         tuple(p.id for p in chosen), baseline is not None, tuple(chosen))
 
 

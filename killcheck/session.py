@@ -98,8 +98,11 @@ class Session:
                 f"a drill on {self.on} needs a spec that names what may be touched (killcheck init writes one)")
         if self.manifests:
             from killcheck import discover
+            from killcheck.discover.shapes import read_as_typed
 
-            found = discover.from_objects(self.objects)
+            objects = self.objects
+            with read_as_typed(self._loaded):
+                found = discover.from_objects(objects)
             self.notes += found.notes
             return found.kill_path
         import killcheck.fixtures as fixtures  # noqa: PLR0402 - mypy cannot follow the mapped package

@@ -57,9 +57,14 @@ def _discover(on: str | None, paths: tuple[Path, ...], kubeconfig: Path | None, 
         from killcheck.kube.config import connect
 
         return discover.from_cluster(connect(on, kubeconfig=kubeconfig, loop=WallLoop()), name)
+    from killcheck.discover.shapes import misshapen
     from killcheck.kube import manifests
 
-    return discover.from_objects(manifests.load(list(paths)), name)
+    loaded = manifests.load(list(paths))
+    problems = misshapen(loaded)  # what cannot be read would be left out of the spec
+    if problems:
+        raise manifests.ManifestError(problems)
+    return discover.from_objects(loaded, name)
 
 
 def _say(found: Discovery, output: Path) -> None:

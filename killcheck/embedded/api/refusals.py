@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
-from killcheck.embedded.api import seam
+from killcheck.embedded.api import crdschema, schemas, seam
 from killcheck.embedded.api.kinds import Kind, Registry
 from killcheck.embedded.api.status import StatusError
 from killcheck.embedded.api.strategy import prepare_for_create
@@ -20,7 +20,7 @@ from killcheck.kube.objects import Obj, copy, format_time
 from killcheck.kube.quantities import parse as quantity
 from killcheck.yamlfile import Path
 
-__all__ = ["Refusal", "refusals"]
+__all__ = ["Refusal", "refusals", "unreadable"]
 
 #: What a feature gate decides (HPAScaleToZero is alpha in v1.36, on by default later).
 _GATED = {("HorizontalPodAutoscaler", "spec.minReplicas")}
@@ -55,6 +55,25 @@ def refusals(kinds: Registry, obj: Obj, now: datetime) -> list[Refusal]:
     found = [Refusal(_path(field), f'unknown field "{field}"') for field in unknown]
     return found + [Refusal(_path(cause["field"]), ": ".join(filter(None, (cause["field"], cause["message"]))))
                     for cause in _causes(kind, clean, now) if (kind.resource.kind, cause["field"]) not in _GATED]
+
+
+def unreadable(kinds: Registry, obj: Obj) -> list[Refusal]:
+    """The values of an object that are of another type than their field; of a built-in type the first alone."""
+    group, _, version = str(obj.get("apiVersion", "")).rpartition("/")
+    kind = kinds.by_kind(group, str(obj.get("kind")), version)
+    if kind is None:
+        return []
+    part: Path = () if kind.crd is None else ("metadata",)
+    try:
+        if kind.crd is None:
+            seam.decode(kind, copy(obj))
+        else:
+            schemas.decode("V1ObjectMeta", copy(obj["metadata"]))
+    except StatusError as error:
+        return [Refusal((*part, *_misread(obj["metadata"] if part else obj, str(error))), str(error))]
+    return [] if kind.crd is None else [
+        Refusal(_path(cause["field"]), cause["message"]) for cause in crdschema.validate(kind, copy(obj))
+        if cause["reason"] == "FieldValueTypeInvalid"]
 
 
 def _no_such_type(kinds: Registry, group: str, version: str, name: str) -> list[Refusal]:

@@ -18,7 +18,7 @@ from killcheck.embedded.api.validation.fields import (
 )
 from killcheck.embedded.api.validation.intorpercent import amount, at_most_all, int_or_percent
 from killcheck.kube.objects import Obj, dig
-from killcheck.kube.selectors import from_match_labels
+from killcheck.kube.selectors import SelectorError, from_match_labels
 
 __all__ = ["create", "update"]
 
@@ -74,10 +74,11 @@ def _template_matches(spec: Obj) -> Causes:
 
 def _broken(spec: Obj) -> bool:
     """Whether the selector cannot be read at all: then the template is not looked at."""
-    return any(
-        one.get("operator") not in ("In", "NotIn", "Exists", "DoesNotExist")
-        or bool(one.get("values")) != (one.get("operator") in ("In", "NotIn"))
-        for one in (spec.get("selector") or {}).get("matchExpressions") or [])
+    try:
+        from_match_labels(spec.get("selector") or {})
+    except SelectorError:
+        return True
+    return False
 
 
 def _always(spec: Obj, what: str) -> Causes:

@@ -1,0 +1,80 @@
+"""Values of a shape that their types have not are told with file and line by whatever reads manifests."""
+
+from __future__ import annotations
+
+import pytest
+from click.testing import CliRunner
+
+from killcheck import fixtures
+from killcheck.cli import main
+from killcheck.discover.shapes import read_as_typed
+from killcheck.kube import manifests
+
+SCALED = "apiVersion: keda.sh/v1alpha1\nkind: ScaledObject\nmetadata: {name: s, namespace: inference}\nspec:\n"
+#: (file, what is in it, what is there instead, the text of the line that is named, a part of what is said)
+EDITS = [
+    ("gpu-nightly-off.yaml", "            - name: executor", "              name: executor", "containers:",
+     "cannot unmarshal object into Go struct field PodSpec.spec.jobTemplate.spec.template.spec.containers"),
+    ("inference.yaml", "replicas: 1", "replicas: [1]", "[1]", "cannot unmarshal array into Go struct field"),
+    ("inference.yaml", "terminationGracePeriodSeconds: 30", "terminationGracePeriodSeconds: half a minute",
+     "half a minute", "cannot unmarshal string into Go struct field"),
+    ("nodepool.yaml", "      requirements:", "      requirements: many\n      others:", "many",
+     "must be of type array"),
+    ("inference.yaml", "matchLabels: {app: vllm}", "matchLabels: {app: v/llm}", "v/llm", "a valid label must be"),
+    ("keda.yaml", "", SCALED + "  scaleTargetRef: vllm\n", "vllm", "scaleTargetRef in body must be of type object"),
+    ("keda.yaml", "", SCALED.replace("metadata: {", "metadata: {annotations: [paused], ") + "  triggers: []\n",
+     "paused", "Go struct field ObjectMeta.annotations of type map"),
+]
+
+
+@pytest.fixture(params=EDITS, ids=[edit[4][:40] for edit in EDITS])
+def edited(request, tmp_path):
+    """A folder with one value of a wrong shape; the file, the text of its line, what is said of it."""
+    file, old, new, line, said = request.param
+    for one in fixtures.path("dead-man").glob("*.yaml"):
+        if one.name != "killcheck.yaml":
+            (tmp_path / one.name).write_text(one.read_text())
+    text = (tmp_path / file).read_text() if old else ""
+    assert old in text
+    (tmp_path / file).write_text(text.replace(old, new, 1) if old else new)
+    return tmp_path, file, line, said
+
+
+def test_it_is_told_with_its_line(edited):
+    folder, file, line, said = edited
+    with pytest.raises(manifests.ManifestError) as told, read_as_typed(manifests.load(folder)):
+        raise AttributeError("a reader stumbled")
+    first = told.value.problems[0]
+    assert first.file == str(folder / file)
+    assert line in (folder / file).read_text().splitlines()[first.line - 1]
+    assert "no API server takes this: " in first.message
+    assert said in first.message
+
+
+def test_no_command_stumbles_over_it(edited):
+    folder, file, *_ = edited
+    for command in (("lint",), ("init", "-o", "-")):
+        result = CliRunner().invoke(main, [*command, "--manifests", str(folder)])
+        assert result.exit_code in (0, 1, 2), result.output
+        assert "a defect of killcheck" not in result.output
+        if result.exit_code == 2:
+            assert f"{folder / file}:" in result.output
+
+
+@pytest.mark.parametrize("edited", EDITS[:1], indirect=True)
+def test_a_mapping_for_the_list_of_containers_is_said_in_place_of_a_defect(edited):
+    for command in (("lint",), ("init", "-o", "-"), ("drill",), ("gate", "--quick")):
+        result = CliRunner().invoke(main, [*command, "--manifests", str(edited[0])])
+        assert result.exit_code == 2, result.output
+        assert f"{edited[0]}/gpu-nightly-off.yaml:" in result.output
+        assert edited[3] in result.output
+
+
+def test_a_defect_that_no_manifest_is_to_blame_for_stays_one():
+    loaded = manifests.load(fixtures.path("dead-man"))
+    with pytest.raises(ZeroDivisionError), read_as_typed(loaded):
+        _ = 1 / 0
+    with pytest.raises(KeyError), read_as_typed(loaded):
+        raise KeyError("x")
+    with pytest.raises(KeyError), read_as_typed(None):
+        raise KeyError("x")
