@@ -35,6 +35,7 @@ from killcheck.engine.projection import (
     name_in,
     node_of,
     pod_of,
+    seconds,
     versioned,
 )
 from killcheck.engine.refusal import Refusal
@@ -365,7 +366,7 @@ class EngineApi:
         self._containers = {c["Id"]: c for c in self.inspected()}
         known = {identity: str(dig(c, "State", "Status")) for identity, c in self._containers.items()}
         happenings = Happenings(self.engine, self.loop, self._changed, self._broken)
-        happenings.start(known, _seconds(str(info.get("SystemTime", ""))))
+        happenings.start(known, seconds(str(info.get("SystemTime", ""))))
         self._happenings = happenings
 
     def _unwatch(self, watcher: _Watcher) -> None:
@@ -473,14 +474,3 @@ def _time_of(event: Obj) -> str:
     nano = int(event.get("timeNano") or 0)
     when = datetime.fromtimestamp(nano // 1_000_000_000, UTC).replace(microsecond=nano // 1000 % 1_000_000)
     return when.isoformat().replace("+00:00", "Z")
-
-
-def _seconds(rfc3339: str) -> str:
-    """An engine's time as its events' ``since`` takes it: seconds.nanoseconds."""
-    from datetime import datetime
-
-    whole, _, fraction = rfc3339.rstrip("Z").partition(".")
-    seconds = int(datetime.fromisoformat(f"{whole}+00:00").timestamp())
-    return f"{seconds}.{(fraction or '0').ljust(9, '0')[:9]}"
-
-

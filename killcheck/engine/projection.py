@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from datetime import datetime
 from typing import Any
 
 from killcheck.kube.objects import Obj, dig
@@ -18,7 +19,7 @@ from killcheck.kube.resources import Resource
 
 __all__ = [
     "CONSENT", "CONTAINERS", "GROUP", "IMAGES", "JOB_LABEL", "NAMESPACE", "SCHEDULE", "SPARE", "TAGS", "container_of",
-    "creation", "cron_job_of", "devices", "image_of", "moment", "name_in", "node_of", "pod_of", "versioned",
+    "creation", "cron_job_of", "devices", "image_of", "moment", "name_in", "node_of", "pod_of", "seconds", "versioned",
 ]
 
 #: The one namespace of an engine: a container's name is its own all over the engine.
@@ -59,6 +60,13 @@ def moment(text: str | None) -> str:
     if not text or text.startswith("0001-"):
         return ""
     return re.sub(r"(\.\d{6})\d+", r"\1", text)
+
+
+def seconds(rfc3339: str) -> str:
+    """An engine's time, in whatever zone it tells it, as its events' ``since`` takes it: seconds.nanoseconds."""
+    whole, fraction, zone = re.fullmatch(r"(.{19})(?:\.(\d+))?(.*)", rfc3339).groups()  # type: ignore[union-attr]
+    offset = "+00:00" if zone in ("", "Z") else zone
+    return f"{int(datetime.fromisoformat(whole + offset).timestamp())}.{(fraction or '0').ljust(9, '0')[:9]}"
 
 
 def versioned(obj: Obj) -> Obj:

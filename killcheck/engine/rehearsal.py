@@ -14,6 +14,7 @@ from typing import Any
 
 from killcheck.engine.connection import Engine, answered
 from killcheck.engine.firings import has, pull
+from killcheck.engine.projection import seconds
 from killcheck.kube.errors import KubeError, NotFound
 
 __all__ = ["Rehearsal", "rehearse"]
@@ -22,6 +23,8 @@ __all__ = ["Rehearsal", "rehearse"]
 PATIENCE_S = 5
 #: Label of the containers, so that a later rehearsal removes what a killed one left.
 LABEL = "killcheck.dev/rehearsal"
+#: How old a rehearsal's container is, in seconds, when whoever made it must have been killed.
+LEFT_S = 60
 _LACKS = re.compile(r"(?:^|[\s:])([\w./-]+): (?:command )?not found", re.MULTILINE)
 #: How shells say that a variable is not set, which a rehearsal has only where it is plain: bash ends with 127 then.
 _UNSET = re.compile(r"unbound variable|parameter (?:null or )?not set")
@@ -71,8 +74,10 @@ def _run(engine: Engine, image: str, argv: list[str], env: dict[str, str]) -> Re
     if argv:
         config |= {"Entrypoint": argv[:1], "Cmd": argv[1:]}
     with answered(engine.host):
+        now = float(seconds(str(api.info()["SystemTime"])))
         for old in api.containers(all=True, filters={"label": LABEL}):
-            api.remove_container(old["Id"], force=True, v=True)
+            if now - float(old["Created"]) > LEFT_S:
+                api.remove_container(old["Id"], force=True, v=True)
         made = str(api.create_container_from_config(config)["Id"])  # type: ignore[no-untyped-call]
     try:
         try:

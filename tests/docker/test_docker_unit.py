@@ -6,7 +6,7 @@ import pytest
 
 from killcheck import specfile
 from killcheck.engine.connection import host_of, is_docker
-from killcheck.engine.projection import container_of, creation, devices, moment, pod_of
+from killcheck.engine.projection import container_of, creation, devices, moment, pod_of, seconds
 from killcheck.engine.registry import parts_of, registry_of
 from killcheck.killpath import ContainerRun, Proof
 from killcheck.kube.errors import KubeConfigError
@@ -72,6 +72,12 @@ def test_networks_are_remembered_as_they_were_asked_for():
 def test_times_have_the_engines_nanoseconds_cut():
     assert moment("2026-01-01T00:00:00.123456789Z") == "2026-01-01T00:00:00.123456Z"
     assert moment("0001-01-01T00:00:00Z") == ""
+
+
+@pytest.mark.parametrize("text", [
+    "2026-01-01T00:00:00.12Z", "2026-01-01T01:00:00.120+01:00", "2025-12-31T19:00:00.120000000-05:00"])
+def test_an_engine_may_tell_its_time_in_any_zone(text):
+    assert seconds(text) == "1767225600.120000000"
 
 
 @pytest.mark.parametrize(("image", "parts"), [

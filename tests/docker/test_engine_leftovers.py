@@ -13,7 +13,7 @@ from killcheck.engine.firings import Firing
 from killcheck.engine.projection import HOW, SOURCE
 from killcheck.engine.refusal import Refusal
 from killcheck.engine.registry import Registry
-from killcheck.engine.rehearsal import _watch
+from killcheck.engine.rehearsal import _run, _watch
 from killcheck.kube.errors import Unreachable
 
 NOW = datetime(2026, 1, 15, tzinfo=UTC)
@@ -23,13 +23,15 @@ class Sdk:
     """Notes what it is asked; ``meanwhile`` happens while an image is pulled, or a command got ready."""
 
     def __init__(self, **answers):
-        self.asked = []
+        self.asked, self.removed = [], []
         self.meanwhile = lambda: None
         self.answers = answers
 
     def __getattr__(self, name):
-        def asked(*_args, **_more):
+        def asked(*args, **_more):
             self.asked.append(name)
+            if name == "remove_container":
+                self.removed.append(args[0])
             if name in ("pull", "exec_create"):
                 self.meanwhile()
             found = self.answers.get(name, {"Id": "made"})
@@ -62,6 +64,15 @@ def test_a_firing_that_was_taken_away_before_it_began_never_begins(how, begins):
 def test_what_is_not_waited_for_any_longer_is_looked_at(state, said, starts):
     sdk = Sdk(wait=NoAnswer(), inspect_container={"State": state}, logs=said)
     assert _watch(SimpleNamespace(api=sdk, host="here"), "made").starts is starts
+
+
+def test_what_a_killed_rehearsal_left_goes_and_one_under_way_elsewhere_stays():
+    ages = {"left": 300, "elsewhere": 3}
+    sdk = Sdk(
+        info={"SystemTime": "2026-01-15T00:00:00.123456789Z"}, wait={"StatusCode": 0}, logs=b"",
+        containers=[{"Id": name, "Created": int(NOW.timestamp()) - age} for name, age in ages.items()])
+    assert _run(SimpleNamespace(api=sdk, host="here"), "off:1", [], {}).starts is True
+    assert sdk.removed == ["left", "made"]
 
 
 def test_an_engine_that_went_away_has_not_started_anything():
