@@ -17,9 +17,9 @@ from killcheck.journal import Journal
 from killcheck.kube.client import Kube
 from killcheck.lease import Busy
 from killcheck.orphans import Orphan, Outcome, local, runs
-from killcheck.programs import Files, LocalPrograms
+from killcheck.programs import Files, LocalPrograms, end_left
 
-__all__ = ["Locks", "levers", "orphans_here", "restore_here"]
+__all__ = ["Locks", "ended", "levers", "orphans_here", "restore_here"]
 
 
 class Locks:
@@ -70,6 +70,12 @@ def levers(loop: Loop) -> dict[str, object]:
     return {"programs": LocalPrograms(loop), "files": Files()}
 
 
+def ended(run: str) -> list[str]:
+    """End what a dead run's programs still do, before anything is put back; what was done, in words."""
+    count = end_left(run)
+    return [f"ended {count} program{'s' if count > 1 else ''} that run {run} had started"] if count else []
+
+
 def orphans_here(folder: Path, context: str) -> list[Orphan]:
     """The runs of which something is left on this machine by the journals under ``folder``, oldest first."""
     found = []
@@ -94,6 +100,8 @@ def restore_here(loop: Loop, kube: Kube, orphans: Iterable[Orphan], *, named: st
             outcome.skipped.append(orphan.run)
             continue
         outcome.runs.append(orphan.run)
+        if header is not None and not runs(header.pid, header.began):
+            outcome.undone += ended(orphan.run)
         journal = Journal(orphan.run, loop, kube, path=orphan.path, levers=levers(loop),
                           context=header.context if header else "")
         journal.adopt([entry for _, entry in sorted(orphan.entries.items())])

@@ -121,7 +121,7 @@ class Ref:
 class Command:
     """A program: ``argv`` as given to exec (no shell), in the spec's folder, and how long it may take.
 
-    Its environment is PATH, HOME, ``env``, and of killcheck's own only the variables that ``pass_env`` names.
+    Its environment is PATH, HOME, ``env``, of killcheck's own only the variables that ``pass_env`` names, and the run.
     """
 
     argv: tuple[str, ...]

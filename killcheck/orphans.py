@@ -212,6 +212,10 @@ def _restore_one(kube: Kube, loop: Loop, orphan: Orphan, outcome: Outcome, by: s
             claim.release()
         return
     outcome.runs.append(orphan.run)
+    if orphan.own and orphan.header and not runs(orphan.header.pid, orphan.header.began):
+        from killcheck import here
+
+        outcome.undone += here.ended(orphan.run)
     journal = Journal(
         orphan.run, loop, kube, path=orphan.path, home=orphan.home, levers=_levers_here(orphan, loop),
         context=orphan.header.context if orphan.header else "",

@@ -28,8 +28,8 @@ from killcheck.redact import hide_environment, redact
 from killcheck.undo import UndoProblem
 
 __all__ = [
-    "CountUnknown", "Files", "LocalPrograms", "Programs", "Ran", "again", "close_programs", "counted", "put_back",
-    "run",
+    "CountUnknown", "Files", "LocalPrograms", "Programs", "Ran", "again", "close_programs", "counted", "end_left",
+    "put_back", "run",
 ]
 
 #: Bytes of each stream that are kept.
@@ -38,6 +38,8 @@ OUTPUT_LIMIT = 64 * 1024
 GRACE_S = 2.0
 #: Added to a program's own limit before it is given up unheard, in seconds.
 SLACK_S = 10.0
+#: In the environment of what a drill starts, and what that starts: its run. What a dead run has left is found by it.
+RUN = "KILLCHECK_RUN"
 #: In a folder of programs that a fault puts before others: its mark, the calls that were met, links to all the rest.
 OURS, CALLS, HIDING = ".killcheck", "calls", "rest"
 #: Words of a line that says what went wrong.
@@ -204,6 +206,8 @@ class LocalPrograms:
         #: Commands of those who look at it from outside: they meet nothing that a fault put in the way.
         self.witnesses = tuple(witnesses)
         self._before: tuple[str, ...] = ()
+        #: The run that starts them; empty: none that could leave any behind.
+        self.of_run = ""
         #: The spec's own commands: what a journal means is looked up among them first.
         self.known = tuple(known)
         self.folder = folder or "."
@@ -280,7 +284,7 @@ class LocalPrograms:
         if self._before and command not in self.witnesses:
             given["PATH"] = self._found_by_layers()
         hide_environment(given | dict(command.env))
-        return given | dict(command.env)
+        return given | dict(command.env) | ({RUN: self.of_run} if self.of_run else {})
 
     def _found(self, command: Command) -> list[str]:
         """A bare name is looked up on the PATH that the program gets; a relative path is below the folder."""
@@ -334,6 +338,25 @@ def close_programs(levers: Mapping[str, object]) -> None:
     found = levers.get("programs")
     if isinstance(found, LocalPrograms):
         found.close()
+
+
+def end_left(run: str) -> int:
+    """End what the programs of a run that is dead still do on this machine; how many processes that were.
+
+    Source: proc(5), ``/proc/pid/environ``: what a process was started with, and handed on to what it starts.
+    """
+    mark, ended = f"{RUN}={run}".encode(), {os.getpid()}
+    met = True
+    while met:  # until nobody is met who was started since the last look
+        met = False
+        for environ in Path("/proc").glob("[0-9]*/environ"):
+            pid = int(environ.parent.name)
+            with contextlib.suppress(OSError):  # gone meanwhile, or another user's
+                if pid not in ended and mark in environ.read_bytes().split(b"\0"):
+                    os.kill(pid, signal.SIGKILL)
+                    ended.add(pid)
+                    met = True
+    return len(ended) - 1
 
 
 class _Streams:

@@ -21,6 +21,7 @@ from killcheck.killpath import KillPath, Layer, Outcome
 from killcheck.kube import resources as r
 from killcheck.kube.permissions import Permission
 from killcheck.layers.base import Stage
+from killcheck.programs import LocalPrograms
 from killcheck.progress import watched_s
 from killcheck.record import RecordWriter
 from killcheck.redact import clean, hide_environment
@@ -224,6 +225,9 @@ class Run:
             layer: Layer = kill_path.layer(planned.layer)
             run = f"{self.id}-{number}"
             home = _home(kill_path, layer) if cluster.real else ""
+            programs = cluster.levers.get("programs")
+            if isinstance(programs, LocalPrograms):
+                programs.of_run = run
             kept = Journal(
                 run, cluster.loop, cluster.kube, home=home, levers=cluster.levers, context=self.session.on,
                 path=self.folder / f"journal-{number}.jsonl" if cluster.real else None,

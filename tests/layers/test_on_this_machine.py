@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -102,6 +103,29 @@ def test_an_interrupted_drill_leaves_nothing_that_is_not_put_back(machine, numbe
     restored = forked.killcheck(machine, "restore", timeout=60)
     assert restored.returncode == 0, restored.stdout + restored.stderr
     assert not (machine / "hold").exists()
+    assert (machine / "state").read_text() == "1\n"
+
+
+def test_what_a_killed_drill_had_started_is_ended_before_anything_is_put_back(machine):
+    """Else it turns off, a while later, what was counted and found on."""
+    (machine / "stop.sh").write_text("#!/bin/sh\nsleep 300 &\necho $! > sleeping\nwait\necho 0 > state\n")
+    running = subprocess.Popen(
+        arguments("--layer", "nightly-stop"), cwd=machine, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        while not (machine / "sleeping").exists() or not (machine / "sleeping").read_text().strip():
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                running.wait(0.05)
+                pytest.fail("it has ended by itself")
+    finally:
+        running.kill()
+        running.wait()
+    left = Path("/proc", (machine / "sleeping").read_text().strip(), "stat")
+    assert left.exists()
+    restored = subprocess.run(
+        [*KILLCHECK, "restore"], cwd=machine, capture_output=True, text=True, check=False, timeout=60)
+    assert restored.returncode == 0, restored.stdout + restored.stderr
+    assert "ended 2 programs that run" in restored.stdout
+    assert not left.exists() or left.read_text().rpartition(")")[2].split()[0] == "Z"
     assert (machine / "state").read_text() == "1\n"
 
 
