@@ -15,6 +15,7 @@ from killcheck.cloud.imds import Watched
 from killcheck.cloud.preempted import Preempted
 from killcheck.cloud.scheduled_events import ScheduledEvents
 from killcheck.cloud.serving import serve
+from killcheck.discover import from_objects
 from killcheck.embedded.models.cloud import Cloud
 from killcheck.killpath import NodePool
 from killcheck.kube.objects import copy
@@ -276,3 +277,14 @@ def test_two_minutes_that_azure_does_not_leave_prove_nothing(tmp_path, notice_s)
     assert str(found.verdict) == "inconclusive"
     assert "Azure, whose machine node aks-gpu-" in found.why
     assert "leaves 30 s: give it notice: 30s" in found.why
+
+
+@pytest.mark.parametrize(("group", "notice_s"), [
+    ("karpenter.k8s.aws", 120.0), ("karpenter.azure.com", 30.0), ("karpenter.k8s.gcp", 30.0)])
+def test_a_spec_that_is_found_counts_on_what_the_pools_cloud_leaves(group, notice_s):
+    objects = [copy(o) for o in Session(fixture="spot-training").objects]
+    for obj in objects:
+        if obj["kind"] == "NodePool":
+            obj["spec"]["template"]["spec"]["nodeClassRef"]["group"] = group
+    (layer,) = from_objects(objects).kill_path.layers
+    assert layer.notice_s == notice_s
