@@ -148,6 +148,25 @@ def _may(prefix, lines):
                     **({"subresource": sub} if sub else {})}}}, JSON
 
 
+_KINDS = {"deployments": ("apps/v1", "Deployment"), "configmaps": ("v1", "ConfigMap"),
+          "serviceaccounts": ("v1", "ServiceAccount"), "networkpolicies": ("networking.k8s.io/v1", "NetworkPolicy")}
+
+
+def _applies(plural, path, steps):
+    """Configurations of one object, applied one after another by their managers."""
+    version, kind = _KINDS[plural]
+    for number, (manager, config) in enumerate(steps):
+        yield f"{plural}, {number}: {manager}", f"PATCH {path}?fieldManager={manager}", {
+            "apiVersion": version, "kind": kind, **config,
+            "metadata": {"name": path.rpartition("/")[2], **config.get("metadata", {})}}, APPLY
+
+
+def _deployment(env=({"name": "A", "value": "1"},), **spec):
+    return {"spec": {"replicas": 0, "selector": {"matchLabels": {"a": "b"}}, "template": {
+        "metadata": {"labels": {"a": "b"}}, "spec": {
+            "containers": [{"name": "c", "image": "i", "env": list(env), "ports": [{"containerPort": 80}]}], **spec}}}}
+
+
 POLICIES = "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicies"
 POLICY_BINDINGS = "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicybindings"
 _LABEL = 'Object{metadata: Object.metadata{labels: {%s}}}'
@@ -613,6 +632,34 @@ GROUPS = {
          None, JSON),
         *_may("system:serviceaccount:kube-system:", _OF_CONTROLLERS),
         *_may("", _OF_COMPONENTS),
+    ],
+    "applies": [
+        *_applies("deployments", f"{APPS}/deployments/d", [
+            ("one", _deployment(nodeSelector={"a": "b"}, imagePullSecrets=[{"name": "x"}], tolerations=[{"key": "k"}])),
+            ("another", {"metadata": {"labels": {"c": "d"}}, "spec": {"replicas": 1}}),
+            ("another", {"spec": {"template": {"spec": {"nodeSelector": {"e": "f"}}}}}),
+            ("one", _deployment(nodeSelector={}, env=[{"name": "B", "value": "2"}])),
+            ("one", {"metadata": {"labels": {"a": "b"}, "annotations": {}}, **_deployment()}),
+            ("one", _deployment())]),
+        *_applies("configmaps", f"{CORE}/configmaps/m", [
+            ("one", {"data": {"x": "1", "y": "2"}, "metadata": {"labels": {"a": "b"}, "finalizers": ["a.b/c"]}}),
+            ("another", {"data": {"x": "1"}}), ("another", {"data": {"x": "2"}}), ("another", {"data": {}}),
+            ("one", {"data": {}}), ("one", {}), ("another", {"data": {"z": "1"}}), ("another", {})]),
+        *_applies("serviceaccounts", f"{CORE}/serviceaccounts/s", [
+            ("one", {"imagePullSecrets": [{"name": "x"}], "secrets": [{"name": "yy"}, {"name": "zz"}]}),
+            ("another", {"imagePullSecrets": [{"name": "y"}]}), ("one", {"secrets": [{"name": "zz"}]})]),
+        *_applies("networkpolicies", "/apis/networking.k8s.io/v1/namespaces/{ns}/networkpolicies/n", [
+            ("one", {"spec": {"podSelector": {"matchLabels": {"a": "b"}}, "policyTypes": ["Egress"]}}),
+            ("another", {"spec": {"podSelector": {"matchLabels": {"c": "d"}}}})]),
+        ("an update between", f"PATCH {APPS}/deployments/d?fieldManager=third", {"spec": {"template": {"spec": {
+            "nodeSelector": {"g": "h"}, "tolerations": None, "imagePullSecrets": [{"name": "z"}]}}}}, MERGE),
+        ("and one again", f"PATCH {APPS}/deployments/d?fieldManager=one", {
+            "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"},
+            **_deployment(nodeSelector={"i": "j"})}, APPLY),
+        ("without a name", f"PATCH {CORE}/configmaps/m?fieldManager=one", {
+            "apiVersion": "v1", "kind": "ConfigMap", "data": {"x": "1"}}, APPLY),
+        ("without a name, a new one", f"PATCH {CORE}/configmaps/new?fieldManager=one", {
+            "apiVersion": "v1", "kind": "ConfigMap", "data": {"x": "1"}}, APPLY),
     ],
     "components": [
         ("the store's health", "GET /api/v1/componentstatuses/etcd-0", None, JSON),

@@ -14,8 +14,8 @@ from killcheck.embedded.api.mergekeys import KEY_DEFAULTS, ApplyLists
 from killcheck.kube.objects import Obj
 
 __all__ = [
-    "BUILT_IN", "Fields", "changed", "fields_of", "intersect", "item_element", "merged", "paths",
-    "show_path", "subtract",
+    "BUILT_IN", "Fields", "applied_fields", "changed", "fields_of", "intersect", "item_element", "merged", "paths",
+    "show_path", "subtract", "with_members",
 ]
 
 Fields = dict[str, Any]
@@ -35,6 +35,22 @@ _NEVER_ABSENT = ("containers",)
 def fields_of(obj: Obj | None, lists: ApplyLists = BUILT_IN) -> Fields:
     """Every field that an object sets."""
     return changed(None, obj or {}, lists)
+
+
+def applied_fields(config: Obj, lists: ApplyLists = BUILT_IN) -> Fields:
+    """Every field that an applied configuration owns: what it names, but no map and no list as such."""
+    return _named(fields_of(config, lists))
+
+
+def _named(fields: Fields, *, item: bool = False) -> Fields:
+    return {
+        element: _named(tree, item=element.startswith("k:")) for element, tree in fields.items()
+        if element != "." or item}
+
+
+def with_members(fields: Fields) -> Fields:
+    """The same, in which whatever has fields below it counts as a field itself."""
+    return {element: {".": {}} | with_members(tree) if tree else tree for element, tree in fields.items()}
 
 
 def changed(old: Obj | None, new: Obj, lists: ApplyLists = BUILT_IN) -> Fields:
@@ -90,7 +106,7 @@ def _items(
     before = {item_element(item, keys): item for item in old}
     for item in new:
         element = item_element(item, keys)
-        if element.startswith("v:") or not isinstance(item, dict):
+        if element.startswith("v:") or not isinstance(item, dict) or lists.items_are_atomic(path):
             if element not in before:
                 found[element] = {}
             continue

@@ -1,6 +1,7 @@
 """Which lists merge by key: for strategic merge patches, and (slightly differently) for server-side apply.
 
-Source: the ``patchMergeKey``, ``listType`` and ``listMapKey`` tags of the types in k8s.io/api; a CRD's own schema.
+Source: the ``patchMergeKey`` tags of the types in k8s.io/api; for server-side apply, a v1.36.2 API server's
+``x-kubernetes-list-type``, ``-list-map-keys`` and ``-map-type`` (/openapi/v2); a CRD's own schema.
 """
 
 from __future__ import annotations
@@ -46,22 +47,42 @@ def retains_keys(path: Path) -> bool:
 #: Objects that are maps with free keys, not structures, in built-in types.
 MAPS = frozenset({
     "labels", "annotations", "matchLabels", "nodeSelector", "data", "binaryData", "limits", "requests", "capacity",
-    "allocatable", "hard", "used", "parameters", "overhead", "disruptedPods",
+    "allocatable", "hard", "used", "parameters", "overhead", "disruptedPods", "allocatedResourceStatuses",
+    "allocatedResources", "attachmentMetadata", "extra", "options", "podFixed", "stringData", "volumeAttributes",
 })
+#: Where such a name is a structure's.
+_STRUCTURES = frozenset({("drivers", "allocatable"), ("spec", "parameters"), ("overhead",)})
+#: Objects that server-side apply owns as a whole, by their own name, or by that and the one above.
+_ATOMIC = frozenset({
+    "selector", "labelSelector", "namespaceSelector", "objectSelector", "podSelector", "scopeSelector", "nodeSelector",
+    "nodeTopology", "requiredDuringSchedulingIgnoredDuringExecution", "fieldRef", "resourceFieldRef", "secretKeyRef",
+    "configMapKeyRef", "fileKeyRef", "secretRef", "nodePublishSecretRef", "nodeStageSecretRef", "nodeExpandSecretRef",
+    "controllerPublishSecretRef", "controllerExpandSecretRef", "claimRef", "dataSource",
+    "involvedObject", "regarding", "related", "roleRef", "paramKind", "paramRef", "matchConstraints", "matchResources",
+})
+_ATOMIC_BY_PATH = frozenset({
+    ("nodeAffinity", "required"), ("service", "port"), ("backend", "resource"), ("defaultBackend", "resource")})
 
 _APPLY_BY_NAME: dict[str, tuple[str, ...]] = {
     "containers": ("name",), "initContainers": ("name",), "ephemeralContainers": ("name",), "env": ("name",),
     "volumes": ("name",), "volumeMounts": ("mountPath",), "volumeDevices": ("devicePath",),
     "imagePullSecrets": ("name",), "hostAliases": ("ip",), "ownerReferences": ("uid",), "conditions": ("type",),
     "topologySpreadConstraints": ("topologyKey", "whenUnsatisfiable"), "resourceClaims": ("name",),
-    "schedulingGates": ("name",), "webhooks": ("name",), "secrets": ("name",), "podIPs": ("ip",), "hostIPs": ("ip",),
-    "claims": ("name",), "matchConditions": ("name",), "allocations": (),
+    "schedulingGates": ("name",), "webhooks": ("name",), "secrets": ("name",), "podIPs": ("ip",),
+    "claims": ("name",), "matchConditions": ("name",), "resourceClaimStatuses": ("name",), "reservedFor": ("uid",),
 }
+_ATOMIC_ITEMS = frozenset({"imagePullSecrets", "secrets", "ownerReferences"})
+#: Lists of values of which each is there once.
+_APPLY_SETS = frozenset({"finalizers", "podCIDRs", "validationActions", "volumeLifecycleModes"})
+#: Lists that are replaced as a whole where others of their name are not.
+_APPLY_WHOLE = frozenset({("imagePullSecrets",), ("spec", "finalizers")})
 _APPLY_BY_PATH: dict[Path, tuple[str, ...]] = {
     ("containers", "ports"): ("containerPort", "protocol"),
     ("initContainers", "ports"): ("containerPort", "protocol"),
     ("ephemeralContainers", "ports"): ("containerPort", "protocol"), ("spec", "ports"): ("port", "protocol"),
-    ("status", "addresses"): ("type",),
+    ("status", "addresses"): ("type",), ("spec", "drivers"): ("name",),
+    ("status", "devices"): ("driver", "device", "pool", "shareID"),
+    ("uncountedTerminatedPods", "failed"): (), ("uncountedTerminatedPods", "succeeded"): (),
 }
 #: What a key field left out of an item counts as.
 KEY_DEFAULTS = {"protocol": "TCP"}
@@ -77,9 +98,11 @@ class ApplyLists:
     def keys(self, path: Path) -> tuple[str, ...] | None:
         """The keys of the associative list at ``path``; () for a set of values; None: atomic."""
         if path[0] == "metadata" or not self.custom:
-            if path[-1] == "finalizers":
+            if path in _APPLY_WHOLE:
+                return None
+            if path[-1] in _APPLY_SETS:
                 return ()
-            return _APPLY_BY_PATH.get(path[-2:]) or _APPLY_BY_NAME.get(path[-1]) or None
+            return _APPLY_BY_PATH.get(path[-2:], _APPLY_BY_NAME.get(path[-1]))
         schema = self._at(path)
         kind = schema.get("x-kubernetes-list-type")
         if kind == "map":
@@ -88,14 +111,19 @@ class ApplyLists:
 
     def is_map(self, path: Path) -> bool:
         """Whether the object at ``path`` counts as a field of its own beside its members."""
-        return path[-1] in MAPS if path[0] == "metadata" or not self.custom else True
+        if path[0] != "metadata" and self.custom:
+            return True
+        return path[-1] in MAPS and path[-2:] not in _STRUCTURES
 
     def is_atomic(self, path: Path) -> bool:
         """Whether the object at ``path`` is owned as a whole."""
         if self.custom and path[0] != "metadata":
             return self._at(path).get("x-kubernetes-map-type") == "atomic"
-        return path[-1] in ("selector", "fieldRef", "resourceFieldRef", "secretKeyRef", "configMapKeyRef") and (
-            path[-1] != "selector" or len(path) == 2)
+        return path[-1] in _ATOMIC or path[-2:] in _ATOMIC_BY_PATH
+
+    def items_are_atomic(self, path: Path) -> bool:
+        """Whether each item of the list at ``path`` is owned as a whole."""
+        return path[-1] in _ATOMIC_ITEMS and (path[0] == "metadata" or not self.custom)
 
     def _at(self, path: Path) -> Obj:
         schema = self.schema

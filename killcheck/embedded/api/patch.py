@@ -327,7 +327,8 @@ def remove_fields(obj: Any, fields: Fields, lists: ApplyLists, path: Path = ()) 
             del result[name]
             continue
         rest = remove_fields(result[name], tree, lists, (*path, name))
-        if "." in tree and not rest:
+        kept = not lists.is_map((*path, name)) if isinstance(rest, dict) else name == "containers"
+        if not rest and not kept:
             del result[name]
         else:
             result[name] = rest

@@ -13,7 +13,16 @@ from killcheck.embedded.api import schemas, seam, status
 from killcheck.embedded.api.body import GoJSONError, Parsed, dumps, parse_json, parse_yaml
 from killcheck.embedded.api.call import Call
 from killcheck.embedded.api.decoding import say_strict, strict_problems
-from killcheck.embedded.api.fieldsets import Fields, changed, fields_of, intersect, paths, show_path, subtract
+from killcheck.embedded.api.fieldsets import (
+    Fields,
+    applied_fields,
+    changed,
+    intersect,
+    paths,
+    show_path,
+    subtract,
+    with_members,
+)
 from killcheck.embedded.api.http import Response
 from killcheck.embedded.api.managedfields import Manager
 from killcheck.embedded.api.mergekeys import ApplyLists
@@ -176,13 +185,15 @@ class Patcher:
             raise status.bad_request("metadata.managedFields must be nil")
         writer = self.server.writer
         lists = ApplyLists(call.kind)
-        applied = fields_of(config, lists)
+        applied = applied_fields(config, lists)
         if self.store.get(call.kind.table, call.key) is None:
             if call.subresource:
                 raise status.not_found(call.kind.resource.plural, call.kind.resource.group, call.name)
-            meta.setdefault("name", call.name)
+            if not meta.get("name"):
+                raise status.bad_request(
+                    f"the name of the object ({call.name} based on URL) was undeterminable: name must be provided")
             self.server.authorize_create(call)
-            created = writer.create(call, copy(config), operation="Apply", applied=applied)
+            created = writer.create(call, _typed(call, copy(config)), operation="Apply", applied=applied)
             return Response(201, writer.answer(call, created))
         taken: list[Fields] = []
 
@@ -251,16 +262,18 @@ class Patcher:
         me = _applier(call)
         sets = dict(managed.sets(table, key))
         new = apply_merge(copy(old), copy(config), lists)
+        if call.subresource != "scale":  # which speaks of something else than the type
+            new = _typed(call, new)
         differs = intersect(changed(old, new, lists), applied)
         conflicts = [
             (manager, hit) for manager, fields in sets.items()
             if manager != me and (hit := intersect(fields, differs))]
         if conflicts and not call.request.flag("force"):
             raise self._conflict(call, conflicts)
-        dropped = subtract(sets.get(me, {}), applied)
+        dropped = subtract(sets.get(me, {}), with_members(applied))
         for manager, fields in sets.items():
             if manager != me:
-                dropped = subtract(dropped, fields)
+                dropped = subtract(dropped, with_members(fields))
         new = remove_fields(new, dropped, lists) if dropped else new
         for field in ("resourceVersion", "uid"):
             asked = dig(config, "metadata", field)
@@ -300,6 +313,11 @@ def _speaks_of_managers(patch: Any) -> bool:
     if isinstance(patch, dict):
         return "managedFields" in (patch.get("metadata") or {})
     return any(str(operation.get("path", "")).startswith("/metadata/managedFields") for operation in patch)
+
+
+def _typed(call: Call, obj: Obj) -> Obj:
+    """A merged configuration as Go's structures have it: a built-in type's empty maps go, its structures come."""
+    return obj if call.kind.crd is not None else seam.decode(call.kind, obj)[0]
 
 
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"

@@ -11,7 +11,7 @@ from killcheck.embedded.api import status
 from killcheck.embedded.api.body import read_object
 from killcheck.embedded.api.call import Call
 from killcheck.embedded.api.decoding import check_name, decode_object
-from killcheck.embedded.api.fieldsets import Fields, fields_of
+from killcheck.embedded.api.fieldsets import Fields, applied_fields
 from killcheck.embedded.api.http import Response
 from killcheck.embedded.api.kinds import Kind
 from killcheck.embedded.api.mergekeys import ApplyLists
@@ -75,7 +75,7 @@ class Scaler:
             return new
 
         operation = "Apply" if applied is not None else "Update"
-        fields = fields_of(applied) if applied is not None else None
+        fields = applied_fields(applied) if applied is not None else None
         updated = server.writer.update(call, scaled, operation=operation, applied=fields, admit=False)
         return Response(200, scale_of(kind, updated))
 
@@ -90,7 +90,7 @@ class Scaler:
         _put_at(shape, path, replicas)
         forced: Fields = {}
         if dig(old, *path, default=0):
-            _, forced = patcher.applied(call, old, shape, fields_of(shape), ApplyLists(call.kind))
+            _, forced = patcher.applied(call, old, shape, applied_fields(shape), ApplyLists(call.kind))
 
         def change(before: Obj) -> Obj:
             meta = dig(config, "metadata", "resourceVersion")
