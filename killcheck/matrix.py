@@ -162,10 +162,14 @@ def plan(
 
 
 def left_out(kill_path: KillPath, levers: Collection[str], *, only_layers: Collection[str] = ()) -> list[str]:
-    """Faults that would mean something, but that cannot be injected without levers that are not there."""
+    """Faults that would mean something, but that cannot be injected without levers that are not there.
+
+    What is done to a Docker Engine or to a cloud account means something only where the kill path has one.
+    """
+    beside = {*faults.ENGINE, *(faults.CLOUD if kill_path.cloud is None else ())}
     return sorted({
         kind.name for layer in _chosen(kill_path, only_layers) for kind in _meant(kill_path, layer, ())
-        if not set(kind.needs) <= set(levers)})
+        if kind not in beside and not set(kind.needs) <= set(levers)})
 
 
 def executors_of(kill_path: KillPath, objects: Iterable[Obj]) -> dict[str, Obj]:

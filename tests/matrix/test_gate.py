@@ -16,6 +16,7 @@ from killcheck.fixtures import path
 
 from killcheck.cli import main
 from killcheck.gate import Gate, worst
+from killcheck.session import Session
 
 
 def gate(*argv, code=None):
@@ -44,9 +45,16 @@ def test_the_reference_path_passes_undisturbed_with_every_part():
     assert [d["verdict"] for d in document["drills"]] == ["survived"]
     assert document["fences"][0]["pool"] == "NodePool/gpu"
     assert "gate 3/3 drills: 1 cell(s), 0 not good enough" in done.stderr
-    # What the cluster has no lever for is in the document too: whoever reads only that must know what was not drilled.
-    assert {"node-paused", "ecr-token-expired"} <= set(document["matrix"]["left_out"])
-    assert "image-gone" not in document["matrix"]["left_out"]
+    assert document["matrix"]["left_out"] == []
+
+
+def test_what_the_cluster_has_no_lever_for_is_in_the_document_too(monkeypatch):
+    monkeypatch.setattr(Session, "levers", frozenset())
+    done = gate("--quick", "--json", "--skip", "lint", "--skip", "fences", code=0)
+    left_out = json.loads(done.stdout)["matrix"]["left_out"]
+    assert {"argo-selfheal", "api-brownout"} <= set(left_out)
+    assert not {"image-gone", "node-paused", "ecr-token-expired"} & set(left_out)  # no engine and no account of its own
+    assert f"they need levers that it has not: {', '.join(left_out)}" in done.stderr
 
 
 def copied(tmp_path, old="", new=""):
