@@ -627,9 +627,9 @@ GROUPS = {
             "system:controller:horizontal-pod-autoscaler", "system:kube-controller-manager")),
         *((f"the binding {name}", f"GET /apis/rbac.authorization.k8s.io/v1/clusterrolebindings/{name}", None, JSON)
           for name in ("system:controller:cronjob-controller", "system:public-info-viewer", "system:node")),
-        ("the roles of kube-system", "GET /apis/rbac.authorization.k8s.io/v1/namespaces/kube-system/roles", None, JSON),
-        ("the bindings of kube-public", "GET /apis/rbac.authorization.k8s.io/v1/namespaces/kube-public/rolebindings",
-         None, JSON),
+        *((f"the {plural} of {space}", f"GET /apis/rbac.authorization.k8s.io/v1/namespaces/{space}/{plural}?"
+           "labelSelector=kubernetes.io%2Fbootstrapping%3Drbac-defaults", None, JSON)
+          for space, plural in (("kube-system", "roles"), ("kube-public", "rolebindings"))),
         *_may("system:serviceaccount:kube-system:", _OF_CONTROLLERS),
         *_may("", _OF_COMPONENTS),
     ],
