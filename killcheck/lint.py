@@ -87,10 +87,10 @@ def world_of(
     if loaded is not None:
         notes += tuple(loaded.passed_over(spec=kill_path is not None))
     if kill_path is None:
-        with read_as_typed(loaded):
+        with read_as_typed(lambda: loaded):
             kill_path, more = _found_path(found)
         notes += more
-    with read_as_typed(loaded):
+    with read_as_typed(lambda: loaded):
         return World(found, kill_path, now, loaded, live, unread or {}, frozenset(listed)), notes
 
 
@@ -134,7 +134,7 @@ def lint(
     """
     from killcheck.probes import ALL
 
-    with read_as_typed(world.loaded):
+    with read_as_typed(lambda: world.loaded):
         return _asked(world, tuple(notes), baseline, probes or ALL)
 
 

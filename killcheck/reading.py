@@ -48,7 +48,8 @@ def fences(session: Session) -> FenceReport:
     if session.real and kill_path.in_kubernetes:
         with session.cluster() as (cluster, _):
             objects = gather(cluster.kube)
-    return fence.evaluate(objects, fence.Ceiling.of(kill_path.fences), catalogue_for(kill_path))
+    with session.reading():
+        return fence.evaluate(objects, fence.Ceiling.of(kill_path.fences), catalogue_for(kill_path))
 
 
 def catalogue_for(kill_path: KillPath | None, files: tuple[Path, ...] = ()) -> Catalogue:

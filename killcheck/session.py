@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -98,11 +98,9 @@ class Session:
                 f"a drill on {self.on} needs a spec that names what may be touched (killcheck init writes one)")
         if self.manifests:
             from killcheck import discover
-            from killcheck.discover.shapes import read_as_typed
 
-            objects = self.objects
-            with read_as_typed(self._loaded):
-                found = discover.from_objects(objects)
+            with self.reading():
+                found = discover.from_objects(self.objects)
             self.notes += found.notes
             return found.kill_path
         import killcheck.fixtures as fixtures  # noqa: PLR0402 - mypy cannot follow the mapped package
@@ -120,6 +118,12 @@ class Session:
             self.notes += [*loaded.notes, *(loaded.passed_over(spec=self.spec is not None) if self.manifests else ())]
             self._objects = [obj for obj in loaded.objects if obj.get("apiVersion") != "killcheck/v1"]
         return self._objects
+
+    def reading(self) -> AbstractContextManager[None]:
+        """While what was loaded is read: raises ManifestError where it stumbles over a manifest of a wrong shape."""
+        from killcheck.discover.shapes import read_as_typed
+
+        return read_as_typed(lambda: self._loaded)
 
     @property
     def folders(self) -> list[Path]:
@@ -211,7 +215,8 @@ class Session:
         hung = objects is not self.objects
         objects = self._with_monitors(objects)
         try:
-            cluster = EmbeddedDrillCluster(objects, exec_mode=mode, start=self._night(planned))
+            with self.reading():
+                cluster = EmbeddedDrillCluster(objects, exec_mode=mode, start=self._night(planned))
         except LoadError as error:
             found = self._loaded.find(error.obj) if self._loaded else None
             if found is None:

@@ -205,6 +205,7 @@ def _subject(options: dict[str, Any]) -> Iterator[Subject]:
     if options["spec"] and not options["manifests"] and not session.shipped_spec:
         session.manifests = (options["spec"].parent,)
     kill_path = session.kill_path if options["spec"] or not options["manifests"] else None
-    yield Subject(
-        kill_path, session.objects, _ceiling(kill_path, options), catalogue_for(kill_path, options["catalogues"]),
-        account)
+    with session.reading():
+        yield Subject(
+            kill_path, session.objects, _ceiling(kill_path, options), catalogue_for(kill_path, options["catalogues"]),
+            account)

@@ -24,11 +24,12 @@ _STUMBLES = (AttributeError, TypeError, ValueError, KeyError, IndexError)
 
 
 @contextmanager
-def read_as_typed(loaded: Loaded | None) -> Iterator[None]:
+def read_as_typed(of: Callable[[], Loaded | None]) -> Iterator[None]:
     """Read what was loaded. Raises ManifestError in place of a stumble that a manifest is to blame for."""
     try:
         yield
     except _STUMBLES as error:
+        loaded = of()
         problems = (misshapen(loaded) or _refused(loaded)) if loaded is not None else []
         if problems:
             raise ManifestError(problems) from error

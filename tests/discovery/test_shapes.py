@@ -42,7 +42,7 @@ def edited(request, tmp_path):
 
 def test_it_is_told_with_its_line(edited):
     folder, file, line, said = edited
-    with pytest.raises(manifests.ManifestError) as told, read_as_typed(manifests.load(folder)):
+    with pytest.raises(manifests.ManifestError) as told, read_as_typed(lambda: manifests.load(folder)):
         raise AttributeError("a reader stumbled")
     first = told.value.problems[0]
     assert first.file == str(folder / file)
@@ -53,9 +53,9 @@ def test_it_is_told_with_its_line(edited):
 
 def test_no_command_stumbles_over_it(edited):
     folder, file, *_ = edited
-    for command in (("lint",), ("init", "-o", "-")):
+    for command in (("lint",), ("init", "-o", "-"), ("fence",)):
         result = CliRunner().invoke(main, [*command, "--manifests", str(folder)])
-        assert result.exit_code in (0, 1, 2), result.output
+        assert result.exit_code != 4, result.output
         assert "a defect of killcheck" not in result.output
         if result.exit_code == 2:
             assert f"{folder / file}:" in result.output
@@ -63,7 +63,7 @@ def test_no_command_stumbles_over_it(edited):
 
 @pytest.mark.parametrize("edited", EDITS[:1], indirect=True)
 def test_a_mapping_for_the_list_of_containers_is_said_in_place_of_a_defect(edited):
-    for command in (("lint",), ("init", "-o", "-"), ("drill",), ("gate", "--quick")):
+    for command in (("lint",), ("init", "-o", "-"), ("drill",), ("gate", "--quick", "--skip", "lint")):
         result = CliRunner().invoke(main, [*command, "--manifests", str(edited[0])])
         assert result.exit_code == 2, result.output
         assert f"{edited[0]}/gpu-nightly-off.yaml:" in result.output
@@ -72,9 +72,9 @@ def test_a_mapping_for_the_list_of_containers_is_said_in_place_of_a_defect(edite
 
 def test_a_defect_that_no_manifest_is_to_blame_for_stays_one():
     loaded = manifests.load(fixtures.path("dead-man"))
-    with pytest.raises(ZeroDivisionError), read_as_typed(loaded):
+    with pytest.raises(ZeroDivisionError), read_as_typed(lambda: loaded):
         _ = 1 / 0
-    with pytest.raises(KeyError), read_as_typed(loaded):
+    with pytest.raises(KeyError), read_as_typed(lambda: loaded):
         raise KeyError("x")
-    with pytest.raises(KeyError), read_as_typed(None):
+    with pytest.raises(KeyError), read_as_typed(lambda: None):
         raise KeyError("x")
