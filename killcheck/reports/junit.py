@@ -32,18 +32,25 @@ def _case(story: RunStory, drill: DrillStory) -> Element:
     case = Element(
         "testcase", classname=f"killcheck.{story.started.kill_path}", name=drill.name,
         time=f"{drill.result.get('watched_s') or 0:.3f}")
+    _judge(case, drill)
+    notes = drill.result.get("notes")
+    if notes:
+        SubElement(case, "system-out").text = _clean("\n".join(f"rests on: {note}" for note in notes))
+    return case
+
+
+def _judge(case: Element, drill: DrillStory) -> None:
     problems = drill.result.get("problems")
     if problems:
         SubElement(case, "error", type="dirty", message=_clean("not put back: " + "; ".join(problems)))
-        return case
+        return
     if drill.verdict in ("survived", "covered"):
-        return case
+        return
     tag = "failure" if drill.verdict == "exposed" else "error"
     message = drill.result.get("cause") or drill.result.get("why") or "the record ends before the drill did"
     problem = SubElement(case, tag, type=drill.verdict, message=_clean(str(message)))
     lines = [*drill.result.get("evidence", []), f"remedy: {drill.result.get('remedy') or '-'}"]
     problem.text = _clean("\n".join(lines))
-    return case
 
 
 def _clean(text: str) -> str:

@@ -7,6 +7,7 @@ import re
 from copy import deepcopy
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
+from xml.etree import ElementTree
 
 import jsonschema
 import pytest
@@ -147,6 +148,19 @@ def test_the_summary_is_text_whatever_a_cluster_says():
     assert "<img" not in made
     assert "@everyone" not in made
     assert len(re.findall(r"(?<!\\)\|", row)) == 8
+
+
+def test_what_a_verdict_rests_on_is_in_every_short_report_once():
+    note = "no price for p5e.48xlarge: dollars are unknown <x>"
+    told = story([result(verdict="survived", notes=[note]), result(verdict="survived", notes=[note])])
+    assert [case.findtext("system-out") for case in ElementTree.fromstring(junit(told).encode()).iter("testcase")] == [
+        f"rests on: {note}"] * 2
+    assert markdown(told).count("no price for p5e.48xlarge") == 1
+    assert "### Rests on" in markdown(told)
+    assert slack(told)["blocks"][-1]["text"]["text"] == (
+        "Rests on:\n- no price for p5e.48xlarge: dollars are unknown &lt;x&gt;")
+    plain = story([result(verdict="survived")])
+    assert "ests on" not in f"{junit(plain)}{markdown(plain)}{slack(plain)}"
 
 
 def test_a_slack_message_keeps_to_the_limits():
