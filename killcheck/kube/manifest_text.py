@@ -176,6 +176,10 @@ def _object_problems(doc: Document, base: Path, obj: Any) -> Iterator[Problem]:
     if all(dig(obj, "metadata", key) in (None, "") for key in ("name", "generateName")):
         yield problem(("metadata",), f"{obj['kind']} without a metadata.name: no API server would take it")
         return
+    for key in ("name", "namespace"):
+        if isinstance(dig(obj, "metadata", key), list | dict):
+            yield problem(("metadata", key), "expected text: no API server would take it")
+            return
     for path in _templated(obj):
         yield problem(path, "a template ('{{', Helm?) that was not rendered: render it first (helm template ...)")
     for path, message in _type_surprises(doc, base, obj):

@@ -225,3 +225,9 @@ def test_links_that_are_not_followed_and_those_that_lead_nowhere_are_told_of(tmp
     assert manifests.load(tmp_path / "deploy").passed_over(spec=True) == [
         f"{tmp_path}/deploy/base: not read: a link to a folder, not followed: name that folder too",
         f"{tmp_path}/deploy/gone.yaml: not read: a link that leads nowhere, or no file"]
+
+
+@pytest.mark.parametrize("key", ["name", "namespace"])
+def test_a_name_that_is_no_text_is_told_with_its_line(key):
+    with pytest.raises(manifests.ManifestError, match=rf"<text>:5: metadata\.{key}: expected text"):
+        manifests.loads(f"apiVersion: v1\nkind: Pod\nmetadata:\n  generateName: x\n  {key}: [x]\n")
