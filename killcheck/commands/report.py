@@ -183,7 +183,14 @@ _MAKERS: dict[str, Callable[[_Told, Any], None]] = {
 
 
 def _replace(path: Path, text: str) -> None:
-    """Write whole or not at all: a textfile collector, or a person, may read at any moment."""
+    """Write whole or not at all: a textfile collector, or a person, may read at any moment.
+
+    What is no file (``/dev/stdout``, a pipe) is written to and stays what it is; a link goes on leading where it led.
+    """
+    if path.exists() and not path.is_file():
+        path.write_text(text, encoding="utf-8")
+        return
+    path = path.resolve()
     temporary = path.with_name(path.name + ".tmp")
     temporary.write_text(text, encoding="utf-8")
     temporary.replace(path)

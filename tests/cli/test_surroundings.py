@@ -11,7 +11,7 @@ import click
 import pytest
 
 from killcheck import cli
-from killcheck.commands import errors
+from killcheck.commands import errors, report
 
 DRILL = [sys.executable, "-c", "from killcheck.cli import main; main()", "drill"]
 
@@ -113,3 +113,17 @@ def test_a_defect_is_never_an_exit_code_that_says_exposed(monkeypatch, capsys, d
 ])
 def test_what_the_system_refuses_is_said_with_its_place(error, said):
     assert errors._said(error) == said
+
+
+def test_a_report_into_what_is_no_file_leaves_it_what_it_is(tmp_path):
+    pipe, file, link = tmp_path / "pipe", tmp_path / "night.html", tmp_path / "latest.html"
+    os.mkfifo(pipe)
+    reading = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        report._replace(pipe, "told")
+        assert (os.read(reading, 10), pipe.is_fifo()) == (b"told", True)
+    finally:
+        os.close(reading)
+    link.symlink_to(file)
+    report._replace(link, "told")
+    assert (link.is_symlink(), file.read_text()) == (True, "told")
