@@ -14,6 +14,7 @@ from datetime import datetime
 from pathlib import Path
 
 from killcheck.clock import Loop
+from killcheck.hearsay import Hearsay
 from killcheck.journal import DATA, JOURNAL_LABEL, Dirty, Entry, Header, Journal, parse, process_began
 from killcheck.kube import resources as r
 from killcheck.kube.client import Kube
@@ -32,7 +33,8 @@ class Orphan:
     """What one run has left: its journal (local, in the cluster, or both), its Leases, objects that carry its label.
 
     ``own``: the entries that this machine's own journal has. ``unreadable``: why the copy in the cluster says nothing.
-    ``elsewhere``: Leases of it in namespaces that nobody named; ``blind``: there nobody here may look.
+    ``elsewhere``: Leases of it in namespaces that nobody named; ``blind``: there nobody here may look. ``since``: how
+    long the copy in the cluster has been there (RFC 3339).
     """
 
     run: str
@@ -45,6 +47,7 @@ class Orphan:
     unreadable: str = ""
     elsewhere: list[Obj] = field(default_factory=list)
     blind: bool = False
+    since: str = ""
 
     def merge(self, header: Header, entries: Iterable[Entry], *, own: bool = False) -> None:
         """Add a copy of the journal: of each entry the state that is furthest on counts.
@@ -67,6 +70,11 @@ class Orphan:
     def open(self) -> list[Entry]:
         """What is not known to be put back."""
         return [entry for _, entry in sorted(self.entries.items()) if entry.state != "verified"]
+
+    def hearsay(self, kube: Kube, loop: Loop) -> list[str]:
+        """What is asked for by nothing but a ConfigMap, and is not done on its word; a sentence each."""
+        told = [entry for entry in self.open() if entry.number not in self.own]
+        return Hearsay(kube, loop, self.run, self.home, self.since).refused(told)
 
     def alive(self, now: datetime) -> bool:
         """Whether its process may still be at work."""
@@ -125,6 +133,7 @@ def find(
         run = labels_of(config_map).get(LABEL, "")
         orphan = found.setdefault(run, Orphan(run))
         orphan.home = namespace_of(config_map)
+        orphan.since = dig(config_map, "metadata", "creationTimestamp", default="")
         try:
             orphan.merge(*parse(dig(config_map, "data", DATA, default="")))
         except ValueError as error:
@@ -201,6 +210,10 @@ def _leftover(orphan: Orphan, now: datetime) -> bool:
 def _restore_one(kube: Kube, loop: Loop, orphan: Orphan, outcome: Outcome, by: str) -> None:
     if orphan.unreadable and not orphan.own:
         outcome.problems.append(orphan.unreadable)
+        return
+    told = orphan.hearsay(kube, loop)
+    if told:
+        outcome.problems += told
         return
     claims: list[Claim] = []
     try:

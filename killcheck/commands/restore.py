@@ -152,7 +152,7 @@ def _show(kube: Kube, loop: Any, found: list[Orphan], options: dict[str, Any]) -
         click.echo(f"run {orphan.run} ({state}{expired})")
         journal = Journal(orphan.run, loop, kube)
         journal.entries = orphan.open()
-        for line in journal.check():
+        for line in [*journal.check(), *orphan.hearsay(kube, loop)]:
             click.echo(f"  {line}")
 
 
