@@ -157,7 +157,7 @@ def _tell(found: Explored, named: str, *, modelled: bool) -> None:
         if count:
             click.echo(f"not tried: {count} sets of {size} fault(s) (--budget)")
     if found.unmodelled:
-        click.echo(f"not tried: {', '.join(found.unmodelled)}: they act on what a modelled executor does not meet, or "
-                   "need what this cluster has not (killcheck drill --matrix)")
+        click.echo(f"not tried: {', '.join(found.unmodelled)} (no modelled executor meets the like, or this cluster "
+                   "has no lever for it: killcheck drill --matrix)")
     if modelled:
         click.echo("Sets that did no harm did none with modelled executors; killcheck drill proves one for real.")
