@@ -68,7 +68,7 @@ class IdleWorkload(LayerRun):
     def before_trigger(self) -> str:
         """Make a request, where the spec says how: from then on the target is idle."""
         if self.layer.busy is None:
-            return ""
+            return f"that {self.layer.name} leaves busy targets on was not drilled: the spec has no busy: for it"
         asked = self.stage.programs.run(self.layer.busy)
         if not asked.ok:
             self._unproven = f"the target could not be made busy: {asked.told}"

@@ -44,6 +44,8 @@ def test_a_deployment_that_watches_turns_off_what_has_been_idle(drilled, edited)
     assert (result.verdict, result.off_by) == (Verdict.SURVIVED, "idle-monitor"), result.why
     assert "and the targets had been idle for 1" in result.why
     assert result.seconds_to_zero > 600
+    # Nobody could make them busy: what that leaves open is said.
+    assert "that idle-monitor leaves busy targets on was not drilled: the spec has no busy: for it" in result.notes
 
 
 def test_one_that_is_too_eager_is_found(drilled, edited):
