@@ -25,6 +25,8 @@ __all__ = ["CommandLayer", "effect_of", "firings"]
 
 #: A cloud that was told to stop may count what it stops for this long, in seconds.
 SETTLE_S = 300.0
+#: How long a count just before the trigger is waited for, in seconds.
+LATEST_COUNT_S = 60.0
 #: A write may be seen this much later than the program that made it ended, in seconds.
 SLACK_S = 10.0
 
@@ -89,6 +91,15 @@ class CommandLayer(LayerRun):
         return ()
 
     # -- the trigger ---------------------------------------------------------------------------------------
+    def before_trigger(self) -> str:
+        """Count once more: what somebody turned off since the last count is not this program's doing."""
+        census, loop = self.stage.scene.census, self.stage.cluster.loop
+        begun = loop.now()
+        census.again()
+        loop.run_until(lambda: census.asked_since(begun) or census.broken() is not None, LATEST_COUNT_S)
+        off = [t.name for t in census.targets if census.broken() is None and not census.on(t)]
+        return f"counted just before {self.command} was to be started: {', '.join(off)} is off already" if off else ""
+
     def trigger(self) -> str:
         """Start the program, if its timer would start it now; it goes on while the drill watches."""
         self._begun = self.stage.cluster.loop.now()

@@ -61,7 +61,7 @@ class IdleCommand(CommandLayer):
             idle = (loop.now() - self._idle_since).total_seconds()
             if idle < idle_s:
                 self._flaw = f"{self.layer.name} acts on a busy target: it was off {idle:.0f} s after the last request"
-        return f"{seen}; nothing has used the target for {idle_s / 60:.0f} min"
+        return super().before_trigger() or f"{seen}; nothing has used the target for {idle_s / 60:.0f} min"
 
     def _look(self, when: str) -> str:
         """Its program on a busy target: everything must be on afterwards."""

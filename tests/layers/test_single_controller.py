@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pytest
 
+from killcheck.drill import Drill
 from killcheck.verdict import Verdict
 
 PATH = "single-controller"
@@ -210,3 +211,22 @@ def test_a_vm_that_comes_back_was_not_off(broken, edited):
     result = broken("daily-cycle", rival)
     assert result.verdict is Verdict.EXPOSED
     assert result.stuck_at in ("instance_gone", "held")
+
+
+def test_what_somebody_else_turned_off_just_before_the_trigger_is_not_its_doing(broken, monkeypatch):
+    sabotage = Drill._sabotage
+
+    def and_somebody_else(self):
+        sabotage(self)
+        assert self.stage.programs.run(self.layer.command).ok
+        self.cluster.loop.sleep(120.0)  # a cloud takes its time
+        assert self.scene.census.all_on() == 1  # as it was last counted
+
+    monkeypatch.setattr(Drill, "_sabotage", and_somebody_else)
+    for name in ("EVERY_S", "RARELY_S"):
+        monkeypatch.setattr(f"killcheck.census.{name}", 3600.0)
+    result = broken("daily-cycle", lambda path: None)
+    assert result.verdict is Verdict.INCONCLUSIVE
+    assert "when the trigger was to be pulled: " in result.why
+    assert "nothing to turn off" in result.why
+    assert "yoyo-batch is off already" in " ".join(result.notes)
