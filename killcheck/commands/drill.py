@@ -194,6 +194,7 @@ def _terminal(options: dict[str, Any]) -> Any:
 
 def _asking(out: Any) -> Any:
     def approve(plan: Any) -> bool:
+        """Show the plan and ask; without a person at a terminal the answer is no."""
         from killcheck.reports.terminal import Terminal
 
         # Standard output is the document's where one is asked for.
