@@ -12,13 +12,14 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote
 
+from killcheck.embedded.nodes.asking import Question
+
 if TYPE_CHECKING:
     from killcheck.embedded.nodes.process import HostProcess
 
 __all__ = ["Check", "Health", "available"]
 
 AGENT = "kube-probe/1.36 grpc-go"
-CHUNK = 65536
 SERVING = 1
 _STATUSES = ("UNKNOWN", "SERVING", "NOT_SERVING", "SERVICE_UNKNOWN")
 _CODES = (
@@ -57,7 +58,7 @@ class Health(NamedTuple):
         return f'service unhealthy (responded with "{shown}")'
 
 
-class Check:
+class Check(Question):
     """One call. ``connected`` is told, on the loop, that the other end speaks HTTP/2; ``answered`` what came of it, or
     None where the connection ended before it was one."""
 
@@ -68,54 +69,34 @@ class Check:
         from h2.config import H2Configuration
         from h2.connection import H2Connection
 
-        self._running = running
-        self._sock = sock
+        super().__init__(running, sock)
         self._authority, self._service = authority, service
         self._connected, self._answered = connected, answered
         self._http = H2Connection(H2Configuration(client_side=True, header_encoding="utf-8"))
         self._headers: dict[str, str] = {}
         self._body = bytearray()
-        self._asked = self._over = False
+        self._asked = False
 
-    def begin(self) -> None:
-        """Greet, and wait for the other end to do so."""
-        spawner = self._running.runtime.spawner
-        if spawner is None:
-            self._sock.close()
-            return
+    def greet(self) -> None:
+        """Say hello, and wait for the other end to do so."""
         self._http.initiate_connection()
-        self._sock.setblocking(False)
-        spawner.io.add(self._sock, self._readable)
-        self._flush()
+        self.say(self._http.data_to_send())
 
-    def close(self) -> None:
-        """Ask no more; idempotent."""
-        if not self._over:
-            self._over = True
-            spawner = self._running.runtime.spawner
-            if spawner is not None:
-                spawner.io.remove(self._sock)
-            else:
-                self._sock.close()
-
-    # -- the thread that waits for the host ----------------------------------------------------------------
-    def _readable(self) -> None:
+    def heard(self, data: bytes) -> None:
+        """Frames, or the end."""
         from h2.exceptions import ProtocolError
 
-        if self._over:
+        if not data:
+            self.broke("error reading from server: EOF")
             return
         try:
-            data = self._sock.recv(CHUNK)
-            if not data:
-                self._ended("error reading from server: EOF")
-                return
             self._take(data)
-        except BlockingIOError:
-            return
         except ProtocolError as error:
-            self._ended(str(error))
-        except OSError as error:
-            self._ended((error.strerror or str(error)).lower())
+            self.broke(str(error))
+
+    def broke(self, why: str) -> None:
+        """The connection is over; before a greeting there was none."""
+        self._tell(Health(_UNAVAILABLE, why) if self._asked else None)
 
     def _take(self, data: bytes) -> None:
         """Raises h2's ProtocolError, OSError."""
@@ -135,12 +116,12 @@ class Check:
                 words = f"stream terminated by RST_STREAM with error code: {getattr(event.error_code, 'name', '')}"
                 self._tell(Health(_INTERNAL, words))
             elif isinstance(event, events.ConnectionTerminated):
-                self._ended("connection closed by server")
-        self._flush()
+                self.broke("connection closed by server")
+        self.say(self._http.data_to_send())
 
     def _ask(self) -> None:
         self._asked = True
-        self._running.tell(self._connected)
+        self.running.tell(self._connected)
         stream = self._http.get_next_available_stream_id()
         self._http.send_headers(stream, [
             (":method", "POST"), (":scheme", "http"), (":path", "/grpc.health.v1.Health/Check"),
@@ -160,19 +141,10 @@ class Check:
             return Health(_INTERNAL, "server closed the stream without sending trailers")
         return Health(int(code), words, _status(bytes(self._body[5:])))
 
-    def _flush(self) -> None:
-        data = self._http.data_to_send()
-        if data and not self._over:
-            self._sock.sendall(data)
-
-    def _ended(self, why: str) -> None:
-        """The connection is over; before a greeting there was none."""
-        self._tell(Health(_UNAVAILABLE, why) if self._asked else None)
-
     def _tell(self, outcome: Health | None) -> None:
-        if not self._over:
+        if not self.over:
             self.close()
-            self._running.tell(self._answered, outcome)
+            self.running.tell(self._answered, outcome)
 
 
 def _phrase(status: int) -> str:

@@ -6,19 +6,16 @@ remote_runtime.go (the words of a command that took too long).
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 import socket
-import ssl
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from urllib.parse import urljoin, urlsplit
 
-import h11
-
 from killcheck.clock import Timer
-from killcheck.embedded.nodes import grpcprobe
+from killcheck.embedded.nodes import grpcprobe, httpprobe
+from killcheck.embedded.nodes.asking import OUTPUT_LIMIT
 from killcheck.embedded.nodes.container import Container
 from killcheck.embedded.nodes.environment import expand
 from killcheck.embedded.nodes.execution import Enterable
@@ -26,15 +23,10 @@ from killcheck.kube.objects import Obj, dig, ref_of
 
 if TYPE_CHECKING:
     from killcheck.embedded.nodes.podlife import PodLife
-    from killcheck.embedded.nodes.process import HostProcess
 
 __all__ = ["Answer", "Look", "answers"]
 
-#: Bytes of output, and of a body, that are read.
-OUTPUT_LIMIT = 10 << 10
 REDIRECTS = 10
-AGENT = "kube-probe/1.36"
-CHUNK = 65536
 #: grpc-go's first pause before it dials again (backoff.DefaultConfig.BaseDelay).
 REDIAL_S = 1.0
 
@@ -159,7 +151,7 @@ class Look:
                 self._finish(Answer("warning", f"Probe terminated redirects, Response body: {text}"))
 
         running: Any = self.container.running
-        exchange = _Exchange(running, sock, url, headers, answered)
+        exchange = httpprobe.Exchange(running, sock, url, headers, answered)
         self._stop = exchange.close
         exchange.begin()
 
@@ -235,119 +227,3 @@ class Look:
         self._timer.cancel()
         self._stop()
         self._done(answer)
-
-
-class _Exchange:
-    """One HTTP request over an open connection, TLS (that nobody checks) where the URL says so.
-
-    ``answered`` is told, on the loop, (status, Location, body, what went wrong or "").
-    """
-
-    def __init__(
-        self, running: HostProcess, sock: socket.socket, url: str, headers: dict[str, str],
-        answered: Callable[[int, str, bytes, str], None],
-    ) -> None:
-        self._running = running
-        self._sock = sock
-        self._answered = answered
-        self._http = h11.Connection(h11.CLIENT)
-        self._status, self._location, self._body = 0, "", bytearray()
-        self._over = False
-        self._tls: ssl.SSLObject | None = None
-        self._in, self._out = ssl.MemoryBIO(), ssl.MemoryBIO()
-        parts = urlsplit(url)
-        if parts.scheme == "https":
-            context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-            context.check_hostname = False
-            context.verify_mode = ssl.CERT_NONE
-            self._tls = context.wrap_bio(self._in, self._out)
-        target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-        given = {"host": parts.netloc, "user-agent": AGENT, "accept": "*/*", "connection": "close"} | headers
-        self._left = (self._http.send(h11.Request(
-            method="GET", target=target, headers=[(name, value) for name, value in given.items() if value])) or b"") + (
-            self._http.send(h11.EndOfMessage()) or b"")
-
-    def begin(self) -> None:
-        """Ask."""
-        spawner = self._running.runtime.spawner
-        if spawner is None:
-            self._sock.close()
-            return
-        with contextlib.suppress(OSError, ssl.SSLError):  # what comes next says how it went
-            self._move(b"")
-        self._sock.setblocking(False)
-        spawner.io.add(self._sock, self._readable)
-
-    def close(self) -> None:
-        """Ask no more; idempotent."""
-        spawner = self._running.runtime.spawner
-        if not self._over:
-            self._over = True
-            if spawner is not None:
-                spawner.io.remove(self._sock)
-            else:
-                self._sock.close()
-
-    # -- the thread that waits for the host ----------------------------------------------------------------
-    def _readable(self) -> None:
-        if self._over:
-            return
-        try:
-            data = self._sock.recv(CHUNK)
-            over = self._take(self._move(data) if data else b"", end=not data)
-        except BlockingIOError:
-            return
-        except ssl.SSLError:
-            self._tell("http: server gave HTTP response to HTTPS client")
-        except OSError as error:
-            self._tell(f"read: {(error.strerror or str(error)).lower()}")
-        except h11.RemoteProtocolError as error:
-            self._tell(f"net/http: HTTP/1.x transport connection broken: {error}" if data else "EOF")
-        else:
-            if over:
-                self._tell("")
-
-    def _move(self, data: bytes) -> bytes:
-        """Take what came, say what is left to say; answers what came in the clear."""
-        if self._tls is None:
-            self._say(self._left)
-            self._left = b""
-            return data
-        self._in.write(data)
-        plain = b""
-        try:
-            self._tls.do_handshake()
-            if self._left:
-                self._tls.write(self._left)
-                self._left = b""
-            while True:
-                plain += self._tls.read(CHUNK)
-        except (ssl.SSLWantReadError, ssl.SSLZeroReturnError):
-            pass
-        finally:
-            self._say(self._out.read())
-        return plain
-
-    def _say(self, data: bytes) -> None:
-        if data:
-            self._sock.sendall(data)
-
-    def _take(self, data: bytes, *, end: bool) -> bool:
-        """Whether the answer is whole. Raises h11.RemoteProtocolError."""
-        if data or end:
-            self._http.receive_data(data)
-        while True:
-            event = self._http.next_event()
-            if isinstance(event, h11.Response):
-                self._status = event.status_code
-                self._location = next((v.decode("latin-1") for k, v in event.headers if k == b"location"), "")
-            elif isinstance(event, h11.Data):
-                self._body += event.data
-            elif event is h11.NEED_DATA:
-                return len(self._body) > OUTPUT_LIMIT
-            elif isinstance(event, h11.EndOfMessage | h11.ConnectionClosed):
-                return True
-
-    def _tell(self, error: str) -> None:
-        self.close()
-        self._running.tell(self._answered, self._status, self._location, bytes(self._body), error)
