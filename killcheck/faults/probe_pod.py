@@ -171,4 +171,7 @@ def _waits(stage: Stage, name: str, namespace: str) -> str:
         waiting = dig(status, "state", "waiting")
         if waiting:
             return f"{waiting.get('reason')}: {waiting.get('message', '')}"
-    return str(dig(pod, "status", "phase", default="never seen"))
+    # Of a pod that runs on this machine the ground may know why it is still there.
+    told = [*stage.cluster.unknowns(), *stage.cluster.assumptions()]
+    known = [text for text in told if f"{namespace}/{name}" in text]
+    return "; ".join([str(dig(pod, "status", "phase", default="never seen")), *known])

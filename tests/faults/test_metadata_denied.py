@@ -6,6 +6,7 @@ import pytest
 from faults_world import World
 
 from killcheck import events, faults
+from killcheck.embedded.nodes.spawnerclient import SetUpError, SpawnerClient
 
 ASKS = """
 set -eu
@@ -47,6 +48,17 @@ def test_where_policies_are_ignored_nothing_is_proven(world):
     result = world.drill(faults.MetadataDenied, horizon_s=900.0)
     assert (str(result.verdict), result.phases) == ("inconclusive", ())
     assert "does not enforce NetworkPolicies" in result.why
+
+
+def test_a_probe_that_cannot_be_run_here_says_why(world, monkeypatch):
+    def refuse(client, job, files):
+        raise SetUpError("no room for another network")
+
+    monkeypatch.setattr(SpawnerClient, "spawn", refuse)
+    result = world.drill(faults.MetadataDenied, horizon_s=900.0)
+    assert (str(result.verdict), result.phases) == ("inconclusive", ())
+    assert "a probe pod did not come to an end in time" in result.why
+    assert "no room for another network" in result.why
 
 
 def test_where_there_is_no_metadata_the_probe_says_so_before_any_trigger(world):

@@ -19,6 +19,7 @@ from killcheck.clock import wall_seconds
 from killcheck.embedded.nodes import commands, proctree, sandbox
 from killcheck.embedded.nodes.execution import NotRun, StartError
 from killcheck.embedded.nodes.hostio import Outgoing
+from killcheck.embedded.nodes.patience import Patience
 from killcheck.embedded.nodes.spawnerclient import SetUpError
 from killcheck.embedded.nodes.streams import Streams
 from killcheck.kube.objects import Obj
@@ -31,9 +32,8 @@ __all__ = ["Attached", "Beside", "Connection"]
 #: Where the runtime's own words begin in a container's StartError.
 _START = "unable to start container process"
 _FAILED = "error executing command in container"
-#: Wall seconds of sleep after which a command waits for something, and of work after which time moves on all the same.
+#: Wall seconds of sleep after which a command waits for something.
 QUIET_S = 0.005
-BUSY_LIMIT_S = 20.0
 CHUNK = 65536
 
 
@@ -51,7 +51,8 @@ class Beside:
         self._streams: Streams | None = None
         self._on_end: Callable[[int | str], None] = lambda _: None
         self._marks: object = None
-        self._quiet_since = self._busy_since = 0.0
+        self._patience = Patience()
+        self._quiet_since = 0.0
         self._over = False
 
     # -- the Execution protocol ----------------------------------------------------------------------------
@@ -98,7 +99,7 @@ class Beside:
         self._forget()
 
     # -- the Started protocol ------------------------------------------------------------------------------
-    def ended(self, code: int, number: int) -> None:
+    def ended(self, code: int, number: int, peak: int) -> None:
         """The spawner has seen it end (any thread)."""
         self._over = True
         self.container.tell(self._finish, code)
@@ -130,7 +131,7 @@ class Beside:
         except BaseException:
             self._forget()
             raise
-        self._quiet_since = self._busy_since = wall_seconds()
+        self._quiet_since = wall_seconds()
         self._hold = container.loop.hold(self.waiting)
         self._streams.begin()
 
@@ -142,8 +143,8 @@ class Beside:
         if running or marks != self._marks or (spawner is not None and spawner.io.busy):
             self._marks = marks
             self._quiet_since = now
-            return now - self._busy_since > BUSY_LIMIT_S
-        self._busy_since = now
+            return self._patience.spent(now)
+        self._patience.renew()
         return now - self._quiet_since >= QUIET_S
 
     def _finish(self, outcome: int | str) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import math
 import os
 import secrets
 import select
@@ -22,7 +23,7 @@ from typing import Any, Literal
 
 from killcheck.clock import Loop, wall_seconds
 from killcheck.embedded.containerlog import ContainerLog, LogKeeper
-from killcheck.embedded.nodes import commands, proctree, sandbox
+from killcheck.embedded.nodes import commands, patience, proctree, sandbox
 from killcheck.embedded.nodes.beside import Attached, Beside
 from killcheck.embedded.nodes.execution import Exit, Launch, NotRun
 from killcheck.embedded.nodes.hostprograms import HostPrograms, python
@@ -44,8 +45,6 @@ Isolation = Literal["auto", "namespaces", "relocation"]
 #: Wall seconds: a process that has been asleep so long waits for something; one of which nothing is known, twice that.
 QUIET_S = 0.002
 OPAQUE_S = 0.005
-#: Wall seconds of uninterrupted work after which time moves on all the same, so that no loop can hang the night.
-BUSY_LIMIT_S = 20.0
 #: Wall seconds that a signal may take to arrive.
 SIGNAL_S = 0.02
 #: Wall seconds that a program which polls has for its next request after something changed.
@@ -55,6 +54,8 @@ LOG_LIMIT = 1 << 20
 MESSAGE_LIMIT = 4096
 #: Bytes beyond its memory limit that a container may hold: what keeping the cluster's time takes of its processes.
 MEMORY_SLACK = 8 << 20
+#: Bytes of a program's own files that count in the most it ever held, which is all that is known of one that has ended.
+FILES_SLACK = 24 << 20
 
 
 class HostRuntime:
@@ -198,12 +199,13 @@ class HostProcess:
         self._over = False
         self._marks: object = None
         self._quiet_since = 0.0
-        self._busy_since: float | None = None
+        self._patience = patience.Patience()
         self._moved_at = -1.0
         self._turn: tuple[int, float] | None = None
         self._news_until = 0.0
         self._scratch: Scratch | None = None
         self._memory = _memory_limit(launch)
+        self._memory_most = self._memory or math.inf
         self._out_of_memory = False
 
     # -- starting ------------------------------------------------------------------------------------------
@@ -314,6 +316,7 @@ class HostProcess:
     def resized(self, spec: Obj) -> None:
         """It may hold as much memory as its container's spec says now."""
         self._memory = _limit(spec)
+        self._memory_most = max(self._memory or math.inf, self._memory_most)
 
     def discard(self) -> None:
         """Kill it and say nothing more of it."""
@@ -386,15 +389,13 @@ class HostProcess:
         """Whether all of it only waits, as far as can be seen."""
         now = wall_seconds()
         if self._at_work(now):
-            if self._busy_since is None:
-                self._busy_since = now
-            if now - self._busy_since < BUSY_LIMIT_S:
+            if not self._patience.spent(now):
                 return False
             self.runtime.assume(
-                f"{ref_of({'kind': 'Pod'} | self.launch.pod)} worked for {BUSY_LIMIT_S:.0f} s without a pause: time "
-                "moved on meanwhile")
+                f"{ref_of({'kind': 'Pod'} | self.launch.pod)} worked for {patience.LIMIT_S:.0f} s without a pause: "
+                "time moved on meanwhile")
             return True
-        self._busy_since = None
+        self._patience.renew()
         opaque = not self.asleep and not self.client.watches
         if opaque and self._moved_at != self.loop.monotonic():
             self._moved_at = self.loop.monotonic()
@@ -445,9 +446,11 @@ class HostProcess:
         return True
 
     # -- its end -------------------------------------------------------------------------------------------
-    def ended(self, code: int, number: int) -> None:
+    def ended(self, code: int, number: int, peak: int) -> None:
         """The spawner has seen it end (any thread)."""
         self._over = True
+        if self._memory and peak > self._memory_most + FILES_SLACK:
+            self._out_of_memory = True  # between two looks
         self._drain()
         self.tell(self._report, code, number)
 

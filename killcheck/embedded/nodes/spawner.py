@@ -420,21 +420,33 @@ class Spawner:
             return
 
     def _reap(self) -> None:
-        while True:
-            try:
+        with contextlib.suppress(ChildProcessError):
+            while LINUX:
+                found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+                if found is None:
+                    return
+                self._kill_rest(found.si_pid)  # while its number is still its own, and nobody else's
+                pid, code, used = os.wait4(found.si_pid, 0)
+                self._gone(pid, code, used.ru_maxrss * 1024)
+            while True:
                 pid, code = os.waitpid(-1, os.WNOHANG)
-            except ChildProcessError:
-                return
-            if pid == 0:
-                return
-            name = self.children.pop(pid, None)
-            if name is None:
-                continue  # an orphan that came to us
-            if pid in self.grouped:
-                self._signal(pid, signal.SIGKILL)  # a container's processes end with its first one
-                self.grouped.discard(pid)
+                if pid == 0:
+                    return
+                self._kill_rest(pid)
+                self._gone(pid, code, 0)
+
+    def _kill_rest(self, pid: int) -> None:
+        """A container's processes end with its first one."""
+        if pid in self.grouped:
+            self._signal(pid, signal.SIGKILL)
+            self.grouped.discard(pid)
+
+    def _gone(self, pid: int, code: int, peak: int) -> None:
+        name = self.children.pop(pid, None)
+        if name is not None:  # else an orphan that came to us
             ended = os.waitstatus_to_exitcode(code)
-            tell(self.control, {"exited": name, "code": ended if ended >= 0 else 128 - ended, "signal": max(0, -ended)})
+            tell(self.control, {"exited": name, "code": ended if ended >= 0 else 128 - ended, "signal": max(0, -ended),
+                                "peak": peak})
 
 
 def session(leader: int) -> list[int]:

@@ -26,8 +26,9 @@ from killcheck.kube.objects import Obj
 
 __all__ = ["SetUpError", "SpawnerClient", "Started"]
 
-#: Wall seconds that a start, and the helper's own end, may take.
-START_LIMIT_S = 10.0
+#: Wall seconds that a start may take (the host may be busy, its disk cold), and the helper's own end.
+START_LIMIT_S = 60.0
+END_LIMIT_S = 10.0
 #: Wall seconds that a connection inside a container's network may take: it never leaves this host.
 CONNECT_LIMIT_S = 2.0
 
@@ -35,8 +36,11 @@ CONNECT_LIMIT_S = 2.0
 class Started(Protocol):
     """A container that the helper started."""
 
-    def ended(self, code: int, number: int) -> None:
-        """Its first process has ended; called on the thread that watches the helper."""
+    def ended(self, code: int, number: int, peak: int) -> None:
+        """Its first process has ended; called on the thread that watches the helper.
+
+        ``peak``: bytes of memory that it, or one that it waited for, ever held; 0 where this host does not say.
+        """
 
     def lost(self) -> None:
         """The helper has gone, and the container with it."""
@@ -148,7 +152,7 @@ class SpawnerClient:
         self.io.stop()
         self._control.close()
         try:
-            self._process.wait(START_LIMIT_S)
+            self._process.wait(END_LIMIT_S)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
@@ -175,7 +179,7 @@ class SpawnerClient:
             self._buffer = self._buffer[4 + size:]
             ended = self.known.get(message["exited"])
             if ended is not None:
-                ended.ended(message["code"], message["signal"])
+                ended.ended(message["code"], message["signal"], message["peak"])
 
 
 def _messages(buffer: bytes) -> list[Obj]:
