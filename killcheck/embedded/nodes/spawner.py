@@ -409,15 +409,12 @@ class Spawner:
             os._exit(0)
 
     def _signal(self, pid: int, number: int, *, group: bool = True) -> None:
-        try:
-            if pid in self.grouped and group:
-                for member in session(pid):
-                    os.kill(member, number)
-                os.killpg(pid, number)
-            else:
-                os.kill(pid, number)
-        except (ProcessLookupError, PermissionError):
-            return
+        if pid in self.grouped and group:
+            for member in session(pid):
+                send(member, number)
+            send(-pid, number)
+        else:
+            send(pid, number)
 
     def _reap(self) -> None:
         with contextlib.suppress(ChildProcessError):
@@ -447,6 +444,12 @@ class Spawner:
             ended = os.waitstatus_to_exitcode(code)
             tell(self.control, {"exited": name, "code": ended if ended >= 0 else 128 - ended, "signal": max(0, -ended),
                                 "peak": peak})
+
+
+def send(pid: int, number: int) -> None:
+    """A signal to a process, or to a group of them (-pid), if it is still there."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.kill(pid, number)
 
 
 def session(leader: int) -> list[int]:
