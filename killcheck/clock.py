@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import math
 import threading
 import time
 from abc import ABC, abstractmethod
@@ -60,15 +61,15 @@ class Timer:
 class Hold:
     """Something outside the loop is at work (a process, a request): virtual time stands still meanwhile.
 
-    ``waiting`` answers whether that something is itself only waiting for time to pass or for the loop to act;
-    while every hold waits, time moves.
+    ``ahead`` answers by how many seconds time may move: 0 while that something works, more (``math.inf``: to whatever
+    comes next) while it is itself only waiting for time to pass or for the loop to act.
     """
 
-    __slots__ = ("_loop", "waiting")
+    __slots__ = ("_loop", "ahead")
 
-    def __init__(self, loop: Loop, waiting: Callable[[], bool]) -> None:
+    def __init__(self, loop: Loop, ahead: Callable[[], float]) -> None:
         self._loop = loop
-        self.waiting = waiting
+        self.ahead = ahead
 
     def release(self) -> None:
         """Let time move again; idempotent."""
@@ -146,10 +147,10 @@ class Loop(ABC):
         finally:
             self._contenders -= 1
 
-    def hold(self, waiting: Callable[[], bool] = lambda: False) -> Hold:
-        """Keep virtual time from moving until the hold is released, or while ``waiting()`` is true."""
+    def hold(self, ahead: Callable[[], float] = lambda: 0.0) -> Hold:
+        """Keep virtual time from moving by more than ``ahead()`` seconds at a time until the hold is released."""
         with self.lock:
-            hold = Hold(self, waiting)
+            hold = Hold(self, ahead)
             self._holds.append(hold)
             return hold
 
@@ -300,17 +301,17 @@ class VirtualLoop(Loop):
         if self._ready:
             return
         # Every hold is asked, also after one said that it is at work: each watches its own process.
-        waiting = [hold.waiting() for hold in self._holds]
-        if not all(waiting):
+        ahead = min([hold.ahead() for hold in self._holds], default=math.inf)
+        if not ahead:
             self._wake.wait(HOLD_POLL_S)
         elif self._goal > self._elapsed:
-            self._elapsed = self._goal if until is None else min(until, self._goal)
+            self._elapsed = min(self._goal, self._elapsed + ahead, math.inf if until is None else until)
         elif self.speed is not None:
             self._pace(until)
         elif until is None:
             self._wake.wait(HOLD_POLL_S)
         else:
-            self._elapsed = max(self._elapsed, until)
+            self._elapsed = max(self._elapsed, min(until, self._elapsed + ahead))
 
     def _pace(self, until: float | None) -> None:
         if not self.speed:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from datetime import UTC, datetime
 
@@ -61,8 +62,23 @@ def test_time_stands_still_while_somebody_outside_is_at_work():
 
 def test_time_moves_while_every_hold_only_waits():
     loop = VirtualLoop(START)
-    loop.hold(lambda: True)
+    loop.hold(lambda: math.inf)
     assert loop.run_until(lambda: loop.monotonic() >= 30, 30) is True
+
+
+def test_time_moves_no_further_at_a_time_than_every_hold_lets_it():
+    loop = VirtualLoop(START)
+    seen = []
+
+    def ahead() -> float:
+        seen.append(loop.monotonic())
+        return 4.0
+
+    loop.hold(ahead)
+    loop.hold(lambda: math.inf)
+    loop.sleep(10)
+    assert seen == [0.0, 4.0, 8.0]
+    assert loop.monotonic() == 10.0
 
 
 def test_a_cancelled_timer_never_runs():

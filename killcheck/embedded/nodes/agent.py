@@ -1,7 +1,8 @@
 """What containers' shims ask for: the time, to be woken, whether a packet would arrive.
 
-One line a question: ``KEY now``, ``KEY sleep 5m``, ``KEY reach HOST PORT``, ``KEY calm``, ``KEY transient CODE``,
-``KEY last``, ``KEY polls``, ``KEY lacking NAME``. One line an answer.
+One line a question: ``KEY now``, ``KEY sleep 5m``, ``KEY alarm 30`` (to be woken in the middle of something else),
+``KEY reach HOST PORT``, ``KEY calm``, ``KEY transient CODE``, ``KEY last``, ``KEY polls``, ``KEY lacking NAME``.
+One line an answer.
 """
 
 from __future__ import annotations
@@ -71,6 +72,7 @@ class _Question:
         self.sock = sock
         self._line = b""
         self._timer: Timer | None = None
+        self._counts = 0
         self._asker: Asker | None = None
         agent.io.add(sock, self._readable)
 
@@ -100,8 +102,8 @@ class _Question:
     def _handle(self, asker: Asker, verb: str, rest: list[str]) -> None:
         if verb == "now":
             self._say(f"{self.agent.loop.now().timestamp() - asker.behind_s:.9f}")
-        elif verb == "sleep":
-            self._sleep(asker, rest)
+        elif verb in ("sleep", "alarm"):
+            self._sleep(asker, rest, counts=verb == "sleep")
         elif verb == "reach" and len(rest) == 2:
             self._say(asker.reach(*rest))
         elif verb == "calm":
@@ -118,19 +120,20 @@ class _Question:
         else:
             self._say("error")
 
-    def _sleep(self, asker: Asker, words: list[str]) -> None:
+    def _sleep(self, asker: Asker, words: list[str], *, counts: bool) -> None:
         try:
             seconds = duration(words)
         except ValueError as error:
             self._say(f"error {error}")
             return
-        asker.asleep += 1
+        self._counts = int(counts)
+        asker.asleep += self._counts
         self._timer = self.agent.loop.call_later(seconds, self._wake)
 
     def _wake(self) -> None:
         self._timer = None
         if self._asker is not None:
-            self._asker.asleep -= 1
+            self._asker.asleep -= self._counts
         self._say("ok")
 
     def _say(self, text: str) -> None:
@@ -144,7 +147,7 @@ class _Question:
                 self._timer.cancel()
                 self._timer = None
                 if self._asker is not None:
-                    self._asker.asleep -= 1
+                    self._asker.asleep -= self._counts
         self.agent.io.remove(self.sock)
 
 

@@ -15,11 +15,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from killcheck.clock import wall_seconds
-from killcheck.embedded.nodes import commands, proctree, sandbox
+from killcheck.embedded.nodes import commands, sandbox
 from killcheck.embedded.nodes.execution import NotRun, StartError
 from killcheck.embedded.nodes.hostio import Outgoing
-from killcheck.embedded.nodes.patience import Patience
+from killcheck.embedded.nodes.resting import Rest
 from killcheck.embedded.nodes.spawnerclient import SetUpError
 from killcheck.embedded.nodes.streams import Streams
 from killcheck.kube.objects import Obj
@@ -32,8 +31,6 @@ __all__ = ["Attached", "Beside", "Connection"]
 #: Where the runtime's own words begin in a container's StartError.
 _START = "unable to start container process"
 _FAILED = "error executing command in container"
-#: Wall seconds of sleep after which a command waits for something.
-QUIET_S = 0.005
 CHUNK = 65536
 
 
@@ -50,9 +47,7 @@ class Beside:
         self._hold: Any = None
         self._streams: Streams | None = None
         self._on_end: Callable[[int | str], None] = lambda _: None
-        self._marks: object = None
-        self._patience = Patience()
-        self._quiet_since = 0.0
+        self._rest = Rest(container.loop)
         self._over = False
 
     # -- the Execution protocol ----------------------------------------------------------------------------
@@ -131,21 +126,15 @@ class Beside:
         except BaseException:
             self._forget()
             raise
-        self._quiet_since = wall_seconds()
-        self._hold = container.loop.hold(self.waiting)
+        self._rest = Rest(container.loop)
+        self._hold = container.loop.hold(self.ahead)
         self._streams.begin()
 
-    def waiting(self) -> bool:
-        """Whether it only waits, as far as can be seen."""
-        now = wall_seconds()
-        running, marks = (True, None) if self._over or self.container.client.busy else proctree.activity(self.pid)
+    def ahead(self) -> float:
+        """By how many seconds time may move as far as it is concerned; 0 while it works."""
         spawner = self.container.runtime.spawner
-        if running or marks != self._marks or (spawner is not None and spawner.io.busy):
-            self._marks = marks
-            self._quiet_since = now
-            return self._patience.spent(now)
-        self._patience.renew()
-        return now - self._quiet_since >= QUIET_S
+        busy = self._over or self.container.client.busy or (spawner is not None and spawner.io.busy)
+        return self._rest.ahead_s(self.pid, busy=busy, known=0)
 
     def _finish(self, outcome: int | str) -> None:
         if self._streams is not None:

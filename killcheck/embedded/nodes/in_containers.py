@@ -7,6 +7,7 @@ finds it at. While one runs, virtual time passes as the wall's does: what waits 
 from __future__ import annotations
 
 import io
+import math
 import os
 import platform
 import secrets
@@ -189,10 +190,10 @@ class _Running:
         threading.Thread(target=self._wait, name=f"container {self.identity[:12]}", daemon=True).start()
 
     # -- time ----------------------------------------------------------------------------------------------
-    def _on_time(self) -> bool:
-        """Whether virtual time is behind the wall's since the start, and so may pass."""
+    def _on_time(self) -> float:
+        """By how much virtual time is behind the wall's since the start, and so may pass: to the next tick at most."""
         virtual, wall = self._begun
-        return self.runtime.loop.monotonic() - virtual < wall_seconds() - wall
+        return math.inf if self.runtime.loop.monotonic() - virtual < wall_seconds() - wall else 0.0
 
     def _tick(self) -> None:
         self._timer = self.runtime.loop.call_later(TICK_S, self._tick)

@@ -23,7 +23,7 @@ from typing import Any, Literal
 
 from killcheck.clock import Loop, wall_seconds
 from killcheck.embedded.containerlog import ContainerLog, LogKeeper
-from killcheck.embedded.nodes import commands, patience, proctree, sandbox
+from killcheck.embedded.nodes import commands, proctree, resting, sandbox
 from killcheck.embedded.nodes.beside import Attached, Beside
 from killcheck.embedded.nodes.execution import Exit, Launch, NotRun
 from killcheck.embedded.nodes.hostprograms import HostPrograms, python
@@ -42,9 +42,6 @@ __all__ = ["HostProcess", "HostRuntime", "Isolation"]
 
 Isolation = Literal["auto", "namespaces", "relocation"]
 
-#: Wall seconds: a process that has been asleep so long waits for something; one of which nothing is known, twice that.
-QUIET_S = 0.002
-OPAQUE_S = 0.005
 #: Wall seconds that a signal may take to arrive.
 SIGNAL_S = 0.02
 #: Wall seconds that a program which polls has for its next request after something changed.
@@ -197,10 +194,7 @@ class HostProcess:
         self.attached: list[Attached] = []
         self._hold: Any = None
         self._over = False
-        self._marks: object = None
-        self._quiet_since = 0.0
-        self._patience = patience.Patience()
-        self._moved_at = -1.0
+        self._rest = resting.Rest(runtime.loop)
         self._turn: tuple[int, float] | None = None
         self._news_until = 0.0
         self._scratch: Scratch | None = None
@@ -265,7 +259,7 @@ class HostProcess:
             self._forget()
             raise
         streams.begin()
-        self._hold = self.loop.hold(self.waiting)
+        self._hold = self.loop.hold(self.ahead)
         return sockets
 
     def _make_scratch(self, spawner: SpawnerClient) -> Scratch:
@@ -385,35 +379,23 @@ class HostProcess:
             self._on_unknown(why)
 
     # -- waiting -------------------------------------------------------------------------------------------
-    def waiting(self) -> bool:
-        """Whether all of it only waits, as far as can be seen."""
-        now = wall_seconds()
-        if self._at_work(now):
-            if not self._patience.spent(now):
-                return False
-            self.runtime.assume(
-                f"{ref_of({'kind': 'Pod'} | self.launch.pod)} worked for {patience.LIMIT_S:.0f} s without a pause: "
-                "time moved on meanwhile")
-            return True
-        self._patience.renew()
-        opaque = not self.asleep and not self.client.watches
-        if opaque and self._moved_at != self.loop.monotonic():
-            self._moved_at = self.loop.monotonic()
-            self._quiet_since = now
-        return now - self._quiet_since >= (OPAQUE_S if opaque else QUIET_S)
-
-    def _at_work(self, now: float) -> bool:
-        under_way = self.client.busy or self.network.abroad.busy or self._has_turn(now) or self._has_pending()
-        if self._over or under_way or now < max(self._news_until, self.network.news_until):
-            self._quiet_since = now
-            return True
-        running, marks = proctree.activity(self.pid)
-        if running or marks != self._marks:
+    def ahead(self) -> float:
+        """By how many seconds time may move as far as it is concerned; 0 while any of it works."""
+        known = self.asleep + self.client.watches
+        found = self._rest.ahead_s(self.pid, busy=self._is_busy(), known=known)
+        if self._rest.ran:
             self._watch_memory()
-            self._marks = marks
-            self._quiet_since = now
-            return running
-        return False
+        if self._rest.spent:
+            self.runtime.assume(
+                f"{ref_of({'kind': 'Pod'} | self.launch.pod)} worked for {resting.LIMIT_S:.0f} s without a pause: "
+                "time moved on meanwhile")
+        return found
+
+    def _is_busy(self) -> bool:
+        """Whether something is under way for it that is not seen in its own processes."""
+        now = wall_seconds()
+        return (self._over or self.client.busy or self.network.abroad.busy or self._has_turn(now) or self._has_pending()
+                or now < max(self._news_until, self.network.news_until))
 
     def _watch_memory(self) -> None:
         if self._memory and not self._out_of_memory and proctree.memory(self.pid) > self._memory:

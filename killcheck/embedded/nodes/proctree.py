@@ -14,10 +14,11 @@ from killcheck.clock import wall_seconds
 
 __all__ = ["Activity", "activity", "memory", "tree"]
 
-#: (whether anything runs, a value that changes whenever anything has run)
-Activity = tuple[bool, object]
+#: (whether anything runs, a value that changes whenever anything has run, how many live processes have no child)
+Activity = tuple[bool, object, int]
 
 _ASLEEP = frozenset("SZTtIX")
+_ENDED = frozenset("ZX")
 #: Wall seconds between two looks with ``ps``.
 _PS_PERIOD_S = 0.05
 _ps_seen: tuple[float, dict[int, tuple[int, str, str]]] = (-1.0, {})
@@ -30,7 +31,7 @@ def activity(pid: int) -> Activity:
 
 def tree(pid: int) -> list[int]:
     """A process and its descendants."""
-    return _descendants(pid) if _has_children_files() else [found for found, _, _ in _ps_tree(pid)]
+    return [*_descendants(pid)] if _has_children_files() else [found for found, _, _ in _ps_tree(pid)]
 
 
 def memory(pid: int) -> int:
@@ -54,13 +55,16 @@ def _has_children_files() -> bool:
     return any(Path("/proc/self/task").glob("*/children"))
 
 
-def _descendants(pid: int) -> list[int]:
-    found = [pid]
-    for known in found:
+def _descendants(pid: int) -> dict[int, int]:
+    """The processes of a tree, each with its parent (the first: 0)."""
+    found, order = {pid: 0}, [pid]
+    for known in order:
         tasks = Path(f"/proc/{known}/task")
         try:
             for task in tasks.iterdir():
-                found += [int(child) for child in (task / "children").read_text("ascii").split()]
+                children = [int(child) for child in (task / "children").read_text("ascii").split()]
+                found |= dict.fromkeys(children, known)
+                order += children
         except (OSError, ValueError):
             continue
     return found
@@ -68,30 +72,41 @@ def _descendants(pid: int) -> list[int]:
 
 def _from_proc(pid: int) -> Activity:
     marks: list[object] = []
-    for known in _descendants(pid):
+    family = _descendants(pid)
+    live = dict(family)
+    for known in family:
         try:
             for task in Path(f"/proc/{known}/task").iterdir():
                 state = (task / "stat").read_bytes().rpartition(b") ")[2][:1].decode()
-                if state not in _ASLEEP or (known == pid and state in "ZX"):
-                    return True, None  # one that has ended is news that is on its way
+                if state not in _ASLEEP or (known == pid and state in _ENDED):
+                    return True, None, 0  # one that has ended is news that is on its way
+                if state in _ENDED:
+                    live.pop(known, None)
                 marks.append((task.name, (task / "schedstat").read_bytes()))
         except OSError:
             if known == pid:
-                return True, None
+                return True, None, 0
             marks.append(known)
-    return False, tuple(marks)
+            live.pop(known, None)
+    return False, tuple(marks), _childless(live)
+
+
+def _childless(live: dict[int, int]) -> int:
+    """How many of some processes, given with their parents, are the parent of none."""
+    return len(live.keys() - set(live.values()))
 
 
 def _from_ps(pid: int) -> Activity:
     marks = []
     listed = _ps_tree(pid)
     if not listed or listed[0][1].startswith("Z"):
-        return True, None
+        return True, None, 0
     for found, state, used in listed:
         if state[:1] not in ("S", "I", "T", "Z"):
-            return True, None
+            return True, None, 0
         marks.append((found, used))
-    return False, tuple(marks)
+    live = {found: _ps_seen[1][found][0] for found, state, _ in listed if state[:1] != "Z"}
+    return False, tuple(marks), _childless(live)
 
 
 def _ps_tree(pid: int) -> list[tuple[int, str, str]]:

@@ -42,7 +42,7 @@ def run(argv: list[str], deadline_s: float | None) -> int | None:
         os.execv(argv[0], argv)  # noqa: S606
     if deadline_s is None:
         return _code(os.waitpid(pid, 0)[1])
-    waker = send(f"sleep {deadline_s}")
+    waker = send(f"alarm {deadline_s}")
     read, write = os.pipe()
     os.set_blocking(write, False)
     signal.set_wakeup_fd(write, warn_on_full_buffer=False)

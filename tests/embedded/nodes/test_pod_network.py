@@ -27,7 +27,7 @@ SERVER = """
 """
 ASKS = """
     import urllib.request
-    print(urllib.request.urlopen("http://localhost/off", timeout=5).read().decode())
+    print(urllib.request.urlopen("http://localhost/off", timeout=60).read().decode())
 """
 STARTED = {"exec": {"command": ["python3", "-c", "import socket; socket.create_connection(('127.0.0.1', 80), 1)"]},
            "periodSeconds": 1, "failureThreshold": 30}

@@ -13,7 +13,7 @@ from node_world import pod
 
 from killcheck.clock import wall_seconds
 from killcheck.embedded import wire
-from killcheck.embedded.nodes import patience, process
+from killcheck.embedded.nodes import process, resting
 from killcheck.embedded.nodes.execution import NetworkPolicy
 from killcheck.kube import resources as r
 
@@ -301,7 +301,7 @@ def test_a_handler_of_sigterm_runs(host):
 
 
 def test_busy_work_does_not_hang_the_night(host, monkeypatch):
-    monkeypatch.setattr(patience, "LIMIT_S", 0.3)
+    monkeypatch.setattr(resting, "LIMIT_S", 0.3)
     host.add(pod("job", command=["sh", "-c", "while :; do :; done"], policy="Never", grace=1))
     host.run(3600)
     assert any("worked for" in text for text in host.nodes.assumptions)
@@ -316,7 +316,7 @@ def test_a_killed_killcheck_leaves_nothing(tmp_path):
         sys.path.insert(0, {str(here)!r})
         from host_world import Host
         from node_world import pod
-        from killcheck.embedded.nodes import patience, process
+        from killcheck.embedded.nodes import process, resting
         world = Host("auto")
         world.add(pod("job", command=["sh", "-c", "sleep 9999; exit 1"], policy="Never"))
         world.run(5)

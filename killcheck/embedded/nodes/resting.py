@@ -1,0 +1,111 @@
+"""Does a tree of processes work, or does it only wait - and how far may the cluster's time move while it does?
+
+What waits in a shim that asked to be woken, or on an open watch, is known to wait. Of the rest nothing is known but
+that it sleeps: it may wait for an hour to pass, or for something that this host is slow to bring. So time moves on by a
+little first, and by twice as much each time that nothing stirs.
+"""
+
+from __future__ import annotations
+
+import math
+
+from killcheck.clock import Loop, wall_seconds
+from killcheck.embedded.nodes import proctree
+
+__all__ = ["LIMIT_S", "Patience", "Rest"]
+
+#: Wall seconds: a tree that has been asleep so long waits for something; one of which nothing is known, for longer.
+QUIET_S = 0.002
+OPAQUE_S = 0.005
+#: Seconds of the cluster's time by which it first moves where nothing is known.
+STRIDE_S = 0.02
+#: Wall seconds of uninterrupted work after which time moves on, so that no loop can hang the night.
+LIMIT_S = 20.0
+#: What one look can count for, in wall seconds: a host that stood still meanwhile has not let anybody work.
+LOOK_S = 0.1
+#: Wall seconds between one move of time and the next from then on, in which whoever waits for the loop has a turn.
+BREATH_S = 0.002
+
+
+class Patience:
+    """Counts the work that looks at a process find."""
+
+    def __init__(self) -> None:
+        self._worked_s = 0.0
+        self._looked_at: float | None = None
+
+    def spent(self, now: float) -> bool:
+        """A look at wall second ``now`` finds it at work: whether time moves on all the same."""
+        if self._looked_at is not None:
+            self._worked_s += min(now - self._looked_at, LOOK_S)
+        self._looked_at = now
+        if self._worked_s < LIMIT_S:
+            return False
+        self._worked_s = LIMIT_S - BREATH_S
+        return True
+
+    def renew(self) -> None:
+        """It pauses."""
+        self._worked_s = 0.0
+        self._looked_at = None
+
+
+class Rest:
+    """Looks at a tree of processes. ``ran``: it has run since the look before the last; ``spent``: it has worked for so
+    long that time moves on all the same."""
+
+    def __init__(self, loop: Loop) -> None:
+        self._loop = loop
+        self._patience = Patience()
+        self._marks: object = None
+        self._quiet_since = wall_seconds()
+        self._moved_at = -1.0
+        self._stride_s = self._trusted_s = STRIDE_S
+        self._began_at: float | None = None
+        self.ran = self.spent = False
+
+    def ahead_s(self, pid: int, *, busy: bool, known: int) -> float:
+        """By how many seconds time may move; 0 while it works.
+
+        ``busy``: something is under way for it elsewhere; ``known``: how many of its processes are known to wait.
+        """
+        now = wall_seconds()
+        self.ran = self.spent = False
+        if busy:
+            return self._works(now)
+        running, marks, leaves = proctree.activity(pid)
+        self.ran = running or marks != self._marks
+        self._marks = marks
+        if running:
+            return self._works(now)
+        if self.ran:
+            self._stirred(now)
+        self._patience.renew()
+        if leaves <= known:
+            return math.inf if now - self._quiet_since >= QUIET_S else 0.0
+        return self._unknown(now)
+
+    def _works(self, now: float) -> float:
+        self._stirred(now)
+        self.spent = self._patience.spent(now)
+        return math.inf if self.spent else 0.0
+
+    def _stirred(self, now: float) -> None:
+        """What has slept through an hour before will do so again: a server between two requests."""
+        self._quiet_since = now
+        if self._began_at is not None:
+            self._trusted_s = max(STRIDE_S, (self._loop.monotonic() - self._began_at) / 2)
+        self._began_at = None
+        self._stride_s = self._trusted_s
+
+    def _unknown(self, now: float) -> float:
+        moment = self._loop.monotonic()
+        if self._moved_at != moment:
+            if self._began_at is not None:
+                self._stride_s *= 2
+            self._moved_at, self._quiet_since = moment, now
+        if now - self._quiet_since < OPAQUE_S:
+            return 0.0
+        if self._began_at is None:
+            self._began_at = moment
+        return self._stride_s
