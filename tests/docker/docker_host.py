@@ -30,7 +30,7 @@ class Host:
         import docker
 
         self.address = address
-        self.client = docker.DockerClient(base_url=address, timeout=30)
+        self.client = docker.DockerClient(base_url=address, timeout=120)
         self.socket = address.removeprefix("unix://")
 
     def close(self) -> None:
@@ -163,7 +163,7 @@ def _answers(where: str) -> bool:
         return False
 
 
-def until(done, what: str, seconds: float = 20.0) -> None:
+def until(done, what: str, seconds: float = 120.0) -> None:
     from killcheck.clock import WallLoop
 
     loop = WallLoop()
@@ -183,7 +183,7 @@ class Spec:
         file.write_text(
             "apiVersion: killcheck/v1\nname: workstation\n"
             f"targets: {targets}\nlayers:\n{layers}\n"
-            f"deadlines: {{containerStarted: 8s, podsGone: 15s, held: {held}}}\n"
+            f"deadlines: {{containerStarted: 60s, podsGone: 90s, held: {held}}}\n"
             f"consent: {{contexts: ['docker*'], commands: ['*']}}\n{more}")
         return file
 
@@ -204,7 +204,7 @@ ONE_SHOT_LAYER = """
 """
 
 
-def killcheck(folder: Path, *argv: str, timeout: float = 90.0, first: str = "pass"):
+def killcheck(folder: Path, *argv: str, timeout: float = 240.0, first: str = "pass"):
     """The command in a process of its own, after the statements ``first``.
 
     Returns (exit code, what it printed, its JSON document if it has one).

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+from threading import Event, Thread
+
 from docker_host import CONSENT, CRON_LAYER, IDLE, ONE_SHOT_LAYER, killcheck
 
 
@@ -10,6 +13,27 @@ def drill(host, spec, *argv):
         spec.parent, "drill", str(spec), "--on", f"docker:{host.address}", "--yes", "--json", *argv)
     assert document, out
     return code, document["drills"][0]
+
+
+@contextmanager
+def told_when_triggered(folder):
+    """A folder in which a file ``now`` appears once a drill that was begun meanwhile watches."""
+    made, over, known = folder / f"idle-{len(list(folder.iterdir()))}", Event(), set(folder.rglob("*.jsonl"))
+    made.mkdir()
+
+    def tell():
+        while not over.wait(0.05):
+            if any('"Triggered"' in file.read_text() for file in set(folder.rglob("*.jsonl")) - known):
+                (made / "now").touch()
+                return
+
+    telling = Thread(target=tell)
+    telling.start()
+    try:
+        yield made
+    finally:
+        over.set()
+        telling.join()
 
 
 def phases(result):
@@ -37,7 +61,7 @@ def test_the_tag_of_a_one_shot_executor_is_deleted_for_real_and_given_back(host,
              volumes=[f"{host.socket}:/var/run/docker.sock"])
     spec, before = path.write(ONE_SHOT_LAYER), host.picture()
 
-    code, result = drill(host, spec, "--under", "tag-deleted", "--watch", "2s")
+    code, result = drill(host, spec, "--under", "tag-deleted", "--watch", "5s")
     assert (code, result["verdict"], result["stuck_at"]) == (1, "exposed", "image_pulled"), result
     assert "manifest unknown" in result["cause"]
     assert f"{where}/gpu-off:1" in result["bites"]["tag-deleted"]
@@ -66,13 +90,16 @@ def test_a_container_that_its_end_removes_is_made_again_as_it_was(host, path):
 
 def test_a_worker_that_ends_itself_and_one_that_is_started_again(host, path):
     layer = "\n  - {name: idle-exit, type: self-terminating, covers: [vllm]}\n"
-    host.gpu_server("vllm", "sh", "-c", "sleep 4; exit 0")
-    code, result = drill(host, path.write(layer))
+    idle = ["sh", "-c", "until [ -e /idle/now ]; do sleep 0.1; done; sleep 1; exit 0"]
+    with told_when_triggered(path.folder) as folder:
+        host.gpu_server("vllm", *idle, volumes=[f"{folder}:/idle"])
+        code, result = drill(host, path.write(layer))
     assert (code, result["verdict"]) == (0, "survived"), result
     host.client.containers.get("vllm").remove(force=True)
 
-    host.gpu_server("vllm", "sh", "-c", "sleep 3; exit 0", restart_policy={"Name": "always"})
-    code, result = drill(host, path.write(layer), "--watch", "8s")
+    with told_when_triggered(path.folder) as folder:
+        host.gpu_server("vllm", *idle, volumes=[f"{folder}:/idle"], restart_policy={"Name": "always"})
+        code, result = drill(host, path.write(layer), "--watch", "12s")
     assert (code, result["verdict"]) == (1, "exposed"), result
     assert "exit 0 is no end" in result["cause"]
 
@@ -97,7 +124,7 @@ def test_another_container_with_gpus_that_nobody_stops_is_no_proof(host, path):
     host.gpu_server()
     host.gpu_server("notebook", gpus=1, labels={})
     host.cron()
-    code, result = drill(host, path.write(CRON_LAYER), "--watch", "3s")
+    code, result = drill(host, path.write(CRON_LAYER), "--watch", "8s")
     assert (code, result["verdict"], result["stuck_at"]) == (1, "exposed", "pods_gone"), result
     assert result["gpu_pods"] == ["docker/notebook"]
 
@@ -126,7 +153,7 @@ def test_the_executor_fails_and_its_own_words_are_the_cause(host, path):
     host.gpu_server()
     host.cron()
     spec = path.write(CRON_LAYER.replace("docker, stop, vllm", "docker, stop, vlm"))
-    code, result = drill(host, spec, "--watch", "3s")
+    code, result = drill(host, spec, "--watch", "8s")
     assert (code, result["verdict"]) == (1, "exposed"), result
     assert "No such container: vlm" in result["cause"]
 
@@ -138,7 +165,7 @@ def test_two_targets_of_which_the_layer_forgets_one(host, path):
     spec = path.write(
         CRON_LAYER.replace("covers: [vllm]", "covers: [vllm, embedder]"),
         targets="[{name: vllm, kind: Container, object: vllm}, {name: embedder, kind: Container, object: embedder}]")
-    code, result = drill(host, spec, "--watch", "3s")
+    code, result = drill(host, spec, "--watch", "8s")
     assert (code, result["verdict"]) == (1, "exposed"), result
     assert result["gpu_pods"] == ["docker/embedder"]
 

@@ -30,7 +30,7 @@ def pulling(kept_host):
 
 @pytest.mark.parametrize("fault", ONE_SHOT)
 def test_an_executor_that_pulls_its_image(pulling, path, fault):
-    _, result = drilled(pulling, path.write(ONE_SHOT_LAYER), fault, "--watch", "6s" if "registry" in fault else "4s")
+    _, result = drilled(pulling, path.write(ONE_SHOT_LAYER), fault, "--watch", "9s" if "registry" in fault else "7s")
     verdict, stuck_at, cause = ONE_SHOT[fault]
     assert (result["verdict"], result["stuck_at"] or "") == (verdict, stuck_at), result
     assert cause in result["cause"].lower(), result["cause"]

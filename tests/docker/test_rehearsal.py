@@ -164,23 +164,25 @@ def test_what_an_engine_out_of_reach_does_not_say_is_no_zero(host, path, tmp_pat
     """The server really stops, while the engine cannot be asked: nothing was seen, so nothing is proven."""
     host.gpu_server()
     line = Line(tmp_path / "engine.sock", host.socket)
-    flag = tmp_path / "cut"
+    flag, off = tmp_path / "cut", tmp_path / "off"
     loop = WallLoop()
 
     def cut_when_asked() -> None:
         while not flag.exists() and not line.over:
             loop.sleep(0.02)
         line.cut()
+        off.touch()
         loop.sleep(6.0)
         line.up = not line.over
 
     watcher = threading.Thread(target=cut_when_asked)
     watcher.start()
+    stops = f"touch {flag}; until [ -e {off} ]; do sleep 0.05; done; docker --host {host.address} stop vllm"
     spec = path.write(f"""
   - name: stopper
     type: command
     covers: [vllm]
-    command: {{argv: [sh, -c, "touch {flag}; sleep 1; docker --host {host.address} stop vllm"]}}
+    command: {{argv: [sh, -c, "{stops}"]}}
 """)
     try:
         code, out, document = killcheck(
