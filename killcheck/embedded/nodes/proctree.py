@@ -12,7 +12,7 @@ from pathlib import Path
 
 from killcheck.clock import wall_seconds
 
-__all__ = ["Activity", "activity", "memory", "tree"]
+__all__ = ["Activity", "activity", "memory", "settled", "tree"]
 
 #: (whether anything runs, a value that changes whenever anything has run, how many live processes have no child)
 Activity = tuple[bool, object, int]
@@ -27,6 +27,25 @@ _ps_seen: tuple[float, dict[int, tuple[int, str, str]]] = (-1.0, {})
 def activity(pid: int) -> Activity:
     """What the processes of a tree are doing; one whose root has ended counts as working until somebody is told."""
     return _from_proc(pid) if _has_children_files() else _from_ps(pid)
+
+
+def settled(pid: int) -> bool:
+    """Whether every process of a tree that looks asleep is; waits for those that are about to be.
+
+    A process that has lost its CPU on its way to sleep (wait4 reaping a child, say) is shown as asleep, and yet it only
+    waits for its turn, however long that takes on a busy host. The kernel tells by which system call one sleeps only
+    once it does (proc(5), ``/proc/pid/syscall``; lib/syscall.c, wait_task_inactive). True where this host does not say.
+    """
+    if not _has_children_files():
+        return True
+    for known in _descendants(pid):
+        try:
+            for task in Path(f"/proc/{known}/task").iterdir():
+                if (task / "syscall").read_bytes().startswith(b"running"):
+                    return False
+        except OSError:
+            continue  # it has gone, or is none of ours to ask about
+    return True
 
 
 def tree(pid: int) -> list[int]:

@@ -58,6 +58,8 @@ class Rest:
         self._loop = loop
         self._patience = Patience()
         self._marks: object = None
+        #: The marks of which it is known that nobody is on the way to sleep.
+        self._settled: object = None
         self._quiet_since = wall_seconds()
         self._moved_at = -1.0
         self._stride_s = self._trusted_s = STRIDE_S
@@ -82,8 +84,15 @@ class Rest:
             self._stirred(now)
         self._patience.renew()
         if leaves <= known:
-            return math.inf if now - self._quiet_since >= QUIET_S else 0.0
-        return self._unknown(now)
+            ahead = math.inf if now - self._quiet_since >= QUIET_S else 0.0
+        else:
+            ahead = self._unknown(now)
+        if ahead and self._settled != marks:
+            if not proctree.settled(pid) or proctree.activity(pid)[1] != marks:
+                self._quiet_since = now
+                return 0.0
+            self._settled = marks
+        return ahead
 
     def _works(self, now: float) -> float:
         self._stirred(now)

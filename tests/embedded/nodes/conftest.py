@@ -1,11 +1,11 @@
 """``host``: a world that runs executors, in either way that a host may allow."""
 
 import tempfile
-import threading
 from pathlib import Path
 
 import pytest
 from host_world import MODES, Host
+from node_world import no_thread_is_left
 
 
 @pytest.fixture(params=MODES)
@@ -17,4 +17,4 @@ def host(request):
     assert world.host.processes == {}
     assert folder is None or not folder.exists()
     assert folder not in before
-    assert not [t for t in threading.enumerate() if t.name.startswith("killcheck-")]
+    no_thread_is_left()

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import math
+import subprocess
+import time
 from datetime import UTC, datetime
 from itertools import pairwise
+
+import pytest
+from host_world import LINUX
 
 from killcheck.clock import VirtualLoop
 from killcheck.embedded.nodes import resting
@@ -52,6 +57,8 @@ class Tree:
         self.found = (False, "asleep", 1)
         monkeypatch.setattr(resting, "wall_seconds", lambda: self.wall)
         monkeypatch.setattr(resting.proctree, "activity", lambda pid: self.found)
+        self.settled = True
+        monkeypatch.setattr(resting.proctree, "settled", lambda pid: self.settled)
         self.rest = resting.Rest(self.loop)
 
     def stirs(self, mark):
@@ -101,3 +108,23 @@ def test_a_second_process_of_which_nothing_is_known_is_waited_for(monkeypatch):
     tree = Tree(monkeypatch)
     tree.found = (False, "asleep", 2)
     assert tree.passes(0.05, known=1, timer_s=3600.0) < 30.0
+
+
+def test_who_has_lost_its_processor_on_the_way_to_sleep_is_waited_for(monkeypatch):
+    tree = Tree(monkeypatch)
+    tree.settled = False
+    assert tree.passes(0.5, known=1, timer_s=3600.0) == 0.0
+    tree.settled = True
+    assert tree.passes(0.01, known=1, timer_s=3600.0) == 3600.0
+
+
+@pytest.mark.skipif(not LINUX, reason="only Linux tells by which system call a process sleeps")
+def test_asleep_and_at_work_are_told_apart():
+    with subprocess.Popen(["sleep", "1000"]) as asleep, subprocess.Popen(["sh", "-c", "while :; do :; done"]) as busy:
+        until = time.monotonic() + 60
+        while not resting.proctree.settled(asleep.pid) and time.monotonic() < until:
+            time.sleep(0.01)  # it is starting
+        found = resting.proctree.settled(asleep.pid), resting.proctree.settled(busy.pid)
+        asleep.kill()
+        busy.kill()
+    assert found == (True, False)

@@ -49,7 +49,7 @@ def world(tmp_path):
         wired.config = tmp_path / "config"
         wired.wire.write_kubeconfig(wired.config)
         yield wired
-    assert not [t for t in threading.enumerate() if t.name.startswith("killcheck-")]
+    no_thread_is_left()
 
 
 @pytest.fixture
