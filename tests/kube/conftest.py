@@ -8,15 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from https_server import HttpsServer, kubeconfig
+from https_server import SECRET, HttpsServer, kubeconfig
 
 from killcheck.clock import Loop, WallLoop
 from killcheck.embedded.pki import Pki
 from killcheck.kube.client import Kube
 from killcheck.kube.config import connect
-
-#: In every user of these tests: must never be told to anybody.
-SECRET = "s3cr3t-t0ken-of-somebody"
 
 
 @pytest.fixture(scope="session")
@@ -29,8 +26,10 @@ def server(pki: Pki) -> Iterator[HttpsServer]:
     server = HttpsServer(pki)
     yield server
     server.stop()
-    left = [thread.name for thread in threading.enumerate() if thread.name == "killcheck-watch"]
-    assert not left, "a watch outlived its close"
+    for thread in threading.enumerate():
+        if thread.name == "killcheck-watch":
+            thread.join(120.0)  # it has been told to end, and may not have had its turn to
+            assert not thread.is_alive(), "a watch outlived its close"
 
 
 @pytest.fixture

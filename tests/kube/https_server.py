@@ -19,6 +19,9 @@ import yaml
 
 from killcheck.embedded.pki import Identity, Pki
 
+#: In every user of these tests: must never be told to anybody.
+SECRET = "s3cr3t-t0ken-of-somebody"
+
 
 @dataclass(frozen=True)
 class Seen:

@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 import yaml
-from conftest import SECRET
-from https_server import HttpsServer, Reply, Seen, base64_of, certificate_user, kubeconfig
+from https_server import SECRET, HttpsServer, Reply, Seen, base64_of, certificate_user, kubeconfig
 
 from killcheck.clock import VirtualLoop, WallLoop
 from killcheck.embedded.pki import Pki

@@ -96,7 +96,7 @@ def test_its_own_kubeconfig_lets_us_in_and_a_watch_sees_what_others_do(cluster: 
     cluster.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "default"}})
     cluster.kube.patch(r.CONFIGMAPS, "a", {"data": {"x": "y"}}, "default")
     kube.delete(r.CONFIGMAPS, "a", "default")
-    assert loop.run_until(lambda: len(changes) == seen + 3, 5)
+    assert loop.run_until(lambda: len(changes) == seen + 3, 120)
     assert changes[seen:] == [("added", "a"), ("modified", "a"), ("deleted", "a")]
     informer.stop()
 

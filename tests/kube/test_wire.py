@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import SECRET
-from https_server import Break, HttpsServer, Reply, Seen, Stream, kubeconfig
+from https_server import SECRET, Break, HttpsServer, Reply, Seen, Stream, kubeconfig
 
 from killcheck.clock import VirtualLoop, WallLoop
 from killcheck.embedded.pki import Pki
@@ -151,11 +150,12 @@ def test_what_no_api_server_says_is_no_answer(
 
 # -- no answer at all --------------------------------------------------------------------------------------------
 def test_refused(tmp_path: Path, pki: Pki) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
-    path = kubeconfig(tmp_path / "config", f"https://127.0.0.1:{port}", pki, {"token": SECRET})
-    with pytest.raises(Unreachable, match=rf"https://127.0.0.1:{port} \(context here\) refused the connection"):
-        connect("here", kubeconfig=path, loop=WallLoop()).get(r.NODES, "n")
+    with socket.socket() as taken:  # bound, so that nobody else listens there, and not listening
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+        path = kubeconfig(tmp_path / "config", f"https://127.0.0.1:{port}", pki, {"token": SECRET})
+        with pytest.raises(Unreachable, match=rf"https://127.0.0.1:{port} \(context here\) refused the connection"):
+            connect("here", kubeconfig=path, loop=WallLoop()).get(r.NODES, "n")
 
 
 def test_unresolvable(kube_for: Callable[..., Kube], monkeypatch: pytest.MonkeyPatch) -> None:

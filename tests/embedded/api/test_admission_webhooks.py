@@ -2,6 +2,7 @@
 
 import base64
 import json
+import socket
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
@@ -319,13 +320,14 @@ def test_a_url_on_loopback_is_really_called(server):
         'failed to call webhook: an error on the server ("boom") has prevented the request from succeeding')
 
 
-def test_a_url_where_nobody_listens(server):
+def test_a_url_where_nobody_listens():
     w = world()
-    server.server_close()
-    url = f"https://127.0.0.1:{server.server_port}/check"
-    configure(w, webhook(MAPS, clientConfig={"url": url}))
-    assert str(refusal(lambda: w.admit("CREATE", config_map("good")))).endswith(
-        f'Post "{url}?timeout=5s": dial tcp 127.0.0.1:{server.server_port}: connect: connection refused')
+    with socket.socket() as taken:  # bound, so that nobody else listens there, and not listening
+        taken.bind(("127.0.0.1", 0))
+        where = f"127.0.0.1:{taken.getsockname()[1]}"
+        configure(w, webhook(MAPS, clientConfig={"url": f"https://{where}/check"}))
+        assert str(refusal(lambda: w.admit("CREATE", config_map("good")))).endswith(
+            f'Post "https://{where}/check?timeout=5s": dial tcp {where}: connect: connection refused')
 
 
 def test_no_url_beyond_this_machine_is_called():

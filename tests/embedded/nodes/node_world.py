@@ -1,6 +1,7 @@
 """A cluster without controllers: the API server with its real doors, hollow nodes, and pods bound by hand."""
 
 import random
+import threading
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -26,6 +27,14 @@ from killcheck.kube.errors import Conflict, NotFound
 START = datetime(2026, 11, 21, 2, 0, 0, tzinfo=UTC)
 ADMIN = User("kubernetes-admin", ("system:masters", "system:authenticated"))
 PKI = Pki()
+
+
+def no_thread_is_left():
+    """None of the product's own: each has been told to end, and may not have had its turn to on a busy host."""
+    for thread in threading.enumerate():
+        if thread.name.startswith("killcheck-"):
+            thread.join(120.0)
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("killcheck-")]
 
 
 @dataclass

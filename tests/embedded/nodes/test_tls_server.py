@@ -10,7 +10,7 @@ import threading
 
 import pytest
 import urllib3
-from node_world import PKI, World, pod
+from node_world import PKI, World, no_thread_is_left, pod
 
 from killcheck.clock import wall_seconds
 from killcheck.embedded import wire
