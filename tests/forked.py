@@ -20,7 +20,7 @@ import sys
 from functools import cache
 
 
-def killcheck(cwd, *argv, first="pass", timeout=90.0):
+def killcheck(cwd, *argv, first="pass", timeout=240.0):
     """The command's end, as :func:`subprocess.run` would have it. Raises TimeoutExpired."""
     process = _process()
     order = {"argv": argv, "cwd": str(cwd), "env": dict(os.environ), "first": first, "timeout": timeout}

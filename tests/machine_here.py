@@ -20,7 +20,7 @@ layers:
   - name: nightly-stop
     type: command
     covers: [box]
-    command: {argv: [./stop.sh], timeout: 20s}
+    command: {argv: [./stop.sh], timeout: 60s}
     schedule: "0 3 * * *"
   - name: hold
     type: sentinel
@@ -28,7 +28,7 @@ layers:
     sentinel:
       path: HOLD
       starters: [{argv: [./starter.sh]}]
-deadlines: {executorFinished: 20s, instanceGone: 25s, held: 1s}
+deadlines: {executorFinished: 60s, instanceGone: 75s, held: 1s}
 proof: [P3, P4]
 consent:
   contexts: [host]

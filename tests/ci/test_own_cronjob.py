@@ -71,7 +71,7 @@ def test_the_cronjob_turns_the_gpus_off_and_puts_them_back(living, tmp_path):
     account.mkdir()
     (account / "token").write_text(token)
     (account / "ca.crt").write_text(living.pki.ca_pem)
-    quick = {**SPEC, "proof": ["P1", "P4"], "deadlines": {"podsGone": "60s", "held": "3s"}}
+    quick = {**SPEC, "proof": ["P1", "P4"], "deadlines": {"podsGone": "180s", "held": "3s"}}
     spec.write_text(yaml.safe_dump(quick))
     container = pod["containers"][0]
     script = container["command"][-1].replace("/etc/killcheck/killcheck.yaml", str(spec))
@@ -83,7 +83,7 @@ def test_the_cronjob_turns_the_gpus_off_and_puts_them_back(living, tmp_path):
         ["unshare", "--mount", "sh", "-euc", mounted, "sh", *container["command"][:-1], script], check=False, cwd=work,
         env={"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin", "KUBERNETES_SERVICE_HOST": host, "CI": "1",
              "KUBERNETES_SERVICE_PORT": port, "HOME": str(work), "LANG": "C.UTF-8"},
-        capture_output=True, text=True, timeout=120)
+        capture_output=True, text=True, timeout=400)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "SURVIVED" in done.stdout
     assert re.search(r"the cluster's clock is \d+ s (ahead of|behind) this machine's", done.stdout)

@@ -22,7 +22,7 @@ def run(*argv: str, tmp_path: Path, stdout=subprocess.PIPE, **env: str | None):
     for name in (k for k, v in env.items() if v is None):
         surroundings.pop(name, None)
     return subprocess.run(  # noqa: PLW1510 - the exit code is what is asked
-        [*DRILL, *argv], cwd=tmp_path, env=surroundings, stdout=stdout, stderr=subprocess.PIPE, timeout=60)
+        [*DRILL, *argv], cwd=tmp_path, env=surroundings, stdout=stdout, stderr=subprocess.PIPE, timeout=120)
 
 
 def test_a_terminal_that_knows_only_ascii_gets_plainer_marks(tmp_path):
@@ -36,7 +36,7 @@ def test_without_a_home_and_without_a_standard_output_a_drill_is_a_drill(tmp_pat
     script = f"exec {' '.join(map(repr, DRILL))} -q >&-"
     done = subprocess.run(
         ["/bin/sh", "-c", script], cwd=tmp_path, env={k: v for k, v in os.environ.items() if k != "HOME"},
-        stderr=subprocess.PIPE, timeout=60, check=False)
+        stderr=subprocess.PIPE, timeout=120, check=False)
     assert (done.returncode, done.stderr) == (0, b"")
     (record,) = tmp_path.glob(".killcheck/runs/*/run.jsonl")
     assert all(line.startswith("{") for line in record.read_text().splitlines())  # nothing else was written into it

@@ -28,7 +28,7 @@ def ask(path, **headers):
     method = "PUT" if "token" in path else "GET"
     request = urllib.request.Request("http://169.254.169.254/latest/" + path, method=method, headers=headers)
     try:
-        return urllib.request.urlopen(request, timeout=5).read().decode()
+        return urllib.request.urlopen(request, timeout=60).read().decode()
     except urllib.error.HTTPError as error:
         return error.code
 for _ in range(40):

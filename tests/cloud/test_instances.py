@@ -128,7 +128,7 @@ def test_an_export_that_lists_nothing_at_all_is_no_evidence_that_anything_is_gon
 
 def test_a_program_that_takes_too_long_leaves_no_child_behind(tmp_path):
     code = f"sleep 60 & echo $! > {tmp_path}/pid; wait"
-    asked = Instances(Exported(command=Command(("/bin/sh", "-c", code), 0.5)), Clock())
+    asked = Instances(Exported(command=Command(("/bin/sh", "-c", code), 2.0)), Clock())
     assert asked.state("gce://p/z/gpu-1") == "unknown"
     child, loop = Path("/proc", (tmp_path / "pid").read_text().strip(), "stat"), WallLoop()
 
@@ -139,7 +139,7 @@ def test_a_program_that_takes_too_long_leaves_no_child_behind(tmp_path):
         except OSError:
             return True
 
-    for _ in range(100):  # a signal that was sent takes a moment to arrive
+    for _ in range(6000):  # a signal that was sent takes a moment to arrive
         if gone():
             break
         loop.sleep(0.02)
@@ -152,7 +152,7 @@ def test_a_program_that_takes_too_long_leaves_no_child_behind(tmp_path):
     ("import time; time.sleep(30)", "unknown", "no answer within 0.5 s"),
 ])
 def test_a_program_may_answer_for_the_cloud(code, state, problem):
-    timeout = 0.5 if "sleep" in code else 20
+    timeout = 0.5 if "sleep" in code else 120
     asked = Instances(Exported(command=Command((sys.executable, "-c", code), timeout)), Clock())
     assert asked.state("gce://p/z/gpu-1") == state
     assert problem in asked.problem

@@ -130,7 +130,7 @@ def test_a_request_waits_for_the_change(asked, tmp_path):
     waiting = Thread(target=lambda: answers.append(ask(f"{waits}&last_etag={known}", headers=GOOGLE).data))
     waiting.start()
     (tmp_path / "notice").touch()
-    waiting.join(10)
+    waiting.join(120)
     assert answers == [b"TRUE"]
 
 
@@ -147,7 +147,7 @@ def api(method, path, body=None, kind="application/json"):
                                      data=json.dumps(body).encode() if body else None)
     request.add_header("Authorization", "Bearer " + open(ACCOUNT + "token").read())
     request.add_header("Content-Type", kind)
-    with urllib.request.urlopen(request, context=TLS, timeout=10) as answer:
+    with urllib.request.urlopen(request, context=TLS, timeout=60) as answer:
         return json.load(answer)
 def mine():
     return [p for p in api("GET", "/api/v1/namespaces/training/pods")["items"] if p["spec"].get("nodeName") == NODE]
@@ -162,7 +162,7 @@ def drain():
 def metadata(path, headers, body=None):
     request = urllib.request.Request("http://169.254.169.254" + path, headers=headers, data=body)
     try:
-        with urllib.request.urlopen(request, timeout=5) as answer:
+        with urllib.request.urlopen(request, timeout=60) as answer:
             return answer.read().decode()
     except urllib.error.HTTPError as error:
         return ""

@@ -76,7 +76,7 @@ def kubectl(kubeconfig, tmp_path_factory):
     def run(command, stdin=None, rc=0, env=None):
         done = subprocess.run(
             ["kubectl", "--kubeconfig", str(kubeconfig), *shlex.split(command)], check=False, input=stdin, text=True,
-            capture_output=True, timeout=30,
+            capture_output=True, timeout=150,
             env={"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": str(home), **(env or {})})
         said = done.stdout + done.stderr
         assert rc is None or done.returncode == rc, f"kubectl {command}: {done.returncode}\n{said}"

@@ -63,7 +63,7 @@ class Real:
             headers["Authorization"] = f"Bearer {self.token}"
         request = urllib.request.Request(self.url + path, body, headers, method=method)
         try:
-            with urllib.request.urlopen(request, context=self.ssl, timeout=30) as answer:
+            with urllib.request.urlopen(request, context=self.ssl, timeout=120) as answer:
                 return answer.status, answer.headers.get("Warning"), _json(answer.read())
         except urllib.error.HTTPError as error:
             with error:

@@ -11,7 +11,7 @@ import termios
 import time
 from pathlib import Path
 
-LIMIT_S = 20.0
+LIMIT_S = 120.0
 
 
 class Terminal:

@@ -160,7 +160,7 @@ def web(kubectl):
 def test_a_port_of_a_container_is_forwarded(kubeconfig, web, websockets):
     env = {"KUBECTL_PORT_FORWARD_WEBSOCKETS": websockets}
     with Terminal(kubeconfig, f"port-forward pod/{web} :8080 :81", env) as forwarding:
-        found = re.search(r"127.0.0.1:(\d+) -> 8080[\s\S]*127.0.0.1:(\d+) -> 81\D", forwarding.expect(" -> 81"))
+        found = re.search(r"127.0.0.1:(\d+) -> 8080[\s\S]*127.0.0.1:(\d+) -> 81\D", forwarding.expect(" -> 81\r\n"))
         for path, status in (("/", 200), ("/nope", 404)):
             connection = http.client.HTTPConnection("127.0.0.1", int(found[1]))
             connection.request("GET", path)
@@ -216,7 +216,7 @@ def test_the_kubernetes_package_runs_a_command(kubeconfig, cluster):
     name = _running(core, "job-name=quiet")
     session = stream(core.connect_get_namespaced_pod_exec, name, "default", command=["bash", "-c", "echo from python"],
                      stdout=True, _preload_content=False)
-    session.run_forever(timeout=20)
+    session.run_forever(timeout=120)
     assert session.read_stdout() == "from python\n"
     assert session.returncode == 0
     session.sock.shutdown()  # the client itself leaves it open where the server has said its farewell

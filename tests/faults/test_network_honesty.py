@@ -64,7 +64,7 @@ def test_one_connection_that_fails_is_no_policy(tmp_path, fails, code, says):
     script = probe_pod.script(
         "api", wanted="blocked", in_a_row=probe_pod.HELD_BACK, found=probe_pod.BLOCKED, otherwise=probe_pod.THROUGH)
     done = subprocess.run(["sh", "-c", script], env={"PATH": f"{tmp_path}:{os.environ['PATH']}"}, capture_output=True,
-                          text=True, timeout=60, check=False)
+                          text=True, timeout=120, check=False)
     assert (done.returncode, done.stdout) == (code, f"killcheck probe: {says}\n")
 
 

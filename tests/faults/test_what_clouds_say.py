@@ -19,7 +19,7 @@ def said(tmp_path):
         program.chmod(0o755)
         env = {"PATH": os.environ["PATH"], "AWS_REGION": "eu-west-1"}
         done = subprocess.run(
-            [str(program), *arguments], capture_output=True, text=True, env=env, timeout=20, check=False)
+            [str(program), *arguments], capture_output=True, text=True, env=env, timeout=120, check=False)
         return done.returncode, done.stderr.strip()
 
     return run

@@ -14,6 +14,8 @@ import forked
 import pytest
 from machine_here import made, made_clouded
 
+from killcheck.clock import wall_seconds
+
 KILLCHECK = [sys.executable, "-c", "from killcheck.cli import main; main()"]
 
 
@@ -28,7 +30,7 @@ def arguments(*more: str) -> list[str]:
 
 def drill(folder: Path, *more: str) -> tuple[int, dict, str]:
     done = forked.killcheck(
-        folder, "drill", "killcheck.yaml", "--on", "host", "--yes", "--json", *more, timeout=100)
+        folder, "drill", "killcheck.yaml", "--on", "host", "--yes", "--json", *more, timeout=200)
     return done.returncode, json.loads(done.stdout) if done.stdout.startswith("{") else {}, done.stderr
 
 
@@ -85,7 +87,7 @@ def test_an_interrupted_drill_leaves_nothing_that_is_not_put_back(machine, numbe
     running = subprocess.Popen(
         arguments("--layer", "hold"), cwd=machine, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     try:
-        until = 60.0
+        until = 120.0
         while not (machine / "reached").exists() and until > 0:
             try:
                 running.wait(0.1)
@@ -94,13 +96,13 @@ def test_an_interrupted_drill_leaves_nothing_that_is_not_put_back(machine, numbe
                 until -= 0.1
         assert (machine / "hold").exists()
         os.kill(running.pid, number)
-        running.communicate(timeout=60)
+        running.communicate(timeout=120)
     finally:
         running.kill()
     assert (machine / "hold").exists() == (number is signal.SIGKILL)
     if number is signal.SIGKILL:
         assert (machine / "state").read_text() == "0\n"
-    restored = forked.killcheck(machine, "restore", timeout=60)
+    restored = forked.killcheck(machine, "restore", timeout=120)
     assert restored.returncode == 0, restored.stdout + restored.stderr
     assert not (machine / "hold").exists()
     assert (machine / "state").read_text() == "1\n"
@@ -122,11 +124,20 @@ def test_what_a_killed_drill_had_started_is_ended_before_anything_is_put_back(ma
     left = Path("/proc", (machine / "sleeping").read_text().strip(), "stat")
     assert left.exists()
     restored = subprocess.run(
-        [*KILLCHECK, "restore"], cwd=machine, capture_output=True, text=True, check=False, timeout=60)
+        [*KILLCHECK, "restore"], cwd=machine, capture_output=True, text=True, check=False, timeout=120)
     assert restored.returncode == 0, restored.stdout + restored.stderr
     assert "ended 2 programs that run" in restored.stdout
-    assert not left.exists() or left.read_text().rpartition(")")[2].split()[0] == "Z"
+    until = wall_seconds() + 120.0  # what was killed may not have had its turn to end
+    while _runs(left):
+        assert wall_seconds() < until, left.read_text()
     assert (machine / "state").read_text() == "1\n"
+
+
+def _runs(stat: Path) -> bool:
+    """Whether a process does anything any more; one that nobody has reaped yet does not."""
+    with contextlib.suppress(OSError):
+        return stat.read_text().rpartition(")")[2].split()[0] != "Z"
+    return False
 
 
 def test_one_run_at_a_time(machine):
@@ -177,12 +188,12 @@ def sabotaged(tmp_path_factory):
             folders[fault] = folder = tmp_path_factory.mktemp(fault)
             environment = made_clouded(folder)
             spec = folder / "killcheck.yaml"
-            soon = spec.read_text().replace("executorFinished: 20s", "executorFinished: 6s")
-            spec.write_text(soon.replace("instanceGone: 25s", "instanceGone: 8s"))
+            soon = spec.read_text().replace("executorFinished: 60s", "executorFinished: 10s")
+            spec.write_text(soon.replace("instanceGone: 75s", "instanceGone: 12s"))
             running[fault] = subprocess.Popen(
                 arguments("--json", "--layer", "nightly-stop", "--under", fault), cwd=folder, text=True,
                 env={**os.environ, **environment}, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        said = {fault: process.communicate(timeout=100) for fault, process in running.items()}
+        said = {fault: process.communicate(timeout=200) for fault, process in running.items()}
     finally:
         for process in running.values():
             process.kill()
@@ -204,10 +215,10 @@ def test_a_clouds_command_line_is_another_for_the_drilled_program_alone(sabotage
 
 def test_another_controller_starts_it_as_the_spec_says(clouded):
     spec = clouded / "killcheck.yaml"
-    spec.write_text(spec.read_text().replace("held: 1s", "held: 90s").replace("instanceGone: 25s", "instanceGone: 80s"))
+    spec.write_text(spec.read_text().replace("held: 1s", "held: 90s").replace("instanceGone: 75s", "instanceGone: 80s"))
     running = subprocess.run(
         arguments("--json", "--layer", "nightly-stop", "--under", "second-controller", "--dry-run"), cwd=clouded,
-        capture_output=True, text=True, check=False, timeout=60)
+        capture_output=True, text=True, check=False, timeout=120)
     assert running.returncode == 0, running.stderr
     assert "box is started again with ./start.sh" in running.stdout + running.stderr
 
@@ -225,7 +236,7 @@ def test_killed_under_a_fault_of_the_command_line_nothing_of_it_stays(clouded):
         arguments("--layer", "nightly-stop", "--under", "cli-hangs"), cwd=clouded, stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT, text=True)
     try:
-        until = 60.0
+        until = 120.0
         while not list((clouded / "tmp").glob("killcheck-*/calls")) and until > 0:
             try:
                 running.wait(0.1)
@@ -233,11 +244,11 @@ def test_killed_under_a_fault_of_the_command_line_nothing_of_it_stays(clouded):
             except subprocess.TimeoutExpired:
                 until -= 0.1
         os.kill(running.pid, signal.SIGKILL)
-        running.communicate(timeout=60)
+        running.communicate(timeout=120)
     finally:
         running.kill()
     assert list((clouded / "tmp").iterdir())
-    restored = forked.killcheck(clouded, "restore", timeout=60)
+    restored = forked.killcheck(clouded, "restore", timeout=120)
     assert restored.returncode == 0, restored.stdout + restored.stderr
     assert list((clouded / "tmp").iterdir()) == []
     assert (clouded / "state").read_text() == "1\n"

@@ -23,7 +23,7 @@ def programs(tmp_path):
     made.close()
 
 
-def sh(text: str, timeout_s: float = 20.0, **more) -> Command:
+def sh(text: str, timeout_s: float = 120.0, **more) -> Command:
     return Command(("/bin/sh", "-c", text), timeout_s, **more)
 
 
@@ -38,7 +38,7 @@ def runs(pid: int) -> bool:
 def gone(programs: LocalPrograms, file: Path) -> bool:
     """Whether the process whose id is in a file ends: a signal that was sent takes a moment to arrive."""
     pid = int(file.read_text())
-    until = wall_seconds() + 5
+    until = wall_seconds() + 120
     while runs(pid) and wall_seconds() < until:
         programs.loop.sleep(0.01)
     return not runs(pid)
@@ -77,12 +77,18 @@ def test_what_cannot_be_started_says_why(programs, argv, why):
     assert why in ran.why
 
 
-def test_what_takes_too_long_is_stopped_with_all_its_children(programs, tmp_path):
-    begun = wall_seconds()
+def test_what_takes_too_long_is_stopped_with_all_its_children(programs, tmp_path, monkeypatch):
+    begun, child = wall_seconds(), tmp_path / "child"
+
+    def once_it_has_a_child() -> float:
+        """The clock that its limit is counted on stands still until then, however busy this host."""
+        return wall_seconds() if child.exists() and child.read_text() else begun
+
+    monkeypatch.setattr("killcheck.programs.wall_seconds", once_it_has_a_child)
     ran = programs.run(sh("sleep 300 & echo $! > child; wait", timeout_s=0.3))
     assert ran.code is None
     assert "took longer than 0.3 s" in ran.why
-    assert wall_seconds() - begun < 10
+    assert wall_seconds() - begun < 120
     assert gone(programs, tmp_path / "child")
 
 
@@ -96,7 +102,7 @@ def test_children_left_behind_are_ended_and_not_waited_for(programs, tmp_path):
     begun = wall_seconds()
     ran = programs.run(sh("sleep 300 & echo $! > child"))
     assert ran.ok
-    assert wall_seconds() - begun < 10
+    assert wall_seconds() - begun < 120
     assert gone(programs, tmp_path / "child")
 
 

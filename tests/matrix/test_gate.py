@@ -101,7 +101,7 @@ def test_ctrl_c_leaves_nothing_running(tmp_path):
         if " of " in line:
             break
     os.killpg(running.pid, signal.SIGINT)
-    _, said = running.communicate(timeout=60)
+    _, said = running.communicate(timeout=120)
     assert running.returncode == 4, said
     assert "interrupted" in said
     assert "Traceback" not in said

@@ -42,7 +42,7 @@ def test_no_worker_outlives_who_made_it(end):
             told += made.stdout.read(64)
         made.send_signal(end)
         # All of them hold the other end of this pipe: it ends with the last.
-        assert select.select([made.stdout], [], [], 15)[0], "somebody is still there"
+        assert select.select([made.stdout], [], [], 120)[0], "somebody is still there"
         assert made.stdout.read() == b""
 
 

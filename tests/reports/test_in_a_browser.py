@@ -14,6 +14,8 @@ from killcheck.reports.html import html
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
          "--disable-component-update", "--disable-sync"]
+#: For a browser on a busy machine, in milliseconds.
+LIMIT_MS = 120_000.0
 
 pytestmark = pytest.mark.skipif(not CHROMIUM, reason="Chromium is not installed")
 
@@ -35,7 +37,7 @@ def file(tmp_path_factory):
 def browser():
     api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     with api.sync_playwright() as driver:
-        opened = driver.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        opened = driver.chromium.launch(executable_path=CHROMIUM, args=FLAGS, timeout=LIMIT_MS)
         yield opened
         opened.close()
 
@@ -48,6 +50,7 @@ def open_page(browser, file):
     def opened(fragment="", **options):
         page = browser.new_page(**options)
         pages.append(page)
+        page.set_default_timeout(LIMIT_MS)
         page.on("console", lambda message: said.append(message.text) if message.type in ("error", "warning") else None)
         page.on("pageerror", lambda error: said.append(str(error)))
         page.on("request", lambda request: said.append(request.url) if not request.url.startswith("file:") else None)

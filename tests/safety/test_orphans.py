@@ -190,7 +190,7 @@ from killcheck.commands.errors import guarded
 def work():
     try:
         print("working", flush=True)
-        time.sleep(30)
+        time.sleep(600)
     finally:
         print("healing", flush=True)
         sys.stdin.readline()
@@ -211,7 +211,7 @@ def test_a_signal_unwinds_and_a_second_one_does_not_cut_the_healing_short(number
         process.send_signal(number)
         assert process.stdout.readline() == "healing\n"
         process.send_signal(number)
-        out, err = process.communicate("healing goes on\n", timeout=20)
+        out, err = process.communicate("healing goes on\n", timeout=120)
     finally:
         process.kill()
     assert out == "healed\n"
