@@ -108,6 +108,8 @@ def test_delete_with_every_cascade(kubectl, applied, cascade):
     kubectl(f"create deployment {cascade} --image=nginx:1 --replicas=1")
     kubectl(f"rollout status deployment/{cascade} --timeout=120s")
     kubectl(f"delete deployment {cascade} --cascade={cascade} --timeout=100s")
+    if cascade == "background":
+        kubectl("wait --for=delete replicasets -l app=background --timeout=60s", rc=None)
     left = kubectl(f"get replicasets -l app={cascade} -o name")
     assert ("replicaset" in left) == (cascade == "orphan")
 

@@ -17,7 +17,7 @@ kubectl_only = pytest.mark.skipif(shutil.which("kubectl") is None, reason="no ku
 JOB = """
 apiVersion: batch/v1
 kind: Job
-metadata: {name: talk, namespace: default}
+metadata: {name: NAME, namespace: default}
 spec:
   template:
     spec:
@@ -25,17 +25,25 @@ spec:
       containers:
       - name: c
         image: bash:5.2
-        command: [bash, -c, 'for i in 1 2 3 4 5 6; do echo line $i; sleep 20; done']
+        command: [bash, -c, 'COMMAND']
         env: [{name: GREETING, value: hello}]
         workingDir: /tmp
 """
 
 
+def started(kubectl, name, command):
+    """The pod of a job that runs."""
+    kubectl("apply -f -", JOB.replace("NAME", name).replace("COMMAND", command))
+    kubectl(f"wait --for=jsonpath={{.status.active}}=1 job/{name} --timeout=60s")  # before that there may be no pod
+    pod = kubectl(f"get pods -l job-name={name} -o jsonpath={{.items[0].metadata.name}}")
+    kubectl(f"wait --for=condition=Ready pod/{pod} --timeout=60s")
+    return pod
+
+
 @pytest.fixture(scope="module")
 def talker(kubectl):
-    kubectl("apply -f -", JOB)
-    kubectl("wait --for=condition=Ready pod -l job-name=talk --timeout=60s")
-    return kubectl("get pods -l job-name=talk -o jsonpath={.items[0].metadata.name}")
+    """The cluster's time goes on while kubectl is started: it is there for all of them, however long that takes."""
+    return started(kubectl, "talk", "sleep 1000000; exit")
 
 
 @kubectl_only
@@ -75,11 +83,15 @@ def test_a_shell_is_talked_to_through_a_terminal(kubeconfig, kubectl, talker):
 
 
 @kubectl_only
-def test_a_log_is_followed_to_its_end(kubectl, talker):
-    said = kubectl(f"logs -f {talker}")
+def test_a_log_is_followed_to_its_end(kubectl):
+    pod = started(
+        kubectl, "tell", "until [ -e go ]; do sleep 1; done; for i in 1 2 3 4 5 6; do echo line $i; sleep 20; done")
+    kubectl(f"exec {pod} -- touch go")
+    said = kubectl(f"logs -f {pod}")
     assert said.splitlines() == [f"line {n}" for n in range(1, 7)]
-    assert kubectl(f"logs {talker} --tail=1") == "line 6\n"
-    assert "Completed" in kubectl(f"get pod {talker}")
+    assert kubectl(f"logs {pod} --tail=1") == "line 6\n"
+    kubectl(f"wait --for=jsonpath={{.status.phase}}=Succeeded pod/{pod} --timeout=60s")
+    assert "Completed" in kubectl(f"get pod {pod}")
 
 
 PAIR = """
@@ -212,7 +224,7 @@ def test_the_kubernetes_package_runs_a_command(kubeconfig, cluster):
     core, batch = client.CoreV1Api(api), client.BatchV1Api(api)
     batch.create_namespaced_job("default", {"metadata": {"name": "quiet"}, "spec": {"template": {"spec": {
         "restartPolicy": "Never", "containers": [
-            {"name": "c", "image": "bash:5.2", "command": ["bash", "-c", "sleep 3600"]}]}}}})
+            {"name": "c", "image": "bash:5.2", "command": ["bash", "-c", "sleep 1000000"]}]}}}})
     name = _running(core, "job-name=quiet")
     session = stream(core.connect_get_namespaced_pod_exec, name, "default", command=["bash", "-c", "echo from python"],
                      stdout=True, _preload_content=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -18,6 +19,7 @@ from killcheck.embedded.pki import Pki
 from killcheck.kube.client import Kube
 from killcheck.kube.config import connect, in_cluster
 from killcheck.kube.errors import CredentialsError, KubeConfigError, KubeError, Unauthorized
+from killcheck.kube.exec_plugin import ExecPlugin
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 UNAUTHORIZED = Reply(401, {"kind": "Status", "code": 401, "reason": "Unauthorized", "message": "Unauthorized"})
@@ -236,14 +238,22 @@ def test_an_exec_plugin_that_hangs_is_killed_with_its_children(
     server: HttpsServer, kube_for: Callable[..., Kube], tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("killcheck.kube.exec_plugin.ExecPlugin.__init__.__defaults__", _impatient(), raising=True)
-    kube = kube_for(plugin(tmp_path, "echo waiting for the browser >&2; sleep 60"))
+    said, spawn = tmp_path / "said", ExecPlugin._spawn
+
+    def spawned(self: ExecPlugin, environ: dict[str, str], interactive: bool) -> Any:
+        """Its time is counted from its first words, however busy this host."""
+        process = spawn(self, environ, interactive)
+        while process.poll() is None and not said.exists():
+            select.select([], [], [], 0.001)
+        return process
+
+    monkeypatch.setattr(ExecPlugin, "_spawn", spawned)
+    kube = kube_for(plugin(tmp_path, f"echo waiting for the browser >&2; touch {said}; sleep 60"))
     with pytest.raises(CredentialsError, match=r"did not finish within 0\.1 s: waiting for the browser"):
         version(kube)
 
 
 def _impatient() -> tuple[Any, ...]:
-    from killcheck.kube.exec_plugin import ExecPlugin
-
     return (*(ExecPlugin.__init__.__defaults__ or ())[:-1], 0.1)
 
 
