@@ -72,7 +72,7 @@ def picture(host, where):
     found = host.picture()
     if where:
         try:
-            answer = urllib3.request("GET", f"http://{where}/v2/gpu-off/tags/list", retries=False, timeout=2.0)
+            answer = urllib3.request("GET", f"http://{where}/v2/gpu-off/tags/list", retries=False, timeout=30.0)
             found["registry"] = answer.data
         except urllib3.exceptions.HTTPError:
             found["registry"] = "does not answer"
