@@ -56,5 +56,5 @@ def kept_host(address):
 
 @pytest.fixture
 def path(tmp_path):
-    """Writes a spec for ``--on docker:...``; deadlines as short as the engine allows."""
+    """Writes a spec for ``--on docker:...``; deadlines that also a busy engine keeps."""
     return Spec(tmp_path)
