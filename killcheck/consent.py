@@ -63,14 +63,17 @@ def check_context(context: str, kill_path: KillPath) -> None:
         raise ConsentError(problems)
 
 
-def check(cluster: Cluster, kill_path: KillPath, plan: Plan) -> None:
-    """Raise ConsentError with every problem at once; does nothing on a cluster that is killcheck's own."""
+def check(cluster: Cluster, kill_path: KillPath, plan: Plan, *, any_command: bool = False) -> None:
+    """Raise ConsentError with every problem at once; does nothing on a cluster that is killcheck's own.
+
+    ``any_command``: programs need not be named by the spec.
+    """
     if not cluster.real:
         return
+    programs = () if any_command else _commands(kill_path, plan)
     problems = [
-        *_context(cluster.name, kill_path), *_cluster(cluster, kill_path),
-        *_own_or(cluster, kill_path, plan), *_commands(kill_path, plan), *_limits(kill_path, plan),
-        *_rights(cluster, plan.permissions),
+        *_context(cluster.name, kill_path), *_cluster(cluster, kill_path), *_own_or(cluster, kill_path, plan),
+        *programs, *_limits(kill_path, plan), *_rights(cluster, plan.permissions),
     ]
     if problems:
         raise ConsentError(problems)

@@ -7,6 +7,7 @@ machine that ran it has a journal of its own, and a person can do what it says b
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -21,6 +22,8 @@ from killcheck.undo import LABEL, insist
 
 __all__ = ["Hearsay"]
 
+#: A part of such a path: names of RBAC's objects may have colons; nothing is only dots.
+_WORD = re.compile(r"(?!\.+$)[A-Za-z0-9.:_-]+")
 #: What is in no namespace and is named in a spec instead of being labelled.
 _NAMED = {"nodes", "nodepools", "nodeclaims"}
 
@@ -55,6 +58,10 @@ class Hearsay:
 
     def _unnamed(self, entry: Entry) -> str:
         """Why what an entry would act on is nothing that a run acts on; empty where it is."""
+        if entry.run != self.run:
+            return f"it speaks of another run, {entry.run}"
+        if not _is_plain(entry.undo.path):
+            return f"{entry.undo.path} is no path of an object"
         namespace, plural, name = _parts(entry.undo.path)
         if namespace and (why := self._without_consent(namespace)):
             return why
@@ -84,6 +91,20 @@ class Hearsay:
                 return None
 
         return insist(self.loop, look)
+
+
+def _is_plain(path: str) -> bool:
+    """Whether a path is an object's, its status's or its scale's, or a collection's, and is sent as it is read.
+
+    Clients and servers resolve dots and escapes on the way; what they lead to was never looked at.
+    """
+    words = path.removeprefix("/").split("/")
+    if words[0] not in ("api", "apis") or not all(_WORD.fullmatch(word) for word in words):
+        return False
+    words = words[2:] if words[0] == "api" else words[3:]
+    if words[:1] == ["namespaces"] and len(words) > 2:
+        words = words[2:]
+    return words != ["finalize"] and words[2:] in ([], ["status"], ["scale"])
 
 
 def _parts(path: str) -> tuple[str, str, str]:

@@ -254,7 +254,7 @@ class Run:
 
     def _agree_on(self, cluster: Cluster, kill_path: KillPath, plan: consent.Plan) -> None:
         """Raise ConsentError or Declined; what was approved once is not asked for again."""
-        consent.check(cluster, kill_path, replace(plan, commands=()) if self.session.allow_commands else plan)
+        consent.check(cluster, kill_path, plan, any_command=self.session.allow_commands)
         if set(plan.changes) <= self._approved:
             return
         if not self.approve(plan):

@@ -157,7 +157,7 @@ class Session:
         return next((name for name in fixtures.names() if self.spec and self.spec.resolve() == fixtures.spec(name)), "")
 
     @property
-    def _may_run(self) -> bool:
+    def may_run(self) -> bool:
         """Whether the spec's programs run on this host for the embedded cluster: shipped ones do, others if asked."""
         return self.exec_mode == "host" or (
             self.exec_mode is None and self.shipped and self.shipped_spec)
@@ -170,11 +170,11 @@ class Session:
         session = Session(fixture=planned.fixture) if planned and planned.fixture else self
         cluster = session._connect() if self.real else session._embedded(planned)
         try:
-            equip(cluster, session.kill_path, allowed=session._may_run)
+            equip(cluster, session.kill_path, allowed=session.may_run)
             if session.kill_path.cloud is not None:
                 from killcheck.cluster.cloudword import equip_with_cloud
 
-                equip_with_cloud(cluster, session.kill_path)
+                equip_with_cloud(cluster, session.kill_path, any_command=self.allow_commands)
             yield cluster, session.kill_path
         finally:
             cluster.close()

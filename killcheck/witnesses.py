@@ -5,17 +5,17 @@ What may *not* live here: verdicts (:mod:`killcheck.drill` judges), how a cloud 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from killcheck.alarms import Evaluated, History, Rule, evaluate, rules_of, samples
 from killcheck.cloud.billed import ghosts, names_instances
 from killcheck.cloud.instances import Ec2, Instances
 from killcheck.cloud.results import Results
-from killcheck.cloud.returning import returning
+from killcheck.cloud.returning import members, returning
 from killcheck.cloud.session import AskError, Aws
 from killcheck.cloudspec import Alarm
 from killcheck.cluster.base import Cluster
@@ -73,6 +73,8 @@ class Witnesses:
         #: Machines that a Node or NodeClaim stood for before the trigger: on without one now, they may be on their way
         #: out, which proves nothing either way.
         self._stood: set[str] = set()
+        #: Who was in the machines' Auto Scaling groups before the trigger, by (region, group).
+        self._groups: dict[tuple[str, str], Collection[str]] = {}
 
     # -- before --------------------------------------------------------------------------------------------
     def preflight(self) -> None:
@@ -86,6 +88,7 @@ class Witnesses:
                     raise Unproven(
                         f"P3 unproven: the cloud says {state} of {dig(node, 'spec', 'providerID')}, on which node "
                         f"{name_of(node)} runs")
+            self._remember_groups()
             self._asked_for_ghosts(self.cluster.loop.now())  # what cannot be asked is found out before the trigger
             self._stood = set(self._provider_ids())
         if self.results is not None:
@@ -96,6 +99,17 @@ class Witnesses:
 
         if self._wants_alarm or self.kill_path.alarm:
             self._rules = self._alerts()
+
+    def _remember_groups(self) -> None:
+        """Who is in the machines' groups before anything is turned off. Raises Unproven."""
+        word = self.instances.word if self.instances is not None else None
+        if not isinstance(word, Ec2) or self._replaced:
+            return
+        try:
+            for region, there in self._by_region(word, word.described):
+                self._groups |= {(region, name): ids for name, ids in members(word.at(region), there).items()}
+        except AskError as error:
+            raise Unproven(f"P3 unproven: whether an instance comes back cannot be seen: {error}") from error
 
     def _alerts(self) -> list[Rule]:
         kube = self.cluster.kube
@@ -168,11 +182,15 @@ class Witnesses:
         return Lack("instance_gone", f"the bill goes on: {found[0][0]}", found[0][1],
                     tuple(what for what, _ in found), (45, 50, 51))
 
+    def _returning(self, word: Ec2, gone: Collection[str]) -> Iterable[tuple[str, str]]:
+        for region, there in self._by_region(word, gone):
+            before = {name: ids for (where, name), ids in self._groups.items() if where == region}
+            yield from returning(word.at(region), there, before)
+
     @staticmethod
-    def _returning(word: Ec2, gone: Collection[str]) -> Iterable[tuple[str, str]]:
-        for region in sorted({word.region(one) for one in gone}):
-            there = [word.described[one] for one in sorted(gone) if word.region(one) == region]
-            yield from returning(word.at(region), there)
+    def _by_region(word: Ec2, provider_ids: Collection[str]) -> Iterable[tuple[str, list[Mapping[str, Any]]]]:
+        for region in sorted({word.region(one) for one in provider_ids}):
+            yield region, [word.described[one] for one in sorted(provider_ids) if word.region(one) == region]
 
     def _ghosts(self, now: datetime) -> Lack | None:
         """Machines of the cluster that are on although nothing in it stands for them: no Node, no NodeClaim."""
@@ -198,7 +216,8 @@ class Witnesses:
         """What is said of each such machine, and whether it is known to have GPUs. Raises AskError, KubeError."""
         access, cloud = self.kill_path.cloud, self.cluster.levers.get("cloud")
         if self._aws is not None and access is not None and names_instances(access):
-            asked = ghosts(access, self._provider_ids(), aws=self._aws, prices=dict(self.kill_path.prices))
+            asked = ghosts(
+                access, self._provider_ids(), aws=self._aws, prices=dict(self.kill_path.prices), stood=self._stood)
             leaving = {one.rpartition("/")[2] for one in self._stood}
             return [(f"{one.object}: {one.message}{_dollars(one.usd_per_hour, one.since, now)}",
                      not one.unproven and not _young(one.since, now) and one.object not in leaving) for one in asked]

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from killcheck.probes.base import Finding, Probe
 from killcheck.probes.world import World
 
-from killcheck.kube.objects import Obj, namespace_of
+from killcheck.kube.objects import Obj, dig, namespace_of
 
 __all__ = ["ManifestRefused"]
 
@@ -43,5 +43,13 @@ class ManifestRefused(Probe):
 
 
 def _told_elsewhere(obj: Obj, path: tuple[str | int, ...], scheduled: list[Obj]) -> bool:
-    """schedule-trap speaks of a layer's schedule and zone."""
-    return path in (("spec", "schedule"), ("spec", "timeZone")) and any(obj is one for one in scheduled)
+    """schedule-trap speaks of a layer's schedule and zone where nobody can read them at all."""
+    from killcheck.kube.schedule import ScheduleError, parse
+
+    if path not in (("spec", "schedule"), ("spec", "timeZone")) or not any(obj is one for one in scheduled):
+        return False
+    try:
+        parse(str(dig(obj, "spec", "schedule", default="")), dig(obj, "spec", "timeZone"))
+    except ScheduleError:
+        return True
+    return False

@@ -59,12 +59,14 @@ def names_instances(access: CloudAccess) -> bool:
 
 def ghosts(
     access: CloudAccess, provider_ids: Iterable[str], *, aws: Aws, prices: Mapping[str, float] | None = None,
+    stood: Iterable[str] = (),
 ) -> list[Billed]:
     """The cluster's instances with GPUs that are on although no Node and no NodeClaim stands for them.
 
+    ``stood``: provider ids of machines that one stood for earlier; where they were, others may be.
     Raises AskError where EC2 could not be asked, or where nobody says which instances are the cluster's.
     """
-    return list(_Look(access, aws, set(provider_ids), shipped(), dict(prices or {})).ghosts())
+    return list(_Look(access, aws, set(provider_ids), shipped(), dict(prices or {}), frozenset(stood)).ghosts())
 
 
 def _answers(what: str, ask: Callable[[], Iterable[Billed]]) -> Iterator[Billed]:
@@ -82,6 +84,7 @@ class _Look:
     known: set[str]
     catalogue: Catalogue
     prices: dict[str, float]
+    stood: frozenset[str] = frozenset()
 
     # -- ghosts --------------------------------------------------------------------------------------------
     def ghosts(self) -> Iterator[Billed]:
@@ -102,7 +105,7 @@ class _Look:
 
     def _places(self) -> list[Aws]:
         """Where the cluster's machines are: in the region that is said, else in each of its nodes' own."""
-        regions = sorted({found for found in map(region_of, self.known) if found})
+        regions = sorted({found for found in map(region_of, self.known | self.stood) if found})
         if self.aws.region or not regions:
             return [self.aws]
         return [replace(self.aws, region=region, _session=None, _clients={}) for region in regions]

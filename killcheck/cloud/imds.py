@@ -170,11 +170,12 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--allow-v1", action="store_true", help="aws: answer without a token too")
     parser.add_argument("--instance-id", default="", help="the machine's name (azure: as Resources has it)")
     options = parser.parse_args(arguments)
-    served: App = _desk(options)
+    desk = _desk(options)
+    served: App = desk
     if options.notice_file:
-        served = watched = Watched(_desk(options), options.notice_file)
-        if isinstance(watched.desk, Preempted):
-            watched.desk.look = watched.look
+        served = watched = Watched(desk, options.notice_file)
+        if isinstance(desk, Preempted):
+            desk.look = watched.look
     try:
         with serve(served, host=options.host, port=options.port) as url:
             sys.stdout.write(f"{url}\n")
@@ -182,8 +183,9 @@ def main(arguments: list[str] | None = None) -> int:
             from threading import Event
 
             Event().wait()
-    except OSError as error:
-        sys.stderr.write(f"killcheck.cloud.imds: cannot listen on {options.host}:{options.port}: {error.strerror}\n")
+    except (OSError, OverflowError) as error:
+        why = getattr(error, "strerror", None) or error
+        sys.stderr.write(f"killcheck.cloud.imds: cannot listen on {options.host}:{options.port}: {why}\n")
         return 4
     except KeyboardInterrupt:
         return 0

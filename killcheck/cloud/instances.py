@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Literal, Protocol
 
 from killcheck.cloud.session import AskError, Aws, pages
 from killcheck.cloudspec import CloudAccess
-from killcheck.redact import redact
+from killcheck.redact import hide_environment, redact
 
 __all__ = [
     "BILLING", "Command", "Ec2", "Exported", "Instances", "State", "Word", "access_of", "instance_id_of", "region_of",
@@ -61,7 +61,11 @@ class Command(Protocol):
 
     @property
     def env(self) -> Mapping[str, str]:
-        """Variables beside PATH."""
+        """Variables of its own."""
+
+    @property
+    def pass_env(self) -> tuple[str, ...]:
+        """Names of this process's variables that it gets too."""
 
 
 class Word(Protocol):
@@ -127,7 +131,8 @@ class Ec2:
         return self._elsewhere[region]
 
     def _noted(self, provider_id: str, one: Mapping[str, Any]) -> str:
-        self.described[provider_id] = {**self.described.get(provider_id, {}), **one}
+        told = {key: value for key, value in one.items() if value not in ("", [], None)}  # an empty tag set unsays none
+        self.described[provider_id] = {**self.described.get(provider_id, {}), **told}
         return str(one["State"]["Name"])
 
 
@@ -189,7 +194,7 @@ def _run(command: Command, folder: str) -> tuple[int, str, str]:
     with subprocess.Popen(
             list(command.argv), stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True,
             errors="replace", cwd=folder or None, start_new_session=True,
-            env={"PATH": os.environ.get("PATH", os.defpath), **command.env}) as process:
+            env=_environment(command)) as process:
         try:
             printed, said = process.communicate(timeout=command.timeout_s)
         except BaseException:
@@ -197,6 +202,13 @@ def _run(command: Command, folder: str) -> tuple[int, str, str]:
                 os.killpg(process.pid, signal.SIGKILL)
             raise
         return process.returncode, printed, said
+
+
+def _environment(command: Command) -> dict[str, str]:
+    """As for every other command of a spec: PATH, HOME and what its ``passEnv`` names, then its own ``env``."""
+    passed = {name: os.environ[name] for name in ("HOME", *command.pass_env) if name in os.environ}
+    hide_environment(passed | dict(command.env))
+    return {"PATH": os.environ.get("PATH", os.defpath), **passed, **command.env}
 
 
 @dataclass

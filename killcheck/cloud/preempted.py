@@ -87,7 +87,7 @@ class Preempted:
             return value
         known = query.get("last_etag", [_etag(value)])[0]
         given = query.get("timeout_sec", [""])[0]
-        never, wait_s = Event(), float(given) if given.isdigit() else WAIT_S
+        never, wait_s = Event(), float(given) if given.isdecimal() else WAIT_S
         for _ in range(round(wait_s / LOOK_S)):
             if _etag(value) != known:
                 break

@@ -12,7 +12,7 @@ from typing import Any
 
 from killcheck.cloud.session import AskError, Aws, pages
 
-__all__ = ["GROUP_TAG", "returning"]
+__all__ = ["GROUP_TAG", "members", "returning"]
 
 #: The tag that Auto Scaling puts on what it launches.
 GROUP_TAG = "aws:autoscaling:groupName"
@@ -20,16 +20,26 @@ GROUP_TAG = "aws:autoscaling:groupName"
 BATCH, GROUPS = 200, 100
 
 
-def returning(aws: Aws, gone: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
+def members(aws: Aws, machines: Iterable[Mapping[str, Any]]) -> dict[str, frozenset[str]]:
+    """The instances of each Auto Scaling group that one of the machines (EC2's descriptions) is in. Raises AskError."""
+    found = _described(aws, {name for one in machines if (name := _tags(one).get(GROUP_TAG))})
+    return {name: frozenset(str(one.get("InstanceId")) for one in group.get("Instances") or ())
+            for name, group in found.items()}
+
+
+def returning(
+    aws: Aws, gone: Iterable[Mapping[str, Any]], before: Mapping[str, Collection[str]] | None = None,
+) -> Iterator[tuple[str, str]]:
     """(what is so, what to do about it) for each; ``gone`` are EC2's descriptions of the machines that are off.
 
+    ``before``: who was in which group before they went off, see :func:`members`; what has come since took their place.
     Raises AskError where one of the questions could not be asked, or was not answered.
     """
     gone = list(gone)
     yield from _requests(aws, {str(one["SpotInstanceRequestId"]) for one in gone if one.get("SpotInstanceRequestId")})
-    tags = [{str(tag["Key"]): str(tag["Value"]) for tag in one.get("Tags") or ()} for one in gone]
     yield from _groups(
-        aws, {one[GROUP_TAG] for one in tags if GROUP_TAG in one}, {str(one["InstanceId"]) for one in gone})
+        aws, {name for one in gone if (name := _tags(one).get(GROUP_TAG))}, {str(one["InstanceId"]) for one in gone},
+        before or {})
     yield from _reservations(
         aws, {str(one["CapacityReservationId"]) for one in gone if one.get("CapacityReservationId")})
 
@@ -58,17 +68,34 @@ def _requests(aws: Aws, ids: set[str]) -> Iterator[tuple[str, str]]:
                    f"Cancel it first: aws ec2 cancel-spot-instance-requests --spot-instance-request-ids {name}")
 
 
-def _groups(aws: Aws, names: set[str], gone: set[str]) -> Iterator[tuple[str, str]]:
+def _tags(machine: Mapping[str, Any]) -> dict[str, str]:
+    return {str(tag["Key"]): str(tag["Value"]) for tag in machine.get("Tags") or ()}
+
+
+def _described(aws: Aws, names: set[str]) -> dict[str, Mapping[str, Any]]:
+    """Auto Scaling groups by name; one that was deleted is not listed any more, and brings nothing back."""
     found: dict[str, Mapping[str, Any]] = {}
     for some in _batches(names, GROUPS):
         for page in pages(aws, "autoscaling", "describe_auto_scaling_groups", AutoScalingGroupNames=some):
             found |= {str(one["AutoScalingGroupName"]): one for one in page["AutoScalingGroups"]}
-    # A group that was deleted is not listed any more, and brings nothing back.
-    for name, one in sorted(found.items()):
+    return found
+
+
+def _groups(
+    aws: Aws, names: set[str], gone: set[str], before: Mapping[str, Collection[str]],
+) -> Iterator[tuple[str, str]]:
+    for name, one in sorted(_described(aws, names).items()):
+        there = {str(member.get("InstanceId")) for member in one.get("Instances") or ()
+                 if not str(member.get("LifecycleState", "")).startswith("Terminat")}
+        fresh = sorted(there - gone - set(before[name])) if name in before else []
+        if fresh:
+            yield (f"Auto Scaling group {name} has launched {', '.join(fresh)} in place of what was turned off",
+                   "Lower what it wants, which terminates it: aws autoscaling set-desired-capacity "
+                   f"--auto-scaling-group-name {name} --desired-capacity {len(there - gone) - len(fresh)} "
+                   f"(its minimum is {one.get('MinSize', 0)})")
         if "Launch" in {str(process.get("ProcessName")) for process in one.get("SuspendedProcesses") or ()}:
             continue
-        has = [member for member in one.get("Instances") or () if member.get("InstanceId") not in gone
-               and not str(member.get("LifecycleState", "")).startswith("Terminat")]
+        has = there - gone
         wants = int(one.get("DesiredCapacity") or 0)
         if wants > len(has):
             yield (f"Auto Scaling group {name} wants {wants} and has {len(has)}: it launches the rest",

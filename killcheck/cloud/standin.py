@@ -54,7 +54,7 @@ class StandIn:
                 "a stand-in of AWS needs moto: pip install 'killcheck[aws-stand-in]'") from error
         if region != "us-east-1" and region not in _regions():
             close = difflib.get_close_matches(region, _regions(), 1)
-            raise StandInError(f"{region!r} is no region of EC2{f'; did you mean {close[0]}?' if close else ''}")
+            raise StandInError(f"the stand-in has no region {region!r}{f'; did you mean {close[0]}?' if close else ''}")
         self.region = region
         self.fis = Fis(DomainDispatcherApplication(create_backend_app), now)
         self.gate = Gate(self.fis, now)
@@ -157,10 +157,11 @@ class StandIn:
 def _told(operation: str) -> Iterator[None]:
     """What EC2 refuses, in a sentence. Raises AskError."""
     from botocore.exceptions import BotoCoreError, ClientError
+    from botocore.parsers import ResponseParserError
 
     try:
         yield
-    except (BotoCoreError, ClientError) as error:
+    except (BotoCoreError, ClientError, ResponseParserError) as error:
         raise explain(error, "ec2", operation) from error
 
 

@@ -40,9 +40,10 @@ class _Refused:
         raise AskError(f"{self.what} was not run: name it under consent.commands")
 
 
-def equip_with_cloud(cluster: Cluster, kill_path: KillPath) -> None:
+def equip_with_cloud(cluster: Cluster, kill_path: KillPath, *, any_command: bool = False) -> None:
     """Give a cluster its levers in the cloud: ``instances`` (P3), ``aws``, ``hands``; embedded, ``stand-in`` too.
 
+    ``any_command``: a program need not be named under ``consent.commands`` to be asked.
     Raises ClusterError.
     """
     access = kill_path.cloud
@@ -55,8 +56,8 @@ def equip_with_cloud(cluster: Cluster, kill_path: KillPath) -> None:
     if access.endpoint == "stand-in":
         raise ClusterError("cloud.endpoint: stand-in is for the embedded cluster; a real one has a real account")
     word = word_of(access, kill_path.folder)
-    if isinstance(word, Exported) and access.command is not None and not kill_path.consent.allows_command(
-            access.command):
+    if isinstance(word, Exported) and access.command is not None and not any_command and (
+            not kill_path.consent.allows_command(access.command)):
         cluster.levers["instances"] = Instances(_Refused(str(access.command)), cluster.loop.monotonic)
         return
     cluster.levers["instances"] = Instances(word, cluster.loop.monotonic)

@@ -94,7 +94,8 @@ def command(**options: Any) -> None:
                 click.echo(json.dumps(_document(plan), indent=2))
             else:
                 out.plan(plan)
-            consent.check(cluster, kill_path, plan)  # what would refuse it is a part of what it would do
+            # What would refuse it is a part of what it would do.
+            consent.check(cluster, kill_path, plan, any_command=session.allow_commands)
         return
     approve = approval(out, options["yes"])
     if options["matrix"]:

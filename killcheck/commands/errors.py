@@ -44,7 +44,10 @@ def guarded(function: _F) -> _F:
             return function(*args, **kwargs)
         except SystemExit:  # said what there was to say; what errors mean need not be loaded for it
             raise
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as stop:
+            if getattr(stop, "insists", False):
+                _fail("interrupted while it put back what was changed: the rest is in the journal; put it back with "
+                      "killcheck restore", "dirty")
             _fail("interrupted; what was changed has been put back (killcheck restore makes sure)", "unfinished")
         except BrokenPipeError:  # nobody reads on: what was changed has been put back on the way here
             _read_no_more()
@@ -95,7 +98,7 @@ def _said(error: Exception) -> str:
     if not isinstance(error, OSError) or not error.strerror:
         return str(error)
     if error.filename:
-        kept = isinstance(error, PermissionError) and Path(os.fsdecode(error.filename)).parts[:1] == (".killcheck",)
+        kept = isinstance(error, PermissionError) and Path(str(error.filename)).parts[:1] == (".killcheck",)
         return f"{error.filename}: {error.strerror.lower()}" + (KEPT if kept else "")
     where = " (standard output, or the run's folder under .killcheck)" if error.errno in _NO_ROOM else ""
     return f"cannot go on: {error.strerror.lower()}{where}"

@@ -52,7 +52,7 @@ def command(**options: Any) -> None:
     from killcheck.clock import wall_seconds
 
     session = _session(options)
-    if not session.kill_path.in_kubernetes and not _may_run(session):
+    if not session.kill_path.in_kubernetes and not session.may_run:
         raise click.UsageError(
             "outside Kubernetes nothing is modelled: the machine's own programs run on this host while sets of faults "
             "are tried; --exec host allows it")
@@ -112,7 +112,7 @@ def _confirmed(session: Session, found: Explored, options: dict[str, Any]) -> Ex
     from killcheck.run import Run
 
     planned = searching.again(found)
-    if not _may_run(session) or not planned:
+    if not session.may_run or not planned:
         return found
     if not session.kill_path.in_kubernetes:  # they did already
         return replace(found, minimal=tuple(replace(one, confirmed=True) for one in found.minimal))
@@ -120,11 +120,6 @@ def _confirmed(session: Session, found: Explored, options: dict[str, Any]) -> Ex
         click.echo(f"killcheck: {len(planned)} sets are drilled again with executors that really run", err=True)
     result = Run(session, planned, workers=parallel.drilling()).execute()
     return searching.confirm(found, result.drills)
-
-
-def _may_run(session: Session) -> bool:
-    """Whether executors, and a machine's programs, may run here."""
-    return session.exec_mode == "host" or (session.exec_mode is None and session.shipped and session.shipped_spec)
 
 
 def _code(found: Explored) -> int:

@@ -141,7 +141,7 @@ def _allure(told: _Told, folder: Path) -> None:
 def _prometheus(told: _Told, path: Path) -> None:
     from killcheck.reports.prometheus import carry_over, prometheus
 
-    earlier = path.read_text(encoding="utf-8") if path.exists() else ""
+    earlier = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
     _replace(path, carry_over(prometheus(told.story), earlier))
 
 
@@ -190,7 +190,7 @@ def _replace(path: Path, text: str) -> None:
     if path.exists() and not path.is_file():
         path.write_text(text, encoding="utf-8")
         return
-    path = path.resolve()
+    path = Path(os.path.realpath(path))  # links in a circle fail as a file that cannot be written
     temporary = path.with_name(path.name + ".tmp")
     temporary.write_text(text, encoding="utf-8")
     temporary.replace(path)

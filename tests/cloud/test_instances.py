@@ -158,6 +158,17 @@ def test_a_program_may_answer_for_the_cloud(code, state, problem):
     assert problem in asked.problem
 
 
+def test_a_program_gets_what_its_spec_passes_on_and_nothing_else(monkeypatch):
+    monkeypatch.setenv("AZURE_CONFIG_DIR", "/etc/azure")
+    monkeypatch.setenv("CLOUDSDK_CONFIG", "/etc/gcloud")
+    code = ("import json, os; print(json.dumps({'gpu-1': 'terminated' if os.environ.get('AZURE_CONFIG_DIR') == "
+            "'/etc/azure' and 'HOME' in os.environ and 'CLOUDSDK_CONFIG' not in os.environ else 'running'}))")
+    monkeypatch.setenv("HOME", "/root")
+    asked = Instances(Exported(command=Command(
+        (sys.executable, "-c", code), 120.0, pass_env=("AZURE_CONFIG_DIR",))), Clock())
+    assert asked.state("gce://p/z/gpu-1") == "terminated", asked.problem
+
+
 # -- what bills behind the cluster's back -------------------------------------------------------------------
 ACCESS = CloudAccess(region="us-east-1", cluster="dev")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from typing import cast
 
 import pytest
 from test_founding_story import Prepared
@@ -12,8 +13,8 @@ from killcheck import fixtures, specfile
 from killcheck.cloud import session
 from killcheck.cloud.billed import ghosts
 from killcheck.cloud.instances import Ec2, Instances
-from killcheck.cloud.returning import returning
-from killcheck.cloud.session import AskError
+from killcheck.cloud.returning import members, returning
+from killcheck.cloud.session import AskError, Aws
 from killcheck.cloud.standin import Ec2Machines, StandIn, StandInError
 from killcheck.cloudspec import CloudAccess
 from killcheck.drill import Options
@@ -145,6 +146,50 @@ def test_groups(stand_in, wants, suspended, back):
     assert said == (["Auto Scaling group gpu wants 1 and has 0: it launches the rest"] if back else [])
 
 
+def test_a_group_that_has_filled_the_gap_already(stand_in):
+    """It wants one and has one: the machine that was turned off, and then another in its place."""
+    gpu = {"InstanceId": "i-00000001", "Tags": [{"Key": "aws:autoscaling:groupName", "Value": "gpu"}]}
+    answers(stand_in, "DescribeAutoScalingGroups", GROUP.format(1, ""), "autoscaling")
+    before = members(stand_in.aws(), [gpu])
+    assert before == {"gpu": frozenset({"i-00000001"})}
+    answers(stand_in, "DescribeAutoScalingGroups", GROUP.format(1, "").replace("i-00000001", "i-00000002"),
+            "autoscaling")
+    [(what, remedy)] = returning(stand_in.aws(), [gpu], before)
+    assert what == "Auto Scaling group gpu has launched i-00000002 in place of what was turned off"
+    assert "--desired-capacity 0" in remedy
+    assert list(returning(stand_in.aws(), [gpu], {"gpu": {"i-00000001", "i-00000002"}})) == []  # it stood beside it
+
+
+def test_a_drill_sees_that_its_group_has_filled_the_gap(tmp_path, monkeypatch):
+    def grouped(text, at):
+        return text.replace(
+            "<tagSet>", "<tagSet><item><key>aws:autoscaling:groupName</key><value>gpu</value></item>")
+
+    def group(stand_in):
+        asked = []
+
+        def said(query):
+            asked.append(query)
+            text = GROUP.format(1, "") if len(asked) == 1 else GROUP.format(1, "").replace("i-00000001", "i-00000002")
+            return "text/xml", text.encode()
+
+        stand_in.gate.answers["autoscaling", "DescribeAutoScalingGroups"] = said
+
+    drill = drilled(tmp_path, monkeypatch, grouped, group)
+    assert (str(drill.verdict), drill.stuck_at) == ("exposed", "instance_gone"), drill.why
+    assert "Auto Scaling group gpu has launched i-00000002" in drill.cause
+
+
+def test_what_ec2_leaves_out_of_a_machine_that_is_off_is_remembered():
+    word = Ec2(cast("Aws", None))
+    tags = [{"Key": "aws:autoscaling:groupName", "Value": "gpu"}]
+    for one in ({"State": {"Name": "running"}, "Tags": tags, "SpotInstanceRequestId": "sir-1"},
+                {"State": {"Name": "terminated"}, "Tags": [], "SpotInstanceRequestId": ""}):
+        word._noted("aws:///us-east-1a/i-1", one)
+    assert word.described["aws:///us-east-1a/i-1"] == {
+        "State": {"Name": "terminated"}, "Tags": tags, "SpotInstanceRequestId": "sir-1"}
+
+
 @pytest.mark.parametrize("how", ["throttled", "denied", "expired"])
 def test_what_is_not_answered_is_unknown(stand_in, monkeypatch, how):
     monkeypatch.setattr(session, "TRIES", 1)
@@ -199,10 +244,12 @@ def test_without_one_each_machine_is_asked_after_in_its_own_and_so_are_ghosts(st
     assert [asked.state(known) for known, _ in ids] == ["running", "running"], asked.problem
     found = ghosts(CloudAccess(cluster="dev"), [known for known, _ in ids], aws=nowhere)
     assert sorted(one.object for one in found) == sorted(ghost for _, ghost in ids)
+    alone = ghosts(CloudAccess(cluster="dev"), [], aws=nowhere, stood=[known for known, _ in ids])
+    assert {ghost for _, ghost in ids} <= {one.object for one in alone}  # also once the last Node has gone
 
 
 @pytest.mark.parametrize(("region", "said"), [
-    ("eu-wset-1", "did you mean eu-west-1?"), ("the moon", "'the moon' is no region of EC2")])
+    ("eu-wset-1", "did you mean eu-west-1?"), ("the moon", "the stand-in has no region 'the moon'")])
 def test_a_region_that_is_none_is_said_before_anything_is_started(region, said):
     with pytest.raises(StandInError, match=re.escape(said)):
         StandIn(region=region)

@@ -28,6 +28,9 @@ EDITS = [
     (SWITCH, "kind: RoleBinding", "kind: Rolebinding", "kind: Rolebinding",
      'no matches for kind "Rolebinding" in version "rbac.authorization.k8s.io/v1"; there is RoleBinding'),
     ("inference.yaml", "nvidia.com/gpu: 8", "nvidia.com/gpu: 1500m", "1500m", "must be an integer"),
+    # What a schedule says for an older cluster, schedule-trap reads; no API server of today takes it.
+    (SWITCH, 'schedule: "0', 'schedule: "TZ=UTC 0', "TZ=UTC", "cannot use TZ or CRON_TZ in schedule"),
+    (SWITCH, "timeZone: Etc/UTC", "timeZone: Local", "Local", "timeZone must be an explicit time zone"),
 ]
 
 
