@@ -179,7 +179,7 @@ def test_a_reclaimed_node_has_notice_then_its_machine_ends_and_is_put_back(stand
     before, spec = stand.host.picture(), stand.ask(r.NODES, NODES[2])["spec"]
     begun = f"{wall_now().timestamp():.6f}"
     code, out, document = killcheck(
-        tmp_path, "drill", str(quick(tmp_path)), "--on", "kind", "--under", "node-reclaimed", "--watch", "10s", "--yes",
+        tmp_path, "drill", str(quick(tmp_path)), "--on", "kind", "--under", "node-reclaimed", "--watch", "4s", "--yes",
         "--json", first=SHORT_NOTICE)
     assert document, out
     result = document["drills"][0]
