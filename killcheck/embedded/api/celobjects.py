@@ -9,13 +9,13 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-__all__ = ["TYPE", "plain", "readable", "type_errors"]
+__all__ = ["TYPE", "plain", "readable", "type_errors", "type_of"]
 
 #: The member of a map that says as which type it was written.
 TYPE = "@type"
 _TOKEN = re.compile(
     r"""(?P<text>[rR]?(?:\"(?:\\.|[^"\\])*\"|'(?:\\.|[^'\\])*'))"""
-    r"|(?P<object>(?<![\w.])(?:Object(?:\.\w+)*|JSONPatch)\s*\{)|(?P<open>[\[({])|(?P<close>[\])}])"
+    r"|(?P<note>//[^\n]*)|(?P<object>(?<![\w.])(?:Object(?:\.\w+)*|JSONPatch)\s*\{)|(?P<open>[\[({])|(?P<close>[\])}])"
     r"|(?P<field>(?<![\w.])[A-Za-z_]\w*(?=\s*:))|(?P<comma>,)|(?P<rest>\w+|\s+|.)", re.DOTALL)
 
 
@@ -27,21 +27,39 @@ def readable(text: str) -> str:
     for token in _TOKEN.finditer(text):
         what, piece = token.lastgroup, token[0]
         if what == "object":
-            put.append(f'{{"{TYPE}": "{piece.rstrip("{ ").strip()}", ')
+            put += [f'{{"{TYPE}": "{piece.rstrip("{ ").strip()}"', ", "]
             inside.append("object")
             field_next = True
             continue
         if what == "open":
             inside.append(piece)
         elif what == "close":
-            inside.pop()
-            if piece == "}" and put[-1].endswith(", "):
-                put[-1] = put[-1][:-2]
+            was = inside.pop() if len(inside) > 1 else ""
+            if was == "object":
+                _without_last_comma(put)
         elif what == "field" and field_next:
             piece = f'"{piece}"'
-        field_next = (what == "comma" and inside[-1:] == ["object"]) or (field_next and piece.isspace())
+        field_next = (what == "comma" and inside[-1] == "object") or (
+            field_next and (piece.isspace() or what == "note"))
         put.append(piece)
     return "".join(put)
+
+
+def _without_last_comma(put: list[str]) -> None:
+    """An object may end with a comma, and one without fields has only its type."""
+    for i in range(len(put) - 1, -1, -1):
+        if put[i].strip() == ",":
+            del put[i]
+            return
+        if not put[i].isspace() and not put[i].startswith("//"):
+            return
+
+
+def type_of(value: Any) -> str:
+    """As which type a map was written, or the maps of a list were; "Object" where none says."""
+    if isinstance(value, list):
+        return next((type_of(one) for one in value if isinstance(one, dict | list)), "Object")
+    return str(value[TYPE]) if isinstance(value, dict) and TYPE in value else "Object"
 
 
 def plain(value: Any) -> Any:

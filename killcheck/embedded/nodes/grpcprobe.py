@@ -91,7 +91,7 @@ class Check(Question):
             return
         try:
             self._take(data)
-        except ProtocolError as error:
+        except (ProtocolError, ValueError) as error:  # also headers that are no text, and no numbers
             self.broke(str(error))
 
     def broke(self, why: str) -> None:
@@ -132,7 +132,8 @@ class Check(Question):
         self._http.send_data(stream, b"\x00" + len(message).to_bytes(4, "big") + message, end_stream=True)
 
     def _outcome(self) -> Health:
-        code, words = self._headers.get("grpc-status", ""), unquote(self._headers.get("grpc-message", ""))
+        said = self._headers.get("grpc-status", "")
+        code, words = said if said.isascii() else "", unquote(self._headers.get("grpc-message", ""))
         http = int(self._headers.get(":status", "0"))
         if not code.isdigit() and http != 200:
             said = f"unexpected HTTP status code received from server: {http} ({_phrase(http)})"

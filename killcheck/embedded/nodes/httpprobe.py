@@ -9,7 +9,7 @@ import socket
 import ssl
 from collections.abc import Callable
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
+from urllib.parse import quote, urljoin, urlsplit
 
 import h11
 
@@ -18,15 +18,46 @@ from killcheck.embedded.nodes.asking import CHUNK, OUTPUT_LIMIT, Question
 if TYPE_CHECKING:
     from killcheck.embedded.nodes.process import HostProcess
 
-__all__ = ["Exchange"]
+__all__ = ["Exchange", "NoRequestError", "redirected", "url_of"]
 
 AGENT = "kube-probe/1.36"
+
+
+#: What Go writes itself whatever a probe's headers say (net/http, reqWriteExcludeHeader).
+_OWN = frozenset({"content-length", "transfer-encoding", "trailer"})
+#: What may be in a path or a query besides letters, digits and -._~; the rest is escaped.
+_PLAIN = "/%:@!$&'()*+,;=?"
+
+
+class NoRequestError(Exception):
+    """A request cannot be written like that."""
+
+
+def url_of(scheme: str, host: str, path: str) -> str:
+    """Where a probe asks: whatever host its path may name, it is the pod's that is asked."""
+    try:
+        parts = urlsplit(path)
+        path, query = parts.path, parts.query
+    except ValueError:  # "//[": all of it is the path
+        query = ""
+    path = path if path.startswith("/") else f"/{path}"
+    return f"{scheme}://{host}{quote(path, safe=_PLAIN)}" + (f"?{quote(query, safe=_PLAIN)}" if query else "")
+
+
+def redirected(url: str, location: str) -> str | None:
+    """Where a redirect leads; None: nowhere, or to another host, where no probe follows."""
+    try:
+        target = urljoin(url, location)
+        same = urlsplit(target).hostname == urlsplit(url).hostname and (urlsplit(target).port or True)
+    except ValueError:
+        return None
+    return quote(target, safe=_PLAIN + "#[]") if location and same else None
 
 
 class Exchange(Question):
     """One HTTP request over an open connection, TLS (that nobody checks) where the URL says so.
 
-    ``answered`` is told, on the loop, (status, Location, body, what went wrong or "").
+    ``answered`` is told, on the loop, (status, Location, body, what went wrong or ""). Raises NoRequestError.
     """
 
     def __init__(
@@ -46,10 +77,14 @@ class Exchange(Question):
             context.verify_mode = ssl.CERT_NONE
             self._tls = context.wrap_bio(self._in, self._out)
         target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-        given = {"host": parts.netloc, "user-agent": AGENT, "accept": "*/*", "connection": "close"} | headers
-        self._left = (self._http.send(h11.Request(
-            method="GET", target=target, headers=[(name, value) for name, value in given.items() if value])) or b"") + (
-            self._http.send(h11.EndOfMessage()) or b"")
+        asked = {name: value.strip() for name, value in headers.items() if name not in _OWN}
+        given = {"host": parts.netloc, "user-agent": AGENT, "accept": "*/*", "connection": "close"} | asked
+        try:
+            self._left = (self._http.send(h11.Request(method="GET", target=target, headers=[
+                (name.encode(), value.encode()) for name, value in given.items() if value])) or b"") + (
+                self._http.send(h11.EndOfMessage()) or b"")
+        except (h11.LocalProtocolError, UnicodeEncodeError) as error:
+            raise NoRequestError(str(error)) from error
 
     def greet(self) -> None:
         """The request, or what goes before it."""

@@ -11,7 +11,7 @@ import os
 import socket
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import urlsplit
 
 from killcheck.clock import Timer
 from killcheck.embedded.nodes import grpcprobe, httpprobe
@@ -122,14 +122,16 @@ class Look:
         port = self._port(action)
         if port is None:
             return
-        url = urljoin(f"{str(action.get('scheme') or 'HTTP').lower()}://{self.life.pod_ip}:{port}/",
-                      str(action.get("path") or "/"))
+        url = httpprobe.url_of(
+            str(action.get("scheme") or "HTTP").lower(), f"{self.life.pod_ip}:{port}", str(action.get("path") or "/"))
         headers = {str(h["name"]).lower(): str(h["value"]) for h in action.get("httpHeaders") or ()}
         self._request(url, headers, 0)
 
     def _request(self, url: str, headers: dict[str, str], count: int) -> None:
         self._too_late = f'Get "{url}": context deadline exceeded (Client.Timeout exceeded while awaiting headers)'
-        sock = self._open(urlsplit(url).port or 80, f'Get "{url}": ')
+        parts = urlsplit(url)
+        sock = None if self._over else self._open(
+            parts.port or (443 if parts.scheme == "https" else 80), f'Get "{url}": ')
         if sock is None:
             return
 
@@ -141,9 +143,9 @@ class Look:
                 self._finish(Answer("failure", f"HTTP probe failed with statuscode: {status}"))
             elif status < 300:
                 self._finish(Answer("success"))
-            elif location and urlsplit(urljoin(url, location)).hostname == urlsplit(url).hostname:
-                if count < REDIRECTS:
-                    self._request(urljoin(url, location), headers, count + 1)
+            elif (target := httpprobe.redirected(url, location)) is not None:
+                if count + 1 < REDIRECTS:
+                    self._request(target, headers, count + 1)
                 else:
                     self._finish(Answer("failure", f'Get "{location}": stopped after {REDIRECTS} redirects'))
             else:
@@ -151,7 +153,12 @@ class Look:
                 self._finish(Answer("warning", f"Probe terminated redirects, Response body: {text}"))
 
         running: Any = self.container.running
-        exchange = httpprobe.Exchange(running, sock, url, headers, answered)
+        try:
+            exchange = httpprobe.Exchange(running, sock, url, headers, answered)
+        except httpprobe.NoRequestError as error:
+            sock.close()
+            self._finish(Answer("failure", f'Get "{url}": {error}'))
+            return
         self._stop = exchange.close
         exchange.begin()
 
@@ -176,8 +183,10 @@ class Look:
                 self._finish(Answer("failure" if words else "success", words or "service healthy"))
 
         try:
-            sock = running.connect(self.life.pod_ip, port)
-        except (OSError, AttributeError):
+            sock = running.connect(self.life.pod_ip, port) if running is not None else None
+        except OSError:
+            sock = None
+        if sock is None:
             self.life.after(REDIAL_S, self._check_again, action)
             return
         check = grpcprobe.Check(

@@ -150,9 +150,10 @@ class HostRuntime:
         network = self.networks.get(uid)
         if network is None or not network.fits(launch):
             if network is not None:
-                network.close()
-            network = self.networks[uid] = Network(self, launch, self.next_name())
+                self.networks.pop(uid).close()
+            network = Network(self, launch, self.next_name())
             network.keep(spawner)
+            self.networks[uid] = network
         return network
 
     def _ready(self) -> SpawnerClient:
@@ -381,7 +382,8 @@ class HostProcess:
     # -- waiting -------------------------------------------------------------------------------------------
     def ahead(self) -> float:
         """By how many seconds time may move as far as it is concerned; 0 while any of it works."""
-        known = self.asleep + self.client.watches
+        # In a network that several share nobody tells whose watch it is.
+        known = self.asleep + (self.client.watches if len(self.network.members) < 2 else 0)
         found = self._rest.ahead_s(self.pid, busy=self._is_busy(), known=known)
         if self._rest.ran:
             self._watch_memory()

@@ -232,7 +232,8 @@ def without_room(root: str, path: str, source: str) -> None:
     """Show a copy of a folder on a disk of its own, every block of which is taken."""
     disk = Path(f"{root}/.killcheck/disks{path}")
     disk.mkdir(parents=True)
-    files = [file for file in Path(source).rglob("*") if file.is_file() and not file.is_symlink()]
+    everything = sorted(Path(source).rglob("*"))
+    files = [file for file in everything if file.is_file() and not file.is_symlink()]
     blocks = 1 + sum(-(-file.stat().st_size // 4096) for file in files)
     mount("tmpfs", str(disk), "tmpfs", MS_NOSUID | MS_NODEV, f"mode=755,size={blocks * 4096}")
     for file in files:
@@ -240,6 +241,13 @@ def without_room(root: str, path: str, source: str) -> None:
         copy.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(file, copy)
     (disk / "data").mkdir(exist_ok=True)
+    for other in everything:
+        copy = disk / "data" / other.relative_to(source)
+        if other.is_symlink():
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            copy.symlink_to(os.readlink(other))  # noqa: PTH115
+        elif other.is_dir():
+            copy.mkdir(parents=True, exist_ok=True)
     try:
         with (disk / "taken").open("wb", buffering=0) as taken:
             while True:

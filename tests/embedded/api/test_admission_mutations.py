@@ -1,5 +1,6 @@
 """MutatingAdmissionPolicies beyond what the recorded answers of a real server cover."""
 
+import re
 import sys
 
 import pytest
@@ -82,9 +83,60 @@ def test_without_a_cel_evaluator_a_policy_in_force_refuses(monkeypatch):
      '[{"@type": "JSONPatch", "op": "add", "path": "/a/" + jsonpatch_escapeKey("b/c"), "value": {"d": 1}}]'),
     ('Object{a: p ? q : r, b: s}', '{"@type": "Object", "a": p ? q : r, "b": s}'),
     ('myObject.Object{a: 1}', 'myObject.Object{a: 1}'),
+    ('Object{ }', '{"@type": "Object" }'),
+    ('Object{a: 1, // why\n b: [2], }', '{"@type": "Object", "a": 1, // why\n "b": [2] }'),
+    ('true // Object{a: 1} :) :)', 'true // Object{a: 1} :) :)'),
+    (')) == 1', ')) == 1'), ('}', '}'), ('Object{a: [1]]}}', '{"@type": "Object", "a": [1]]}}'),
 ])
 def test_typed_objects_are_read_as_maps(written, read):
     assert celobjects.readable(written) == read
+
+
+@pytest.mark.parametrize(("expression", "why"), [
+    ("[1]", "JSONPatchType.expression should evaluate to array of JSONPatch"),
+    ('[JSONPatch{op: "add", path: "/metadata", value: Object.spec.template.metadata{labels: Object.wrong{a: "b"}}}]',
+     'unexpected type name "Object.wrong", expected "Object.spec.template.metadata.labels"'),
+    ("[)", "compilation failed"),
+])
+def test_what_is_no_patch_is_refused(expression, why):
+    with pytest.raises(StatusError, match=re.escape(why)):
+        policed(objects(expression)).admit("CREATE", executor())
+
+
+def test_a_test_that_fails_leaves_a_subresource_as_it_was():
+    """On the scale of a Deployment: nobody is scaled to zero by a policy that does not apply."""
+    policy, binding = objects('[JSONPatch{op: "test", path: "/spec/replicas", value: 99}]')
+    policy["spec"]["matchConstraints"] = {"resourceRules": [{
+        "operations": ["UPDATE"], "apiGroups": ["apps"], "apiVersions": ["v1"], "resources": ["deployments/scale"]}]}
+    cluster = EmbeddedCluster(exec_mode="none")
+    try:
+        labels = {"app": "web"}
+        cluster.load([policy, binding, {
+            "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "namespace": "default"},
+            "spec": {"replicas": 1, "selector": {"matchLabels": labels}, "template": {
+                "metadata": {"labels": labels}, "spec": executor()["spec"] | {
+                    "serviceAccountName": "default", "restartPolicy": "Always"}}}}])
+        cluster.kube.patch(r.DEPLOYMENTS, "web", {"spec": {"replicas": 5}}, "default", subresource="scale")
+        assert cluster.kube.get(r.DEPLOYMENTS, "web", "default")["spec"]["replicas"] == 5
+    finally:
+        cluster.close()
+
+
+def test_a_variable_that_has_no_value_fails_for_who_asks_for_it():
+    unset = [{"name": "v", "expression": "object.nope"}]
+    asks = LABEL % 'has(object.nope) ? variables.v : "no"'
+    pod, _ = policed(objects(asks, variables=unset)).admit("CREATE", executor())
+    assert pod["metadata"]["labels"] == {"seen": "no"}
+    with pytest.raises(StatusError, match=r"expression 'object\.nope' resulted in error: no such key: nope"):
+        policed(objects(LABEL % "variables.v", variables=unset)).admit("CREATE", executor())
+
+
+def test_which_policies_there_are_for_it_is_decided_before_any_has_changed_it():
+    asks = objects('Object{metadata: Object.metadata{annotations: {"a": "b"}}}', "b")
+    policy, binding = asks
+    policy["spec"]["matchConstraints"]["objectSelector"] = {"matchLabels": {"seen": "yes"}}
+    pod, _ = policed(objects(LABEL % "'yes'", "a"), (policy, binding)).admit("CREATE", executor())
+    assert "annotations" not in pod["metadata"]
 
 
 def test_an_executor_pulls_from_where_a_policy_sends_it():

@@ -16,9 +16,10 @@ SERVE = """
             sys.stderr.write(self.headers["User-Agent"] + "\\n")
             if self.path == "/slow":
                 time.sleep(3)
-            self.send_response({"/moved": 302, "/away": 302, "/sick": 503}.get(self.path, 200))
-            if self.path in ("/moved", "/away"):
-                self.send_header("Location", "/" if self.path == "/moved" else "http://elsewhere.example/")
+            places = {"/moved": "/", "/away": "http://elsewhere.example/", "/nowhere": "//[", "/around": "/around"}
+            self.send_response(302 if self.path in places else {"/sick": 503}.get(self.path, 200))
+            if self.path in places:
+                self.send_header("Location", places[self.path])
             self.send_header("Content-Length", "2")
             self.end_headers()
             self.wfile.write(b"ok")
@@ -119,6 +120,14 @@ def test_a_command_that_takes_too_long_or_is_not_there(host):
     ({"httpGet": {"path": "/slow", "port": 8080}}, False,
      'probe failed: Get "http://{ip}:8080/slow": context deadline exceeded (Client.Timeout exceeded while awaiting '
      "headers)"),
+    # Whatever host a path names, and however it is written, it is the pod that is asked.
+    ({"httpGet": {"path": "//elsewhere.example/", "port": 8080}}, True, None),
+    ({"httpGet": {"path": "a b?c=d e\u00e9", "port": 8080, "httpHeaders": [
+        {"name": "X-Who", "value": " \u00e9 "}, {"name": "Content-Length", "value": "5"}]}}, True, None),
+    ({"httpGet": {"path": "/nowhere", "port": 8080}}, True,
+     "probe warning: Probe terminated redirects, Response body: ok"),
+    ({"httpGet": {"path": "/around", "port": 8080}}, False,
+     'probe failed: Get "/around": stopped after 10 redirects'),
     ({"httpGet": {"path": "/", "port": "other"}}, False,
      "probe errored and resulted in unknown state: couldn't find port: other"),
 ])

@@ -32,9 +32,10 @@ SERVE = """
         if service == "slow":
             time.sleep(30)
         trailers = {"none": [("grpc-status", "12"), ("grpc-message", "Method not found!")],
+                    "odd": [("grpc-status", "\u00b2")],
                     "other": [("grpc-status", "5"), ("grpc-message", "no%20such service")]}.get(service)
-        head = [(":status", "404" if service == "web" else "200"), ("content-type", "application/grpc")]
-        if trailers or service == "web":
+        head = [(":status", {"web": "404", "nan": "abc"}.get(service, "200")), ("content-type", "application/grpc")]
+        if trailers or service in ("web", "nan"):
             http.send_headers(stream, head + (trailers or []), end_stream=True)
             return
         http.send_headers(stream, head)
@@ -83,6 +84,10 @@ def test_a_server_that_serves_is_ready(host):
     ("none", IMPLEMENTS_NOT + "Method not found!"),
     ("other", "error: health rpc probe failed: rpc error: code = NotFound desc = no such service"),
     ("web", IMPLEMENTS_NOT + "unexpected HTTP status code received from server: 404 (Not Found)"),
+    ("odd", "error: health rpc probe failed: rpc error: code = Internal desc = server closed the stream without "
+            "sending trailers"),
+    ("nan", "error: health rpc probe failed: rpc error: code = Unavailable desc = invalid literal for int() with base "
+            "10: 'abc'"),
     ("slow", "timeout: health rpc did not complete within 1s"),
 ])
 def test_the_kubelet_says_why_not(host, service, words):

@@ -15,7 +15,7 @@ from killcheck.embedded.api.store import Store
 from killcheck.embedded.api.tokens import user_info
 from killcheck.kube.objects import Obj
 
-__all__ = ["ExpressionError", "evaluate", "variables_of"]
+__all__ = ["ExpressionError", "Seen", "evaluate", "variables_of"]
 
 NAMESPACES = ("", "namespaces")
 
@@ -42,6 +42,14 @@ def variables_of(request: AdmissionRequest, store: Store, params: Obj | None = N
     }
 
 
+class Seen(dict[str, Any]):
+    """What expressions see. ``failed``: the policy's own variables that have no value, and why."""
+
+    def __init__(self, known: Obj) -> None:
+        super().__init__(known)
+        self.failed: dict[str, ExpressionError] = {}
+
+
 def evaluate(expression: str, variables: Obj) -> Any:
     """The value of an expression; a CEL boolean as Python's own. Raises ExpressionError."""
     program = _compiled(expression)
@@ -53,6 +61,9 @@ def evaluate(expression: str, variables: Obj) -> Any:
         for failed in _failures(value):
             raise failed
     except CELEvalError as error:
+        for name, why in getattr(variables, "failed", {}).items():
+            if re.search(rf"\bvariables\.{re.escape(name)}\b", expression):
+                raise why from error
         raise ExpressionError(f"expression '{expression}' resulted in error: {_first(error)}") from error
     return bool(value) if type(value).__name__ == "BoolType" else value
 

@@ -49,7 +49,8 @@ class MutatingAdmissionPolicy:
             return False
         before = copy(request.obj or {})
         failures: list[_Failure] = []
-        for policy, binding in bound(self.store, POLICIES, BINDINGS, request):
+        # Which policies there are for it is decided before any of them has changed it.
+        for policy, binding in list(bound(self.store, POLICIES, BINDINGS, request)):
             spec: Obj = policy["spec"]
             if again and spec.get("reinvocationPolicy") != "IfNeeded":
                 continue
@@ -133,13 +134,19 @@ def _atomic(value: Any, lists: ApplyLists, path: tuple[str, ...], shown: str) ->
 
 
 def _patched(request: AdmissionRequest, value: Any) -> Obj:
+    if not isinstance(value, list) or not all(isinstance(one, dict) for one in value):
+        raise ExpressionError("type mismatch: JSONPatchType.expression should evaluate to array of JSONPatch")
+    wrong = [said for one in value if isinstance(one.get("value"), dict | list)
+             for said in celobjects.type_errors(one["value"], celobjects.type_of(one["value"]))]
+    if wrong:
+        raise ExpressionError("type mismatch: " + "\n".join(wrong))
     operations = [
         {key: each for key, each in celobjects.plain(one).items() if key != "from" or each} for one in value]
     try:
         patched: Obj = json_patch(copy(request.obj or {}), operations)
     except PatchFailed as error:
         if error.test:
-            return request.obj or {}
+            return copy(request.obj or {})
         raise ExpressionError(f"JSON Patch: {_unfit(request.obj or {}, operations) or error}") from error
     return patched
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from killcheck.embedded.api.admission.expressions import ExpressionError, evaluate, variables_of
+from killcheck.embedded.api.admission.expressions import ExpressionError, Seen, evaluate, variables_of
 from killcheck.embedded.api.admission.matching import in_namespaces, matches_rules, selects_object
 from killcheck.embedded.api.admission.request import AdmissionRequest
 from killcheck.embedded.api.store import Store, Table
@@ -45,13 +45,16 @@ def applies(policy: Obj, request: AdmissionRequest, store: Store, params: Obj | 
 
 
 def variables(policy: Obj, request: AdmissionRequest, store: Store, params: Obj | None) -> Obj:
-    """What a policy's expressions see, its own variables included. Raises ExpressionError."""
+    """What a policy's expressions see, its own variables included; one that fails does so for who asks for it."""
     spec: Obj = policy.get("spec") or {}
-    seen = variables_of(request, store, params)
     composed: Obj = {}
+    seen = Seen(variables_of(request, store, params) | {"variables": composed})
     for variable in spec.get("variables") or ():
-        composed[variable["name"]] = evaluate(variable["expression"], seen | {"variables": composed})
-    return seen | {"variables": composed}
+        try:
+            composed[variable["name"]] = evaluate(variable["expression"], seen)
+        except ExpressionError as error:
+            seen.failed[variable["name"]] = error
+    return seen
 
 
 def parameters(store: Store, policy: Obj, binding: Obj, request: AdmissionRequest) -> list[Obj | None]:
