@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from killcheck.clock import Loop
 from killcheck.embedded.api.call import Call
-from killcheck.embedded.api.fieldsets import BUILT_IN, Fields, changed, fields_of, merged, subtract
+from killcheck.embedded.api.fieldsets import Fields, changed, fields_of, merged, subtract
 from killcheck.embedded.api.kinds import Kind
 from killcheck.embedded.api.mergekeys import ApplyLists
 from killcheck.embedded.api.store import Key, Table
@@ -70,7 +70,7 @@ class ManagedFields:
         """As :meth:`record`, of a manager by name."""
         record = self._records.get((kind.table, key))
         if record is None:
-            record = self._records[kind.table, key] = _Record(ApplyLists(kind) if kind.crd else BUILT_IN)
+            record = self._records[kind.table, key] = _Record(ApplyLists(kind))
         notes = record.notes
         time = format_time(self.loop.now())
         if notes and notes[-1].manager == manager and applied is None and notes[-1].old is not None:

@@ -57,7 +57,7 @@ _ATOMIC = frozenset({
     "selector", "labelSelector", "namespaceSelector", "objectSelector", "podSelector", "scopeSelector", "nodeSelector",
     "nodeTopology", "requiredDuringSchedulingIgnoredDuringExecution", "fieldRef", "resourceFieldRef", "secretKeyRef",
     "configMapKeyRef", "fileKeyRef", "secretRef", "nodePublishSecretRef", "nodeStageSecretRef", "nodeExpandSecretRef",
-    "controllerPublishSecretRef", "controllerExpandSecretRef", "claimRef", "dataSource",
+    "controllerPublishSecretRef", "controllerExpandSecretRef", "scaleTargetRef", "dataSource",
     "involvedObject", "regarding", "related", "roleRef", "paramKind", "paramRef", "matchConstraints", "matchResources",
 })
 _ATOMIC_BY_PATH = frozenset({
@@ -84,6 +84,10 @@ _APPLY_BY_PATH: dict[Path, tuple[str, ...]] = {
     ("status", "devices"): ("driver", "device", "pool", "shareID"),
     ("uncountedTerminatedPods", "failed"): (), ("uncountedTerminatedPods", "succeeded"): (),
 }
+#: What differs by the kind: Job's conditions are one value, the variables of a validating policy are known by name.
+_WHOLE_OF_KIND = frozenset({("Job", ("status", "conditions"))})
+_MAP_OF_KIND: dict[tuple[str, Path], tuple[str, ...]] = {
+    ("ValidatingAdmissionPolicy", ("spec", "variables")): ("name",)}
 #: What a key field left out of an item counts as.
 KEY_DEFAULTS = {"protocol": "TCP"}
 
@@ -93,13 +97,16 @@ class ApplyLists:
 
     def __init__(self, kind: Kind | None) -> None:
         self.custom = kind is not None and kind.crd is not None
+        self.kind = kind.resource.kind if kind is not None else ""
         self.schema: Obj = (kind.crd_version.get("schema") or {}).get("openAPIV3Schema") or {} if kind else {}
 
     def keys(self, path: Path) -> tuple[str, ...] | None:
         """The keys of the associative list at ``path``; () for a set of values; None: atomic."""
         if path[0] == "metadata" or not self.custom:
-            if path in _APPLY_WHOLE:
+            if path in _APPLY_WHOLE or (self.kind, path) in _WHOLE_OF_KIND:
                 return None
+            if (self.kind, path) in _MAP_OF_KIND:
+                return _MAP_OF_KIND[self.kind, path]
             if path[-1] in _APPLY_SETS:
                 return ()
             return _APPLY_BY_PATH.get(path[-2:], _APPLY_BY_NAME.get(path[-1]))
@@ -123,7 +130,8 @@ class ApplyLists:
 
     def items_are_atomic(self, path: Path) -> bool:
         """Whether each item of the list at ``path`` is owned as a whole."""
-        return path[-1] in _ATOMIC_ITEMS and (path[0] == "metadata" or not self.custom)
+        return (path[-1] in _ATOMIC_ITEMS or (self.kind, path) in _MAP_OF_KIND) and (
+            path[0] == "metadata" or not self.custom)
 
     def _at(self, path: Path) -> Obj:
         schema = self.schema

@@ -99,6 +99,9 @@ class Beside:
         self._over = True
         self.container.tell(self._finish, code)
 
+    def signalled(self) -> None:
+        """It is only ever told to go, when nobody waits for it any more."""
+
     def lost(self) -> None:
         """The helper has gone."""
         self.container.tell(self._finish, f"{_FAILED}: the helper process that ran it has gone")

@@ -78,7 +78,7 @@ class HostIo:
     def busy(self) -> bool:
         """Whether something has been said that has not been dealt with yet."""
         said = any(key.fileobj is not self._reader for key, _ in self._selector.select(0))
-        return said or self._working  # in this order: what was read in between is being dealt with
+        return said or self._working or bool(self._changes)  # in this order: what was read is being dealt with
 
     def stop(self) -> None:
         """End the thread and close what it watches; idempotent."""

@@ -42,8 +42,6 @@ __all__ = ["HostProcess", "HostRuntime", "Isolation"]
 
 Isolation = Literal["auto", "namespaces", "relocation"]
 
-#: Wall seconds that a signal may take to arrive.
-SIGNAL_S = 0.02
 #: Wall seconds that a program which polls has for its next request after something changed.
 POLL_S = 1.5
 #: Bytes of a container's log that are kept, and of its termination message.
@@ -197,7 +195,8 @@ class HostProcess:
         self._over = False
         self._rest = resting.Rest(runtime.loop)
         self._turn: tuple[int, float] | None = None
-        self._news_until = 0.0
+        #: Signals that are on their way to it.
+        self._signals = 0
         self._scratch: Scratch | None = None
         self._memory = _memory_limit(launch)
         self._memory_most = self._memory or math.inf
@@ -363,6 +362,11 @@ class HostProcess:
         why = f"it calls {name}, which its image has and which cannot be run here"
         self.loop.call_soon(self._abandon, why)
 
+    def signalled(self) -> None:
+        """The helper has passed a signal on (any thread)."""
+        with self._lock:
+            self._signals -= 1
+
     def lost(self) -> None:
         """The helper that ran it has gone."""
         self.tell(self._abandon, "the helper process that ran it has gone")
@@ -396,8 +400,8 @@ class HostProcess:
     def _is_busy(self) -> bool:
         """Whether something is under way for it that is not seen in its own processes."""
         now = wall_seconds()
-        return (self._over or self.client.busy or self.network.abroad.busy or self._has_turn(now) or self._has_pending()
-                or now < max(self._news_until, self.network.news_until))
+        return (self._over or self._signals > 0 or self.client.busy or self.network.abroad.busy or self._has_turn(now)
+                or self._has_pending() or now < self.network.news_until)
 
     def _watch_memory(self) -> None:
         if self._memory and not self._out_of_memory and proctree.memory(self.pid) > self._memory:
@@ -482,9 +486,10 @@ class HostProcess:
 
     # -- inside --------------------------------------------------------------------------------------------
     def _signal(self, number: int) -> None:
-        self._news_until = wall_seconds() + SIGNAL_S
         spawner = self.runtime.spawner
         if spawner is not None and self.pid:
+            with self._lock:
+                self._signals += 1
             spawner.send({"do": "signal", "id": self.name, "signal": int(number), "group": number == signal.SIGKILL})
 
     def _drain(self) -> None:

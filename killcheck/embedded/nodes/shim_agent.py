@@ -57,7 +57,10 @@ def run(argv: list[str], deadline_s: float | None) -> int | None:
         ready, _, _ = select.select([read, waker.fileno()], [], [])
         if waker.fileno() in ready:
             for each in _tree(pid):
-                os.kill(each, signal.SIGKILL)
+                try:
+                    os.kill(each, signal.SIGKILL)
+                except ProcessLookupError:  # it has just ended
+                    continue
             os.waitpid(pid, 0)
             return None
         os.read(read, 64)

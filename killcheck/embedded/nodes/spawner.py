@@ -373,6 +373,7 @@ class Spawner:
             for pid, name in self.children.items():
                 if name == job["id"]:
                     self._signal(pid, job["signal"], group=job.get("group", False))
+            tell(self.control, {"signalled": job["id"]})
             return
         count = max(job.get("stdio", ()), default=-1) + 1
         files, report = self._descriptors[:count], self._descriptors[count]

@@ -42,6 +42,9 @@ class Started(Protocol):
         ``peak``: bytes of memory that it, or one that it waited for, ever held; 0 where this host does not say.
         """
 
+    def signalled(self) -> None:
+        """A signal that it was to get has reached it; called on the same thread."""
+
     def lost(self) -> None:
         """The helper has gone, and the container with it."""
 
@@ -177,9 +180,11 @@ class SpawnerClient:
                 break
             message = json.loads(self._buffer[4:4 + size])
             self._buffer = self._buffer[4 + size:]
-            ended = self.known.get(message["exited"])
-            if ended is not None:
-                ended.ended(message["code"], message["signal"], message["peak"])
+            about = self.known.get(message.get("exited") or message["signalled"])
+            if about is not None and "signalled" in message:
+                about.signalled()
+            elif about is not None:
+                about.ended(message["code"], message["signal"], message["peak"])
 
 
 def _messages(buffer: bytes) -> list[Obj]:
