@@ -273,7 +273,7 @@ class Instances:
                                "is not known"
             return state
         last = self._seen.get(provider_id)
-        if last is not None and (last in ("stopping", "terminated") or not getattr(self.word, "keeps", False)):
+        if last is not None and (last == "terminated" or not getattr(self.word, "keeps", False)):
             return "terminated"
         if last is not None:
             self.problem = (

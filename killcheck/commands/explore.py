@@ -30,7 +30,8 @@ __all__ = ["command"]
 @click.option("--budget", type=click.IntRange(min=1), default=500, show_default=True, metavar="N",
               help="Most scenarios; the likeliest come first.")
 @click.option("--exec", "exec_mode", type=click.Choice(["host", "none"]),
-              help="Confirm what is found with executors that really run (shipped paths: host; your own: none).")
+              help="Confirm what is found with executors that really run (shipped paths: host; your own: none). "
+                   "Outside Kubernetes nothing is modelled: your own need host.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output, nothing else.")
 @click.option("--quiet", "-q", is_flag=True, help="No progress.")
 @guarded

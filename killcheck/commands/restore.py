@@ -58,13 +58,13 @@ def command(**options: Any) -> None:
     from killcheck.orphans import Outcome, restore
 
     whole = Outcome()
-    shown: list[Orphan] = []
+    shown: list[dict[str, Any]] = []
     for context, kubeconfig in _places(options):
         loop = WallLoop()
         kube = _connect(context, kubeconfig, loop)
         found = _find(kube, loop, context, options)
         if options["dry_run"]:
-            shown += found
+            shown += [_left(kube, loop, orphan) for orphan in found]
             _show(kube, loop, found, options)
             continue
         if context == HOST:
@@ -167,9 +167,14 @@ def _tell(outcome: Outcome, named: str) -> None:
         click.echo(f"nothing is left of a run {named}" if named else "nothing is left to put back")
 
 
-def _document(outcome: Outcome, shown: list[Orphan]) -> dict[str, Any]:
+def _left(kube: Kube, loop: Any, orphan: Orphan) -> dict[str, Any]:
+    """What a dry run says of one; ``refused``: what would not be put back, and why."""
+    return {"run": orphan.run, "entries": [entry.to_json() for entry in orphan.open()],
+            "refused": orphan.hearsay(kube, loop)}
+
+
+def _document(outcome: Outcome, shown: list[dict[str, Any]]) -> dict[str, Any]:
     return {
         "schema": "killcheck.restore/v1", "runs": outcome.runs, "undone": outcome.undone, "problems": outcome.problems,
-        "skipped": outcome.skipped,
-        "left": [{"run": o.run, "entries": [entry.to_json() for entry in o.open()]} for o in shown],
+        "skipped": outcome.skipped, "left": shown,
     }

@@ -19,12 +19,12 @@ from killcheck.kube.errors import KubeError, NotFound
 
 __all__ = ["Rehearsal", "rehearse"]
 
-#: How long a command may run before it counts as one that starts, in seconds.
-PATIENCE_S = 5
+#: How long a command may run before it counts as one that starts, in seconds: a busy engine is slow to say why not.
+PATIENCE_S = 20
 #: Label of the containers, so that a later rehearsal removes what a killed one left.
 LABEL = "killcheck.dev/rehearsal"
 #: How old a rehearsal's container is, in seconds, when whoever made it must have been killed.
-LEFT_S = 60
+LEFT_S = 120
 _LACKS = re.compile(r"(?:^|[\s:])([\w./-]+): (?:command )?not found", re.MULTILINE)
 #: How shells say that a variable is not set, which a rehearsal has only where it is plain: bash ends with 127 then.
 _UNSET = re.compile(r"unbound variable|parameter (?:null or )?not set")

@@ -28,6 +28,16 @@ def injected(world):
     return [change for event in world.seen if isinstance(event, events.FaultInjected) for change in event.changes]
 
 
+def without_egress(change):
+    """A drill of the reference path, changed, under egress-denied."""
+    world = World(change, real=True)
+    try:
+        world.settle()
+        return world.drill(faults.EgressDenied, horizon_s=1800.0)
+    finally:
+        world.close()
+
+
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 def test_where_policies_are_ignored_nothing_is_proven(world, kind):
     from safety_world import differences, picture
@@ -75,12 +85,7 @@ def test_an_image_that_can_open_no_connection_tells_nothing():
                 container = obj["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"][0]
                 container["image"] = "debian:12-slim"
 
-    world = World(bare, real=True)
-    try:
-        world.settle()
-        result = world.drill(faults.EgressDenied, horizon_s=1800.0)
-    finally:
-        world.close()
+    result = without_egress(bare)
     assert str(result.verdict) == "inconclusive"
     assert "has nothing that opens a connection" in result.why
 
@@ -92,12 +97,7 @@ def test_an_image_without_a_shell_tells_nothing():
                 container = obj["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"][0]
                 container["image"] = "registry.k8s.io/kubectl:v1.36.2"
 
-    world = World(distroless, real=True)
-    try:
-        world.settle()
-        result = world.drill(faults.EgressDenied, horizon_s=1800.0)
-    finally:
-        world.close()
+    result = without_egress(distroless)
     assert str(result.verdict) == "inconclusive"
     assert "could not run /bin/sh" in result.why
 
@@ -123,11 +123,6 @@ def test_a_probe_that_is_still_at_it_goes_at_once(monkeypatch):
     monkeypatch.setattr(probe_pod, "ANSWERS_WITHIN_S", 1.0)
     monkeypatch.setattr(probe_pod, "_SCRIPT", "trap '' TERM\nsleep 600 # {host}{tries}{wanted}{in_a_row}{found}"
                                               "{otherwise}{cannot}\n")
-    world = World(slow, real=True)
-    try:
-        world.settle()
-        result = world.drill(faults.EgressDenied, horizon_s=1800.0)
-    finally:
-        world.close()
+    result = without_egress(slow)
     assert "did not come to an end in time" in result.why
     assert result.problems == ()

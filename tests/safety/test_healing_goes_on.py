@@ -6,7 +6,7 @@ import json
 import platform
 
 import pytest
-from safety_world import differences, picture, small_cluster, through
+from safety_world import differences, picture, through
 
 from killcheck import here, lease, orphans
 from killcheck.cluster.host import HostCluster
@@ -19,13 +19,6 @@ from killcheck.undo import FINALIZERS, Undo, adding
 
 RUN = "20260115-030001-abc123-0"
 MADE = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "made", "namespace": "inference"}}
-
-
-@pytest.fixture
-def cluster():
-    cluster = small_cluster()
-    yield cluster
-    cluster.close()
 
 
 def journal_of(cluster, tmp_path, **more):

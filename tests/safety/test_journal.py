@@ -6,7 +6,7 @@ import contextlib
 import json
 
 import pytest
-from safety_world import Dead, Lossy, Mortal, differences, picture, small_cluster, through
+from safety_world import Dead, Lossy, Mortal, differences, picture, through
 
 from killcheck import orphans
 from killcheck.journal import Journal, JournalError, config_map_name, parse
@@ -16,13 +16,6 @@ from killcheck.undo import Undo
 
 RUN = "20260115-030001-abc123-0"
 JOB = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "made", "namespace": "inference"}}
-
-
-@pytest.fixture
-def cluster():
-    cluster = small_cluster()
-    yield cluster
-    cluster.close()
 
 
 def journal_of(cluster, tmp_path, kube=None):

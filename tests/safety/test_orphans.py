@@ -10,7 +10,7 @@ import sys
 from datetime import timedelta
 
 import pytest
-from safety_world import differences, picture, small_cluster
+from safety_world import differences, picture
 
 from killcheck import lease, orphans
 from killcheck.clock import VirtualLoop
@@ -22,13 +22,6 @@ TARGET = Target("vllm", "apps/v1", "Deployment", "inference", "vllm")
 LAYER = Layer("off", LayerType.DEAD_MAN, covers=("vllm",))
 PATH = KillPath("test", (TARGET,), (LAYER,))
 LEASES = lease.wanted(PATH, LAYER, "inference")
-
-
-@pytest.fixture
-def cluster():
-    cluster = small_cluster()
-    yield cluster
-    cluster.close()
 
 
 def claim_of(cluster, run):

@@ -289,16 +289,23 @@ def test_a_deleted_pod_takes_its_processes_along(host):
         assert wall_seconds() < until, left
 
 
-def test_a_handler_of_sigterm_runs(host):
-    script = "trap 'echo bye; exit 0' TERM; while :; do sleep 1; done"
-    host.add(pod("job", command=["sh", "-c", script], policy="Never", grace=60))
-    host.run(5)
+def deleted(host):
+    """A pod that ends when it is told to has been deleted: its exit code."""
     ended = []
     host.kube.watch(r.PODS, lambda e: ended.append(e.object), lambda _: None, namespace="team")
     host.kube.delete(r.PODS, "job", "team")
     host.run(5)
     assert host.gone("job")
-    assert ended[-1]["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 0
+    return ended[-1]["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"]
+
+
+OBEYS = ["sh", "-c", "trap 'echo bye; exit 0' TERM; while :; do sleep 1; done"]
+
+
+def test_a_handler_of_sigterm_runs(host):
+    host.add(pod("job", command=OBEYS, policy="Never", grace=60))
+    host.run(5)
+    assert deleted(host) == 0
 
 
 def test_busy_work_does_not_hang_the_night(host, monkeypatch):
@@ -308,23 +315,17 @@ def test_busy_work_does_not_hang_the_night(host, monkeypatch):
     assert any("worked for" in text for text in host.nodes.assumptions)
 
 
-@pytest.mark.skipif(not LINUX, reason="who is stopped is still a child of nobody elsewhere")
 def test_a_signal_that_is_slow_to_arrive_is_waited_for(host):
     """The helper that passes it on has no processor for a while: that is no time that passes in the cluster."""
-    script = "trap 'echo bye; exit 0' TERM; while :; do sleep 1; done"
-    host.add(pod("job", command=["sh", "-c", script], policy="Never", grace=30))
+    host.add(pod("job", command=OBEYS, policy="Never", grace=30))
     host.run(5)
-    ended = []
-    host.kube.watch(r.PODS, lambda e: ended.append(e.object), lambda _: None, namespace="team")
     helper = host.host.spawner._process.pid
     os.kill(helper, signal.SIGSTOP)
     awake = threading.Timer(0.3, os.kill, (helper, signal.SIGCONT))
     awake.start()
-    host.kube.delete(r.PODS, "job", "team")
-    host.run(5)
+    code = deleted(host)
     awake.join()
-    assert host.gone("job")
-    assert ended[-1]["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 0
+    assert code == 0
 
 
 def test_a_killed_killcheck_leaves_nothing(tmp_path):
