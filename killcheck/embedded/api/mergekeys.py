@@ -57,7 +57,7 @@ _ATOMIC = frozenset({
     "selector", "labelSelector", "namespaceSelector", "objectSelector", "podSelector", "scopeSelector", "nodeSelector",
     "nodeTopology", "requiredDuringSchedulingIgnoredDuringExecution", "fieldRef", "resourceFieldRef", "secretKeyRef",
     "configMapKeyRef", "fileKeyRef", "secretRef", "nodePublishSecretRef", "nodeStageSecretRef", "nodeExpandSecretRef",
-    "controllerPublishSecretRef", "controllerExpandSecretRef", "scaleTargetRef", "dataSource",
+    "controllerPublishSecretRef", "controllerExpandSecretRef", "dataSource",
     "involvedObject", "regarding", "related", "roleRef", "paramKind", "paramRef", "matchConstraints", "matchResources",
 })
 _ATOMIC_BY_PATH = frozenset({

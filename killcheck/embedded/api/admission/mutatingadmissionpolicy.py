@@ -136,8 +136,8 @@ def _atomic(value: Any, lists: ApplyLists, path: tuple[str, ...], shown: str) ->
 def _patched(request: AdmissionRequest, value: Any) -> Obj:
     if not isinstance(value, list) or not all(isinstance(one, dict) for one in value):
         raise ExpressionError("type mismatch: JSONPatchType.expression should evaluate to array of JSONPatch")
-    wrong = [said for one in value if isinstance(one.get("value"), dict | list)
-             for said in celobjects.type_errors(one["value"], celobjects.type_of(one["value"]))]
+    given = [one["value"] for one in value if "value" in one]  # celpy's maps have a get() of their own
+    wrong = [said for one in given for said in celobjects.type_errors(one, celobjects.type_of(one))]
     if wrong:
         raise ExpressionError("type mismatch: " + "\n".join(wrong))
     operations = [
