@@ -2,7 +2,7 @@
 
 What waits in a shim that asked to be woken, or on an open watch, is known to wait. Of the rest nothing is known but
 that it sleeps: it may wait for an hour to pass, or for something that this host is slow to bring. So time moves on by a
-little first, and by twice as much each time that nothing stirs.
+little first, and further each time that nothing stirs.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ __all__ = ["LIMIT_S", "Patience", "Rest"]
 #: Wall seconds: a tree that has been asleep so long waits for something; one of which nothing is known, for longer.
 QUIET_S = 0.002
 OPAQUE_S = 0.005
-#: Seconds of the cluster's time by which it first moves where nothing is known.
-STRIDE_S = 0.02
+#: Seconds of the cluster's time by which it first moves where nothing is known, and by how much further each time.
+STRIDE_S = 0.1
+GROWTH = 4
 #: Wall seconds of uninterrupted work after which time moves on, so that no loop can hang the night.
 LIMIT_S = 20.0
 #: What one look can count for, in wall seconds: a host that stood still meanwhile has not let anybody work.
@@ -111,7 +112,7 @@ class Rest:
         moment = self._loop.monotonic()
         if self._moved_at != moment:
             if self._began_at is not None:
-                self._stride_s *= 2
+                self._stride_s *= GROWTH
             self._moved_at, self._quiet_since = moment, now
         if now - self._quiet_since < OPAQUE_S:
             return 0.0
