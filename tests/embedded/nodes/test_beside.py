@@ -132,6 +132,7 @@ def test_a_command_ends_with_its_container(host, running):
     host.kube.delete(r.PODS, "w", "team", grace_s=1)
     host.run(10)
     talk.until(lambda: not Path(f"/proc/{pid}").exists())  # killed with the others; its turn to end may come later
+    assert running.besides == set()
 
 
 def test_the_containers_own_process_is_talked_to(host, running):
