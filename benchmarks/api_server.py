@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 
 from killcheck.clock import WallLoop, wall_seconds
 from killcheck.embedded.cluster import EmbeddedCluster
-from killcheck.embedded.ground import node
+from killcheck.embedded.default_objects import node
 from killcheck.kube import resources as r
 from killcheck.kube.client import Kube
 from killcheck.kube.config import connect
@@ -98,7 +98,7 @@ def _bound(cluster: EmbeddedCluster) -> int:
 
 def hours(days: int = 7) -> float:
     """Virtual hours a second of the reference kill path's cluster with nothing going on but its nightly firing."""
-    from killcheck.session import Session
+    from killcheck.run.session import Session
 
     with Session().cluster() as (cluster, _):
         begun = wall_seconds()

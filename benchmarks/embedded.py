@@ -17,7 +17,7 @@ from killcheck.clock import wall_seconds
 ROUNDS = 5
 
 UP = """
-from killcheck.session import Session
+from killcheck.run.session import Session
 with Session().cluster() as (cluster, kill_path):
     pass
 """
@@ -31,9 +31,9 @@ def timed(argv: list[str], cwd: str) -> float:
 
 def inside() -> tuple[list[float], list[float]]:
     """(seconds to a loaded cluster, seconds for a whole night) in a warm process."""
-    from killcheck.drill import Options
-    from killcheck.run import PlannedDrill, Run
-    from killcheck.session import Session
+    from killcheck.drill.sequence import Options
+    from killcheck.run.runner import PlannedDrill, Run
+    from killcheck.run.session import Session
 
     ups, nights = [], []
     for _ in range(ROUNDS):

@@ -7,8 +7,8 @@ import random
 import sys
 
 from killcheck.clock import wall_seconds
-from killcheck.cloud.catalogue import shipped
-from killcheck.cloud.launchable import launchable
+from killcheck.instances.catalogue import shipped
+from killcheck.instances.launchable import launchable
 from killcheck.fence import Ceiling, evaluate
 
 TO_REACH_S = 2.0

@@ -12,10 +12,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-from killcheck import explore, matrix
+from killcheck.run import explore, matrix
 from killcheck.clock import wall_seconds
-from killcheck.run import Run
-from killcheck.session import Session
+from killcheck.run.runner import Run
+from killcheck.run.session import Session
 
 WORKERS = 2
 

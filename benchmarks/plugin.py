@@ -17,7 +17,7 @@ from pathlib import Path
 
 ROUNDS = 15
 TO_REACH_S = 0.020
-LOAD = {True: ["-p", "killcheck.plugin"], False: []}
+LOAD = {True: ["-p", "killcheck.pytest.plugin"], False: []}
 
 
 def once(folder: str, *, with_plugin: bool) -> float:

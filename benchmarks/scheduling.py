@@ -12,7 +12,7 @@ import sys
 
 from killcheck.clock import wall_seconds
 from killcheck.embedded.cluster import EmbeddedCluster
-from killcheck.embedded.ground import node
+from killcheck.embedded.default_objects import node
 from killcheck.kube import resources as r
 from killcheck.kube.objects import Obj, dig
 

@@ -17,7 +17,7 @@ from pydantic import TypeAdapter
 from killcheck import events, faults, probes, verdict
 from killcheck.cli import COMMANDS, main
 from killcheck.reports.document import schema
-from killcheck.specfile import json_schema
+from killcheck.spec.specfile import json_schema
 
 ROOT = Path(__file__).resolve().parent.parent
 HEAD = "<!-- Made from the code by docs/generate.py (make docs): change it there. -->\n\n"

@@ -14,7 +14,7 @@ from typing import Any, TextIO
 
 import click
 
-from killcheck.garbage import collect_seldom
+from killcheck.run.gc_tuning import collect_seldom
 
 __all__ = ["main", "run"]
 
@@ -110,7 +110,7 @@ class _Lazy(click.Group):
         """The command that the arguments name. Raises UsageError, with the nearest name, where there is none such."""
         name = args[0] if args else ""
         if name and name not in COMMANDS and not name.startswith("-"):
-            from killcheck.near import did_you_mean
+            from killcheck.text.suggestions import did_you_mean
 
             ctx.fail(f"no such command {name!r}{did_you_mean(name, COMMANDS)}")
         return super().resolve_command(ctx, args)

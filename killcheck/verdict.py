@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from killcheck.durations import parse_duration
-from killcheck.killpath import Outcome
+from killcheck.text.durations import parse_duration
+from killcheck.spec.killpath import Outcome
 
 __all__ = ["EXIT_CODES", "DrillResult", "Verdict", "overall"]
 
@@ -81,7 +81,7 @@ class DrillResult:
     def meets(self, required: Outcome, causes: Sequence[str] = ()) -> bool:
         """Whether it is good enough; what is not proven, or left something behind, never is.
 
-        ``causes``: those that a known exposure may have (see :meth:`killcheck.killpath.Policy.causes`); none: any.
+        ``causes``: those that a known exposure may have (see :meth:`killcheck.spec.killpath.Policy.causes`); none: any.
         """
         if self.dirty or self.verdict is Verdict.INCONCLUSIVE:
             return False

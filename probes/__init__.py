@@ -93,6 +93,6 @@ def named(probe: str) -> Probe:
     for one in ALL:
         if one.id == probe:
             return one
-    from killcheck.near import did_you_mean
+    from killcheck.text.suggestions import did_you_mean
 
     raise KeyError(f"no probe is called {probe!r}{did_you_mean(probe, [one.id for one in ALL])}")

@@ -7,7 +7,7 @@ import random
 from killcheck.probes.world import Executor, World
 
 from killcheck.kube.objects import Obj, copy, dig, name_of, namespace_of
-from killcheck.live import pod_of
+from killcheck.probes.live import pod_of
 
 __all__ = ["refusal"]
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 from killcheck.kube.objects import Obj, dig, name_of, namespace_of, ref_of
-from killcheck.yamlfile import Path, format_path
+from killcheck.text.yamlfile import Path, format_path
 
 if TYPE_CHECKING:
     from killcheck.probes.world import World

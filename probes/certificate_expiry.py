@@ -12,7 +12,7 @@ from killcheck.probes.webhook_down import on_the_way
 from killcheck.probes.world import Executor, World
 
 from killcheck.kube.objects import Obj, dig
-from killcheck.yamlfile import Path, YamlError, documents
+from killcheck.text.yamlfile import Path, YamlError, documents
 
 __all__ = ["CertificateExpiry"]
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from killcheck.probes.world import World, namespace_or_default, selected
 
 from killcheck.kube.objects import Obj, dig
-from killcheck.yamlfile import Path
+from killcheck.text.yamlfile import Path
 
 __all__ = ["Egress", "egress"]
 

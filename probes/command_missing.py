@@ -8,10 +8,10 @@ from killcheck.probes.base import Finding, Probe
 from killcheck.probes.world import Executor, World
 
 from killcheck import executor
-from killcheck.embedded.nodes.images import Contents, contents_of
-from killcheck.embedded.nodes.reference import InvalidReference, parse
+from killcheck.images.contents import Contents, contents_of
+from killcheck.images.reference import InvalidReference, parse
 from killcheck.executor import Reading
-from killcheck.yamlfile import Path
+from killcheck.text.yamlfile import Path
 
 __all__ = ["CommandMissing"]
 

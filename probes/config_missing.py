@@ -8,8 +8,8 @@ from killcheck.probes.base import Finding, Probe
 from killcheck.probes.world import Executor, World
 
 from killcheck.kube.objects import name_of
-from killcheck.near import did_you_mean
-from killcheck.yamlfile import Path
+from killcheck.text.suggestions import did_you_mean
+from killcheck.text.yamlfile import Path
 
 __all__ = ["ConfigMissing"]
 

@@ -13,7 +13,7 @@ from killcheck.probes.world import World
 from killcheck.executor.python_values import dotted
 from killcheck.kube.objects import Obj
 from killcheck.kube.workloads import templates
-from killcheck.yamlfile import Path
+from killcheck.text.yamlfile import Path
 
 __all__ = ["CreateLeaks"]
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from killcheck.probes.base import Finding, Probe
 from killcheck.probes.world import World
 
-from killcheck.embedded.nodes.images import contents_of
-from killcheck.embedded.nodes.reference import InvalidReference, parse
+from killcheck.images.contents import contents_of
+from killcheck.images.reference import InvalidReference, parse
 from killcheck.kube.objects import dig
 
 __all__ = ["SUNSET", "ImageGone"]

@@ -13,10 +13,10 @@ from killcheck.probes.oci import Answer, Registries, credentials_for
 from killcheck.probes.pulls import pull_secrets
 from killcheck.probes.world import Executor, World
 
-from killcheck.embedded.nodes.reference import InvalidReference, parse
+from killcheck.images.reference import InvalidReference, parse
 from killcheck.kube import gpus
 from killcheck.kube.objects import Obj, dig, labels_of
-from killcheck.yamlfile import Path
+from killcheck.text.yamlfile import Path
 
 __all__ = ["ImageMissing"]
 

@@ -8,7 +8,7 @@ from killcheck.probes.base import Finding, Probe
 from killcheck.probes.pulls import kept_by, pull_secrets
 from killcheck.probes.world import World
 
-from killcheck.embedded.nodes.reference import InvalidReference, parse
+from killcheck.images.reference import InvalidReference, parse
 
 __all__ = ["ImageQuota"]
 

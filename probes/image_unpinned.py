@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from killcheck.probes.base import Finding, Probe
 from killcheck.probes.world import World
 
-from killcheck.embedded.nodes.reference import InvalidReference, parse
+from killcheck.images.reference import InvalidReference, parse
 
 __all__ = ["ImageUnpinned"]
 

@@ -11,7 +11,7 @@ from killcheck.probes.world import World
 
 from killcheck.kube.objects import Obj, dig, name_of, ref_of
 from killcheck.kube.workloads import templates
-from killcheck.yamlfile import Path
+from killcheck.text.yamlfile import Path
 
 __all__ = ["KeptAwake"]
 

@@ -9,7 +9,7 @@ from killcheck.probes.where import command_path
 from killcheck.probes.world import World
 
 from killcheck.kube.objects import name_of
-from killcheck.near import did_you_mean
+from killcheck.text.suggestions import did_you_mean
 
 __all__ = ["NoSuchObject"]
 

@@ -18,7 +18,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlencode, urlsplit
 
-from killcheck.embedded.nodes.reference import Reference
+from killcheck.images.reference import Reference
 
 if TYPE_CHECKING:
     import urllib3

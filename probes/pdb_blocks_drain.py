@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from killcheck.probes.base import Finding, Probe, merge_patch
 from killcheck.probes.world import World, namespace_or_default, selected
 
-from killcheck.killpath import LayerType
+from killcheck.spec.killpath import LayerType
 from killcheck.kube.objects import Obj, dig, name_of, ref_of
 from killcheck.kube.workloads import PodTemplate
 

@@ -9,7 +9,7 @@ from killcheck.probes.base import Finding, Probe, merge_patch
 from killcheck.probes.world import World
 
 from killcheck.kube.objects import Obj, dig, name_of
-from killcheck.yamlfile import Path
+from killcheck.text.yamlfile import Path
 
 __all__ = ["PoolFloor"]
 

@@ -11,7 +11,7 @@ from killcheck.probes.base import Finding, Probe, merge_patch
 from killcheck.probes.firings import period_s
 from killcheck.probes.world import World
 
-from killcheck.killpath import LayerType
+from killcheck.spec.killpath import LayerType
 from killcheck.kube.objects import Obj, dig
 from killcheck.kube.schedule import Schedule, ScheduleError, parse
 

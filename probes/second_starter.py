@@ -12,7 +12,7 @@ from killcheck.probes.world import World, namespace_or_default
 from killcheck.executor.api_calls import ApiCall
 from killcheck.kube.objects import Obj, annotations_of, dig, name_of
 from killcheck.kube.workloads import devices_of
-from killcheck.yamlfile import Path
+from killcheck.text.yamlfile import Path
 
 __all__ = ["SecondStarter"]
 

@@ -8,7 +8,7 @@ from itertools import combinations
 from killcheck.probes.base import Finding, Probe
 from killcheck.probes.world import World
 
-from killcheck import independence
+from killcheck.discover import independence
 from killcheck.kube.objects import ref_of
 
 __all__ = ["SharedFate"]

@@ -17,7 +17,7 @@ class SpecMismatch(Probe):
     claim = "Every target, layer and pool that the spec names is there."
     remedy = "Put the name right in killcheck.yaml, or bring the object back ('killcheck init' shows what there is)."
     failures = (39,)
-    sources = ("killcheck.killpath: what a spec can name",)
+    sources = ("killcheck.spec.killpath: what a spec can name",)
 
     def ask(self, world: World) -> Iterable[Finding]:
         """By kind, namespace and name. In manifests, what is not among them may still be on the cluster."""

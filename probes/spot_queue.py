@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from killcheck.probes.base import Finding, Probe
 from killcheck.probes.world import World
 
-from killcheck.killpath import LayerType
+from killcheck.spec.killpath import LayerType
 from killcheck.kube.objects import Obj, dig, name_of
 
 __all__ = ["SpotQueue"]

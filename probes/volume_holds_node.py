@@ -9,7 +9,7 @@ from killcheck.probes.world import World, namespace_or_default
 
 from killcheck.kube.objects import Obj, dig, name_of
 from killcheck.kube.workloads import templates
-from killcheck.yamlfile import Path
+from killcheck.text.yamlfile import Path
 
 __all__ = ["VolumeHoldsNode"]
 

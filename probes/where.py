@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from killcheck.probes.world import Executor
 
-from killcheck.yamlfile import Path
+from killcheck.text.yamlfile import Path
 
 __all__ = ["command_path"]
 

@@ -14,14 +14,14 @@ from functools import cached_property
 from killcheck import executor
 from killcheck.discover import Holder, holders
 from killcheck.executor import ApiCall, Reading
-from killcheck.killpath import KillPath, Layer, LayerType, Target
+from killcheck.spec.killpath import KillPath, Layer, LayerType, Target
 from killcheck.kube import gpus
 from killcheck.kube.manifests import Loaded, Manifest
 from killcheck.kube.objects import Obj, dig, labels_of, name_of, namespace_of, owners
 from killcheck.kube.permissions import Permissions
 from killcheck.kube.selectors import from_match_labels, parse_labels
 from killcheck.kube.workloads import PodTemplate, templates
-from killcheck.yamlfile import Path
+from killcheck.text.yamlfile import Path
 
 __all__ = ["Answers", "Executor", "World", "namespace_or_default", "owners_of", "selected"]
 
@@ -75,7 +75,7 @@ class Executor:
 
 @dataclass(slots=True)
 class Answers:
-    """What the API server was asked, by :mod:`killcheck.live`.
+    """What the API server was asked, by :mod:`killcheck.probes.live`.
 
     ``reviews``: whether (namespace, ServiceAccount) may make a call; ``dry_runs``: why an executor's pod would be
     refused, empty where it would be made; ``injected``: the containers that admission adds to it; ``unanswered``: why

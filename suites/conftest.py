@@ -10,7 +10,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     asked = {"layer_name", "case", "pool"} & set(metafunc.fixturenames)
     if not asked:
         return
-    from killcheck.pytest_drills import cases, layer_names, pools
+    from killcheck.pytest.drills import cases, layer_names, pools
 
     if "layer_name" in asked:
         metafunc.parametrize("layer_name", layer_names(metafunc.config))

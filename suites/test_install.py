@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from killcheck.killpath import KillPath
+from killcheck.spec.killpath import KillPath
 from killcheck.verdict import DrillResult, Verdict
 
 pytestmark = pytest.mark.killcheck(suite="install")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from killcheck.fence import FenceReport
-from killcheck.lint import LintResult
-from killcheck.pytest_drills import closing, told
+from killcheck.lint.asking import LintResult
+from killcheck.pytest.drills import closing, told
 
 pytestmark = pytest.mark.killcheck(suite="release")
 

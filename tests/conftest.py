@@ -9,7 +9,7 @@ import cryptography.x509  # noqa: F401
 import pytest
 from hypothesis import HealthCheck, settings
 
-from killcheck.garbage import collect_seldom
+from killcheck.run.gc_tuning import collect_seldom
 
 settings.register_profile("killcheck", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("killcheck")

@@ -116,7 +116,7 @@ def count_machine(steps):
     """Every start of a program is a step, and every change of a sentinel, or of a folder of programs."""
     from pathlib import Path
 
-    from killcheck import programs
+    from killcheck.machine import programs
 
     def counted(name, act):
         return lambda self, *args, **more: steps.take(f"{name} {self}"[:200], lambda: act(self, *args, **more))
@@ -131,7 +131,7 @@ def count_machine(steps):
 
 def count_journal(steps):
     """Every write of the local journal is a step."""
-    from killcheck import journal
+    from killcheck.safety import journal
 
     durably = journal._write_durably
     journal._write_durably = lambda path, text: steps.take(f"journal {path.name}", lambda: durably(path, text))
@@ -188,18 +188,19 @@ if __name__ == "__main__":
     import killcheck.commands.drill
     import killcheck.commands.restore
     import killcheck.kube.wire
-    import killcheck.run
-    import killcheck.session
-    from killcheck import faults, orphans
+    import killcheck.run.runner
+    import killcheck.run.session
+    from killcheck import faults
+    from killcheck.safety import orphans
 
-    assert killcheck.session
+    assert killcheck.run.session
     assert orphans
     faults.every()
     if sys.argv[1] == "machine":
-        import killcheck.here
-        import killcheck.programs
+        import killcheck.safety.local_locks
+        import killcheck.machine.programs
 
-        assert killcheck.here
+        assert killcheck.safety.local_locks
     if sys.argv[1] == "engine":
         import docker
 

@@ -11,10 +11,10 @@ from datetime import datetime
 from itertools import chain, product
 from typing import Any
 
-from killcheck.cloud.catalogue import Catalogue, shipped
+from killcheck.instances.catalogue import Catalogue, shipped
 from killcheck.cloud.instances import access_of, region_of
 from killcheck.cloud.session import AskError, Aws, pages
-from killcheck.cloudspec import CloudAccess
+from killcheck.spec.cloud_access import CloudAccess
 
 __all__ = ["Billed", "billed", "ghosts", "names_instances"]
 

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol
 
 from killcheck.cloud.session import AskError, Aws, pages
-from killcheck.cloudspec import CloudAccess
-from killcheck.redact import hide_environment, redact
+from killcheck.spec.cloud_access import CloudAccess
+from killcheck.text.redaction import hide_environment, redact
 
 __all__ = [
     "BILLING", "Command", "Ec2", "Exported", "Instances", "State", "Word", "access_of", "instance_id_of", "region_of",
@@ -49,7 +49,7 @@ _ZONE = re.compile(r"^([a-z]{2}(?:-[a-z]+)+-\d+)[a-z]?")
 
 
 class Command(Protocol):
-    """A program of the spec (``killcheck.killpath.Command``)."""
+    """A program of the spec (``killcheck.spec.killpath.Command``)."""
 
     @property
     def argv(self) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from datetime import datetime
 from typing import Any
 
 from killcheck.cloud.session import Aws, call, pages
-from killcheck.cloud.undoing import RUN_TAG
+from killcheck.cloud.account_undo import RUN_TAG
 
 __all__ = ["KINDS", "RUN_TAG", "Hands", "event"]
 
@@ -51,7 +51,7 @@ def event(kind: str, instance_id: str, *, account: str, region: str, now: dateti
 
 @dataclass
 class Hands:
-    """What a drill does in an account; how it is taken back is :mod:`killcheck.cloud.undoing`'s."""
+    """What a drill does in an account; how it is taken back is :mod:`killcheck.cloud.account_undo`'s."""
 
     aws: Aws
 

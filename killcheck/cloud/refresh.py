@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from killcheck.clock import wall_now
-from killcheck.cloud.catalogue import Catalogue, CatalogueError, InstanceType, shipped
+from killcheck.instances.catalogue import Catalogue, CatalogueError, InstanceType, shipped
 from killcheck.cloud.session import AskError, Aws, pages
 
 __all__ = ["describe", "instance_type", "main", "prices", "refresh", "render"]

@@ -11,15 +11,15 @@ from collections.abc import Callable
 from threading import Thread
 
 from killcheck.clock import Loop
-from killcheck.cloud.ecr import TokenService, docker_config, registry_of
+from killcheck.standins.ecr import TokenService, docker_config, registry_of
 from killcheck.cloud.instances import Ec2, Exported, Instances, access_of, word_of
 from killcheck.cloud.notices import Hands
 from killcheck.cloud.session import AskError
 from killcheck.cloud.spot_prices import SpotPrices
-from killcheck.cluster.base import Cluster, ClusterError, NotInstalled
+from killcheck.capabilities.cluster import Cluster, ClusterError, NotInstalled
 from killcheck.cluster.embedded import EmbeddedDrillCluster
 from killcheck.embedded.nodes.registry import credentials
-from killcheck.killpath import KillPath
+from killcheck.spec.killpath import KillPath
 from killcheck.kube import resources as r
 from killcheck.kube.objects import name_of, namespace_of
 
@@ -88,7 +88,7 @@ def _fresh_pull_tokens(cluster: EmbeddedDrillCluster, ecr: TokenService) -> None
 
 
 def _stand_in(cluster: EmbeddedDrillCluster, kill_path: KillPath) -> None:
-    from killcheck.cloud.standin import Ec2Machines, StandIn, StandInError
+    from killcheck.standins.aws import Ec2Machines, StandIn, StandInError
 
     access = kill_path.cloud
     assert access is not None

@@ -6,18 +6,18 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from killcheck.clock import WallLoop
-from killcheck.cluster.base import ClusterError, InstanceState
+from killcheck.capabilities.cluster import ClusterError, InstanceState
 from killcheck.engine.api import EngineApi, Schedule
 from killcheck.engine.connection import Engine, host_of
 from killcheck.engine.projection import CONSENT, CONTAINERS, SPARE
-from killcheck.journal import Journal, Undo
-from killcheck.killpath import DOCKER, KillPath, Proof
+from killcheck.safety.journal import Journal, Undo
+from killcheck.spec.killpath import DOCKER, KillPath, Proof
 from killcheck.kube import selectors
 from killcheck.kube.client import Kube
 from killcheck.kube.objects import Obj, labels_of, name_of
 
 if TYPE_CHECKING:
-    from killcheck.consent import Plan
+    from killcheck.safety.consent import Plan
 
 __all__ = ["DockerCluster", "connect"]
 

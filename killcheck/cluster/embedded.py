@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, cast
 
-from killcheck.cluster.base import InstanceState
+from killcheck.capabilities.cluster import InstanceState
 from killcheck.embedded.cluster import EmbeddedCluster
 from killcheck.kube.objects import Obj, dig
 
 if TYPE_CHECKING:
     from killcheck.cloud.instances import Instances
-    from killcheck.embedded.machine import Machine
+    from killcheck.machine.modelled import Machine
 
 __all__ = ["EmbeddedDrillCluster"]
 

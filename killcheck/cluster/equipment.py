@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path, PurePosixPath
 
-from killcheck.cluster.base import Cluster
+from killcheck.capabilities.cluster import Cluster
 from killcheck.cluster.embedded import EmbeddedDrillCluster
-from killcheck.killpath import Command, KillPath
-from killcheck.programs import Files, LocalPrograms
+from killcheck.spec.killpath import Command, KillPath
+from killcheck.machine.programs import Files, LocalPrograms
 
 __all__ = ["equip"]
 
@@ -27,8 +27,8 @@ def equip(cluster: Cluster, kill_path: KillPath, *, allowed: bool) -> None:
             cluster.loop, kill_path.folder, known=kill_path.commands, witnesses=_witnesses(kill_path))
         cluster.levers["files"] = Files()
         return
-    from killcheck.embedded.machine import Machine
-    from killcheck.embedded.nodes.hollownodes import NoRuntime
+    from killcheck.machine.modelled import Machine
+    from killcheck.embedded.nodes.kubelets import NoRuntime
     from killcheck.executor import scripts
 
     folder = Path(kill_path.folder)

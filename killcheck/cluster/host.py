@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from killcheck.clock import WallLoop
-from killcheck.cluster.base import InstanceState
+from killcheck.capabilities.cluster import InstanceState
 from killcheck.kube.client import Kube
 from killcheck.kube.errors import KubeError
 from killcheck.kube.objects import Obj
-from killcheck.programs import close_programs
+from killcheck.machine.programs import close_programs
 
 __all__ = ["NAME", "HostCluster"]
 

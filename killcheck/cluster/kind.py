@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from killcheck.clock import WallLoop
-from killcheck.cluster.base import ClusterError, InstanceState
+from killcheck.capabilities.cluster import ClusterError, InstanceState
 from killcheck.cluster.kind_nodes import GPU_LABEL, NodeKeeper
 from killcheck.cluster.naming import DEFAULT_KIND, kind_name
 from killcheck.engine.api import EngineApi
@@ -31,7 +31,7 @@ from killcheck.kube.client import Answer, Closer, Kube, Transport
 from killcheck.kube.config import connect
 from killcheck.kube.errors import Conflict, KubeError, NotFound
 from killcheck.kube.objects import Obj, dig, name_of
-from killcheck.undo import insist
+from killcheck.safety.undo import insist
 
 __all__ = ["SPEC", "Kind", "KindCluster", "restoring", "wake"]
 

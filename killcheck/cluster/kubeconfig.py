@@ -10,10 +10,10 @@ from typing import cast
 
 from killcheck.clock import WallLoop
 from killcheck.cloud.instances import Instances
-from killcheck.cluster.base import InstanceState
+from killcheck.capabilities.cluster import InstanceState
 from killcheck.kube.config import connect
 from killcheck.kube.objects import Obj, dig
-from killcheck.programs import close_programs
+from killcheck.machine.programs import close_programs
 
 __all__ = ["KubeconfigCluster"]
 

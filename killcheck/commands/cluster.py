@@ -32,7 +32,7 @@ def command() -> None:
 
 
 def _folder() -> Path:
-    from killcheck.run import state_dir
+    from killcheck.run.runner import state_dir
 
     return state_dir() / "cluster"
 
@@ -66,10 +66,10 @@ def up(**options: Any) -> None:
 def _serve(*, speed: float, frozen: bool, manifests: tuple[Path, ...], empty: bool, exec_mode: str | None) -> None:
     """The embedded cluster, in this process."""
     from killcheck.clock import wall_now
-    from killcheck.cluster.base import ClusterError
+    from killcheck.capabilities.cluster import ClusterError
     from killcheck.embedded.cluster import EmbeddedCluster
     from killcheck.embedded.control import Control
-    from killcheck.session import Session
+    from killcheck.run.session import Session
 
     if _there() is not None:
         raise ClusterError("an embedded cluster runs in this folder already: killcheck cluster down ends it")
@@ -165,7 +165,7 @@ def _kind(on: str) -> Any:
 
 
 def _seconds(duration: str) -> float:
-    from killcheck.durations import parse_duration
+    from killcheck.text.durations import parse_duration
 
     try:
         return parse_duration(duration)
@@ -175,7 +175,7 @@ def _seconds(duration: str) -> float:
 
 def _there() -> dict[str, Any] | None:
     """What the cluster of this folder wrote down; None where its process is gone, however it ended."""
-    from killcheck.orphans import runs
+    from killcheck.safety.orphans import runs
 
     try:
         found: dict[str, Any] = json.loads((_folder() / "cluster.json").read_text())
@@ -185,7 +185,7 @@ def _there() -> dict[str, Any] | None:
 
 
 def _running() -> dict[str, Any]:
-    from killcheck.cluster.base import ClusterError
+    from killcheck.capabilities.cluster import ClusterError
 
     found = _there()
     if found is None:

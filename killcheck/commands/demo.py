@@ -29,11 +29,11 @@ def command(as_json: bool, html_file: Path | None, folder: Path | None, no_color
 
     Exit code 0 if all four end as they must.
     """
-    from killcheck.drill import Options
+    from killcheck.drill.sequence import Options
     from killcheck.fixtures.nights import NIGHTS
     from killcheck.reports.terminal import Terminal
-    from killcheck.run import PlannedDrill, Run
-    from killcheck.session import Session
+    from killcheck.run.runner import PlannedDrill, Run
+    from killcheck.run.session import Session
 
     if folder is not None:
         _copy(folder)
@@ -78,7 +78,7 @@ def _copy(folder: Path) -> None:
 
 
 def _report(record: Path | None, wanted: Path | None) -> Path:
-    from killcheck.record import read
+    from killcheck.run.record import read
     from killcheck.reports.html import html
     from killcheck.reports.story import tell
 

@@ -12,7 +12,7 @@ import click
 from killcheck.commands.errors import guarded
 
 if TYPE_CHECKING:
-    from killcheck.consent import Plan
+    from killcheck.safety.consent import Plan
 
 __all__ = ["approval", "command", "go_on"]
 
@@ -65,9 +65,9 @@ def command(**options: Any) -> None:
       killcheck drill --manifests deploy/ --exec host --json
       killcheck drill killcheck.yaml --on staging --layer nightly-off
     """
-    from killcheck import consent
-    from killcheck.run import Run, plan_for
-    from killcheck.session import Session
+    from killcheck.safety import consent
+    from killcheck.run.runner import Run, plan_for
+    from killcheck.run.session import Session
 
     session = Session(
         spec=options["spec"], on=options["on"], manifests=options["manifests"], exec_mode=options["exec_mode"],
@@ -134,10 +134,10 @@ def _told(session: Any) -> None:
 
 def _planned(session: Any, options: dict[str, Any]) -> list[Any]:
     from killcheck import faults
-    from killcheck.drill import Options
-    from killcheck.durations import parse_duration
-    from killcheck.near import did_you_mean
-    from killcheck.run import PlannedDrill
+    from killcheck.drill.sequence import Options
+    from killcheck.text.durations import parse_duration
+    from killcheck.text.suggestions import did_you_mean
+    from killcheck.run.runner import PlannedDrill
 
     names = [layer.name for layer in session.kill_path.layers]
     for wanted in options["layer_names"]:

@@ -60,21 +60,21 @@ def guarded(function: _F) -> _F:
 
 
 def _meanings() -> list[tuple[type[Exception], str]]:
-    from killcheck.cluster.base import ClusterError, NotInstalled
-    from killcheck.consent import ConsentError
+    from killcheck.capabilities.cluster import ClusterError, NotInstalled
+    from killcheck.safety.consent import ConsentError
     from killcheck.discover import DiscoveryError
     from killcheck.faults import FaultError
     from killcheck.fence import AccountError
-    from killcheck.journal import Dirty, JournalError
+    from killcheck.safety.journal import Dirty, JournalError
     from killcheck.kube.errors import KubeConfigError, KubeError
     from killcheck.kube.manifests import ManifestError
     from killcheck.layers.base import LayerError
-    from killcheck.lease import Busy
-    from killcheck.record import RecordError
+    from killcheck.safety.lease import Busy
+    from killcheck.run.record import RecordError
     from killcheck.reports.post import PostError
-    from killcheck.run import Declined
-    from killcheck.session import SessionError
-    from killcheck.specfile import SpecError
+    from killcheck.run.runner import Declined
+    from killcheck.run.session import SessionError
+    from killcheck.spec.specfile import SpecError
 
     return [
         (SpecError, "usage"), (ManifestError, "usage"), (DiscoveryError, "usage"), (SessionError, "usage"),
@@ -129,7 +129,7 @@ def _signals() -> None:
 
 
 def _fail(message: str, word: str) -> None:
-    from killcheck.redact import redact
+    from killcheck.text.redaction import redact
 
     click.echo(f"killcheck: {redact(message)}", err=True)
     sys.exit(EXIT_CODES[word])

@@ -13,8 +13,8 @@ from killcheck.verdict import EXIT_CODES
 
 if TYPE_CHECKING:
     from killcheck.cloud.session import Aws
-    from killcheck.run import RunResult
-    from killcheck.session import Session
+    from killcheck.run.runner import RunResult
+    from killcheck.run.session import Session
 
 __all__ = ["command", "leave_after", "leave_evidence", "where"]
 
@@ -66,9 +66,9 @@ def leave_evidence(
     record: Path, url: str, aws: Aws, *, kms_key: str = "", retain: str = "", compliance: bool = False,
 ) -> int:
     """Upload, say on standard error what became of it, and return 0, or 4 where something did not get there."""
-    from killcheck.durations import parse_duration
-    from killcheck.evidence import Store, files_of, leave
-    from killcheck.record import read
+    from killcheck.text.durations import parse_duration
+    from killcheck.run.evidence import Store, files_of, leave
+    from killcheck.run.record import read
     from killcheck.reports.html import html
     from killcheck.reports.story import tell
 

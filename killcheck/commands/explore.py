@@ -13,8 +13,8 @@ import click
 from killcheck.commands.errors import guarded
 
 if TYPE_CHECKING:
-    from killcheck.explore import Explored
-    from killcheck.session import Session
+    from killcheck.run.explore import Explored
+    from killcheck.run.session import Session
 
 __all__ = ["command"]
 
@@ -49,7 +49,7 @@ def command(**options: Any) -> None:
     \b
     Exit code 0: everything was tried and nothing exposes; 1: something does; 3: not everything could be tried.
     """
-    from killcheck import explore as searching
+    from killcheck.run import explore as searching
     from killcheck.clock import wall_seconds
 
     session = _session(options)
@@ -81,7 +81,7 @@ def command(**options: Any) -> None:
 def _known(session: Session, options: dict[str, Any]) -> None:
     """Raise UsageError for a layer that the spec has not, and for a fault that there is not."""
     from killcheck import faults
-    from killcheck.near import did_you_mean
+    from killcheck.text.suggestions import did_you_mean
 
     layers = [layer.name for layer in session.kill_path.layers]
     for wanted in options["layer_names"]:
@@ -98,7 +98,7 @@ def _known(session: Session, options: dict[str, Any]) -> None:
 
 
 def _session(options: dict[str, Any]) -> Session:
-    from killcheck.session import Session
+    from killcheck.run.session import Session
 
     session = Session(spec=options["spec"], manifests=options["manifests"], exec_mode=options["exec_mode"])
     if options["spec"] and not options["manifests"] and not session.shipped_spec and session.kill_path.in_kubernetes:
@@ -108,9 +108,9 @@ def _session(options: dict[str, Any]) -> Session:
 
 def _confirmed(session: Session, found: Explored, options: dict[str, Any]) -> Explored:
     """What was found, drilled again with executors that really run, where they may."""
-    from killcheck import explore as searching
-    from killcheck import parallel
-    from killcheck.run import Run
+    from killcheck.run import explore as searching
+    from killcheck.run import parallel
+    from killcheck.run.runner import Run
 
     planned = searching.again(found)
     if not session.may_run or not planned:

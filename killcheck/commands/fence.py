@@ -16,11 +16,11 @@ from killcheck.commands.errors import guarded
 from killcheck.verdict import EXIT_CODES
 
 if TYPE_CHECKING:
-    from killcheck.cloud.catalogue import Catalogue
+    from killcheck.instances.catalogue import Catalogue
     from killcheck.cloud.session import Aws
     from killcheck.cluster.kubeconfig import KubeconfigCluster
     from killcheck.fence import Account, Ceiling, FenceReport
-    from killcheck.killpath import KillPath
+    from killcheck.spec.killpath import KillPath
     from killcheck.kube.objects import Obj
 
 __all__ = ["Subject", "command", "document", "report_on"]
@@ -75,7 +75,7 @@ def command(**options: Any) -> None:
     out could not be taken back.
     """
     if options["refresh_catalogue"]:
-        from killcheck.cloud.catalogue import CatalogueError
+        from killcheck.instances.catalogue import CatalogueError
         from killcheck.cloud.refresh import refresh
 
         try:
@@ -183,9 +183,10 @@ def _ceiling(kill_path: KillPath | None, options: dict[str, Any]) -> Ceiling:
 @contextmanager
 def _subject(options: dict[str, Any]) -> Iterator[Subject]:
     """What to judge, from files or from a cluster."""
-    from killcheck import fence, specfile
-    from killcheck.reading import catalogue_for
-    from killcheck.session import Session
+    from killcheck import fence
+    from killcheck.spec import specfile
+    from killcheck.run.reading import catalogue_for
+    from killcheck.run.session import Session
 
     account = fence.Account.load(list(options["account"])) if options["account"] else None
     if options["on"]:

@@ -14,7 +14,7 @@ from killcheck.commands.drill import go_on
 
 if TYPE_CHECKING:
     from killcheck.commands.fence import Subject
-    from killcheck.consent import Plan
+    from killcheck.safety.consent import Plan
     from killcheck.fence import Ask, FenceReport
     from killcheck.fence.live import Canary, CanaryResult
 
@@ -31,7 +31,7 @@ def run(subject: Subject, report: FenceReport, options: dict[str, Any]) -> int:
     from killcheck.clock import wall_now
     from killcheck.fence.flight import fly
     from killcheck.fence.live import CanaryRefused
-    from killcheck.run import Declined, state_dir
+    from killcheck.run.runner import Declined, state_dir
 
     assert subject.cluster is not None
     assert subject.kill_path is not None
@@ -63,7 +63,7 @@ def run(subject: Subject, report: FenceReport, options: dict[str, Any]) -> int:
 
 
 def _canary(subject: Subject, options: dict[str, Any]) -> Canary:
-    from killcheck.durations import parse_duration
+    from killcheck.text.durations import parse_duration
     from killcheck.fence.live import Canary
 
     assert subject.cluster is not None

@@ -13,10 +13,10 @@ from killcheck.commands.errors import guarded
 
 if TYPE_CHECKING:
     from killcheck.fence import FenceReport
-    from killcheck.gate import Gate
-    from killcheck.lint import LintResult
+    from killcheck.run.gate import Gate
+    from killcheck.lint.asking import LintResult
     from killcheck.reports.terminal import Terminal
-    from killcheck.session import Session
+    from killcheck.run.session import Session
 
 __all__ = ["command"]
 
@@ -55,9 +55,9 @@ def command(**options: Any) -> None:
       killcheck gate deploy/killcheck.yaml --exec host --json
       killcheck gate killcheck.yaml --on staging --quick
     """
-    from killcheck import consent
-    from killcheck.gate import PARTS, Gate
-    from killcheck.matrix import leaning
+    from killcheck.safety import consent
+    from killcheck.run.gate import PARTS, Gate
+    from killcheck.run.matrix import leaning
     from killcheck.reports.terminal import Terminal
 
     session = _session(options)
@@ -80,7 +80,7 @@ def command(**options: Any) -> None:
         found |= _part(name, session, options, out, found)
         _say(options, f"{number}/{len(wanted)} {name}: {_summary(name, found)}")
     if found.get("matrix") is not None:
-        from killcheck.reading import executors
+        from killcheck.run.reading import executors
 
         found["shared"] = leaning(session.kill_path, executors(session), found["matrix"])
     gate = Gate(options["fail_on"], **found)
@@ -92,7 +92,7 @@ def command(**options: Any) -> None:
 
 
 def _session(options: dict[str, Any]) -> Session:
-    from killcheck.session import Session
+    from killcheck.run.session import Session
 
     manifests = options["manifests"]
     session = Session(
@@ -113,7 +113,7 @@ def _say(options: dict[str, Any], text: str) -> None:
 def _part(
     name: str, session: Session, options: dict[str, Any], out: Terminal, so_far: dict[str, Any],
 ) -> dict[str, Any]:
-    from killcheck import reading
+    from killcheck.run import reading
 
     if name == "lint":
         return {"lint": reading.findings(session)}
@@ -136,7 +136,7 @@ def _preflight(session: Session, options: dict[str, Any]) -> dict[str, Any]:
 def _drills(session: Session, options: dict[str, Any], out: Terminal, so_far: dict[str, Any]) -> dict[str, Any]:
     from killcheck.commands.drill import approval
     from killcheck.commands.matrix import cells, execute, left_out, undrillable
-    from killcheck.drill import Options
+    from killcheck.drill.sequence import Options
 
     planned = cells(session, (), (), Options())
     if options["quick"]:

@@ -55,20 +55,20 @@ def command(**options: Any) -> None:
       killcheck lint --manifests deploy/ --sarif killcheck.sarif --fail-on warning
       killcheck lint --on staging --baseline .killcheck-baseline.json
     """
-    from killcheck import lint
+    from killcheck.lint import asking
 
     if options["write_baseline"] and not options["baseline"]:
         raise click.UsageError("--write-baseline needs --baseline FILE")
     world, notes = _world(options)
     old = options["baseline"]
     try:
-        known = lint.read_baseline(old) if old and not options["write_baseline"] else None
-    except lint.BaselineError as error:
+        known = asking.read_baseline(old) if old and not options["write_baseline"] else None
+    except asking.BaselineError as error:
         raise click.UsageError(str(error)) from None
-    result = lint.lint(world, notes=notes, baseline=known, probes=_probes(options, world))
+    result = asking.lint(world, notes=notes, baseline=known, probes=_probes(options, world))
     _print(result, options)
     if options["write_baseline"]:
-        number = lint.write_baseline(old, result)
+        number = asking.write_baseline(old, result)
         click.echo(f"{old}: {number} finding(s) are the baseline now", err=True)
         return
     sys.exit(result.exit_code(options["fail_on"]))
@@ -76,7 +76,10 @@ def command(**options: Any) -> None:
 
 def _world(options: dict[str, Any]) -> Any:
     """The probes' world: of manifests, of a cluster, or of the reference kill path."""
-    from killcheck import fixtures, lint, live, specfile
+    from killcheck import fixtures
+    from killcheck.lint import asking
+    from killcheck.probes import live
+    from killcheck.spec import specfile
     from killcheck.clock import wall_now
     from killcheck.kube import manifests
 
@@ -87,18 +90,18 @@ def _world(options: dict[str, Any]) -> Any:
     if on:
         from killcheck.clock import WallLoop
         from killcheck.kube.config import connect
-        from killcheck.listing import read
+        from killcheck.kube.listing import read
 
         kube = connect(on, kubeconfig=options["kubeconfig"], loop=WallLoop())
         listed = read(kube, _kinds(kill_path))
-        world, notes = lint.world_of(
+        world, notes = asking.world_of(
             listed.objects, wall_now(), kill_path=kill_path, live=True, unread=listed.unread, listed=listed.kinds)
         world.answers = live.ask(kube, world, dry_run=options["dry_run"], pull_secrets=options["pull_check"])
         return world, notes
     if not paths:
         paths = [spec.parent if spec else fixtures.path("dead-man")]
         kill_path = kill_path or specfile.load(fixtures.spec("dead-man"))
-    return lint.world_of(manifests.load(paths), wall_now(), kill_path=kill_path)
+    return asking.world_of(manifests.load(paths), wall_now(), kill_path=kill_path)
 
 
 def _kinds(kill_path: Any) -> list[tuple[str, str]]:

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from killcheck.consent import Plan
-    from killcheck.drill import Options
-    from killcheck.independence import Shared
-    from killcheck.matrix import Matrix
+    from killcheck.safety.consent import Plan
+    from killcheck.drill.sequence import Options
+    from killcheck.discover.independence import Shared
+    from killcheck.run.matrix import Matrix
     from killcheck.reports.terminal import Terminal
-    from killcheck.run import PlannedDrill, RunResult
-    from killcheck.session import Session
+    from killcheck.run.runner import PlannedDrill, RunResult
+    from killcheck.run.session import Session
 
 __all__ = ["cells", "drills", "execute", "left_out", "run", "show", "undrillable"]
 
@@ -33,7 +33,8 @@ def cells(
 
     Raises click.UsageError where there is nothing to drill.
     """
-    from killcheck import faults, matrix
+    from killcheck import faults
+    from killcheck.run import matrix
 
     combined = [word for word in only_faults if {"+", "@"} & set(word)]
     alone = [word for word in only_faults if word not in combined]
@@ -54,7 +55,7 @@ def cells(
 
 def left_out(session: Session, only_layers: Collection[str] = (), only_faults: Collection[str] = ()) -> list[str]:
     """Faults that the session's cluster has no lever for; what was named is drilled all the same, and says so."""
-    from killcheck import matrix
+    from killcheck.run import matrix
 
     return [] if only_faults else matrix.left_out(session.kill_path, session.levers, only_layers=only_layers)
 
@@ -68,10 +69,10 @@ def execute(
 
     ``without``: faults that were left out of it.
     """
-    from killcheck import parallel
-    from killcheck.matrix import Matrix, estimate
+    from killcheck.run import parallel
+    from killcheck.run.matrix import Matrix, estimate
     from killcheck.reports.terminal import span
-    from killcheck.run import Run
+    from killcheck.run.runner import Run
 
     if session.real:
         most = estimate(session.kill_path, planned)
@@ -92,8 +93,8 @@ def run(
     approve: Callable[[Plan], bool], *, findings: Sequence[dict[str, Any]] = (),
 ) -> int:
     """Drill every cell and show the matrix; returns the exit code. ``findings``: what was found before."""
-    from killcheck.matrix import leaning
-    from killcheck.reading import executors
+    from killcheck.run.matrix import leaning
+    from killcheck.run.reading import executors
 
     result, found = execute(
         session, planned, out, approve, quiet=options["quiet"], findings=findings,

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from killcheck.lint import LintResult
-    from killcheck.session import Session
+    from killcheck.lint.asking import LintResult
+    from killcheck.run.session import Session
 
 __all__ = ["preflight", "tell", "tried"]
 
@@ -46,7 +46,7 @@ def tried(session: Session, layers: Sequence[str]) -> tuple[LintResult, list[str
 
     Raises KubeError where no engine answers.
     """
-    from killcheck import reading
+    from killcheck.run import reading
     from killcheck.engine.connection import PREFIX, Engine, host_of, is_docker
 
     engine = Engine(host_of(session.on if is_docker(session.on) else PREFIX))

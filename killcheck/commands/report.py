@@ -72,7 +72,7 @@ class _Told(NamedTuple):
 
 
 def _read(path: Path) -> tuple[list[Event], RunStory]:
-    from killcheck.record import RecordError, read
+    from killcheck.run.record import RecordError, read
     from killcheck.reports.story import tell
 
     told = list(read(path))
@@ -95,7 +95,7 @@ def _check(path: Path, story: RunStory) -> None:
     """
     from jsonschema import Draft202012Validator
 
-    from killcheck.record import RecordError
+    from killcheck.run.record import RecordError
     from killcheck.reports.document import document, schema
 
     for error in Draft202012Validator(schema("result")).iter_errors(document(story)):

@@ -14,7 +14,7 @@ from killcheck.commands.errors import guarded
 
 if TYPE_CHECKING:
     from killcheck.kube.client import Kube
-    from killcheck.orphans import Orphan, Outcome
+    from killcheck.safety.orphans import Orphan, Outcome
 
 __all__ = ["command"]
 
@@ -54,8 +54,8 @@ def command(**options: Any) -> None:
     Exit code 5 says that something could not be put back, and how to do it by hand.
     """
     from killcheck.clock import WallLoop
-    from killcheck.here import restore_here
-    from killcheck.orphans import Outcome, restore
+    from killcheck.safety.local_locks import restore_here
+    from killcheck.safety.orphans import Outcome, restore
 
     whole = Outcome()
     shown: list[dict[str, Any]] = []
@@ -82,8 +82,8 @@ def command(**options: Any) -> None:
 
 def _places(options: dict[str, Any]) -> list[tuple[str, Path | None]]:
     """(context, kubeconfig) of every cluster to look at."""
-    from killcheck.journal import state_dir
-    from killcheck.orphans import local
+    from killcheck.safety.journal import state_dir
+    from killcheck.safety.orphans import local
 
     if options["on"]:
         return [(options["on"], options["kubeconfig"])]
@@ -113,9 +113,9 @@ def _connect(context: str, kubeconfig: Path | None, loop: Any) -> Kube:
 
 
 def _find(kube: Kube, loop: Any, context: str, options: dict[str, Any]) -> list[Orphan]:
-    from killcheck.here import orphans_here
-    from killcheck.journal import state_dir
-    from killcheck.orphans import find
+    from killcheck.safety.local_locks import orphans_here
+    from killcheck.safety.journal import state_dir
+    from killcheck.safety.orphans import find
 
     if context == HOST:
         found = orphans_here(state_dir(), HOST)
@@ -140,7 +140,7 @@ def _there(kube: Kube, namespaces: Iterable[str]) -> None:
 
 
 def _show(kube: Kube, loop: Any, found: list[Orphan], options: dict[str, Any]) -> None:
-    from killcheck.journal import Journal
+    from killcheck.safety.journal import Journal
 
     if options["as_json"]:
         return

@@ -26,11 +26,11 @@ def command(as_json: bool, no_color: bool) -> None:
     on loopback (pip install 'killcheck[aws-stand-in]'); nothing leaves this machine. Exit code 0 if all end as they
     must.
     """
-    from killcheck.drill import Options
+    from killcheck.drill.sequence import Options
     from killcheck.fixtures.story import CHAPTERS
     from killcheck.reports.terminal import Terminal
-    from killcheck.run import PlannedDrill, Run
-    from killcheck.session import Session
+    from killcheck.run.runner import PlannedDrill, Run
+    from killcheck.run.session import Session
 
     out = Terminal(quiet=as_json, color=False if no_color else None)
     planned = [

@@ -8,8 +8,8 @@ from killcheck.kube import resources as r
 from killcheck.kube.errors import KubeError
 from killcheck.kube.objects import Obj, condition, dig, labels_of, name_of
 from killcheck.layers.base import LayerRun, Testimony
-from killcheck.scene import Scene, event_time
-from killcheck.timeline import Timeline
+from killcheck.watch.scene import Scene, event_time
+from killcheck.watch.timeline import Timeline
 
 __all__ = ["Case", "Diagnosis"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from killcheck.cloud.ecr import registry_of
+from killcheck.standins.ecr import registry_of
 from killcheck.diagnosis.case import Case, Diagnosis, said
 from killcheck.kube import resources as r
 from killcheck.kube.errors import KubeError

@@ -7,7 +7,7 @@ from killcheck.kube import resources as r
 from killcheck.kube import selectors
 from killcheck.kube.errors import KubeError
 from killcheck.kube.objects import Obj, annotations_of, condition, dig, format_time, labels_of, name_of, namespace_of
-from killcheck.scene import event_time
+from killcheck.watch.scene import event_time
 
 __all__ = ["RULES"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from killcheck.diagnosis.case import Case, Diagnosis, said
 from killcheck.kube.objects import Obj, dig, format_time, name_of, namespace_of, uid_of
 from killcheck.layers.rivals import lighter
-from killcheck.scene import still_running
+from killcheck.watch.scene import still_running
 
 __all__ = ["RULES"]
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from killcheck.discover.nodes import Pools
-from killcheck.durations import format_duration
-from killcheck.killpath import Deadlines, Layer
+from killcheck.text.durations import format_duration
+from killcheck.spec.killpath import Deadlines, Layer
 from killcheck.kube.objects import Obj, dig, name_of, ref_of
 from killcheck.kube.workloads import templates
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from killcheck import killpath
+from killcheck.spec import killpath
 from killcheck.discover import deadlines as deadline_sums
 from killcheck.discover import layers as discover_layers
 from killcheck.discover import nodes as discover_nodes
@@ -59,7 +59,7 @@ class Discovery:
     @property
     def spec(self) -> str:
         """The commented ``killcheck.yaml``."""
-        from killcheck.specfile import dump
+        from killcheck.spec.specfile import dump
 
         return dump(self.kill_path, self.comments)
 
@@ -198,7 +198,7 @@ def from_cluster(kube: Kube, name: str = "") -> Discovery:
     Raises DiscoveryError, and KubeError where what holds GPUs cannot be listed; where what might *help* cannot, it is
     ``not_understood``.
     """
-    from killcheck import listing
+    from killcheck.kube import listing
 
     listed = listing.read(kube)
     unread = [f"{kind}s could not be listed: {why}" for kind, why in listed.unread.items()]

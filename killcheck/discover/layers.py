@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from killcheck import executor
-from killcheck.cloud.reclaims import NOTICE_S
+from killcheck.instances.reclaims import NOTICE_S
 from killcheck.executor import Reading
 from killcheck.executor.api_calls import ApiCall
-from killcheck.killpath import Layer, LayerType, Ref, Sentinel, Target
+from killcheck.spec.killpath import Layer, LayerType, Ref, Sentinel, Target
 from killcheck.kube.gpus import spec_devices
 from killcheck.kube.objects import Obj, dig, labels_of, name_of, namespace_of, ref_of
 from killcheck.kube.permissions import Permissions

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from killcheck.killpath import NodePool
+from killcheck.spec.killpath import NodePool
 from killcheck.kube import gpus
 from killcheck.kube.objects import Obj, dig, labels_of, name_of, ref_of
 from killcheck.kube.workloads import templates

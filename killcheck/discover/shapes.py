@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from killcheck.kube.manifests import Loaded, ManifestError
 from killcheck.kube.objects import Obj, ref_of
-from killcheck.problem import Problem
+from killcheck.text.problems import Problem
 
 if TYPE_CHECKING:
     from killcheck.embedded.api.refusals import Refusal

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any, Literal
 
 from killcheck.clock import VirtualLoop
-from killcheck.embedded import ground, wire
+from killcheck.embedded import default_objects, wire
 from killcheck.embedded.api import bootstrap
 from killcheck.embedded.api.admission.chain import Chain
 from killcheck.embedded.api.authn import Authenticator
@@ -37,7 +37,7 @@ from killcheck.embedded.models.networkpolicies import NetworkPolicies
 from killcheck.embedded.models.nodegroups import NodeGroups
 from killcheck.embedded.models.nodetermination import NodeTerminationHandler
 from killcheck.embedded.nodes import HollowNodes
-from killcheck.embedded.nodes.outside import Place
+from killcheck.embedded.nodes.external_endpoints import Place
 from killcheck.embedded.nodes.process import HostRuntime
 from killcheck.embedded.nodes.registry import Registry
 from killcheck.embedded.pki import Pki
@@ -185,7 +185,7 @@ class EmbeddedCluster:
         """
         objects = [copy(obj) for obj in objects]
         with self.loop.entered():
-            extra, notes = ground.missing_ground(objects, self.kube)
+            extra, notes = default_objects.missing_ground(objects, self.kube)
             self.notes += notes
             for obj in sorted([*extra, *objects], key=_order):
                 self._create(obj)

@@ -166,7 +166,7 @@ class _Reader:
         yield from self._objects_in_files()
 
     def _objects_in_files(self) -> Iterator[tuple[Resource, str]]:
-        from killcheck.yamlfile import YamlError, documents
+        from killcheck.text.yamlfile import YamlError, documents
 
         file = self.command.flag("f", "filename")
         text = self.stdin if file == "-" else self.files.get(file, "")

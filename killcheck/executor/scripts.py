@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from killcheck.killpath import Command
+from killcheck.spec.killpath import Command
 
 __all__ = ["CLIS", "Lock", "clis", "locks", "own_script", "persistent", "texts"]
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from killcheck.faults.base import Fault, FaultError, Plan
 from killcheck.faults.combination import apart, in_order, refuse_clashes
-from killcheck.killpath import KillPath, Layer
+from killcheck.spec.killpath import KillPath, Layer
 
 if TYPE_CHECKING:
     from killcheck.faults.shipped import ALL, CLOUD, ENGINE, MACHINE
@@ -97,7 +97,7 @@ def named(name: str) -> Fault:
     """
     name, at, where = name.partition("@")
     if at:
-        from killcheck.faults.elsewhere import Elsewhere
+        from killcheck.faults.other_layer import Elsewhere
 
         return Elsewhere(named(name), where)
     kinds = every()

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar
 
-from killcheck.killpath import KillPath, Layer, Proof
+from killcheck.spec.killpath import KillPath, Layer, Proof
 from killcheck.kube.objects import Obj
 from killcheck.kube.permissions import Permission
 from killcheck.layers.base import LayerRun, Stage

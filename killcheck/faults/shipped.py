@@ -5,10 +5,10 @@ Importing this imports all of them; :mod:`killcheck.faults` does it when the fir
 
 from __future__ import annotations
 
-from killcheck.faults.admission import NoRoom, PodSecurity, QuotaExhausted, WebhookDown
-from killcheck.faults.aws_credentials import SsoExpired, StaticKeyRevoked, StsExpired, WebIdentityExpired
-from killcheck.faults.aws_metadata_blocked import MetadataBlocked, MetadataDenied
-from killcheck.faults.aws_spot import (
+from killcheck.faults.kubernetes.admission import NoRoom, PodSecurity, QuotaExhausted, WebhookDown
+from killcheck.faults.aws.credentials import SsoExpired, StaticKeyRevoked, StsExpired, WebIdentityExpired
+from killcheck.faults.aws.metadata_blocked import MetadataBlocked, MetadataDenied
+from killcheck.faults.aws.spot import (
     SpotFis,
     SpotHealthMessage,
     SpotQueueMessage,
@@ -17,18 +17,18 @@ from killcheck.faults.aws_spot import (
     SpotTerminate,
 )
 from killcheck.faults.base import Fault
-from killcheck.faults.brownout import ApiBrownout
-from killcheck.faults.cached_copy_evicted import CachedCopyEvicted
-from killcheck.faults.clocks import ClocksBack, ClocksForward, MissedFirings, ZoneChanged
-from killcheck.faults.command_missing import CommandMissing
-from killcheck.faults.docker_containers import ContainerDisconnected, ContainerPaused, ContainerStopped
-from killcheck.faults.docker_images import TagDeleted
-from killcheck.faults.docker_nodes import NodeDisconnected, NodePaused, NodeReclaimed, NodeStopped
-from killcheck.faults.docker_registry import RegistryRefuses, RegistryStopped, RegistryThrottles
-from killcheck.faults.drain import DoNotDisrupt, Finalizer, LongGrace, PdbBlocks
-from killcheck.faults.ecr_token_expired import EcrTokenExpired
-from killcheck.faults.image_gone import ImageGone
-from killcheck.faults.machine_cli import (
+from killcheck.faults.kubernetes.brownout import ApiBrownout
+from killcheck.faults.kubernetes.cached_copy_evicted import CachedCopyEvicted
+from killcheck.faults.kubernetes.clocks import ClocksBack, ClocksForward, MissedFirings, ZoneChanged
+from killcheck.faults.kubernetes.command_missing import CommandMissing
+from killcheck.faults.docker.containers import ContainerDisconnected, ContainerPaused, ContainerStopped
+from killcheck.faults.docker.images import TagDeleted
+from killcheck.faults.docker.nodes import NodeDisconnected, NodePaused, NodeReclaimed, NodeStopped
+from killcheck.faults.docker.registry import RegistryRefuses, RegistryStopped, RegistryThrottles
+from killcheck.faults.kubernetes.drain import DoNotDisrupt, Finalizer, LongGrace, PdbBlocks
+from killcheck.faults.kubernetes.ecr_token_expired import EcrTokenExpired
+from killcheck.faults.kubernetes.image_gone import ImageGone
+from killcheck.faults.machine.cli import (
     CliDenied,
     CliGone,
     CliHangs,
@@ -38,8 +38,8 @@ from killcheck.faults.machine_cli import (
     CliUnreachable,
     CredentialsExpired,
 )
-from killcheck.faults.machine_disk import DiskFull
-from killcheck.faults.machine_parts import (
+from killcheck.faults.machine.disk import DiskFull
+from killcheck.faults.machine.parts import (
     DiskReadOnly,
     LockHeld,
     LockStale,
@@ -47,9 +47,9 @@ from killcheck.faults.machine_parts import (
     ScriptNotExecutable,
     SentinelLost,
 )
-from killcheck.faults.machine_reclaim import ReclaimedWhileStopping
-from killcheck.faults.machine_time import ClockBehind, MachineAsleep, MachineOff, SecondController, TimerStopped
-from killcheck.faults.machines import (
+from killcheck.faults.machine.reclaim import ReclaimedWhileStopping
+from killcheck.faults.machine.timers import ClockBehind, MachineAsleep, MachineOff, SecondController, TimerStopped
+from killcheck.faults.kubernetes.nodes import (
     AutoscalerDown,
     ControllerManagerDown,
     NodePartitioned,
@@ -59,16 +59,16 @@ from killcheck.faults.machines import (
     SpotRebalance,
     SpotReclaim,
 )
-from killcheck.faults.network import ApiUnreachable, DnsDenied, EgressDenied
-from killcheck.faults.pull_secret_expired import PullSecretExpired
-from killcheck.faults.registry_down import RegistryQuota, RegistryUnreachable
-from killcheck.faults.relighting import RivalOperator, SecondStarter
-from killcheck.faults.rivals import ArgoSelfHeal, KedaMinimum, PoolFloor
-from killcheck.faults.rolebinding_gone import RoleBindingGone
-from killcheck.faults.runs import LaptopKilled, RunNeverFinishes
-from killcheck.faults.schedule import JobHungUnderForbid, Suspended
-from killcheck.faults.token import TokenAudience, TokenDead, TokenNotMounted
-from killcheck.faults.volume_stuck import VolumeStuck
+from killcheck.faults.kubernetes.network import ApiUnreachable, DnsDenied, EgressDenied
+from killcheck.faults.kubernetes.pull_secret_expired import PullSecretExpired
+from killcheck.faults.kubernetes.registry_down import RegistryQuota, RegistryUnreachable
+from killcheck.faults.kubernetes.relighting import RivalOperator, SecondStarter
+from killcheck.faults.kubernetes.rivals import ArgoSelfHeal, KedaMinimum, PoolFloor
+from killcheck.faults.kubernetes.rolebinding_gone import RoleBindingGone
+from killcheck.faults.kubernetes.runs import LaptopKilled, RunNeverFinishes
+from killcheck.faults.kubernetes.schedule import JobHungUnderForbid, Suspended
+from killcheck.faults.kubernetes.token import TokenAudience, TokenDead, TokenNotMounted
+from killcheck.faults.kubernetes.volume_stuck import VolumeStuck
 
 __all__ = ["ALL", "CLOUD", "ENGINE", "MACHINE"]
 

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from killcheck.cloud.catalogue import Catalogue
+from killcheck.instances.catalogue import Catalogue
 from killcheck.cloud.iam import Access, Decision
-from killcheck.cloud.launchable import launchable
+from killcheck.instances.launchable import launchable
 from killcheck.fence import awsgroups, otherclouds
 from killcheck.fence.pools import Pool
 from killcheck.fence.templates import Templates

@@ -11,9 +11,9 @@ from dataclasses import replace
 from functools import partial
 
 from killcheck.cloud.ask import AskError, dry_run, export, simulate
-from killcheck.cloud.catalogue import Catalogue
+from killcheck.instances.catalogue import Catalogue
 from killcheck.cloud.iam import Decision
-from killcheck.cloud.launchable import launchable
+from killcheck.instances.launchable import launchable
 from killcheck.cloud.session import Aws
 from killcheck.fence.account import Account
 from killcheck.fence.ceiling import Ceiling

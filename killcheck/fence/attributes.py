@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Mapping
 from fnmatch import fnmatchcase
 from typing import Any
 
-from killcheck.cloud.catalogue import InstanceType
-from killcheck.cloud.launchable import Launchable
+from killcheck.instances.catalogue import InstanceType
+from killcheck.instances.launchable import Launchable
 
 __all__ = ["select"]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from killcheck.cloud.iam import Access, PolicyError, launch
-from killcheck.cloud.launchable import Launchable
+from killcheck.instances.launchable import Launchable
 from killcheck.fence.account import Account
 from killcheck.fence.pools import Pool
 from killcheck.kube.objects import Obj, annotations_of, dig, labels_of, name_of, namespace_of

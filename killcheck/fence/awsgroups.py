@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from killcheck.cloud.launchable import Launchable
+from killcheck.instances.launchable import Launchable
 from killcheck.fence import attributes
 from killcheck.fence.pools import Pool
 from killcheck.fence.templates import Chosen, Templates, named

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from killcheck.cloud.catalogue import InstanceType
-from killcheck.cloud.launchable import Launchable, Ranking
+from killcheck.instances.catalogue import InstanceType
+from killcheck.instances.launchable import Launchable, Ranking
 
 __all__ = ["Bound", "Measure", "most", "value"]
 

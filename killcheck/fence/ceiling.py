@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from killcheck.killpath import FenceCeiling
+from killcheck.spec.killpath import FenceCeiling
 
 __all__ = ["Ceiling"]
 

@@ -7,8 +7,8 @@ import operator
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from killcheck.cloud.catalogue import Catalogue, shipped
-from killcheck.cloud.launchable import Launchable, launchable
+from killcheck.instances.catalogue import Catalogue, shipped
+from killcheck.instances.launchable import Launchable, launchable
 from killcheck.fence import authority, awsgroups, otherclouds
 from killcheck.fence.account import Account
 from killcheck.fence.ceiling import Ceiling

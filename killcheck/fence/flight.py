@@ -1,6 +1,6 @@
 """A canary's flight as a run: consent, a plan that somebody approves, a Lease, a journal; and nothing left behind.
 
-The same promises as a drill's (:mod:`killcheck.run`): what a dead run left is put back first, what is created is
+The same promises as a drill's (:mod:`killcheck.run.runner`): what a dead run left is put back first, what is created is
 written down before, and ``killcheck restore`` takes it back after a kill -9.
 """
 
@@ -10,12 +10,12 @@ import hashlib
 from collections.abc import Callable
 from pathlib import Path
 
-from killcheck import consent, journal, lease, orphans
-from killcheck.cluster.base import Cluster
+from killcheck.safety import consent, journal, lease, orphans
+from killcheck.capabilities.cluster import Cluster
 from killcheck.fence.inside import Ask
 from killcheck.fence.live import Canary, CanaryResult
-from killcheck.journal import Journal
-from killcheck.killpath import KillPath
+from killcheck.safety.journal import Journal
+from killcheck.spec.killpath import KillPath
 from killcheck.kube import resources as r
 from killcheck.kube.errors import NotFound
 from killcheck.kube.permissions import Permission

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from killcheck.cloud.amounts import amount
+from killcheck.instances.amounts import amount
 from killcheck.fence.pools import Pool
 from killcheck.kube.objects import Obj, dig, name_of, namespace_of
 
@@ -154,8 +154,8 @@ def _carries(pool: Pool, labels: dict[str, str]) -> bool:
     """Whether the pool's nodes can have these labels."""
     if pool.obj is None:
         return True
-    from killcheck.cloud.launchable import well_known
-    from killcheck.cloud.requirements import RequirementError, Requirements
+    from killcheck.instances.launchable import well_known
+    from killcheck.instances.requirements import RequirementError, Requirements
 
     spec = dig(pool.obj, "spec", "template", "spec", default={})
     try:

@@ -11,13 +11,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from killcheck.cloud.amounts import amount
-from killcheck.cloud.launchable import AUTO_MODE, KARPENTER_AWS, Launchable, well_known
-from killcheck.cloud.requirements import Requirement, RequirementError, Requirements
+from killcheck.instances.amounts import amount
+from killcheck.instances.launchable import AUTO_MODE, KARPENTER_AWS, Launchable, well_known
+from killcheck.instances.requirements import Requirement, RequirementError, Requirements
 from killcheck.fence.overlays import Effect, Overlay, under_overlays
 from killcheck.fence.pools import Pool
 from killcheck.kube.objects import Obj, dig, labels_of, name_of
-from killcheck.near import nearest
+from killcheck.text.suggestions import nearest
 
 __all__ = ["Context", "read_node_claim", "read_node_pool"]
 

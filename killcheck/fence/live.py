@@ -20,7 +20,7 @@ from killcheck.kube.errors import Forbidden, KubeError, NotFound
 from killcheck.kube.informer import Change, Informer
 from killcheck.kube.objects import Obj, dig, labels_of, name_of, uid_of
 from killcheck.kube.resources import Resource
-from killcheck.undo import Undo
+from killcheck.safety.undo import Undo
 
 __all__ = ["Canary", "CanaryRefused", "CanaryResult", "Ledger", "gather"]
 
@@ -97,7 +97,7 @@ class CanaryResult:
 
 
 class Ledger(Protocol):
-    """What writes go through (:class:`killcheck.journal.Journal`): noted before they happen, undone in any case."""
+    """What writes go through (:class:`killcheck.safety.journal.Journal`): noted before they happen, undone in any case."""
 
     def create(self, resource: Resource, obj: Obj, what: str = "") -> Obj:
         """Create an object, on record."""

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from killcheck.cloud.catalogue import Catalogue, InstanceType
-from killcheck.cloud.launchable import Launchable
+from killcheck.instances.catalogue import Catalogue, InstanceType
+from killcheck.instances.launchable import Launchable
 from killcheck.fence.pools import Pool
 from killcheck.kube.objects import Obj, dig, name_of
 

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from killcheck.cloud.amounts import amounts
-from killcheck.cloud.launchable import Launchable, well_known
-from killcheck.cloud.requirements import Requirement, RequirementError, Requirements
+from killcheck.instances.amounts import amounts
+from killcheck.instances.launchable import Launchable, well_known
+from killcheck.instances.requirements import Requirement, RequirementError, Requirements
 from killcheck.kube.objects import Obj, dig, name_of
 
 __all__ = ["Effect", "Overlay", "price_notes", "read_overlays", "under_overlays"]

@@ -6,8 +6,8 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from killcheck.cloud.catalogue import InstanceType
-from killcheck.cloud.launchable import Launchable
+from killcheck.instances.catalogue import InstanceType
+from killcheck.instances.launchable import Launchable
 from killcheck.kube.objects import Obj
 
 __all__ = ["Pool"]

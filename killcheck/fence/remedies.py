@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from killcheck.cloud.catalogue import InstanceType
-from killcheck.cloud.launchable import AUTO_MODE, KARPENTER_AWS, Launchable
+from killcheck.instances.catalogue import InstanceType
+from killcheck.instances.launchable import AUTO_MODE, KARPENTER_AWS, Launchable
 from killcheck.fence.ceiling import Ceiling
 from killcheck.fence.karpenter import Context, read_node_pool
 from killcheck.fence.pools import Pool

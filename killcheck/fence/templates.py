@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from killcheck.cloud.launchable import Launchable
+from killcheck.instances.launchable import Launchable
 from killcheck.fence import attributes
 
 __all__ = ["Chosen", "Templates", "named"]

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from killcheck.cloud.catalogue import InstanceType
+from killcheck.instances.catalogue import InstanceType
 from killcheck.fence.bounds import Bound, Measure, most
 from killcheck.fence.ceiling import Ceiling
 from killcheck.fence.pools import Pool

@@ -18,7 +18,7 @@ from killcheck.kube.errors import CredentialsError
 from killcheck.kube.exec_plugin import ExecPlugin
 from killcheck.kube.kubeconfig import Section, read_file
 from killcheck.kube.objects import format_time
-from killcheck.redact import hide
+from killcheck.text.redaction import hide
 
 __all__ = ["Credentials", "ExecLogin", "Login", "StoredLogin", "TokenFile", "from_user", "impersonation"]
 

@@ -24,7 +24,7 @@ from typing import Any
 from killcheck.kube.errors import CredentialsError, KubeConfigError
 from killcheck.kube.kubeconfig import Section
 from killcheck.kube.objects import Obj, dig, parse_time
-from killcheck.redact import redact
+from killcheck.text.redaction import redact
 
 __all__ = ["ExecPlugin", "Issued"]
 

@@ -12,8 +12,8 @@ from typing import Any
 
 from killcheck.kube.errors import CredentialsError, KubeConfigError
 from killcheck.kube.objects import Obj
-from killcheck.near import nearest
-from killcheck.yamlfile import YamlError, documents
+from killcheck.text.suggestions import nearest
+from killcheck.text.yamlfile import YamlError, documents
 
 __all__ = ["Context", "Section", "default_paths", "load"]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from killcheck.kube.manifest_text import Skipped
-from killcheck.yamlfile import YamlError, documents
+from killcheck.text.yamlfile import YamlError, documents
 
 __all__ = ["files"]
 

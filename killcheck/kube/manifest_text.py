@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from killcheck.kube.objects import Obj, dig
-from killcheck.problem import Problem
-from killcheck.yamlfile import Document, Path, YamlError, documents, format_path
+from killcheck.text.problems import Problem
+from killcheck.text.yamlfile import Document, Path, YamlError, documents, format_path
 
 __all__ = ["SPEC", "Found", "Manifest", "Skipped", "read"]
 

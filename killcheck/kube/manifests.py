@@ -14,8 +14,8 @@ from pathlib import Path as FilePath
 from killcheck.kube import manifest_folders, manifest_text
 from killcheck.kube.manifest_text import SPEC, Manifest, Skipped
 from killcheck.kube.objects import Obj, key_of, ref_of
-from killcheck.problem import FileProblems, Problem, not_utf8
-from killcheck.redact import hide_secrets
+from killcheck.text.problems import FileProblems, Problem, not_utf8
+from killcheck.text.redaction import hide_secrets
 
 __all__ = ["Loaded", "Manifest", "ManifestError", "Skipped", "load", "loads"]
 

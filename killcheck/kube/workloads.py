@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from killcheck.kube.gpus import Claims, spec_devices
 from killcheck.kube.objects import Obj, annotations_of, controller_of, dig, namespace_of, owners
-from killcheck.yamlfile import Path
+from killcheck.text.yamlfile import Path
 
 __all__ = ["PodTemplate", "devices_of", "root_of", "templates"]
 

@@ -5,7 +5,7 @@ What may *not* live here: faults, verdicts, anything about a particular cluster.
 
 from __future__ import annotations
 
-from killcheck.killpath import Layer, LayerType
+from killcheck.spec.killpath import Layer, LayerType
 from killcheck.layers.base import LayerError, LayerRun, Stage
 
 __all__ = ["LayerRun", "Stage", "drillable", "of"]

@@ -8,15 +8,15 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from killcheck.cluster.base import Cluster
-from killcheck.journal import Journal
-from killcheck.killpath import Command, KillPath, Layer
+from killcheck.capabilities.cluster import Cluster
+from killcheck.safety.journal import Journal
+from killcheck.spec.killpath import Command, KillPath, Layer
 from killcheck.kube.informer import Change
 from killcheck.kube.objects import Obj, dig
 from killcheck.kube.permissions import Permission
-from killcheck.programs import Programs
-from killcheck.scene import Scene
-from killcheck.timeline import Timeline
+from killcheck.machine.programs import Programs
+from killcheck.watch.scene import Scene
+from killcheck.watch.timeline import Timeline
 
 if TYPE_CHECKING:
     from killcheck.layers.firing import Forecast

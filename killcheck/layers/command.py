@@ -1,7 +1,7 @@
 """Any program as a layer: what a systemd timer, a cloud scheduler or a person would start, drilled by starting it.
 
 What it turned off is counted by the target's own command. A program that ends with exit code 0 has proven nothing: the
-count does. What may *not* live here: how programs are run (:mod:`killcheck.programs`).
+count does. What may *not* live here: how programs are run (:mod:`killcheck.machine.programs`).
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 
-from killcheck.embedded.machine import Firing
-from killcheck.killpath import Layer
+from killcheck.machine.modelled import Firing
+from killcheck.spec.killpath import Layer
 from killcheck.kube import schedule
 from killcheck.kube.informer import Change
 from killcheck.kube.objects import Obj
@@ -19,7 +19,7 @@ from killcheck.layers import firing
 from killcheck.layers.base import Explanation, LayerError, LayerRun, Stage
 from killcheck.layers.firing import Forecast
 from killcheck.layers.program_failures import reason_of
-from killcheck.programs import Ran
+from killcheck.machine.programs import Ran
 
 __all__ = ["CommandLayer", "effect_of", "firings"]
 

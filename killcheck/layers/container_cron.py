@@ -6,7 +6,7 @@ from killcheck.kube import resources as r
 from killcheck.kube.objects import dig
 from killcheck.layers.base import Explanation
 from killcheck.layers.dead_man import DeadMan
-from killcheck.undo import insist
+from killcheck.safety.undo import insist
 
 __all__ = ["ContainerCron"]
 

@@ -11,8 +11,8 @@ import difflib
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from killcheck.journal import LABEL
-from killcheck.killpath import PHASES, Deadlines, Layer
+from killcheck.safety.journal import LABEL
+from killcheck.spec.killpath import PHASES, Deadlines, Layer
 from killcheck.kube import resources as r
 from killcheck.kube import schedule
 from killcheck.kube.errors import KubeError, NotFound
@@ -22,8 +22,8 @@ from killcheck.kube.permissions import Permission
 from killcheck.layers import firing, slots
 from killcheck.layers.base import UNREAD, Explanation, LayerError, LayerRun, Stage
 from killcheck.layers.firing import Forecast
-from killcheck.redact import hide_secrets, redact
-from killcheck.undo import insist
+from killcheck.text.redaction import hide_secrets, redact
+from killcheck.safety.undo import insist
 
 __all__ = ["DeadMan", "job_from"]
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from killcheck.killpath import Layer
+from killcheck.spec.killpath import Layer
 from killcheck.layers.base import Explanation, Stage
 from killcheck.layers.command import CommandLayer, firings
-from killcheck.programs import Ran
+from killcheck.machine.programs import Ran
 
 __all__ = ["BEYOND_S", "IdleCommand"]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from killcheck.killpath import Layer
+from killcheck.spec.killpath import Layer
 from killcheck.kube import resources as r
 from killcheck.kube.objects import condition, copy, dig, name_of, parse_time
 from killcheck.layers.base import Explanation, LayerError, Stage

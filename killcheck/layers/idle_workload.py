@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from killcheck.killpath import Layer
+from killcheck.spec.killpath import Layer
 from killcheck.kube.errors import KubeError, NotFound
 from killcheck.kube.informer import Change
 from killcheck.kube.objects import Obj, dig, name_of, namespace_of, parse_time, uid_of
 from killcheck.kube.permissions import Permission
 from killcheck.layers.base import Explanation, LayerError, LayerRun, Stage
-from killcheck.redact import redact
+from killcheck.text.redaction import redact
 
 __all__ = ["IdleWorkload"]
 

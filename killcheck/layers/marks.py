@@ -5,16 +5,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
-from killcheck.journal import Undo
-from killcheck.killpath import Ref, Sentinel
+from killcheck.safety.journal import Undo
+from killcheck.spec.killpath import Ref, Sentinel
 from killcheck.kube import resources as r
 from killcheck.kube.errors import NotFound
 from killcheck.kube.objects import Obj, dig
 from killcheck.kube.permissions import Permission
 from killcheck.kube.resources import Resource
 from killcheck.layers.base import LayerError, Stage
-from killcheck.programs import Files
-from killcheck.undo import UndoProblem
+from killcheck.machine.programs import Files
+from killcheck.safety.undo import UndoProblem
 
 __all__ = ["Mark", "mark_of"]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from killcheck.programs import Ran
+from killcheck.machine.programs import Ran
 
 __all__ = ["Reason", "reason_of"]
 

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from killcheck.kube.objects import Obj, dig, format_time
 from killcheck.layers.base import Stage, writer_of
-from killcheck.scene import event_time
+from killcheck.watch.scene import event_time
 
 __all__ = ["lighter", "rival_that_spoke"]
 

@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from killcheck.killpath import Layer
+from killcheck.spec.killpath import Layer
 from killcheck.kube import resources as r
 from killcheck.kube.errors import NotFound
 from killcheck.kube.informer import Change
 from killcheck.kube.objects import Obj, annotations_of, controller_of, dig, format_time, name_of, namespace_of
 from killcheck.kube.permissions import Permission
 from killcheck.layers.base import Explanation, LayerError, LayerRun, Stage
-from killcheck.scene import event_time
+from killcheck.watch.scene import event_time
 
 __all__ = ["READING", "ScaleToZero"]
 

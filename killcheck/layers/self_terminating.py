@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from killcheck.killpath import Layer
+from killcheck.spec.killpath import Layer
 from killcheck.kube import gpus
 from killcheck.kube.informer import Change
 from killcheck.kube.objects import Obj, condition, dig, format_time, name_of, namespace_of, parse_time, uid_of

@@ -13,8 +13,8 @@ from datetime import datetime
 from functools import partial
 from pathlib import Path
 
-from killcheck.executor import units
-from killcheck.killpath import Command, Layer, LayerType, Ref, Target
+from killcheck.machine import units
+from killcheck.spec.killpath import Command, Layer, LayerType, Ref, Target
 from killcheck.kube import resources as r
 from killcheck.kube.errors import KubeError
 from killcheck.kube.informer import Change
@@ -24,7 +24,7 @@ from killcheck.layers.base import Explanation, LayerError, LayerRun, Stage, is_c
 from killcheck.layers.dead_man import job_from
 from killcheck.layers.marks import Mark, mark_of
 from killcheck.layers.rivals import lighter
-from killcheck.programs import Ran
+from killcheck.machine.programs import Ran
 
 __all__ = ["SentinelLayer"]
 

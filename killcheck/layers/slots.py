@@ -13,7 +13,7 @@ from killcheck.kube import schedule
 from killcheck.kube.cron import Every
 from killcheck.kube.objects import Obj, dig, name_of, parse_time
 from killcheck.layers.base import Explanation
-from killcheck.scene import event_time
+from killcheck.watch.scene import event_time
 
 if TYPE_CHECKING:
     from killcheck.layers.dead_man import DeadMan

@@ -10,15 +10,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from killcheck.cloud.reclaims import NAMES, NOTICE_S, cloud_of
-from killcheck.killpath import SPOT_NOTICE_S, Command, Layer
+from killcheck.instances.reclaims import NAMES, NOTICE_S, cloud_of
+from killcheck.spec.killpath import SPOT_NOTICE_S, Command, Layer
 from killcheck.kube import resources as r
 from killcheck.kube.errors import KubeError, NotFound
 from killcheck.kube.informer import Change
 from killcheck.kube.objects import Obj, dig, labels_of, name_of, namespace_of
 from killcheck.kube.permissions import Permission
 from killcheck.layers.base import Explanation, LayerError, LayerRun, Stage
-from killcheck.programs import CountUnknown, Ran, counted
+from killcheck.machine.programs import CountUnknown, Ran, counted
 
 __all__ = ["SpotHandler", "is_spot"]
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 if TYPE_CHECKING:
-    from killcheck.lint import LintResult
+    from killcheck.lint.asking import LintResult
     from killcheck.probes import Finding, Severity
 
 __all__ = ["junit"]
@@ -36,7 +36,7 @@ def junit(result: LintResult, fail_on: Severity) -> str:
 
 
 def _case(probe: str, found: list[Finding], failing: list[Finding]) -> Element:
-    case = Element("testcase", classname="killcheck.lint", name=probe)
+    case = Element("testcase", classname="killcheck.lint.asking", name=probe)
     unproven = [finding for finding in found if finding.unproven and finding not in failing]
     if failing:
         first = failing[0]

@@ -11,7 +11,7 @@ from rich.text import Text
 from killcheck.reports.screen import screen
 
 if TYPE_CHECKING:
-    from killcheck.lint import LintResult
+    from killcheck.lint.asking import LintResult
     from killcheck.probes import Finding
 
 __all__ = ["show"]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from killcheck.reports.places import relative
 
 if TYPE_CHECKING:
-    from killcheck.lint import LintResult
+    from killcheck.lint.asking import LintResult
     from killcheck.probes import Finding
 
 __all__ = ["lines"]

@@ -10,7 +10,7 @@ from rich.text import Text
 from killcheck.reports.terminal import STYLES, money, span
 
 if TYPE_CHECKING:
-    from killcheck.matrix import Cell, Matrix
+    from killcheck.run.matrix import Cell, Matrix
 
 __all__ = ["lines", "table"]
 

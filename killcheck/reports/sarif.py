@@ -12,7 +12,7 @@ from killcheck import __version__
 from killcheck.reports.places import uri
 
 if TYPE_CHECKING:
-    from killcheck.lint import LintResult
+    from killcheck.lint.asking import LintResult
     from killcheck.probes import Finding, Probe
 
 __all__ = ["document"]

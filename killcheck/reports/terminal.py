@@ -15,11 +15,11 @@ from killcheck.reports import mend
 from killcheck.reports.screen import screen
 
 if TYPE_CHECKING:
-    from killcheck.consent import Plan
+    from killcheck.safety.consent import Plan
     from killcheck.reports.compare import Comparison
     from killcheck.reports.live import Live
     from killcheck.reports.story import RunStory
-    from killcheck.run import RunResult
+    from killcheck.run.runner import RunResult
     from killcheck.verdict import DrillResult
 
 __all__ = ["STYLES", "Terminal", "clock", "money", "span"]

@@ -19,8 +19,8 @@ from killcheck.clock import wall_now
 from killcheck.embedded.cluster import EmbeddedCluster
 from killcheck.kube import manifests
 from killcheck.kube import resources as r
-from killcheck.lint import lint, world_of
-from killcheck.specfile import loads
+from killcheck.lint.asking import lint, world_of
+from killcheck.spec.specfile import loads
 
 CI = Path(__file__).resolve().parents[2] / "ci"
 ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"

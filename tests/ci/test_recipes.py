@@ -17,7 +17,7 @@ import yaml
 
 from killcheck.cli import COMMANDS
 from killcheck.embedded.cluster import EmbeddedCluster
-from killcheck.specfile import load, loads
+from killcheck.spec.specfile import load, loads
 
 ROOT = Path(__file__).resolve().parents[2]
 CI = ROOT / "ci"

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from killcheck import fixtures
 from killcheck.cli import main
 from killcheck.commands import drill
-from killcheck.consent import Plan
+from killcheck.safety.consent import Plan
 from killcheck.reports.terminal import Terminal
 
 

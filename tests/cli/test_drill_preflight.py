@@ -15,7 +15,8 @@ import pytest
 from click.testing import CliRunner
 from killcheck.probes.image_unusable import ImageUnusable
 
-from killcheck import fixtures, lint
+from killcheck import fixtures
+from killcheck.lint import asking
 from killcheck.cli import main
 from killcheck.engine import connection, rehearsal
 from killcheck.engine.rehearsal import Rehearsal
@@ -59,12 +60,12 @@ def drill(tmp_path, monkeypatch):
 
 
 def test_an_executor_that_cannot_start_ends_it_before_anything_is_drilled(drill, monkeypatch):
-    import killcheck.run
+    import killcheck.run.runner
 
     def never(self):
         raise AssertionError("a drill was begun")
 
-    monkeypatch.setattr(killcheck.run.Run, "execute", never)
+    monkeypatch.setattr(killcheck.run.runner.Run, "execute", never)
     result = drill(LACKING, "--json")
     assert result.exit_code == 1, result.output
     document = json.loads(result.stdout)
@@ -126,25 +127,25 @@ def test_what_a_mount_may_bring_is_no_finding(monkeypatch, mounts, env, why, pro
     gpus = {"limits": {"nvidia.com/gpu": "1"}}
     switch = {"name": "x", "image": "x:1", "command": ["kubectl", "scale", "deployment/vllm", "--replicas=0"],
               "env": env, "volumeMounts": [{"name": "m", "mountPath": path} for path in mounts]}
-    world, _ = lint.world_of([
+    world, _ = asking.world_of([
         {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "vllm", "namespace": "a"},
          "spec": {"template": {"spec": {"containers": [{"name": "v", "image": "v:1", "resources": gpus}]}}}},
         {"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "gpu-off", "namespace": "a"},
          "spec": {"schedule": "0 3 * * *", "jobTemplate": {"spec": {"template": {"spec": {"containers": [switch]}}}}}},
     ], datetime(2026, 1, 15, 12, 0, tzinfo=UTC))
-    found = lint.lint(world, probes=[ImageUnusable(FakeEngine("unix:///nowhere"))])
+    found = asking.lint(world, probes=[ImageUnusable(FakeEngine("unix:///nowhere"))])
     FakeEngine.opened = 0
     assert [one.unproven for one in found.findings] == [not proven]
     assert bool(found.at_or_above("error")) is proven
 
 
 def test_a_gate_drills_nothing_where_an_executor_cannot_start(drill, monkeypatch):
-    import killcheck.run
+    import killcheck.run.runner
 
     def never(self):
         raise AssertionError("a drill was begun")
 
-    monkeypatch.setattr(killcheck.run.Run, "execute", never)
+    monkeypatch.setattr(killcheck.run.runner.Run, "execute", never)
     result = drill(LACKING, "--json", command="gate")
     assert result.exit_code == 1, result.output
     document = json.loads(result.stdout)

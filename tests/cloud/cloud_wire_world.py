@@ -10,7 +10,7 @@ import threading
 
 from wire_world import CONTEXT, WireWorld
 
-from killcheck.cloud.standin import ACCOUNT, AMI, Ec2Machines, StandIn
+from killcheck.standins.aws import ACCOUNT, AMI, Ec2Machines, StandIn
 from killcheck.kube import resources as r
 
 __all__ = ["CONTEXT", "CloudWorld"]

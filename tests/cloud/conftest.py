@@ -4,7 +4,7 @@ import socket
 
 import pytest
 
-from killcheck.cloud.standin import StandIn
+from killcheck.standins.aws import StandIn
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 

@@ -6,14 +6,16 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from killcheck import alarms, fixtures, specfile
-from killcheck.alarms import History
-from killcheck.cloudspec import Alarm
-from killcheck.drill import Options
-from killcheck.killpath import Proof
-from killcheck.promql import Unsupported, duration_s, parse
-from killcheck.run import PlannedDrill, Run
-from killcheck.session import Session
+from killcheck.witnesses import alarms
+from killcheck import fixtures
+from killcheck.spec import specfile
+from killcheck.witnesses.alarms import History
+from killcheck.spec.cloud_access import Alarm
+from killcheck.drill.sequence import Options
+from killcheck.spec.killpath import Proof
+from killcheck.witnesses.promql import Unsupported, duration_s, parse
+from killcheck.run.runner import PlannedDrill, Run
+from killcheck.run.session import Session
 
 
 class Series:

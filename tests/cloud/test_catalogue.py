@@ -3,8 +3,8 @@ import json
 import pytest
 
 from killcheck.cloud import refresh
-from killcheck.cloud.amounts import amount
-from killcheck.cloud.catalogue import CatalogueError, load, shipped
+from killcheck.instances.amounts import amount
+from killcheck.instances.catalogue import CatalogueError, load, shipped
 
 
 def test_every_file_says_where_it_is_from_and_of_when():

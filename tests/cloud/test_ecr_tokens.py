@@ -12,10 +12,11 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from test_founding_story import Prepared, run
 
-from killcheck import faults, fixtures, specfile
-from killcheck.cloud.ecr import TokenService, registry_of
-from killcheck.cloudspec import CloudAccess
-from killcheck.embedded.nodes.reference import parse
+from killcheck import faults, fixtures
+from killcheck.spec import specfile
+from killcheck.standins.ecr import TokenService, registry_of
+from killcheck.spec.cloud_access import CloudAccess
+from killcheck.images.reference import parse
 from killcheck.embedded.nodes.registry import PullError, Registry, credentials
 
 HOST = "123456789012.dkr.ecr.us-east-1.amazonaws.com"

@@ -6,14 +6,15 @@ from types import SimpleNamespace
 
 import pytest
 
-from killcheck import fixtures, specfile
+from killcheck import fixtures
+from killcheck.spec import specfile
 from killcheck.clock import WallLoop
-from killcheck.cloudspec import CloudAccess
-from killcheck.cluster.base import ClusterError, NotInstalled
+from killcheck.spec.cloud_access import CloudAccess
+from killcheck.capabilities.cluster import ClusterError, NotInstalled
 from killcheck.cluster.cloudword import equip_with_cloud
-from killcheck.killpath import Command, Consent
-from killcheck.run import PlannedDrill
-from killcheck.session import Session
+from killcheck.spec.killpath import Command, Consent
+from killcheck.run.runner import PlannedDrill
+from killcheck.run.session import Session
 
 NODE = "gce://project/zone/gpu-1"
 SAYS = Command((sys.executable, "-c", "print('{\"gpu-1\": \"RUNNING\"}')"), 20.0)

@@ -6,9 +6,9 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from killcheck import evidence
+from killcheck.run import evidence
 from killcheck.cli import main
-from killcheck.evidence import Store, files_of, leave
+from killcheck.run.evidence import Store, files_of, leave
 
 KEY = "AKIASTANDIN000000000"
 

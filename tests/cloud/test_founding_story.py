@@ -8,12 +8,14 @@ from datetime import timedelta
 import pytest
 from killcheck.fixtures.story import CHAPTERS
 
-from killcheck import events, faults, fixtures, matrix, specfile
-from killcheck.cloudspec import CloudAccess
-from killcheck.drill import Options
-from killcheck.killpath import Proof
-from killcheck.run import PlannedDrill, Run
-from killcheck.session import Session
+from killcheck import events, faults, fixtures
+from killcheck.run import matrix
+from killcheck.spec import specfile
+from killcheck.spec.cloud_access import CloudAccess
+from killcheck.drill.sequence import Options
+from killcheck.spec.killpath import Proof
+from killcheck.run.runner import PlannedDrill, Run
+from killcheck.run.session import Session
 
 RESULTS = ("s3://eval-runs/evals/nightly/results.json", "s3://eval-runs/evals/nightly/run.log")
 

@@ -7,10 +7,11 @@ from dataclasses import replace
 import pytest
 from test_founding_story import Prepared, run
 
-from killcheck import faults, fixtures, specfile
-from killcheck.cloudspec import CloudAccess
+from killcheck import faults, fixtures
+from killcheck.spec import specfile
+from killcheck.spec.cloud_access import CloudAccess
 from killcheck.embedded.cluster import EmbeddedCluster
-from killcheck.embedded.ground import node
+from killcheck.embedded.default_objects import node
 from killcheck.kube import resources as r
 
 DANCE = """

@@ -9,13 +9,15 @@ from pathlib import Path
 import pytest
 from killcheck.probes.cloud_bills import CloudBills
 
-from killcheck import fixtures, lint, specfile
+from killcheck import fixtures
+from killcheck.lint import asking
+from killcheck.spec import specfile
 from killcheck.clock import WallLoop
 from killcheck.cloud.billed import billed
 from killcheck.cloud.instances import Ec2, Exported, Instances, instance_id_of, region_of
-from killcheck.cloud.standin import AMI, Ec2Machines
-from killcheck.cloudspec import CloudAccess
-from killcheck.killpath import Command
+from killcheck.standins.aws import AMI, Ec2Machines
+from killcheck.spec.cloud_access import CloudAccess
+from killcheck.spec.killpath import Command
 
 
 class Clock:
@@ -272,13 +274,13 @@ def test_lint_of_a_live_cluster_tells_what_bills_behind_its_back(stand_in, machi
         "providerID": f"aws:///us-east-1a/{known}"}}
     path = replace(specfile.load(fixtures.spec("dead-man")), cloud=ACCESS)
     probe = CloudBills(stand_in.aws())
-    world, _ = lint.world_of([node], datetime.now(UTC), kill_path=path, live=True, listed=["Node"])
-    told = {f.object: f for f in lint.lint(world, probes=[probe]).findings}
+    world, _ = asking.world_of([node], datetime.now(UTC), kill_path=path, live=True, listed=["Node"])
+    told = {f.object: f for f in asking.lint(world, probes=[probe]).findings}
     assert f"ghost-gpu/{ghost}" in told
     assert "$21.96 an hour" in told[f"ghost-gpu/{ghost}"].message
     assert told["unused-reservation/account"].unproven
-    blind, _ = lint.world_of([], datetime.now(UTC), kill_path=path, live=True, unread={"Node": "403"}, listed=[])
-    assert [f.message for f in lint.lint(blind, probes=[probe]).findings] == [
+    blind, _ = asking.world_of([], datetime.now(UTC), kill_path=path, live=True, unread={"Node": "403"}, listed=[])
+    assert [f.message for f in asking.lint(blind, probes=[probe]).findings] == [
         "not proven: Nodes could not be read: 403"]
 
 
@@ -287,8 +289,9 @@ def test_a_machine_of_the_model_without_a_node_is_a_ghost_too(tmp_path):
 
     from test_founding_story import Prepared, run
 
-    from killcheck import fixtures, specfile
-    from killcheck.killpath import Proof
+    from killcheck import fixtures
+    from killcheck.spec import specfile
+    from killcheck.spec.killpath import Proof
 
     path = specfile.load(fixtures.spec("dead-man"))
     session = Prepared(fixture="dead-man", _kill_path=replace(path, proof=path.proof | {Proof.P3}))
@@ -304,8 +307,9 @@ def test_a_machine_that_was_just_launched_may_be_about_to_join(tmp_path):
 
     from test_founding_story import Prepared, run
 
-    from killcheck import fixtures, specfile
-    from killcheck.killpath import Proof
+    from killcheck import fixtures
+    from killcheck.spec import specfile
+    from killcheck.spec.killpath import Proof
 
     def launch_late(cluster):
         cloud = cluster.embedded.cloud

@@ -6,8 +6,9 @@ from dataclasses import replace
 import pytest
 from test_founding_story import Prepared, run
 
-from killcheck import faults, fixtures, specfile
-from killcheck.cloudspec import CloudAccess
+from killcheck import faults, fixtures
+from killcheck.spec import specfile
+from killcheck.spec.cloud_access import CloudAccess
 
 SCRIPT = """
 import boto3, json, os, ssl, urllib.request

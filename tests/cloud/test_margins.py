@@ -6,15 +6,16 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from killcheck import events, fixtures, specfile
-from killcheck.drill import Options
-from killcheck.record import read
+from killcheck import events, fixtures
+from killcheck.spec import specfile
+from killcheck.drill.sequence import Options
+from killcheck.run.record import read
 from killcheck.reports.html import html
 from killcheck.reports.story import tell
 from killcheck.reports.terminal import Terminal, margin
-from killcheck.run import PlannedDrill, Run
-from killcheck.session import Session
-from killcheck.timeline import PHASES, Timeline
+from killcheck.run.runner import PlannedDrill, Run
+from killcheck.run.session import Session
+from killcheck.watch.timeline import PHASES, Timeline
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 

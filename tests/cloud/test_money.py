@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from killcheck.cloud.spot_prices import SpotPrices
-from killcheck.cost import Meter, bill
+from killcheck.watch.cost import Meter, bill
 
 T0 = datetime(2026, 11, 21, 3, tzinfo=UTC)
 

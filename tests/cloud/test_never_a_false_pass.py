@@ -9,17 +9,18 @@ from typing import cast
 import pytest
 from test_founding_story import Prepared
 
-from killcheck import fixtures, specfile
+from killcheck import fixtures
+from killcheck.spec import specfile
 from killcheck.cloud import session
 from killcheck.cloud.billed import ghosts
 from killcheck.cloud.instances import Ec2, Instances
 from killcheck.cloud.returning import members, returning
 from killcheck.cloud.session import AskError, Aws
-from killcheck.cloud.standin import Ec2Machines, StandIn, StandInError
-from killcheck.cloudspec import CloudAccess
-from killcheck.drill import Options
-from killcheck.killpath import Proof
-from killcheck.run import PlannedDrill, Run
+from killcheck.standins.aws import Ec2Machines, StandIn, StandInError
+from killcheck.spec.cloud_access import CloudAccess
+from killcheck.drill.sequence import Options
+from killcheck.spec.killpath import Proof
+from killcheck.run.runner import PlannedDrill, Run
 
 XML = '<{0}Response xmlns="http://ec2.amazonaws.com/doc/2016-11-15/"><requestId>r</requestId>{1}</{0}Response>'
 REQUEST = """<spotInstanceRequestSet><item><spotInstanceRequestId>sir-1</spotInstanceRequestId><type>{}</type>

@@ -13,9 +13,9 @@ from killcheck.cloud.session import CALLS
 
 ROOT = Path(killcheck.__file__).parents[1]
 #: The one place that makes clients; the stand-in, which is AWS itself here, and who fills it.
-OWN = {"killcheck/cloud/session.py", "killcheck/cloud/standin.py", "killcheck/cluster/cloudword.py"}
+OWN = {"killcheck/cloud/session.py", "killcheck/standins/aws.py", "killcheck/cluster/cloudword.py"}
 #: What else of botocore may be imported, and where: the names of profiles ask nobody.
-MAY = {"killcheck/cloud/undoing.py": {"botocore.session"}, "killcheck/cloud/standin.py": {"botocore.exceptions"}}
+MAY = {"killcheck/cloud/account_undo.py": {"botocore.session"}, "killcheck/standins/aws.py": {"botocore.exceptions"}}
 #: Operations that come in pages and are asked for one: it has one result for one question.
 ONE_PAGE = {("iam", "simulate_principal_policy")}
 SESSION, ASKING, MAKES = "killcheck.cloud.session", ("call", "pages"), ("client", "resource")

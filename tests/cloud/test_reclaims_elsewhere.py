@@ -10,17 +10,18 @@ from threading import Thread
 import pytest
 import urllib3
 
-from killcheck import fixtures, specfile
-from killcheck.cloud.imds import Watched
-from killcheck.cloud.preempted import Preempted
-from killcheck.cloud.scheduled_events import ScheduledEvents
-from killcheck.cloud.serving import serve
+from killcheck import fixtures
+from killcheck.spec import specfile
+from killcheck.standins.ec2_metadata import Watched
+from killcheck.standins.gce_metadata import Preempted
+from killcheck.standins.azure_metadata import ScheduledEvents
+from killcheck.standins.serving import serve
 from killcheck.discover import from_objects
 from killcheck.embedded.models.cloud import Cloud
-from killcheck.killpath import NodePool
+from killcheck.spec.killpath import NodePool
 from killcheck.kube.objects import copy
-from killcheck.run import PlannedDrill, Run
-from killcheck.session import Session
+from killcheck.run.runner import PlannedDrill, Run
+from killcheck.run.session import Session
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 EVENTS = "/metadata/scheduledevents?api-version=2020-07-01"

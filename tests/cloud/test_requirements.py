@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from killcheck.cloud.catalogue import shipped
-from killcheck.cloud.launchable import AUTO_MODE, KARPENTER_AWS, launchable
-from killcheck.cloud.requirements import OPERATORS, Requirement, RequirementError, Requirements
+from killcheck.instances.catalogue import shipped
+from killcheck.instances.launchable import AUTO_MODE, KARPENTER_AWS, launchable
+from killcheck.instances.requirements import OPERATORS, Requirement, RequirementError, Requirements
 
 VALUES = ["a", "b", "0", "1", "2", "3", "7", "8", "9", "-1", "007", " 8", "8.0", "", "٣"]
 BOUNDS = st.integers(min_value=0, max_value=10).map(str)

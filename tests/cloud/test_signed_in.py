@@ -8,9 +8,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 import urllib3
 
-from killcheck.cloud.imds import Metadata
-from killcheck.cloud.serving import serve
-from killcheck.cloud.sso import SignIn
+from killcheck.standins.ec2_metadata import Metadata
+from killcheck.standins.serving import serve
+from killcheck.standins.sso import SignIn
 
 ASK = """
 import boto3, sys
@@ -137,7 +137,7 @@ def test_botocores_own_client_of_metadata_understands_it(metadata, monkeypatch):
 
 
 def test_the_notice_of_a_sidecar_is_a_file(metadata, tmp_path):
-    from killcheck.cloud.imds import Watched
+    from killcheck.standins.ec2_metadata import Watched
 
     _, _, clock = metadata
     watched = Watched(Metadata(now=lambda: clock[0], required=False), tmp_path / "notice")

@@ -7,12 +7,13 @@ import botocore.session
 import pytest
 from test_founding_story import Prepared, run
 
-from killcheck import events, fixtures, specfile
-from killcheck.cloud import notices, undoing
+from killcheck import events, fixtures
+from killcheck.spec import specfile
+from killcheck.cloud import notices, account_undo
 from killcheck.cloud.notices import Hands
-from killcheck.cloud.standin import AMI
-from killcheck.cloudspec import CloudAccess, Experiment
-from killcheck.killpath import Proof
+from killcheck.standins.aws import AMI
+from killcheck.spec.cloud_access import CloudAccess, Experiment
+from killcheck.spec.killpath import Proof
 
 ALARM = "arn:aws:cloudwatch:us-east-1:123456789012:alarm:stop"
 ROLE = "arn:aws:iam::123456789012:role/fis"
@@ -138,11 +139,11 @@ def test_the_template_is_one_that_fis_own_model_admits(stand_in):
     sent = stand_in.fis.templates[template]
     model = botocore.session.get_session().get_service_model("fis").operation_model("CreateExperimentTemplate")
     assert set(sent) - {"id", "minutes"} <= set(model.input_shape.members)
-    place = undoing.where(hands.aws, hands.account())
-    assert undoing.take_back("fis:DeleteExperimentTemplate", place, "another-run", hands.aws) == 0
+    place = account_undo.where(hands.aws, hands.account())
+    assert account_undo.take_back("fis:DeleteExperimentTemplate", place, "another-run", hands.aws) == 0
     assert template in stand_in.fis.templates
-    assert undoing.take_back("fis:DeleteExperimentTemplate", place, "run-1", hands.aws) == 1
-    assert undoing.take_back("fis:DeleteExperimentTemplate", place, "run-1", hands.aws) == 0
+    assert account_undo.take_back("fis:DeleteExperimentTemplate", place, "run-1", hands.aws) == 1
+    assert account_undo.take_back("fis:DeleteExperimentTemplate", place, "run-1", hands.aws) == 0
     assert stand_in.fis.templates == {}
 
 
@@ -165,7 +166,7 @@ def test_events_are_as_eventbridge_sends_them(stand_in):
 def test_on_somebodys_cluster_an_instance_must_have_consented(stand_in):
     from types import SimpleNamespace
 
-    from killcheck.faults.aws_spot import SpotTerminate
+    from killcheck.faults.aws.spot import SpotTerminate
     from killcheck.faults.base import FaultError
 
     aws = stand_in.aws()

@@ -41,7 +41,7 @@ def _embedded_clock(request):
 @pytest.fixture(scope="module")
 def cluster(request):
     """A cluster whose clock runs thirty times as fast as the wall's; a module's ``EXEC_MODE`` says what runs on it."""
-    from killcheck.embedded.ground import node
+    from killcheck.embedded.default_objects import node
 
     made = EmbeddedCluster(exec_mode=getattr(request.module, "EXEC_MODE", "none"), speed=30)
     made.load([node("gpu-1", "g6.4xlarge", cpu=16, memory="64Gi", devices={"nvidia.com/gpu": 1}),

@@ -13,7 +13,7 @@ from servers import Real
 
 from killcheck.clock import WallLoop
 from killcheck.embedded.api.http import Response
-from killcheck.embedded.nodes.hollownodes import HollowNodes
+from killcheck.embedded.nodes.kubelets import HollowNodes
 from killcheck.embedded.nodes.registry import Registry
 from killcheck.kube import resources as r
 from killcheck.kube.config import connect

@@ -14,7 +14,7 @@ from recorded import Aliases, Recording, Told, Transition, comparable, merged, s
 
 from killcheck.embedded.api.http import Request, User
 from killcheck.embedded.cluster import EmbeddedCluster
-from killcheck.embedded.nodes.images import Contents
+from killcheck.images.contents import Contents
 from killcheck.kube import resources as r
 from killcheck.kube.objects import copy, dig
 

@@ -8,7 +8,7 @@ from recorded import FOLDER, NAMES
 from replay import EXECUTOR, IMAGES, node
 
 from killcheck.embedded.nodes.execution import NetworkPolicy
-from killcheck.embedded.nodes.images import Contents
+from killcheck.images.contents import Contents
 from killcheck.kube import resources as r
 from killcheck.kube.objects import copy, format_time
 

@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
-from killcheck import discover, fixtures, specfile
+from killcheck import discover, fixtures
+from killcheck.spec import specfile
 from killcheck.discover import Discovery, DiscoveryError
-from killcheck.killpath import Deadlines, Layer, LayerType, NodePool, Target
+from killcheck.spec.killpath import Deadlines, Layer, LayerType, NodePool, Target
 from killcheck.kube import manifests
 from killcheck.kube.client import Answer, Closer, Kube
 from killcheck.kube.errors import Forbidden, KubeError

@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from killcheck import discover, fixtures, specfile
+from killcheck import discover, fixtures
+from killcheck.spec import specfile
 from killcheck.cli import main
 from killcheck.kube import manifests
-from killcheck.run import PlannedDrill, Run
-from killcheck.session import Session
+from killcheck.run.runner import PlannedDrill, Run
+from killcheck.run.session import Session
 
 #: What a drill of each layer that is found must say: its verdict, and where it is stuck.
 EXPECTED = {

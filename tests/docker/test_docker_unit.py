@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from killcheck import specfile
+from killcheck.spec import specfile
 from killcheck.engine.connection import host_of, is_docker
 from killcheck.engine.projection import container_of, creation, devices, moment, pod_of, seconds
 from killcheck.engine.registry import parts_of, registry_of
-from killcheck.killpath import ContainerRun, Proof
+from killcheck.spec.killpath import ContainerRun, Proof
 from killcheck.kube.errors import KubeConfigError
 
 SPEC = """

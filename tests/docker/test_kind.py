@@ -171,7 +171,7 @@ def test_a_fault_of_the_node_container_bites_and_heals(stand, tmp_path, fault, e
 
 
 #: A notice that a test can wait for.
-SHORT_NOTICE = "from killcheck.faults.docker_nodes import NodeReclaimed; NodeReclaimed.notice_s = 1.0"
+SHORT_NOTICE = "from killcheck.faults.docker.nodes import NodeReclaimed; NodeReclaimed.notice_s = 1.0"
 
 
 def test_a_reclaimed_node_has_notice_then_its_machine_ends_and_is_put_back(stand, tmp_path):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from killcheck.killpath import LayerType
+from killcheck.spec.killpath import LayerType
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("ci/**/*.md")])

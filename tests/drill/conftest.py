@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 import pytest
 
 from killcheck.events import Event
-from killcheck.run import PlannedDrill, Run, RunResult
-from killcheck.session import Session
+from killcheck.run.runner import PlannedDrill, Run, RunResult
+from killcheck.run.session import Session
 
 
 @dataclass

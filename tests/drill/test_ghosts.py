@@ -7,10 +7,10 @@ import shutil
 import pytest
 
 from killcheck import fixtures
-from killcheck.drill import Options
+from killcheck.drill.sequence import Options
 from killcheck.kube import resources as r
-from killcheck.scene import Scene
-from killcheck.session import Session
+from killcheck.watch.scene import Scene
+from killcheck.run.session import Session
 
 STRAY = """
 apiVersion: v1

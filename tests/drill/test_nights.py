@@ -6,9 +6,9 @@ import pytest
 from killcheck.fixtures.nights import NIGHTS
 
 from killcheck import events
-from killcheck.drill import Options
-from killcheck.record import read
-from killcheck.timeline import PHASES
+from killcheck.drill.sequence import Options
+from killcheck.run.record import read
+from killcheck.watch.timeline import PHASES
 
 CAUSES = {
     "image-gone": ("bitnami/kubectl", "not found"),

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from killcheck import events, fixtures
-from killcheck.drill import Options
-from killcheck.session import Session
+from killcheck.drill.sequence import Options
+from killcheck.run.session import Session
 
 #: Somebody else's: a pod that fits nowhere, one whose image nobody has, a node of no pool of ours.
 ELSEWHERE = """\

@@ -9,16 +9,16 @@ import pytest
 
 from killcheck import clock, events, faults, fixtures
 from killcheck.clock import WallLoop
-from killcheck.cost import Meter
-from killcheck.drill import Drill, Options
-from killcheck.journal import Journal
+from killcheck.watch.cost import Meter
+from killcheck.drill.sequence import Drill, Options
+from killcheck.safety.journal import Journal
 from killcheck.kube import resources as r
 from killcheck.kube.errors import Expired
 from killcheck.kube.informer import Informer
-from killcheck.progress import Progress
-from killcheck.scene import Scene
-from killcheck.session import Session
-from killcheck.timeline import PHASES, Timeline
+from killcheck.drill.progress import Progress
+from killcheck.watch.scene import Scene
+from killcheck.run.session import Session
+from killcheck.watch.timeline import PHASES, Timeline
 
 SECOND = """
 apiVersion: apps/v1

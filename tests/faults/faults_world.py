@@ -8,10 +8,10 @@ from pathlib import Path
 
 from killcheck.fixtures import path
 
-from killcheck import specfile
+from killcheck.spec import specfile
 from killcheck.cluster.embedded import EmbeddedDrillCluster
-from killcheck.drill import Drill, Options
-from killcheck.journal import Journal
+from killcheck.drill.sequence import Drill, Options
+from killcheck.safety.journal import Journal
 from killcheck.kube import manifests
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "safety"))

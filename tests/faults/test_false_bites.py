@@ -8,12 +8,12 @@ from types import SimpleNamespace
 import pytest
 
 from killcheck import faults
-from killcheck.cloud.sso import Portal
+from killcheck.standins.sso import Portal
 from killcheck.faults import FaultError
-from killcheck.faults.elsewhere import Elsewhere, may_be_elsewhere
-from killcheck.killpath import Command, KillPath, Layer, LayerType, Target
+from killcheck.faults.other_layer import Elsewhere, may_be_elsewhere
+from killcheck.spec.killpath import Command, KillPath, Layer, LayerType, Target
 from killcheck.kube.objects import format_time
-from killcheck.programs import Files, Ran
+from killcheck.machine.programs import Files, Ran
 
 NOW = datetime(2026, 1, 15, 3, 0, 0, tzinfo=UTC)
 TARGET = Target("vllm", "apps/v1", "Deployment", "inference", "vllm")
@@ -125,7 +125,7 @@ def test_a_handler_has_heard_the_message_when_it_speaks_of_a_node_in_scope(kind,
 ])
 def test_a_script_is_gone_when_it_is_the_script_that_is_not_found(errors, bites, monkeypatch):
     command = Command(("sh", "scripts/stop.sh"))
-    monkeypatch.setattr("killcheck.faults.machine_parts.scripts.own_script", lambda *args: "scripts/stop.sh")
+    monkeypatch.setattr("killcheck.faults.machine.parts.scripts.own_script", lambda *args: "scripts/stop.sh")
     layer = SimpleNamespace(layer=Layer("off", LayerType.COMMAND, covers=("vllm",), command=command),
                             ran=Ran(command, NOW, NOW, 127, errors=errors))
     fault = faults.ScriptGone()
@@ -161,7 +161,7 @@ def test_a_program_that_cannot_be_put_before_others_is_a_fault_that_cannot_be_in
         def put_before(self, texts, folder):
             raise refused
 
-    monkeypatch.setattr("killcheck.faults.machine_cli.scripts.clis", lambda *args: ("aws",))
+    monkeypatch.setattr("killcheck.faults.machine.cli.scripts.clis", lambda *args: ("aws",))
     stage = stage_of(levers={"programs": Programs()})
     stage.journal.never_happened = lambda: told.append("never")
     with pytest.raises(FaultError, match=r"aws cannot be .*: (File exists|No space left)"):

@@ -7,7 +7,7 @@ from faults_world import World
 from safety_world import differences, picture
 
 from killcheck import events, faults
-from killcheck.faults.image_gone import ImageGone
+from killcheck.faults.kubernetes.image_gone import ImageGone
 
 KINDS = {kind.name: kind for kind in faults.ALL}
 #: fault -> (verdict, stuck at, words of the cause). The reference path survives what it was built to survive.

@@ -8,14 +8,15 @@ import shutil
 
 import pytest
 
-from killcheck import events, faults, fixtures, layers, specfile
+from killcheck import events, faults, fixtures, layers
+from killcheck.spec import specfile
 from killcheck.cluster.embedded import EmbeddedDrillCluster
 from killcheck.cluster.equipment import equip
-from killcheck.drill import Drill, Options
+from killcheck.drill.sequence import Drill, Options
 from killcheck.faults.shipped import MACHINE
-from killcheck.journal import Journal
-from killcheck.killpath import Command
-from killcheck.session import Session
+from killcheck.safety.journal import Journal
+from killcheck.spec.killpath import Command
+from killcheck.run.session import Session
 
 KINDS = {kind.name: kind for kind in MACHINE}
 #: Of the daily cycle: verdict, who turned it off, a part of the cause (or of the reason).
@@ -61,7 +62,7 @@ class MachineWorld:
         self.kill_path = specfile.load(folder / "killcheck.yaml")
         self.layer = self.kill_path.layer(layer)
         session = Session(spec=folder / "killcheck.yaml", exec_mode="host")
-        from killcheck.run import PlannedDrill
+        from killcheck.run.runner import PlannedDrill
 
         self.cluster = EmbeddedDrillCluster([], exec_mode="host", start=session._night(PlannedDrill(layer)))
         equip(self.cluster, self.kill_path, allowed=True)

@@ -11,7 +11,7 @@ import pytest
 from faults_world import World
 
 from killcheck import events, faults
-from killcheck.faults import probe_pod
+from killcheck.faults.kubernetes import probe_pod
 
 KINDS = [faults.EgressDenied, faults.DnsDenied, faults.ApiUnreachable]
 

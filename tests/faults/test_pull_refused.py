@@ -2,7 +2,7 @@
 
 import pytest
 
-from killcheck.faults.pull_secret_expired import is_refusal
+from killcheck.faults.kubernetes.pull_secret_expired import is_refusal
 
 ECR = "403112345678.dkr.ecr.us-east-1.amazonaws.com/off:401"
 PULL = f'p: ErrImagePull: failed to pull and unpack image "{ECR}": failed to resolve reference "{ECR}": '

@@ -6,7 +6,7 @@ import subprocess
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError
 
-from killcheck.faults.cloud_answers import refusing
+from killcheck.faults.machine.cloud_answers import refusing
 
 
 @pytest.fixture

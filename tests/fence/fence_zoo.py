@@ -5,7 +5,7 @@ from pathlib import Path
 import killcheck.fixtures
 
 from killcheck.fence import Ceiling
-from killcheck.yamlfile import documents
+from killcheck.text.yamlfile import documents
 
 FOLDER = Path(killcheck.fixtures.__file__).parent / "fences"
 CASES = sorted(path.stem for path in FOLDER.glob("*.yaml"))

@@ -7,7 +7,7 @@ import pytest
 from botocore.stub import Stubber
 
 from killcheck.cloud import session
-from killcheck.cloud.catalogue import shipped
+from killcheck.instances.catalogue import shipped
 from killcheck.cloud.iam import Decision
 from killcheck.fence import Account, Ceiling, asking, evaluate
 

@@ -5,9 +5,9 @@ import itertools
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from killcheck.cloud.catalogue import Catalogue, shipped
-from killcheck.cloud.launchable import launchable
-from killcheck.cloud.requirements import Requirement
+from killcheck.instances.catalogue import Catalogue, shipped
+from killcheck.instances.launchable import launchable
+from killcheck.instances.requirements import Requirement
 from killcheck.fence import Ceiling, evaluate
 from killcheck.fence.bounds import most, value
 

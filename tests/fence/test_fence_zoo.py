@@ -1,8 +1,8 @@
 import pytest
 from fence_zoo import CASES, FOLDER, ceiling, load
 
-from killcheck.cloud.catalogue import shipped
-from killcheck.cloud.launchable import launchable
+from killcheck.instances.catalogue import shipped
+from killcheck.instances.launchable import launchable
 from killcheck.fence import evaluate
 from killcheck.fence.karpenter import Context, feature_gates, node_classes, read_node_claim, read_node_pool
 from killcheck.fence.overlays import read_overlays

@@ -1,6 +1,6 @@
 import pytest
 
-from killcheck.cloud.catalogue import shipped
+from killcheck.instances.catalogue import shipped
 from killcheck.fence import Account, AccountError, Ceiling, evaluate
 from killcheck.fence.evaluate import pools_of
 

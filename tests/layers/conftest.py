@@ -6,10 +6,11 @@ import shutil
 
 import pytest
 
-from killcheck import fixtures, specfile
+from killcheck import fixtures
+from killcheck.spec import specfile
 from killcheck.kube.objects import copy
-from killcheck.run import PlannedDrill, Run
-from killcheck.session import Session
+from killcheck.run.runner import PlannedDrill, Run
+from killcheck.run.session import Session
 
 
 @pytest.fixture

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from killcheck.run import PlannedDrill, plan_for
-from killcheck.session import Session
+from killcheck.run.runner import PlannedDrill, plan_for
+from killcheck.run.session import Session
 from killcheck.verdict import Verdict
 
 

@@ -7,10 +7,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from killcheck.killpath import Command, Layer, LayerType
+from killcheck.spec.killpath import Command, Layer, LayerType
 from killcheck.layers import base
 from killcheck.layers.idle_command import IdleCommand
-from killcheck.programs import Ran
+from killcheck.machine.programs import Ran
 
 NOW = datetime(2026, 1, 15, tzinfo=UTC)
 COMMAND = Command(("monitor",))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from killcheck.embedded.machine import Machine
+from killcheck.machine.modelled import Machine
 from killcheck.kube.objects import dig
 from killcheck.verdict import Verdict
 

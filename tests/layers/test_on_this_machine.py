@@ -141,9 +141,9 @@ def _runs(stat: Path) -> bool:
 
 
 def test_one_run_at_a_time(machine):
-    from killcheck.here import Locks
-    from killcheck.lease import Busy, wanted
-    from killcheck.specfile import load
+    from killcheck.safety.local_locks import Locks
+    from killcheck.safety.lease import Busy, wanted
+    from killcheck.spec.specfile import load
 
     path = load(machine / "killcheck.yaml")
     held = Locks(machine / ".killcheck", "first", wanted(path, path.layer("nightly-stop"), ""))

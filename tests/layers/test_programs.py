@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from killcheck.clock import WallLoop, wall_now, wall_seconds
-from killcheck.killpath import Command
-from killcheck.programs import CountUnknown, Files, LocalPrograms, Ran, again, counted, put_back
-from killcheck.undo import UndoProblem
+from killcheck.spec.killpath import Command
+from killcheck.machine.programs import CountUnknown, Files, LocalPrograms, Ran, again, counted, put_back
+from killcheck.safety.undo import UndoProblem
 
 
 @pytest.fixture
@@ -84,7 +84,7 @@ def test_what_takes_too_long_is_stopped_with_all_its_children(programs, tmp_path
         """The clock that its limit is counted on stands still until then, however busy this host."""
         return wall_seconds() if child.exists() and child.read_text() else begun
 
-    monkeypatch.setattr("killcheck.programs.wall_seconds", once_it_has_a_child)
+    monkeypatch.setattr("killcheck.machine.programs.wall_seconds", once_it_has_a_child)
     ran = programs.run(sh("sleep 300 & echo $! > child; wait", timeout_s=0.3))
     assert ran.code is None
     assert "took longer than 0.3 s" in ran.why

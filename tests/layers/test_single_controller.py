@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from killcheck.drill import Drill
+from killcheck.drill.sequence import Drill
 from killcheck.verdict import Verdict
 
 PATH = "single-controller"
@@ -226,7 +226,7 @@ def test_what_somebody_else_turned_off_just_before_the_trigger_is_not_its_doing(
 
     monkeypatch.setattr(Drill, "_sabotage", and_somebody_else)
     for name in ("EVERY_S", "RARELY_S"):
-        monkeypatch.setattr(f"killcheck.census.{name}", 3600.0)
+        monkeypatch.setattr(f"killcheck.machine.census.{name}", 3600.0)
     result = broken("daily-cycle", lambda path: None)
     assert result.verdict is Verdict.INCONCLUSIVE
     assert "when the trigger was to be pulled: " in result.why

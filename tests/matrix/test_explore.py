@@ -12,11 +12,11 @@ import sys
 import pytest
 from click.testing import CliRunner
 
-from killcheck import explore as searching
+from killcheck.run import explore as searching
 from killcheck import fixtures
 from killcheck.cli import main
 from killcheck.kube.objects import copy, dig
-from killcheck.session import Session
+from killcheck.run.session import Session
 from killcheck.verdict import DrillResult, Verdict
 
 FAULTS = ["image-gone", "registry-unreachable", "cached-copy-evicted"]

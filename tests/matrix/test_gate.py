@@ -15,8 +15,8 @@ from click.testing import CliRunner
 from killcheck.fixtures import path
 
 from killcheck.cli import main
-from killcheck.gate import Gate, worst
-from killcheck.session import Session
+from killcheck.run.gate import Gate, worst
+from killcheck.run.session import Session
 
 
 def gate(*argv, code=None):

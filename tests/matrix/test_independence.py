@@ -10,16 +10,17 @@ import pytest
 from click.testing import CliRunner
 from killcheck.fixtures import path, spec
 
-from killcheck import lint, matrix
+from killcheck.lint import asking
+from killcheck.run import matrix
 from killcheck.cli import main
-from killcheck.drill import Options
-from killcheck.independence import Dependency, Shared, dependencies, drilled, shared
-from killcheck.killpath import Outcome
+from killcheck.drill.sequence import Options
+from killcheck.discover.independence import Dependency, Shared, dependencies, drilled, shared
+from killcheck.spec.killpath import Outcome
 from killcheck.kube import manifests
 from killcheck.kube.objects import copy, dig
-from killcheck.run import Run
-from killcheck.session import Session
-from killcheck.specfile import load
+from killcheck.run.runner import Run
+from killcheck.run.session import Session
+from killcheck.spec.specfile import load
 
 KILL_PATH = load(spec("two-switches"))
 OBJECTS = manifests.load(path("two-switches")).objects
@@ -45,8 +46,8 @@ def test_a_layer_lists_what_it_is_made_of():
 
 
 def test_what_every_layer_leans_on_is_found_by_reading():
-    world, _ = lint.world_of(OBJECTS, datetime(2026, 11, 21, tzinfo=UTC), kill_path=KILL_PATH)
-    told = [one for one in lint.lint(world).findings if one.probe == "shared-fate"]
+    world, _ = asking.world_of(OBJECTS, datetime(2026, 11, 21, tzinfo=UTC), kill_path=KILL_PATH)
+    told = [one for one in asking.lint(world).findings if one.probe == "shared-fate"]
     assert [(one.severity, "kube-controller-manager (CronJobs)" in one.message) for one in told] == [("note", True)]
     assert told[0].remedy.startswith("Add a layer that another controller fires")
 

@@ -8,12 +8,12 @@ import pytest
 from click.testing import CliRunner
 from killcheck.fixtures import spec
 
-from killcheck import matrix
+from killcheck.run import matrix
 from killcheck.cli import main
-from killcheck.killpath import Outcome
-from killcheck.run import PlannedDrill, Run
-from killcheck.session import Session
-from killcheck.specfile import load
+from killcheck.spec.killpath import Outcome
+from killcheck.run.runner import PlannedDrill, Run
+from killcheck.run.session import Session
+from killcheck.spec.specfile import load
 from killcheck.verdict import DrillResult, Verdict
 
 PATH = load(spec("two-switches"))

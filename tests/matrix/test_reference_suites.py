@@ -11,11 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from killcheck import fixtures, layers, matrix, parallel
-from killcheck.drill import Options
-from killcheck.killpath import Outcome
-from killcheck.run import PlannedDrill, Run
-from killcheck.session import Session
+from killcheck import fixtures, layers
+from killcheck.run import matrix, parallel
+from killcheck.drill.sequence import Options
+from killcheck.spec.killpath import Outcome
+from killcheck.run.runner import PlannedDrill, Run
+from killcheck.run.session import Session
 from killcheck.verdict import Verdict
 
 #: Paths that are broken on purpose, and what their first layer's undisturbed night must be found out for.

@@ -10,8 +10,8 @@ import sys
 
 import pytest
 
-from killcheck import parallel
-from killcheck.cluster.base import ClusterError
+from killcheck.run import parallel
+from killcheck.capabilities.cluster import ClusterError
 
 #: A process with two workers, each at work with a child of its own.
 MADE = """

@@ -174,8 +174,8 @@ def test_having_it_installed_imports_nothing_of_it(pytester):
         import sys
 
         def test_it():
-            heavy = {"killcheck.drill", "killcheck.session", "killcheck.embedded", "kubernetes", "rich", "yaml"}
-            assert "killcheck.plugin" in sys.modules
+            heavy = {"killcheck.drill.sequence", "killcheck.run.session", "killcheck.embedded", "kubernetes", "rich", "yaml"}
+            assert "killcheck.pytest.plugin" in sys.modules
             assert not heavy & set(sys.modules)
     """)
     pytester.runpytest_subprocess().assert_outcomes(passed=1)

@@ -7,8 +7,8 @@ import xml.etree.ElementTree as ET
 import pytest
 from killcheck.fixtures import spec
 
-from killcheck import specfile
-from killcheck.pytest_groups import groups_of
+from killcheck.spec import specfile
+from killcheck.pytest.groups import groups_of
 
 pytest_plugins = ["pytester"]
 

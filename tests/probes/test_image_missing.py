@@ -16,8 +16,9 @@ from killcheck.probes import Finding
 from killcheck.probes.image_missing import ImageMissing
 from killcheck.probes.oci import Registries, credentials_for
 
-from killcheck import fixtures, lint
-from killcheck.embedded.nodes.reference import parse
+from killcheck import fixtures
+from killcheck.lint import asking
+from killcheck.images.reference import parse
 from killcheck.kube import manifests
 
 NOW = datetime(2026, 1, 15, 12, 0, tzinfo=UTC)
@@ -123,8 +124,8 @@ def findings(image: str, *, secret: dict[str, Any] | None = None, arch: str = ""
         objects.append({
             "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "pull", "namespace": "inference"},
             "type": "kubernetes.io/dockerconfigjson", "data": {".dockerconfigjson": data}})
-    world, _ = lint.world_of(objects, NOW)
-    return [f for f in lint.lint(world, probes=[ImageMissing()]).findings if f.probe == "image-missing"]
+    world, _ = asking.world_of(objects, NOW)
+    return [f for f in asking.lint(world, probes=[ImageMissing()]).findings if f.probe == "image-missing"]
 
 
 def test_an_image_that_is_there_is_asked_for_once_and_with_its_token(registry: Registry) -> None:

@@ -11,11 +11,13 @@ import pytest
 from click.testing import CliRunner, Result
 from killcheck.fixtures.zoo import Case, cases
 
-from killcheck import fixtures, lint, specfile
+from killcheck import fixtures
+from killcheck.lint import asking
+from killcheck.spec import specfile
 from killcheck.cli import main
 from killcheck.kube import manifests
 from killcheck.kube.client import Answer, Kube
-from killcheck.listing import read
+from killcheck.kube.listing import read
 
 NOW = datetime(2026, 1, 15, 12, 0, tzinfo=UTC)
 FALSE_GREEN = fixtures.path("dead-man-false-green")
@@ -117,9 +119,9 @@ def test_an_annotation_suppresses_with_a_reason_until_a_day(note: str, suppresse
     objects = manifests.load(case("suspended").files("broken")).objects
     for obj in objects:
         if obj["kind"] == "CronJob":
-            obj["metadata"]["annotations"] = {lint.ANNOTATION: note}
-    world, _ = lint.world_of(objects, NOW)
-    result = lint.lint(world)
+            obj["metadata"]["annotations"] = {asking.ANNOTATION: note}
+    world, _ = asking.world_of(objects, NOW)
+    result = asking.lint(world)
     assert ("suspended" in {f.probe for f in result.suppressed}) is suppressed
     assert ("suspended" in {f.probe for f in result.findings}) is not suppressed
 
@@ -174,8 +176,8 @@ class Counted:
 
 def live(transport: Counted) -> Any:
     listed = read(Kube(transport))
-    world, notes = lint.world_of(listed.objects, NOW, live=True, unread=listed.unread, listed=listed.kinds)
-    return lint.lint(world, notes=notes)
+    world, notes = asking.world_of(listed.objects, NOW, live=True, unread=listed.unread, listed=listed.kinds)
+    return asking.lint(world, notes=notes)
 
 
 def reference() -> list[dict[str, Any]]:
@@ -214,8 +216,8 @@ def test_a_live_reference_kill_path_is_clean() -> None:
 def test_what_the_spec_names_and_nobody_finds(is_live: bool) -> None:
     path = specfile.load(fixtures.spec("dead-man"))
     objects = [o for o in reference() if o["kind"] != "CronJob"]
-    world, _ = lint.world_of(objects, NOW, kill_path=path, live=is_live, listed=["CronJob", "Deployment", "NodePool"])
-    (found,) = [f for f in lint.lint(world).findings if f.probe == "spec-mismatch"]
+    world, _ = asking.world_of(objects, NOW, kill_path=path, live=is_live, listed=["CronJob", "Deployment", "NodePool"])
+    (found,) = [f for f in asking.lint(world).findings if f.probe == "spec-mismatch"]
     assert "CronJob/inference/gpu-nightly-off" in found.message
     assert found.unproven is not is_live
 
@@ -226,8 +228,8 @@ def test_an_executor_that_cannot_be_read_is_said() -> None:
         if obj["kind"] == "CronJob":
             container = obj["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"][0]
             container["command"] = ["/opt/curfew/run"]
-    world, _ = lint.world_of(objects, NOW)
-    assert [f for f in lint.lint(world).findings if f.probe == "not-understood" and f.unproven]
+    world, _ = asking.world_of(objects, NOW)
+    assert [f for f in asking.lint(world).findings if f.probe == "not-understood" and f.unproven]
 
 
 def test_no_probe_asks_for_secrets() -> None:
@@ -248,6 +250,6 @@ def test_a_webhook_whose_pods_are_not_ready_is_down(ready: int, down: bool) -> N
         {"kind": "Service", "metadata": {"name": "hook", "namespace": "hooks"}, "spec": {"selector": {"app": "hook"}}},
         {"kind": "Deployment", "metadata": {"name": "hook", "namespace": "hooks"}, "status": {"readyReplicas": ready},
          "spec": {"replicas": 1, "template": {"metadata": {"labels": {"app": "hook"}}, "spec": {"containers": []}}}}]
-    world, _ = lint.world_of(objects, NOW, live=True)
-    found = [f.message for f in lint.lint(world).findings if f.probe == "webhook-down"]
+    world, _ = asking.world_of(objects, NOW, live=True)
+    found = [f.message for f in asking.lint(world).findings if f.probe == "webhook-down"]
     assert bool(found) is down

@@ -16,7 +16,8 @@ import pytest
 from click.testing import CliRunner, Result
 from killcheck.probes import ALL, Finding, Probe, World
 
-from killcheck import fixtures, lint
+from killcheck import fixtures
+from killcheck.lint import asking
 from killcheck.cli import main
 from killcheck.kube import manifests
 from killcheck.reports import findings_junit
@@ -112,8 +113,8 @@ def test_sarif_has_the_rules_of_probes_that_are_asked_by_option() -> None:
         def ask(self, world: World) -> Iterable[Finding]:
             yield self.finding(world, world.targets[0][1], ("spec",), "is extra")
 
-    world, _ = lint.world_of(manifests.load([Path("my deploy")]), NOW)
-    log = document(lint.lint(world, probes=[Extra()]))
+    world, _ = asking.world_of(manifests.load([Path("my deploy")]), NOW)
+    log = document(asking.lint(world, probes=[Extra()]))
     jsonschema.validate(log, SARIF)
     (result,) = log["runs"][0]["results"]
     assert log["runs"][0]["tool"]["driver"]["rules"][result["ruleIndex"]]["id"] == "extra"
@@ -169,8 +170,8 @@ def test_a_report_that_cannot_be_written_is_wrong_usage(option: str) -> None:
 
 def test_junit_never_passes_what_is_not_proven() -> None:
     objects = manifests.load(fixtures.path("dead-man")).objects
-    world, _ = lint.world_of(objects, NOW, live=True, unread={"NetworkPolicy": "networkpolicies is forbidden"})
-    suite = ElementTree.fromstring(findings_junit.junit(lint.lint(world), "error")).find("testsuite")
+    world, _ = asking.world_of(objects, NOW, live=True, unread={"NetworkPolicy": "networkpolicies is forbidden"})
+    suite = ElementTree.fromstring(findings_junit.junit(asking.lint(world), "error")).find("testsuite")
     assert suite is not None
     skipped = suite.find("testcase[@name='egress-blocked']/skipped")
     assert skipped is not None
@@ -190,17 +191,17 @@ def test_a_suppression_that_has_expired_comes_back_and_says_so(where: str, until
     from dataclasses import replace
     from datetime import date
 
-    from killcheck.killpath import Suppression
+    from killcheck.spec.killpath import Suppression
 
     objects = manifests.load(fixtures.path("dead-man-false-green")).objects
     for obj in objects:
         if obj["kind"] == "CronJob" and where == "annotation":
-            obj["metadata"]["annotations"] = {lint.ANNOTATION: f"false-green until {until}: it is being replaced"}
-    world, _ = lint.world_of(objects, NOW)
+            obj["metadata"]["annotations"] = {asking.ANNOTATION: f"false-green until {until}: it is being replaced"}
+    world, _ = asking.world_of(objects, NOW)
     if where == "spec":
         entry = Suppression("false-green", "it is being replaced", date.fromisoformat(until), "CronJob/*")
         world.kill_path = replace(world.kill_path, suppress=(entry,))
-    result = lint.lint(world)
+    result = asking.lint(world)
     green = [f for f in result.findings if f.probe == "false-green"]
     assert (not green) is silent
     assert ("false-green" in {f.probe for f in result.suppressed}) is silent

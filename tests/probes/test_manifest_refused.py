@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 from killcheck.probes.manifest_refused import ManifestRefused
 
-from killcheck import fixtures, lint, specfile
-from killcheck.killpath import KillPath
+from killcheck import fixtures
+from killcheck.lint import asking
+from killcheck.spec import specfile
+from killcheck.spec.killpath import KillPath
 from killcheck.kube import manifests
 
 NOW = datetime(2026, 1, 15, 12, 0, tzinfo=UTC)
@@ -39,7 +41,7 @@ def path_of(folder: Path) -> KillPath:
 
 
 def found(folder: Path) -> list[Any]:
-    world, _ = lint.world_of(manifests.load(folder), NOW, kill_path=path_of(fixtures.path("dead-man")))
+    world, _ = asking.world_of(manifests.load(folder), NOW, kill_path=path_of(fixtures.path("dead-man")))
     return list(ManifestRefused().ask(world))
 
 
@@ -70,7 +72,7 @@ def test_all_that_is_wrong_is_told_at_once(folder: Path) -> None:
 
 @pytest.mark.parametrize("name", [name for name in fixtures.names() if name != "single-controller"])
 def test_what_is_shipped_is_taken(name: str) -> None:
-    world, _ = lint.world_of(
+    world, _ = asking.world_of(
         manifests.load(fixtures.path(name)), NOW, kill_path=specfile.load(fixtures.spec(name)))
     assert list(ManifestRefused().ask(world)) == []
 
@@ -93,5 +95,5 @@ def test_what_is_not_ours_to_say_is_left_alone(folder: Path, other: str) -> None
 def test_of_a_live_cluster_nothing_is_asked() -> None:
     refused = {"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "x", "namespace": "inference"}}
     kill_path = path_of(fixtures.path("dead-man"))
-    world, _ = lint.world_of([refused], NOW, kill_path=kill_path, live=True)
+    world, _ = asking.world_of([refused], NOW, kill_path=kill_path, live=True)
     assert list(ManifestRefused().ask(world)) == []

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from killcheck import events, fixtures
 from killcheck.cli import main
-from killcheck.record import read
+from killcheck.run.record import read
 from killcheck.reports import allure, sarif_drills
 from killcheck.reports.document import document
 from killcheck.reports.html import html, sentence
@@ -20,8 +20,8 @@ from killcheck.reports.junit import junit
 from killcheck.reports.prometheus import prometheus
 from killcheck.reports.story import tell
 from killcheck.reports.summary import markdown, slack
-from killcheck.run import PlannedDrill, Run
-from killcheck.session import Session
+from killcheck.run.runner import PlannedDrill, Run
+from killcheck.run.session import Session
 
 AT = datetime(2026, 1, 15, 3, 0, tzinfo=UTC)
 

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from killcheck import fixtures
-from killcheck import redact as redaction
+from killcheck.text import redaction
 from killcheck.cli import main
 
 PASSWORD = "Tr0ub4dor-and-3"

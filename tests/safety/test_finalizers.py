@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from killcheck.undo import compare
+from killcheck.safety.undo import compare
 
 OURS, TRACKING, THEIRS = "killcheck.dev/hold", "batch.kubernetes.io/job-tracking", "example.com/mark"
 

@@ -8,14 +8,14 @@ import platform
 import pytest
 from safety_world import differences, picture, through
 
-from killcheck import here, lease, orphans
+from killcheck.safety import local_locks, lease, orphans
 from killcheck.cluster.host import HostCluster
 from killcheck.commands.errors import Interrupted
-from killcheck.journal import Journal, config_map_name, parse
-from killcheck.killpath import KillPath, Layer, LayerType, Target
+from killcheck.safety.journal import Journal, config_map_name, parse
+from killcheck.spec.killpath import KillPath, Layer, LayerType, Target
 from killcheck.kube import resources as r
 from killcheck.kube.client import Answer
-from killcheck.undo import FINALIZERS, Undo, adding
+from killcheck.safety.undo import FINALIZERS, Undo, adding
 
 RUN = "20260115-030001-abc123-0"
 MADE = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "made", "namespace": "inference"}}
@@ -158,7 +158,7 @@ def test_what_this_machine_wrote_down_itself_is_not_replaced_by_a_config_map(clu
         def put_back(self, *body):
             called.append(body)
 
-    monkeypatch.setattr(here, "LocalPrograms", Programs)
+    monkeypatch.setattr(local_locks, "LocalPrograms", Programs)
     mine = Journal(RUN, cluster.loop, cluster.kube, path=tmp_path / "runs" / "r" / "journal-0.jsonl", context="here")
     with mine.change("box was on (1)", Undo("call", "put_back", ["mine"]), lever="programs"):
         pass
@@ -174,7 +174,7 @@ def test_a_process_that_has_only_its_number_is_another(tmp_path):
     host = HostCluster()
     (tmp_path / "flag").write_text("x\n")
     journal = Journal(RUN, host.loop, host.kube, path=tmp_path / "runs" / "r" / "journal-0.jsonl", context="host",
-                      levers=here.levers(host.loop))
+                      levers=local_locks.levers(host.loop))
     undo = Undo("call", "take_away", [str(tmp_path / "flag"), "x\n"])
     with journal.change("set the sentinel", undo, lever="files"):
         pass
@@ -183,7 +183,7 @@ def test_a_process_that_has_only_its_number_is_another(tmp_path):
     assert header["journal"]["began"]
     header["journal"] |= {"pid": 1, "began": "another-boot"}
     (tmp_path / "runs" / "r" / "journal-0.jsonl").write_text("\n".join([json.dumps(header), *lines[1:]]) + "\n")
-    outcome = here.restore_here(host.loop, host.kube, here.orphans_here(tmp_path, "host"))
+    outcome = local_locks.restore_here(host.loop, host.kube, local_locks.orphans_here(tmp_path, "host"))
     assert (outcome.skipped, outcome.problems) == ([], [])
     assert not (tmp_path / "flag").exists()
 

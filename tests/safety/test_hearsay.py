@@ -7,10 +7,10 @@ import json
 import pytest
 from safety_world import differences, picture, small_cluster
 
-from killcheck import orphans
-from killcheck.journal import DATA, JOURNAL_LABEL, Journal
+from killcheck.safety import orphans
+from killcheck.safety.journal import DATA, JOURNAL_LABEL, Journal
 from killcheck.kube import resources as r
-from killcheck.undo import LABEL, Undo
+from killcheck.safety.undo import LABEL, Undo
 
 ROLE = {"rules": [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]}
 

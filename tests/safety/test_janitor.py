@@ -18,15 +18,17 @@ from killcheck.fixtures import path
 from safety_world import differences, picture
 
 import killcheck
-from killcheck import faults, layers, specfile, steady
+from killcheck import faults, layers
+from killcheck.spec import specfile
+from killcheck.watch import steady
 from killcheck.cluster.embedded import EmbeddedDrillCluster
 from killcheck.faults.combination import in_order
-from killcheck.journal import Journal
+from killcheck.safety.journal import Journal
 from killcheck.kube import manifests
 from killcheck.kube import resources as r
 from killcheck.kube.objects import dig
 from killcheck.layers.base import Stage
-from killcheck.scene import Scene
+from killcheck.watch.scene import Scene
 
 CI = Path(__file__).parents[2] / "ci"
 RUN = "20260115-030001-abc123-0"

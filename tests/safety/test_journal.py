@@ -8,11 +8,11 @@ import json
 import pytest
 from safety_world import Dead, Lossy, Mortal, differences, picture, through
 
-from killcheck import orphans
-from killcheck.journal import Journal, JournalError, config_map_name, parse
+from killcheck.safety import orphans
+from killcheck.safety.journal import Journal, JournalError, config_map_name, parse
 from killcheck.kube import resources as r
 from killcheck.kube.errors import Conflict, ServerFault
-from killcheck.undo import Undo
+from killcheck.safety.undo import Undo
 
 RUN = "20260115-030001-abc123-0"
 JOB = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "made", "namespace": "inference"}}
@@ -180,7 +180,7 @@ def test_a_disk_that_fills_up_refuses_changes_and_no_end(tmp_path, monkeypatch, 
     def full(_descriptor):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("killcheck.journal.os.fsync", full)
+    monkeypatch.setattr("killcheck.safety.journal.os.fsync", full)
     with pytest.raises(JournalError, match=r"No space left on device; nothing was changed by it: scale"), \
             journal.change("scale", Undo("merge", "/x", {})):
         pytest.fail("the change must not happen")

@@ -14,10 +14,12 @@ import pytest
 from killcheck.fixtures import path
 from safety_world import Lossy, differences, picture, through
 
-from killcheck import faults, lease, specfile
+from killcheck import faults
+from killcheck.safety import lease
+from killcheck.spec import specfile
 from killcheck.cluster.embedded import EmbeddedDrillCluster
-from killcheck.drill import Drill, Options
-from killcheck.journal import Journal, JournalError
+from killcheck.drill.sequence import Drill, Options
+from killcheck.safety.journal import Journal, JournalError
 from killcheck.kube import manifests
 from killcheck.kube.errors import KubeError
 

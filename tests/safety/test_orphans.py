@@ -12,10 +12,10 @@ from datetime import timedelta
 import pytest
 from safety_world import differences, picture
 
-from killcheck import lease, orphans
+from killcheck.safety import lease, orphans
 from killcheck.clock import VirtualLoop
-from killcheck.journal import Dirty, Journal, JournalError
-from killcheck.killpath import KillPath, Layer, LayerType, Target
+from killcheck.safety.journal import Dirty, Journal, JournalError
+from killcheck.spec.killpath import KillPath, Layer, LayerType, Target
 from killcheck.kube import resources as r
 
 TARGET = Target("vllm", "apps/v1", "Deployment", "inference", "vllm")

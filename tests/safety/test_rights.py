@@ -9,15 +9,17 @@ from pathlib import Path
 import pytest
 from killcheck.fixtures import path
 
-from killcheck import consent, faults, lease, specfile
+from killcheck.safety import consent, lease
+from killcheck import faults
+from killcheck.spec import specfile
 from killcheck.cluster.embedded import EmbeddedDrillCluster
-from killcheck.drill import Drill, Options
+from killcheck.drill.sequence import Drill, Options
 from killcheck.embedded.api.http import User
-from killcheck.journal import Journal
+from killcheck.safety.journal import Journal
 from killcheck.kube import manifests
 from killcheck.kube import resources as r
 from killcheck.kube.client import Kube
-from killcheck.run import PlannedDrill, plan_for
+from killcheck.run.runner import PlannedDrill, plan_for
 
 CI = Path(__file__).parents[2] / "ci"
 ACCOUNT = User(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from killcheck import specfile
-from killcheck.specfile import SpecError
+from killcheck.spec import specfile
+from killcheck.spec.specfile import SpecError
 
 HEAD = """\
 apiVersion: killcheck/v1
@@ -78,7 +78,7 @@ def test_a_shells_line_is_run_by_a_shell_and_nothing_else_is():
 
 def test_consent_is_by_the_whole_command_line():
     path = specfile.loads(HEAD + STOP + "consent: {commands: ['./stop.sh', 'gcloud compute instances stop *']}\n")
-    from killcheck.killpath import Command
+    from killcheck.spec.killpath import Command
 
     assert path.consent.allows_command(Command(("./stop.sh",)))
     assert not path.consent.allows_command(Command(("./stop.sh", "--all")))

@@ -10,9 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import killcheck
-from killcheck import specfile, yamlfile
-from killcheck.cloudspec import Alarm, CloudAccess, Experiment
-from killcheck.killpath import (
+from killcheck.spec import specfile
+from killcheck.text import yamlfile
+from killcheck.spec.cloud_access import Alarm, CloudAccess, Experiment
+from killcheck.spec.killpath import (
     PHASES,
     Checkpoint,
     Command,
@@ -32,7 +33,7 @@ from killcheck.killpath import (
     Suppression,
     Target,
 )
-from killcheck.specfile import SpecError
+from killcheck.spec.specfile import SpecError
 
 MINIMAL = """\
 apiVersion: killcheck/v1

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from killcheck.durations import format_duration, parse_duration
-from killcheck.yamlfile import YamlError, documents, format_path, reads_as_text
+from killcheck.text.durations import format_duration, parse_duration
+from killcheck.text.yamlfile import YamlError, documents, format_path, reads_as_text
 
 
 @pytest.mark.parametrize(("written", "read"), [

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from killcheck import events
-from killcheck.record import RecordError, RecordWriter, read
+from killcheck.run.record import RecordError, RecordWriter, read
 
 AT = datetime(2026, 1, 15, 3, 0, 0, 123456, tzinfo=UTC)
 STARTED = events.RunStarted(at=AT, run="r", version="0", cluster="embedded", real=False, kill_path="p")

@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from killcheck import redact as redaction
+from killcheck.text import redaction
 from killcheck.events import Said
-from killcheck.redact import clean, hide, hide_environment, redact
+from killcheck.text.redaction import clean, hide, hide_environment, redact
 
 TOKEN = "eyJhbGciOiJFUzI1NiJ9.eyJpc3MiOiJrdWJlcm5ldGVzIn0.c2lnbmF0dXJl"  # the parts say so themselves
 

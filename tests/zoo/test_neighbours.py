@@ -9,7 +9,7 @@ from killcheck.fixtures import zoo
 from killcheck.probes import Finding
 from zoo_score import NOW
 
-from killcheck import lint
+from killcheck.lint import asking
 from killcheck.kube import manifests
 
 NEIGHBOURS = sorted((Path(__file__).parent / "neighbours").glob("*.yaml"))
@@ -17,12 +17,12 @@ PATHS = sorted(path for path in (Path(zoo.__file__).parent / "zoo" / "shared").i
 
 
 def findings(files: list[Path]) -> set[tuple[str, str, str]]:
-    world, notes = lint.world_of(manifests.load(files), NOW)
+    world, notes = asking.world_of(manifests.load(files), NOW)
 
     def key(finding: Finding) -> tuple[str, str, str]:
         return finding.probe, finding.object, finding.message
 
-    return {key(f) for f in lint.lint(world, notes=notes).findings if f.severity != "note" and not f.unproven}
+    return {key(f) for f in asking.lint(world, notes=notes).findings if f.severity != "note" and not f.unproven}
 
 
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: path.name)

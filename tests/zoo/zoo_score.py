@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from killcheck.fixtures.zoo import Case, Part, cases
 from killcheck.probes import Finding
 
-from killcheck import lint
+from killcheck.lint import asking
 from killcheck.kube import manifests
 
 #: The morning on which the zoo is looked at: what is stale or stuck in it is so by then.
@@ -28,8 +28,8 @@ class Seen:
 
 def findings(case: Case, part: Part) -> tuple[Finding, ...]:
     """What lint says of one half of a case."""
-    world, notes = lint.world_of(manifests.load(case.files(part)), NOW)
-    return lint.lint(world, notes=notes).findings
+    world, notes = asking.world_of(manifests.load(case.files(part)), NOW)
+    return asking.lint(world, notes=notes).findings
 
 
 def look(case: Case) -> Seen:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from killcheck.embedded.api import seam
+from killcheck.embedded.api import type_dispatch
 from killcheck.embedded.api.body import Parsed
 from killcheck.embedded.api.call import Call
 from killcheck.embedded.api.kinds import builtin
@@ -54,7 +54,7 @@ def decode_object(
     version = want_version.rpartition("/")[2]
     prefix = f'{want_kind} in version "{version}" cannot be handled as a {want_kind}: '
     try:
-        clean, unknown = seam.decode(call.kind, obj, schema)
+        clean, unknown = type_dispatch.decode(call.kind, obj, schema)
     except StatusError as error:
         if error.code != 400 or str(error).startswith(prefix):
             raise

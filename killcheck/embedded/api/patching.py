@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from killcheck.embedded.api import schemas, seam, status
+from killcheck.embedded.api import schemas, type_dispatch, status
 from killcheck.embedded.api.body import GoJSONError, Parsed, dumps, parse_json, parse_yaml
 from killcheck.embedded.api.call import Call
 from killcheck.embedded.api.decoding import say_strict, strict_problems
@@ -144,11 +144,11 @@ class Patcher:
             call.subresource == "status" and schema is not None) else ()
         try:
             if shared:
-                clean, unknown = seam.decode(
+                clean, unknown = type_dispatch.decode(
                     call.kind, {key: value for key, value in new.items() if key not in shared}, schema)
                 clean |= {key: new[key] for key in shared}
             else:
-                clean, unknown = seam.decode(call.kind, new, schema)
+                clean, unknown = type_dispatch.decode(call.kind, new, schema)
         except StatusError as error:
             if error.code != 400:
                 raise
@@ -233,7 +233,7 @@ class Patcher:
             raise status.bad_request(
                 "the namespace of the provided object does not match the namespace sent on the request")
         try:
-            clean, unknown = seam.decode(call.kind, config, schema, partial=True)
+            clean, unknown = type_dispatch.decode(call.kind, config, schema, partial=True)
         except StatusError as error:
             if error.code != 400:
                 raise
@@ -317,7 +317,7 @@ def _speaks_of_managers(patch: Any) -> bool:
 
 def _typed(call: Call, obj: Obj) -> Obj:
     """A merged configuration as Go's structures have it: a built-in type's empty maps go, its structures come."""
-    return obj if call.kind.crd is not None else seam.decode(call.kind, obj)[0]
+    return obj if call.kind.crd is not None else type_dispatch.decode(call.kind, obj)[0]
 
 
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"

@@ -12,13 +12,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
-from killcheck.embedded.api import crdschema, schemas, seam
+from killcheck.embedded.api import crdschema, schemas, type_dispatch
 from killcheck.embedded.api.kinds import Kind, Registry
 from killcheck.embedded.api.status import StatusError
 from killcheck.embedded.api.strategy import prepare_for_create
 from killcheck.kube.objects import Obj, copy, format_time
 from killcheck.kube.quantities import parse as quantity
-from killcheck.yamlfile import Path
+from killcheck.text.yamlfile import Path
 
 __all__ = ["Refusal", "refusals", "unreadable"]
 
@@ -49,7 +49,7 @@ def refusals(kinds: Registry, obj: Obj, now: datetime) -> list[Refusal]:
     if kind.crd is not None or kind.table == ("", "secrets"):  # what a Secret holds was taken out when it was read
         return []
     try:
-        clean, unknown = seam.decode(kind, copy(obj))
+        clean, unknown = type_dispatch.decode(kind, copy(obj))
     except StatusError as error:
         return [Refusal(_misread(obj, str(error)), str(error))]
     found = [Refusal(_path(field), f'unknown field "{field}"') for field in unknown]
@@ -66,7 +66,7 @@ def unreadable(kinds: Registry, obj: Obj) -> list[Refusal]:
     part: Path = () if kind.crd is None else ("metadata",)
     try:
         if kind.crd is None:
-            seam.decode(kind, copy(obj))
+            type_dispatch.decode(kind, copy(obj))
         else:
             schemas.decode("V1ObjectMeta", copy(obj["metadata"]))
     except StatusError as error:
@@ -95,9 +95,9 @@ def _causes(kind: Kind, clean: Obj, now: datetime) -> list[Obj]:
         meta.setdefault("namespace", "default")
     meta |= {"uid": "00000000-0000-4000-8000-000000000000", "creationTimestamp": format_time(now)}
     try:
-        seam.apply_defaults(kind, new, now)
+        type_dispatch.apply_defaults(kind, new, now)
         prepare_for_create(kind, new, now)
-        return seam.validate(kind, new, None)
+        return type_dispatch.validate(kind, new, None)
     except StatusError as error:
         return [{"field": "", "message": str(error)}]
 

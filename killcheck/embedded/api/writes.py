@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from killcheck.embedded.api import seam, status
+from killcheck.embedded.api import type_dispatch, status
 from killcheck.embedded.api.body import read_object
 from killcheck.embedded.api.call import Call
 from killcheck.embedded.api.conversion import converted, to_storage
@@ -67,7 +67,7 @@ class Writer:
         if name:
             call.name = name
         now = loop.now()
-        seam.apply_defaults(kind, obj, now)
+        type_dispatch.apply_defaults(kind, obj, now)
         asked = copy(obj)  # who writes manages what he asked for, not what the server and admission add
         prepare_for_create(kind, obj, now)
         if kind.table == ("", "services"):
@@ -176,7 +176,7 @@ class Writer:
         managers = new["metadata"].get("managedFields") if call.over_wire else None
         self._check_meta(call, new, old)
         if subresource in ("", *PARTS):
-            seam.apply_defaults(kind, new, self.server.loop.now())
+            type_dispatch.apply_defaults(kind, new, self.server.loop.now())
         new = prepare_for_update(kind, new, old, subresource)
         if kind.table == _CRDS:
             new = copy(new)
@@ -251,7 +251,7 @@ class Writer:
 
     # -- shared --------------------------------------------------------------------------------------------
     def _validate(self, kind: Kind, new: Obj, old: Obj | None, subresource: str = "") -> None:
-        causes = seam.validate(kind, new, old, subresource)
+        causes = type_dispatch.validate(kind, new, old, subresource)
         if causes:
             resource = kind.resource
             raise status.invalid(resource.kind, resource.group, str(new["metadata"].get("name", "")), causes)

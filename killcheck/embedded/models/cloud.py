@@ -16,8 +16,8 @@ from random import Random
 from typing import Any, Literal, Protocol
 
 from killcheck.clock import Loop, Timer
-from killcheck.cloud.catalogue import Catalogue, InstanceType, shipped
-from killcheck.cloud.reclaims import NOTICE_S
+from killcheck.instances.catalogue import Catalogue, InstanceType, shipped
+from killcheck.instances.reclaims import NOTICE_S
 from killcheck.cloud.session import AskError
 from killcheck.embedded.models.lifecyclehooks import LifecycleHooks
 

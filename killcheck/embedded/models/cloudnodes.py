@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from killcheck.cloud.amounts import text
+from killcheck.instances.amounts import text
 from killcheck.embedded.controllers.runtime import Controller
 from killcheck.embedded.models.cloud import Cloud, Instance
 from killcheck.kube import resources as r

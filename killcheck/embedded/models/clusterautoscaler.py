@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import ClassVar
 
-from killcheck.cloud.amounts import amounts, total
-from killcheck.durations import parse_duration
+from killcheck.instances.amounts import amounts, total
+from killcheck.text.durations import parse_duration
 from killcheck.embedded.controllers.runtime import Controller
 from killcheck.embedded.models.cloud import Cloud, CloudError, Instance
 from killcheck.embedded.models.cloudnodes import node_object

@@ -6,7 +6,7 @@ from functools import cache
 from importlib import resources
 
 from killcheck.kube.objects import Obj, copy
-from killcheck.yamlfile import documents
+from killcheck.text.yamlfile import documents
 
 __all__ = ["crds"]
 

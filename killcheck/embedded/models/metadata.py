@@ -16,11 +16,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from killcheck.clock import Loop
-from killcheck.cloud.imds import Metadata
-from killcheck.cloud.preempted import Preempted
-from killcheck.cloud.reclaims import cloud_of
-from killcheck.cloud.scheduled_events import ScheduledEvents
-from killcheck.cloud.serving import UNANSWERED, App
+from killcheck.standins.ec2_metadata import Metadata
+from killcheck.standins.gce_metadata import Preempted
+from killcheck.instances.reclaims import cloud_of
+from killcheck.standins.azure_metadata import ScheduledEvents
+from killcheck.standins.serving import UNANSWERED, App
 from killcheck.embedded.models.cloud import Cloud, Instance
 from killcheck.kube import resources as r
 from killcheck.kube.client import Kube

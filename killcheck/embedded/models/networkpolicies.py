@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 from killcheck.embedded.controllers.runtime import Controller
 from killcheck.embedded.nodes.execution import NetworkPolicy, Reach
-from killcheck.embedded.nodes.outside import METADATA_IP
+from killcheck.embedded.nodes.external_endpoints import METADATA_IP
 from killcheck.kube import resources as r
 from killcheck.kube import selectors
 from killcheck.kube.informer import Change

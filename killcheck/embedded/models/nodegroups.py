@@ -30,7 +30,7 @@ from killcheck.embedded.models.lifecyclehooks import WAITING, Hook
 from killcheck.kube import resources as r
 from killcheck.kube.informer import Change
 from killcheck.kube.objects import Obj, dig, labels_of, name_of, namespace_of
-from killcheck.yamlfile import YamlError, documents
+from killcheck.text.yamlfile import YamlError, documents
 
 __all__ = ["GROUP_TAG", "SELECTOR", "NodeGroup", "NodeGroups", "read_groups"]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 from killcheck.embedded.containerlog import ContainerLog
-from killcheck.embedded.nodes.images import Contents
+from killcheck.images.contents import Contents
 from killcheck.embedded.nodes.volumes import Mount
 from killcheck.kube.objects import Obj
 

@@ -15,7 +15,7 @@ from killcheck.embedded.containerlog import ContainerLog
 from killcheck.embedded.controllers.events import EventRecorder
 from killcheck.embedded.nodes import commands
 from killcheck.embedded.nodes.backoff import Backoff
-from killcheck.embedded.nodes.beside import Connection
+from killcheck.embedded.nodes.container_access import Connection
 from killcheck.embedded.nodes.execution import RUN, Enterable, Launch, NetworkPolicy, Runtime
 from killcheck.embedded.nodes.heartbeat import Heartbeat
 from killcheck.embedded.nodes.podlife import PodLife

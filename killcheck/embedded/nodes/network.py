@@ -15,7 +15,7 @@ from killcheck.clock import wall_seconds
 from killcheck.embedded.connection import Client
 from killcheck.embedded.nodes import dns, sandbox
 from killcheck.embedded.nodes.execution import Launch
-from killcheck.embedded.nodes.outside import Abroad, App
+from killcheck.embedded.nodes.external_endpoints import Abroad, App
 from killcheck.embedded.nodes.spawnerclient import SpawnerClient
 from killcheck.embedded.pki import SERVICE_IP
 from killcheck.kube.objects import Obj, ref_of

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 from killcheck.embedded.nodes.container import Container
 from killcheck.embedded.nodes.execution import Exit
-from killcheck.embedded.nodes.probing import Answer, Look, answers
+from killcheck.embedded.nodes.probe_attempt import Answer, Look, answers
 from killcheck.kube.objects import Obj, dig
 
 if TYPE_CHECKING:
@@ -159,10 +159,10 @@ class _Worker:
         return True
 
     def _restart(self) -> None:
-        from killcheck.embedded.nodes import hollow
+        from killcheck.embedded.nodes import idle_containers
 
         life, container = self.life, self.container
-        hollow.stop(life, container, life.grace_s)
+        idle_containers.stop(life, container, life.grace_s)
         life.after(life.grace_s, self._kill)
 
     def _kill(self) -> None:

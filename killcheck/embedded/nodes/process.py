@@ -23,12 +23,12 @@ from typing import Any, Literal
 
 from killcheck.clock import Loop, wall_seconds
 from killcheck.embedded.containerlog import ContainerLog, LogKeeper
-from killcheck.embedded.nodes import commands, proctree, resting, sandbox
-from killcheck.embedded.nodes.beside import Attached, Beside
+from killcheck.embedded.nodes import commands, proctree, quiescence, sandbox
+from killcheck.embedded.nodes.container_access import Attached, Beside
 from killcheck.embedded.nodes.execution import Exit, Launch, NotRun
 from killcheck.embedded.nodes.hostprograms import HostPrograms, python
 from killcheck.embedded.nodes.network import AGENT_PORT, DNS_IP, Network, shared
-from killcheck.embedded.nodes.outside import Outside
+from killcheck.embedded.nodes.external_endpoints import Outside
 from killcheck.embedded.nodes.sandbox import HIDDEN, Plan, Scratch
 from killcheck.embedded.nodes.shims import Wiring
 from killcheck.embedded.nodes.spawnerclient import SetUpError, SpawnerClient
@@ -193,7 +193,7 @@ class HostProcess:
         self.attached: list[Attached] = []
         self._hold: Any = None
         self._over = False
-        self._rest = resting.Rest(runtime.loop)
+        self._rest = quiescence.Rest(runtime.loop)
         self._turn: tuple[int, float] | None = None
         #: Signals that are on their way to it.
         self._signals = 0
@@ -393,7 +393,7 @@ class HostProcess:
             self._watch_memory()
         if self._rest.spent:
             self.runtime.assume(
-                f"{ref_of({'kind': 'Pod'} | self.launch.pod)} worked for {resting.LIMIT_S:.0f} s without a pause: "
+                f"{ref_of({'kind': 'Pod'} | self.launch.pod)} worked for {quiescence.LIMIT_S:.0f} s without a pause: "
                 "time moved on meanwhile")
         return found
 

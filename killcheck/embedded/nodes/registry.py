@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal, Protocol
 
-from killcheck.embedded.nodes.images import Contents, contents_of
-from killcheck.embedded.nodes.reference import Reference, parse
+from killcheck.images.contents import Contents, contents_of
+from killcheck.images.reference import Reference, parse
 from killcheck.kube.objects import Obj, dig
 
 __all__ = ["Cache", "Cached", "Host", "PullError", "Registry", "State", "Tokens", "credentials"]

@@ -9,11 +9,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from killcheck.embedded.containerlog import ContainerLog
-from killcheck.embedded.nodes import hollow, hooks
+from killcheck.embedded.nodes import idle_containers, hooks
 from killcheck.embedded.nodes.container import Container
 from killcheck.embedded.nodes.environment import ConfigError, Context, command_line, environment
 from killcheck.embedded.nodes.execution import RUN, Exit, Launch, NotRun, StartError
-from killcheck.embedded.nodes.reference import InvalidReference, Reference, parse
+from killcheck.images.reference import InvalidReference, Reference, parse
 from killcheck.embedded.nodes.registry import Cached, PullError
 from killcheck.embedded.nodes.volumes import mounts_of
 from killcheck.kube.errors import KubeError
@@ -200,14 +200,14 @@ def _run(life: PodLife, container: Container, launch: Launch) -> None:
     container.exit = None
     container.started_at = life.loop.now()
     life.event("Normal", "Started", "Container started", container)
-    hollow.started(life, container)
+    idle_containers.started(life, container)
     hooks.begin(life, container, "postStart", lambda good: None if good else _hook_failed(life, container))
     life.show()
 
 
 def _hook_failed(life: PodLife, container: Container) -> None:
     life.event("Normal", "Killing", "FailedPostStartHook", container)
-    hollow.stop(life, container, life.grace_s)
+    idle_containers.stop(life, container, life.grace_s)
     life.after(life.grace_s, life.kill_one, container, container.started_at)
 
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from open_door import ADMIN, OpenDoor
 
 from killcheck.clock import VirtualLoop
-from killcheck.cloud.amounts import amounts
+from killcheck.instances.amounts import amounts
 from killcheck.embedded.api.server import ApiServer
 from killcheck.embedded.api.store import Store
 from killcheck.embedded.controllers.runtime import Controller, Informers

@@ -7,7 +7,7 @@ from killcheck.embedded.models.clusterautoscaler import ClusterAutoscaler
 from killcheck.embedded.models.nodegroups import NodeGroups
 from killcheck.fence import Ask, Ceiling, evaluate, would
 from killcheck.fence.live import Canary, CanaryRefused, gather
-from killcheck.journal import Journal
+from killcheck.safety.journal import Journal
 from killcheck.kube import resources as r
 from killcheck.kube.errors import Forbidden, KubeError, Unreachable, api_error
 from killcheck.kube.objects import dig

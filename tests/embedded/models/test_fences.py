@@ -7,15 +7,15 @@ import killcheck.fixtures
 import pytest
 from model_world import World, pod
 
-from killcheck.cloud.catalogue import shipped
-from killcheck.cloud.launchable import launchable
+from killcheck.instances.catalogue import shipped
+from killcheck.instances.launchable import launchable
 from killcheck.fence.karpenter import Context, node_classes, read_node_pool
 from killcheck.fence.overlays import read_overlays
 from killcheck.kube import manifests
 from killcheck.kube import resources as r
 from killcheck.kube.errors import BadRequest, Invalid, NotFound
 from killcheck.kube.objects import dig
-from killcheck.yamlfile import documents
+from killcheck.text.yamlfile import documents
 
 FIXTURES = Path(killcheck.fixtures.__file__).parent
 FOLDER = FIXTURES / "fences"

@@ -6,7 +6,7 @@ import pytest
 from host_world import Host, namespaces_work
 from node_world import pod
 
-from killcheck.embedded.nodes import grpcprobe
+from killcheck.embedded.nodes import grpc_probe
 from killcheck.kube.objects import condition
 
 pytestmark = pytest.mark.skipif(not namespaces_work(), reason="no user namespaces here")
@@ -110,7 +110,7 @@ def test_what_does_not_speak_http_2_is_not_connected_to(host, script):
 
 
 def test_where_nobody_speaks_http_2_here_that_is_said(host, monkeypatch):
-    monkeypatch.setattr(grpcprobe, "available", lambda: False)
+    monkeypatch.setattr(grpc_probe, "available", lambda: False)
     host.add(server("w", "sick"))
     host.run(5)
     assert is_ready(host, "w")

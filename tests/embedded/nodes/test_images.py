@@ -3,9 +3,9 @@
 import pytest
 import yaml
 
-from killcheck.embedded.nodes import images
-from killcheck.embedded.nodes.images import contents_of
-from killcheck.embedded.nodes.reference import parse
+from killcheck.images import contents
+from killcheck.images.contents import contents_of
+from killcheck.images.reference import parse
 
 
 def contents(image):
@@ -56,7 +56,7 @@ def test_an_image_of_a_team_is_unknown_and_says_so():
 
 
 def test_every_entry_says_where_its_facts_are_from():
-    catalogue = images._catalogue()
+    catalogue = contents._catalogue()
     for entry in catalogue["images"]:
         assert entry.get("source"), entry["repository"]
         for item in entry.get("contains", ()):

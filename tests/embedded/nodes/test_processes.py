@@ -14,7 +14,7 @@ from node_world import pod
 
 from killcheck.clock import wall_seconds
 from killcheck.embedded import wire
-from killcheck.embedded.nodes import process, resting
+from killcheck.embedded.nodes import process, quiescence
 from killcheck.embedded.nodes.execution import NetworkPolicy
 from killcheck.kube import resources as r
 
@@ -309,7 +309,7 @@ def test_a_handler_of_sigterm_runs(host):
 
 
 def test_busy_work_does_not_hang_the_night(host, monkeypatch):
-    monkeypatch.setattr(resting, "LIMIT_S", 0.3)
+    monkeypatch.setattr(quiescence, "LIMIT_S", 0.3)
     host.add(pod("job", command=["sh", "-c", "while :; do :; done"], policy="Never", grace=1))
     host.run(3600)
     assert any("worked for" in text for text in host.nodes.assumptions)

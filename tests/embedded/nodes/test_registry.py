@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from killcheck.embedded.nodes.reference import InvalidReference, parse
+from killcheck.images.reference import InvalidReference, parse
 from killcheck.embedded.nodes.registry import PullError, Registry, credentials
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)

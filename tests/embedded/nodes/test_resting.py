@@ -12,8 +12,8 @@ import pytest
 from host_world import LINUX
 
 from killcheck.clock import VirtualLoop
-from killcheck.embedded.nodes import resting
-from killcheck.embedded.nodes.resting import LIMIT_S, Patience
+from killcheck.embedded.nodes import quiescence
+from killcheck.embedded.nodes.quiescence import LIMIT_S, Patience
 
 
 def looks(patience, *, until, every=0.05, since=0.0):
@@ -55,11 +55,11 @@ class Tree:
         self.loop = VirtualLoop(datetime(2026, 1, 15, tzinfo=UTC))
         self.wall = 0.0
         self.found = (False, "asleep", 1)
-        monkeypatch.setattr(resting, "wall_seconds", lambda: self.wall)
-        monkeypatch.setattr(resting.proctree, "activity", lambda pid: self.found)
+        monkeypatch.setattr(quiescence, "wall_seconds", lambda: self.wall)
+        monkeypatch.setattr(quiescence.proctree, "activity", lambda pid: self.found)
         self.settled = True
-        monkeypatch.setattr(resting.proctree, "settled", lambda pid: self.settled)
-        self.rest = resting.Rest(self.loop)
+        monkeypatch.setattr(quiescence.proctree, "settled", lambda pid: self.settled)
+        self.rest = quiescence.Rest(self.loop)
 
     def stirs(self, mark):
         """It has run, and is asleep again."""
@@ -122,9 +122,9 @@ def test_who_has_lost_its_processor_on_the_way_to_sleep_is_waited_for(monkeypatc
 def test_asleep_and_at_work_are_told_apart():
     with subprocess.Popen(["sleep", "1000"]) as asleep, subprocess.Popen(["sh", "-c", "while :; do :; done"]) as busy:
         until = time.monotonic() + 60
-        while not resting.proctree.settled(asleep.pid) and time.monotonic() < until:
+        while not quiescence.proctree.settled(asleep.pid) and time.monotonic() < until:
             time.sleep(0.01)  # it is starting
-        found = resting.proctree.settled(asleep.pid), resting.proctree.settled(busy.pid)
+        found = quiescence.proctree.settled(asleep.pid), quiescence.proctree.settled(busy.pid)
         asleep.kill()
         busy.kill()
     assert found == (True, False)

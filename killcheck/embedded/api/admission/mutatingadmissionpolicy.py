@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from killcheck.clock import Loop
-from killcheck.embedded.api import celobjects, seam, status
+from killcheck.embedded.api import celobjects, type_dispatch, status
 from killcheck.embedded.api.admission.expressions import ExpressionError, evaluate
 from killcheck.embedded.api.admission.matching import exempt
 from killcheck.embedded.api.admission.policies import applies, bound, parameters, variables
@@ -84,7 +84,7 @@ class MutatingAdmissionPolicy:
                 yield _Failure(str(error), "Invalid")
                 continue
             if not request.subresource:
-                seam.apply_defaults(request.kind, changed, self.loop.now())
+                type_dispatch.apply_defaults(request.kind, changed, self.loop.now())
             request.obj.clear()
             request.obj.update(changed)
 
@@ -98,7 +98,7 @@ def _mutated(mutation: Obj, request: AdmissionRequest, seen: Obj) -> Obj:
     if request.subresource:
         return new
     try:
-        new, _unknown = seam.decode(request.kind, new)
+        new, _unknown = type_dispatch.decode(request.kind, new)
     except status.StatusError as error:
         raise status.internal(str(error)) from error
     return new

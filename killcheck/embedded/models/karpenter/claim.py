@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 
-from killcheck.cloud.amounts import text, total
-from killcheck.cloud.launchable import Launchable, well_known
-from killcheck.cloud.requirements import Requirement, Requirements
+from killcheck.instances.amounts import text, total
+from killcheck.instances.launchable import Launchable, well_known
+from killcheck.instances.requirements import Requirement, Requirements
 from killcheck.embedded.models.karpenter import names as n
 from killcheck.embedded.models.karpenter.packing import Fresh, instance_type_names
 from killcheck.embedded.models.karpenter.pool import Pool

@@ -12,7 +12,7 @@ from collections import Counter
 from dataclasses import dataclass
 from datetime import timedelta
 
-from killcheck.durations import parse_duration
+from killcheck.text.durations import parse_duration
 from killcheck.embedded.models.karpenter import names as n
 from killcheck.embedded.models.karpenter.conditions import clear, is_true, put
 from killcheck.embedded.models.karpenter.pods import (

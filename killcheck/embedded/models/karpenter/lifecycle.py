@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import ClassVar
 
-from killcheck.cloud.amounts import amounts, text
-from killcheck.cloud.catalogue import InstanceType
-from killcheck.cloud.launchable import AUTO_MODE, KARPENTER_AWS
-from killcheck.cloud.requirements import RequirementError, Requirements
-from killcheck.durations import parse_duration
+from killcheck.instances.amounts import amounts, text
+from killcheck.instances.catalogue import InstanceType
+from killcheck.instances.launchable import AUTO_MODE, KARPENTER_AWS
+from killcheck.instances.requirements import RequirementError, Requirements
+from killcheck.text.durations import parse_duration
 from killcheck.embedded.models.cloud import CloudError, Instance, NoSuchInstance
 from killcheck.embedded.models.karpenter import names as n
 from killcheck.embedded.models.karpenter.conditions import is_true, put, rooted

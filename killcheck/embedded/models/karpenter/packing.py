@@ -10,10 +10,10 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from killcheck.cloud.amounts import text, total
-from killcheck.cloud.catalogue import InstanceType
-from killcheck.cloud.launchable import Launchable, well_known
-from killcheck.cloud.requirements import RequirementError, Requirements
+from killcheck.instances.amounts import text, total
+from killcheck.instances.catalogue import InstanceType
+from killcheck.instances.launchable import Launchable, well_known
+from killcheck.instances.requirements import RequirementError, Requirements
 from killcheck.embedded.models.karpenter.pods import alternatives, anti_affine, requests, tolerates
 from killcheck.embedded.models.karpenter.pool import Pool
 from killcheck.kube.objects import Obj, dig

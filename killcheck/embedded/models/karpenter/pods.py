@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from killcheck.cloud.amounts import amounts, total
-from killcheck.cloud.requirements import Requirements
-from killcheck.durations import parse_duration
+from killcheck.instances.amounts import amounts, total
+from killcheck.instances.requirements import Requirements
+from killcheck.text.durations import parse_duration
 from killcheck.embedded.models.karpenter import names as n
 from killcheck.kube.objects import Obj, annotations_of, condition, dig, owners, parse_time
 

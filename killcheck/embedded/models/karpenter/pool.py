@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from killcheck.cloud.amounts import amounts
-from killcheck.cloud.launchable import AUTO_MODE, KARPENTER_AWS
-from killcheck.cloud.requirements import RequirementError, Requirements
-from killcheck.durations import parse_duration
+from killcheck.instances.amounts import amounts
+from killcheck.instances.launchable import AUTO_MODE, KARPENTER_AWS
+from killcheck.instances.requirements import RequirementError, Requirements
+from killcheck.text.durations import parse_duration
 from killcheck.embedded.models.karpenter import names as n
 from killcheck.kube.objects import Obj, dig, name_of, uid_of
 from killcheck.kube.schedule import parse as parse_schedule

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 
-from killcheck.cloud.amounts import amounts, total
+from killcheck.instances.amounts import amounts, total
 from killcheck.embedded.models.karpenter import names as n
 from killcheck.embedded.models.karpenter.claim import claim_for, static_claim
 from killcheck.embedded.models.karpenter.conditions import is_true

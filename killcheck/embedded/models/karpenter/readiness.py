@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from killcheck.cloud.amounts import text
+from killcheck.instances.amounts import text
 from killcheck.embedded.models.karpenter import names as n
 from killcheck.embedded.models.karpenter.conditions import put, rooted
 from killcheck.embedded.models.karpenter.pool import PoolError, read_pool

@@ -9,8 +9,8 @@ from random import Random
 from typing import ClassVar
 
 from killcheck.clock import Loop
-from killcheck.cloud.amounts import amounts, total
-from killcheck.cloud.launchable import Launchable, launchable
+from killcheck.instances.amounts import amounts, total
+from killcheck.instances.launchable import Launchable, launchable
 from killcheck.embedded.controllers.runtime import Controller, EventRecorder, Informers
 from killcheck.embedded.models.cloud import Cloud, CloudError
 from killcheck.embedded.models.karpenter import names as n

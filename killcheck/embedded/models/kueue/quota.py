@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from killcheck.cloud.amounts import amount
+from killcheck.instances.amounts import amount
 from killcheck.kube.objects import Obj, dig, name_of
 
 __all__ = ["FlavorResource", "Limits", "Quotas", "cohort_of", "flavors_of"]

@@ -1,0 +1,77 @@
+"""Who turned it off: this drill's own doing, another layer of the spec, or a hand that cannot be told.
+
+Every layer that shares a target with the drilled one stands by and watches; each says for itself whether the moment
+of the zero falls into something it was seen to do. What may *not* live here: guesses. Two claims, or none, are none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from killcheck import layers
+from killcheck.spec.killpath import KillPath, Layer
+from killcheck.kube.errors import KubeError
+from killcheck.kube.informer import Change
+from killcheck.kube.objects import Obj
+from killcheck.layers.base import LayerError, LayerRun, Stage, Testimony
+
+__all__ = ["Bystanders", "Hand"]
+
+
+@dataclass(frozen=True, slots=True)
+class Hand:
+    """Whose it was. ``layer`` empty: cannot be told, and ``evidence`` says why."""
+
+    layer: str
+    evidence: str
+
+
+class Bystanders:
+    """The other layers of a kill path during a drill, each watching whether it acts by itself."""
+
+    def __init__(self, kill_path: KillPath, drilled: Layer, stage: Stage) -> None:
+        self.drilled = drilled
+        self.runs: dict[str, LayerRun] = {}
+        #: One sentence for each layer whose doing cannot be seen here.
+        self.blind: list[str] = []
+        for layer in kill_path.layers:
+            if layer.name == drilled.name or not set(layer.covers) & set(drilled.covers):
+                continue
+            try:
+                run = layers.of(layer, replace(stage, rewrites=[], testimony=Testimony(), timeline=None))
+                run.stand_by()
+            except (LayerError, KubeError) as error:
+                self.blind.append(f"whether {layer.name} acts cannot be seen: {error}")
+                continue
+            self.runs[layer.name] = run
+
+    def notice(self, change: Change, old: Obj | None, new: Obj) -> None:
+        """A difference in the scene, for each of them."""
+        for run in self.runs.values():
+            run.notice(change, old, new)
+
+    def judge(self, own: LayerRun, zero_at: datetime, writer: str, *, altered: bool) -> Hand:
+        """Whose zero it was, written at ``zero_at`` by field manager ``writer``.
+
+        ``altered``: a fault changed only the drill's own copy of the executor, so that a firing of the layer's own
+        schedule went undisturbed and says nothing about the fault.
+        """
+        claims: dict[str, str] = {}
+        if own.signs(writer):
+            claims[self.drilled.name] = own.acted(zero_at) or ("" if altered else own.also_acted(zero_at))
+        for name, run in self.runs.items():
+            if run.signs(writer):
+                claims[name] = run.acted(zero_at) or run.also_acted(zero_at)
+        claims = {name: evidence for name, evidence in claims.items() if evidence}
+        if len(claims) == 1:
+            ((name, evidence),) = claims.items()
+            return Hand(name, evidence)
+        if claims:
+            return Hand("", "the GPUs went off while more than one layer was at it: " + "; ".join(
+                f"{name}: {evidence}" for name, evidence in claims.items()))
+        if altered and own.also_acted(zero_at):
+            return Hand("", f"{own.also_acted(zero_at)} - which the fault, set on this drill's own Job, did not reach")
+        hand = f" (field manager {writer})" if writer else ""
+        names = " nor ".join([f"neither {self.drilled.name}", *self.runs]) if self.runs else f"not {self.drilled.name}"
+        return Hand("", f"the GPUs went off{hand}, but {names} can be shown to have done it")

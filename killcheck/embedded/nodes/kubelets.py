@@ -1,0 +1,225 @@
+"""A kubelet for every Node of the cluster."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from killcheck.clock import Loop
+from killcheck.embedded.api.http import User
+from killcheck.embedded.nodes.execution import RUN, Exit, Launch, NetworkPolicy, NotRun, Running, Runtime
+from killcheck.images.contents import Contents
+from killcheck.embedded.nodes.kubelet import Kubelet
+from killcheck.embedded.nodes.registry import Registry
+from killcheck.kube import gpus
+from killcheck.kube import resources as r
+from killcheck.kube.client import Kube
+from killcheck.kube.informer import Change, Informer
+from killcheck.kube.objects import Obj, annotations_of, controller_of, dig, name_of, ref_of
+
+__all__ = ["RUN", "HollowNodes", "NoRuntime", "runs"]
+
+
+class Endpoints(Protocol):
+    """Where kubelets are registered, so that the API server finds them (``ApiServer``)."""
+
+    kubelets: dict[str, Any]
+
+
+def runs(pod: Obj) -> bool:
+    """Whether a pod's containers are really run: executors are, servers and whatever holds GPUs are not."""
+    said = annotations_of(pod).get(RUN)
+    if said is not None:
+        return said == "true"
+    if gpus.devices(pod):
+        return False
+    owner = controller_of(pod)
+    if owner is not None:
+        return bool(owner.get("kind") == "Job")
+    return dig(pod, "spec", "restartPolicy", default="Always") in ("Never", "OnFailure")
+
+
+class NoRuntime:
+    """Runs nothing: what would have run is said to be unknown."""
+
+    def __init__(self, why: str) -> None:
+        self.why = why
+
+    def start(
+        self, launch: Launch, on_exit: Callable[[Exit], None], on_unknown: Callable[[str], None],
+    ) -> Running:
+        """Raises NotRun."""
+        raise NotRun(self.why)
+
+    def release(self, pod_uid: str) -> None:
+        """Nothing to release."""
+
+    def pod_gone(self) -> None:
+        """Nobody waits."""
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+
+class HollowNodes:
+    """Watches Nodes and pods and runs a :class:`Kubelet` for each Node, from the moment it is made until :meth:`stop`.
+
+    ``kube_for`` gives a client with a user's identity. ``exec_mode``: ``host`` runs executors as processes on this host
+    (``wire`` is then the TLS server they reach), ``model`` makes the API calls that reading finds in them, ``none``
+    runs nothing. ``runtime`` overrides all.
+    """
+
+    def __init__(
+        self, kube_for: Callable[[User], Kube], loop: Loop, registry: Registry, *, exec_mode: str = "none",
+        rng: random.Random | None = None, wire: Any = None, server: Endpoints | None = None,
+        runtime: Runtime | None = None,
+    ) -> None:
+        self.kube_for = kube_for
+        self.loop = loop
+        self.registry = registry
+        self.rng = rng or random.Random(1)  # noqa: S311 - jitter and names
+        self.server = server
+        self.runtime = runtime or self._modelled(exec_mode) or _runtime(exec_mode, loop, wire)
+        self.kubelets: dict[str, Kubelet] = {}
+        #: Pods whose outcome is unknown, each a sentence that says why.
+        self.unknown: list[str] = []
+        self.runs: Callable[[Obj], bool] = runs
+        #: Nodes that have a kubelet; asked when one appears.
+        self.tends: Callable[[Obj], bool] = lambda _node: True
+        #: What a pod's packets meet; asked whenever one of its containers starts.
+        self.network: Callable[[Obj], NetworkPolicy] = lambda _pod: NetworkPolicy()
+        self._made = 0
+        self._stopped = False
+        self._ran: dict[str, Contents] = {}
+        kube = kube_for(User("killcheck:hollow-nodes", ("system:masters", "system:authenticated")))
+        self._nodes = Informer(kube, loop, r.NODES, on_change=self._node_changed)
+        self._pods = Informer(kube, loop, r.PODS, on_change=self._pod_changed)
+        self._pods.start()
+        self._nodes.start()
+
+    @property
+    def assumptions(self) -> list[str]:
+        """What is assumed about the images that were pulled and the programs that ran, a sentence each."""
+        real: set[str] = getattr(self.runtime, "images", set())  # those that were really run are no assumption
+        told = [
+            f"nothing is known of image {image}: assumed that it exists"
+            + (" and contains what this host has" if image in self._ran else "")
+            for image in self.registry.assumed if image not in real]
+        told += [
+            f"what image {image} contains is assumed, not looked up" for image, contents in self._ran.items()
+            if contents.known and contents.assumed and image not in real]
+        return told + list(getattr(self.runtime, "assumptions", ()))
+
+    def _modelled(self, exec_mode: str) -> Runtime | None:
+        from killcheck.embedded.api.server import ApiServer
+
+        if exec_mode != "model" or not isinstance(self.server, ApiServer):
+            return None
+        from killcheck.embedded.nodes.modelled_executor import ModelledRuntime
+
+        return ModelledRuntime(
+            self.kube_for(User("killcheck:modelled", ("system:masters", "system:authenticated"))), self.server,
+            self.loop)
+
+    # -- levers --------------------------------------------------------------------------------------------
+    def kubelet(self, node: str) -> Kubelet:
+        """A node's kubelet. Raises KeyError."""
+        return self.kubelets[node]
+
+    def stop(self, node: str | None = None) -> None:
+        """Stop one node's kubelet (its containers run on), or without a name all of them, with everything they ran."""
+        if node is not None:
+            self.kubelets[node].stop()
+            return
+        if self._stopped:
+            return
+        self._stopped = True
+        self._nodes.stop()
+        self._pods.stop()
+        for kubelet in self.kubelets.values():
+            kubelet.vanish()
+        self.kubelets.clear()
+        self.runtime.close()
+
+    pause = stop
+
+    def start(self, node: str) -> None:
+        """Start a stopped node's kubelet again."""
+        self.kubelets[node].resume(self._bound(node))
+
+    def power_off(self, node: str) -> None:
+        """The machine stops: its kubelet and every container on it; the API is told nothing. Unknown nodes: nothing."""
+        kubelet = self.kubelets.get(node)
+        if kubelet is not None:
+            kubelet.power_off()
+
+    # -- watching ------------------------------------------------------------------------------------------
+    def _node_changed(self, change: Change, _old: Obj | None, node: Obj) -> None:
+        name = name_of(node)
+        if change == "deleted":
+            kubelet = self.kubelets.pop(name, None)
+            if kubelet is not None:
+                kubelet.vanish()
+            if self.server is not None:
+                self.server.kubelets.pop(name, None)
+            return
+        kubelet = self.kubelets.get(name)
+        if kubelet is not None:
+            kubelet.node = node
+            return
+        if self.tends(node):
+            self._add(name, node)
+
+    def _add(self, name: str, node: Obj) -> None:
+        identity = User(f"system:node:{name}", ("system:nodes", "system:authenticated"))
+        kubelet = Kubelet(
+            node, self.kube_for(identity), self.loop, registry=self.registry, runtime=self.runtime, rng=self.rng,
+            index=self._made, runs=self._runs, network=self._network, unknown=self._is_unknown, ran=self._has_run)
+        self._made += 1
+        self.kubelets[name] = kubelet
+        if self.server is not None:
+            self.server.kubelets[name] = kubelet
+        kubelet.start()
+        for pod in self._bound(name):
+            kubelet.seen(pod)
+
+    def _pod_changed(self, change: Change, _old: Obj | None, pod: Obj) -> None:
+        if change == "deleted":
+            self.runtime.pod_gone()
+        kubelet = self.kubelets.get(pod["spec"].get("nodeName") or "")
+        if kubelet is None:
+            return
+        if change == "deleted":
+            kubelet.removed(pod)
+        else:
+            kubelet.seen(pod)
+
+    def _bound(self, node: str) -> list[Obj]:
+        return [pod for pod in self._pods.values() if pod["spec"].get("nodeName") == node]
+
+    def _runs(self, pod: Obj) -> bool:
+        return self.runs(pod)
+
+    def _has_run(self, launch: Launch) -> None:
+        self._ran[launch.image] = launch.contents
+
+    def _network(self, pod: Obj) -> NetworkPolicy:
+        return self.network(pod)
+
+    def _is_unknown(self, pod: Obj, why: str) -> None:
+        told = f"{ref_of({'kind': 'Pod'} | pod)}: {why}"
+        if told not in self.unknown:
+            self.unknown.append(told)
+
+
+def _runtime(exec_mode: str, loop: Loop, wire: Any) -> Runtime:
+    if exec_mode == "host" and wire is not None:
+        from killcheck.embedded.nodes.process import HostRuntime
+
+        return HostRuntime(loop, wire)
+    if exec_mode == "docker" and wire is not None:
+        from killcheck.embedded.nodes.in_containers import ContainerRuntime
+
+        return ContainerRuntime(loop, wire)
+    return NoRuntime("its command was not run: nobody allowed it to run on this host (--exec host)")

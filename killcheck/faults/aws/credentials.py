@@ -1,0 +1,191 @@
+"""Cloud credentials that no longer work: an SSO session after its eight hours, session and static keys, a role's token.
+
+Where AWS is a stand-in its gate and portal let them lapse, and answer as each service does; with an account only what
+can be done to the drill's own copy of the Job is done, and AWS answers for itself.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, ClassVar, cast
+
+from killcheck.faults.base import FaultError, Plan
+from killcheck.faults.kubernetes.executor import COPY, ExecutorFault, containers, log_line, pod_spec
+from killcheck.kube.objects import Obj, dig, format_time
+from killcheck.layers.base import LayerRun, Stage
+
+if TYPE_CHECKING:
+    from killcheck.standins.aws import StandIn
+
+__all__ = ["SsoExpired", "StaticKeyRevoked", "StsExpired", "WebIdentityExpired"]
+
+#: What clients and services say of credentials that are no good (botocore's exceptions, the services' codes).
+LAPSED = (
+    r"UnauthorizedSSOToken|TokenRetrievalError|SSO session .* expired|SSOTokenLoadError|ExpiredToken|RequestExpired|"
+    r"InvalidClientTokenId|UnrecognizedClient|InvalidAccessKeyId|AuthFailure|InvalidIdentityToken|"
+    r"Token has expired and refresh failed|executable aws failed")
+#: Keys of nobody: the prefixes are AWS' own, so that every service takes them for keys that it does not know.
+STATIC_KEY, SESSION_KEY = "AKIAKILLCHECKREVOKED", "ASIAKILLCHECKEXPIRED"
+
+
+def stand_in(stage: Stage) -> StandIn | None:
+    """The stand-in of AWS; None: there is an account, or no cloud at all."""
+    return cast("StandIn | None", stage.cluster.levers.get("stand-in"))
+
+
+def uses_aws(template: Obj) -> bool:
+    """Whether an executor's pod spec has anything to do with AWS' credentials, as far as it shows."""
+    return re.search(
+        r"AWS_[A-Z]|/\.aws\b|aws-cli|boto3|'aws'|eks\.amazonaws\.com|\baws [a-z]", str(template)) is not None
+
+
+def takes_role(template: Obj) -> bool:
+    """Whether a container of a pod spec takes a role by web identity."""
+    names = {e.get("name") for c in containers({"spec": template}) for e in dig(c, "env", default=[])}
+    return "AWS_WEB_IDENTITY_TOKEN_FILE" in names
+
+
+def _template(cron_job: Obj) -> Obj:
+    return dig(cron_job, "spec", "jobTemplate", "spec", "template", "spec", default={})  # type: ignore[no-any-return]
+
+
+class _CredentialFault(ExecutorFault):
+    """A fault of what the executor shows to AWS."""
+
+    family = "credentials"
+
+    def plan(self, stage: Stage, layer: LayerRun) -> Plan:
+        """Nothing that exists in the cluster is changed."""
+        if not uses_aws(pod_spec(layer)):
+            raise FaultError(f"{self.name}: the executor of {layer.layer.name} shows nothing to AWS")
+        return Plan((self.simulates,), levers=self.needs, edits=self.edits)
+
+    def unneeded(self, layer_name: str, cron_job: Obj) -> str:
+        """Only where the executor shows AWS anything."""
+        return "" if uses_aws(_template(cron_job)) else f"the executor of {layer_name} shows nothing to AWS"
+
+    edits: ClassVar[tuple[str, ...]] = ()
+
+    def bitten(self, stage: Stage, layer: LayerRun) -> str:
+        """This very executor was told so."""
+        return log_line(stage, LAPSED)
+
+
+class SsoExpired(_CredentialFault):
+    """Reproduces row 20 and the first failure of the founding story: the eight hours are over in the middle of a run.
+
+    Every sign-in of the stand-in's portal ends, however it was made and whenever; what was already handed out lives on
+    until its own end, as with AWS. A layer without a person's session in its path does not notice.
+    """
+
+    name = "sso-expired"
+    simulates = "the AWS SSO session of whoever drives a run ends in the middle of it"
+    failures = (20,)
+    needs = ("stand-in",)
+
+    #: How long a session still lives when the trigger is pulled, in seconds.
+    lives_on_s: ClassVar[float] = 240.0
+    _until = ""
+
+    def unneeded(self, layer_name: str, cron_job: Obj) -> str:
+        """A person's session may be in the path without the executor's template showing it."""
+        return ""
+
+    def plan(self, stage: Stage, layer: LayerRun) -> Plan:
+        """No session outlives a moment soon."""
+        return Plan((f"every SSO session ends {self.lives_on_s:.0f} s from now",), levers=self.needs)
+
+    def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
+        """Limit them all."""
+        until = format_time(stage.cluster.loop.now() + timedelta(seconds=self.lives_on_s))
+        what = f"every SSO session ends at {until}"
+        stage.journal.pull("stand-in", what, ("limit_sessions", until), ("limit_sessions", ""))
+        self._until = until
+        return [what]
+
+    def bitten(self, stage: Stage, layer: LayerRun) -> str:
+        """Somebody who was signed in was refused by the portal, or the executor was told so."""
+        said = log_line(stage, LAPSED)
+        portal = stand_in(stage)
+        if said or portal is None or not self._until or stage.cluster.loop.now() < datetime.fromisoformat(self._until):
+            return said
+        if portal.portal.cut_off:
+            return f"the portal refused a session that had ended: {portal.portal.cut_off[0]}"
+        ended = portal.portal.cut_short()
+        return f"{len(ended)} session(s) ended at {self._until}" if ended else ""
+
+
+class _KeyFault(_CredentialFault):
+    """Keys in the environment of the drill's own copy, which no service takes."""
+
+    key: ClassVar[str]
+    token: ClassVar[str] = ""
+    how: ClassVar[str]
+    edits = (f"{COPY} env AWS_ACCESS_KEY_ID",)
+
+    def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
+        """Let the stand-in refuse the key, and the drill's Job show it."""
+        if stand_in(stage) is not None:
+            stage.journal.pull(
+                "stand-in", f"{self.key} is {self.how}", ("lapse", self.key, self.how), ("restore", self.key))
+        values = {"AWS_ACCESS_KEY_ID": self.key, "AWS_SECRET_ACCESS_KEY": "nobodys", "AWS_SESSION_TOKEN": self.token}
+        dropped = {*values, "AWS_PROFILE", "AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_ROLE_ARN"}
+
+        def rewrite(template: Obj) -> None:
+            for container in containers(template):
+                kept = [entry for entry in container.get("env", []) if entry.get("name") not in dropped]
+                container["env"] = kept + [
+                    {"name": name, "value": value} for name, value in values.items() if value]
+
+        stage.rewrites.append(rewrite)
+        return [f"the drill's copy of the Job shows AWS a key that is {self.how}"]
+
+
+class StaticKeyRevoked(_KeyFault):
+    """Reproduces row 21's neighbour: the access key that the executor has carried for years was deleted.
+
+    Works against AWS itself: no service knows the key that the drill's own copy shows.
+    """
+
+    name = "static-key-revoked"
+    simulates = "the static access key that the executor uses has been revoked"
+    failures = (21,)
+    needs = ("aws",)
+    key, how = STATIC_KEY, "revoked"
+
+
+class StsExpired(_KeyFault):
+    """Reproduces row 21: session credentials from STS, used after their end; each service has its own code for it."""
+
+    name = "sts-expired"
+    simulates = "the executor's session credentials (STS) have expired"
+    failures = (21,)
+    needs = ("stand-in",)
+    key, token, how = SESSION_KEY, "nobodys-session", "expired"
+
+
+class WebIdentityExpired(_CredentialFault):
+    """Reproduces row 21: STS takes the ServiceAccount's token no more (IRSA: expired, provider or trust gone)."""
+
+    name = "web-identity-expired"
+    simulates = "STS no longer takes the ServiceAccount's token for its role"
+    failures = (21,)
+    needs = ("stand-in",)
+
+    def plan(self, stage: Stage, layer: LayerRun) -> Plan:
+        """Only where a role is taken that way."""
+        if not takes_role(pod_spec(layer)):
+            raise FaultError(f"{self.name}: the executor of {layer.layer.name} takes no role by web identity")
+        return super().plan(stage, layer)
+
+    def unneeded(self, layer_name: str, cron_job: Obj) -> str:
+        """Only where a role is taken that way."""
+        return "" if takes_role(_template(cron_job)) else f"the executor of {layer_name} takes no role by web identity"
+
+    def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
+        """Refuse AssumeRoleWithWebIdentity."""
+        what = "STS refuses AssumeRoleWithWebIdentity"
+        stage.journal.pull("stand-in", what, ("lapse", "web-identity", "expired"), ("restore", "web-identity"))
+        return [what]

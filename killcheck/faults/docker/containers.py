@@ -1,0 +1,62 @@
+"""What the layer runs in - its cron container - is stopped, paused, or cut off from its networks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from killcheck.faults.docker.parts import EngineFault, consenting
+from killcheck.faults.docker.states import CUT_OFF, PAUSED, STOPPED, ContainersFault
+from killcheck.spec.killpath import Layer
+from killcheck.kube.objects import Obj
+from killcheck.layers.base import LayerRun, Stage
+
+__all__ = ["ContainerDisconnected", "ContainerPaused", "ContainerStopped"]
+
+
+class _CronContainerFault(ContainersFault, EngineFault):
+    """A change of the container that the layer's command runs in."""
+
+    def applies(self, layer: Layer) -> str:
+        """A container that is made anew at each firing is none that could be stopped before."""
+        if layer.container is not None and not layer.container.argv:
+            return "each firing makes a container anew: none is there that could be disturbed before it"
+        return super().applies(layer)
+
+    def containers(self, stage: Stage, layer: LayerRun) -> list[Obj]:
+        """That one."""
+        return [consenting(stage, name) for name in self.names(stage, layer)]
+
+    def names(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
+        """That one's."""
+        assert layer.layer.container is not None
+        return [layer.layer.container.name]
+
+
+class ContainerStopped(_CronContainerFault):
+    """Reproduces row 15 on a Docker host: nobody restarted what fires."""
+
+    name = "container-stopped"
+    simulates = "the layer's cron container is stopped"
+    family = "orchestrator"
+    failures = (15,)
+    state = STOPPED
+
+
+class ContainerPaused(_CronContainerFault):
+    """Reproduces row 7 on a Docker host: it is there, it looks up, and it does nothing."""
+
+    name = "container-paused"
+    simulates = "the layer's cron container is paused"
+    family = "schedule"
+    failures = (7,)
+    state = PAUSED
+
+
+class ContainerDisconnected(_CronContainerFault):
+    """Reproduces row 23 on a Docker host: the executor runs, and reaches nothing."""
+
+    name = "container-disconnected"
+    simulates = "the layer's cron container is cut off from its networks"
+    family = "network"
+    failures = (23,)
+    state = CUT_OFF

@@ -1,0 +1,118 @@
+"""What faults read off an executor, and how they change the drill's own copy of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+
+from killcheck.faults.base import COPY, Fault
+from killcheck.spec.killpath import Layer
+from killcheck.kube.objects import Obj, dig, ref_of
+from killcheck.layers.base import LayerRun, Stage
+from killcheck.safety.undo import LABEL
+
+__all__ = [
+    "ACCOUNT_PATH", "COPY", "ExecutorFault", "containers", "identity", "label_pods", "log_line", "path_of", "pod_spec",
+    "refused", "replace_token", "statuses",
+]
+
+#: Where a pod finds its ServiceAccount's token, CA and namespace.
+ACCOUNT_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"
+
+
+class ExecutorFault(Fault):
+    """A fault of something that a Job's pod depends on."""
+
+    def applies(self, layer: Layer) -> str:
+        """Only where an executor's pod is made from a CronJob's template."""
+        return "" if layer.cron_job else "the layer runs no Job of its own"
+
+
+def cron_job_of(layer: LayerRun) -> Obj:
+    """The layer's CronJob as read before the drill; empty where it has none."""
+    return getattr(layer, "cron_job", {})
+
+
+def path_of(obj: Obj, field: str) -> str:
+    """A field of an object, as the path of an edit."""
+    return f"{ref_of(obj)}.{field}"
+
+
+def pod_spec(layer: LayerRun) -> Obj:
+    """The pod spec of the executor's template."""
+    return dig(cron_job_of(layer), "spec", "jobTemplate", "spec", "template", "spec", default={})  # type: ignore[no-any-return]
+
+
+def containers(template: Obj) -> Iterator[Obj]:
+    """Every container of a pod template."""
+    for group in ("initContainers", "containers"):
+        yield from dig(template, "spec", group, default=[])
+
+
+def images(layer: LayerRun) -> list[str]:
+    """The images of the executor, each once."""
+    found = (c["image"] for c in containers({"spec": pod_spec(layer)}) if c.get("image"))
+    return list(dict.fromkeys(found))
+
+
+def identity(layer: LayerRun) -> tuple[str, str]:
+    """(namespace, ServiceAccount) of the executor."""
+    namespace = dig(cron_job_of(layer), "metadata", "namespace", default="")
+    return namespace, pod_spec(layer).get("serviceAccountName") or "default"
+
+
+def label_pods(stage: Stage) -> dict[str, str]:
+    """Make the pods of the drill's Job carry the run's label; returns it as a selector."""
+
+    def rewrite(template: Obj) -> None:
+        """Put the label on a pod template."""
+        template.setdefault("metadata", {}).setdefault("labels", {})[LABEL] = stage.run
+
+    stage.rewrites.append(rewrite)
+    return {LABEL: stage.run}
+
+
+def replace_token(stage: Stage, source: Obj) -> None:
+    """Let the drill's Job find another token where its ServiceAccount's would be; ``source``: of a projected volume."""
+
+    def rewrite(template: Obj) -> None:
+        """Mount the source where each container looks, in place of the account's own token."""
+        spec = template["spec"]
+        spec["automountServiceAccountToken"] = False
+        name = "killcheck-token"
+        sources = [
+            source, {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
+            {"downwardAPI": {"items": [{"path": "namespace", "fieldRef": {"fieldPath": "metadata.namespace"}}]}}]
+        spec["volumes"] = [*spec.get("volumes", []), {"name": name, "projected": {"sources": sources}}]
+        for container in containers(template):
+            mounts = [m for m in container.get("volumeMounts", []) if m.get("mountPath") != ACCOUNT_PATH]
+            container["volumeMounts"] = [*mounts, {"name": name, "mountPath": ACCOUNT_PATH, "readOnly": True}]
+
+    stage.rewrites.append(rewrite)
+
+
+# -- evidence ----------------------------------------------------------------------------------------------
+def statuses(stage: Stage) -> Iterator[tuple[Obj, Obj]]:
+    """(pod, container status) of the drill's executor."""
+    for pod in stage.testimony.pods.values():
+        for group in ("initContainerStatuses", "containerStatuses"):
+            for status in dig(pod, "status", group, default=[]):
+                yield pod, status
+
+
+def log_line(stage: Stage, pattern: str, unless: Callable[[str], bool] = lambda line: False) -> str:
+    """The first line of the executor's logs that matches a regular expression (case ignored), with its pod."""
+    for (pod, _), text in stage.testimony.logs.items():
+        for line in text.splitlines():
+            if re.search(pattern, line, re.IGNORECASE) and not unless(line):
+                return f"{pod}: {line.strip()[:300]}"
+    return ""
+
+
+def refused(stage: Stage, *marks: str) -> str:
+    """What the Job controller was told when it could not create the executor's pod, if it names all ``marks``."""
+    for event in stage.testimony.events.values():
+        message = str(event.get("message", ""))
+        if event.get("reason") == "FailedCreate" and all(mark in message for mark in marks):
+            return f"FailedCreate: {message[:400]}"
+    return ""

@@ -1,0 +1,70 @@
+"""The executor's tag is gone from its registry and not cached: the founding story's failure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from killcheck.faults.base import Plan
+from killcheck.faults.kubernetes.executor import COPY, ExecutorFault, containers, images, statuses
+from killcheck.kube.objects import Obj, dig, name_of
+from killcheck.layers.base import LayerRun, Stage
+
+__all__ = ["ImageGone", "pull_failure", "without_tag"]
+
+
+def without_tag(image: str) -> str:
+    """The repository of an image reference, without tag and digest (a port's colon is not a tag's)."""
+    repository = image.partition("@")[0]
+    head, slash, last = repository.rpartition("/")
+    return head + slash + last.partition(":")[0]
+
+
+def pull_failure(stage: Stage, *marks: str) -> str:
+    """The kubelet's waiting reason of the drill's executor, if it or its image names one of ``marks``."""
+    for pod, status in statuses(stage):
+        waiting = dig(status, "state", "waiting", default={})
+        told = f"{status.get('image', '')} {waiting.get('message', '')}"
+        if waiting.get("reason") in ("ErrImagePull", "ImagePullBackOff", "RegistryUnavailable") and any(
+                mark in told for mark in marks):
+            return f"{name_of(pod)}: {waiting['reason']}: {waiting.get('message', '')}"
+    return ""
+
+
+class ImageGone(ExecutorFault):
+    """Reproduces rows 1 and 5: the drill's own copy of the Job asks for a tag that the registry does not have."""
+
+    name = "image-gone"
+    simulates = "the registry has dropped the tag of the executor's image, and no node has it cached"
+    family = "image"
+    failures = (1, 5)
+    on_docker = True
+
+    def plan(self, stage: Stage, layer: LayerRun) -> Plan:
+        """Nothing that exists is changed."""
+        return Plan((f"the drill's own copy of the Job asks for a tag that no registry has ({self._tag(stage)})",),
+                    edits=(f"{COPY}.image", f"{COPY}.imagePullPolicy"))
+
+    def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
+        """Rewrite the image of every container of the drill's Job."""
+        tag = self._tag(stage)
+        if "registry" in stage.cluster.levers:  # the modelled registry has every tag that nobody took away
+            for image in images(layer):
+                gone = f"{without_tag(image)}:{tag}"
+                stage.journal.pull(
+                    "registry", f"{gone} is not there", ("delete_tag", gone), ("restore_tag", gone))
+
+        def rewrite(template: Obj) -> None:
+            for container in containers(template):
+                container["image"] = f"{without_tag(container['image'])}:{tag}"
+                container["imagePullPolicy"] = "IfNotPresent"
+
+        stage.rewrites.append(rewrite)
+        return [f"the drill's copy of the Job asks for tag {tag}"]
+
+    def bitten(self, stage: Stage, layer: LayerRun) -> str:
+        """A waiting reason of the kubelet that names our image."""
+        return pull_failure(stage, self._tag(stage))
+
+    @staticmethod
+    def _tag(stage: Stage) -> str:
+        return f"killcheck-gone-{stage.run[-6:]}"

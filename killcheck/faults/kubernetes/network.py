@@ -1,0 +1,134 @@
+"""The executor's packets do not arrive: no egress, no DNS, no way to the API server.
+
+A NetworkPolicy that selects the drill's own pods alone. Not every network plugin enforces NetworkPolicies: where that
+is not known, a probe pod must get through before and be held back afterwards (:mod:`killcheck.faults.kubernetes.probe_pod`); and
+the executor itself has to say, in the network's own words, that it could not get through.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Collection, Sequence
+
+from killcheck.faults.kubernetes import probe_pod
+from killcheck.faults.base import Plan
+from killcheck.faults.kubernetes.executor import COPY, ExecutorFault, identity, label_pods, log_line
+from killcheck.kube import resources as r
+from killcheck.kube.objects import Obj, dig
+from killcheck.kube.permissions import Permission
+from killcheck.layers.base import LayerRun, Stage
+from killcheck.safety.undo import insist
+
+__all__ = ["UNREACHED", "ApiUnreachable", "DnsDenied", "EgressDenied", "EgressFault", "all_but"]
+
+#: How programs say that a connection could not be made (curl 6, 7, 28, 35; Go's net; Python's socket and requests).
+UNREACHED = (
+    r"timed out|timeout|connection refused|could ?n.t connect|failed to connect|network is unreachable|no route to host"
+    r"|connection reset|max retries exceeded|unable to connect")
+UNRESOLVED = (
+    r"could not resolve|resolving timed out"
+    r"|name or service not known|no such host|temporary failure in name resolution|bad address"
+    r"|name resolution|i/o timeout")
+
+
+class EgressFault(ExecutorFault):
+    """A NetworkPolicy for the drill's own pods."""
+
+    family = "network"
+    rank = 0
+    words = UNREACHED
+    #: What a probe connects to, as its shell reads it: the API server, by name or by address.
+    reaches = "kubernetes.default.svc"
+    port = probe_pod.API_PORT
+
+    @abstractmethod
+    def egress(self, stage: Stage) -> list[Obj]:
+        """What is still allowed to leave."""
+
+    def plan(self, stage: Stage, layer: LayerRun) -> Plan:
+        """A NetworkPolicy of our own, over the drill's own pods."""
+        namespace, _ = identity(layer)
+        verbs = [Permission(v, "networking.k8s.io", "networkpolicies", namespace=namespace)
+                 for v in ("get", "create", "delete")]
+        verbs += [Permission("list", "discovery.k8s.io", "endpointslices", namespace="default"),
+                  Permission("get", "", "services", "", "default", "kubernetes")]
+        changes = [f"a NetworkPolicy in {namespace} that selects the drill's own pods: {self.simulates}"]
+        if not probe_pod.known_to_enforce(stage):
+            verbs += probe_pod.permissions(namespace)
+            changes.append(f"two probe pods like the executor's in {namespace}, one before and one after it")
+        return Plan(tuple(changes), namespaces=(namespace,), permissions=tuple(verbs),
+                    edits=(f"{COPY}.egress",))
+
+    def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
+        """Create it, and label the drill's pods for it; see first that it could be seen, then that it is."""
+        namespace, _ = identity(layer)
+        labels, unknown = label_pods(stage), not probe_pod.known_to_enforce(stage)
+        done = []
+        if unknown:
+            done.append(f"without it: {probe_pod.probe_before(stage, layer, labels, self.reaches, self.port)}")
+        name = f"killcheck-{self.name}-{stage.run[-6:]}"
+        stage.journal.create(r.NETWORKPOLICIES, {
+            "apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy",
+            "metadata": {"name": name, "namespace": namespace},
+            "spec": {"podSelector": {"matchLabels": labels}, "policyTypes": ["Egress"],
+                     "egress": insist(stage.cluster.loop, lambda: self.egress(stage))}})
+        done.append(f"created NetworkPolicy {namespace}/{name}")
+        if unknown:
+            done.append(f"with it: {probe_pod.probe_after(stage, layer, labels, self.reaches, self.port)}")
+        return done
+
+    def bitten(self, stage: Stage, layer: LayerRun) -> str:
+        """This executor said that it could not get through."""
+        return log_line(stage, self.words)
+
+
+class EgressDenied(EgressFault):
+    """Reproduces row 23: a default-deny policy came, and nobody thought of the kill switch."""
+
+    name = "egress-denied"
+    simulates = "a NetworkPolicy denies the executor all egress"
+    failures = (23,)
+    words = f"{UNREACHED}|{UNRESOLVED}"
+
+    def egress(self, stage: Stage) -> list[Obj]:
+        """Nothing."""
+        return []
+
+
+class DnsDenied(EgressFault):
+    """Reproduces row 25: everything may leave but questions to DNS."""
+
+    name = "dns-denied"
+    simulates = "the executor cannot resolve names"
+    failures = (25,)
+    words = UNRESOLVED
+
+    def egress(self, stage: Stage) -> list[Obj]:
+        """Every port but 53."""
+        return [{"ports": [{"protocol": protocol, "port": first, "endPort": last}
+                           for protocol in ("TCP", "UDP") for first, last in ((1, 52), (54, 65535))]}]
+
+
+class ApiUnreachable(EgressFault):
+    """Reproduces rows 23 and 25: DNS works, and the API server's addresses do not answer."""
+
+    name = "api-unreachable"
+    simulates = "the executor cannot reach the API server"
+    reaches = "$KUBERNETES_SERVICE_HOST"
+    failures = (23, 25)
+
+    def egress(self, stage: Stage) -> list[Obj]:
+        """Every address but the API server's: those behind its Service, and the Service's own."""
+        kube = stage.cluster.kube
+        service = kube.find(r.SERVICES, "kubernetes", "default") or {}
+        slices = kube.list(r.ENDPOINTSLICES, "default", labels="kubernetes.io/service-name=kubernetes").items
+        addresses = {ip for one in slices for endpoint in one.get("endpoints") or () for ip in endpoint["addresses"]}
+        addresses |= set(dig(service, "spec", "clusterIPs", default=[]))
+        return all_but(addresses)
+
+
+def all_but(addresses: Collection[str]) -> list[Obj]:
+    """Egress rules that allow every address but these."""
+    blocks = [{"cidr": "0.0.0.0/0", "except": sorted(f"{ip}/32" for ip in addresses if ":" not in ip)},
+              {"cidr": "::/0", "except": sorted(f"{ip}/128" for ip in addresses if ":" in ip)}]
+    return [{"to": [{"ipBlock": {key: value for key, value in block.items() if value}}]} for block in blocks]

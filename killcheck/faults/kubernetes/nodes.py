@@ -1,0 +1,340 @@
+"""What happens to machines and to what runs the cluster: partitions, spot reclaims, controllers that are down."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from killcheck.faults.base import Fault, FaultError, Plan, none_rented
+from killcheck.faults.kubernetes.executor import path_of
+from killcheck.spec.killpath import KillPath, Layer, LayerType
+from killcheck.kube import resources as r
+from killcheck.kube.objects import Obj, dig, labels_of, name_of, namespace_of
+from killcheck.kube.permissions import Permission
+from killcheck.layers.base import LayerRun, Stage
+from killcheck.safety.undo import LABEL
+
+__all__ = [
+    "AutoscalerDown", "ControllerManagerDown", "NodePartitioned", "SpotNotice", "SpotNoticeMetadata", "SpotNoticeQueue",
+    "SpotRebalance", "SpotReclaim",
+]
+
+#: What the Job controller holds a finished pod with until it has counted it.
+JOB_TRACKING = "batch.kubernetes.io/job-tracking"
+
+
+class NodePartitioned(Fault):
+    """Reproduces row 37: the node does not answer; its containers run on, and bill."""
+
+    name = "node-partitioned"
+    simulates = "the GPU nodes' kubelets no longer reach the API server"
+    family = "network"
+    failures = (37,)
+    rank = 2
+    needs = ("nodes",)
+
+    def plan(self, stage: Stage, layer: LayerRun) -> Plan:
+        """The kubelets of the GPU nodes fall silent."""
+        return Plan(("the kubelets of the GPU pools' nodes fall silent",), levers=("nodes",),
+                    edits=("the GPU pools' kubelets",))
+
+    def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
+        """Stop them; their containers run on."""
+        done = []
+        for node in stage.scene.pool_nodes():
+            what = f"node {name_of(node)} is cut off"
+            stage.journal.pull("nodes", what, ("pause", name_of(node)), ("start", name_of(node)))
+            done.append(what)
+        return done
+
+    def bitten(self, stage: Stage, layer: LayerRun) -> str:
+        """The kubelet of a node in scope is silent while its pods are told to go, or its lease has run out."""
+        nodes: Any = stage.cluster.levers["nodes"]
+        for name in stage.scene.known_nodes:
+            kubelet = nodes.kubelets.get(name)
+            if kubelet is not None and kubelet.stopped and not kubelet.powered_off:
+                return f"node {name}: its kubelet is silent"
+        return ""
+
+
+class _SpotFault(Fault):
+    """Something that the cloud does to its machines; it cannot be taken back, and the targets' pods move."""
+
+    family = "spot"
+    costs = "the machines really go: the targets start anew on others"
+    rank = 2
+    needs = ("cloud",)
+
+    def applies(self, layer: Layer) -> str:
+        """Not where it is what pulls the trigger: two reclaims of one machine cannot be told apart."""
+        return "a reclaim is the layer's own trigger" if layer.type is LayerType.SPOT_HANDLER else ""
+
+    def pointless(self, kill_path: KillPath, layer: Layer) -> str:
+        """Only where machines come and go."""
+        return none_rented(kill_path)
+
+    def plan(self, stage: Stage, layer: LayerRun) -> Plan:
+        """The instances behind the GPU nodes."""
+        return Plan((f"every instance of the GPU pools: {self.simulates}",), levers=("cloud",),
+                    edits=("the GPU pools' instances",))
+
+    def _instances(self, stage: Stage) -> list[Any]:
+        cloud: Any = stage.cluster.levers["cloud"]
+        found = [cloud.by_provider_id(dig(node, "spec", "providerID", default="")) for node in stage.scene.pool_nodes()]
+        live = [one for one in found if one is not None]
+        if not live:
+            raise FaultError("no node of the GPU pools has an instance of the modelled cloud behind it")
+        return live
+
+    @abstractmethod
+    def strike(self, cloud: Any, instance_id: str) -> str:
+        """Do it; what was done, in words."""
+
+    def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
+        """Do it to each."""
+        self.struck = [one.instance_id for one in self._instances(stage)]
+        return [self.strike(stage.cluster.levers["cloud"], one) for one in self.struck]
+
+
+class SpotNotice(_SpotFault):
+    """Reproduces row 52: two minutes' notice by queue and metadata, then the machine goes."""
+
+    name = "spot-notice"
+    simulates = "a spot interruption notice, two minutes before the machine is taken"
+    failures = (52,)
+
+    def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
+        """Give notice to each; what it leaves is told at every stage."""
+        done = super().inject(stage, layer)
+        cloud: Any = stage.cluster.levers["cloud"]
+        self.noticed = (
+            stage.cluster.loop.now(), min(cloud.leaves_s(cloud.instances[one]) for one in self.struck))
+        return done
+
+    def strike(self, cloud: Any, instance_id: str) -> str:
+        """Give notice."""
+        notice = cloud.interrupt(instance_id).notice
+        return f"spot interruption notice for {instance_id}: terminated at {notice:%H:%M:%S}"
+
+    def bitten(self, stage: Stage, layer: LayerRun) -> str:
+        """The instance was given notice."""
+        cloud: Any = stage.cluster.levers["cloud"]
+        for instance_id in getattr(self, "struck", ()):
+            if cloud.instances[instance_id].notice is not None:
+                return f"instance {instance_id} has notice for {cloud.instances[instance_id].notice:%H:%M:%S}"
+        return ""
+
+
+class _NoticeByOneWay(SpotNotice):
+    """The notice comes by one way alone: who listens to the other hears nothing of it."""
+
+    #: As the modelled cloud calls the way.
+    way: ClassVar[str]
+
+    def strike(self, cloud: Any, instance_id: str) -> str:
+        """Give notice, by that way only."""
+        notice = cloud.interrupt(instance_id, via=(self.way,)).notice
+        return f"spot interruption notice for {instance_id} by {self.way} alone: terminated at {notice:%H:%M:%S}"
+
+
+class SpotNoticeQueue(_NoticeByOneWay):
+    """Reproduces row 52: EventBridge tells the queue; a handler that asks the machine's metadata hears it too late."""
+
+    name = "spot-notice-queue"
+    simulates = "a spot interruption notice by queue message alone"
+    way = "queue"
+
+    def bitten(self, stage: Stage, layer: LayerRun) -> str:
+        """The queue was sent the warning."""
+        cloud: Any = stage.cluster.levers["cloud"]
+        for instance_id in getattr(self, "struck", ()):
+            if any("Interruption Warning" in text and instance_id in text for text in cloud.queue.sent):
+                return f"{super().bitten(stage, layer)}; the queue was told, the instance's metadata was not"
+        return ""
+
+
+class SpotNoticeMetadata(_NoticeByOneWay):
+    """Reproduces row 52: the machine's own metadata says so; without a handler on it nobody hears of it."""
+
+    name = "spot-notice-metadata"
+    simulates = "a spot interruption notice by instance metadata alone"
+    way = "metadata"
+
+    def bitten(self, stage: Stage, layer: LayerRun) -> str:
+        """The instance's metadata tells of it, and the queue does not."""
+        cloud: Any = stage.cluster.levers["cloud"]
+        for instance_id in getattr(self, "struck", ()):
+            queued = any("Interruption Warning" in text and instance_id in text for text in cloud.queue.sent)
+            if cloud.instances[instance_id].metadata_tells and not queued:
+                return f"{super().bitten(stage, layer)}; its metadata tells, no queue was told"
+        return ""
+
+
+class SpotRebalance(_SpotFault):
+    """Reproduces the prelude of row 52: a recommendation, on which a handler may replace the node during a kill."""
+
+    name = "spot-rebalance"
+    simulates = "a spot rebalance recommendation"
+    failures = (52,)
+
+    def strike(self, cloud: Any, instance_id: str) -> str:
+        """Recommend it."""
+        cloud.recommend_rebalance(instance_id)
+        return f"rebalance recommendation for {instance_id}"
+
+    def bitten(self, stage: Stage, layer: LayerRun) -> str:
+        """The recommendation was made, and sent to the queue."""
+        cloud: Any = stage.cluster.levers["cloud"]
+        for instance_id in getattr(self, "struck", ()):
+            made = cloud.instances[instance_id].rebalance
+            if made is not None and any("Rebalance" in text and instance_id in text for text in cloud.queue.sent):
+                return f"instance {instance_id}: rebalance recommended at {made:%H:%M:%S}"
+        return ""
+
+
+class SpotReclaim(_SpotFault):
+    """Reproduces row 52: the machine is gone without a word, and its Node stands for a while."""
+
+    name = "spot-reclaim"
+    simulates = "a spot instance is reclaimed without notice"
+    failures = (49, 52)
+
+    def strike(self, cloud: Any, instance_id: str) -> str:
+        """Take it."""
+        cloud.reclaim(instance_id)
+        return f"reclaimed {instance_id}"
+
+    def bitten(self, stage: Stage, layer: LayerRun) -> str:
+        """The instance is being shut down, or is gone."""
+        cloud: Any = stage.cluster.levers["cloud"]
+        for instance_id in getattr(self, "struck", ()):
+            if cloud.instances[instance_id].state in ("shutting-down", "terminated"):
+                return f"instance {instance_id} is {cloud.instances[instance_id].state}"
+        return ""
+
+
+class AutoscalerDown(Fault):
+    """Reproduces row 48: the GPU pods go, and nobody gives their nodes back.
+
+    With a lever the modelled autoscaler stops; elsewhere its Deployment goes to zero, where its namespace consents.
+    """
+
+    name = "autoscaler-down"
+    simulates = "the autoscaler that removes empty GPU nodes is down"
+    family = "orchestrator"
+    failures = (48,)
+    costs = "no pool of this cluster grows or shrinks meanwhile"
+    rank = 2
+
+    NAMES = ("karpenter", "cluster-autoscaler", "aws-cluster-autoscaler")
+
+    def pointless(self, kill_path: KillPath, layer: Layer) -> str:
+        """Only where machines come and go."""
+        return none_rented(kill_path)
+
+    def plan(self, stage: Stage, layer: LayerRun) -> Plan:
+        """The autoscaler's Deployment goes to zero."""
+        if "controllers" in stage.cluster.levers:
+            return Plan(("the modelled autoscaler stops for the length of the drill",), levers=("controllers",),
+                        edits=tuple(f"controller {name}" for name in self.NAMES))
+        found = self._deployments(stage)
+        if not found:
+            raise FaultError("no Deployment of Karpenter or a cluster autoscaler is to be found here")
+        verbs = [Permission(v, "apps", "deployments", "", namespace_of(d), name_of(d)) for d in found
+                 for v in ("get", "patch")]
+        return Plan(
+            tuple(f"Deployment {namespace_of(d)}/{name_of(d)} goes to zero for the length of the drill: no pool of "
+                  "this cluster grows or shrinks meanwhile" for d in found),
+            namespaces=tuple(sorted({namespace_of(d) for d in found})), permissions=tuple(verbs),
+            edits=tuple(path_of(d, "spec.replicas") for d in found))
+
+    def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
+        """Stop it."""
+        if "controllers" in stage.cluster.levers:
+            return _stop(stage, [name for name in self.NAMES if name in _controllers(stage)])
+        done = []
+        for found in self._deployments(stage):
+            what = f"Deployment {namespace_of(found)}/{name_of(found)} is at zero"
+            stage.journal.merge(
+                r.DEPLOYMENTS, name_of(found), namespace_of(found), {"spec": {"replicas": 0}}, what)
+            done.append(what)
+        return done
+
+    def bitten(self, stage: Stage, layer: LayerRun) -> str:
+        """It does not run."""
+        if "controllers" in stage.cluster.levers:
+            stopped = getattr(stage.cluster.levers["controllers"], "stopped", ())
+            return "; ".join(f"{name} is stopped" for name in self.NAMES if name in stopped)
+        found = self._deployments(stage)
+        if found and not any(dig(d, "status", "replicas") for d in found):
+            return "; ".join(f"Deployment {namespace_of(d)}/{name_of(d)} has no pod" for d in found)
+        return ""
+
+    def _deployments(self, stage: Stage) -> list[Obj]:
+        return [
+            d for d in stage.cluster.kube.list(r.DEPLOYMENTS).items
+            if labels_of(d).get("app.kubernetes.io/name") in self.NAMES or name_of(d) in self.NAMES]
+
+
+class ControllerManagerDown(Fault):
+    """Reproduces row 15: the schedule fires nothing, Jobs get no pods, Deployments do not shrink."""
+
+    name = "controller-manager-down"
+    simulates = "kube-controller-manager is down"
+    family = "orchestrator"
+    failures = (15,)
+    rank = 2
+    needs = ("controllers",)
+
+    NAMES = ("cronjob-controller", "job-controller", "deployment-controller", "replicaset-controller",
+             "statefulset-controller", "garbage-collector-controller")
+
+    def plan(self, stage: Stage, layer: LayerRun) -> Plan:
+        """The workload controllers stop."""
+        return Plan(("the controllers of kube-controller-manager stop for the length of the drill",),
+                    levers=("controllers",), edits=tuple(f"controller {name}" for name in self.NAMES))
+
+    def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
+        """Stop them."""
+        return _stop(stage, [name for name in self.NAMES if name in _controllers(stage)])
+
+    def bitten(self, stage: Stage, layer: LayerRun) -> str:
+        """They do not run, and a Job of ours has no status, or a Job's pod has ended and nobody counts it."""
+        if "job-controller" not in getattr(stage.cluster.levers["controllers"], "stopped", ()):
+            return ""
+        job = stage.testimony.job or self._ours(stage, layer)
+        if job is not None and not dig(job, "status", "startTime"):
+            return f"Job {name_of(job)} has no status: the job controller is down"
+        for held in stage.scene.gpu_pods():
+            pod = stage.scene.pods.get(held.name, held.namespace) or {}
+            if held.terminating and dig(pod, "status", "phase") in ("Succeeded", "Failed") and (
+                    JOB_TRACKING in dig(pod, "metadata", "finalizers", default=[])):
+                return f"{held} has ended and is still held by {JOB_TRACKING}: the job controller is down"
+        for target in stage.kill_path.covered_by(layer.layer):
+            for obj in stage.scene.objects_of(target) if target.kind == "Deployment" else ():
+                seen = dig(obj, "status", "observedGeneration", default=0)
+                if stage.timeline is not None and dig(obj, "metadata", "generation", default=0) > seen:
+                    return f"{target}: nobody has observed generation {obj['metadata']['generation']}"
+        return ""
+
+    @staticmethod
+    def _ours(stage: Stage, layer: LayerRun) -> Obj | None:
+        """A Job that the drill created, where the layer runs several and none is the one (a sentinel's starters)."""
+        if layer.layer.sentinel is None or stage.timeline is None:
+            return None
+        places = sorted({t.namespace for t in stage.kill_path.covered_by(layer.layer) if t.namespace})
+        jobs = (job for place in places for job in stage.cluster.kube.list(r.JOBS, place).items)
+        return next((job for job in jobs if labels_of(job).get(LABEL) == stage.run), None)
+
+
+def _controllers(stage: Stage) -> dict[str, Any]:
+    return stage.cluster.levers["controllers"].controllers  # type: ignore[attr-defined, no-any-return]
+
+
+def _stop(stage: Stage, names: Sequence[str]) -> list[str]:
+    if not names:
+        raise FaultError("none of them runs here")
+    for name in names:
+        stage.journal.pull("controllers", f"{name} stopped", ("stop_controller", name), ("start_controller", name))
+    return [f"{name} stopped" for name in names]

@@ -1,0 +1,108 @@
+"""The executor's registry does not serve: unreachable, or its pull quota used up."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from killcheck.faults.base import Plan
+from killcheck.faults.kubernetes.executor import COPY, ExecutorFault, containers, images
+from killcheck.faults.kubernetes.image_gone import pull_failure
+from killcheck.kube.objects import Obj
+from killcheck.layers.base import LayerRun, Stage
+
+__all__ = ["RegistryQuota", "RegistryUnreachable", "host_of"]
+
+#: A registry that cannot exist: .invalid never resolves (RFC 2606).
+NOWHERE = "registry.killcheck.invalid"
+
+
+def host_of(image: str) -> str:
+    """The registry host of an image reference; Docker Hub where it names none."""
+    first, slash, _ = image.partition("/")
+    return first if slash and ("." in first or ":" in first or first == "localhost") else "docker.io"
+
+
+class _RegistryFault(ExecutorFault):
+    """The state of a registry, where it can be set."""
+
+    family = "image"
+    rank = 2
+    state: ClassVar[str]
+
+    def plan(self, stage: Stage, layer: LayerRun) -> Plan:
+        """The registries of the executor's images change their state."""
+        return Plan(tuple(f"registry {host}: {self.state}" for host in self._hosts(layer)), levers=("registry",),
+                    edits=tuple(f"registry {host}.state" for host in self._hosts(layer)))
+
+    def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
+        """Set the state of every registry that the executor's images come from."""
+        done = []
+        registry: Any = stage.cluster.levers["registry"]
+        for host in self._hosts(layer):
+            what = f"registry {host}: {self.state}"
+            before = registry.host(host).state
+            stage.journal.pull("registry", what, ("set_state", host, self.state), ("set_state", host, before))
+            done.append(what)
+        return done
+
+    def bitten(self, stage: Stage, layer: LayerRun) -> str:
+        """The registry is in that state now: a pull of the executor's image would fail, whether it is made or not."""
+        registry: Any = stage.cluster.levers["registry"]
+        hosts = self._hosts(layer)
+        if not hosts or any(registry.host(host).state != self.state for host in hosts):
+            return ""
+        return pull_failure(stage, *hosts) or f"{', '.join(hosts)} is {self.state}: nothing can be pulled from there"
+
+    @staticmethod
+    def _hosts(layer: LayerRun) -> list[str]:
+        return sorted({host_of(image) for image in images(layer)})
+
+
+class RegistryQuota(_RegistryFault):
+    """Reproduces row 4: 429 toomanyrequests, which a NAT's other users have earned."""
+
+    name = "registry-quota"
+    simulates = "the registry answers every pull with 429: the pull quota is used up"
+    failures = (4,)
+    needs = ("registry",)
+    state = "rate-limited"
+
+
+class RegistryUnreachable(_RegistryFault):
+    """Reproduces rows 3 and 5: with a lever the registry itself is down, and a cached image starts all the same.
+
+    Elsewhere the drill's own copy asks a registry whose name does not resolve, so that no cached copy can help.
+    """
+
+    name = "registry-unreachable"
+    simulates = "the registry of the executor's image cannot be reached"
+    failures = (3, 5)
+    state = "refusing"
+
+    def plan(self, stage: Stage, layer: LayerRun) -> Plan:
+        """The registry's state, or nothing that exists."""
+        if "registry" in stage.cluster.levers:
+            return super().plan(stage, layer)
+        return Plan((f"the drill's own copy of the Job pulls from {NOWHERE}, which does not resolve",),
+                    edits=(f"{COPY}.image",))
+
+    def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
+        """Take the registry down, or point the drill's Job to one that is not there."""
+        if "registry" in stage.cluster.levers:
+            return super().inject(stage, layer)
+
+        def rewrite(template: Obj) -> None:
+            for container in containers(template):
+                image = container["image"]
+                path = image.partition("/")[2] if host_of(image) != "docker.io" else image
+                container["image"] = f"{NOWHERE}/{path}"
+
+        stage.rewrites.append(rewrite)
+        return [f"the drill's copy of the Job pulls from {NOWHERE}"]
+
+    def bitten(self, stage: Stage, layer: LayerRun) -> str:
+        """The registry's state, or the kubelet's waiting reason."""
+        if "registry" in stage.cluster.levers:
+            return super().bitten(stage, layer)
+        return pull_failure(stage, NOWHERE)

@@ -1,0 +1,224 @@
+"""Somebody else owns the same field and puts it back: KEDA's minimum, Argo CD's self-heal, a pool's floor."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from killcheck.faults.base import SCALED, Fault, FaultError, Plan, none_rented, none_scaled
+from killcheck.spec.killpath import KillPath, Layer, Target
+from killcheck.kube import resources as r
+from killcheck.kube.errors import NotFound
+from killcheck.kube.objects import condition, dig, labels_of, name_of, namespace_of, parse_time
+from killcheck.kube.permissions import Permission
+from killcheck.layers.base import LayerRun, Stage
+from killcheck.watch.scene import event_time
+from killcheck.safety.undo import insist
+
+__all__ = ["ArgoSelfHeal", "KedaMinimum", "PoolFloor", "served"]
+
+#: Argo CD's tracking label.
+TRACKING = "app.kubernetes.io/instance"
+
+
+def _targets(stage: Stage, layer: LayerRun) -> list[Target]:
+    return [t for t in stage.kill_path.covered_by(layer.layer) if t.kind in SCALED and t.object]
+
+
+def served(stage: Stage, resource: r.Resource, what: str) -> None:
+    """Raise FaultError where the server has no such kind: ``what`` is not installed here."""
+    try:
+        served = {one.plural for one in stage.cluster.kube.resources(resource.api_version)}
+    except NotFound:
+        served = set()
+    if resource.plural not in served:
+        raise FaultError(f"{what} is not installed here: there is no {resource.qualified}")
+
+
+class _RivalFault(Fault):
+    """A rival for the targets' replicas."""
+
+    family = "rivals"
+
+    def applies(self, layer: Layer) -> str:
+        """Wherever a layer turns something off."""
+        return "" if layer.covers else "the layer turns nothing off that could be lit again"
+
+    def pointless(self, kill_path: KillPath, layer: Layer) -> str:
+        """Only where there are replicas to be written."""
+        return none_scaled(kill_path, layer)
+
+    @staticmethod
+    def _relit(stage: Stage, layer: LayerRun, manager: str) -> str:
+        """A target that is on, and whose replicas this manager wrote after the trigger was pulled.
+
+        The API server writes whole seconds: what has the trigger's own second in it may have been before it.
+        """
+        if stage.timeline is None:
+            return ""
+        start = stage.timeline.start
+        for target in _targets(stage, layer):
+            for obj in stage.scene.objects_of(target):
+                if dig(obj, "spec", "replicas") and any(
+                        manager in str(entry.get("manager", "")) and "f:replicas" in dig(
+                            entry, "fieldsV1", "f:spec", default={})
+                        and entry.get("time") and parse_time(entry["time"]) > start
+                        for entry in dig(obj, "metadata", "managedFields", default=[])):
+                    return (f"{target.kind} {namespace_of(obj)}/{name_of(obj)}: {manager} set replicas to "
+                            f"{dig(obj, 'spec', 'replicas')}")
+        return ""
+
+
+class KedaMinimum(_RivalFault):
+    """Reproduces row 27: replicas below minReplicaCount are restored at the next poll."""
+
+    name = "keda-minimum"
+    simulates = "a ScaledObject keeps at least one replica of the target"
+    failures = (27,)
+
+    def plan(self, stage: Stage, layer: LayerRun) -> Plan:
+        """A ScaledObject of our own for each target."""
+        served(stage, r.SCALEDOBJECTS, "KEDA")
+        targets = _targets(stage, layer)
+        if not targets:
+            raise FaultError("none of the layer's targets is a Deployment or StatefulSet that KEDA could scale")
+        places = tuple(sorted({t.namespace for t in targets}))
+        verbs = [Permission(v, "keda.sh", "scaledobjects", namespace=p) for p in places
+                 for v in ("get", "list", "create", "delete")]
+        return Plan(tuple(f"a ScaledObject that keeps {t} at one replica or more" for t in targets),
+                    namespaces=places, permissions=tuple(verbs), edits=tuple(f"{t}.spec.replicas" for t in targets))
+
+    def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
+        """Create them, with a trigger that is never active."""
+        done = []
+        for number, target in enumerate(_targets(stage, layer)):
+            name = f"killcheck-minimum-{stage.run[-6:]}-{number}"
+            never = {"timezone": "Etc/UTC", "start": "0 0 1 1 *", "end": "1 0 1 1 *", "desiredReplicas": "1"}
+            stage.journal.create(r.SCALEDOBJECTS, {
+                "apiVersion": "keda.sh/v1alpha1", "kind": "ScaledObject",
+                "metadata": {"name": name, "namespace": target.namespace},
+                "spec": {"scaleTargetRef": {"apiVersion": target.api_version, "kind": target.kind,
+                                            "name": target.object},
+                         "minReplicaCount": 1, "maxReplicaCount": 1,
+                         "triggers": [{"type": "cron", "metadata": never}]}})
+            done.append(f"created ScaledObject {target.namespace}/{name}: minReplicaCount 1")
+        return done
+
+    def bitten(self, stage: Stage, layer: LayerRun) -> str:
+        """KEDA said that it scaled for our ScaledObject, or its hand is on the replicas."""
+        ours = f"killcheck-minimum-{stage.run[-6:]}"
+        return _said_of(stage, "ScaledObject", ours, "KEDAScaleTargetActivated") or self._relit(stage, layer, "keda")
+
+
+class ArgoSelfHeal(_RivalFault):
+    """Reproduces row 30: what Git says comes back within seconds.
+
+    Git is what the target was when Argo CD first saw it; so this needs the modelled Argo CD of the embedded cluster.
+    """
+
+    name = "argo-selfheal"
+    simulates = "Argo CD heals the target back to the replicas in Git"
+    failures = (30,)
+    needs = ("controllers",)
+
+    def plan(self, stage: Stage, layer: LayerRun) -> Plan:
+        """An Application of our own, and its tracking label on the targets."""
+        served(stage, r.APPLICATIONS, "Argo CD")
+        targets = _targets(stage, layer)
+        if not targets:
+            raise FaultError("none of the layer's targets is a Deployment or StatefulSet")
+        return Plan(tuple(f"{t} belongs to an Application that heals itself" for t in targets),
+                    namespaces=tuple(sorted({t.namespace for t in targets})),
+                    edits=tuple(f"{t}.spec.replicas" for t in targets))
+
+    def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
+        """Label the targets and create the Application."""
+        name = f"killcheck-{stage.run[-6:]}"
+        done = []
+        for target in _targets(stage, layer):
+            resource = stage.scene.resource_of(target)
+            what = f"{target} belongs to Application {name}"
+            stage.journal.merge(
+                resource, target.object, target.namespace, {"metadata": {"labels": {TRACKING: name}}}, what)
+            done.append(what)
+        namespace = _targets(stage, layer)[0].namespace
+        stage.journal.create(r.APPLICATIONS, {
+            "apiVersion": "argoproj.io/v1alpha1", "kind": "Application",
+            "metadata": {"name": name, "namespace": namespace},
+            "spec": {"project": "default", "source": {"repoURL": "https://git.killcheck.invalid/repo", "path": "."},
+                     "destination": {"namespace": namespace, "server": "https://kubernetes.default.svc"},
+                     "syncPolicy": {"automated": {"selfHeal": True}}}})
+        return [*done, f"created Application {namespace}/{name} with selfHeal"]
+
+    def bitten(self, stage: Stage, layer: LayerRun) -> str:
+        """Argo CD started a sync of our Application."""
+        return _said_of(stage, "Application", f"killcheck-{stage.run[-6:]}", "OperationStarted")
+
+
+def _said_of(stage: Stage, kind: str, name: str, reason: str) -> str:
+    """An event about an object of our own."""
+    for event in stage.scene.events.values():
+        about = event.get("involvedObject") or {}
+        if about.get("kind") == kind and str(about.get("name")).startswith(name) and event.get("reason") == reason:
+            return f"{event_time(event)}: {reason}: {event.get('message')}"
+    return ""
+
+
+class PoolFloor(Fault):
+    """Reproduces rows 45 and 47: the pool keeps its nodes whether anything runs on them or not."""
+
+    name = "pool-floor"
+    simulates = "the GPU pool never gives back an empty node"
+    family = "rivals"
+    failures = (45, 47)
+
+    def pointless(self, kill_path: KillPath, layer: Layer) -> str:
+        """Only where machines come and go."""
+        return none_rented(kill_path)
+
+    def plan(self, stage: Stage, layer: LayerRun) -> Plan:
+        """The pools' consolidation is switched off."""
+        pools = list(self._pools(stage))
+        if not pools:
+            raise FaultError("no node of the kill path belongs to a NodePool")
+        verbs = [Permission(v, "karpenter.sh", "nodepools", name=pool) for pool in pools for v in ("get", "patch")]
+        return Plan(tuple(f"NodePool {pool} consolidates never, for the length of the drill" for pool in pools),
+                    permissions=tuple(verbs), edits=tuple(f"NodePool/{pool}.spec.disruption" for pool in pools))
+
+    def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
+        """Set consolidateAfter to Never."""
+        done = []
+        for pool in insist(stage.cluster.loop, lambda: list(self._pools(stage))):
+            what = f"NodePool {pool}: consolidateAfter Never"
+            stage.journal.merge(
+                r.NODEPOOLS, pool, None, {"spec": {"disruption": {"consolidateAfter": "Never"}}}, what)
+            done.append(what)
+        return done
+
+    def bitten(self, stage: Stage, layer: LayerRun) -> str:
+        """An empty node of the pool is not up for consolidation."""
+        if stage.timeline is None or "pods_gone" not in stage.timeline.reached or not self._set(stage):
+            return ""
+        for claim in stage.scene.claims.values():
+            node = dig(claim, "status", "nodeName", default="")
+            up = condition(claim, "Consolidatable")
+            if node in stage.scene.known_nodes and not stage.scene.pods_on(node) and not (
+                    up and up.get("status") == "True") and "deletionTimestamp" not in claim["metadata"]:
+                return f"node {node} is empty, and NodeClaim {name_of(claim)} is not Consolidatable"
+        return ""
+
+    def _set(self, stage: Stage) -> bool:
+        """Whether every pool is as we left it."""
+        found = [stage.cluster.kube.find(r.NODEPOOLS, pool) for pool in self._pools(stage)]
+        return all(dig(pool, "spec", "disruption", "consolidateAfter") == "Never" for pool in found)
+
+    @staticmethod
+    def _pools(stage: Stage) -> Iterator[str]:
+        """The NodePools of the spec's pools, and of the nodes in scope (also before the scene is open)."""
+        key = "karpenter.sh/nodepool"
+        nodes = [node for node in stage.cluster.kube.list(r.NODES).items if stage.scene.in_pool(node)]
+        names = {labels_of(node).get(key, "") for node in nodes}
+        for pool in stage.kill_path.nodes:
+            found = re.search(rf"{re.escape(key)}=([^,\s]+)", pool.node_selector)
+            names.add(found.group(1) if found else "")
+        yield from sorted(names - {""})

@@ -1,0 +1,154 @@
+"""Runs that do not end: the laptop that submitted one dies in the middle, or the run itself never finishes.
+
+The founding story: the step that turned the GPUs off was chained to a run's end, and to a laptop. A run of our own is
+started beside the targets - a Job without GPUs, off the GPU nodes - that whatever waits for the work would wait for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import ClassVar
+
+from killcheck.faults.base import Fault, FaultError, Plan, none_rented
+from killcheck.faults.kubernetes.drain import PAUSE
+from killcheck.spec.killpath import Layer
+from killcheck.kube import resources as r
+from killcheck.kube.objects import Obj, controller_of, dig, format_time, name_of, namespace_of, parse_time
+from killcheck.kube.permissions import Permission
+from killcheck.layers.base import LayerRun, Stage
+from killcheck.safety.undo import insist
+
+__all__ = ["LaptopKilled", "RunNeverFinishes"]
+
+
+#: What the embedded cluster's nodes take for: it only has to be there (killcheck.embedded.nodes.execution.RUN).
+HOLLOW = {"killcheck.dev/run": "false"}
+
+
+class RunNeverFinishes(Fault):
+    """Reproduces rows 8 and 40 and the second failure of the founding story: a switch that waits for the work to end.
+
+    It bites as long as the run is active: idle monitors that count active Jobs, scripts that wait for completion.
+    """
+
+    name = "run-never-finishes"
+    simulates = "a run beside the target hangs and never finishes"
+    family = "orchestrator"
+    failures = (8, 40)
+    costs = "a small pod in the target's namespace"
+    rank = 0
+
+    #: How long its pod may take to run, in seconds.
+    starts_within_s: ClassVar[float] = 300.0
+
+    def applies(self, layer: Layer) -> str:
+        """Wherever a layer turns something off."""
+        return "" if layer.covers else "the layer turns nothing off"
+
+    def plan(self, stage: Stage, layer: LayerRun) -> Plan:
+        """A Job of our own that never ends."""
+        namespace = self._namespace(stage, layer)
+        verbs = [Permission(v, "batch", "jobs", namespace=namespace) for v in ("get", "create", "delete")]
+        return Plan((f"a Job of our own in {namespace}, without GPUs, that never ends: {self.simulates}",),
+                    namespaces=(namespace,), permissions=tuple(verbs))
+
+    def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
+        """Create it, and wait until it runs."""
+        namespace, name = self._namespace(stage, layer), self._name(stage)
+        stage.journal.create(r.JOBS, self._job(stage, namespace, name))
+        stage.cluster.loop.run_until(lambda: self._running(stage) is not None, self.starts_within_s)
+        return [f"created Job {namespace}/{name}: a run that never ends"]
+
+    @staticmethod
+    def _namespace(stage: Stage, layer: LayerRun) -> str:
+        found = [t.namespace for t in stage.kill_path.covered_by(layer.layer) if t.namespace]
+        if not found:
+            raise FaultError("the layer has no target in a namespace")
+        return found[0]
+
+    def _name(self, stage: Stage) -> str:
+        return f"killcheck-{self.name}-{stage.run[-6:]}"
+
+    @staticmethod
+    def _job(stage: Stage, namespace: str, name: str) -> Obj:
+        # It keeps no node that could be given back; where all stay on anyway, there may be no other to run on.
+        stays = none_rented(stage.kill_path)
+        nodes = [] if stays else [name_of(node) for node in stage.scene.pool_nodes()]
+        away = [{"key": "kubernetes.io/hostname", "operator": "NotIn", "values": nodes}]
+        spec: Obj = {
+            "restartPolicy": "Never", "automountServiceAccountToken": False, "terminationGracePeriodSeconds": 1,
+            "securityContext": {"runAsNonRoot": True, "runAsUser": 65534, "seccompProfile": {"type": "RuntimeDefault"}},
+            "containers": [{
+                "name": "run", "image": PAUSE, "resources": {"requests": {"cpu": "1m", "memory": "8Mi"}},
+                "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}}]}
+        if nodes:
+            spec["affinity"] = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {
+                "nodeSelectorTerms": [{"matchExpressions": away}]}}}
+        return {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name, "namespace": namespace},
+                "spec": {"backoffLimit": 0, "template": {"metadata": {"annotations": HOLLOW}, "spec": spec}}}
+
+    def _running(self, stage: Stage) -> Obj | None:
+        for pod in stage.scene.pods.values():
+            owner = controller_of(pod)
+            if owner and owner["kind"] == "Job" and owner["name"] == self._name(stage) and dig(
+                    pod, "status", "phase") == "Running" and "deletionTimestamp" not in pod["metadata"]:
+                return pod
+        return None
+
+    def bitten(self, stage: Stage, layer: LayerRun) -> str:
+        """The trigger was pulled, and the run is still at it."""
+        pod = self._running(stage)
+        if pod is None or stage.timeline is None:
+            return ""
+        return f"Job {namespace_of(pod)}/{self._name(stage)} is active, and its pod {name_of(pod)} runs on"
+
+
+class LaptopKilled(RunNeverFinishes):
+    """Reproduces rows 20 and 53: a run was submitted from a laptop, and the laptop dies in the middle of it.
+
+    What Kubernetes sees of a laptop: somebody who renews a Lease for as long as the run is driven. It falls silent
+    before the trigger is pulled, and never says that the run is over.
+    """
+
+    name = "laptop-killed"
+    simulates = "the laptop that drives a run dies in the middle of it: nobody finishes the run, nobody cleans up"
+    failures = (20, 53)
+
+    #: How long its Lease lasts, in seconds: the laptop counts as dead when nobody has renewed it for so long.
+    silent_after_s: ClassVar[int] = 30
+
+    def plan(self, stage: Stage, layer: LayerRun) -> Plan:
+        """The run, and the Lease of whoever drives it."""
+        sabotage = super().plan(stage, layer)
+        namespace = self._namespace(stage, layer)
+        verbs = [Permission(v, "coordination.k8s.io", "leases", namespace=namespace)
+                 for v in ("get", "create", "delete")]
+        lease = f"a Lease in {namespace} that the driver of that run renews no more"
+        return Plan((*sabotage.changes, lease), sabotage.namespaces, (*sabotage.permissions, *verbs))
+
+    def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
+        """Submit the run, say once that it is driven, and then nothing more, until it counts as dead."""
+        done = super().inject(stage, layer)
+        namespace, name = self._namespace(stage, layer), self._name(stage)
+        now = format_time(stage.cluster.loop.now(), micro=True)
+        stage.journal.create(r.LEASES, {
+            "apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": name, "namespace": namespace},
+            "spec": {"holderIdentity": "a-laptop", "leaseDurationSeconds": self.silent_after_s, "acquireTime": now,
+                     "renewTime": now}})
+        stage.cluster.loop.run_until(lambda: False, self.silent_after_s + 1.0)
+        return [*done, f"created Lease {namespace}/{name} of the laptop that drives it; it has been silent for "
+                       f"{self.silent_after_s} s"]
+
+    def bitten(self, stage: Stage, layer: LayerRun) -> str:
+        """The run goes on, and its driver has been silent for longer than its Lease lasts."""
+        run = super().bitten(stage, layer)
+        if not run or stage.timeline is None:
+            return ""
+        now = stage.cluster.loop.now()
+        kube, namespace = stage.cluster.kube, self._namespace(stage, layer)
+        lease = insist(stage.cluster.loop, lambda: kube.find(r.LEASES, self._name(stage), namespace))
+        renewed = dig(lease or {}, "spec", "renewTime")
+        if not renewed or parse_time(renewed) + timedelta(seconds=self.silent_after_s) >= now:
+            return ""
+        return f"{run}; whoever drives it was last heard of at {parse_time(renewed):%H:%M:%S}"

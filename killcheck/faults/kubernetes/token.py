@@ -1,0 +1,136 @@
+"""The executor's token is no good: dead, for another audience, or not there."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+
+from killcheck.faults.base import Plan
+from killcheck.faults.kubernetes.executor import (
+    ACCOUNT_PATH,
+    COPY,
+    ExecutorFault,
+    identity,
+    log_line,
+    pod_spec,
+    replace_token,
+)
+from killcheck.kube import resources as r
+from killcheck.kube.errors import NotFound
+from killcheck.kube.objects import Obj, dig, uid_of
+from killcheck.kube.permissions import Permission
+from killcheck.layers.base import LayerRun, Stage
+from killcheck.safety.undo import insist
+
+__all__ = ["TokenAudience", "TokenDead", "TokenNotMounted"]
+
+_REFUSED = r"\b401\b|unauthorized"
+#: The shortest life that a TokenRequest may ask for, in seconds.
+SHORTEST_S = 600
+
+
+class TokenDead(ExecutorFault):
+    """Reproduces rows 17 and 18: a token bound to a throwaway Secret dies with that Secret; real 401s.
+
+    The API server forgets a token that it has accepted only after about 10 s; this one was never shown to it.
+    """
+
+    name = "token-dead"
+    simulates = "the executor's ServiceAccount token is revoked or has expired"
+    family = "credentials"
+    failures = (17, 18)
+
+    def plan(self, stage: Stage, layer: LayerRun) -> Plan:
+        """Two Secrets of our own, one of them short-lived."""
+        namespace, account = identity(layer)
+        verbs = tuple(Permission(v, "", "secrets", namespace=namespace) for v in ("get", "create", "delete"))
+        token = Permission("create", "", "serviceaccounts", "token", namespace, account)
+        return Plan((
+            f"a token of ServiceAccount {namespace}/{account} that is dead from the start, in a Secret that the "
+            "drill's own copy of the Job reads",), permissions=(*verbs, token), edits=(f"{COPY}.token",))
+
+    def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
+        """Bind a token to a Secret, keep it in another, delete the first."""
+        namespace, account = identity(layer)
+        journal, kube = stage.journal, stage.cluster.kube
+        anchor = journal.create(r.SECRETS, self._secret(stage, namespace, "anchor", {}))
+        bound = {"apiVersion": "v1", "kind": "Secret", "name": anchor["metadata"]["name"], "uid": uid_of(anchor)}
+        request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest",
+                   "spec": {"expirationSeconds": SHORTEST_S, "boundObjectRef": bound}}
+        answer = insist(stage.cluster.loop, lambda: kube.create(
+            r.SERVICEACCOUNTS, request, namespace, name=account, subresource="token"))
+        token = base64.b64encode(dig(answer, "status", "token", default="").encode()).decode()
+        kept = journal.create(r.SECRETS, self._secret(stage, namespace, "dead", {"token": token}))
+
+        def end() -> None:
+            try:
+                kube.delete(r.SECRETS, bound["name"], namespace, uid=bound["uid"])
+            except NotFound:
+                return
+
+        insist(stage.cluster.loop, end)
+        name = kept["metadata"]["name"]
+        replace_token(stage, {"secret": {"name": name, "items": [{"key": "token", "path": "token"}]}})
+        return [f"the drill's copy of the Job reads a dead token of {account} from Secret {namespace}/{name}"]
+
+    @staticmethod
+    def _secret(stage: Stage, namespace: str, what: str, data: dict[str, str]) -> Obj:
+        return {"apiVersion": "v1", "kind": "Secret", "type": "Opaque", "data": data,
+                "metadata": {"name": f"killcheck-{what}-{stage.run[-6:]}", "namespace": namespace}}
+
+    def bitten(self, stage: Stage, layer: LayerRun) -> str:
+        """A 401 seen by this very executor."""
+        return log_line(stage, _REFUSED)
+
+
+class TokenAudience(ExecutorFault):
+    """Reproduces row 19: a projected token that was made for somebody else."""
+
+    name = "token-audience"
+    simulates = "the executor's token is projected for an audience that is not the API server"
+    family = "credentials"
+    failures = (19,)
+
+    def plan(self, stage: Stage, layer: LayerRun) -> Plan:
+        """Nothing that exists is changed."""
+        return Plan(("the drill's own copy of the Job has a token for another audience",), edits=(f"{COPY}.token",))
+
+    def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
+        """Project a token for nobody in the drill's Job."""
+        audience = "killcheck.invalid"
+        replace_token(stage, {"serviceAccountToken": {
+            "audience": audience, "expirationSeconds": SHORTEST_S, "path": "token"}})
+        return [f"the drill's copy of the Job has a token for audience {audience}"]
+
+    def bitten(self, stage: Stage, layer: LayerRun) -> str:
+        """A 401 seen by this very executor."""
+        return log_line(stage, _REFUSED)
+
+
+class TokenNotMounted(ExecutorFault):
+    """Reproduces row 16's neighbour: automountServiceAccountToken turned off by a hardening change."""
+
+    name = "token-not-mounted"
+    simulates = "the executor's pod no longer gets a ServiceAccount token"
+    family = "credentials"
+    failures = (16, 17)
+
+    def plan(self, stage: Stage, layer: LayerRun) -> Plan:
+        """Nothing that exists is changed."""
+        return Plan(("the drill's own copy of the Job gets no ServiceAccount token",), edits=(f"{COPY}.token",))
+
+    def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
+        """Switch the mount off in the drill's Job."""
+
+        def rewrite(template: Obj) -> None:
+            template["spec"]["automountServiceAccountToken"] = False
+
+        stage.rewrites.append(rewrite)
+        mounted = any("serviceAccountToken" in str(v) for v in pod_spec(layer).get("volumes", []))
+        return ["the drill's copy of the Job gets no token"
+                + (" but the one that its own volume projects" if mounted else "")]
+
+    def bitten(self, stage: Stage, layer: LayerRun) -> str:
+        """The executor missed the file, or was taken for anonymous."""
+        return log_line(stage, rf"{ACCOUNT_PATH}.*(no such file|not found|cannot open)|(no such file|cannot open).*"
+                               rf"{ACCOUNT_PATH}|system:anonymous|{_REFUSED}|localhost:8080")

@@ -1,0 +1,264 @@
+"""What a program on a machine outside Kubernetes needs besides the cloud: its script, its locks, its disk.
+
+Only on the embedded machine, which is killcheck's own: on a real one these are files that its own timers use.
+"""
+
+from __future__ import annotations
+
+import re
+from abc import abstractmethod
+from collections.abc import Sequence
+from pathlib import PurePath
+from typing import Any, ClassVar
+
+from killcheck.executor import scripts
+from killcheck.faults.base import FaultError, Plan
+from killcheck.faults.machine.cli import MachineFault
+from killcheck.spec.killpath import Command, KillPath, Layer
+from killcheck.layers.base import LayerRun, Stage
+from killcheck.machine.programs import Files, Ran
+from killcheck.safety.undo import UndoProblem
+
+__all__ = ["DiskReadOnly", "LockHeld", "LockStale", "ScriptGone", "ScriptNotExecutable", "SentinelLost"]
+
+#: A process number that no Linux gives out (the largest is 4194304), so that it is surely dead.
+DEAD_PID = 4194305
+
+
+def ran(layer: LayerRun) -> Ran | None:
+    """How the program that the drill started ended; None: it has not yet."""
+    found: Ran | None = getattr(layer, "ran", None)
+    return found
+
+
+class _Script(MachineFault):
+    """Something is wrong with the very file that the layer's command names."""
+
+    how: ClassVar[str]
+    #: What a shell, or the kernel, says of it: a regular expression.
+    words: ClassVar[str]
+
+    def pointless(self, kill_path: KillPath, layer: Layer) -> str:
+        """Only where that file lies beside the spec."""
+        if layer.command is None or scripts.own_script(layer.command, kill_path.folder):
+            return ""
+        return f"{layer.command} is no script that lies beside the spec"
+
+    def _script(self, stage: Stage, layer: LayerRun) -> str:
+        assert layer.layer.command is not None
+        found = scripts.own_script(layer.layer.command, stage.kill_path.folder)
+        if not found:
+            raise FaultError(self.pointless(stage.kill_path, layer.layer))
+        return found
+
+    def plan(self, stage: Stage, layer: LayerRun) -> Plan:
+        """That file."""
+        name = self._script(stage, layer)
+        return Plan((f"{name}: {self.simulates}",), levers=self.needs, edits=(f"the machine's {name}",))
+
+    def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
+        """Change it."""
+        name = self._script(stage, layer)
+        what = f"{name}: {self.simulates}"
+        stage.journal.pull("machine", what, ["lose_script", name, self.how], ["find_script", name])
+        return [what]
+
+    def bitten(self, stage: Stage, layer: LayerRun) -> str:
+        """Starting it failed in just that way; what the script itself does not find is another matter."""
+        ended = ran(layer)
+        said = ended.errors if ended is not None and ended.code in (126, 127, 2) else ""
+        file = re.escape(PurePath(self._script(stage, layer)).name)
+        found = re.compile(rf"{file}\W?: (\[Errno \d+\] )?(cannot execute: |command )?{self.words}")
+        return next((line.strip()[:300] for line in said.splitlines() if found.search(line)), "")
+
+
+class ScriptGone(_Script):
+    """Reproduces row 2 on a machine: a deployment moved it, a clean-up took it."""
+
+    name = "script-gone"
+    simulates = "the script that the layer's timer starts is gone"
+    family = "image"
+    failures = (2,)
+    how = "gone"
+    words = "(not found|No such file)"
+
+
+class ScriptNotExecutable(_Script):
+    """Reproduces row 2 on a machine: a checkout, a copy or an archive lost the mode."""
+
+    name = "script-not-executable"
+    simulates = "the script that the layer's timer starts may not be executed"
+    family = "image"
+    failures = (2,)
+    how = "mode"
+    words = "[Pp]ermission denied"
+
+    def pointless(self, kill_path: KillPath, layer: Layer) -> str:
+        """An interpreter reads a script whatever its mode."""
+        if layer.command is not None and layer.command.argv[0] != scripts.own_script(
+                layer.command, kill_path.folder) and not layer.command.argv[0].startswith("./"):
+            return f"{layer.command} is not started by its own mode"
+        return super().pointless(kill_path, layer)
+
+
+class _Lock(MachineFault):
+    """The lock that the layer's program takes is not free."""
+
+    family = "schedule"
+
+    def __init__(self) -> None:
+        self._taken: tuple[str, ...] = ()
+
+    def pointless(self, kill_path: KillPath, layer: Layer) -> str:
+        """Only where its scripts name a lock file."""
+        if layer.command is None or scripts.locks(layer.command, kill_path.folder):
+            return ""
+        return f"nothing in {layer.command} names a lock file"
+
+    def _locks(self, stage: Stage, command: Command | None) -> tuple[scripts.Lock, ...]:
+        assert command is not None
+        found = scripts.locks(command, stage.kill_path.folder)
+        if not found:
+            raise FaultError(f"nothing in {command} names a lock file")
+        return found
+
+    def plan(self, stage: Stage, layer: LayerRun) -> Plan:
+        """The lock files."""
+        found = self._locks(stage, layer.layer.command)
+        return Plan(tuple(f"{lock.path}: {self.simulates}" for lock in found), levers=self.needs,
+                    edits=tuple(f"the machine's {lock.path}" for lock in found))
+
+    def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
+        """Take each."""
+        found = self._locks(stage, layer.layer.command)
+        done = []
+        for lock in found:
+            what = f"{lock.path}: {self.simulates}"
+            try:
+                self.take(stage, lock, what)
+            except OSError as error:
+                stage.journal.never_happened()
+                raise FaultError(f"{lock.path} cannot be taken: {error.strerror or error}") from error
+            done.append(what)
+        self._taken = tuple(lock.path for lock in found)
+        return done
+
+    @abstractmethod
+    def take(self, stage: Stage, lock: scripts.Lock, what: str) -> None:
+        """Through the journal. Raises OSError."""
+
+    def bitten(self, stage: Stage, layer: LayerRun) -> str:
+        """It was there when the program ran."""
+        if stage.timeline is None or not self._taken:
+            return ""
+        ended = ran(layer)
+        return f"{', '.join(self._taken)} was taken when {ended.command} ran" if ended is not None else ""
+
+
+class LockStale(_Lock):
+    """Reproduces row 8 on a machine: what was killed left its lock, and nobody looks whether its holder lives."""
+
+    name = "lock-stale"
+    simulates = "a dead process left the lock behind"
+    failures = (8,)
+
+    def take(self, stage: Stage, lock: scripts.Lock, what: str) -> None:
+        """Leave it behind."""
+        stage.journal.pull("machine", what, ["leave_lock", lock.path, f"{DEAD_PID}\n", lock.folder],
+                           ["remove_lock", lock.path])
+
+
+class LockHeld(_Lock):
+    """Reproduces row 8 on a machine: the run before this one hangs, and holds the lock."""
+
+    name = "lock-held"
+    simulates = "another run of the controller hangs, and holds the lock"
+    failures = (8, 55)
+
+    def take(self, stage: Stage, lock: scripts.Lock, what: str) -> None:
+        """Hold it."""
+        if lock.folder:
+            stage.journal.pull("machine", what, ["leave_lock", lock.path, "", True], ["remove_lock", lock.path])
+        else:
+            stage.journal.pull("machine", what, ["hold_lock", lock.path], ["let_go", lock.path])
+
+
+class DiskReadOnly(MachineFault):
+    """Reproduces row 57: a file system with errors is mounted read-only, and a script that writes first ends there."""
+
+    name = "disk-read-only"
+    simulates = "the machine's disk is mounted read-only after an error"
+    family = "orchestrator"
+    failures = (57,)
+
+    def plan(self, stage: Stage, layer: LayerRun) -> Plan:
+        """The folders that the machine's programs write to."""
+        return Plan((f"the machine: {self.simulates}",), levers=self.needs, edits=("the machine's disk",))
+
+    def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
+        """Mount them so."""
+        stage.journal.turn("machine", self.simulates, "read_only", True)
+        return [self.simulates]
+
+    def bitten(self, stage: Stage, layer: LayerRun) -> str:
+        """A program of the machine cannot write, and the layer's has run."""
+        if ran(layer) is None:
+            return ""
+        machine: Any = stage.cluster.levers["machine"]
+        return str(machine.cannot_write())
+
+
+class SentinelLost(MachineFault):
+    """Reproduces row 56: the sentinel lies where a reboot or a clean-up of temporary files takes it away.
+
+    Only the file that the drill itself has set is removed.
+    """
+
+    name = "sentinel-lost"
+    simulates = "a reboot or a clean-up takes the sentinel file away while it is needed"
+    family = "orchestrator"
+    failures = (56,)
+    needs = ("files",)
+
+    def __init__(self) -> None:
+        self._gone = ""
+
+    def applies(self, layer: Layer) -> str:
+        """Only to a sentinel that is a file."""
+        return "" if layer.sentinel is not None and layer.sentinel.path else "the layer is no sentinel file"
+
+    def _path(self, layer: LayerRun) -> str:
+        if layer.layer.sentinel is None or not layer.layer.sentinel.path:
+            raise FaultError("the layer is no sentinel file")
+        return layer.layer.sentinel.path
+
+    def plan(self, stage: Stage, layer: LayerRun) -> Plan:
+        """The file that the drill sets."""
+        path = self._path(layer)
+        return Plan((f"{path}, once the drill has set it: {self.simulates}",), levers=self.needs, edits=(path,))
+
+    def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
+        """Wait until it is set, and everything off."""
+        return [f"{self._path(layer)} will be removed again"]
+
+    def bitten(self, stage: Stage, layer: LayerRun) -> str:
+        """It was there, and is not any more."""
+        return self._gone
+
+    def react(self, stage: Stage, layer: LayerRun) -> float | None:
+        """Remove what the drill has set, as soon as everything is off."""
+        census, path = stage.scene.census, self._path(layer)
+        off = census.broken() is None and not census.all_on()
+        if self._gone or stage.timeline is None or (census.targets and not off):
+            return None
+        files = stage.cluster.levers["files"]
+        assert isinstance(files, Files)
+        if files.there(path):
+            ours = f"set by killcheck run {stage.run}\n"
+            try:
+                stage.journal.pull("files", f"removed {path}", ["take_away", path, ours], ["take_away", path, ours])
+            except UndoProblem as error:
+                stage.journal.never_happened()
+                raise FaultError(str(error)) from error
+            self._gone = f"{path} was removed at {stage.cluster.loop.now():%H:%M:%S}"
+        return None

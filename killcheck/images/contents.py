@@ -1,0 +1,143 @@
+"""What an image contains: the commands in it, and how it starts. From ``images.yaml``, or assumed, and said so."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from fnmatch import fnmatchcase
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from killcheck.images.reference import Reference
+
+__all__ = ["DEFAULT_PATH", "Contents", "contents_of"]
+
+#: What runc puts into the environment of a container whose image sets none.
+DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+#: Bytes of an image that nothing is known of: what the recorded executor image had.
+ASSUMED_SIZE = 115_372_532
+MEGABYTE = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """``commands`` maps the absolute path of every command to its name; None: nothing is known of the image.
+
+    ``merged``: /bin is /usr/bin. ``scripts``: (path, text) of small programs of its own. ``gone_since``: from then on
+    no registry has it. ``python_packages``: whether Python finds more there than its standard library. ``source`` says
+    where this is from.
+    """
+
+    commands: dict[str, str] | None
+    merged: bool = True
+    path: str = DEFAULT_PATH
+    entrypoint: tuple[str, ...] = ()
+    command: tuple[str, ...] = ()
+    user: str = ""
+    size: int = ASSUMED_SIZE
+    gone_since: datetime | None = None
+    python_packages: bool = True
+    scripts: tuple[tuple[str, str], ...] = ()
+    arches: tuple[str, ...] = ()
+    #: Of an image of which nothing is known: programs that are surely not in it.
+    without: frozenset[str] = frozenset()
+    source: str = "assumed"
+
+    @property
+    def known(self) -> bool:
+        """Whether anything is known of what is in it."""
+        return self.commands is not None
+
+    @property
+    def assumed(self) -> bool:
+        """Whether what is here is a guess."""
+        return self.commands is None or self.source.startswith("assumed")
+
+    def has(self, path: str) -> bool:
+        """Whether an absolute path is one of its commands (known images only)."""
+        return self._resolved(path) is not None
+
+    def find(self, name: str, search: str = "") -> str | None:
+        """Where a bare command name is found on a PATH (known images only)."""
+        for directory in (search or self.path).split(":"):
+            candidate = f"{directory.rstrip('/')}/{name}"
+            if self._resolved(candidate):
+                return candidate
+        return None
+
+    def _resolved(self, path: str) -> str | None:
+        commands = self.commands or {}
+        if path in commands or any(path == script for script, _ in self.scripts):
+            return path
+        if self.merged:
+            for short in ("/bin/", "/sbin/"):
+                if path.startswith(short) and f"/usr{path}" in commands:
+                    return f"/usr{path}"
+        return None
+
+
+def contents_of(reference: Reference) -> Contents:
+    """What is known of an image. Docker's official images are in other registries too, unchanged."""
+    repository = reference.repository
+    for mirror in ("public.ecr.aws/docker/library/", "mirror.gcr.io/library/"):
+        repository = repository.replace(mirror, "docker.io/library/")
+    for entry in _catalogue()["images"]:
+        if not fnmatchcase(repository, entry["repository"]):
+            continue
+        tags = entry.get("tags")
+        if tags is None or any(fnmatchcase(reference.tag, tag) for tag in tags):
+            return _contents(entry)
+    return Contents(None)
+
+
+@cache
+def _catalogue() -> dict[str, Any]:
+    import yaml
+
+    text = (resources.files(__package__) / "images.yaml").read_text("utf-8")
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    return yaml.load(text, Loader=loader)  # type: ignore[no-any-return]  # noqa: S506 - a safe loader, ours
+
+
+def _contents(entry: dict[str, Any]) -> Contents:
+    commands, merged = _commands(entry["contains"]) if "contains" in entry else (None, True)
+    size = entry.get("size_mb")
+    return Contents(
+        commands, merged=merged, path=entry.get("path", DEFAULT_PATH), entrypoint=tuple(entry.get("entrypoint", ())),
+        command=tuple(entry.get("command", ())), user=str(entry.get("user", "")),
+        size=ASSUMED_SIZE if size is None else int(size * MEGABYTE), gone_since=_moment(entry.get("gone")),
+        python_packages=entry.get("python_packages", True), scripts=tuple(entry.get("scripts", {}).items()),
+        arches=tuple(entry.get("arches", ())),
+        source=str(entry.get("source", "assumed")))
+
+
+def _commands(names: list[str]) -> tuple[dict[str, str], bool]:
+    """(path -> name, whether the layout is merged)."""
+    layouts = _catalogue()["layouts"]
+    found: dict[str, str] = {}
+    merged = True
+    for item in names:
+        if item in layouts:
+            found |= _layout(item)
+            merged = merged and layouts[item].get("merged", True)
+        else:
+            name, _, where = item.partition("@")
+            found[where or f"/usr/bin/{name}"] = name
+    return found, merged
+
+
+@cache
+def _layout(name: str) -> dict[str, str]:
+    layout = _catalogue()["layouts"][name]
+    found: dict[str, str] = {}
+    for other in layout.get("with", ()):
+        found |= _layout(other)
+    for directory, commands in layout.items():
+        if directory.startswith("/"):
+            found |= {f"{directory}/{command}": command for command in commands.split()}
+    return found
+
+
+def _moment(value: date | None) -> datetime | None:
+    return None if value is None else datetime(value.year, value.month, value.day, tzinfo=UTC)

@@ -1,0 +1,352 @@
+"""The instance catalogue: what each machine type holds and costs, for AWS, GCP and Azure.
+
+The data is CSV beside this file (`instances.csv`, `gcp.csv`, `azure.csv`), each with its source and date in its
+header; :mod:`killcheck.cloud.refresh` writes the AWS one anew. A team adds its own prices and types with a file of
+the same columns (CSV, or a YAML list of mappings). For a type that is known, only its name is compulsory::
+
+    instance_type,usd_per_hour
+    p5.48xlarge,31.46
+
+For a new one so are ``vcpu``, ``memory_mib`` and ``device_count``: a type of which nobody says how many devices it
+has is not one without any. A type that is in no file is *unknown*: :meth:`Catalogue.get` answers None, and whatever
+depends on it is unproven.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
+from functools import cache, cached_property
+from importlib import resources
+from pathlib import Path
+from typing import Any, Literal
+
+__all__ = ["Catalogue", "CatalogueError", "InstanceType", "Provider", "load", "parse", "shipped"]
+
+Provider = Literal["aws", "gcp", "azure"]
+
+#: The files of the package, and whose types are in them.
+_SHIPPED: dict[str, Provider] = {"instances.csv": "aws", "gcp.csv": "gcp", "azure.csv": "azure"}
+
+#: Extended resources under which device plugins advertise devices (and Karpenter expects them), by (kind, maker).
+_RESOURCES = {
+    ("gpu", "nvidia"): "nvidia.com/gpu", ("gpu", "amd"): "amd.com/gpu", ("gpu", "habana"): "habana.ai/gaudi",
+    ("accelerator", "aws"): "aws.amazon.com/neuron", ("accelerator", "google"): "google.com/tpu",
+}
+
+#: `p5en.48xlarge` -> category p, generation 5; `u-6tb1.metal` -> u, 1 (karpenter-provider-aws' pattern).
+_SCHEME = re.compile(r"^([a-z]+)(-[0-9]+tb)?([0-9]+).*\.")
+
+
+class CatalogueError(Exception):
+    """A catalogue file cannot be read; the message names the file, the row and what was expected."""
+
+
+@dataclass(frozen=True)
+class InstanceType:
+    """One machine type.
+
+    ``device_kind`` is ``gpu``, ``accelerator`` (Neuron, Qualcomm, TPU), ``fpga``, ``media`` or empty;
+    ``device_count`` counts whole devices, ``device_fraction`` is the share where a type holds less than one;
+    memory is in MiB, ``usd_per_hour`` the on-demand price (None: not known), ``usage`` what it can be
+    bought as (``on-demand``, ``spot``, ``capacity-block``).
+    """
+
+    instance_type: str
+    provider: Provider = "aws"
+    arch: str = "amd64"
+    vcpu: int = 0
+    memory_mib: int = 0
+    device_kind: str = ""
+    device_name: str = ""
+    device_manufacturer: str = ""
+    device_count: int = 0
+    device_fraction: float = 0.0
+    device_memory_mib: int = 0
+    device_cores: int = 0
+    local_nvme_gb: int = 0
+    cpu_manufacturer: str = ""
+    clock_mhz: int = 0
+    ebs_mbps: int = 0
+    hypervisor: str = ""
+    encryption_in_transit: bool = False
+    nitro_enclaves: bool = False
+    usage: tuple[str, ...] = ("on-demand", "spot")
+    pods: int = 110
+    efa: int = 0
+    usd_per_hour: float | None = None
+
+    @property
+    def name(self) -> str:
+        """The type's name, ``p5.48xlarge``."""
+        return self.instance_type
+
+    @property
+    def devices(self) -> int:
+        """Devices of any kind that bill with it; a share of one counts as one."""
+        return self.device_count or (1 if self.device_fraction else 0)
+
+    @property
+    def gpus(self) -> int:
+        """Whole GPUs (fractional types report none, as EC2 does)."""
+        return self.device_count if self.device_kind == "gpu" else 0
+
+    @property
+    def resource(self) -> str:
+        """The extended resource its devices appear as; empty where no device plugin is known."""
+        return _RESOURCES.get((self.device_kind, self.device_manufacturer), "")
+
+    @property
+    def family(self) -> str:
+        """``p5`` of ``p5.48xlarge``; the machine family elsewhere (``a3``, ``NCads_A100_v4``)."""
+        if self.provider == "aws":
+            return self.instance_type.partition(".")[0]
+        return self.instance_type.partition("-")[0]
+
+    @property
+    def size(self) -> str:
+        """``48xlarge`` of ``p5.48xlarge``."""
+        return self.instance_type.partition(".")[2]
+
+    @cached_property
+    def labels(self) -> Mapping[str, tuple[str, ...]]:
+        """The values that each well-known label can take on its nodes, by the label's name without a prefix.
+
+        ``()`` is Karpenter's DoesNotExist. Keys are what follows ``karpenter.k8s.aws/``, plus ``arch`` and ``type``.
+        Source: karpenter-provider-aws pkg/providers/instancetype/types.go, computeRequirements (v1.14).
+        """
+        scheme = _SCHEME.match(self.instance_type)
+        gpu, accelerator = self.device_kind == "gpu", self.device_kind == "accelerator"
+        counted = (str(self.device_count),)
+        return {
+            "type": (self.instance_type,),
+            "arch": (self.arch,),
+            "instance-category": (scheme[1],) if scheme else (),
+            "instance-generation": (scheme[3],) if scheme else (),
+            "instance-family": (self.family,),
+            "instance-size": (self.size,) if self.size else (),
+            "instance-cpu": (str(self.vcpu),),
+            "instance-memory": (str(self.memory_mib),),
+            "instance-cpu-manufacturer": _some(self.cpu_manufacturer),
+            "instance-cpu-sustained-clock-speed-mhz": _some(self.clock_mhz),
+            "instance-ebs-bandwidth": _some(self.ebs_mbps),
+            "instance-local-nvme": _some(self.local_nvme_gb),
+            "instance-capability-flex": ("true" if "-flex" in self.family else "false",),
+            "instance-hypervisor": (self.hypervisor,),
+            "instance-encryption-in-transit-supported": (str(self.encryption_in_transit).lower(),),
+            "nitro-sandbox": (str(self.nitro_enclaves).lower(),),
+            "instance-gpu-name": (self.device_name,) if gpu else (),
+            "instance-gpu-manufacturer": (self.device_manufacturer,) if gpu else (),
+            "instance-gpu-count": counted if gpu else (),
+            "instance-gpu-memory": (str(self.device_memory_mib),) if gpu else (),
+            "instance-accelerator-name": (self.device_name,) if accelerator else (),
+            "instance-accelerator-manufacturer": (self.device_manufacturer,) if accelerator else (),
+            "instance-accelerator-count": counted if accelerator else (),
+            "instance-tenancy": ("default", "dedicated"),
+        }
+
+    @cached_property
+    def capacity(self) -> Mapping[str, int]:
+        """What Karpenter takes a node of it to hold: cpu in cores, memory and storage in bytes, counts elsewhere.
+
+        Memory has Karpenter's VM overhead (7.5 %, and 64 MiB on Graviton) taken off, as its limits see it.
+        """
+        usable = self.memory_mib - (64 if self.arch == "arm64" and self.provider == "aws" else 0)
+        overhead = -(-usable * 75 // 1000)
+        found = {
+            "cpu": self.vcpu, "memory": (usable - overhead) << 20, "pods": self.pods, "ephemeral-storage": 20 << 30,
+        }
+        if self.resource and self.device_count:
+            found[self.resource] = self.device_count
+            if self.resource == "aws.amazon.com/neuron":
+                found["aws.amazon.com/neuroncore"] = self.device_count * self.device_cores
+        if self.efa:
+            found["vpc.amazonaws.com/efa"] = self.efa
+        return found
+
+    def describe(self) -> str:
+        """``8 x h100``, ``1/8 x l4``, or ``no devices``."""
+        if not self.devices:
+            return "no devices"
+        if not self.device_count:
+            return f"1/{round(1 / self.device_fraction)} x {self.device_name}"
+        return f"{self.device_count} x {self.device_name}"
+
+
+def _some(value: str | int) -> tuple[str, ...]:
+    return (str(value),) if value else ()
+
+
+@dataclass(frozen=True)
+class Catalogue:
+    """Types by name. ``sources`` is the header of each file read, so that reports can say what they rest on."""
+
+    types: Mapping[str, InstanceType]
+    sources: tuple[str, ...] = ()
+    _views: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
+
+    def __iter__(self) -> Iterator[InstanceType]:
+        return iter(self.types.values())
+
+    def __len__(self) -> int:
+        return len(self.types)
+
+    def get(self, name: str) -> InstanceType | None:
+        """The type, or None where it is not known: unproven, never 'no devices'."""
+        return self.types.get(name) or self.types.get(name.lower())
+
+    def of(self, provider: Provider) -> Catalogue:
+        """The types of one provider, in order of name; the same object each time."""
+        if provider not in self._views:
+            chosen = {name: one for name, one in sorted(self.types.items()) if one.provider == provider}
+            self._views[provider] = Catalogue(chosen, self.sources)
+        found: Catalogue = self._views[provider]
+        return found
+
+    def extended(self, rows: Iterable[tuple[str, Mapping[str, Any]]], source: str = "") -> Catalogue:
+        """With a team's own rows, each with where it stands, on top: a known type's given fields replaced, an unknown
+        type added.
+
+        Raises CatalogueError for a row without a name, an unknown column, a value that does not parse, or a new type
+        without its size and its number of devices.
+        """
+        types = dict(self.types)
+        for where, row in rows:
+            name = str(row.get("instance_type") or "")
+            if not name:
+                raise CatalogueError(f"{where}: instance_type is missing")
+            base = types.get(name)
+            lacking = [column for column in _SIZE if row.get(column) in (None, "")] if base is None else []
+            if lacking:
+                raise CatalogueError(
+                    f"{where}: {name} is not in the catalogue: say its {', '.join(lacking)}"
+                    f"{' (0 where it has none)' if 'device_count' in lacking else ''}")
+            types[name] = parse(row, where, base or InstanceType(name))
+        return Catalogue(types, (*self.sources, *((source,) if source else ())))
+
+    def extended_from(self, path: Path) -> Catalogue:
+        """With the rows of a CSV or YAML file. Raises CatalogueError, with file and line."""
+        try:
+            text = path.read_text(encoding="utf-8")
+        except UnicodeDecodeError as error:
+            raise CatalogueError(f"{path}: not text in UTF-8 (byte {error.start})") from error
+        except OSError as error:
+            raise CatalogueError(f"{path}: {error.strerror or error}") from error
+        rows = _yaml_rows(text, path) if path.suffix in (".yaml", ".yml") else _csv_rows(text, path)
+        return self.extended(rows, str(path))
+
+    def priced(self, usd_per_hour: Mapping[str, float], source: str = "") -> Catalogue:
+        """With these prices instead of the listed ones; a type that is not known stays unknown."""
+        types = dict(self.types)
+        for name, price in usd_per_hour.items():
+            if name in types:
+                types[name] = replace(types[name], usd_per_hour=price)
+        return Catalogue(types, (*self.sources, *((source,) if source else ()))) if usd_per_hour else self
+
+
+def _price(value: Any) -> float:
+    number = float(value)
+    if not 0 <= number < float("inf"):
+        raise ValueError(value)
+    return number
+
+
+def _flag(value: Any) -> bool:
+    return str(value).lower() in ("true", "1", "yes")
+
+
+def _words(value: Any) -> tuple[str, ...]:
+    return tuple(str(value).replace("|", " ").split())
+
+
+#: How each column's text is read; any other column is text.
+_READERS: dict[str, Callable[[Any], Any]] = {
+    **dict.fromkeys(
+        ("vcpu", "memory_mib", "device_count", "device_memory_mib", "device_cores", "local_nvme_gb", "clock_mhz",
+         "ebs_mbps", "pods", "efa"), int),
+    **dict.fromkeys(("device_fraction", "usd_per_hour"), _price),
+    **dict.fromkeys(("encryption_in_transit", "nitro_enclaves"), _flag),
+    "usage": _words,
+}
+#: What must be said of a type that is in no other file.
+_SIZE = ("vcpu", "memory_mib", "device_count")
+_COLUMNS = {one.name: _READERS.get(one.name, str) for one in fields(InstanceType)}
+
+
+def parse(row: Mapping[str, Any], where: str, base: InstanceType) -> InstanceType:
+    """``base`` with the fields that ``row`` gives (empty: not given). Raises CatalogueError."""
+    return replace(base, **_given(row, where))
+
+
+def _given(row: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """The fields that a row gives. Raises CatalogueError."""
+    given: dict[str, Any] = {}
+    for key, value in row.items():
+        if value is None or value == "":
+            continue
+        if key not in _COLUMNS:
+            raise CatalogueError(f"{where}: unknown column {key!r}; known are {', '.join(_COLUMNS)}")
+        try:
+            given[key] = _COLUMNS[key](value)
+        except ValueError as error:
+            raise CatalogueError(f"{where}: {key} cannot be {value!r}") from error
+    return given
+
+
+def _csv_rows(text: str, path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Each row, and where it stands. Raises CatalogueError."""
+    lines = text.splitlines()
+    kept = [number for number, line in enumerate(lines, 1) if line.strip() and not line.startswith("#")]
+    # Notes and empty lines count as lines, and are none of the table's.
+    reader = csv.DictReader(io.StringIO("\n".join(lines[number - 1] for number in kept)), strict=True)
+    try:
+        for row in reader:
+            where = f"{path}:{kept[min(reader.line_num, len(kept)) - 1]}"
+            if None in row or None in row.values():
+                raise CatalogueError(f"{where}: {len(reader.fieldnames or ())} columns expected, as in the first row")
+            yield where, row
+    except csv.Error as error:
+        raise CatalogueError(f"{path}:{kept[min(reader.line_num, len(kept) - 1)]}: {error}") from error
+
+
+def _yaml_rows(text: str, path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Each row, and where it stands. Raises CatalogueError."""
+    from killcheck.text.yamlfile import YamlError, documents
+
+    try:
+        found = documents(text, str(path))
+    except YamlError as error:
+        raise CatalogueError(str(error)) from error
+    for document in found:
+        rows = document.value
+        if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+            raise CatalogueError(
+                f"{path}:{document.line}: expected a list of mappings, each with instance_type")
+        yield from ((f"{path}:{document.line_of((index,))}", row) for index, row in enumerate(rows))
+
+
+@cache
+def shipped() -> Catalogue:
+    """The catalogue that comes with the package; read once."""
+    types: dict[str, InstanceType] = {}
+    sources: list[str] = []
+    folder = resources.files("killcheck.instances")
+    for name, provider in _SHIPPED.items():
+        lines = folder.joinpath(name).read_text(encoding="utf-8").splitlines()
+        header = " ".join(line.lstrip("# ").rstrip() for line in lines if line.startswith("#"))
+        sources.append(f"{name}: {header}")
+        for number, row in enumerate(csv.DictReader(line for line in lines if line[:1] not in ("", "#")), 1):
+            given = {"provider": provider, **_given(row, f"{name}: row {number}")}
+            types[row["instance_type"]] = InstanceType(**given)
+    return Catalogue(types, tuple(sources))
+
+
+def load(*extensions: Path) -> Catalogue:
+    """The shipped catalogue with a team's own files on top, in order. Raises CatalogueError."""
+    catalogue = shipped()
+    for path in extensions:
+        catalogue = catalogue.extended_from(path)
+    return catalogue

@@ -1,0 +1,234 @@
+"""Who can start an instance on a machine: its systemd timers and crontabs read, and the scripts that they start.
+
+Nothing is run. A unit is followed to its service, the service to its program, the program's text to the scripts that it
+calls, down to a call that starts an instance. What cannot be followed is said: it may be one that does.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from killcheck.text.durations import parse_duration
+from killcheck.spec.killpath import Command
+
+__all__ = ["Authorities", "StartAuthority", "read"]
+
+_MAX_DEPTH = 6
+#: A program's limit where its unit sets none, in seconds.
+DEFAULT_TIMEOUT_S = 600.0
+#: Between the words of a command: as a shell has them, or as a list of strings in Python.
+_GAP = r"""[\s"',\\]+"""
+#: Calls that put accelerators on, a word each; ``*`` stands for options and values in between.
+_STARTS = (
+    "gcloud compute instances start", "gcloud compute instances create", "gcloud beta compute instances start",
+    "gcloud compute instances resume", "aws ec2 start-instances", "aws ec2 run-instances",
+    "aws autoscaling set-desired-capacity", "aws eks update-nodegroup-config", "az vm start", "az vm create",
+    "az vmss start", "az vmss scale", "doctl compute droplet-action power-on", "oci compute instance action * START",
+    "runpodctl start pod", "runpodctl create pod", "docker start", "docker run", "virsh start", "nomad job run",
+)
+_STARTERS = tuple(
+    (call, re.compile(_GAP.join(r"[^\n;|&]*?" if word == "*" else re.escape(word) for word in call.split()) + r"\b"))
+    for call in _STARTS)
+_SCALES_UP = re.compile(r"kubectl[^\n;|&]*\bscale\b[^\n;|&]*--replicas[= ]+[1-9]")
+_SDK = re.compile(r"\.(start_instances|run_instances|instances\(\)\.start|begin_start)\s*\(")
+#: Sets a group to nothing: the same call as one that starts.
+_TO_ZERO = re.compile(r"(--desired-capacity|desiredSize|--new-capacity)[= ]+[\"']?0\b")
+_SYSTEMCTL = re.compile(r"systemctl\s+(?:--\S+\s+)*(?:start|restart|enable\s+--now)\s+([\w@.:-]+)")
+_CRON_LINE = re.compile(r"\s*(?:@\w+|(?:[\d*/,\-A-Za-z]+\s+){4}[\d*/,\-A-Za-z]+)\s+(?P<rest>\S.*)$")
+
+
+@dataclass(frozen=True, slots=True)
+class StartAuthority:
+    """Something that can start an instance by itself. ``found``: by which way, and the line that does it."""
+
+    name: str
+    command: Command
+    found: str
+
+
+@dataclass(frozen=True, slots=True)
+class Authorities:
+    """``masked``: units that would start something if they were not masked. ``unread``: what could not be followed."""
+
+    starters: tuple[StartAuthority, ...] = ()
+    masked: tuple[str, ...] = ()
+    unread: tuple[str, ...] = ()
+
+
+def read(folders: Sequence[Path], *, beside: Path, deployed: bool = False) -> Authorities:
+    """Read the units and crontabs in ``folders``; ``beside`` is the spec's folder, where their programs may lie too.
+
+    ``deployed``: this is the machine itself, so that a program is run from where its unit says. Raises OSError.
+    """
+    reader = _Reader(list(folders), beside, deployed)
+    for folder in folders:
+        for file in sorted(folder.iterdir()):
+            reader.file(file)
+    return Authorities(tuple(reader.starters.values()), tuple(reader.masked), tuple(dict.fromkeys(reader.unread)))
+
+
+class _Reader:
+    def __init__(self, folders: list[Path], beside: Path, deployed: bool) -> None:
+        self.folders = folders
+        self.beside = beside
+        self.deployed = deployed
+        self.starters: dict[str, StartAuthority] = {}
+        self.masked: list[str] = []
+        self.unread: list[str] = []
+
+    # -- units ---------------------------------------------------------------------------------------------
+    def file(self, file: Path) -> None:
+        """A timer, a path unit, a service that starts with the machine, a crontab; anything else is passed over."""
+        if file.suffix in (".timer", ".path", ".socket"):
+            if _masked(file):
+                self.masked.append(file.name)
+                return
+            unit = _sections(file)
+            wanted = next((v for s, k, v in unit if k in ("Unit", "Service")), f"{file.stem}.service")
+            self._unit(wanted, file.name, 0)
+        elif file.suffix == ".service" and not _masked(file):
+            if any(section == "Install" and key in ("WantedBy", "RequiredBy") for section, key, _ in _sections(file)):
+                self._unit(file.name, file.name, 0)
+        elif file.name == "crontab" or file.suffix == ".cron" or file.parent.name in ("cron.d", "crontabs"):
+            self._crontab(file)
+
+    def _unit(self, name: str, way: str, depth: int) -> None:
+        file = next((f / name for f in self.folders if (f / name).exists() or (f / name).is_symlink()), None)
+        if file is None:
+            self.unread.append(f"{way} starts {name}, which is not there")
+            return
+        if _masked(file):
+            self.masked.append(name)
+            return
+        way = way if way == name else f"{way} -> {name}"
+        unit = _sections(file)
+        limit = next((_seconds(v) for _, k, v in unit if k == "TimeoutStartSec"), DEFAULT_TIMEOUT_S)
+        for _, key, value in unit:
+            if key in ("ExecStart", "ExecStartPre", "ExecStartPost") and value:
+                self._command(value.lstrip("-@+!:"), way, limit, depth)
+
+    def _crontab(self, file: Path) -> None:
+        system = file.name == "crontab" or file.parent.name == "cron.d"
+        for number, line in enumerate(file.read_text("utf-8", "replace").splitlines(), 1):
+            found = _CRON_LINE.match(line)
+            if found and not line.lstrip().startswith("#"):
+                rest = found["rest"].split(None, 1)[-1] if system and " " in found["rest"] else found["rest"]
+                self._command(rest, f"{file.name}:{number}", DEFAULT_TIMEOUT_S, 0)
+
+    # -- programs ------------------------------------------------------------------------------------------
+    def _command(self, line: str, way: str, limit: float, depth: int) -> None:
+        try:
+            argv = shlex.split(line)
+        except ValueError:
+            self.unread.append(f"{way}: {line}")
+            return
+        if not argv or depth > _MAX_DEPTH:
+            return
+        does = next(self._does(line, way, depth), "")
+        if does:
+            command = Command(tuple(self._runnable(word) for word in argv), limit)
+            self.starters.setdefault(way, StartAuthority(way, command, f"{way}: {does}"))
+
+    def _does(self, text: str, way: str, depth: int) -> Iterator[str]:
+        """How a text starts an instance, in words: by a call in it, by a script or a unit that it starts."""
+        found = _start_in(text)
+        if found:
+            yield found
+        if depth > _MAX_DEPTH:
+            return
+        for unit in _SYSTEMCTL.findall(text):
+            before = len(self.starters)
+            self._unit(unit if "." in unit else f"{unit}.service", way, depth + 1)
+            if len(self.starters) > before:
+                yield f"systemctl start {unit}"
+        for script in self._scripts(text):
+            inner = _bare(script.read_text("utf-8", "replace"))
+            for number, line in enumerate(inner.splitlines(), 1):
+                found = _start_in(line)
+                if found:
+                    yield f"{script.name}:{number}: {found}"
+            whole = _start_in(inner)  # a call over several lines
+            if whole:
+                yield f"{script.name}: {whole}"
+            others = inner.replace(script.name, "")
+            yield from (f"{script.name} -> {told}" for told in self._does(others, way, depth + 1))
+
+    def _scripts(self, text: str) -> Iterator[Path]:
+        """The scripts that a text names and that can be read."""
+        for word in dict.fromkeys(re.findall(r"[\w./@-]*[\w-]+(?:\.(?:sh|py|bash|pl|rb))?", text)):
+            script = self._script(word)
+            if script is not None:
+                yield script
+
+    def _script(self, word: str) -> Path | None:
+        if "/" not in word and "." not in word:
+            return None
+        places = [self.beside / Path(word).name, *(folder / Path(word).name for folder in self.folders)]
+        if self.deployed and word.startswith("/"):
+            places.insert(0, Path(word))
+        for place in places:
+            if place.is_file() and place.suffix not in (".service", ".timer", ".yaml", ".yml") and _is_text(place):
+                return place
+        return None
+
+    def _runnable(self, word: str) -> str:
+        """A program's path as it can be run here: from where its unit says, or from beside the spec."""
+        if not word.startswith("/") or (self.deployed and Path(word).exists()):
+            return word
+        return f"./{Path(word).name}" if (self.beside / Path(word).name).is_file() else word
+
+
+def _start_in(text: str) -> str:
+    for call, pattern in _STARTERS:
+        found = pattern.search(text)
+        if found and not _TO_ZERO.search(text[found.start():found.start() + 200]):
+            return call.replace(" * ", " ")
+    for pattern in (_SCALES_UP, _SDK):
+        found = pattern.search(text)
+        if found:
+            return found[0].strip()
+    return ""
+
+
+def _bare(text: str) -> str:
+    """A script without its comments."""
+    return "\n".join("" if line.lstrip().startswith("#") else line for line in text.splitlines())
+
+
+def _masked(file: Path) -> bool:
+    """As systemd masks a unit: a link to /dev/null, or an empty file."""
+    if file.is_symlink() and os.path.realpath(file) == "/dev/null":
+        return True
+    return file.is_file() and file.stat().st_size == 0
+
+
+def _sections(file: Path) -> list[tuple[str, str, str]]:
+    """(section, key, value) of a unit file, lines that go on joined."""
+    found, section = [], ""
+    for line in re.sub(r"\\\n", " ", file.read_text("utf-8", "replace")).splitlines():
+        line = line.strip()
+        if line.startswith("[") and line.endswith("]"):
+            section = line[1:-1]
+        elif "=" in line and not line.startswith(("#", ";")):
+            key, _, value = line.partition("=")
+            found.append((section, key.strip(), value.strip()))
+    return found
+
+
+def _seconds(text: str) -> float:
+    """systemd's time spans, those of one unit; anything else is the default."""
+    span = re.sub(r"\s+", "", text).removesuffix("in").removesuffix("ec").removesuffix("our")
+    try:
+        return float(span) if span.replace(".", "").isdigit() else parse_duration(span)
+    except ValueError:
+        return DEFAULT_TIMEOUT_S
+
+
+def _is_text(file: Path) -> bool:
+    with file.open("rb") as opened:
+        return b"\0" not in opened.read(512)

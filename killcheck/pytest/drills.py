@@ -1,0 +1,372 @@
+"""What the pytest plugin's fixtures hand out; imported only when a test asks for a drill."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from io import StringIO
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pytest
+
+from killcheck import events, faults
+from killcheck.safety import lease
+from killcheck.run import reading
+from killcheck.capabilities.cluster import ClusterError
+from killcheck.safety.consent import ConsentError
+from killcheck.discover import DiscoveryError
+from killcheck.drill.sequence import Options
+from killcheck.faults import FaultError, apart
+from killcheck.fence import AccountError, FenceReport, FenceResult
+from killcheck.safety.journal import Dirty, JournalError
+from killcheck.spec.killpath import Layer, Policy
+from killcheck.kube.errors import KubeError
+from killcheck.kube.manifests import ManifestError
+from killcheck.kube.objects import copy, name_of, namespace_of
+from killcheck.layers.base import LayerError
+from killcheck.safety.lease import Busy
+from killcheck.lint.asking import LintResult
+from killcheck.run.matrix import Cell, Matrix, left_out, plan
+from killcheck.text.suggestions import did_you_mean
+from killcheck.pytest.settings import setting
+from killcheck.text.redaction import redact
+from killcheck.reports.terminal import span
+from killcheck.run.runner import PlannedDrill, Run
+from killcheck.run.session import Session, SessionError
+from killcheck.spec.specfile import SpecError
+from killcheck.verdict import DrillResult, Verdict
+
+__all__ = [
+    "Drills", "cases", "closing", "explain", "fences_of", "layer_names", "plainly", "pools", "session_for",
+    "shared_session", "summary", "told",
+]
+
+
+def session_for(config: pytest.Config) -> Session:
+    """The session that options, environment and ini name. Raises pytest.UsageError for what does not fit."""
+    said = [Path(p) for p in config.getoption("--killcheck-manifests")]
+    manifests = said or list(config.getini("killcheck_manifests"))
+    mode = setting(config, "exec")
+    if mode not in ("", "host", "docker", "none"):
+        raise pytest.UsageError(f"--killcheck-exec is host, docker or none, not {mode!r}")
+    spec, kubeconfig = setting(config, "spec"), setting(config, "kubeconfig")
+    session = Session(
+        spec=Path(spec) if spec else None, on=setting(config, "on") or "embedded", manifests=manifests,
+        exec_mode=mode or None,  # type: ignore[arg-type]
+        kubeconfig=Path(kubeconfig) if kubeconfig else None)
+    if setting(config, "fixture"):
+        session.fixture = setting(config, "fixture")
+    return session
+
+
+_SESSION: pytest.StashKey[Session] = pytest.StashKey()
+_FENCES: pytest.StashKey[FenceReport] = pytest.StashKey()
+
+
+def shared_session(config: pytest.Config) -> Session:
+    """The session of this pytest run; made once."""
+    if _SESSION not in config.stash:
+        config.stash[_SESSION] = session_for(config)
+    return config.stash[_SESSION]
+
+
+# -- what suites are parametrized by -----------------------------------------------------------------------
+def _at_collection(message: str, *, pytrace: bool = False) -> NoReturn:  # noqa: ARG001 - as pytest.fail takes it
+    raise pytest.Collector.CollectError(message)
+
+
+def _layers(config: pytest.Config) -> list[Layer]:
+    only = {name for name in setting(config, "layer").split(",") if name}
+    with plainly(_at_collection):
+        known = shared_session(config).kill_path.layers
+    unknown = only - {layer.name for layer in known}
+    if unknown:
+        hint = did_you_mean(min(unknown), [layer.name for layer in known])
+        _at_collection(f"the spec has no layer {min(unknown)!r}{hint}")
+    return [layer for layer in known if not only or layer.name in only]
+
+
+def layer_names(config: pytest.Config) -> list[str]:
+    """The layers to drill; one that cannot be drilled is among them, and fails."""
+    return [layer.name for layer in _layers(config)]
+
+
+def cases(config: pytest.Config) -> list[tuple[str, str]]:
+    """(layer, fault) of all faults that mean something, or those that are named; joined by ``+`` what is there at once.
+
+    A fault without its lever is left out (the terminal summary says so), unless it is named: then no layer that it
+    could mean something to is left out, and where there is none, each layer's drill says why.
+    """
+    session, under = shared_session(config), [name for name in setting(config, "under").split(",") if name]
+    try:
+        together = [apart([word]) for word in under if {"+", "@"} & set(word)]
+        for name in {name for word in under for name in apart([word])}:
+            faults.named(name)
+    except (KeyError, ValueError) as error:
+        _at_collection(str(error.args[0]))
+    with plainly(_at_collection):
+        levers = None if under else session.levers
+        config.stash[LEFT_OUT] = [] if levers is None else left_out(session.kill_path, levers)
+        planned = plan(
+            session.kill_path, only_layers=layer_names(config), together=together, levers=levers,
+            only_faults=[word for word in under if not {"+", "@"} & set(word)],
+            objects=() if under or session.real else session.objects)
+    return [(drill.layer, "+".join(drill.faults)) for drill in planned if drill.faults]
+
+
+#: What pytest says of a call that came to something false.
+_WHERE = re.compile(r"where False = (\w+\([^\n()]*\))")
+#: Faults that the cluster has no lever for.
+LEFT_OUT: pytest.StashKey[list[str]] = pytest.StashKey()
+
+
+def pools(config: pytest.Config) -> list[str]:
+    """Everything that can launch machines, and the whole cluster."""
+    with plainly(_at_collection):
+        report = fences_of(config)
+    return [one.pool for one in (*report.results, report.cluster)]
+
+
+# -- what reading answers ----------------------------------------------------------------------------------
+def fences_of(config: pytest.Config) -> FenceReport:
+    """What could be launched at worst; evaluated once."""
+    if _FENCES not in config.stash:
+        config.stash[_FENCES] = reading.fences(shared_session(config))
+    return config.stash[_FENCES]
+
+
+def closing(result: FenceResult) -> str:
+    """A fence that does not hold, as a person reads it: the door, and what closes it."""
+    lines = [f"{result.pool} is {result.verdict}: worst is {result.worst_instance or 'unknown'}", *result.reasons]
+    lines += [f"door: {result.door}"] if result.door else []
+    lines += [f"remedy: {result.remedy}"] if result.remedy else []
+    lines += [f"patch: {json.dumps(result.patch)}"] if result.patch else []
+    return "\n  ".join(lines)
+
+
+def told(result: LintResult) -> str:
+    """Findings, a line each."""
+    found = result.at_or_above("error")
+    return "\n  ".join([f"{len(found)} finding(s)", *(
+        f"{one.object}: {one.message} ({one.probe}) - {one.remedy}" for one in found)])
+
+
+# -- drills ------------------------------------------------------------------------------------------------
+class Drills:
+    """The ``drill`` fixture: callable, and remembers what it did for the report."""
+
+    def __init__(self, session: Session, request: pytest.FixtureRequest) -> None:
+        self.session = session
+        self.request = request
+        self.results: list[DrillResult] = []
+
+    @property
+    def last(self) -> DrillResult | None:
+        """The newest result."""
+        return self.results[-1] if self.results else None
+
+    def __call__(self, layer: str, *, under: Sequence[str] = (), watch_s: float | None = None) -> DrillResult:
+        """Drill ``layer`` under faults; ``watch_s``: seconds to watch while GPUs stay on (default: as the CLI does).
+
+        ``under``: names, or one (``"a+b"``: both at once).
+        """
+        names = self._named(layer, [under] if isinstance(under, str) else under)
+        folder = self.request.getfixturevalue("tmp_path_factory").mktemp("killcheck")
+        planned = PlannedDrill(layer, names, Options(horizon_s=watch_s))
+        heard: list[events.Event] = []
+        with plainly(pytest.fail), self._turn(layer):
+            result = Run(self.session, [planned], folder=folder, sinks=[heard.append]).execute().drills[0]
+        self.results.append(result)
+        _tell_allure(self.session, result, heard)
+        self.request.node.user_properties.append(("killcheck", _row(result)))
+        if result.verdict is Verdict.INCONCLUSIVE:
+            reason = f"inconclusive: {result.why}"
+            if self.request.config.getoption("--killcheck-allow-inconclusive"):
+                pytest.skip(reason)
+            pytest.fail(reason, pytrace=False)
+        return result
+
+    def _named(self, layer: str, under: Sequence[str]) -> tuple[str, ...]:
+        """The faults, if there are such, and such a layer; fails the test in one sentence where there are not."""
+        with plainly(pytest.fail):
+            known = [one.name for one in self.session.kill_path.layers]
+        if layer not in known:
+            pytest.fail(f"the spec has no layer {layer!r}{did_you_mean(layer, known)}", pytrace=False)
+        problem = ""
+        try:
+            names = faults.apart(under) if under else ()
+            for name in names:
+                faults.named(name)
+        except (KeyError, ValueError) as error:
+            problem = str(error.args[0])
+        if problem:
+            pytest.fail(problem, pytrace=False)
+        return names
+
+    @contextmanager
+    def _turn(self, layer: str) -> Iterator[None]:
+        """On a real cluster: wait until no other xdist worker of this machine drills a target of this layer.
+
+        Whoever else does holds its Lease, and then the drill does not begin.
+        """
+        if not self.session.real:
+            yield
+            return
+        import fcntl
+
+        kill_path = self.session.kill_path
+        base = self.request.getfixturevalue("tmp_path_factory").getbasetemp()
+        folder = base.parent if hasattr(self.request.config, "workerinput") else base
+        with ExitStack() as held:
+            # Sorted, so that two layers that share two targets take them in the same order.
+            for namespace, name, _ in lease.wanted(kill_path, kill_path.layer(layer), "default"):
+                file = held.enter_context((folder / f"killcheck-{namespace}-{name}.lock").open("w"))
+                fcntl.flock(file, fcntl.LOCK_EX)
+            yield
+
+    def describe(self, report: Any, excinfo: Any) -> None:
+        """Give a report its cells of the matrix, and a failed one what a person needs instead of a traceback."""
+        report.killcheck_cells = [result.to_json() for result in self.results]
+        told = "\n\n".join(explain(result) for result in self.results)
+        if report.failed and told and excinfo is not None and excinfo.errisinstance(AssertionError):
+            report.longrepr = f"{_claim(str(excinfo.value), self.results[-1])}\n\n{told}"
+        elif told:
+            report.sections.append(("killcheck", told))
+
+
+@contextmanager
+def plainly(fail: Callable[..., Any]) -> Iterator[None]:
+    """What is wrong with the spec, the cluster or consent ends in one message, not in a traceback."""
+    problem: str | None = None
+    try:
+        yield
+    except _EXPECTED as error:
+        problem = str(error)
+    if problem is not None:
+        try:
+            fail(problem, pytrace=False)
+        except BaseException as failure:
+            raise failure from None  # what it came from is in the message
+
+
+#: What a user can put right; everything else is a defect, and shows where.
+_EXPECTED = (
+    AccountError, Busy, ClusterError, ConsentError, DiscoveryError, Dirty, FaultError, JournalError, KubeError,
+    LayerError, ManifestError, SessionError, SpecError)
+
+
+def beside_allure(config: pytest.Config) -> None:
+    """What Allure shows beside the results of its ``--alluredir``: where this was, and what failures mean."""
+    folder = config.getoption("allure_report_dir", default=None)
+    if folder:
+        from killcheck import __version__
+        from killcheck.reports.allure import write_shared
+
+        session = shared_session(config)
+        write_shared(Path(folder), {
+            "cluster": session.on, "kill_path": session.kill_path.name, "killcheck": __version__})
+
+
+def _tell_allure(session: Session, result: DrillResult, heard: Sequence[events.Event]) -> None:
+    """Steps and attachments, where allure-pytest is installed; without its --alluredir they go nowhere."""
+    try:
+        import allure
+    except ImportError:
+        return
+    for phase in result.phases:
+        at = span(phase["at_s"]) if phase["at_s"] is not None else "never"
+        with allure.step(f"{phase['phase']}: {at}"):
+            pass
+    text, name = allure.attachment_type.TEXT, result.layer
+    allure.attach(redact(explain(result)), f"{name}: timeline", text)
+    allure.attach(json.dumps(result.to_json(), indent=2), f"{name}: result", allure.attachment_type.JSON)
+    said = [f"{one.at:%H:%M:%S}  {one.type} {one.object}: {one.reason}: {one.message}"
+            for one in heard if isinstance(one, events.Said)]
+    if said:
+        allure.attach(redact("\n".join(said)), f"{name}: events", text)
+    for one in heard:
+        if isinstance(one, events.LogTaken):
+            allure.attach(redact(one.text), f"{name}: log of {one.pod}/{one.container}", text)
+    manifest = _manifest(session, result.layer)
+    if manifest:
+        allure.attach(manifest, f"{name}: manifest", allure.attachment_type.YAML)
+
+
+def _manifest(session: Session, layer: str) -> str:
+    """The layer's own object as YAML; empty where it has none at hand."""
+    ref = session.kill_path.layer(layer).ref
+    if ref is None:
+        return ""
+    from ruamel.yaml import YAML
+
+    for obj in reading.executors(session):
+        if (obj.get("kind"), namespace_of(obj), name_of(obj)) == (ref.kind, ref.namespace, ref.name):
+            shown = copy(obj)
+            shown.get("metadata", {}).pop("managedFields", None)
+            out = StringIO()
+            YAML(typ="safe", pure=True).dump(shown, out)
+            return redact(out.getvalue())
+    return ""
+
+
+def _claim(said: str, result: DrillResult) -> str:
+    """What did not hold, in a line: the test's own words, else what came of its last drill and what was asked of it."""
+    own = said.partition("\nassert ")[0].strip()
+    if own and not own.startswith("assert "):
+        return own
+    asked = _WHERE.search(said)
+    return f"{_row(result)}, not {asked[1]}" if asked else f"{_row(result)}: the assertion does not hold"
+
+
+def explain(result: DrillResult) -> str:
+    """A result as a person reads it: verdict, cause, remedy, evidence, phases."""
+    lines = [_row(result)]
+    if result.cause != result.why and not result.why.startswith("stuck before"):
+        lines.append(f"  {result.why}")
+    if result.stuck_at:
+        lines.append(f"  stuck before {result.stuck_at}")
+    if result.cause and result.verdict is not Verdict.INCONCLUSIVE:
+        lines += [f"  cause:  {result.cause}", *([f"  remedy: {result.remedy}"] if result.remedy else [])]
+        lines += [f"    {line}" for line in result.evidence]
+    for phase in result.phases:
+        at = span(phase["at_s"]) if phase["at_s"] is not None else "never"
+        limit = f" (deadline {span(phase['deadline_s'])})" if phase["deadline_s"] is not None else ""
+        lines.append(f"  {phase['phase']:<18} {at}{limit}")
+    return "\n".join(lines)
+
+
+def _row(result: DrillResult) -> str:
+    under = f" under {', '.join(result.faults)}" if result.faults else ""
+    zero = f", GPUs off after {span(result.seconds_to_zero)}" if result.seconds_to_zero is not None else ""
+    return f"{result.layer}{under}: {result.verdict}{zero}"
+
+
+# -- the summary -------------------------------------------------------------------------------------------
+def summary(config: pytest.Config, cells: Sequence[dict[str, Any]], width: int) -> list[str]:
+    """The matrix of a pytest run, from its reports' cells, as lines of text; what was left out and why."""
+    from rich.console import Console
+
+    from killcheck.reports.matrix import table
+
+    try:
+        policy = shared_session(config).kill_path.policy
+    except _EXPECTED:
+        policy = Policy()
+    newest = {(cell["layer"], tuple(cell["faults"])): cell for cell in cells}
+    ordered = sorted(newest.values(), key=lambda cell: bool(cell["faults"]))
+    matrix = Matrix(tuple(
+        Cell(cell["layer"], "+".join(cell["faults"]), policy.required(cell["layer"], cell["faults"]), DrillResult(
+            cell["layer"], tuple(cell["faults"]), Verdict(cell["verdict"]), cell["why"], off_by=cell["off_by"] or "",
+            seconds_to_zero=cell["seconds_to_zero"], seconds_to_drained=cell["seconds_to_drained"], usd=cell["usd"],
+            usd_until_next_chance=cell["usd_until_next_chance"], cause=cell.get("cause") or ""),
+            policy.causes(cell["layer"], cell["faults"])) for cell in ordered))
+    out = StringIO()
+    Console(file=out, width=max(width, 40), no_color=True, soft_wrap=True).print(table(matrix))
+    lines = [line.rstrip() for line in out.getvalue().splitlines() if line.strip()]
+    without = config.stash.get(LEFT_OUT, [])
+    if without:
+        lines.append(f"left out, this cluster has not the levers that they need: {', '.join(without)}")
+    return lines

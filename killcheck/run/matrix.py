@@ -1,0 +1,228 @@
+"""The matrix: every layer undisturbed and under every fault that applies, each cell judged by the spec's policy.
+
+A cell is one drill like any other; this module says which drills, what each must end with, and how long they may take.
+What may *not* live here: how a drill works, terminals, processes (:mod:`killcheck.run.parallel` runs drills side by side).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from killcheck import faults, layers
+from killcheck.drill.sequence import Options
+from killcheck.discover.independence import Shared, drilled, shared
+from killcheck.spec.killpath import KillPath, Layer, Outcome
+from killcheck.kube.objects import Obj, name_of, namespace_of
+from killcheck.drill.progress import watched_s
+from killcheck.run.runner import PlannedDrill
+from killcheck.verdict import DrillResult, Verdict
+
+__all__ = ["Cell", "Estimate", "Matrix", "estimate", "executors_of", "leaning", "left_out", "plan", "removals",
+           "unneeded"]
+
+#: The column of the drill without a fault.
+UNDISTURBED = "undisturbed"
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One layer under one fault (``fault`` empty: undisturbed) and the least that the policy lets pass.
+
+    ``causes``: those that an exposure may have which the policy knows of; none: any.
+    """
+
+    layer: str
+    fault: str
+    required: Outcome
+    result: DrillResult
+    causes: tuple[str, ...] = ()
+
+    @property
+    def passes(self) -> bool:
+        """Whether the outcome is good enough; inconclusive never is, nor is an exposure for another cause."""
+        return self.result.meets(self.required, self.causes)
+
+    @property
+    def word(self) -> str:
+        """``survived``, ``covered by L``, ``exposed`` (``known`` where the policy says so) or ``inconclusive``."""
+        if self.result.verdict is Verdict.COVERED:
+            return f"covered by {self.result.off_by}"
+        if self.result.verdict is not Verdict.EXPOSED or self.required is not Outcome.KNOWN:
+            return str(self.result.verdict)
+        return "exposed (known)" if self.result.known_as(self.causes) else "exposed (another cause than the known one)"
+
+    @property
+    def wanted(self) -> str:
+        """What the policy lets pass, in words."""
+        return f"{self.required} ({' or '.join(self.causes)})" if self.causes else str(self.required)
+
+    def to_json(self) -> dict[str, Any]:
+        """As the JSON document has it under ``matrix``."""
+        row = self.result.to_json()
+        return {
+            "layer": self.layer, "fault": self.fault or None, "required": str(self.required),
+            "known_causes": list(self.causes), "passes": self.passes,
+            **{key: row[key] for key in (
+                "verdict", "off_by", "seconds_to_zero", "seconds_to_drained", "usd", "usd_until_next_chance", "cause",
+                "why")},
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """All cells, layer by layer, in the order in which they were planned.
+
+    ``left_out``: faults that would mean something, but that the cluster has no lever for: nothing is proven of them.
+    """
+
+    cells: tuple[Cell, ...]
+    left_out: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls, kill_path: KillPath, planned: Sequence[PlannedDrill], results: Sequence[DrillResult], *,
+        left_out: Iterable[str] = (),
+    ) -> Matrix:
+        """Drills and what they found."""
+        return cls(tuple(
+            Cell(d.layer, "+".join(d.faults), kill_path.policy.required(d.layer, d.faults), result,
+                 kill_path.policy.causes(d.layer, d.faults))
+            for d, result in zip(planned, results, strict=True)), tuple(left_out))
+
+    @property
+    def layers(self) -> list[str]:
+        """The rows."""
+        return list(dict.fromkeys(cell.layer for cell in self.cells))
+
+    @property
+    def faults(self) -> list[str]:
+        """The columns; the empty one is undisturbed."""
+        return list(dict.fromkeys(cell.fault for cell in self.cells))
+
+    def cell(self, layer: str, fault: str) -> Cell | None:
+        """The cell; None where the fault means nothing to the layer."""
+        return next((c for c in self.cells if (c.layer, c.fault) == (layer, fault)), None)
+
+    def failures(self) -> list[Cell]:
+        """The cells that the policy does not let pass."""
+        return [cell for cell in self.cells if not cell.passes]
+
+    def to_json(self) -> dict[str, Any]:
+        """The ``matrix`` of the JSON document."""
+        return {"layers": self.layers, "faults": [f or UNDISTURBED for f in self.faults],
+                "cells": [cell.to_json() for cell in self.cells], "failing": len(self.failures()),
+                "left_out": list(self.left_out)}
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """How long a matrix is watched at most on a real cluster, where its drills run one after the other, in seconds."""
+
+    drills: int
+    seconds: float
+    longest_s: float
+
+
+def plan(
+    kill_path: KillPath, *, only_layers: Collection[str] = (), only_faults: Collection[str] = (),
+    levers: Collection[str] | None = None, options: Options | None = None,
+    together: Sequence[tuple[str, ...]] = (), objects: Iterable[Obj] = (),
+) -> list[PlannedDrill]:
+    """The drills of the matrix: each layer undisturbed, then under each fault that means something to it.
+
+    ``levers``: what the cluster has besides its API; faults that need another one are left out (None: none is).
+    ``together``: faults that are there at once, a column each; without ``only_faults`` they are the only ones.
+    ``objects``: what is loaded into the cluster, where that is known: faults that find nothing to act on in a layer's
+    executor are left out, but for those that are named; and what every layer leans on is taken away from all of them at
+    once, where no fault does so by itself.
+    A column that was named is never empty: where no layer can have it, each does, and its drill says why not.
+    Drills get the policy's requirement with them.
+    """
+    how = options or Options()
+    loaded = list(objects)
+    jobs = executors_of(kill_path, loaded)
+    chosen = _chosen(kill_path, only_layers)
+    columns: dict[str, list[tuple[str, ...]]] = {}
+    for layer in chosen:
+        meant = _meant(kill_path, layer, only_faults, None if only_faults else jobs.get(layer.name))
+        single = [(kind.name,) for kind in meant if faults.there(kind, kill_path, levers)]
+        groups = together or (() if only_faults else removals(kill_path, layer, loaded))
+        both = [group for group in groups if all(_applies(faults.named(name), layer, levers) for name in group)]
+        columns[layer.name] = both if together and not only_faults else [*single, *both]
+    for named in [*((name,) for name in only_faults), *together]:
+        if not any(named in under for under in columns.values()):
+            for under in columns.values():
+                under.append(named)
+    return [
+        PlannedDrill(layer.name, under, how, require=kill_path.policy.required(layer.name, under),
+                     causes=kill_path.policy.causes(layer.name, under))
+        for layer in chosen for under in ((), *columns[layer.name])]
+
+
+def left_out(kill_path: KillPath, levers: Collection[str], *, only_layers: Collection[str] = ()) -> list[str]:
+    """Faults that would mean something, but that cannot be injected without levers that are not there.
+
+    What is done to a Docker Engine or to a cloud account means something only where the kill path has one.
+    """
+    beside = {*faults.ENGINE, *(faults.CLOUD if kill_path.cloud is None else ())}
+    return sorted({
+        kind.name for layer in _chosen(kill_path, only_layers) for kind in _meant(kill_path, layer, ())
+        if kind not in beside and not set(kind.needs) <= set(levers)})
+
+
+def executors_of(kill_path: KillPath, objects: Iterable[Obj]) -> dict[str, Obj]:
+    """The CronJobs of the layers that have one, by the layers' names, as far as they are among the objects."""
+    found = {(namespace_of(o), name_of(o)): o for o in objects if o.get("kind") == "CronJob"}
+    refs = {layer.name: layer.cron_job for layer in kill_path.layers}
+    return {name: found[ref.namespace, ref.name] for name, ref in refs.items() if ref and (
+        ref.namespace, ref.name) in found}
+
+
+def removals(kill_path: KillPath, layer: Layer, objects: Iterable[Obj]) -> list[tuple[str, ...]]:
+    """Faults that have to be there at once to take away what a layer shares with all others of its target."""
+    loaded = list(objects)
+    return list(dict.fromkeys(
+        group for one in shared(kill_path, loaded) if layer.name in one.layers for group in one.removals
+        if len(group) > 1))
+
+
+def unneeded(kill_path: KillPath, levers: Collection[str], objects: Iterable[Obj]) -> list[str]:
+    """Why faults were left out that mean nothing to a layer's very executor, a sentence each."""
+    jobs = executors_of(kill_path, objects)
+    return [
+        f"{kind.name}: {why}" for layer in _chosen(kill_path, ()) for kind in _meant(kill_path, layer, ())
+        if layer.name in jobs and faults.there(kind, kill_path, levers)
+        and (why := kind().unneeded(layer.name, jobs[layer.name]))]
+
+
+def leaning(kill_path: KillPath, objects: Sequence[Obj], found: Matrix) -> list[Shared]:
+    """What all layers of a target depend on, and what the matrix's cells say of taking it away."""
+    outcomes = {(cell.layer, cell.fault): str(cell.result.verdict) for cell in found.cells}
+    return drilled(shared(kill_path, objects), outcomes)
+
+
+def estimate(kill_path: KillPath, planned: Iterable[PlannedDrill]) -> Estimate:
+    """An upper bound: each drill is watched until its last deadline and for the time it has to hold.
+
+    How long the GPUs take to be on again after each is nobody's to promise, and not in it.
+    """
+    times = [watched_s(kill_path, kill_path.layer(drill.layer)) if drill.options.horizon_s is None
+             else drill.options.horizon_s for drill in planned]
+    return Estimate(len(times), sum(times), max(times, default=0.0))
+
+
+def _chosen(kill_path: KillPath, only: Collection[str]) -> list[Layer]:
+    return [layer for layer in kill_path.layers if layers.drillable(layer) and (not only or layer.name in only)]
+
+
+def _applies(fault: faults.Fault, layer: Layer, levers: Collection[str] | None) -> bool:
+    return not (fault.misplaced(layer) or fault.applies(layer)) and (levers is None or set(fault.needs) <= set(levers))
+
+
+def _meant(
+    kill_path: KillPath, layer: Layer, only: Collection[str], cron_job: Obj | None = None,
+) -> list[type[faults.Fault]]:
+    return [kind for kind in faults.every()
+            if (not only or kind.name in only) and faults.means_something(kind, kill_path, layer, cron_job)]

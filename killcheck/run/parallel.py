@@ -1,0 +1,140 @@
+"""Drills side by side, each on an embedded cluster of its own, in worker processes.
+
+A worker sends back its result with the events that led to it, so that the run record and every sink see each drill
+whole, in the planned order. Only for clusters that are killcheck's own: on a real one drills take turns.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from killcheck.capabilities.cluster import ClusterError
+from killcheck.events import Event
+from killcheck.run.gc_tuning import collect_seldom
+from killcheck.verdict import DrillResult
+
+if TYPE_CHECKING:
+    from killcheck.run.runner import PlannedDrill
+    from killcheck.run.session import Session
+
+__all__ = ["die_with", "drilling", "drills", "forking", "mortal_workers", "processors"]
+
+_T = TypeVar("_T")
+#: prctl(2).
+PR_SET_PDEATHSIG = 1
+
+
+def processors() -> int:
+    """How many processors this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def drilling() -> int:
+    """How many drills are best under way at once: more than processors, for each waits for its executor at times."""
+    return processors() + 2
+
+
+def forking() -> bool:
+    """Whether workers are forks: they have then what this process has imported, read and got ready.
+
+    Threads do not survive a fork, and what they hold is never let go: where there are any (a plugin's host, a
+    library's), each worker is a fresh interpreter.
+    """
+    return threading.active_count() == 1 and sys.platform == "linux"
+
+
+def die_with(parent: int, how: signal.Signals) -> None:
+    """In a child: get this signal when the parent dies, also where it was killed; Linux alone can do this."""
+    if sys.platform != "linux":
+        return
+    import ctypes
+
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, int(how), 0, 0, 0)
+    if os.getppid() != parent:  # it was faster
+        os.kill(os.getpid(), how)
+
+
+def _begin(parent: int) -> None:
+    """In a worker: a Ctrl-C is the parent's to answer; its SIGTERM unwinds, so that executors' processes end too."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, _unwind)
+    die_with(parent, signal.SIGTERM)
+    collect_seldom()
+
+
+def _unwind(_number: int, _frame: object) -> None:
+    raise SystemExit(1)
+
+
+class _Workers(ProcessPoolExecutor):
+    """Tasks that are told to end take their worker with them: a SystemExit that the pool sees is one task's result,
+    and the next one begins.
+    """
+
+    def submit(self, fn: Callable[..., _T], /, *args: Any, **kwargs: Any) -> Future[_T]:
+        """As the pool's own."""
+        return super().submit(_until_told, fn, *args, **kwargs)
+
+
+def _until_told(work: Callable[..., _T], *args: Any, **kwargs: Any) -> _T:
+    try:
+        return work(*args, **kwargs)
+    except SystemExit:
+        os._exit(1)  # it has unwound by now
+
+
+@contextmanager
+def mortal_workers(count: int) -> Iterator[ProcessPoolExecutor]:
+    """Worker processes that end, with everything they started, when the block is left by an exception or its process
+    is killed. Raises ClusterError where a worker died by itself.
+    """
+    context = multiprocessing.get_context("fork" if forking() else "spawn")
+    with _Workers(max_workers=count, mp_context=context, initializer=_begin, initargs=(os.getpid(),)) as pool:
+        try:
+            yield pool
+        except BaseException as error:
+            workers = list((pool._processes or {}).values())
+            pool.shutdown(wait=False, cancel_futures=True)
+            for worker in workers:
+                worker.terminate()
+            if isinstance(error, BrokenProcessPool):
+                raise ClusterError(f"a worker process died in the middle of a drill: {error}") from error
+            raise
+
+
+def drills(
+    session: Session, planned: Sequence[PlannedDrill], run: str, folder: Path, *, workers: int,
+    finished: Callable[[int], None] = lambda count: None,
+) -> Iterator[tuple[list[Event], DrillResult]]:
+    """Run them, ``workers`` at a time; yields what each said and found, in the planned order.
+
+    ``finished`` is told how many are done. Raises what a drill raises.
+    """
+    session.kill_path, session.objects  # noqa: B018 - read once here, not once in every worker
+    with mortal_workers(min(workers, len(planned))) as pool:
+        futures = [pool.submit(_one, session, number, drill, run, folder) for number, drill in enumerate(planned)]
+        for count, future in enumerate(futures, start=1):
+            yield future.result()
+            finished(count)
+
+
+def _one(
+    session: Session, number: int, planned: PlannedDrill, run: str, folder: Path,
+) -> tuple[list[Event], DrillResult]:
+    """In the worker: one drill, its events kept."""
+    from killcheck.run.runner import Run
+
+    told: list[Event] = []
+    single = Run(session, [planned], sinks=[told.append], folder=folder)
+    single.id = run
+    return told, single.one(number, planned)

@@ -1,0 +1,95 @@
+"""What can be said of a session's kill path by reading alone: lint's findings and the fences, of manifests or live.
+
+What may *not* live here: anything that changes a cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from killcheck import fence
+from killcheck.lint import asking
+from killcheck.kube import listing
+from killcheck.clock import wall_now
+from killcheck.instances.catalogue import Catalogue, CatalogueError, load
+from killcheck.fence import AccountError, FenceReport
+from killcheck.fence.live import gather
+from killcheck.spec.killpath import KillPath
+from killcheck.kube import manifests
+from killcheck.kube.objects import Obj
+from killcheck.lint.asking import LintResult
+from killcheck.run.session import Session
+
+if TYPE_CHECKING:
+    from killcheck.engine.connection import Engine
+
+__all__ = ["catalogue_for", "executors", "fences", "findings", "preflight"]
+
+
+def findings(session: Session) -> LintResult:
+    """Every probe's. Raises KubeError, ManifestError, DiscoveryError."""
+    kill_path = session.kill_path
+    if session.real and kill_path.in_kubernetes:
+        named = [ref for ref in (*(t.ref for t in kill_path.targets), *(x.ref for x in kill_path.layers)) if ref]
+        with session.cluster() as (cluster, _):
+            listed = listing.read(cluster.kube, [(ref.api_version, ref.kind) for ref in named])
+        world, notes = asking.world_of(
+            listed.objects, wall_now(), kill_path=kill_path, live=True, unread=listed.unread, listed=listed.kinds)
+    elif kill_path.in_kubernetes:
+        world, notes = asking.world_of(manifests.load(session.folders), wall_now(), kill_path=kill_path)
+    else:
+        world, notes = asking.world_of([], wall_now(), kill_path=kill_path)
+    return asking.lint(world, notes=notes)
+
+
+def fences(session: Session) -> FenceReport:
+    """Against the spec's ceiling. Raises KubeError, ManifestError, AccountError for a catalogue that cannot be read."""
+    kill_path, objects = session.kill_path, [] if session.real else session.objects
+    if session.real and kill_path.in_kubernetes:
+        with session.cluster() as (cluster, _):
+            objects = gather(cluster.kube)
+    with session.reading():
+        return fence.evaluate(objects, fence.Ceiling.of(kill_path.fences), catalogue_for(kill_path))
+
+
+def catalogue_for(kill_path: KillPath | None, files: tuple[Path, ...] = ()) -> Catalogue:
+    """The shipped catalogue, a spec's own files and prices, and further files. Raises AccountError."""
+    folder = Path(kill_path.folder) if kill_path and kill_path.folder else Path()
+    own = [folder / name for name in kill_path.fences.catalogues] if kill_path else []
+    try:
+        found = load(*own, *files)
+    except CatalogueError as error:
+        raise AccountError(str(error)) from error
+    return found.priced(kill_path.prices, f"prices: of {kill_path.name}") if kill_path else found
+
+
+def executors(session: Session) -> list[Obj]:
+    """The objects that layers are made of: of the manifests, or as a real cluster has them. Raises KubeError."""
+    if not session.real:
+        return session.objects
+    if not session.kill_path.in_kubernetes:
+        return []
+    with session.cluster() as (cluster, kill_path):
+        refs = [layer.ref for layer in kill_path.layers if layer.ref is not None]
+        found = [cluster.kube.find(
+            cluster.kube.resource_for(ref.api_version, ref.kind), ref.name, ref.namespace or None) for ref in refs]
+    return [obj for obj in found if obj is not None]
+
+
+def preflight(session: Session, layers: Collection[str], engine: Engine) -> tuple[LintResult, list[str]]:
+    """Run these layers' images on ``engine``; with the names of the layers that have none to run.
+
+    A command that is run inside a container that is on has no image of its own: what is there was put there since.
+    Raises KubeError where the engine does not answer; ManifestError.
+    """
+    from killcheck.probes.image_unusable import ImageUnusable
+
+    kill_path = session.kill_path
+    objects = executors(session) if session.real or not kill_path.in_kubernetes else manifests.load(session.folders)
+    world, _ = asking.world_of(objects, wall_now(), kill_path=kill_path, live=session.real)
+    inside = {layer.name for layer in kill_path.layers if layer.container and layer.container.argv}
+    able = {one.layer.name for one in world.layer_executors if one.layer} & set(layers) - inside
+    result = asking.lint(world, probes=[ImageUnusable(engine, able)])
+    return result, [name for name in dict.fromkeys(layers) if name not in able]

@@ -1,0 +1,348 @@
+"""A run: one or more drills on one kind of cluster, with a run record, a journal each, and one verdict."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from pathlib import Path
+from typing import Any, TypeVar
+
+from killcheck import __version__, events, faults, layers
+from killcheck.safety import consent, local_locks, journal, lease, orphans
+from killcheck.spec import killpath
+from killcheck.clock import wall_now
+from killcheck.instances.catalogue import shipped
+from killcheck.capabilities.cluster import Cluster
+from killcheck.watch.cost import Meter
+from killcheck.drill.sequence import Drill, Options
+from killcheck.faults.base import lacking
+from killcheck.safety.journal import Journal, state_dir
+from killcheck.spec.killpath import KillPath, Layer, Outcome
+from killcheck.kube import resources as r
+from killcheck.kube.permissions import Permission
+from killcheck.layers.base import Stage
+from killcheck.machine.programs import LocalPrograms
+from killcheck.drill.progress import watched_s
+from killcheck.run.record import RecordWriter
+from killcheck.text.redaction import clean, hide_environment
+from killcheck.watch.scene import Scene
+from killcheck.run.session import Session
+from killcheck.verdict import EXIT_CODES, DrillResult, overall
+
+__all__ = ["PlannedDrill", "Run", "RunResult", "plan_for", "state_dir"]
+
+
+@dataclass(frozen=True)
+class PlannedDrill:
+    """One drill of a run.
+
+    ``expect``: the verdict that is the right one here (empty: proven is). ``fixture``: a shipped kill path to drill
+    instead of the session's own. ``require``: the least outcome that will do (None: proven is), for one of ``causes``
+    where that is a known exposure (none: any).
+    """
+
+    layer: str
+    faults: tuple[str, ...] = ()
+    options: Options = field(default_factory=Options)
+    expect: str = ""
+    fixture: str = ""
+    require: Outcome | None = None
+    causes: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """For the run record."""
+        return {"layer": self.layer, "faults": list(self.faults), "title": self.options.title}
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """What a run found, and where its record is."""
+
+    run: str
+    verdict: str
+    exit_code: int
+    drills: tuple[DrillResult, ...]
+    record: Path | None
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON document, schema killcheck.result/v1."""
+        return {
+            "schema": "killcheck.result/v1", "run": self.run, "verdict": self.verdict,
+            "drills": [drill.to_json() for drill in self.drills], "findings": [], "fences": [],
+            "record": str(self.record) if self.record else None,
+        }
+
+
+def plan_for(cluster: Cluster, kill_path: KillPath, planned: Sequence[PlannedDrill], run: str) -> consent.Plan:
+    """What the drills will touch, found out by reading only. Raises LayerError, KubeError.
+
+    A fault that cannot be injected here raises FaultError where the drill is the only one; of several it is named in
+    the plan's ``impossible``.
+    """
+    parts: list[consent.Plan] = []
+    impossible: list[str] = []
+    for drill in planned:
+        try:
+            parts.append(_part(cluster, kill_path, drill, run))
+        except faults.FaultError as why:
+            if len(planned) == 1:
+                raise
+            impossible.append(f"{drill.layer} under {'+'.join(drill.faults)}: {why}")
+    meter, nodes = Meter(_price, dict(kill_path.prices)), 0
+    for node in cluster.kube.list(r.NODES).items if kill_path.in_kubernetes else ():
+        if scene_of(cluster, kill_path).in_pool(node):
+            meter.count(node, cluster.loop.now())
+            nodes += 1
+    hours = [_hours(kill_path, drill) for drill in planned]
+    return consent.Plan(
+        cluster.name, _each(part.changes for part in parts), tuple(sorted(_each(part.namespaces for part in parts))),
+        _each(part.permissions for part in parts), usd_per_hour=meter.rate(), gpu_nodes=nodes, hours=sum(hours),
+        longest_hours=max(hours, default=0.0), commands=_each(part.commands for part in parts),
+        impossible=tuple(impossible))
+
+
+def _part(cluster: Cluster, kill_path: KillPath, drill: PlannedDrill, run: str) -> consent.Plan:
+    """What one drill will touch. Raises LayerError, FaultError, KubeError."""
+    layer = kill_path.layer(drill.layer)
+    scene = scene_of(cluster, kill_path)
+    stage = Stage(cluster, kill_path, scene, Journal(run, cluster.loop, cluster.kube), run)
+    runner = layers.of(layer, stage)
+    runner.prepare()
+    namespaces = set(runner.namespaces()) | {t.namespace for t in kill_path.covered_by(layer) if t.namespace}
+    home = _home(kill_path, layer)
+    permissions = consent.reading() if kill_path.in_kubernetes else []
+    permissions += [*runner.permissions(), *consent.targets(cluster, kill_path, layer)]
+    if kill_path.in_kubernetes:
+        permissions += journal.permissions(home)
+        permissions += [Permission("get", "", "namespaces", name=n) for n in sorted(namespaces)]
+        permissions += lease.permissions(place for place, _, _ in lease.wanted(kill_path, layer, home))
+    changes = [f"{layer.name}: pull its trigger; its targets go to zero and are put back on afterwards"]
+    plans = {}
+    for fault in faults.in_order([faults.named(name) for name in drill.faults]):
+        name = fault.name
+        if fault.misplaced(layer) or fault.applies(layer):
+            continue
+        missing = lacking(fault.needs, cluster.levers)
+        if missing:
+            raise faults.FaultError(f"{name} cannot be injected on {cluster.name}: it needs {missing}")
+        sabotage = plans[name] = fault.plan(stage, runner)
+        changes += [f"{name}: {change}" for change in sabotage.changes]
+        namespaces |= set(sabotage.namespaces)
+        permissions += sabotage.permissions
+    faults.refuse_clashes(plans)
+    if any(sabotage.on_copy for sabotage in plans.values()):
+        beside, needed = runner.set_apart()
+        changes += beside
+        permissions += needed
+    return consent.Plan(
+        cluster.name, tuple(changes), tuple(namespaces), tuple(permissions), commands=tuple(runner.commands()))
+
+
+_T = TypeVar("_T")
+
+
+def _each(found: Iterable[Iterable[_T]]) -> tuple[_T, ...]:
+    """All of them, each once, in order."""
+    return tuple(dict.fromkeys(chain.from_iterable(found)))
+
+
+def scene_of(cluster: Cluster, kill_path: KillPath) -> Scene:
+    """A scene that nobody has opened: it knows what is in scope."""
+    return Scene(cluster, kill_path, lambda change, old, new: None)
+
+
+def _hours(kill_path: KillPath, drill: PlannedDrill) -> float:
+    """How long the GPUs may stay on at most while somebody waits for them to go off."""
+    longest = drill.options.horizon_s
+    return (watched_s(kill_path, kill_path.layer(drill.layer)) if longest is None else longest) / 3600.0
+
+
+class Run:
+    """Drills one after the other; every event goes to the run record and to the ``sinks``."""
+
+    def __init__(
+        self, session: Session, planned: Sequence[PlannedDrill], *, sinks: Sequence[events.Sink] = (),
+        folder: Path | None = None, approve: Callable[[consent.Plan], bool] = lambda plan: True,
+        workers: int = 1, finished: Callable[[int], None] = lambda count: None,
+        findings: Sequence[dict[str, Any]] = (), fences: Sequence[dict[str, Any]] = (),
+    ) -> None:
+        self.session = session
+        self.planned = list(planned)
+        self.id = f"{wall_now():%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
+        self.folder = (folder or state_dir()) / "runs" / self.id
+        self.approve = approve
+        #: How many drills at once (on an embedded cluster only), and who is told how many are done.
+        self.workers = 1 if session.real else workers
+        self.finished = finished
+        #: What was found beside the drills, for the record, as the JSON document has it.
+        self.findings, self.fences = list(findings), list(fences)
+        #: The changes that somebody has said yes to.
+        self._approved: set[str] = set()
+        self._record: RecordWriter | None = None
+        self._sinks = list(sinks)
+
+    def execute(self) -> RunResult:
+        """Run them all. Raises what a drill raises, and Declined where the plan is not approved."""
+        hide_environment()
+        results: list[DrillResult] = []
+        with RecordWriter(self.folder / "run.jsonl") as record:
+            self._record = record
+            self._emit(events.RunStarted(
+                at=wall_now(), run=self.id, version=__version__, cluster=self.session.on, real=self.session.real,
+                kill_path=self.session.kill_path.name, drills=[d.to_json() for d in self.planned]))
+            for finding in self.findings:
+                self._emit(events.Found(at=wall_now(), finding=finding))
+            for fence in self.fences:
+                self._emit(events.Fenced(at=wall_now(), fence=fence))
+            if self.session.real and len(self.planned) > 1:
+                self._agree_on_all()
+            for told, result in self._side_by_side() if self.workers > 1 else self._in_turn():
+                for event in told:
+                    self._emit(event)
+                results.append(clean(result))
+            wanted = [_as_wanted(result, drill) for result, drill in zip(results, self.planned, strict=True)]
+            verdict, code = overall(results)
+            if not any(result.dirty for result in results):
+                # The verdict still says what was seen, also where that was the outcome asked for.
+                code = 0 if wanted and all(wanted) else code or EXIT_CODES["exposed"]
+            self._emit(events.RunFinished(at=wall_now(), verdict=verdict, exit_code=code))
+        return RunResult(self.id, verdict, code, tuple(results), record.path)
+
+    def _in_turn(self) -> Iterator[tuple[list[events.Event], DrillResult]]:
+        for number, drill in enumerate(self.planned):
+            yield [], self.one(number, drill)
+            self.finished(number + 1)
+
+    def _side_by_side(self) -> Iterator[tuple[list[events.Event], DrillResult]]:
+        from killcheck.run import parallel
+
+        return parallel.drills(
+            self.session, self.planned, self.id, self.folder, workers=self.workers, finished=self.finished)
+
+    def one(self, number: int, planned: PlannedDrill) -> DrillResult:
+        """The drill with that number; raises what it raises."""
+        with self.session.cluster(planned) as (cluster, kill_path):
+            layer: Layer = kill_path.layer(planned.layer)
+            run = f"{self.id}-{number}"
+            home = _home(kill_path, layer) if cluster.real else ""
+            programs = cluster.levers.get("programs")
+            if isinstance(programs, LocalPrograms):
+                programs.of_run = run
+            kept = Journal(
+                run, cluster.loop, cluster.kube, home=home, levers=cluster.levers, context=self.session.on,
+                path=self.folder / f"journal-{number}.jsonl" if cluster.real else None,
+                kubeconfig=str(self.session.kubeconfig or ""))
+            options = planned.options
+            if options.horizon_s is None and not cluster.real:
+                options = replace(options, horizon_s=_night_s(kill_path, layer, self.session.night_s))
+            drill = Drill(
+                cluster, kill_path, layer, [faults.named(name) for name in planned.faults], run=run,
+                journal=kept, sink=self._emit, price=_price, options=options)
+            if not cluster.real:
+                return drill.run()
+            try:
+                plan = plan_for(cluster, kill_path, [planned], self.id)
+            except faults.FaultError as why:  # the other drills of the run can be done all the same
+                return drill.refused(str(why))
+            self._agree_on(cluster, kill_path, plan)
+            return self._alone(drill, kept)
+
+    def _agree_on_all(self) -> None:
+        """What is somebody's is planned whole before the first drill: one refusal, one question."""
+        with self.session.cluster(self.planned[0]) as (cluster, kill_path):
+            self._agree_on(cluster, kill_path, plan_for(cluster, kill_path, self.planned, self.id))
+
+    def _agree_on(self, cluster: Cluster, kill_path: KillPath, plan: consent.Plan) -> None:
+        """Raise ConsentError or Declined; what was approved once is not asked for again."""
+        consent.check(cluster, kill_path, plan, any_command=self.session.allow_commands)
+        if set(plan.changes) <= self._approved:
+            return
+        if not self.approve(plan):
+            raise Declined("the plan was not approved: nothing was changed")
+        self._approved |= set(plan.changes)
+
+    def _alone(self, drill: Drill, kept: Journal) -> DrillResult:
+        """Drill while no other run does, after what dead runs left here has been put back."""
+        if not drill.kill_path.in_kubernetes:
+            return self._alone_here(drill, kept)
+        kube, loop = kept.kube, kept.loop
+        leases = lease.wanted(drill.kill_path, drill.layer, kept.home)
+        places = sorted({kept.home, *(place for place, _, _ in leases)})
+        restored = orphans.settle(kube, loop, context=kept.context, namespaces=places, folder=self.folder.parents[1])
+        for said in restored.undone:
+            self._emit(events.Noted(at=wall_now(), drill=drill.id, text=f"left by a dead run: {said}"))
+        claim = lease.Claim(kube, loop, kept.run, leases)
+        kept.places = sorted({place for place, _, _ in leases})
+        kept.open_locally()
+        claim.acquire()
+        kept.guard = claim.check
+        try:
+            return drill.run()
+        finally:
+            if not kept.open:
+                claim.release()
+                kept.close()
+            else:
+                claim.abandon()
+
+    def _alone_here(self, drill: Drill, kept: Journal) -> DrillResult:
+        """The same on this machine, where there is no API server to keep a Lease in."""
+        state = self.folder.parents[1]
+        locks = local_locks.Locks(state, kept.run, lease.wanted(drill.kill_path, drill.layer, ""))
+        locks.acquire()
+        try:
+            restored = local_locks.restore_here(kept.loop, kept.kube, local_locks.orphans_here(state, kept.context))
+            if restored.problems:
+                raise journal.Dirty(restored.problems)
+            for said in restored.undone:
+                self._emit(events.Noted(at=wall_now(), drill=drill.id, text=f"left by a dead run: {said}"))
+            kept.open_locally()
+            result = drill.run()
+            if not kept.open:
+                kept.close()
+            return result
+        finally:
+            locks.release()
+
+    def _emit(self, event: events.Event) -> None:
+        event = clean(event)
+        if self._record is not None:
+            self._record(event)
+        for sink in self._sinks:
+            sink(event)
+
+
+def _night_s(kill_path: KillPath, layer: Layer, night_s: float) -> float:
+    """How long GPUs that stay on are watched at most on an embedded cluster, in seconds.
+
+    Programs of a machine are processes, its timers' too, for every few minutes of the night: nobody waits for those
+    when the last deadline has passed.
+    """
+    if layer.command is None or not kill_path.beyond(layer):
+        return night_s
+    deadlines = kill_path.deadlines_for(layer)
+    return min(night_s, max(float(getattr(deadlines, name)) for name in killpath.PHASES) + deadlines.held_s)
+
+
+def _home(kill_path: KillPath, layer: Layer) -> str:
+    """The namespace that keeps the journal: the layer's own, else the first that a target is in."""
+    own = layer.ref.namespace if layer.ref else ""
+    return own or next((t.namespace for t in kill_path.covered_by(layer) if t.namespace), "")
+
+
+class Declined(Exception):
+    """The person said no."""
+
+
+def _price(instance_type: str) -> float | None:
+    """The shipped catalogue's on-demand price: an upper bound for spot."""
+    found = shipped().get(instance_type)
+    return found.usd_per_hour if found else None
+
+
+def _as_wanted(result: DrillResult, planned: PlannedDrill) -> bool:
+    if planned.expect:
+        return result.verdict == planned.expect
+    return result.meets(planned.require or Outcome.COVERED, planned.causes)

@@ -1,0 +1,316 @@
+"""What a run works on: a kill path, and clusters to drill it on, from what the user named.
+
+Without a spec, a cluster and manifests: the shipped reference kill path on the embedded cluster. Manifests go into
+the embedded cluster and the kill path is found in them. A real cluster is only ever one that was named.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from killcheck import faults
+from killcheck.spec import specfile
+from killcheck.capabilities.cluster import Cluster
+from killcheck.cluster.naming import KIND_FOLDER, is_kind
+from killcheck.engine.connection import is_docker
+from killcheck.spec.killpath import KillPath, Layer, LayerType
+from killcheck.kube import manifests
+from killcheck.kube.manifests import Loaded
+from killcheck.kube.objects import Obj, copy, dig, namespace_of
+from killcheck.text.problems import Problem
+
+if TYPE_CHECKING:
+    from killcheck.kube.schedule import Schedule
+    from killcheck.run.runner import PlannedDrill
+
+__all__ = ["ExecMode", "Session", "SessionError"]
+
+ExecMode = Literal["host", "docker", "none", "model"]
+
+#: How long the embedded cluster watches GPUs that nobody turns off: from the night's slot until somebody comes in.
+NIGHT_S = 7 * 3600.0
+#: The night that the embedded cluster lives through; the moment is set to just after the layer's slot.
+SOME_NIGHT = datetime(2026, 1, 15, 12, 0, tzinfo=UTC)
+REFERENCE = "dead-man"
+
+
+class SessionError(Exception):
+    """What the user named does not fit together; one sentence with what to do (exit 2)."""
+
+
+@dataclass
+class Session:
+    """A kill path and where to drill it.
+
+    ``on``: ``embedded``, ``kind`` or a kubeconfig context. ``exec_mode``: how executors' commands run on the embedded
+    cluster; None: the shipped fixtures run on the host, a user's own manifests do not run.
+    """
+
+    spec: Path | None = None
+    on: str = "embedded"
+    manifests: Sequence[Path] = ()
+    exec_mode: ExecMode | None = None
+    kubeconfig: Path | None = None
+    fixture: str = REFERENCE
+    night_s: float = NIGHT_S
+    #: The person allowed every program of the spec, also those that its consent does not name.
+    allow_commands: bool = False
+    notes: list[str] = field(default_factory=list)
+    _kill_path: KillPath | None = None
+    _objects: list[Obj] | None = None
+    _loaded: Loaded | None = None
+    _levers: frozenset[str] | None = None
+
+    @property
+    def real(self) -> bool:
+        """Whether it runs on a cluster that is somebody's."""
+        return self.on != "embedded"
+
+    @property
+    def shipped(self) -> bool:
+        """Whether what is drilled came with killcheck."""
+        return not self.manifests and not self.real and self.on == "embedded" and not self._beside()
+
+    @property
+    def kill_path(self) -> KillPath:
+        """The spec, or what is found in the manifests or the cluster.
+
+        Raises SpecError, ManifestError, SessionError, KubeError.
+        """
+        if self._kill_path is None:
+            self._kill_path = self._find_kill_path()
+        return self._kill_path
+
+    def _find_kill_path(self) -> KillPath:
+        if self.spec is not None:
+            return specfile.load(self.spec)
+        if is_kind(self.on):
+            from killcheck.cluster.kind import SPEC
+
+            return specfile.load(SPEC)
+        if self.real:
+            raise SessionError(
+                f"a drill on {self.on} needs a spec that names what may be touched (killcheck init writes one)")
+        if self.manifests:
+            from killcheck import discover
+
+            with self.reading():
+                found = discover.from_objects(self.objects)
+            self.notes += found.notes
+            return found.kill_path
+        import killcheck.fixtures as fixtures  # noqa: PLR0402 - mypy cannot follow the mapped package
+
+        return specfile.load(fixtures.path(self.fixture) / "killcheck.yaml")
+
+    @property
+    def objects(self) -> list[Obj]:
+        """The manifests for the embedded cluster. Raises ManifestError."""
+        if self._objects is None:
+            if not self.manifests and not self.kill_path.in_kubernetes:
+                self._objects = []
+                return self._objects
+            self._loaded = loaded = manifests.load(self.folders)
+            self.notes += [*loaded.notes, *(loaded.passed_over(spec=self.spec is not None) if self.manifests else ())]
+            self._objects = [obj for obj in loaded.objects if obj.get("apiVersion") != "killcheck/v1"]
+        return self._objects
+
+    def reading(self) -> AbstractContextManager[None]:
+        """While what was loaded is read: raises ManifestError where it stumbles over a manifest of a wrong shape."""
+        from killcheck.discover.shapes import read_as_typed
+
+        return read_as_typed(lambda: self._loaded)
+
+    @property
+    def folders(self) -> list[Path]:
+        """The files and folders that the manifests are in. Raises SessionError where a spec of one's own has none."""
+        import killcheck.fixtures as fixtures  # noqa: PLR0402 - mypy cannot follow the mapped package
+
+        if not self.shipped_spec and not self.manifests and not self._beside():
+            raise SessionError(
+                f"{self.spec}: there are no manifests beside it that the embedded cluster could be made of: "
+                "give them with --manifests, or name a cluster with --on")
+        return list(self.manifests) or self._beside() or [fixtures.path(self._fixture_of_spec() or self.fixture)]
+
+    def _beside(self) -> list[Path]:
+        """The folder of a spec of the user's own, where manifests lie beside it."""
+        if self.spec is None or self._fixture_of_spec():
+            return []
+        folder = self.spec.parent
+        others = [file for ending in ("*.yaml", "*.yml") for file in folder.glob(ending)
+                  if os.path.realpath(file) != os.path.realpath(self.spec)]  # of links in a circle too
+        return [folder] if others else []
+
+    @property
+    def shipped_spec(self) -> bool:
+        """Whether the spec, if one was named, came with killcheck."""
+        return self.spec is None or bool(self._fixture_of_spec())
+
+    def _fixture_of_spec(self) -> str:
+        """The shipped kill path whose spec was named; empty for a spec of the user's own."""
+        import killcheck.fixtures as fixtures  # noqa: PLR0402 - mypy cannot follow the mapped package
+
+        return next((name for name in fixtures.names() if self.spec and self.spec.resolve() == fixtures.spec(name)), "")
+
+    @property
+    def may_run(self) -> bool:
+        """Whether the spec's programs run on this host for the embedded cluster: shipped ones do, others if asked."""
+        return self.exec_mode == "host" or (
+            self.exec_mode is None and self.shipped and self.shipped_spec)
+
+    @contextmanager
+    def cluster(self, planned: PlannedDrill | None = None) -> Iterator[tuple[Cluster, KillPath]]:
+        """A cluster for one drill: a fresh embedded one, or the real one. Raises ClusterError, KubeError."""
+        from killcheck.cluster.equipment import equip
+
+        session = Session(fixture=planned.fixture) if planned and planned.fixture else self
+        cluster = session._connect() if self.real else session._embedded(planned)
+        try:
+            equip(cluster, session.kill_path, allowed=session.may_run)
+            if session.kill_path.cloud is not None:
+                from killcheck.cluster.cloudword import equip_with_cloud
+
+                equip_with_cloud(cluster, session.kill_path, any_command=self.allow_commands)
+            yield cluster, session.kill_path
+        finally:
+            cluster.close()
+
+    @property
+    def levers(self) -> frozenset[str]:
+        """What the cluster has to act on besides its API; asked once. Raises ClusterError, KubeError."""
+        if self._levers is None:
+            with self.cluster() as (cluster, _):
+                self._levers = frozenset(cluster.levers)
+        return self._levers
+
+    def _connect(self) -> Cluster:
+        if is_docker(self.on):
+            from killcheck.cluster.docker import DockerCluster
+
+            return DockerCluster(self.on, self.kill_path)
+        if is_kind(self.on):
+            from killcheck.cluster.kind import KindCluster
+
+            return KindCluster(self.on, KIND_FOLDER)
+        from killcheck.cluster.host import NAME, HostCluster
+        from killcheck.cluster.kubeconfig import KubeconfigCluster
+
+        if self.on == NAME:
+            if self.kill_path.in_kubernetes:
+                raise SessionError(
+                    f"--on {NAME} is this machine, and {self.kill_path.name} is in Kubernetes: name a context")
+            return HostCluster()
+        return KubeconfigCluster(self.on, kubeconfig=self.kubeconfig)
+
+    def _embedded(self, planned: PlannedDrill | None) -> Cluster:
+        from killcheck.cluster.embedded import EmbeddedDrillCluster
+        from killcheck.embedded.cluster import LoadError
+
+        mode = self.exec_mode or ("host" if self.shipped else "none")
+        objects = self._as_drilled(planned)
+        hung = objects is not self.objects
+        objects = self._with_monitors(objects)
+        try:
+            with self.reading():
+                cluster = EmbeddedDrillCluster(objects, exec_mode=mode, start=self._night(planned))
+        except LoadError as error:
+            found = self._loaded.find(error.obj) if self._loaded else None
+            if found is None:
+                raise
+            raise manifests.ManifestError([Problem(found.file, found.line, "", str(error))]) from error
+        if hung:
+            cluster.embedded.notes.append("workers that end themselves hang here: this layer is for the day they do")
+        return cluster
+
+    def _as_drilled(self, planned: PlannedDrill | None) -> list[Obj]:
+        """The manifests; a worker that ends itself hangs while another layer is drilled: it is for that day."""
+        layer = self.kill_path.layer(planned.layer) if planned else None
+        if layer is None or layer.type is LayerType.SELF_TERMINATING:
+            return self.objects
+        hung = {
+            (target.kind, target.namespace, target.object) for other in self.kill_path.layers
+            if other.type is LayerType.SELF_TERMINATING for target in self.kill_path.covered_by(other)}
+        if not hung:
+            return self.objects
+        return [_run(o, "false") if (o.get("kind"), namespace_of(o), dig(o, "metadata", "name")) in hung else o
+                for o in self.objects]
+
+    def _with_monitors(self, objects: list[Obj]) -> list[Obj]:
+        """The same with idle monitors that are workloads as what they are: executors, whose programs run."""
+        watching = {layer.workload for layer in self.kill_path.layers if layer.type is LayerType.IDLE_MONITOR}
+        named = {(ref.kind, ref.namespace, ref.name) for ref in watching if ref is not None}
+        return [_run(o, "true") if (o.get("kind"), namespace_of(o), dig(o, "metadata", "name")) in named else o
+                for o in objects] if named else objects
+
+    def _night(self, planned: PlannedDrill | None) -> datetime:
+        """Just after the slot of the layer's schedule, so that its own next firing is a night away."""
+        from killcheck.kube import schedule
+
+        layer = self.kill_path.layer(planned.layer) if planned else None
+        if layer is not None and layer.schedule:
+            due = schedule.parse(layer.schedule, layer.time_zone or None).next(SOME_NIGHT)
+            return SOME_NIGHT if due is None else due + timedelta(seconds=1)
+        if layer is None or layer.cron_job is None:
+            return SOME_NIGHT
+        name = layer.cron_job.name
+        found = (o for o in self.objects if o.get("kind") == "CronJob" and dig(o, "metadata", "name") == name)
+        cron_job = next(found, None)
+        try:
+            parsed = schedule.parse(
+                str(dig(cron_job, "spec", "schedule", default="")), str(dig(cron_job, "spec", "timeZone", default="")))
+        except ValueError:
+            return SOME_NIGHT
+        for fault in (faults.named(name) for name in planned.faults) if planned else ():
+            eve = fault.night(cron_job or {}, SOME_NIGHT)
+            if eve is not None:
+                return self._once_others_fired(layer, eve, parsed)
+        slot = parsed.next(SOME_NIGHT)
+        return SOME_NIGHT if slot is None else slot + timedelta(seconds=1)
+
+
+    def _once_others_fired(self, layer: Layer, eve: datetime, own: Schedule) -> datetime:
+        """``eve``, or just after the last slot of other layers before the layer's own: what they turn off is off.
+
+        Only where the clocks of the layer's own zone do not change in between, which it would not live through then.
+        """
+        slot = own.next(eve)
+        last = eve
+        others = {(o.cron_job.namespace, o.cron_job.name) for o in self.kill_path.layers if o.cron_job and o != layer}
+        for obj in self.objects:
+            if obj.get("kind") == "CronJob" and (namespace_of(obj), dig(obj, "metadata", "name")) in others:
+                last = max(last, _last_before(obj, eve, slot))
+        began, fires = last.astimezone(own.tz), slot.astimezone(own.tz) if slot else None
+        before = eve.astimezone(own.tz)
+        same = fires is not None and before.utcoffset() == began.utcoffset() == fires.utcoffset()
+        return last + timedelta(seconds=1) if same and last > eve else eve
+
+
+def _last_before(cron_job: Obj, after: datetime, slot: datetime | None) -> datetime:
+    """The last slot of a CronJob between two moments; the first of them where there is none."""
+    from killcheck.kube import schedule
+
+    try:
+        parsed = schedule.parse(
+            str(dig(cron_job, "spec", "schedule", default="")), str(dig(cron_job, "spec", "timeZone", default="")))
+    except ValueError:
+        return after
+    last = after
+    while slot is not None:
+        due = parsed.next(last)
+        if due is None or due >= slot:
+            break
+        last = due
+    return last
+
+
+def _run(workload: Obj, said: str) -> Obj:
+    """Whose containers run on the embedded cluster ("true"), or are on and do nothing, for ever ("false")."""
+    changed = copy(workload)
+    meta = changed["spec"]["template"].setdefault("metadata", {})
+    meta["annotations"] = {**(meta.get("annotations") or {}), "killcheck.dev/run": said}
+    return changed

@@ -1,0 +1,187 @@
+"""One run at a time per target: a Lease in the target's namespace that its holder keeps renewing.
+
+A Lease that was not renewed for its whole duration has lapsed: its run is an orphan, and what that run left is put
+back before anything new is changed (:mod:`killcheck.safety.orphans`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+
+from killcheck.clock import Loop, Timer
+from killcheck.safety.journal import JournalError
+from killcheck.spec.killpath import KillPath, Layer
+from killcheck.kube import resources as r
+from killcheck.kube.client import Kube
+from killcheck.kube.errors import Conflict, KubeError, NotFound
+from killcheck.kube.objects import Obj, copy, dig, format_time, labels_of, name_of, namespace_of, parse_time
+from killcheck.kube.permissions import Permission
+from killcheck.safety.undo import LABEL, insist
+
+__all__ = ["LEASE_LABEL", "Busy", "Claim", "holder_of", "lapsed", "permissions", "take_over", "wanted"]
+
+#: Label of the Leases that are killcheck's.
+LEASE_LABEL = "killcheck.dev/lease"
+#: Seconds without renewal after which a run counts as dead, and between two renewals.
+DURATION_S = 60
+RENEW_S = 15.0
+
+
+class Busy(Exception):
+    """Another run holds a target; one sentence for a person. Nothing was changed."""
+
+
+def wanted(kill_path: KillPath, layer: Layer, home: str) -> list[tuple[str, str, str]]:
+    """(namespace, Lease name, what it stands for) of each target of a layer; those without a namespace are in ``home``.
+
+    Sorted, so that two runs that want several take them in the same order.
+    """
+    found = set()
+    for target in kill_path.covered_by(layer):
+        namespace = target.namespace or home
+        what = f"{target.kind or 'target'} {namespace}/{target.object or target.selector or target.name}"
+        found.add((namespace, "killcheck-" + hashlib.sha256(what.encode()).hexdigest()[:12], what))
+    return sorted(found)
+
+
+def permissions(namespaces: Iterable[str]) -> list[Permission]:
+    """What holding Leases in these namespaces needs."""
+    return [
+        Permission(verb, "coordination.k8s.io", "leases", namespace=namespace)
+        for namespace in sorted(set(namespaces)) for verb in ("get", "list", "create", "update", "delete")]
+
+
+def holder_of(lease: Obj) -> str:
+    """The run that holds a Lease."""
+    return str(dig(lease, "spec", "holderIdentity", default=""))
+
+
+def lapsed(lease: Obj, now: datetime) -> bool:
+    """Whether nobody has renewed a Lease for as long as it lasts."""
+    renewed = dig(lease, "spec", "renewTime") or dig(lease, "metadata", "creationTimestamp")
+    seconds = float(dig(lease, "spec", "leaseDurationSeconds", default=DURATION_S))
+    return now > parse_time(str(renewed)) + timedelta(seconds=seconds)
+
+
+class Claim:
+    """The Leases of one run, renewed on its loop until they are released."""
+
+    def __init__(self, kube: Kube, loop: Loop, run: str, leases: Sequence[tuple[str, str, str]]) -> None:
+        self.kube = kube
+        self.loop = loop
+        self.run = run
+        self.leases = list(leases)
+        self.lost = ""
+        self._held: list[tuple[str, str]] = []
+        self._timer: Timer | None = None
+        self._renewed = loop.now()
+
+    def acquire(self) -> None:
+        """Take every Lease, or none. Raises Busy where another run holds one, KubeError."""
+        try:
+            for namespace, name, what in self.leases:
+                self._held.append((namespace, name))  # before it is: an interrupt, or a lost answer, may come between
+                insist(self.loop, lambda ns=namespace, n=name, w=what: self._take(ns, n, w))  # type: ignore[misc]
+        except BaseException:
+            self.release()
+            raise
+        self._renewed = self.loop.now()
+        self._timer = self.loop.call_later(RENEW_S, self._renew)
+
+    def check(self) -> None:
+        """Raise JournalError where the Leases are not ours any more: nothing more may be changed, nothing concluded."""
+        if not self.lost and self._held and self.loop.now() > self._renewed + timedelta(seconds=DURATION_S):
+            self.lost = f"the Lease could not be renewed for {DURATION_S} s"
+        if self.lost:
+            raise JournalError(self.lost)
+
+    def abandon(self) -> None:
+        """Renew no more: something is left, and whoever comes next finds an orphan once the Leases have lapsed."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def release(self) -> None:
+        """Delete what is ours; idempotent. What cannot be deleted lapses."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        held, self._held = self._held, []
+        for namespace, name in held:
+            try:
+                insist(self.loop, lambda ns=namespace, n=name: self._drop(ns, n))  # type: ignore[misc]
+            except KubeError:
+                continue  # the next start finds it lapsed
+
+    def _take(self, namespace: str, name: str, what: str) -> None:
+        try:
+            self.kube.create(r.LEASES, self._lease(namespace, name, what))
+        except Conflict:
+            found = self.kube.get(r.LEASES, name, namespace)
+            if holder_of(found) == self.run:
+                return
+            if not lapsed(found, self.loop.now()):
+                raise Busy(
+                    f"run {holder_of(found)} is drilling {what} (Lease {namespace}/{name}, renewed "
+                    f"{dig(found, 'spec', 'renewTime')}): wait for it, or end it and say killcheck restore --run "
+                    f"{holder_of(found)}") from None
+            self.kube.replace(r.LEASES, self._taken(found))
+
+    def _lease(self, namespace: str, name: str, what: str) -> Obj:
+        now = format_time(self.loop.now(), micro=True)
+        return {
+            "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+            "metadata": {"name": name, "namespace": namespace, "labels": {LABEL: self.run, LEASE_LABEL: "true"},
+                         "annotations": {"killcheck.dev/target": what}},
+            "spec": {"holderIdentity": self.run, "leaseDurationSeconds": DURATION_S, "acquireTime": now,
+                     "renewTime": now}}
+
+    def _taken(self, found: Obj) -> Obj:
+        mine = copy(found)
+        fresh = self._lease(namespace_of(found), name_of(found), "")
+        mine["metadata"]["labels"] = {**labels_of(found), **fresh["metadata"]["labels"]}
+        mine["spec"] = {**fresh["spec"], "leaseTransitions": int(dig(found, "spec", "leaseTransitions", default=0)) + 1}
+        return mine
+
+    def _renew(self) -> None:
+        self._timer = self.loop.call_later(RENEW_S, self._renew)
+        started = self.loop.now()
+        try:
+            for namespace, name in self._held:
+                self._renew_one(namespace, name)
+        except (NotFound, JournalError):
+            self.lost = f"the Lease of run {self.run} was taken away: somebody else is putting back what it changed"
+            return
+        except KubeError:
+            return  # tried again in a moment; `check` knows how old the last success is
+        self._renewed = started
+
+    def _renew_one(self, namespace: str, name: str) -> None:
+        found = copy(self.kube.get(r.LEASES, name, namespace))
+        if holder_of(found) != self.run:
+            raise JournalError("taken")
+        found["spec"]["renewTime"] = format_time(self.loop.now(), micro=True)
+        self.kube.replace(r.LEASES, found)
+
+    def _drop(self, namespace: str, name: str) -> None:
+        found = self.kube.find(r.LEASES, name, namespace)
+        if found is not None and holder_of(found) == self.run:
+            try:
+                self.kube.delete(
+                    r.LEASES, name, namespace, uid=found["metadata"]["uid"],
+                    resource_version=found["metadata"]["resourceVersion"])
+            except NotFound:
+                return
+
+
+def take_over(kube: Kube, loop: Loop, run: str, lease: Obj) -> Claim:
+    """Take a dead run's Lease in the name of ``run``, so that a process that is not dead after all finds out.
+
+    Raises Conflict where it moved meanwhile: its holder is alive, or somebody else is faster.
+    """
+    claim = Claim(kube, loop, run, [])
+    kube.replace(r.LEASES, claim._taken(lease))
+    claim._held.append((namespace_of(lease), name_of(lease)))
+    return claim

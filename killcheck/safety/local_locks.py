@@ -1,0 +1,113 @@
+"""One run at a time on this machine, and what a dead one left here: what Leases and labels are to a cluster.
+
+A drill of something outside Kubernetes has no API server to keep a Lease or a journal in: a locked file and the local
+journal stand for them. The lock goes with its process, so that whoever can take it knows the other is dead.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import platform
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from killcheck.clock import Loop
+from killcheck.safety.journal import Journal
+from killcheck.kube.client import Kube
+from killcheck.safety.lease import Busy
+from killcheck.safety.orphans import Orphan, Outcome, local, runs
+from killcheck.machine.programs import Files, LocalPrograms, end_left
+
+__all__ = ["Locks", "ended", "levers", "orphans_here", "restore_here"]
+
+
+class Locks:
+    """A lock for each target, held by this process until it is let go or ends."""
+
+    def __init__(self, folder: Path, run: str, leases: Sequence[tuple[str, str, str]]) -> None:
+        self.folder = folder / "locks"
+        self.run = run
+        self.leases = list(leases)
+        self._held: list[int] = []
+
+    def acquire(self) -> None:
+        """Take every lock, or none. Raises Busy where another run holds one, OSError."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        try:
+            for _, name, what in self.leases:
+                self._held.append(self._take(name, what))
+        except BaseException:
+            self.release()
+            raise
+
+    def _take(self, name: str, what: str) -> int:
+        descriptor = os.open(self.folder / f"{name}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            holder = os.read(descriptor, 200).decode("utf-8", "replace").strip()
+            os.close(descriptor)
+            raise Busy(f"run {holder} is drilling {what} on this machine: wait for it, or end it") from None
+        os.ftruncate(descriptor, 0)
+        os.write(descriptor, f"{self.run}\n".encode())
+        return descriptor
+
+    def check(self) -> None:
+        """A lock cannot be lost while its process lives."""
+
+    def release(self) -> None:
+        """Let go of all of them; idempotent."""
+        held, self._held = self._held, []
+        for descriptor in held:
+            os.close(descriptor)
+
+    abandon = release
+
+
+def levers(loop: Loop) -> dict[str, object]:
+    """What a journal of this machine is undone with."""
+    return {"programs": LocalPrograms(loop), "files": Files()}
+
+
+def ended(run: str) -> list[str]:
+    """End what a dead run's programs still do, before anything is put back; what was done, in words."""
+    count = end_left(run)
+    return [f"ended {count} program{'s' if count > 1 else ''} that run {run} had started"] if count else []
+
+
+def orphans_here(folder: Path, context: str) -> list[Orphan]:
+    """The runs of which something is left on this machine by the journals under ``folder``, oldest first."""
+    found = []
+    for path, header, entries in local(folder):
+        if header.context == context and header.host == platform.node() and any(
+                entry.state != "verified" for entry in entries):
+            orphan = Orphan(header.run, path=path)
+            orphan.merge(header, entries, own=True)
+            found.append(orphan)
+    return sorted(found, key=lambda orphan: orphan.run)
+
+
+def restore_here(loop: Loop, kube: Kube, orphans: Iterable[Orphan], *, named: str = "") -> Outcome:
+    """Put back what dead runs left on this machine; one that is alive is left alone unless it is ``named``."""
+    outcome = Outcome()
+    for orphan in orphans:
+        if named and orphan.run != named:
+            continue
+        header = orphan.header
+        if not named and header is not None and header.pid != os.getpid() and runs(
+                header.pid, header.began):
+            outcome.skipped.append(orphan.run)
+            continue
+        outcome.runs.append(orphan.run)
+        if header is not None and not runs(header.pid, header.began):
+            outcome.undone += ended(orphan.run)
+        journal = Journal(orphan.run, loop, kube, path=orphan.path, levers=levers(loop),
+                          context=header.context if header else "")
+        journal.adopt([entry for _, entry in sorted(orphan.entries.items())])
+        done, problems = journal.undo_all()
+        outcome.undone += done
+        outcome.problems += problems
+        if not problems:
+            journal.close()
+    return outcome

@@ -1,0 +1,473 @@
+"""Taking a change back: undo as data, each one *look, compare, act, look again*, so that it may be tried any number of
+times, by any machine, in any state of the change.
+
+What may not live here: undo as code that only the process which made the change could run.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal, TypeVar
+
+from killcheck.clock import Loop
+from killcheck.kube import resources as r
+from killcheck.kube.client import Kube
+from killcheck.kube.errors import (
+    ApiError,
+    Conflict,
+    Expired,
+    KubeError,
+    NotFound,
+    ServerFault,
+    TooManyRequests,
+    Unreachable,
+)
+from killcheck.kube.objects import Obj, copy, dig, labels_of, uid_of
+
+__all__ = [
+    "LABEL", "PASSING", "Entry", "State", "Undo", "UndoProblem", "adding", "holds", "insist", "inverse", "kubectl",
+    "recreatable", "take_back", "verify",
+]
+
+#: Label on everything that killcheck creates; the value is the run's id.
+LABEL = "killcheck.dev/run"
+
+State = Literal["intent", "applied", "undone", "verified", "failed"]
+
+#: What may pass if one waits: no connection, throttling, a server fault, an answer out of date, a write that raced.
+PASSING = (Unreachable, TooManyRequests, ServerFault, Expired, Conflict)
+#: Seconds before each further try, the last one repeated.
+BACKOFF_S = (0.05, 0.2, 0.5, 1.0, 2.0, 5.0)
+#: How long a change is tried to be taken back while nothing but what may pass is in the way, in seconds.
+PATIENCE_S = 45.0
+
+#: The lists that several write, each its own part of it.
+FINALIZERS = ("metadata", "finalizers")
+TAINTS = ("spec", "taints")
+_SHARED = (FINALIZERS, TAINTS)
+
+_T = TypeVar("_T")
+
+
+class UndoProblem(Exception):
+    """Something could not be put back, and trying again would not help."""
+
+
+class _NotYetError(KubeError):
+    """The change has been taken back, and its effect cannot be seen yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Undo:
+    """One call that takes a change back.
+
+    ``action``: *delete* the object at ``path``; *sweep* what in the collection ``path`` carries the run's label;
+    *merge*-patch ``body`` into it; *create* ``body`` again in the collection ``path``; *put* ``body`` at ``path``,
+    made anew where it is gone, so that its ``spec`` is as there; *call* the method ``path`` of a lever with the
+    arguments ``body``; *set* its attribute ``path`` to ``body``; *aws*: what :mod:`killcheck.cloud.account_undo` calls
+    ``path``, done to what carries the run's tag in the account, region and at the endpoint that ``body`` names.
+    ``uid``: only the object that we changed. ``left``: the merge patch that made the change; what is no longer as
+    we left it is somebody else's, and not overwritten. ``manual``: what a person can run instead. ``transient``: an
+    object that comes and goes (a pod); where it is gone, so is the change. ``ends_s``: what a *delete*d object owns
+    must have come to its end too, before anything older is taken back, and may take so many seconds for it (an
+    executor that is still at work turns off what is put back on, as soon as the fault that held it up is healed);
+    0: it need not.
+    """
+
+    action: Literal["delete", "sweep", "merge", "create", "put", "call", "set", "aws"]
+    path: str
+    body: Any = None
+    uid: str = ""
+    left: Obj | None = None
+    manual: str = ""
+    transient: bool = False
+    ends_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One change of a run. ``lever`` entries name a lever of the cluster (a registry, a node) instead of an API call.
+
+    ``expires``: when the janitor may undo it (RFC 3339). ``owner``: the fault or step that made it.
+    """
+
+    run: str
+    number: int
+    what: str
+    undo: Undo
+    expires: str
+    state: State = "intent"
+    problem: str = ""
+    lever: str = ""
+    owner: str = ""
+
+    def to_json(self) -> Obj:
+        """A JSON object."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: Obj) -> Entry:
+        """What :meth:`to_json` wrote. Raises KeyError or TypeError for anything else."""
+        return cls(**{**data, "undo": Undo(**data["undo"])})
+
+
+def insist(
+    loop: Loop, step: Callable[[], _T], *, patience_s: float = PATIENCE_S,
+    passing: tuple[type[KubeError], ...] = PASSING,
+) -> _T:
+    """Do ``step`` again and again while it fails with what may pass; raises its last error when patience is at an end.
+
+    ``step`` must be safe to repeat: it begins by looking.
+    """
+    until = loop.monotonic() + patience_s
+    tries = 0
+    while True:
+        try:
+            return step()
+        except passing as error:
+            told = error.retry_after_s if isinstance(error, ApiError) else None
+            delay = max(BACKOFF_S[min(tries, len(BACKOFF_S) - 1)], min(told or 0.0, BACKOFF_S[-1]))
+            if loop.monotonic() + delay > until:
+                raise
+        loop.sleep(delay)
+        tries += 1
+
+
+# -- taking back -------------------------------------------------------------------------------------------
+def take_back(
+    kube: Kube, loop: Loop, entry: Entry, levers: Mapping[str, object] | None = None, *,
+    patience_s: float = PATIENCE_S, doubtful: bool = False,
+) -> str:
+    """Take one change back; returns what was done, in words. Idempotent.
+
+    ``doubtful``: it may have been taken back already, and what looks like our change may be somebody's since then: only
+    what is certainly ours (by uid, by label, by its field manager) is touched.
+
+    Raises UndoProblem where it cannot be put back as it was, KubeError where it could not be asked; nothing else,
+    whatever a lever raises or a journal says: what else is left is to be put back all the same.
+    """
+    try:
+        if entry.undo.action == "aws":
+            return _in_account(entry, levers or {})
+        if entry.lever:
+            return _pull_back(entry, levers or {})
+        return _call_back(kube, loop, entry, patience_s, doubtful=doubtful)
+    except _NotYetError as error:
+        raise UndoProblem(str(error)) from error
+    except (KubeError, UndoProblem):
+        raise
+    except Exception as error:
+        raise UndoProblem(f"{type(error).__name__}: {error}") from error
+
+
+def _call_back(kube: Kube, loop: Loop, entry: Entry, patience_s: float, *, doubtful: bool) -> str:
+    if doubtful and not insist(loop, lambda: _certainly_ours(kube, entry), patience_s=patience_s):
+        return f"left alone: {entry.what} (put back from elsewhere already, as far as can be told)"
+    act = _ACTS.get(entry.undo.action)
+    if act is None:
+        raise UndoProblem(f"{entry.undo.action} is no undo that is known here (did a newer killcheck write it down?)")
+    return insist(loop, lambda: act(kube, entry), patience_s=patience_s, passing=(*PASSING, _NotYetError))
+
+
+def verify(kube: Kube, loop: Loop, entry: Entry, *, patience_s: float = PATIENCE_S) -> None:
+    """See that the change is taken back: gone, there again, or as it was. Raises UndoProblem or KubeError."""
+    if entry.lever:  # in an account it was looked at when it was done
+        return
+    if patience_s:
+        patience_s += entry.undo.ends_s
+    try:
+        insist(loop, lambda: _look(kube, entry), patience_s=patience_s, passing=(*PASSING, _NotYetError))
+    except _NotYetError as error:
+        raise UndoProblem(str(error)) from error
+
+
+def _in_account(entry: Entry, levers: Mapping[str, object]) -> str:
+    """From any machine whose credentials may: the account is asked again whether anything of the run's is left."""
+    from killcheck.cloud import account_undo
+    from killcheck.cloud.session import AskError
+
+    aws = getattr(levers.get(entry.lever), "aws", None)
+    try:
+        count = account_undo.take_back(entry.undo.path, entry.undo.body, entry.run, aws)
+        remaining = account_undo.left(entry.undo.path, entry.undo.body, entry.run, aws) if count else []
+    except AskError as error:
+        raise UndoProblem(str(error)) from error
+    if remaining:
+        raise UndoProblem(f"{', '.join(remaining)} is there still")
+    return f"undone: {entry.what} ({count})" if count else f"already gone: {entry.what}"
+
+
+def _pull_back(entry: Entry, levers: Mapping[str, object]) -> str:
+    lever = levers.get(entry.lever)
+    if lever is None:
+        raise UndoProblem(f"nothing here can reach the {entry.lever}")
+    if entry.undo.action == "call":
+        try:
+            getattr(lever, entry.undo.path)(*entry.undo.body)
+        except LookupError:  # the node that it was done to is gone
+            return f"gone with what it was done to: {entry.what}"
+    else:
+        setattr(lever, entry.undo.path, entry.undo.body)
+    return f"undone: {entry.what}"
+
+
+def _certainly_ours(kube: Kube, entry: Entry) -> bool:
+    if entry.undo.action in ("delete", "sweep"):
+        return True  # tells its own by uid and label
+    found = _find(kube, entry.undo.path) if entry.undo.action == "merge" else None
+    paths = [path for path, _ in _leaves(entry.undo.left or {})]
+    return found is not None and any(
+        one.get("manager") == kube.field_manager and any(_owns(one.get("fieldsV1"), path) for path in paths)
+        for one in dig(found, "metadata", "managedFields", default=[]))
+
+
+def _owns(fields: Any, path: tuple[str, ...]) -> bool:
+    """Whether a managedFields entry's ``fieldsV1`` holds a path."""
+    for key in path:
+        if not isinstance(fields, dict) or f"f:{key}" not in fields:
+            return False
+        fields = fields[f"f:{key}"]
+    return True
+
+
+def _find(kube: Kube, path: str) -> Obj | None:
+    try:
+        return kube.call("GET", path).body  # type: ignore[no-any-return]
+    except NotFound:
+        return None
+
+
+def _ours(entry: Entry, found: Obj) -> bool:
+    """Killed between the call and its answer we know no uid: then the label tells whose object it is."""
+    return uid_of(found) == entry.undo.uid if entry.undo.uid else labels_of(found).get(LABEL) == entry.run
+
+
+def _remove(kube: Kube, entry: Entry) -> str:
+    found = _find(kube, entry.undo.path)
+    if found is None:
+        return f"already gone: {entry.what}"
+    if not _ours(entry, found):
+        return f"left alone: {entry.what} (another object has that name now)"
+    if "deletionTimestamp" in found["metadata"]:
+        return f"already going: {entry.what}"
+    options = {"apiVersion": "v1", "kind": "DeleteOptions",
+               "propagationPolicy": "Foreground" if entry.undo.ends_s else "Background",
+               "preconditions": {"uid": uid_of(found)}}
+    try:
+        kube.call("DELETE", entry.undo.path, body=options)
+    except NotFound:
+        return f"already gone: {entry.what}"
+    return f"deleted: {entry.what}"
+
+
+def _labelled(kube: Kube, entry: Entry) -> list[Obj]:
+    query = {"labelSelector": f"{LABEL}={entry.run}"}
+    return kube.call("GET", entry.undo.path, query=query).body.get("items") or []
+
+
+def _sweep(kube: Kube, entry: Entry) -> str:
+    """What a change of ours made others make: it carries our label, and is nobody's once the change is taken back."""
+    found = _labelled(kube, entry)
+    for obj in found:
+        one = replace(entry, undo=Undo("delete", f"{entry.undo.path}/{obj['metadata']['name']}", uid=uid_of(obj)))
+        _remove(kube, one)
+    return f"deleted: {entry.what} ({len(found)})" if found else f"already gone: {entry.what}"
+
+
+def _recreate(kube: Kube, entry: Entry) -> str:
+    if _there_again(kube, entry.undo):
+        return f"already there: {entry.what}"
+    kube.call("POST", entry.undo.path, query={"fieldManager": kube.field_manager}, body=entry.undo.body)
+    return f"re-created: {entry.what}"
+
+
+def _there_again(kube: Kube, undo: Undo) -> bool:
+    """Whether what was deleted is there, and not merely on its way out. Raises _NotYetError where it is that."""
+    found = _find(kube, f"{undo.path}/{undo.body['metadata']['name']}")
+    if found is not None and "deletionTimestamp" in found["metadata"]:
+        held = dig(found, "metadata", "finalizers", default=[])
+        raise _NotYetError("it is still going" + (f", held by {', '.join(held)}" if held else ""))
+    return found is not None
+
+
+def _put_back(kube: Kube, entry: Entry) -> str:
+    found = _find(kube, entry.undo.path)
+    if found is not None and holds(found, {"spec": entry.undo.body["spec"]}):
+        return f"already back: {entry.what}"
+    kube.call("PUT", entry.undo.path, query={"fieldManager": kube.field_manager}, body=entry.undo.body)
+    return f"restored: {entry.what}"
+
+
+def _merge_back(kube: Kube, entry: Entry) -> str:
+    undo = entry.undo
+    found = _changed_object(kube, entry)
+    if found is None:
+        return f"gone with its object: {entry.what}"
+    mine, theirs = compare(found, undo.left if undo.left is not None else undo.body, undo.body)
+    if mine:
+        mine.setdefault("metadata", {})["resourceVersion"] = found["metadata"]["resourceVersion"]
+        try:
+            kube.call(
+                "PATCH", undo.path, query={"fieldManager": kube.field_manager}, body=mine,
+                headers={"content-type": "application/merge-patch+json"})
+        except NotFound:  # our own first try, whose answer was lost, may have let it go (a finalizer)
+            if not undo.transient:
+                raise UndoProblem("the object has gone meanwhile") from None
+    if theirs:
+        raise UndoProblem("; ".join(theirs) + ": somebody else changed it, so it is left as it is")
+    return f"restored: {entry.what}" if mine else f"already back: {entry.what}"
+
+
+def _changed_object(kube: Kube, entry: Entry) -> Obj | None:
+    """The very object; None where it is gone and was bound to go."""
+    found = _find(kube, entry.undo.path)
+    another = found is not None and bool(entry.undo.uid) and uid_of(found) != entry.undo.uid
+    if found is not None and not another:
+        return found
+    if entry.undo.transient:
+        return None
+    raise UndoProblem("another object has that name now" if another else "the object has gone meanwhile")
+
+
+def _look(kube: Kube, entry: Entry) -> None:
+    undo = entry.undo
+    if undo.action == "delete":
+        found = _find(kube, undo.path)
+        if found is not None and _ours(entry, found):
+            held = dig(found, "metadata", "finalizers", default=[])
+            raise _NotYetError(f"it is still there, held by {', '.join(held)}" if held else "it is still there")
+    elif undo.action == "sweep":
+        if _labelled(kube, entry):
+            raise _NotYetError("it is still there")
+    elif undo.action == "create":
+        if not _there_again(kube, undo):
+            raise _NotYetError("it is not there again")
+    elif undo.action == "put":
+        found = _find(kube, undo.path)
+        if found is None or not holds(found, {"spec": undo.body["spec"]}):
+            raise _NotYetError("it is not as it was")
+    elif undo.action == "merge":
+        found = _changed_object(kube, entry)
+        if found is not None and not holds(found, _wanted(found, undo)):
+            raise _NotYetError("it is not as it was")
+
+
+_ACTS: Mapping[str, Callable[[Kube, Entry], str]] = {
+    "delete": _remove, "sweep": _sweep, "create": _recreate, "put": _put_back, "merge": _merge_back,
+}
+
+
+# -- comparing ---------------------------------------------------------------------------------------------
+def _without_ours(path: tuple[str, ...], found: Obj, left: Obj, back: Obj) -> list[Any]:
+    """What is there now, without what we added and with what we took.
+
+    Finalizers and taints are sets of several owners' marks: each takes its own away when it has done its work (the Job
+    controller ``batch.kubernetes.io/job-tracking``, the node lifecycle controller
+    ``node.kubernetes.io/unreachable``), and what others did meanwhile is theirs.
+    """
+    now, ours, was = (dig(obj, *path) or [] for obj in (found, left, back))
+    return [one for one in now if one in was or one not in ours] + [
+        one for one in was if one not in ours and one not in now]
+
+
+def _wanted(found: Obj, undo: Undo) -> Obj:
+    """The patch that an object must hold to be as it was, whoever changed what is shared beside us."""
+    wanted: Obj = copy(undo.body)
+    for path, _ in _leaves(undo.left or {}):
+        if path in _SHARED:
+            _put(wanted, path, _without_ours(path, found, undo.left or {}, undo.body))
+    return wanted
+
+
+def compare(found: Obj, left: Obj, back: Obj) -> tuple[Obj, list[str]]:
+    """What of ``back`` is still to be patched in, and what is neither as we left it nor as it was, in words."""
+    mine: Obj = {}
+    theirs: list[str] = []
+    for path, value in _leaves(left):
+        marks = path in _SHARED
+        now, was = dig(found, *path), _without_ours(path, found, left, back) if marks else dig(back, *path)
+        if _same(now, was):
+            continue
+        if marks or _same(now, value) or (isinstance(value, (dict, list)) and _covers(now, value)):
+            _put(mine, path, was)
+        else:
+            theirs.append(f"{'.'.join(path)} was left at {json.dumps(value)} and is {json.dumps(now)} now")
+    return mine, theirs
+
+
+def holds(found: Obj, patch: Obj) -> bool:
+    """Whether an object is as a merge patch would make it."""
+    return all(_same(dig(found, *path), value) or (
+        value is not None and _covers(dig(found, *path), value)) for path, value in _leaves(patch))
+
+
+def _leaves(patch: Obj, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    for key, value in patch.items():
+        if isinstance(value, dict) and value:
+            yield from _leaves(value, (*path, key))
+        else:
+            yield (*path, key), value
+
+
+def _put(obj: Obj, path: tuple[str, ...], value: Any) -> None:
+    for key in path[:-1]:
+        obj = obj.setdefault(key, {})
+    obj[path[-1]] = value
+
+
+def _same(one: Any, other: Any) -> bool:
+    """The API leaves out zeros, empty strings, empty lists, false: to it they are the same as nothing."""
+    return (one or None) == (other or None)
+
+
+def _covers(found: Any, wanted: Any) -> bool:
+    """Whether ``found`` is ``wanted`` with nothing but the server's defaults added."""
+    if isinstance(wanted, dict) and isinstance(found, dict):
+        return all(_covers(found.get(key), value) for key, value in wanted.items())
+    if isinstance(wanted, list) and isinstance(found, list):
+        return len(found) == len(wanted) and all(_covers(f, w) for f, w in zip(found, wanted, strict=True))
+    return _same(found, wanted)
+
+
+def inverse(before: Any, patch: Any) -> Any:
+    """The merge patch that takes ``patch`` back from an object that was ``before``."""
+    if not isinstance(patch, dict):
+        return before
+    return {
+        key: (inverse(dig(before, key, default={}), value) if isinstance(value, dict) and value
+              else dig(before, key))
+        for key, value in patch.items()
+    }
+
+
+def adding(one: Any, *path: str) -> Callable[[Obj], Obj]:
+    """The merge patch that adds an item to a list which others write too, made from the object as it is."""
+
+    def patch(found: Obj) -> Obj:
+        made: Obj = {}
+        _put(made, path, [*(dig(found, *path) or []), one])
+        return made
+
+    return patch
+
+
+def recreatable(obj: Obj) -> Obj:
+    """An object without what the server sets, so that it can be created again."""
+    meta = {
+        key: value for key, value in obj["metadata"].items()
+        if key not in ("uid", "resourceVersion", "creationTimestamp", "generation", "managedFields", "selfLink",
+                       "deletionTimestamp", "deletionGracePeriodSeconds")
+    }
+    return {key: value for key, value in obj.items() if key != "status"} | {"metadata": meta}
+
+
+def kubectl(
+    verb: str, resource: r.Resource, name: str, namespace: str | None, *, patch: Any = None, sub: str = "",
+) -> str:
+    """The command that a person can run instead."""
+    where = f" -n {namespace}" if namespace else ""
+    extra = f" --type=merge -p '{json.dumps(patch)}'" if verb == "patch" else ""
+    extra += f" --subresource={sub}" if sub else ""
+    return f"kubectl {verb} {resource.qualified} {name}{where}{extra}"

@@ -1,0 +1,522 @@
+"""The kill path as types: what must go off, what turns it off, by when, and what may be touched to prove it.
+
+``killcheck.yaml`` says all of this; :mod:`killcheck.spec.specfile` reads and writes it, :mod:`killcheck.discover` finds it
+in a cluster or in manifests. Every duration is in seconds and says so (``_s``); every price in US dollars an hour.
+
+What may *not* live here: files, YAML, Kubernetes objects, the network.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from datetime import date
+from enum import StrEnum
+from fnmatch import fnmatchcase
+from itertools import pairwise
+from typing import TypeVar
+
+from killcheck.spec.cloud_access import Alarm, CloudAccess
+from killcheck.text.redaction import redact
+
+__all__ = [
+    "API_VERSION", "DEFAULT_PROOF", "DOCKER", "KINDS", "PHASES", "PHASE_KEYS", "SPOT_NOTICE_S", "Checkpoint", "Command",
+    "Consent", "ContainerRun", "Deadlines", "FenceCeiling", "KillPath", "Layer", "LayerType", "NodePool", "Outcome",
+    "Policy", "Proof", "Ref", "Rule", "Sentinel", "Suppression", "Target", "spec_key",
+]
+
+#: The only ``apiVersion`` a spec can have.
+API_VERSION = "killcheck/v1"
+
+#: The ``apiVersion`` of the kinds that a spec may name without one (Kubernetes 1.36, the projects' 2026 releases).
+KINDS: Mapping[str, str] = {
+    "Pod": "v1",
+    "ReplicationController": "v1",
+    "ConfigMap": "v1",
+    "Deployment": "apps/v1",
+    "ReplicaSet": "apps/v1",
+    "StatefulSet": "apps/v1",
+    "DaemonSet": "apps/v1",
+    "Job": "batch/v1",
+    "CronJob": "batch/v1",
+    "HorizontalPodAutoscaler": "autoscaling/v2",
+    "LeaderWorkerSet": "leaderworkerset.x-k8s.io/v1",
+    "JobSet": "jobset.x-k8s.io/v1alpha2",
+    "RayCluster": "ray.io/v1",
+    "RayJob": "ray.io/v1",
+    "RayService": "ray.io/v1",
+    "InferenceService": "serving.kserve.io/v1beta1",
+    "LLMInferenceService": "serving.kserve.io/v1alpha1",
+    "NIMService": "apps.nvidia.com/v1alpha1",
+    "Notebook": "kubeflow.org/v1",
+    "PyTorchJob": "kubeflow.org/v1",
+    "MPIJob": "kubeflow.org/v2beta1",
+    "TrainJob": "trainer.kubeflow.org/v1alpha1",
+    "Rollout": "argoproj.io/v1alpha1",
+    "Workflow": "argoproj.io/v1alpha1",
+    "Service": "serving.knative.dev/v1",
+    "ScaledObject": "keda.sh/v1alpha1",
+    "ScaledJob": "keda.sh/v1alpha1",
+    "HTTPScaledObject": "http.keda.sh/v1alpha1",
+    "Container": "docker.killcheck.dev/v1",
+}
+
+
+#: The one namespace of a Docker Engine's containers.
+DOCKER = "docker"
+
+
+class LayerType(StrEnum):
+    """The ways there are to turn a target off."""
+
+    DEAD_MAN = "dead-man"
+    IDLE_MONITOR = "idle-monitor"
+    SELF_TERMINATING = "self-terminating"
+    SCALE_TO_ZERO = "scale-to-zero"
+    SPOT_HANDLER = "spot-handler"
+    SENTINEL = "sentinel"
+    COMMAND = "command"
+
+
+class Proof(StrEnum):
+    """What a drill must see before it calls anything off."""
+
+    P1 = "P1"  #: no GPU pod left anywhere in scope, Terminating included
+    P2 = "P2"  #: nodes and NodeClaims drained and gone
+    P3 = "P3"  #: the cloud says terminated
+    P4 = "P4"  #: it holds: nothing came back for ``held_s``
+    P5 = "P5"  #: the alarm was raised
+
+
+#: What AWS leaves between a spot notice and the reclaim, in seconds (GCP and Azure: 30).
+SPOT_NOTICE_S = 120.0
+
+#: The proof wanted where the spec does not say.
+DEFAULT_PROOF = frozenset({Proof.P1, Proof.P2, Proof.P4})
+
+
+class Outcome(StrEnum):
+    """The least a drill must end with for its layer and faults to pass."""
+
+    SURVIVED = "survived"  #: the layer itself turned the GPUs off in time
+    COVERED = "covered"  #: another layer did, in time
+    KNOWN = "known"  #: whatever it is, the team knows and lives with it; only nothing proven will not do
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """One Kubernetes object by name; ``namespace`` is empty for cluster-scoped kinds."""
+
+    api_version: str
+    kind: str
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return "/".join(part for part in (self.kind, self.namespace, self.name) if part)
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A program: ``argv`` as given to exec (no shell), in the spec's folder, and how long it may take.
+
+    Its environment is PATH, HOME, ``env``, of killcheck's own only the variables that ``pass_env`` names, and the run.
+    """
+
+    argv: tuple[str, ...]
+    timeout_s: float = 60.0
+    env: Mapping[str, str] = field(default_factory=dict, hash=False)
+    pass_env: tuple[str, ...] = ()
+
+    @property
+    def line(self) -> str:
+        """The command line, as a shell would be given it."""
+        return shlex.join(self.argv)
+
+    def __str__(self) -> str:
+        return redact(self.line)
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerRun:
+    """A container of a Docker Engine that turns targets off: by ``argv`` run inside it at each firing (a cron
+    container), or, without, by a new container made from it at each firing (a one-shot executor).
+    """
+
+    name: str
+    argv: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A workload that holds GPUs and must reach zero.
+
+    In Kubernetes: a kind, with either the ``object``'s name or a label ``selector``; a container of a Docker Engine is
+    the kind ``Container`` in the namespace ``docker``. Outside both: ``count``, a command
+    that prints how many accelerator instances are on (an integer, or JSON that holds one as ``count`` or is a list of
+    what is on; anything else is *unknown*, never zero). ``start`` puts such a target back on after a drill.
+    ``instance_type`` prices a target outside Kubernetes.
+    """
+
+    name: str
+    api_version: str = ""
+    kind: str = ""
+    namespace: str = ""
+    object: str = ""
+    selector: str = ""
+    count: Command | None = None
+    start: Command | None = None
+    instance_type: str = ""
+
+    @property
+    def outside(self) -> bool:
+        """Whether it lives outside Kubernetes."""
+        return self.count is not None
+
+    @property
+    def ref(self) -> Ref | None:
+        """The object it names; None for a selector or a target outside Kubernetes."""
+        return Ref(self.api_version, self.kind, self.namespace, self.object) if self.object else None
+
+    def __str__(self) -> str:
+        if self.outside:
+            return f"command {self.name}"
+        return f"{self.kind}/{self.namespace}/{self.object or '{' + self.selector + '}'}"
+
+
+@dataclass(frozen=True, slots=True)
+class Sentinel:
+    """A fence against starting: while it is set, every starter must refuse.
+
+    ``path`` is a file on the host; ``config_map`` an object and ``key`` an entry of its data, or, on ``annotated``, of
+    its annotations; exactly one of the three is given. ``value`` is what the key holds while it is set. Who can start:
+    ``starters`` (commands), ``start_jobs`` (CronJobs), and whatever the systemd units and crontabs in the folders
+    ``units`` are found to start. Each of them, fired alone and unhindered, must have been stopped ``stopped_within_s``
+    after (None: not tried).
+    """
+
+    path: str = ""
+    config_map: Ref | None = None
+    key: str = ""
+    starters: tuple[Command, ...] = ()
+    annotated: Ref | None = None
+    value: str = "true"
+    start_jobs: tuple[Ref, ...] = ()
+    units: tuple[str, ...] = ()
+    stopped_within_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """Where a worker's progress can be read, an integer that only grows: a command prints it, or a ConfigMap holds it
+    under ``key``.
+    """
+
+    command: Command | None = None
+    config_map: Ref | None = None
+    key: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """One independent way that targets get turned off. ``covers`` are names of targets.
+
+    Of the parts below, ``type`` says which are given: ``dead-man``: cron_job (with ``container`` it stands for that
+    container of a Docker Engine, and ``schedule`` is when it fires); ``idle-monitor``: cron_job, workload or
+    command; ``self-terminating``: workload (none: the targets themselves); ``scale-to-zero``: scaler; ``spot-handler``:
+    workload (the handler; none: the autoscaler's own) and command (what gives a real cloud's notice); ``sentinel``:
+    sentinel; ``command``: command. ``idle_s`` is how long a target must be idle before the layer acts, ``busy`` what
+    makes a request of it. ``notice_s`` is how long a spot notice leaves, ``checkpoint`` where work resumes from.
+    ``schedule`` (cron, in ``time_zone``) is when a command fires; a CronJob's own is read from the CronJob.
+    """
+
+    name: str
+    type: LayerType
+    covers: tuple[str, ...]
+    cron_job: Ref | None = None
+    workload: Ref | None = None
+    scaler: Ref | None = None
+    command: Command | None = None
+    sentinel: Sentinel | None = None
+    idle_s: float | None = None
+    schedule: str = ""
+    time_zone: str = ""
+    deadlines: Deadlines | None = None
+    busy: Command | None = None
+    notice_s: float | None = None
+    checkpoint: Checkpoint | None = None
+    container: ContainerRun | None = None
+
+    @property
+    def ref(self) -> Ref | None:
+        """The Kubernetes object that is this layer; None for commands and sentinels on a host."""
+        held = (self.sentinel.config_map or self.sentinel.annotated) if self.sentinel else None
+        return self.cron_job or self.scaler or self.workload or held
+
+    @property
+    def commands(self) -> tuple[Command, ...]:
+        """Every program that drilling it may run."""
+        own = (self.command, self.busy, self.checkpoint.command if self.checkpoint else None)
+        return (*(c for c in own if c is not None), *(self.sentinel.starters if self.sentinel else ()))
+
+
+@dataclass(frozen=True, slots=True)
+class NodePool:
+    """GPU nodes, recognised by a Karpenter pool's name, a label selector, or both (then both must match).
+
+    ``floor`` is how many nodes may stay on for good: 0, unless someone decided to pay for a warm one.
+    """
+
+    name: str
+    node_pool: str = ""
+    selector: str = ""
+    instance_type: str = ""
+    floor: int = 0
+
+    @property
+    def node_selector(self) -> str:
+        """The label selector that finds its nodes."""
+        pool = f"karpenter.sh/nodepool={self.node_pool}" if self.node_pool else ""
+        return ",".join(part for part in (pool, self.selector) if part)
+
+
+@dataclass(frozen=True, slots=True)
+class Deadlines:
+    """By when each phase must have been seen, in seconds since the trigger.
+
+    ``held_s`` alone is a length: how long everything must stay off after it went off.
+    """
+
+    job_created_s: float = 30.0
+    pod_created_s: float = 60.0
+    pod_scheduled_s: float = 120.0
+    image_pulled_s: float = 180.0
+    container_started_s: float = 210.0
+    executor_finished_s: float = 240.0
+    scale_written_s: float = 240.0
+    pods_gone_s: float = 300.0
+    node_drained_s: float = 900.0
+    node_gone_s: float = 1200.0
+    instance_gone_s: float = 1500.0
+    held_s: float = 900.0
+
+    @classmethod
+    def fitted(cls, said: Mapping[str, float], base: Deadlines | None = None) -> Deadlines:
+        """``base`` (or the defaults) with what was ``said`` (by field name), the unsaid moved out of its way.
+
+        An unsaid phase is never later than a later phase that was said, nor earlier than an earlier one.
+        Raises ValueError where what was said contradicts itself; the message names the two fields.
+        """
+        base = base or cls()
+        values = {f.name: float(said.get(f.name, getattr(base, f.name))) for f in fields(cls)}
+        _refuse_disorder(said)
+        for i, name in enumerate(PHASES):
+            if name in said:
+                continue
+            earlier = [float(said[n]) for n in PHASES[:i] if n in said]
+            later = [float(said[n]) for n in PHASES[i:] if n in said]
+            values[name] = min([max([values[name], *earlier]), *later])
+        return cls(**values)
+
+
+#: The fields of Deadlines that are moments, in the order in which they come.
+PHASES: tuple[str, ...] = tuple(f.name for f in fields(Deadlines) if f.name != "held_s")
+
+
+def spec_key(field_name: str) -> str:
+    """How the spec file writes the field of a deadline: ``pods_gone_s`` is ``podsGone``."""
+    first, *rest = field_name.removesuffix("_s").split("_")
+    return first + "".join(part.capitalize() for part in rest)
+
+
+#: The same as the spec file writes them.
+PHASE_KEYS: tuple[str, ...] = tuple(spec_key(name) for name in PHASES)
+
+
+def _refuse_disorder(said: Mapping[str, float]) -> None:
+    given = [name for name in PHASES if name in said]
+    for before, after in pairwise(given):
+        if said[after] < said[before]:
+            raise ValueError(f"{after} ({said[after]:g} s) is before {before} ({said[before]:g} s)")
+
+
+@dataclass(frozen=True, slots=True)
+class Consent:
+    """What a drill may touch on a cluster that is not its own. Nothing is allowed that is not named here.
+
+    ``contexts`` and ``protected`` are shell patterns over kubeconfig context names; a protected one is refused even
+    where ``contexts`` allows it. ``max_gpu_nodes`` and ``max_usd`` bound what one run may have on and spend.
+    ``commands`` are shell patterns over the command lines of the spec that may be run where killcheck runs.
+    """
+
+    namespaces: tuple[str, ...] = ()
+    pools: tuple[str, ...] = ()
+    contexts: tuple[str, ...] = ()
+    protected: tuple[str, ...] = ("*prod*",)
+    max_gpu_nodes: int | None = None
+    max_usd: float | None = None
+    commands: tuple[str, ...] = ()
+
+    def allows_command(self, command: Command) -> bool:
+        """Whether a program of the spec may be run on a machine that is somebody's."""
+        return any(fnmatchcase(command.line, pattern) for pattern in self.commands)
+
+    def allows_context(self, context: str) -> bool:
+        """Whether a drill may run there."""
+        named = any(fnmatchcase(context, pattern) for pattern in self.contexts)
+        return named and not any(fnmatchcase(context, pattern) for pattern in self.protected)
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What is required of layers and faults whose names match the shell patterns.
+
+    ``causes``, of a known exposure alone: a part of the cause that it must have, any of them (``*`` in it stands for
+    anything in between); none: any cause will do.
+    """
+
+    require: Outcome
+    layer: str = "*"
+    fault: str = "*"
+    causes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What a drill must end with: ``undisturbed`` without faults, ``faulted`` under any; ``rules`` say otherwise."""
+
+    undisturbed: Outcome = Outcome.SURVIVED
+    faulted: Outcome = Outcome.COVERED
+    rules: tuple[Rule, ...] = ()
+
+    def required(self, layer: str, faults: Iterable[str] = ()) -> Outcome:
+        """The least outcome for ``layer`` under ``faults``: for each fault the first rule that matches it.
+
+        Under several faults the mildest requirement counts: each alone may be meant to stop the layer.
+        """
+        faults = tuple(faults)
+        if not faults:
+            return self.undisturbed
+        wanted = {self._rule(layer, fault).require for fault in faults}
+        return next(one for one in (Outcome.KNOWN, Outcome.COVERED, Outcome.SURVIVED) if one in wanted)
+
+    def causes(self, layer: str, faults: Iterable[str] = ()) -> tuple[str, ...]:
+        """The causes that a known exposure of ``layer`` under ``faults`` may have; none: any.
+
+        Of several faults each that is known adds its own; one that says none lets any through.
+        """
+        known = [rule for rule in (self._rule(layer, fault) for fault in faults) if rule.require is Outcome.KNOWN]
+        if not all(rule.causes for rule in known):
+            return ()
+        return tuple(dict.fromkeys(cause for rule in known for cause in rule.causes))
+
+    def _rule(self, layer: str, fault: str) -> Rule:
+        for rule in self.rules:
+            if fnmatchcase(layer, rule.layer) and fnmatchcase(fault, rule.fault):
+                return rule
+        return Rule(self.faulted)
+
+
+@dataclass(frozen=True, slots=True)
+class FenceCeiling:
+    """The most that may ever be launched; None: not bounded.
+
+    ``max_devices``, ``max_usd_per_hour`` and ``max_nodes`` are of everything together; ``forbidden_types`` are shell
+    patterns (``p5*``). ``catalogues`` are files of a team's own types and prices, relative to the spec's folder.
+    """
+
+    max_devices_per_node: int | None = None
+    max_usd_per_hour: float | None = None
+    max_nodes: int | None = None
+    max_devices: int | None = None
+    forbidden_types: tuple[str, ...] = ()
+    catalogues: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Suppression:
+    """A finding that someone decided to live with, why, and until when (the last day it holds)."""
+
+    probe: str
+    reason: str
+    until: date
+    object: str = "*"
+
+
+@dataclass(frozen=True, slots=True)
+class KillPath:
+    """Everything between 'the GPUs should be off' and 'the bill stops', as one team declares it.
+
+    ``prices`` are US dollars an hour by instance type; they go before the catalogue's. ``folder`` is where the spec was
+    read from (empty: nowhere); its commands run there.
+    """
+
+    name: str
+    targets: tuple[Target, ...]
+    layers: tuple[Layer, ...]
+    nodes: tuple[NodePool, ...] = ()
+    deadlines: Deadlines = field(default_factory=Deadlines)
+    proof: frozenset[Proof] = DEFAULT_PROOF
+    consent: Consent = field(default_factory=Consent)
+    prices: Mapping[str, float] = field(default_factory=dict)
+    policy: Policy = field(default_factory=Policy)
+    fences: FenceCeiling = field(default_factory=FenceCeiling)
+    suppress: tuple[Suppression, ...] = ()
+    cloud: CloudAccess | None = None
+    alarm: Alarm | None = None
+    #: What a queue's workers get done in an hour, all together; None: nobody counts.
+    items_per_hour: float | None = None
+    folder: str = field(default="", compare=False)
+
+    def target(self, name: str) -> Target:
+        """The target of that name. Raises KeyError."""
+        return _named(self.targets, name)
+
+    def layer(self, name: str) -> Layer:
+        """The layer of that name. Raises KeyError."""
+        return _named(self.layers, name)
+
+    def covered_by(self, layer: Layer) -> tuple[Target, ...]:
+        """The targets that ``layer`` turns off."""
+        return tuple(target for target in self.targets if target.name in layer.covers)
+
+    def deadlines_for(self, layer: Layer) -> Deadlines:
+        """The layer's own deadlines, or the path's; of a spot handler none is later than its notice allows."""
+        own = layer.deadlines or self.deadlines
+        if layer.type is not LayerType.SPOT_HANDLER:
+            return own
+        notice_s = layer.notice_s or SPOT_NOTICE_S
+        return replace(own, **{
+            name: min(getattr(own, name), notice_s)
+            for name in PHASES[:PHASES.index("node_drained_s") + 1]})
+
+    @property
+    def commands(self) -> tuple[Command, ...]:
+        """Every program that drilling it may run, each once."""
+        targets = [c for t in self.targets for c in (t.count, t.start) if c is not None]
+        return tuple(dict.fromkeys([*targets, *(c for layer in self.layers for c in layer.commands)]))
+
+    def beyond(self, layer: Layer) -> bool:
+        """Whether a layer has no part in Kubernetes: neither it nor what it turns off."""
+        return layer.ref is None and not any(target.kind for target in self.covered_by(layer))
+
+    @property
+    def in_kubernetes(self) -> bool:
+        """Whether any part of it is in Kubernetes; else there is nothing to ask an API server about."""
+        return bool(self.nodes) or any(t.kind for t in self.targets) or any(layer.ref for layer in self.layers)
+
+    @property
+    def namespaces(self) -> tuple[str, ...]:
+        """Every namespace that a target lives in, in order of mention."""
+        return tuple(dict.fromkeys(target.namespace for target in self.targets if target.namespace))
+
+
+_T = TypeVar("_T", Target, Layer)
+
+
+def _named(things: tuple[_T, ...], name: str) -> _T:
+    for thing in things:
+        if thing.name == name:
+            return thing
+    raise KeyError(name)

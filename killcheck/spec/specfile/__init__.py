@@ -1,0 +1,7 @@
+"""``killcheck.yaml`` at the file boundary: read into a :class:`~killcheck.spec.killpath.KillPath`, written, its schema."""
+
+from __future__ import annotations
+
+from killcheck.spec.specfile.load import Problem, SpecError, dump, is_spec, json_schema, load, loads
+
+__all__ = ["Problem", "SpecError", "dump", "is_spec", "json_schema", "load", "loads"]

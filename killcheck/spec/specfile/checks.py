@@ -1,0 +1,238 @@
+"""What a spec must mean, beyond its shape: names that exist, parts that a type needs, deadlines in order.
+
+Works on what the file says, also where other parts of it are wrong, so that all problems come at once.
+What may *not* live here: files and lines (:mod:`killcheck.spec.specfile` adds them).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any
+
+from killcheck.spec import killpath
+from killcheck.text.durations import format_duration, parse_duration
+from killcheck.text.suggestions import did_you_mean
+from killcheck.text.yamlfile import Path
+
+__all__ = ["check"]
+
+#: The parts a layer may have, by its type; of the required ones it must have exactly one.
+_PARTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "dead-man": (("cronJob", "container"), ("schedule", "timeZone")),
+    "idle-monitor": (("cronJob", "workload", "command"), ("idle", "busy", "schedule", "timeZone")),
+    "self-terminating": ((), ("workload", "idle", "busy")),
+    "scale-to-zero": (("scaler",), ("idle",)),
+    "spot-handler": ((), ("workload", "command", "notice", "checkpoint")),
+    "sentinel": (("sentinel",), ()),
+    "command": (("command",), ("schedule", "timeZone")),
+}
+_EVERY_PART = (
+    "cronJob", "container", "workload", "scaler", "command", "sentinel", "idle", "busy", "notice", "checkpoint",
+    "schedule", "timeZone")
+
+Problem = tuple[Path, str]
+
+
+def check(spec: dict[str, Any]) -> Iterator[Problem]:
+    """Every (path, message) that is wrong in ``spec``, as the file has it."""
+    targets = _entries(spec, "targets")
+    for section in ("targets", "layers", "nodes"):
+        yield from _repeated(spec, section)
+    yield from _commands((), spec)
+    for i, target in targets:
+        yield from _target(("targets", i), target)
+    names = [str(target.get("name")) for _, target in targets]
+    for i, layer in _entries(spec, "layers"):
+        yield from _layer(("layers", i), layer, names)
+        yield from _order(("layers", i, "deadlines"), layer.get("deadlines"))
+    yield from _order(("deadlines",), spec.get("deadlines"))
+    yield from _nodes(spec)
+    yield from _rules(spec)
+    yield from _cloud(spec)
+
+
+def _entries(spec: dict[str, Any], section: str) -> list[tuple[int, dict[str, Any]]]:
+    found = spec.get(section)
+    return [(i, x) for i, x in enumerate(found) if isinstance(x, dict)] if isinstance(found, list) else []
+
+
+def _repeated(spec: dict[str, Any], section: str) -> Iterator[Problem]:
+    seen: dict[str, int] = {}
+    for i, entry in _entries(spec, section):
+        name = entry.get("name")
+        if isinstance(name, str) and seen.setdefault(name, i) != i:
+            yield (section, i, "name"), f"{name!r} is already the name of {section}[{seen[name]}]"
+
+
+def _target(path: Path, target: dict[str, Any]) -> Iterator[Problem]:
+    ways = [way for way in ("object", "selector", "count") if way in target]
+    if len(ways) != 1:
+        found = " and ".join(ways) or "none of them"
+        yield path, f"expected exactly one of object, selector and count (a target outside Kubernetes), found {found}"
+    inside = "count" not in target
+    container = target.get("kind") == "Container"
+    for key in ("kind", "namespace"):
+        if inside and key not in target and not (container and key == "namespace"):
+            yield (*path, key), "missing: a target in Kubernetes has a kind and a namespace"
+        if not inside and key in target:
+            yield (*path, key), "a target that a command counts is outside Kubernetes and has no " + key
+    if container and target.get("namespace", killpath.DOCKER) != killpath.DOCKER:
+        yield (*path, "namespace"), f"a container's namespace is {killpath.DOCKER}, whatever the engine: leave it out"
+    if inside and "start" in target:
+        yield (*path, "start"), "a target in Kubernetes is put back by the API; start is for one that a command counts"
+    kind = target.get("kind")
+    if inside and isinstance(kind, str) and "apiVersion" not in target and kind not in killpath.KINDS:
+        yield (*path, "kind"), (
+            f"{kind!r} is a kind that killcheck does not know: give its apiVersion beside it"
+            + did_you_mean(kind, killpath.KINDS)
+        )
+
+
+def _layer(path: Path, layer: dict[str, Any], targets: list[str]) -> Iterator[Problem]:
+    covers = layer.get("covers")
+    for i, name in enumerate(covers if isinstance(covers, list) else []):
+        if isinstance(name, str) and name not in targets:
+            yield (*path, "covers", i), f"no target is named {name!r}{did_you_mean(name, targets)}"
+    kind = layer.get("type")
+    if not isinstance(kind, str) or kind not in _PARTS:
+        return
+    needed, allowed = _PARTS[kind]
+    given = [part for part in needed if part in layer]
+    if needed and len(given) != 1:
+        expected = needed[0] if len(needed) == 1 else "exactly one of " + ", ".join(needed)
+        yield path, f"a {kind} layer needs {expected}, found {' and '.join(given) or 'none'}"
+    for part in _EVERY_PART:
+        if part in layer and part not in (*needed, *allowed):
+            yield (*path, part), f"a {kind} layer has no {part}; it has {', '.join((*needed, *allowed))}"
+    yield from _sentinel((*path, "sentinel"), layer.get("sentinel"))
+    yield from _checkpoint((*path, "checkpoint"), layer.get("checkpoint"))
+    if "timeZone" in layer and "schedule" not in layer and kind in ("command", "idle-monitor", "dead-man"):
+        yield (*path, "timeZone"), "a timeZone without a schedule says nothing"
+    if kind in ("idle-monitor", "dead-man") and "cronJob" in layer and "schedule" in layer:
+        yield (*path, "schedule"), "the schedule of a CronJob is read from the CronJob"
+    if kind == "idle-monitor" and "cronJob" not in layer and "idle" not in layer:
+        yield path, "an idle-monitor that is no CronJob needs idle: how long a target must be idle before it acts"
+    yield from _schedule((*path, "schedule"), layer.get("schedule"), layer.get("timeZone"))
+
+
+def _sentinel(path: Path, sentinel: Any) -> Iterator[Problem]:
+    if not isinstance(sentinel, dict):
+        return
+    ways = [way for way in ("path", "configMap", "annotation") if way in sentinel]
+    if len(ways) != 1:
+        found = " and ".join(ways) or "none of them"
+        yield path, f"expected exactly one of path (a file), configMap and annotation, found {found}"
+    where = sentinel.get("path")
+    if isinstance(where, str) and not where.startswith("/"):
+        yield (*path, "path"), f"expected an absolute path, found {where!r}"
+    if "path" in sentinel and "value" in sentinel:
+        yield (*path, "value"), "a file is a sentinel by being there; a value is for a ConfigMap's key or an annotation"
+    if not any(sentinel.get(key) for key in ("starters", "startJobs", "units")):
+        yield path, "nobody is named who must refuse: give starters, startJobs, or units to read them from"
+
+
+def _checkpoint(path: Path, checkpoint: Any) -> Iterator[Problem]:
+    if isinstance(checkpoint, dict) and ("command" in checkpoint) == ("configMap" in checkpoint):
+        yield path, "expected exactly one of command and configMap"
+
+
+#: Where the spec has programs.
+_COMMAND_KEYS = frozenset({"count", "start", "command", "busy"})
+
+
+def _commands(path: Path, node: Any) -> Iterator[Problem]:
+    """A program is given by argv or by shell, wherever it is."""
+    items = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ()
+    for key, value in items:
+        here = (*path, key)
+        command = key in _COMMAND_KEYS or (path[-1:] == ("starters",) and isinstance(key, int))
+        if command and isinstance(value, dict):
+            if ("argv" in value) == ("shell" in value):
+                found = "both" if "argv" in value else "neither"
+                yield here, f"expected argv (a list, no shell) or shell (a line for /bin/sh), found {found}"
+        elif not isinstance(value, str):
+            yield from _commands(here, value)
+
+
+def _schedule(path: Path, schedule: Any, zone: Any) -> Iterator[Problem]:
+    if isinstance(schedule, str):
+        from killcheck.kube.schedule import ScheduleError, parse
+
+        try:
+            parse(schedule)
+        except ScheduleError as error:
+            yield path, f"expected a cron schedule such as '0 3 * * *', found {schedule!r} ({error})"
+    if isinstance(zone, str):
+        from zoneinfo import ZoneInfo
+
+        try:
+            ZoneInfo(zone)
+        except (KeyError, ValueError, OSError):
+            yield (*path[:-1], "timeZone"), f"expected a time zone such as Europe/Berlin or Etc/UTC, found {zone!r}"
+
+
+def _order(path: Path, deadlines: Any) -> Iterator[Problem]:
+    """A phase's deadline is never before an earlier phase's: both count from the trigger."""
+    said: list[tuple[str, float]] = []
+    for key in killpath.PHASE_KEYS:
+        value = deadlines.get(key) if isinstance(deadlines, dict) else None
+        if isinstance(value, str):
+            try:
+                said.append((key, parse_duration(value)))
+            except ValueError:
+                continue
+    yield from ((
+        (*path, key), f"0s: nothing can be reached at the moment of the trigger; leave {key} out, or give it time",
+    ) for key, seconds in said if not seconds)
+    for (before, first), (after, second) in pairwise(said):
+        if second < first:
+            yield (*path, after), (
+                f"{after} ({format_duration(second)}) is before {before} ({format_duration(first)}); "
+                "each deadline counts from the trigger"
+            )
+
+
+def _nodes(spec: dict[str, Any]) -> Iterator[Problem]:
+    names = [str(pool.get("name")) for _, pool in _entries(spec, "nodes")]
+    for i, pool in _entries(spec, "nodes"):
+        if "nodePool" not in pool and "selector" not in pool:
+            yield ("nodes", i), "expected nodePool (Karpenter), selector (labels of the nodes), or both; found neither"
+    consent = spec.get("consent")
+    pools = consent.get("pools") if isinstance(consent, dict) else None
+    for i, name in enumerate(pools if isinstance(pools, list) else []):
+        if isinstance(name, str) and name not in names:
+            yield ("consent", "pools", i), f"no entry of nodes is named {name!r}{did_you_mean(name, names)}"
+
+
+def _cloud(spec: dict[str, Any]) -> Iterator[Problem]:
+    cloud = spec.get("cloud")
+    if not isinstance(cloud, dict):
+        return
+    if "states" in cloud and "command" in cloud:
+        yield ("cloud",), "expected states (a file) or command (a program), found both"
+    if "experiment" in cloud and "account" not in cloud:
+        yield ("cloud", "experiment"), "an experiment needs account: beside it, the only one it may act in"
+
+
+#: What is known is known by its cause, so that no other is taken for it.
+_ANY = " ({fault: '*', cause: '*'} knows them all)"
+_OF_A_CAUSE = ", a part of what 'killcheck drill' says after exposed, so that no other is taken for it ('*': any)"
+
+
+def _rules(spec: dict[str, Any]) -> Iterator[Problem]:
+    layers = [str(layer.get("name")) for _, layer in _entries(spec, "layers")]
+    policy = spec.get("policy")
+    if isinstance(policy, dict) and policy.get("faulted") == "known":
+        yield ("policy", "faulted"), "expected survived or covered; what is known is a rule's, with its cause" + _ANY
+    for i, rule in _entries(policy, "rules") if isinstance(policy, dict) else []:
+        name = rule.get("layer")
+        if isinstance(name, str) and not set(name) & set("*?[") and name not in layers:
+            yield ("policy", "rules", i, "layer"), f"no layer is named {name!r}{did_you_mean(name, layers)}"
+        require = rule.get("require")
+        if require is None and not rule.get("cause"):
+            yield ("policy", "rules", i), "expected require (survived, covered, known), or cause: of a known exposure"
+        elif require == "known" and not rule.get("cause"):
+            yield ("policy", "rules", i), f"expected cause: with require: known{_OF_A_CAUSE}"
+        elif require not in (None, "known") and "cause" in rule:
+            yield ("policy", "rules", i, "cause"), f"only a known exposure has a cause; require is {require}"

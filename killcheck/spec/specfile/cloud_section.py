@@ -1,0 +1,56 @@
+"""The spec's ``cloud:`` and ``alarm:`` sections: from the file's model to types, and back to what is written."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from killcheck.spec.cloud_access import Alarm, CloudAccess, Experiment
+from killcheck.text.durations import format_duration
+from killcheck.spec.killpath import Command
+
+if TYPE_CHECKING:
+    from killcheck.spec.specfile import models as m
+
+__all__ = ["alarm", "cloud", "written_alarm", "written_cloud"]
+
+
+def cloud(model: m.CloudModel | None, command: Command | None) -> CloudAccess | None:
+    """The types of a ``cloud:`` section; ``command`` is its command as a type."""
+    if model is None:
+        return None
+    trial = model.experiment
+    return CloudAccess(
+        region=model.region or "", profile=model.profile or "", endpoint=model.endpoint or "",
+        account=model.account or "", cluster=model.cluster or "", tags=dict(model.tags),
+        launch_templates=tuple(model.launch_templates), queue=model.queue or "",
+        experiment=Experiment(trial.role, tuple(trial.stop_alarms), trial.max_targets) if trial else None,
+        states=model.states or "",
+        command=command, results=tuple(model.results))
+
+
+def alarm(model: m.AlarmModel | None) -> Alarm | None:
+    """The types of an ``alarm:`` section."""
+    return Alarm(tuple(model.alerts), model.within) if model else None
+
+
+def written_cloud(access: CloudAccess | None, command: Any) -> dict[str, Any]:
+    """What a file says for it; ``command`` is its command as a file has it."""
+    if access is None:
+        return {}
+    trial = access.experiment
+    said: dict[str, Any] = {
+        "region": access.region, "profile": access.profile, "endpoint": access.endpoint, "account": access.account,
+        "cluster": access.cluster, "tags": dict(access.tags), "launchTemplates": list(access.launch_templates),
+        "queue": access.queue, "states": access.states, "command": command, "results": list(access.results),
+        "experiment": {
+            "role": trial.role, "stopAlarms": list(trial.stop_alarms), "maxTargets": trial.max_targets,
+        } if trial else None}
+    return {key: value for key, value in said.items() if value}
+
+
+def written_alarm(wanted: Alarm | None) -> dict[str, Any]:
+    """What a file says for it."""
+    if wanted is None:
+        return {}
+    said: dict[str, Any] = {"alerts": list(wanted.alerts), "within": format_duration(wanted.within_s)}
+    return {key: value for key, value in said.items() if value}

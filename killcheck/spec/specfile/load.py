@@ -1,0 +1,359 @@
+"""``killcheck.yaml`` at the file boundary: read into a :class:`~killcheck.spec.killpath.KillPath`, written, its schema.
+
+Every problem of a file is answered at once, each as ``file:line: path: what is wrong, what was expected``. pydantic
+is imported only when a file is read.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path as FilePath
+from typing import TYPE_CHECKING, Any
+
+from killcheck.spec import killpath as k
+from killcheck.text.suggestions import did_you_mean
+from killcheck.text.problems import FileProblems, Problem, not_utf8
+from killcheck.spec.specfile import cloud_section as clouds
+from killcheck.text.yamlfile import Document, Path, YamlError, documents, format_path
+
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
+
+    from killcheck.spec.specfile import models as m
+
+__all__ = ["Problem", "SpecError", "dump", "is_spec", "json_schema", "load", "loads"]
+
+
+class SpecError(FileProblems):
+    """The spec cannot be used; ``problems`` are all that is wrong with it, in the file's order."""
+
+
+def load(path: FilePath | str) -> k.KillPath:
+    """The kill path that a file declares. Raises SpecError, also where the file cannot be read."""
+    path = FilePath(path)
+    try:
+        found = loads(path.read_text(encoding="utf-8"), str(path))
+        return replace(found, folder=str(path.parent.resolve()))
+    except UnicodeDecodeError as error:
+        raise SpecError([Problem(str(path), 0, "", not_utf8(error))]) from error
+    except IsADirectoryError as error:
+        message = "a folder; give the spec file in it, or pass the folder with --manifests"
+        raise SpecError([Problem(str(path), 0, "", message)]) from error
+    except OSError as error:
+        raise SpecError([Problem(str(path), 0, "", (error.strerror or str(error)).lower())]) from error
+
+
+def loads(text: str, file: str = "killcheck.yaml") -> k.KillPath:
+    """The kill path that a text declares; ``file`` names it in messages. Raises SpecError."""
+    doc = _one_document(text, file)
+    spec = _without_nulls(doc.value)
+    problems = [*_surprises(doc), *_header(doc)]
+    if not any(problem.path in ("apiVersion", "kind") for problem in problems):
+        problems += _shape(doc, spec)
+    if problems:
+        raise SpecError(sorted(_distinct(problems), key=lambda problem: problem.line))
+    from killcheck.spec.specfile.models import SpecModel
+
+    return _kill_path(SpecModel.model_validate(spec))
+
+
+def is_spec(value: Any) -> bool:
+    """Whether a YAML document means to be a killcheck spec (and so is no Kubernetes object)."""
+    return isinstance(value, dict) and str(value.get("apiVersion", "")).partition("/")[0] == "killcheck"
+
+
+def dump(path: k.KillPath, comments: Mapping[str, str] | None = None) -> str:
+    """The spec as commented YAML that loads back equal.
+
+    ``comments`` are put above the fields they name, as problems name them (``deadlines.podsGone``, ``layers[0]``).
+    """
+    from killcheck.spec.specfile.writer import write
+
+    return write(path, comments or {})
+
+
+def json_schema() -> str:
+    """The JSON Schema of spec files, for editors; published as ``killcheck/killcheck.schema.json``."""
+    from killcheck.spec.specfile.models import SpecModel
+
+    schema = SpecModel.model_json_schema(by_alias=True)
+    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": "killcheck.schema.json"}
+    return json.dumps(head | schema, indent=2) + "\n"
+
+
+# -- the text ----------------------------------------------------------------------------------------------
+def _one_document(text: str, file: str) -> Document:
+    try:
+        found = documents(text, file)
+    except YamlError as error:
+        raise SpecError([Problem(file, error.line, "", f"not YAML: {error.problem}")]) from error
+    if not found:
+        message = f"empty; a spec begins with 'apiVersion: {k.API_VERSION}' (killcheck init writes one)"
+        raise SpecError([Problem(file, 0, "", message)])
+    if len(found) > 1:
+        message = f"a second YAML document begins here (there are {len(found)}); a spec is one"
+        raise SpecError([Problem(file, found[1].line, "", message)])
+    if not isinstance(found[0].value, dict):
+        kind = "a list" if isinstance(found[0].value, list) else repr(found[0].value)
+        message = f"expected a mapping that begins with 'apiVersion: {k.API_VERSION}', found {kind}"
+        raise SpecError([Problem(file, found[0].line, "", message)])
+    return found[0]
+
+
+def _without_nulls(value: Any) -> Any:
+    """An empty section says nothing: as if it were not there."""
+    if isinstance(value, dict):
+        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
+    return [_without_nulls(item) for item in value] if isinstance(value, list) else value
+
+
+def _surprises(doc: Document) -> Iterable[Problem]:
+    for path, line in doc.duplicates:
+        yield Problem(doc.file, line, format_path(path), "given twice; a YAML reader would silently take the last one")
+    for path, raw, line in doc.boolean_keys:
+        message = f"YAML 1.1 reads the key {raw} as a boolean; write \"{raw}\" in quotes"
+        yield Problem(doc.file, line, format_path((*path[:-1], raw)), message)
+
+
+def _header(doc: Document) -> Iterable[Problem]:
+    version = doc.value.get("apiVersion")
+    line = doc.line_of(("apiVersion",))
+    if version == k.API_VERSION:
+        kind = doc.value.get("kind", "KillPath")
+        if kind != "KillPath":
+            yield Problem(doc.file, doc.line_of(("kind",)), "kind", f"expected KillPath, found {kind!r}")
+    elif is_spec(doc.value):
+        message = f"this killcheck reads {k.API_VERSION}, found {version!r}"
+        yield Problem(doc.file, line, "apiVersion", message)
+    elif "kind" in doc.value and version is not None:
+        message = f"expected {k.API_VERSION}; this is a Kubernetes {doc.value['kind']}: pass manifests with --manifests"
+        yield Problem(doc.file, line, "apiVersion", message)
+    else:
+        found = f"found {version!r}" if version is not None else "it is missing"
+        yield Problem(doc.file, line, "apiVersion", f"expected {k.API_VERSION}, {found}")
+
+
+def _distinct(problems: Iterable[Problem]) -> list[Problem]:
+    return list(dict.fromkeys(problems))
+
+
+# -- the shape ---------------------------------------------------------------------------------------------
+def _shape(doc: Document, spec: dict[str, Any]) -> Iterable[Problem]:
+    from pydantic import ValidationError
+
+    from killcheck.spec.specfile.checks import check
+    from killcheck.spec.specfile.models import SpecModel
+
+    booleans = {path for path, _, _ in doc.boolean_keys}
+    found: list[tuple[Path, str]] = []
+    try:
+        SpecModel.model_validate(spec)
+    except ValidationError as error:
+        for detail in error.errors(include_url=False, include_context=True):
+            path = _real_path(detail["loc"])
+            if path not in booleans:
+                found.append((path, _explain(doc, path, detail)))
+    broken = {path for path, _ in found}
+    found += [(path, message) for path, message in check(spec) if path not in broken]
+    return [Problem(doc.file, doc.line_of(path), format_path(path), message) for path, message in found]
+
+
+def _real_path(loc: tuple[str | int, ...]) -> Path:
+    """pydantic's location, without the marker it adds for a mapping's key."""
+    return tuple(step for step in loc if step != "[key]")
+
+
+def _explain(doc: Document, path: Path, detail: ErrorDetails) -> str:
+    kind, value = detail["type"], detail.get("input")
+    if kind == "extra_forbidden":
+        return f"unknown field{did_you_mean(str(path[-1]), _fields_at(path[:-1]))}"
+    if kind == "missing":
+        return "missing"
+    if kind == "value_error":
+        return str(detail["ctx"]["error"])
+    raw = doc.raw(path)
+    if kind == "literal_error":
+        allowed = str(detail["ctx"]["expected"]).replace("'", "").replace(" or ", ", ").split(", ")
+        near = did_you_mean(str(value), allowed) if isinstance(value, str) else ""
+        return f"expected {' | '.join(allowed)}, found {_shown(value, raw)}{near if 'did you' in near else ''}"
+    expected = _EXPECTED.get(kind)
+    if kind == "string_pattern_mismatch" and (path[-1] == "namespace" or path[-2:-1] == ("namespaces",)):
+        expected = "the name of a namespace (lower-case letters, digits and '-')"
+    if kind == "string_too_short" and value:
+        expected = f"at least {detail['ctx']['min_length']} characters"
+    if kind == "string_type" and isinstance(value, bool):
+        return f"YAML 1.1 reads {raw} as a boolean; write \"{raw}\" in quotes"
+    if kind == "string_type" and isinstance(value, int | float):
+        return f"expected text, found the number {raw}; write \"{raw}\" in quotes"
+    if expected:
+        return f"expected {expected}, found {_shown(value, raw)}"
+    message = detail["msg"][0].lower() + detail["msg"][1:]
+    return f"{message}, found {_shown(value, raw)}"
+
+
+#: How much of a wrong value is quoted.
+_SHOWN = 80
+
+_EXPECTED = {
+    "string_type": "text", "int_type": "a whole number", "float_type": "a number", "list_type": "a list",
+    "dict_type": "a mapping", "model_type": "a mapping", "bool_type": "true or false",
+    "model_attributes_type": "a mapping", "int_from_float": "a whole number",
+    "string_pattern_mismatch": "a name of letters, digits, '-', '_' and '.'",
+    "string_too_short": "something", "too_short": "at least one entry",
+}
+
+
+def _shown(value: Any, raw: str | None) -> str:
+    if isinstance(value, dict):
+        return "a mapping"
+    if isinstance(value, list):
+        return "a list" if value else "an empty list"
+    if value is None:
+        return "nothing"
+    text = f"{raw} (a boolean in YAML 1.1)" if isinstance(value, bool) and raw else repr(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}... ({len(str(value))} characters)"
+
+
+def _fields_at(path: Path) -> list[str]:
+    """The fields that the model at ``path`` has, as the file writes them."""
+    from killcheck.spec.specfile.models import SpecModel
+
+    schema = SpecModel.model_json_schema(by_alias=True)
+    here: Any = schema
+    for step in path:
+        here = _resolved(here, schema)
+        here = here.get("items", {}) if isinstance(step, int) else here.get("properties", {}).get(step, {})
+    return list(_resolved(here, schema).get("properties", {}))
+
+
+def _resolved(node: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
+    for choice in node.get("anyOf", []):
+        if choice.get("type") != "null":
+            node = choice
+    name = node.get("$ref", "").rpartition("/")[2]
+    found: dict[str, Any] = schema["$defs"][name] if name else node
+    return found
+
+
+# -- the meaning -------------------------------------------------------------------------------------------
+def _kill_path(spec: m.SpecModel) -> k.KillPath:
+    deadlines = _deadlines(spec.deadlines, None)
+    return k.KillPath(
+        name=spec.name,
+        targets=tuple(_target(target) for target in spec.targets),
+        layers=tuple(_layer(layer, deadlines) for layer in spec.layers),
+        nodes=tuple(
+            k.NodePool(n.name, n.node_pool or "", n.selector or "", n.instance_type or "", n.floor) for n in spec.nodes
+        ),
+        deadlines=deadlines,
+        proof=_proof(spec),
+        consent=_consent(spec.consent),
+        prices=dict(spec.prices),
+        policy=_policy(spec.policy),
+        fences=_fences(spec.fences),
+        suppress=tuple(k.Suppression(s.probe, s.reason, s.until, s.object) for s in spec.suppress),
+        cloud=clouds.cloud(spec.cloud, _command(spec.cloud.command) if spec.cloud else None),
+        alarm=clouds.alarm(spec.alarm),
+        items_per_hour=spec.items_per_hour,
+    )
+
+
+def _proof(spec: m.SpecModel) -> frozenset[k.Proof]:
+    """A Docker host stays on when its containers go: where only they are targets, P2 is not asked for unless said."""
+    if "proof" not in spec.model_fields_set and all(target.kind == "Container" for target in spec.targets):
+        return k.DEFAULT_PROOF - {k.Proof.P2}
+    return frozenset(k.Proof(proof) for proof in spec.proof)
+
+
+def _deadlines(said: m.DeadlinesModel | None, base: k.Deadlines | None) -> k.Deadlines:
+    given = said.model_dump(exclude_none=True) if said else {}
+    return k.Deadlines.fitted({f"{name}_s": seconds for name, seconds in given.items()}, base)
+
+
+def _command(command: m.CommandModel | None) -> k.Command | None:
+    if command is None:
+        return None
+    argv = ("/bin/sh", "-c", command.shell) if command.shell is not None else tuple(command.argv or ())
+    return k.Command(argv, command.timeout, dict(command.env), tuple(command.pass_env))
+
+
+def _target(target: m.TargetModel) -> k.Target:
+    kind = target.kind or ""
+    return k.Target(
+        name=target.name, api_version=target.api_version or k.KINDS.get(kind, ""), kind=kind,
+        namespace=target.namespace or (k.DOCKER if kind == "Container" else ""), object=target.object or "",
+        selector=target.selector or "",
+        count=_command(target.count), start=_command(target.start), instance_type=target.instance_type or "",
+    )
+
+
+def _ref(ref: m.WorkloadModel | m.ScalerModel | m.AnnotationModel | None) -> k.Ref | None:
+    return k.Ref(ref.api_version or k.KINDS.get(ref.kind, ""), ref.kind, ref.namespace, ref.name) if ref else None
+
+
+def _cron_job(cron: m.CronJobModel | None) -> k.Ref | None:
+    return k.Ref("batch/v1", "CronJob", cron.namespace, cron.name) if cron else None
+
+
+def _layer(layer: m.LayerModel, deadlines: k.Deadlines) -> k.Layer:
+    return k.Layer(
+        name=layer.name, type=k.LayerType(layer.type), covers=tuple(layer.covers),
+        cron_job=k.Ref("batch/v1", "CronJob", k.DOCKER, layer.name) if layer.container else _cron_job(layer.cron_job),
+        container=k.ContainerRun(layer.container.name, tuple(layer.container.argv or ())) if layer.container else None,
+        workload=_ref(layer.workload), scaler=_ref(layer.scaler), command=_command(layer.command),
+        sentinel=_sentinel(layer.sentinel), idle_s=layer.idle, schedule=layer.schedule or "",
+        time_zone=layer.time_zone or "",
+        deadlines=_deadlines(layer.deadlines, deadlines) if layer.deadlines else None,
+        busy=_command(layer.busy), notice_s=layer.notice, checkpoint=_checkpoint(layer.checkpoint),
+    )
+
+
+def _config_map(ref: m.ConfigMapModel | None) -> k.Ref | None:
+    return k.Ref("v1", "ConfigMap", ref.namespace, ref.name) if ref else None
+
+
+def _checkpoint(said: m.CheckpointModel | None) -> k.Checkpoint | None:
+    if said is None:
+        return None
+    return k.Checkpoint(
+        _command(said.command), _config_map(said.config_map), said.config_map.key if said.config_map else "")
+
+
+def _sentinel(sentinel: m.SentinelModel | None) -> k.Sentinel | None:
+    if sentinel is None:
+        return None
+    keyed = sentinel.config_map or sentinel.annotation
+    return k.Sentinel(
+        sentinel.path or "", _config_map(sentinel.config_map), keyed.key if keyed else "",
+        tuple(c for s in sentinel.starters if (c := _command(s)) is not None), _ref(sentinel.annotation),
+        sentinel.value, tuple(ref for job in sentinel.start_jobs if (ref := _cron_job(job)) is not None),
+        tuple(sentinel.units), sentinel.stopped_within)
+
+
+def _consent(consent: m.ConsentModel | None) -> k.Consent:
+    if consent is None:
+        return k.Consent()
+    return k.Consent(
+        namespaces=tuple(consent.namespaces), pools=tuple(consent.pools), contexts=tuple(consent.contexts),
+        protected=tuple(consent.protected), max_gpu_nodes=consent.max_gpu_nodes, max_usd=consent.max_usd,
+        commands=tuple(consent.commands),
+    )
+
+
+def _fences(fences: m.FencesModel | None) -> k.FenceCeiling:
+    if fences is None:
+        return k.FenceCeiling()
+    return k.FenceCeiling(
+        fences.max_devices_per_node, fences.max_usd_per_hour, fences.max_nodes, fences.max_devices,
+        tuple(fences.forbidden_types), tuple(fences.catalogues))
+
+
+def _policy(policy: m.PolicyModel | None) -> k.Policy:
+    if policy is None:
+        return k.Policy()
+    rules = tuple(
+        k.Rule(k.Outcome(rule.require or "known"), rule.layer, rule.fault,
+               (rule.cause,) if isinstance(rule.cause, str) else tuple(rule.cause)) for rule in policy.rules)
+    return k.Policy(k.Outcome(policy.undisturbed), k.Outcome(policy.faulted), rules)

@@ -1,0 +1,71 @@
+"""Jobs under Kueue: who may still be admitted, and how the queues that a drill closes are opened again.
+
+What may *not* live here: what Kueue does (that is Kueue's, or ``killcheck.embedded.models.kueue``).
+"""
+
+from __future__ import annotations
+
+from killcheck.safety.journal import Journal
+from killcheck.kube.client import Kube
+from killcheck.kube.errors import NotFound
+from killcheck.kube.objects import Obj, dig, labels_of, name_of, namespace_of, uid_of
+from killcheck.kube.resources import Resource
+from killcheck.safety.undo import Undo
+
+__all__ = ["awaits_admission", "queue_of", "remember"]
+
+#: The label by which a Job names its LocalQueue.
+QUEUE = "kueue.x-k8s.io/queue-name"
+#: What a dead-man's switch may set ``spec.stopPolicy`` to.
+_CLOSED = ("Hold", "HoldAndDrain")
+
+
+def queue_of(obj: Obj) -> str:
+    """The LocalQueue of an object under Kueue; empty: it is under none."""
+    return labels_of(obj).get(QUEUE, "")
+
+
+def awaits_admission(obj: Obj) -> bool:
+    """Whether a suspended Job asks for nothing only until its queue admits it."""
+    return bool(obj.get("kind") == "Job" and queue_of(obj) and dig(obj, "spec", "suspend"))
+
+
+def remember(kube: Kube, journal: Journal, obj: Obj) -> None:
+    """Write down how the queues of an object under Kueue are opened again. Raises KubeError and JournalError."""
+    if not queue_of(obj):
+        return
+    served = _served(kube)
+    if not served:
+        return  # the label means nothing here
+    local = kube.find(served["localqueues"], queue_of(obj), namespace_of(obj))
+    if local is None:
+        return
+    _remember(journal, served["localqueues"], local)
+    queue = kube.find(served["clusterqueues"], str(dig(local, "spec", "clusterQueue", default="")))
+    if queue is not None:
+        _remember(journal, served["clusterqueues"], queue)
+
+
+def _served(kube: Kube) -> dict[str, Resource]:
+    """Kueue's resources by name, in the newest version that is served; empty: there is no Kueue."""
+    for version in ("v1beta2", "v1beta1"):
+        try:
+            return {one.plural: one for one in kube.resources(f"kueue.x-k8s.io/{version}")}
+        except NotFound:
+            continue
+    return {}
+
+
+def _remember(journal: Journal, resource: Resource, queue: Obj) -> None:
+    before, name = dig(queue, "spec", "stopPolicy"), name_of(queue)
+    where = f" -n {namespace_of(queue)}" if resource.namespaced else ""
+    for closed in _CLOSED:
+        if closed == before:
+            continue
+        patch = f'{{"spec":{{"stopPolicy":"{before or "None"}"}}}}'
+        undo = Undo(
+            "merge", resource.path(namespace_of(queue) or None, name), {"spec": {"stopPolicy": before}}, uid_of(queue),
+            {"spec": {"stopPolicy": closed}},
+            f"kubectl patch {resource.qualified} {name}{where} --type=merge -p '{patch}'")
+        with journal.change(f"{resource.kind} {name} was open (unless {closed})", undo):
+            pass

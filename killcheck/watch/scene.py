@@ -1,0 +1,418 @@
+"""What a drill watches: targets, GPU pods, nodes, and what Kubernetes says about them - live, from informers.
+
+Zero is counted here, never inferred: an answer is only given while every informer is synced and unbroken, and a
+pod that vanished while its containers were still running counts as running until its node is gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import cast
+
+from killcheck.machine.census import Census
+from killcheck.capabilities.cluster import Cluster
+from killcheck.spec.killpath import KillPath, Layer, NodePool, Target
+from killcheck.kube import gpus, selectors
+from killcheck.kube import resources as r
+from killcheck.kube.errors import KubeError
+from killcheck.kube.informer import Change, Informer
+from killcheck.kube.objects import Obj, controller_of, dig, key_of, labels_of, name_of, namespace_of, parse_time, uid_of
+from killcheck.kube.resources import Resource
+from killcheck.safety.undo import insist
+
+__all__ = ["GpuPod", "Scene", "SceneBroken", "described", "on_since"]
+
+
+#: How long the first look is tried while the API answers badly, in seconds.
+STEADFAST_S = 30.0
+
+
+class SceneBroken(Exception):
+    """What is here may be stale: nothing may be concluded. The message says since what."""
+
+
+@dataclass(frozen=True, slots=True)
+class GpuPod:
+    """A pod that holds GPUs in scope. ``ghost``: its object has gone, but its containers were still running then."""
+
+    namespace: str
+    name: str
+    uid: str
+    node: str
+    devices: int
+    terminating: bool
+    ghost: bool = False
+
+    def __str__(self) -> str:
+        state = " (object force-deleted, processes unaccounted for)" if self.ghost else ""
+        return f"{self.namespace}/{self.name}{state or (' (Terminating)' if self.terminating else '')}"
+
+
+class Scene:
+    """Live state of one kill path on one cluster; ``on_change(change, old, new)`` is called for every difference."""
+
+    def __init__(
+        self, cluster: Cluster, kill_path: KillPath, on_change: Callable[[Change, Obj | None, Obj], None],
+        *, namespaces: Iterable[str] = (), layer: Layer | None = None,
+    ) -> None:
+        self.cluster = cluster
+        self.kill_path = kill_path
+        self._on_change = on_change
+        #: Targets that the drilled layer does not cover: their pods may stay on.
+        self._spared = [t for t in kill_path.targets if layer and t.name not in layer.covers]
+        self._ghosts: dict[str, GpuPod] = {}
+        #: What :meth:`gpu_pods` answers until something changes.
+        self._holders: list[GpuPod] | None = None
+        #: By pod's uid: how many devices its spec asks for. A spec that nobody has written since is the same object.
+        self._asked: dict[str, tuple[Obj, int]] = {}
+        self._owner_roots: dict[str, tuple[str, str]] = {}
+        self.gone_at: dict[str, datetime] = {}
+        #: Nodes in scope that were seen, by name: what they were when last seen.
+        self.known_nodes: dict[str, Obj] = {}
+        self.namespaces = sorted({t.namespace for t in kill_path.targets if t.namespace} | {n for n in namespaces if n})
+        #: Namespaces of which it matters what Kubernetes says: other layers' too, and a drill adds those of its faults.
+        starts = [job for one in kill_path.layers if one.sentinel for job in one.sentinel.start_jobs]
+        held = [ref for one in kill_path.layers if (ref := one.ref)]
+        self.heard_in = {*self.namespaces, *(ref.namespace for ref in (*held, *starts))} - {""}
+        self._informers: dict[str, Informer] = {}
+        #: By target's name: which informer has its objects.
+        self._informer_names: dict[str, str] = {}
+        counted = kill_path.covered_by(layer) if layer else kill_path.targets
+        #: What is on outside Kubernetes.
+        self.census = Census(cluster.levers.get("programs"), counted, self._woken)  # type: ignore[arg-type]
+
+    # -- life ----------------------------------------------------------------------------------------------
+    def open(self) -> Scene:
+        """Start watching. Raises KubeError."""
+        self.census.open()
+        if not self.kill_path.in_kubernetes:
+            nothing = cast("Informer", _NoInformer())
+            self.pods = self.nodes = self.claims = self.jobs = self.replicasets = self.events = nothing
+            return self
+        self.pods = self._follow("pods", r.PODS)
+        self.nodes = self._follow("nodes", r.NODES)
+        self.claims = self._follow("nodeclaims", r.NODECLAIMS, optional=True)
+        self.jobs = self._follow("jobs", r.JOBS)
+        self.replicasets = self._follow("replicasets", r.REPLICASETS)
+        self.events = self._follow("events", r.EVENTS)
+        for target in self.kill_path.targets:
+            if target.kind and target.kind not in ("Pod", "Job", "ReplicaSet"):
+                resource = self.resource_of(target)
+                if resource.qualified not in self._informers:
+                    self._follow(resource.qualified, resource)
+        for node in self.nodes.values():
+            if self.in_pool(node):
+                self.known_nodes[name_of(node)] = node
+        self._holders = None
+        return self
+
+    def close(self) -> None:
+        """Stop watching; idempotent."""
+        self.census.close()
+        for informer in self._informers.values():
+            informer.stop()
+        self._informers.clear()
+
+    def _follow(self, name: str, resource: Resource, *, optional: bool = False) -> Informer:
+        informer = Informer(
+            self.cluster.kube, self.cluster.loop, resource, optional=optional, on_broken=lambda _: self._woken(),
+        )
+        self._informers[name] = informer
+        insist(self.cluster.loop, informer.start, patience_s=STEADFAST_S)
+        informer.handlers.append(self._changed)
+        return informer
+
+    def wake(self) -> None:
+        """Something that is not in Kubernetes has changed: have it looked at."""
+        self._woken()
+
+    def _woken(self) -> None:
+        self._on_change("modified", None, {"kind": "Watch"})
+
+    def _changed(self, change: Change, old: Obj | None, new: Obj) -> None:
+        kind = new.get("kind")
+        if kind != "Event":  # what is said changes nothing of what is there, and is most of what happens
+            self._holders = None
+        if kind == "Pod" and change == "deleted":
+            self._pod_gone(old, new)
+        elif kind == "Node":
+            self._node_changed(change, new)
+        self._on_change(change, old, new)
+
+    def _pod_gone(self, old: Obj | None, new: Obj) -> None:
+        pod = self._as_gpu_pod(new) or (self._as_gpu_pod(old) if old else None)
+        nodes = self._informers.get("nodes")
+        # Whatever pool its node is of: as long as the node is there, so may be the processes.
+        alive = still_running(new) or (old is not None and _never_told(old))
+        if pod and alive and nodes is not None and nodes.get(pod.node) is not None:
+            self._ghosts[pod.uid] = GpuPod(
+                pod.namespace, pod.name, pod.uid, pod.node, pod.devices, terminating=True, ghost=True)
+
+    def _node_changed(self, change: Change, node: Obj) -> None:
+        name = name_of(node)
+        if change != "deleted" and self.in_pool(node):
+            self.known_nodes[name] = node
+            self.gone_at.pop(name, None)
+        elif change == "deleted":
+            if name in self.known_nodes:
+                self.known_nodes[name] = node
+                self.gone_at[name] = self.cluster.loop.now()
+            self._ghosts = {uid: ghost for uid, ghost in self._ghosts.items() if ghost.node != name}
+
+    # -- can it be trusted ---------------------------------------------------------------------------------
+    def broken(self) -> KubeError | None:
+        """The error of a watch that is down right now."""
+        return next((i.broken for i in self._informers.values() if i.broken), None) or self.census.broken()
+
+    def assert_sound(self) -> None:
+        """Raise SceneBroken unless everything shown here is current."""
+        error = self.broken()
+        if error is not None:
+            down = "what is on is not known" if error is self.census.broken() else "the watch is down"
+            raise SceneBroken(f"{down}: {error}")
+        watched = bool(self._informers) or not self.kill_path.in_kubernetes
+        if not watched or not all(i.synced for i in self._informers.values()):
+            raise SceneBroken("the watches are not synced yet")
+
+    def followed_since(self) -> datetime | None:
+        """Since when nothing that holds GPUs can have come and gone unseen: the last time a watch began anew."""
+        said = ("events", "nodeclaims")
+        times = [i.followed_since for name, i in self._informers.items() if name not in said]
+        return max((t for t in times if t is not None), default=None)
+
+    def overlooked(self) -> list[Obj]:
+        """GPU pods and nodes in scope that a list made now has and that are not counted here.
+
+        A watch that died without a word shows nothing new for as long as nobody asks. Raises KubeError.
+        """
+        if not self.kill_path.in_kubernetes:
+            return []
+        pods = [
+            obj for obj in self.cluster.kube.list(r.PODS).items
+            if self._as_gpu_pod(obj) is not None and not (self._spared and self._is_spared(obj))]
+        nodes = [node for node in self.cluster.kube.list(r.NODES).items if self.in_pool(node)]
+        return [obj for obj in (*pods, *nodes) if not self.counts([obj])]
+
+    def counts(self, objects: Iterable[Obj]) -> bool:
+        """Whether all of these pods and nodes are among those that are counted."""
+        counted = {pod.uid for pod in self.gpu_pods()} | {uid_of(node) for node in self.pool_nodes()}
+        return counted >= {uid_of(obj) for obj in objects}
+
+    # -- targets -------------------------------------------------------------------------------------------
+    def resource_of(self, target: Target) -> Resource:
+        """The API resource of a target. Raises NotFound where the server has no such kind."""
+        return self.cluster.kube.resource_for(target.api_version, target.kind)
+
+    def objects_of(self, target: Target) -> list[Obj]:
+        """The objects that a target names, as last seen."""
+        informer = self._informer_of(target)
+        if target.object and target.namespace:
+            named = informer.get(target.object, target.namespace)
+            return [named] if named is not None else []
+        found = [o for o in informer.values() if namespace_of(o) == target.namespace or not target.namespace]
+        if target.object:
+            return [o for o in found if name_of(o) == target.object]
+        return [o for o in found if target.selector and _labelled(target.selector, o)]
+
+    def _informer_of(self, target: Target) -> Informer:
+        name = self._informer_names.get(target.name)
+        if name is None:
+            own = {"Pod": "pods", "Job": "jobs", "ReplicaSet": "replicasets"}.get(target.kind)
+            name = self._informer_names[target.name] = own or self.resource_of(target).qualified
+        return self._informers[name]
+
+    def replicas(self, target: Target) -> int:
+        """How many replicas a target asks for (``spec.replicas``, a Job's parallelism; absent objects: none)."""
+        return sum(asked_for(obj) for obj in self.objects_of(target))
+
+    def all_replicas(self) -> int:
+        """Over all targets in Kubernetes."""
+        return sum(self.replicas(t) for t in self.kill_path.targets if t.kind)
+
+    # -- pods and nodes ------------------------------------------------------------------------------------
+    def gpu_pods(self) -> list[GpuPod]:
+        """Every pod that holds GPUs in scope: in the targets' namespaces or on the pools' nodes, DaemonSets excepted.
+
+        Terminating pods count, and so do ghosts. Pods not yet on a node hold nothing. Those of targets that the drilled
+        layer does not cover are another layer's matter.
+        """
+        if self._holders is None:
+            found = [
+                pod for obj in self.pods.values()
+                if (pod := self._as_gpu_pod(obj)) is not None and not (self._spared and self._is_spared(obj))]
+            self._holders = found + list(self._ghosts.values())
+        return list(self._holders)
+
+    def _is_spared(self, pod: Obj) -> bool:
+        kind, name = self.root_owner(pod)
+        for target in self._spared:
+            if target.kind == kind and target.namespace == namespace_of(pod):
+                if target.object == name or (kind == "Pod" and target.selector and _labelled(target.selector, pod)):
+                    return True
+                if target.selector and any(name_of(o) == name for o in self.objects_of(target)):
+                    return True
+        return False
+
+    def _as_gpu_pod(self, obj: Obj) -> GpuPod | None:
+        node = dig(obj, "spec", "nodeName", default="")
+        if not node or (namespace_of(obj) not in self.namespaces and node not in self.known_nodes):
+            return None
+        ended = dig(obj, "status", "phase") in ("Succeeded", "Failed") and not still_running(obj)
+        if ended and "deletionTimestamp" not in obj["metadata"]:
+            return None  # its containers are dead: it holds nothing; one that is being deleted still counts (P1)
+        owner = controller_of(obj)
+        if owner and owner.get("kind") == "DaemonSet":
+            return None
+        devices = self._devices(obj)
+        if not devices:
+            return None
+        return GpuPod(
+            namespace_of(obj), name_of(obj), uid_of(obj), node, devices, "deletionTimestamp" in obj["metadata"])
+
+    def _devices(self, pod: Obj) -> int:
+        spec = pod.get("spec") or {}
+        if spec.get("resourceClaims"):  # of these the status speaks too
+            return gpus.devices(pod)
+        known = self._asked.get(uid_of(pod))
+        if known is None or known[0] is not spec:
+            known = self._asked[uid_of(pod)] = (spec, gpus.devices(pod))
+        return known[1]
+
+    def pool_nodes(self) -> list[Obj]:
+        """The nodes in scope that exist."""
+        return [node for node in self.nodes.values() if name_of(node) in self.known_nodes]
+
+    def in_pool(self, node: Obj) -> bool:
+        """Whether a node belongs to one of the kill path's pools; without pools, whether it has GPUs."""
+        if not self.kill_path.nodes:
+            return gpus.node_devices(node) > 0
+        return any(matches_pool(pool, node) for pool in self.kill_path.nodes)
+
+    def pods_on(self, node: str) -> list[Obj]:
+        """Pods on a node that a drain has to move: DaemonSets', mirror and finished pods left out."""
+        return [pod for pod in self.pods.values() if dig(pod, "spec", "nodeName") == node and needs_draining(pod)]
+
+    def root_owner(self, pod: Obj) -> tuple[str, str]:
+        """(kind, name) of what a pod belongs to, through its ReplicaSet."""
+        owner = controller_of(pod)
+        if owner is None:
+            return "Pod", name_of(pod)
+        if owner["kind"] == "ReplicaSet":
+            parent = self.replicasets.get(owner["name"], namespace_of(pod))
+            root = controller_of(parent) if parent else None
+            if root:
+                self._owner_roots[owner["uid"]] = (root["kind"], root["name"])
+            return self._owner_roots.get(owner["uid"], ("ReplicaSet", owner["name"]))
+        return owner["kind"], owner["name"]
+
+    def concerns(self, event: Obj) -> bool:
+        """Whether an event of Kubernetes' is about the kill path: something in its namespaces, or one of its nodes.
+
+        Of nodes also those that pods of its namespaces are on: the executor's.
+        """
+        about = event.get("involvedObject") or {}
+        kind, name, namespace = str(about.get("kind")), str(about.get("name")), about.get("namespace")
+        if kind == "Node":
+            return name in self.known_nodes or any(
+                namespace_of(pod) in self.heard_in and dig(pod, "spec", "nodeName") == name
+                for pod in self.pods.values())
+        if kind == "NodeClaim":
+            claim = self.claims.get(name)
+            return claim is None or self.in_pool(claim) or dig(claim, "status", "nodeName") in self.known_nodes
+        if kind == "NodePool":
+            return not self.kill_path.nodes or name in {pool.node_pool for pool in self.kill_path.nodes}
+        return namespace in self.heard_in
+
+    def events_about(self, *objects: Obj) -> list[Obj]:
+        """Kubernetes' events about these objects, oldest first."""
+        keys = {(obj.get("kind"), *key_of(obj)) for obj in objects}
+        found = [
+            event for event in self.events.values()
+            if (dig(event, "involvedObject", "kind"), dig(event, "involvedObject", "namespace", default=""),
+                dig(event, "involvedObject", "name")) in keys
+        ]
+        return sorted(found, key=event_time)
+
+
+class _NoInformer:
+    """Stands where an informer would, for a kill path that has no part in Kubernetes: there is nothing to follow."""
+
+    def values(self) -> list[Obj]:
+        """No objects."""
+        return []
+
+    def get(self, name: str, namespace: str = "") -> Obj | None:
+        """No object."""
+        return None
+
+
+def event_time(event: Obj) -> str:
+    """When an event last happened, as text that sorts."""
+    return str(event.get("lastTimestamp") or event.get("eventTime") or event["metadata"].get("creationTimestamp", ""))
+
+
+def matches_pool(pool: NodePool, node: Obj) -> bool:
+    """Whether a node is of a pool: by Karpenter's label, the pool's own selector, or both."""
+    return bool(pool.node_selector) and _labelled(pool.node_selector, node)
+
+
+def _labelled(selector: str, obj: Obj) -> bool:
+    return selectors.parse_labels(selector).matches(labels_of(obj))
+
+
+def described(objects: Iterable[Obj]) -> str:
+    """GPU pods and nodes, in words."""
+    return ", ".join(
+        f"GPU pod {namespace_of(obj)}/{name_of(obj)}" if obj.get("kind") == "Pod" else f"GPU node {name_of(obj)}"
+        for obj in objects)
+
+
+def on_since(obj: Obj) -> datetime:
+    """Since when a pod has been on a node, or a node there."""
+    scheduled = (c for c in dig(obj, "status", "conditions", default=[]) if c.get("type") == "PodScheduled")
+    said = next((c.get("lastTransitionTime") for c in scheduled if c.get("status") == "True"), None)
+    return parse_time(said or obj["metadata"]["creationTimestamp"])
+
+
+def still_running(pod: Obj) -> bool:
+    """Whether any container was running when the pod was last seen."""
+    kinds = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
+    statuses = [status for kind in kinds for status in dig(pod, "status", kind, default=[])]
+    return any("running" in (status.get("state") or {}) for status in statuses)
+
+
+def _never_told(pod: Obj) -> bool:
+    """Whether a pod that has vanished was about to start and never told to end: its kubelet may have started it since.
+
+    The API server deletes a pod that is on a node only with a grace period, unless it is forced to.
+    """
+    return dig(pod, "status", "phase") == "Pending" and "deletionTimestamp" not in pod["metadata"]
+
+
+def needs_draining(pod: Obj) -> bool:
+    """Whether a drain must wait for a pod."""
+    owner = controller_of(pod)
+    if owner and owner.get("kind") in ("DaemonSet", "Node"):
+        return False
+    return dig(pod, "status", "phase") not in ("Succeeded", "Failed")
+
+
+def asked_for(obj: Obj) -> int:
+    """How many GPU pods an object asks for."""
+    kind = obj.get("kind")
+    if kind == "Pod":
+        return 0 if dig(obj, "status", "phase") in ("Succeeded", "Failed") else 1
+    if kind == "Job":
+        finished = any(
+            c.get("type") in ("Complete", "Failed") and c.get("status") == "True"
+            for c in dig(obj, "status", "conditions", default=[]))
+        return 0 if finished or dig(obj, "spec", "suspend") else int(dig(obj, "spec", "parallelism", default=1))
+    return int(dig(obj, "spec", "replicas", default=0 if "replicas" in obj.get("spec", {}) else 1))
+
+
+def stamp(obj: Obj, *path: str | int) -> datetime | None:
+    """A timestamp inside an object; None where it is absent."""
+    text = dig(obj, *path)
+    return parse_time(text) if text else None

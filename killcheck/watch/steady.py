@@ -1,0 +1,171 @@
+"""The steady state of a drill: what must be so before it, what is remembered of it, and what must be so again after it.
+
+What may *not* live here: anything that a drill does to a target.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from killcheck.watch import queues
+from killcheck.capabilities.cluster import Cluster
+from killcheck.safety.journal import Journal, Undo
+from killcheck.spec.killpath import KillPath, Layer, Proof, Target
+from killcheck.kube.objects import Obj, copy, dig, key_of, name_of, ref_of, uid_of
+from killcheck.machine.programs import again
+from killcheck.watch.scene import Scene
+from killcheck.safety.undo import recreatable
+
+__all__ = ["asked_for", "instances", "nothing_on", "remember", "switch_on", "unsteady"]
+
+#: How long the first answers of the count commands are waited for, in seconds.
+FIRST_COUNT_S = 90.0
+#: Kinds whose pods say themselves whose they are.
+_PLAIN_OWNERS = ("Deployment", "StatefulSet", "Job", "Pod")
+
+
+def nothing_on(scene: Scene, kill_path: KillPath, layer: Layer) -> str:
+    """Why there is nothing to turn off, where that is plain at once; empty: there is, or may be."""
+    covered = [t for t in kill_path.covered_by(layer) if t.kind]
+    waiting = any(queues.awaits_admission(obj) for t in covered for obj in scene.objects_of(t))
+    if covered and not waiting and not any(scene.replicas(t) for t in covered) and not scene.gpu_pods():
+        return ("nothing to turn off: " + ", ".join(f"{t} asks for no replicas" for t in covered)
+                + " and no GPU pod is there")
+    census = scene.census
+    if not census.targets:
+        return ""
+    scene.cluster.loop.run_until(lambda: census.broken() is None, FIRST_COUNT_S)
+    error = census.broken()
+    if error is not None:
+        return f"no steady state to begin with: what is on is not known: {error}"
+    off = [t for t in census.targets if not census.on(t)]
+    if off and (scene.cluster.real or any(t.start is None for t in off)):
+        return "nothing to turn off: " + ", ".join(
+            f"{census.counts[t.name].command} counts 0 of {t.name}" for t in off) + " (start it first)"
+    return ""
+
+
+def switch_on(cluster: Cluster, scene: Scene, layer: Layer) -> Iterator[str]:
+    """On a cluster that is killcheck's own, what is outside Kubernetes and off is put on first; says what was done."""
+    census = scene.census
+    for target in [t for t in census.targets if not census.on(t)]:
+        assert target.start is not None
+        assert census.programs is not None
+        assert not cluster.real
+        ran = census.programs.run(target.start)
+        census.again()
+        yield f"{target.name} was put on for this drill of {layer.name}: {ran.told}"
+
+
+def unsteady(scene: Scene, kill_path: KillPath, layer: Layer, *, healed: bool = False) -> str:
+    """What is not as it should be before a drill; empty: all is steady.
+
+    ``healed``: after it; what is outside Kubernetes and has no ``start`` stays off.
+    """
+    error = scene.broken()
+    if error is not None:
+        return f"what is on is not known: {error}" if error is scene.census.broken() else f"the watch is down: {error}"
+    for target in scene.census.targets:
+        if not scene.census.on(target) and not (healed and target.start is None):
+            return f"{scene.census.counts[target.name].command} counts 0 of {target.name}: nothing to turn off"
+    if not any(t.kind for t in kill_path.covered_by(layer)):
+        return ""
+    return _unsteady_inside(scene, kill_path, layer)
+
+
+def _unsteady_inside(scene: Scene, kill_path: KillPath, layer: Layer) -> str:
+    pods = scene.gpu_pods()
+    if not pods:
+        return "no GPU pod is running in scope"
+    moving = [str(p) for p in pods if p.terminating]
+    if moving:
+        return f"{', '.join(moving)}: something else is under way"
+    for held in pods:
+        pod = scene.pods.get(held.name, held.namespace)
+        if pod is None or dig(pod, "status", "phase") != "Running":
+            return f"GPU pod {held} is not running yet"
+    for target in kill_path.covered_by(layer):
+        if target.kind and not scene.replicas(target):
+            return f"{target} asks for no replicas: nothing to turn off"
+        if not _on(scene, target):
+            return f"no GPU pod of {target} is running: nothing of it to turn off"
+    if not scene.pool_nodes():
+        return "no node of the GPU pools is there (does the spec's nodes: selector match?)"
+    if Proof.P2 in kill_path.proof:
+        strangers = [f"{p} on {p.node}" for p in pods if p.node not in scene.known_nodes]
+        if strangers:  # nobody would see whether these nodes go
+            return f"of no pool in the spec's nodes: is the node of {', '.join(strangers)}"
+    leaving = [name_of(n) for n in scene.pool_nodes() if "deletionTimestamp" in n["metadata"]]
+    return f"node(s) {', '.join(leaving)} are being removed already" if leaving else ""
+
+
+def _on(scene: Scene, target: Target) -> bool:
+    """Whether a pod of the target holds GPUs, where it is plain which pods are its own."""
+    if target.kind not in _PLAIN_OWNERS:
+        return True
+    names = {name_of(obj) for obj in scene.objects_of(target)}
+    held = (scene.pods.get(pod.name, pod.namespace) for pod in scene.gpu_pods() if pod.namespace == target.namespace)
+    roots = [scene.root_owner(pod) for pod in held if pod is not None]
+    return any(kind == target.kind and name in names for kind, name in roots)
+
+
+def asked_for(scene: Scene, kill_path: KillPath, layer: Layer) -> dict[str, int]:
+    """How much of each target that a layer covers is on: replicas asked for, instances counted."""
+    found = {t.name: scene.replicas(t) for t in kill_path.covered_by(layer) if t.kind}
+    return found | {t.name: scene.census.on(t) for t in scene.census.targets}
+
+
+def instances(scene: Scene) -> list[Obj]:
+    """What is counted outside Kubernetes as the meter knows it: a stand-in for a node, one for each that is on."""
+    return [
+        {"metadata": {"name": f"{t.name}-{i}", "labels": {"node.kubernetes.io/instance-type": t.instance_type}}}
+        for t in scene.census.targets for i in range(scene.census.on(t))]
+
+
+# -- remembering -------------------------------------------------------------------------------------------
+def remember(scene: Scene, journal: Journal, target: Target) -> None:
+    """Write down how to put a target back on, before anything can turn it off. Raises JournalError."""
+    if target.kind:
+        for obj in scene.objects_of(target):
+            _remember_object(scene, journal, target, obj)
+    elif target.count is not None and target.start is not None and target in scene.census.targets:
+        number = scene.census.on(target)
+        body = [again(target.count), number, again(target.start), scene.kill_path.folder]
+        undo = Undo("call", "put_back", body, manual=str(target.start))
+        with journal.change(f"{target.name} was on ({number})", undo, lever="programs"):
+            pass
+
+
+def _remember_object(scene: Scene, journal: Journal, target: Target, obj: Obj) -> None:
+    own = getattr(scene.cluster, "remember", None)  # a place whose objects are no Kubernetes workloads knows best
+    if own is not None:
+        own(journal, obj)
+        return
+    resource = scene.resource_of(target)
+    namespace, name = key_of(obj)
+    replicas = dig(obj, "spec", "replicas")
+    if replicas is not None:
+        what = f"{ref_of(obj)} was on ({replicas} replica(s))"
+        manual = f"kubectl scale {resource.qualified} {name} -n {namespace} --replicas={replicas}"
+        body = {"spec": {"replicas": replicas}}
+        undo = Undo("merge", resource.path(namespace, name), body, uid_of(obj), {"spec": {"replicas": 0}}, manual)
+        with journal.change(what, undo):
+            pass
+    elif obj["kind"] == "Job":
+        queues.remember(scene.cluster.kube, journal, obj)
+        undo = Undo(
+            "create", resource.path(namespace), _job_again(obj), manual=f"create Job {namespace}/{name} again")
+        with journal.change(f"{ref_of(obj)} was on", undo):
+            pass
+
+
+def _job_again(job: Obj) -> Obj:
+    """A Job as somebody would create it: without the selector and labels that the API server generated for it."""
+    body = copy(recreatable(job))
+    if not dig(job, "spec", "manualSelector"):
+        body["spec"].pop("selector", None)
+        for meta in (body["metadata"], dig(body, "spec", "template", "metadata", default={})):
+            for label in ("controller-uid", "job-name"):
+                for key in (label, f"batch.kubernetes.io/{label}"):
+                    (meta.get("labels") or {}).pop(key, None)
+    return body
