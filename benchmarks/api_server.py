@@ -76,10 +76,19 @@ def watching(cluster: EmbeddedCluster) -> float:
 def large() -> tuple[float, float]:
     """(seconds to load 500 nodes and 5,000 pods, seconds until all of them are scheduled and run)."""
     machines = [node(f"n{i}", "g6.4xlarge", cpu=16, memory="64Gi", devices={"nvidia.com/gpu": 1}) for i in range(NODES)]
-    pods: list[Obj] = [{
-        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": f"p{i}", "namespace": "default"},
-        "spec": {"containers": [{"name": "c", "image": "nginx:1", "resources": {
-            "requests": {"cpu": "500m", "memory": "1Gi"}}}]}} for i in range(PODS)]
+    pods: list[Obj] = [
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": f"p{i}", "namespace": "default"},
+            "spec": {
+                "containers": [
+                    {"name": "c", "image": "nginx:1", "resources": {"requests": {"cpu": "500m", "memory": "1Gi"}}}
+                ]
+            },
+        }
+        for i in range(PODS)
+    ]
     cluster = EmbeddedCluster(exec_mode="none", speed=None)
     try:
         begun = wall_seconds()

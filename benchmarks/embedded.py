@@ -59,8 +59,10 @@ def main() -> None:
         drill_s = [timed(["killcheck", "drill", "--night", "24h", "--quiet"], folder) for _ in range(ROUNDS)]
     ups, nights = inside()
     for name, values in (
-        ("killcheck --help (process)", help_s), ("cluster up, path loaded (process, imports included)", cold_s),
-        ("cluster up, path loaded (warm)", ups), ("whole night, 24 virtual hours (warm)", nights),
+        ("killcheck --help (process)", help_s),
+        ("cluster up, path loaded (process, imports included)", cold_s),
+        ("cluster up, path loaded (warm)", ups),
+        ("whole night, 24 virtual hours (warm)", nights),
         ("killcheck drill --night 24h (process)", drill_s),
     ):
         print(f"{name:<55} median {statistics.median(values):.3f} s   worst {max(values):.3f} s   of {len(values)}")

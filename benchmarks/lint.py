@@ -49,8 +49,13 @@ def serve(nodes: int, pods: int, folder: Path) -> None:
     loop, store, rng = WallLoop(), Store(), random.Random(1)
     issuer, authorizer = Issuer(store, loop, rng=rng), Authorizer(store)
     server = ApiServer(
-        store, loop, authenticator=Authenticator(issuer, authorizer), authorizer=authorizer,
-        admission=Chain(store, loop, authorizer, rng), rng=rng)
+        store,
+        loop,
+        authenticator=Authenticator(issuer, authorizer),
+        authorizer=authorizer,
+        admission=Chain(store, loop, authorizer, rng),
+        rng=rng,
+    )
     kube = Kube(InProcessTransport(server, loop, ADMIN))
     loaded = [m.obj for m in manifests.load([path("dead-man")]).manifests if m.obj.get("apiVersion") != "killcheck/v1"]
     for obj in (*bootstrap.objects(), *crds(), *sorted(loaded, key=lambda o: o["kind"] != "Namespace")):
@@ -80,63 +85,125 @@ def node(i: int) -> Obj:
     gpus = {"nvidia.com/gpu": "8"} if i < GPU_NODES else {}
     capacity = {"cpu": "64", "memory": "512Gi", "pods": "110", "ephemeral-storage": "500Gi", **gpus}
     labels = {
-        "kubernetes.io/hostname": f"node-{i}", "kubernetes.io/arch": "amd64", "kubernetes.io/os": "linux",
-        "topology.kubernetes.io/zone": f"eu-west-1{'abc'[i % 3]}", "node.kubernetes.io/instance-type": "m7i.16xlarge",
-        **({"karpenter.sh/nodepool": "gpu"} if gpus else {})}
+        "kubernetes.io/hostname": f"node-{i}",
+        "kubernetes.io/arch": "amd64",
+        "kubernetes.io/os": "linux",
+        "topology.kubernetes.io/zone": f"eu-west-1{'abc'[i % 3]}",
+        "node.kubernetes.io/instance-type": "m7i.16xlarge",
+        **({"karpenter.sh/nodepool": "gpu"} if gpus else {}),
+    }
     kinds = ("MemoryPressure", "DiskPressure", "PIDPressure", "Ready")
     conditions = [
-        {"type": kind, "status": "True" if kind == "Ready" else "False", "reason": f"Kubelet{kind}",
-         "message": "kubelet has something to say about this", "lastHeartbeatTime": "2026-01-15T03:00:00Z",
-         "lastTransitionTime": "2026-01-01T03:00:00Z"} for kind in kinds]
-    images = [{"names": [f"registry.example.com/team/app-{i % 40 + k}@sha256:{k:064d}"], "sizeBytes": 10**8 + k}
-              for k in range(15)]
+        {
+            "type": kind,
+            "status": "True" if kind == "Ready" else "False",
+            "reason": f"Kubelet{kind}",
+            "message": "kubelet has something to say about this",
+            "lastHeartbeatTime": "2026-01-15T03:00:00Z",
+            "lastTransitionTime": "2026-01-01T03:00:00Z",
+        }
+        for kind in kinds
+    ]
+    images = [
+        {"names": [f"registry.example.com/team/app-{i % 40 + k}@sha256:{k:064d}"], "sizeBytes": 10**8 + k}
+        for k in range(15)
+    ]
     return {
-        "apiVersion": "v1", "kind": "Node", "metadata": {**meta(f"node-{i}", i), "labels": labels},
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {**meta(f"node-{i}", i), "labels": labels},
         "spec": {"providerID": f"aws:///eu-west-1a/i-{i:017x}"},
-        "status": {"capacity": capacity, "allocatable": capacity, "conditions": conditions, "images": images}}
+        "status": {"capacity": capacity, "allocatable": capacity, "conditions": conditions, "images": images},
+    }
 
 
 def pod(i: int, nodes: int) -> Obj:
     name, app = f"app-{i % 700}-{i:08x}", f"app-{i % 700}"
     container = {
-        "name": "app", "image": f"registry.example.com/team/{app}:1.2.{i % 9}", "imagePullPolicy": "IfNotPresent",
+        "name": "app",
+        "image": f"registry.example.com/team/{app}:1.2.{i % 9}",
+        "imagePullPolicy": "IfNotPresent",
         "env": [{"name": f"SETTING_{k}", "value": f"some value of {k}"} for k in range(12)],
         "resources": {"requests": {"cpu": "250m", "memory": "512Mi"}, "limits": {"memory": "512Mi"}},
         "volumeMounts": [{"name": "token", "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount"}],
-        "livenessProbe": {"httpGet": {"path": "/health", "port": 8080}, "periodSeconds": 10}}
+        "livenessProbe": {"httpGet": {"path": "/health", "port": 8080}, "periodSeconds": 10},
+    }
     conditions = [
         {"type": kind, "status": "True", "lastTransitionTime": "2026-01-10T03:00:00Z"}
-        for kind in ("PodScheduled", "Initialized", "ContainersReady", "Ready")]
-    status = {"name": "app", "ready": True, "restartCount": 0, "image": container["image"],
-              "imageID": f"sha256:{i:064x}",
-              "state": {"running": {"startedAt": "2026-01-10T03:00:00Z"}}, "containerID": f"containerd://{i:064x}"}
+        for kind in ("PodScheduled", "Initialized", "ContainersReady", "Ready")
+    ]
+    status = {
+        "name": "app",
+        "ready": True,
+        "restartCount": 0,
+        "image": container["image"],
+        "imageID": f"sha256:{i:064x}",
+        "state": {"running": {"startedAt": "2026-01-10T03:00:00Z"}},
+        "containerID": f"containerd://{i:064x}",
+    }
     return {
-        "apiVersion": "v1", "kind": "Pod",
+        "apiVersion": "v1",
+        "kind": "Pod",
         "metadata": {
-            **meta(name, i), "namespace": "default", "labels": {"app": app, "pod-template-hash": f"{i % 99:010d}"},
-            "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": app, "uid": f"r{i % 700}"}]},
-        "spec": {"nodeName": f"node-{i % nodes}", "containers": [container], "restartPolicy": "Always",
-                 "serviceAccountName": "default", "terminationGracePeriodSeconds": 30},
-        "status": {"phase": "Running", "podIP": "10.1.2.3", "hostIP": "10.0.0.1", "conditions": conditions,
-                   "containerStatuses": [status], "qosClass": "Burstable"}}
+            **meta(name, i),
+            "namespace": "default",
+            "labels": {"app": app, "pod-template-hash": f"{i % 99:010d}"},
+            "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": app, "uid": f"r{i % 700}"}],
+        },
+        "spec": {
+            "nodeName": f"node-{i % nodes}",
+            "containers": [container],
+            "restartPolicy": "Always",
+            "serviceAccountName": "default",
+            "terminationGracePeriodSeconds": 30,
+        },
+        "status": {
+            "phase": "Running",
+            "podIP": "10.1.2.3",
+            "hostIP": "10.0.0.1",
+            "conditions": conditions,
+            "containerStatuses": [status],
+            "qosClass": "Burstable",
+        },
+    }
 
 
 def meta(name: str, i: int) -> Obj:
     field = {"f:metadata": {"f:labels": {".": {}, "f:app": {}}}, "f:spec": {"f:containers": {"k:{}": {"f:env": {}}}}}
-    managed = [{"manager": "kube-controller-manager", "operation": "Update", "apiVersion": "v1",
-                "time": "2026-01-10T03:00:00Z", "fieldsType": "FieldsV1", "fieldsV1": field}]
-    return {"name": name, "uid": f"{name}-{i}", "resourceVersion": str(1000 + i), "managedFields": managed,
-            "creationTimestamp": "2026-01-10T03:00:00Z"}
+    managed = [
+        {
+            "manager": "kube-controller-manager",
+            "operation": "Update",
+            "apiVersion": "v1",
+            "time": "2026-01-10T03:00:00Z",
+            "fieldsType": "FieldsV1",
+            "fieldsV1": field,
+        }
+    ]
+    return {
+        "name": name,
+        "uid": f"{name}-{i}",
+        "resourceVersion": str(1000 + i),
+        "managedFields": managed,
+        "creationTimestamp": "2026-01-10T03:00:00Z",
+    }
 
 
 def timed(argv: list[str], folder: Path) -> tuple[float, float]:
     """(seconds, MB at most) of a program."""
-    script = "import os,resource,subprocess,sys\np=subprocess.run(sys.argv[1:],stdout=subprocess.DEVNULL)\n" \
-             "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss/1024)\nsys.exit(p.returncode)"
+    script = (
+        "import os,resource,subprocess,sys\np=subprocess.run(sys.argv[1:],stdout=subprocess.DEVNULL)\n"
+        "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss/1024)\nsys.exit(p.returncode)"
+    )
     begun = wall_seconds()
     done = subprocess.run(
-        [sys.executable, "-c", script, *argv], cwd=folder, check=False, capture_output=True, text=True,
-        env=os.environ | {"KUBECONFIG": str(folder / "kubeconfig")})
+        [sys.executable, "-c", script, *argv],
+        cwd=folder,
+        check=False,
+        capture_output=True,
+        text=True,
+        env=os.environ | {"KUBECONFIG": str(folder / "kubeconfig")},
+    )
     seconds = wall_seconds() - begun
     if done.returncode not in (0, 1):
         raise SystemExit(f"{' '.join(argv)} ended with {done.returncode}: {done.stderr}")
@@ -147,8 +214,11 @@ def main(nodes: int = 5_000, pods: int = 50_000, rounds: int = ROUNDS) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         server = subprocess.Popen(
-            [sys.executable, __file__, "serve", str(nodes), str(pods), name], stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE, text=True)
+            [sys.executable, __file__, "serve", str(nodes), str(pods), name],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
         assert server.stdout is not None
         assert server.stdout.readline() == "up\n"
         try:
@@ -163,8 +233,10 @@ def main(nodes: int = 5_000, pods: int = 50_000, rounds: int = ROUNDS) -> None:
     by_hand, by_us = (statistics.median(s for s, _ in runs) for runs in (kubectl, ours))
     print(f"{nodes} nodes, {pods} pods, median of {rounds}")
     print(f"  kubectl get pods,nodes -A -o json  {by_hand:6.1f} s  {max(m for _, m in kubectl):6.0f} MB")
-    print(f"  killcheck lint --on                {by_us:6.1f} s  {max(m for _, m in ours):6.0f} MB   "
-          f"({by_us / by_hand:.2f} times kubectl's; to reach: 1.5 and 500 MB)")
+    print(
+        f"  killcheck lint --on                {by_us:6.1f} s  {max(m for _, m in ours):6.0f} MB   "
+        f"({by_us / by_hand:.2f} times kubectl's; to reach: 1.5 and 500 MB)"
+    )
 
 
 if __name__ == "__main__":

@@ -12,8 +12,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from killcheck.run import explore, matrix
 from killcheck.clock import wall_seconds
+from killcheck.run import explore, matrix
 from killcheck.run.runner import Run
 from killcheck.run.session import Session
 
@@ -35,13 +35,17 @@ def main(fixture: str = "two-switches", scenarios: str = "200") -> None:
     with tempfile.TemporaryDirectory() as folder:
         Run(session, planned, folder=Path(folder), workers=WORKERS).execute()
     wall, used = wall_seconds() - began, processor_s() - used
-    print(f"{fixture}: {len(planned)} cells in {wall:.1f} s on {WORKERS} processors (to reach: 30 s); "
-          f"{used:.1f} processor seconds, {used / WORKERS:.1f} s were nothing else running")
+    print(
+        f"{fixture}: {len(planned)} cells in {wall:.1f} s on {WORKERS} processors (to reach: 30 s); "
+        f"{used:.1f} processor seconds, {used / WORKERS:.1f} s were nothing else running"
+    )
     used = processor_s()
     found = explore.explore(session, budget=int(scenarios), seconds=wall_seconds, workers=WORKERS)
     used = processor_s() - used
-    print(f"explore: {found.tried} scenarios in {found.seconds:.1f} s, {found.rate:.1f} a second and processor "
-          f"(to reach: 50); {used:.1f} processor seconds, {found.tried / used:.1f} a processor second, start included")
+    print(
+        f"explore: {found.tried} scenarios in {found.seconds:.1f} s, {found.rate:.1f} a second and processor "
+        f"(to reach: 50); {used:.1f} processor seconds, {found.tried / used:.1f} a processor second, start included"
+    )
 
 
 if __name__ == "__main__":

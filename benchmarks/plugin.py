@@ -24,8 +24,12 @@ def once(folder: str, *, with_plugin: bool) -> float:
     """Seconds of the processor for one run."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *LOAD[with_plugin], "test_it.py"], cwd=folder,
-        check=True, stdout=subprocess.DEVNULL, env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"})
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *LOAD[with_plugin], "test_it.py"],
+        cwd=folder,
+        check=True,
+        stdout=subprocess.DEVNULL,
+        env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
+    )
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
@@ -41,9 +45,11 @@ def main(rounds: int = ROUNDS) -> int:
                 took[with_plugin].append(once(folder, with_plugin=with_plugin))
     medians = {key: statistics.median(values) for key, values in took.items()}
     cost = medians[True] - medians[False]
-    print(f"without {medians[False] * 1000:.0f} ms, with {medians[True] * 1000:.0f} ms (medians of {rounds}): "
-          f"{cost * 1000:.1f} ms more; least of each {(min(took[True]) - min(took[False])) * 1000:.1f} ms apart "
-          f"(to reach: under {TO_REACH_S * 1000:.0f} ms)")
+    print(
+        f"without {medians[False] * 1000:.0f} ms, with {medians[True] * 1000:.0f} ms (medians of {rounds}): "
+        f"{cost * 1000:.1f} ms more; least of each {(min(took[True]) - min(took[False])) * 1000:.1f} ms apart "
+        f"(to reach: under {TO_REACH_S * 1000:.0f} ms)"
+    )
     return 0 if cost < TO_REACH_S else 1
 
 

@@ -25,13 +25,24 @@ def deployment(number: int, replicas: int) -> Obj:
     name = f"server-{number}"
     pod = {
         "terminationGracePeriodSeconds": 1,
-        "containers": [{
-            "name": "main", "image": "registry.example.internal/server:1",
-            "resources": {"requests": {"cpu": "2"}, "limits": {"nvidia.com/gpu": "1"}}}]}
+        "containers": [
+            {
+                "name": "main",
+                "image": "registry.example.internal/server:1",
+                "resources": {"requests": {"cpu": "2"}, "limits": {"nvidia.com/gpu": "1"}},
+            }
+        ],
+    }
     return {
-        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name, "namespace": "default"},
-        "spec": {"replicas": replicas, "selector": {"matchLabels": {"app": name}},
-                 "template": {"metadata": {"labels": {"app": name}}, "spec": pod}}}
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": {"app": name}},
+            "template": {"metadata": {"labels": {"app": name}}, "spec": pod},
+        },
+    }
 
 
 def phases(cluster: EmbeddedCluster) -> dict[str, int]:
@@ -55,8 +66,9 @@ def play(nodes: int, pods: int) -> None:
 
     cluster = EmbeddedCluster(exec_mode="none")
     said("cluster up")
-    cluster.load(node(f"gpu-{i}", "p4d.24xlarge", cpu=96, memory="1152Gi", devices={"nvidia.com/gpu": 16})
-                 for i in range(nodes))
+    cluster.load(
+        node(f"gpu-{i}", "p4d.24xlarge", cpu=96, memory="1152Gi", devices={"nvidia.com/gpu": 16}) for i in range(nodes)
+    )
     cluster.loop.sleep(5)
     said(f"{nodes} nodes loaded and ready")
     cluster.load(deployment(i, min(EACH, pods - i * EACH)) for i in range(-(-pods // EACH)))
@@ -78,8 +90,7 @@ def play(nodes: int, pods: int) -> None:
     said("all running")
     assert phases(cluster)["Running"] == pods, phases(cluster)
     for i in range(-(-pods // EACH)):
-        cluster.kube.patch(
-            r.DEPLOYMENTS, f"server-{i}", {"spec": {"replicas": 0}}, "default", subresource="scale")
+        cluster.kube.patch(r.DEPLOYMENTS, f"server-{i}", {"spec": {"replicas": 0}}, "default", subresource="scale")
     for _ in range(120):
         cluster.loop.sleep(5)
         if not phases(cluster):
@@ -93,7 +104,7 @@ def play(nodes: int, pods: int) -> None:
 def main() -> None:
     """Play, with or without a profile."""
     sizes = [int(word) for word in sys.argv[1:] if word.isdigit()]
-    nodes, pods = (sizes + [500, 5000][len(sizes):])[:2]
+    nodes, pods = (sizes + [500, 5000][len(sizes) :])[:2]
     if "--profile" not in sys.argv:
         play(nodes, pods)
         return

@@ -68,7 +68,8 @@ def measure(context: str, kubeconfig: Path | None) -> list[float]:
             took.append((wall_seconds() - float(written)) * 1000)
 
     informer = Informer(
-        connect(context, kubeconfig=kubeconfig, loop=loop), loop, r.CONFIGMAPS, namespace="default", on_change=heard)
+        connect(context, kubeconfig=kubeconfig, loop=loop), loop, r.CONFIGMAPS, namespace="default", on_change=heard
+    )
     informer.start()
     loop.sleep(0.3)
     writer = threading.Thread(target=write, args=(connect(context, kubeconfig=kubeconfig, loop=WallLoop()),))
@@ -81,8 +82,10 @@ def measure(context: str, kubeconfig: Path | None) -> list[float]:
 
 def report(took: list[float]) -> None:
     cuts = statistics.quantiles(took, n=100)
-    print(f"{len(took)} of {WRITES} writes heard of: median {cuts[49]:.1f} ms, 99 % {cuts[98]:.1f} ms, "
-          f"worst {took[-1]:.1f} ms (to reach: 99 % under 100 ms)")
+    print(
+        f"{len(took)} of {WRITES} writes heard of: median {cuts[49]:.1f} ms, 99 % {cuts[98]:.1f} ms, "
+        f"worst {took[-1]:.1f} ms (to reach: 99 % under 100 ms)"
+    )
 
 
 def main() -> None:

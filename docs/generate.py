@@ -35,8 +35,14 @@ CODES = {
 def pages() -> dict[Path, str]:
     """Every generated file with its text."""
     made = {
-        "cli.md": _cli(), "spec.md": _spec(), "probes.md": _probes(), "faults.md": _faults(),
-        "exit-codes.md": _codes(), "record.md": _record(), "result.md": _result()}
+        "cli.md": _cli(),
+        "spec.md": _spec(),
+        "probes.md": _probes(),
+        "faults.md": _faults(),
+        "exit-codes.md": _codes(),
+        "record.md": _record(),
+        "result.md": _result(),
+    }
     found = {ROOT / "docs/reference" / name: HEAD + text for name, text in made.items()}
     found[ROOT / "killcheck/killcheck.schema.json"] = json_schema()
     found[ROOT / "killcheck/reports/schemas/record-v1.json"] = json.dumps(record_schema(), indent=1) + "\n"
@@ -53,9 +59,11 @@ def record_schema() -> dict[str, Any]:
         made["description"] = _first(cls.__doc__)
         branches.append(made)
     return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema", "title": "killcheck run record, version 1",
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "killcheck run record, version 1",
         "description": "One line of a run record. Kinds and fields may be added: a reader skips what it does not know.",
-        "anyOf": branches}
+        "anyOf": branches,
+    }
 
 
 def _cli() -> str:
@@ -82,8 +90,11 @@ def _command(command: click.Command, name: str, parent: click.Context) -> Iterat
 
 def _spec() -> str:
     whole = json.loads(json_schema())
-    parts = ["# killcheck.yaml\n", "The JSON Schema for editors is `killcheck/killcheck.schema.json`. Durations are"
-             " texts like `90s`, `5m` or `2h`.\n"]
+    parts = [
+        "# killcheck.yaml\n",
+        "The JSON Schema for editors is `killcheck/killcheck.schema.json`. Durations are"
+        " texts like `90s`, `5m` or `2h`.\n",
+    ]
     parts += _fields("The spec", whole, set())
     for name, one in whole.get("$defs", {}).items():
         if one.get("properties"):
@@ -122,20 +133,29 @@ def _type(field: dict[str, Any]) -> str:
 
 
 def _probes() -> str:
-    parts = ["# Probes\n", "What `killcheck lint` asks, by reading alone. Rows are those of the failure catalogue that"
-             " a probe answers to.\n"]
+    parts = [
+        "# Probes\n",
+        "What `killcheck lint` asks, by reading alone. Rows are those of the failure catalogue that"
+        " a probe answers to.\n",
+    ]
     for probe in sorted(probes.ALL, key=lambda one: one.id):
         parts += [
-            f"## {probe.id}\n", f"{_flat(probe.claim)}\n",
+            f"## {probe.id}\n",
+            f"{_flat(probe.claim)}\n",
             f"- severity: {probe.severity}" + ("; asks a running cluster only" if probe.live else ""),
-            f"- fix: {_flat(probe.remedy)}", f"- failure rows: {', '.join(map(str, probe.failures)) or '-'}",
-            f"- sources: {'; '.join(_flat(source) for source in probe.sources)}\n"]
+            f"- fix: {_flat(probe.remedy)}",
+            f"- failure rows: {', '.join(map(str, probe.failures)) or '-'}",
+            f"- sources: {'; '.join(_flat(source) for source in probe.sources)}\n",
+        ]
     return "\n".join(parts)
 
 
 def _faults() -> str:
-    parts = ["# Faults\n", "What `killcheck drill --under` takes, also several at once. *Needs*: levers that only some"
-             " clusters have; without, any Kubernetes API will do.\n"]
+    parts = [
+        "# Faults\n",
+        "What `killcheck drill --under` takes, also several at once. *Needs*: levers that only some"
+        " clusters have; without, any Kubernetes API will do.\n",
+    ]
     kinds = (*faults.ALL, *faults.CLOUD, *faults.ENGINE, *faults.MACHINE)
     for family in dict.fromkeys(kind.family for kind in kinds):
         parts.append(f"## {family}\n")
@@ -143,8 +163,11 @@ def _faults() -> str:
             needs = f" Needs: {', '.join(kind.needs)}." if kind.needs else ""
             costs = f" Costs: {_flat(kind.costs)}." if getattr(kind, "costs", "") else ""
             rows = f" Failure rows: {', '.join(map(str, kind.failures))}." if kind.failures else ""
-            parts += [f"### {kind.name}\n", f"{_flat(kind.simulates)}.{needs}{costs}{rows}\n",
-                      f"{_flat(inspect.getdoc(kind) or '')}\n"]
+            parts += [
+                f"### {kind.name}\n",
+                f"{_flat(kind.simulates)}.{needs}{costs}{rows}\n",
+                f"{_flat(inspect.getdoc(kind) or '')}\n",
+            ]
     return "\n".join(parts)
 
 
@@ -154,21 +177,30 @@ def _codes() -> str:
 
 
 def _record() -> str:
-    parts = ["# The run record\n", "One JSON object a line, written as it happens; every report is made from it alone."
-             " Its schema is `killcheck/reports/schemas/record-v1.json`. Every event has `event` (its kind), `at` (RFC"
-             " 3339 on the cluster's clock) and `drill` (empty for the run itself).\n"]
+    parts = [
+        "# The run record\n",
+        "One JSON object a line, written as it happens; every report is made from it alone."
+        " Its schema is `killcheck/reports/schemas/record-v1.json`. Every event has `event` (its kind), `at` (RFC"
+        " 3339 on the cluster's clock) and `drill` (empty for the run itself).\n",
+    ]
     for kind, cls in events._KINDS.items():
         parts += [f"## {kind}\n", f"{_flat(inspect.getdoc(cls) or '')}\n"]
-        parts += [f"- `{field.name}`: {_cell(str(field.type))}" for field in fields(cls)
-                  if field.name not in ("at", "drill", "kind")]
+        parts += [
+            f"- `{field.name}`: {_cell(str(field.type))}"
+            for field in fields(cls)
+            if field.name not in ("at", "drill", "kind")
+        ]
         parts.append("")
     return "\n".join(parts)
 
 
 def _result() -> str:
     whole = schema("result")
-    parts = ["# The JSON document\n", "What `--json` prints and `killcheck report --json` makes. Its schema is"
-             " `killcheck/reports/schemas/result-v1.json`; fields may be added within v1.\n"]
+    parts = [
+        "# The JSON document\n",
+        "What `--json` prints and `killcheck report --json` makes. Its schema is"
+        " `killcheck/reports/schemas/result-v1.json`; fields may be added within v1.\n",
+    ]
     parts += _fields("The document", whole, set())
     for name, one in whole["$defs"].items():
         parts += _fields(name.capitalize(), one, set())

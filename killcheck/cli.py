@@ -74,8 +74,11 @@ class _Lazy(click.Group):
             import traceback
 
             traceback.print_exc()
-            click.echo(f"killcheck: a defect of killcheck itself ({type(error).__name__}): nothing is proven; what was "
-                       "changed is in the journal (killcheck restore)", err=True)
+            click.echo(
+                f"killcheck: a defect of killcheck itself ({type(error).__name__}): nothing is proven; what was "
+                "changed is in the journal (killcheck restore)",
+                err=True,
+            )
         sys.exit(UNFINISHED)
 
     def make_context(self, *args: Any, **extra: Any) -> click.Context:
@@ -105,7 +108,9 @@ class _Lazy(click.Group):
             formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
 
     def resolve_command(
-        self, ctx: click.Context, args: list[str],
+        self,
+        ctx: click.Context,
+        args: list[str],
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """The command that the arguments name. Raises UsageError, with the nearest name, where there is none such."""
         name = args[0] if args else ""
@@ -151,7 +156,7 @@ def _give_up(stream: TextIO) -> None:
 def _plainer(error: UnicodeError) -> tuple[str, int]:
     if not isinstance(error, UnicodeEncodeError):
         raise error
-    return "".join(_PLAIN.get(mark, "?") for mark in error.object[error.start:error.end]), error.end
+    return "".join(_PLAIN.get(mark, "?") for mark in error.object[error.start : error.end]), error.end
 
 
 @click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"]})

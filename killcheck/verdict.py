@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from killcheck.text.durations import parse_duration
 from killcheck.spec.killpath import Outcome
+from killcheck.text.durations import parse_duration
 
 __all__ = ["EXIT_CODES", "DrillResult", "Verdict", "overall"]
 
@@ -27,7 +27,12 @@ class Verdict(StrEnum):
 
 #: The documented exit codes.
 EXIT_CODES = {
-    "proven": 0, "exposed": 1, "usage": 2, "inconclusive": 3, "unfinished": 4, "dirty": 5,
+    "proven": 0,
+    "exposed": 1,
+    "usage": 2,
+    "inconclusive": 3,
+    "unfinished": 4,
+    "dirty": 5,
 }
 
 
@@ -93,7 +98,8 @@ class DrillResult:
         """Whether its cause has one of these parts (``*``: anything in between; case does not matter); none: any."""
         return not causes or any(
             re.search(".*".join(map(re.escape, part.split("*"))), self.cause, re.IGNORECASE | re.DOTALL)
-            for part in causes)
+            for part in causes
+        )
 
     def replicas_zero_within(self, limit: str | float) -> bool:
         """Whether every GPU pod in scope was gone within ``limit`` (seconds, or '5m'), proven."""
@@ -110,17 +116,32 @@ class DrillResult:
     def to_json(self) -> dict[str, Any]:
         """As the JSON document has it (schema killcheck.result/v1, an entry of ``drills``)."""
         return {
-            "layer": self.layer, "faults": list(self.faults), "title": self.title,
-            "verdict": str(self.verdict), "why": self.why,
-            "off_by": self.off_by or None, "stuck_at": self.stuck_at or None, "cause": self.cause or None,
-            "remedy": self.remedy or None, "evidence": list(self.evidence), "failures": list(self.failures),
-            "seconds_to_zero": _round(self.seconds_to_zero), "seconds_to_drained": _round(self.seconds_to_drained),
-            "watched_s": _round(self.watched_s), "usd": _round(self.usd, 4), "usd_per_hour": _round(
-                self.usd_per_hour, 4),
-            "next_chance": self.next_chance or None, "usd_until_next_chance": _round(self.usd_until_next_chance, 4),
-            "schedule": self.schedule, "bill": self.bill,
-            "phases": list(self.phases), "bites": self.bites, "notes": list(self.notes), "healed": list(self.healed),
-            "problems": list(self.problems), "gpu_pods": list(self.gpu_pods),
+            "layer": self.layer,
+            "faults": list(self.faults),
+            "title": self.title,
+            "verdict": str(self.verdict),
+            "why": self.why,
+            "off_by": self.off_by or None,
+            "stuck_at": self.stuck_at or None,
+            "cause": self.cause or None,
+            "remedy": self.remedy or None,
+            "evidence": list(self.evidence),
+            "failures": list(self.failures),
+            "seconds_to_zero": _round(self.seconds_to_zero),
+            "seconds_to_drained": _round(self.seconds_to_drained),
+            "watched_s": _round(self.watched_s),
+            "usd": _round(self.usd, 4),
+            "usd_per_hour": _round(self.usd_per_hour, 4),
+            "next_chance": self.next_chance or None,
+            "usd_until_next_chance": _round(self.usd_until_next_chance, 4),
+            "schedule": self.schedule,
+            "bill": self.bill,
+            "phases": list(self.phases),
+            "bites": self.bites,
+            "notes": list(self.notes),
+            "healed": list(self.healed),
+            "problems": list(self.problems),
+            "gpu_pods": list(self.gpu_pods),
         }
 
 

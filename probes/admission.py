@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import random
 
+from killcheck.probes.live import pod_of
 from killcheck.probes.world import Executor, World
 
 from killcheck.kube.objects import Obj, copy, dig, name_of, namespace_of
-from killcheck.probes.live import pod_of
 
 __all__ = ["refusal"]
 
@@ -15,13 +15,13 @@ __all__ = ["refusal"]
 #: The PriorityClasses that every cluster has (kube-apiserver's scheduling bootstrap).
 _PRIORITIES = tuple(
     {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, "value": value}
-    for name, value in (("system-cluster-critical", 2_000_000_000), ("system-node-critical", 2_000_001_000)))
+    for name, value in (("system-cluster-critical", 2_000_000_000), ("system-node-critical", 2_000_001_000))
+)
 
 
 def refusal(world: World, one: Executor) -> str:
     """Why the pod would be refused, in the API server's words; empty if it would not be."""
-    rules = [
-        obj for kind in ("ResourceQuota", "LimitRange") for obj in world.in_namespace(kind, one.namespace)]
+    rules = [obj for kind in ("ResourceQuota", "LimitRange") for obj in world.in_namespace(kind, one.namespace)]
     namespace = world.find("Namespace", "", one.namespace)
     labels = dig(namespace, "metadata", "labels", default={})
     if not rules and not any(key.startswith("pod-security.") for key in labels):
@@ -36,8 +36,13 @@ def refusal(world: World, one: Executor) -> str:
     from killcheck.embedded.api.store import Store
 
     loop, store, kinds = VirtualLoop(world.now), Store(), Registry()
-    for obj in (_namespace(namespace, one.namespace), _account(one), *_PRIORITIES, *world.of("PriorityClass"),
-                *(_headroom(rule, one.namespace) for rule in rules)):
+    for obj in (
+        _namespace(namespace, one.namespace),
+        _account(one),
+        *_PRIORITIES,
+        *world.of("PriorityClass"),
+        *(_headroom(rule, one.namespace) for rule in rules),
+    ):
         kind = kinds.by_kind(*_group_kind(obj))
         if kind is not None:
             store.put(kind.table, (namespace_of(obj), name_of(obj)), copy(obj))
@@ -59,13 +64,16 @@ def _group_kind(obj: Obj) -> tuple[str, str]:
 
 def _namespace(known: Obj | None, name: str) -> Obj:
     labels = dig(known, "metadata", "labels", default={})
-    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": dict(labels)},
-            "status": {"phase": "Active"}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Namespace",
+        "metadata": {"name": name, "labels": dict(labels)},
+        "status": {"phase": "Active"},
+    }
 
 
 def _account(one: Executor) -> Obj:
-    return {
-        "apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": one.account, "namespace": one.namespace}}
+    return {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": one.account, "namespace": one.namespace}}
 
 
 def _headroom(rule: Obj, namespace: str) -> Obj:
@@ -79,5 +87,3 @@ def _headroom(rule: Obj, namespace: str) -> Obj:
         if name in used:
             made["spec"]["hard"][name] = format_quantity(parse(str(hard)) - parse(str(used[name])))
     return made
-
-

@@ -19,7 +19,8 @@ class ArgoSelfHeal(Probe):
     claim = "No Argo CD Application that owns a target's replicas heals them back."
     remedy = (
         "Add ignoreDifferences for /spec/replicas and the sync option RespectIgnoreDifferences=true, or leave replicas "
-        "out of git.")
+        "out of git."
+    )
     failures = (30,)
     sources = ("argoproj/argo-cd#8207", "JiRaska/open-bank-oss#273")
 
@@ -34,9 +35,13 @@ class ArgoSelfHeal(Probe):
                     heals = bool(automated.get("selfHeal"))
                     what = "selfHeal puts it back within minutes" if heals else "the next sync puts it back"
                     yield self.finding(
-                        world, app, ("spec", "syncPolicy", "automated"),
+                        world,
+                        app,
+                        ("spec", "syncPolicy", "automated"),
                         f"syncs {target}: after a scale to zero {what}",
-                        severity="error" if heals else "warning", also=[(obj, ("spec", "replicas"))])
+                        severity="error" if heals else "warning",
+                        also=[(obj, ("spec", "replicas"))],
+                    )
 
     @staticmethod
     def _owns(app: Obj, obj: Obj) -> bool:
@@ -49,7 +54,9 @@ class ArgoSelfHeal(Probe):
     @staticmethod
     def _ignores(app: Obj) -> bool:
         pointers = [
-            pointer for entry in dig(app, "spec", "ignoreDifferences", default=[])
-            for pointer in (*entry.get("jsonPointers", ()), *entry.get("jqPathExpressions", ()))]
+            pointer
+            for entry in dig(app, "spec", "ignoreDifferences", default=[])
+            for pointer in (*entry.get("jsonPointers", ()), *entry.get("jqPathExpressions", ()))
+        ]
         options = dig(app, "spec", "syncPolicy", "syncOptions", default=[])
         return any("replicas" in pointer for pointer in pointers) and "RespectIgnoreDifferences=true" in options

@@ -30,8 +30,12 @@ class AutoscalerDead(Probe):
                 continue
             if dig(obj, "spec", "replicas") == 0:
                 yield self.finding(
-                    world, obj, ("spec", "replicas"), "is scaled to 0: nothing takes empty GPU nodes away",
-                    patch=f"kubectl -n {namespace_or_default(obj)} scale deployment {name_of(obj)} --replicas=1")
+                    world,
+                    obj,
+                    ("spec", "replicas"),
+                    "is scaled to 0: nothing takes empty GPU nodes away",
+                    patch=f"kubectl -n {namespace_or_default(obj)} scale deployment {name_of(obj)} --replicas=1",
+                )
             elif world.live and not dig(obj, "status", "readyReplicas", default=0):
                 yield self.finding(world, obj, ("status", "readyReplicas"), "has no ready replica")
 

@@ -42,8 +42,7 @@ class AutoscalerHolds(Probe):
                     yield self.finding(world, obj, path, "scale-down is switched off: nodes only ever come")
                 seconds = go_duration_s(value) if name == "scale-down-unneeded-time" else None
                 if seconds is not None and seconds > _LONGEST_S:
-                    yield self.finding(
-                        world, obj, path, f"an empty node stays for {value}", severity="warning")
+                    yield self.finding(world, obj, path, f"an empty node stays for {value}", severity="warning")
 
 
 #: Seconds: three times the default.

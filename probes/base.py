@@ -53,10 +53,17 @@ class Finding:
     def to_json(self) -> dict[str, Any]:
         """As the JSON document has it (schema killcheck.result/v1, an entry of ``findings``)."""
         return {
-            "probe": self.probe, "severity": self.severity, "object": self.object, "message": self.message,
-            "remedy": self.remedy, "evidence": [entry._asdict() for entry in self.evidence],
-            "patch": self.patch or None, "file": self.file or None, "line": self.line or None,
-            "unproven": self.unproven, "failures": list(self.failures),
+            "probe": self.probe,
+            "severity": self.severity,
+            "object": self.object,
+            "message": self.message,
+            "remedy": self.remedy,
+            "evidence": [entry._asdict() for entry in self.evidence],
+            "patch": self.patch or None,
+            "file": self.file or None,
+            "line": self.line or None,
+            "unproven": self.unproven,
+            "failures": list(self.failures),
         }
 
 
@@ -81,21 +88,48 @@ class Probe(ABC):
         """The findings; nothing is changed."""
 
     def finding(
-        self, world: World, obj: Obj, path: Path, message: str, *, remedy: str = "", severity: Severity | None = None,
-        patch: str = "", also: Iterable[tuple[Obj, Path]] = (),
+        self,
+        world: World,
+        obj: Obj,
+        path: Path,
+        message: str,
+        *,
+        remedy: str = "",
+        severity: Severity | None = None,
+        patch: str = "",
+        also: Iterable[tuple[Obj, Path]] = (),
     ) -> Finding:
         """A finding about the field at ``path`` of ``obj``; ``also`` are further fields that bear it out."""
         file, line = world.place(obj, path)
         return Finding(
-            self.id, severity or self.severity, ref_of(obj), message, remedy or self.remedy,
-            tuple(_evidence([(obj, path), *also])), patch, file, line, failures=self.failures)
+            self.id,
+            severity or self.severity,
+            ref_of(obj),
+            message,
+            remedy or self.remedy,
+            tuple(_evidence([(obj, path), *also])),
+            patch,
+            file,
+            line,
+            failures=self.failures,
+        )
 
     def unproven(self, world: World, obj: Obj | None, message: str, *, remedy: str = "") -> Finding:
         """What could not be answered, and why."""
         file, line = world.place(obj, ()) if obj else ("", 0)
         return Finding(
-            self.id, "note", ref_of(obj) if obj else "", f"not proven: {message}", remedy or self.remedy, (), "", file,
-            line, unproven=True, failures=self.failures)
+            self.id,
+            "note",
+            ref_of(obj) if obj else "",
+            f"not proven: {message}",
+            remedy or self.remedy,
+            (),
+            "",
+            file,
+            line,
+            unproven=True,
+            failures=self.failures,
+        )
 
 
 def _evidence(fields: Iterable[tuple[Obj, Path]]) -> Iterator[Evidence]:

@@ -83,7 +83,9 @@ def _in_kubeconfig(text: str) -> Iterator[tuple[str, bytes]]:
         return
     for config in found:
         for kind, entry, key in (
-                ("users", "user", "client-certificate-data"), ("clusters", "cluster", "certificate-authority-data")):
+            ("users", "user", "client-certificate-data"),
+            ("clusters", "cluster", "certificate-authority-data"),
+        ):
             for named in config.get(kind) or ():
                 pem = _decoded(dig(named, entry, key))
                 if pem:

@@ -40,8 +40,10 @@ def egress(world: World, namespace: str, labels: Mapping[str, str]) -> Egress:
         specs: list[tuple[Path, Obj]] = [(("spec",), dig(policy, "spec", default={}))]
         specs += [(("specs", i), spec) for i, spec in enumerate(policy.get("specs") or ())]
         found += [
-            (policy, path, spec) for path, spec in specs
-            if "egress" in spec and selected(_plain(spec.get("endpointSelector")), labels)]
+            (policy, path, spec)
+            for path, spec in specs
+            if "egress" in spec and selected(_plain(spec.get("endpointSelector")), labels)
+        ]
     if not found:
         return Egress()
     answers = [_reaches(rule) for _, _, spec in found for rule in spec.get("egress") or ()]

@@ -24,8 +24,12 @@ class CloudBills(Probe):
     claim = "Every GPU instance that the cloud bills for this cluster is a Node of it, and nothing brings one back."
     remedy = "End what no Node stands for; set minimums to zero; cancel persistent requests and unused reservations."
     failures = (45, 49, 50, 51)
-    sources = ("CA#803", "KA#2734", "docs.aws.amazon.com/AWSEC2/latest/UserGuide/spot-requests.html",
-               "docs.aws.amazon.com/AWSEC2/latest/UserGuide/capacity-reservations-pricing-billing.html")
+    sources = (
+        "CA#803",
+        "KA#2734",
+        "docs.aws.amazon.com/AWSEC2/latest/UserGuide/spot-requests.html",
+        "docs.aws.amazon.com/AWSEC2/latest/UserGuide/capacity-reservations-pricing-billing.html",
+    )
     needs = ("Node", "NodeClaim")
     live = True
 
@@ -49,5 +53,12 @@ class CloudBills(Probe):
         name = f"{one.what}/{one.object}"
         message = f"not proven: {one.message}" if one.unproven else f"{one.message}{rate}"
         return Finding(
-            self.id, "note" if one.unproven else self.severity, name, message, one.remedy,
-            (Evidence(name, "", one.message),), unproven=one.unproven, failures=one.failures)
+            self.id,
+            "note" if one.unproven else self.severity,
+            name,
+            message,
+            one.remedy,
+            (Evidence(name, "", one.message),),
+            unproven=one.unproven,
+            failures=one.failures,
+        )

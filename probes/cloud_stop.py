@@ -21,7 +21,8 @@ class CloudStop(Probe):
     failures = (50, 51)
     sources = (
         "learn.microsoft.com/en-us/previous-versions/azure/dn593561(v=azure.11)",
-        "docs.aws.amazon.com: TerminateInstanceInAutoScalingGroup, ShouldDecrementDesiredCapacity")
+        "docs.aws.amazon.com: TerminateInstanceInAutoScalingGroup, ShouldDecrementDesiredCapacity",
+    )
 
     def ask(self, world: World) -> Iterable[Finding]:
         """Cloud commands in executors."""
@@ -34,8 +35,12 @@ class CloudStop(Probe):
 
 _PATTERNS = (
     (re.compile(r"\baz\s+vm(ss)?\s+stop\b"), "az vm stop leaves the VM allocated: it bills as if it ran"),
-    (re.compile(r"terminate-instance-in-auto-scaling-group(?!.*--should-decrement)(?!.*--no-should)"),
-     "ends an instance without lowering the group's desired capacity: the group launches another"),
-    (re.compile(r"terminate-instance-in-auto-scaling-group.*--no-should-decrement"),
-     "ends an instance and keeps the group's desired capacity: the group launches another"),
+    (
+        re.compile(r"terminate-instance-in-auto-scaling-group(?!.*--should-decrement)(?!.*--no-should)"),
+        "ends an instance without lowering the group's desired capacity: the group launches another",
+    ),
+    (
+        re.compile(r"terminate-instance-in-auto-scaling-group.*--no-should-decrement"),
+        "ends an instance and keeps the group's desired capacity: the group launches another",
+    ),
 )

@@ -8,9 +8,9 @@ from killcheck.probes.base import Finding, Probe
 from killcheck.probes.world import Executor, World
 
 from killcheck import executor
+from killcheck.executor import Reading
 from killcheck.images.contents import Contents, contents_of
 from killcheck.images.reference import InvalidReference, parse
-from killcheck.executor import Reading
 from killcheck.text.yamlfile import Path
 
 __all__ = ["CommandMissing"]
@@ -35,7 +35,8 @@ class CommandMissing(Probe):
                 except InvalidReference:
                     continue
                 reading = executor.read(
-                    {**one.spec, "initContainers": [], "containers": [container]}, one.namespace, world.config_maps)
+                    {**one.spec, "initContainers": [], "containers": [container]}, one.namespace, world.config_maps
+                )
                 if not contents.known:
                     continue
                 yield from self._modules(world, one, (*path, "image"), reading, contents)
@@ -43,16 +44,29 @@ class CommandMissing(Probe):
                 if missing:
                     names = ", ".join(missing)
                     yield self.finding(
-                        world, one.owner, (*path, "image"), f"{image} has no {names} ({contents.source})",
+                        world,
+                        one.owner,
+                        (*path, "image"),
+                        f"{image} has no {names} ({contents.source})",
                         severity="warning" if contents.assumed else "error",
-                        also=[(one.owner, (*path, "command" if container.get("command") else "args"))])
+                        also=[(one.owner, (*path, "command" if container.get("command") else "args"))],
+                    )
 
     def _modules(
-        self, world: World, one: Executor, path: Path, reading: Reading, contents: Contents,
+        self,
+        world: World,
+        one: Executor,
+        path: Path,
+        reading: Reading,
+        contents: Contents,
     ) -> Iterable[Finding]:
         """What a script imports that the image's Python has not, and that nothing installs."""
         if reading.modules and not contents.python_packages and "pip install" not in one.text:
             names = ", ".join(reading.modules)
             yield self.finding(
-                world, one.owner, path, f"its Python has no package {names} ({contents.source}): ModuleNotFoundError",
-                remedy="Take an image that has it, or use what the standard library has (urllib.request).")
+                world,
+                one.owner,
+                path,
+                f"its Python has no package {names} ({contents.source}): ModuleNotFoundError",
+                remedy="Take an image that has it, or use what the standard library has (urllib.request).",
+            )

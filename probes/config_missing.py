@@ -37,8 +37,10 @@ class ConfigMissing(Probe):
                     yield self.finding(world, one.owner, path, message)
                 else:
                     yield self.unproven(
-                        world, one.owner, f"whether ConfigMap {one.namespace}/{name} exists: it is not among these "
-                        "manifests")
+                        world,
+                        one.owner,
+                        f"whether ConfigMap {one.namespace}/{name} exists: it is not among these manifests",
+                    )
 
 
 def _needed(one: Executor) -> Iterator[tuple[Path, str]]:

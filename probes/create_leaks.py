@@ -63,8 +63,12 @@ def _leaks(text: str) -> Iterator[str]:
             yield " ".join(found[0].split())
         return
     guarded = {
-        id(call) for node in ast.walk(tree) if isinstance(node, ast.Try) and _ends(node.finalbody)
-        for part in node.body for call in ast.walk(part)}
+        id(call)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Try) and _ends(node.finalbody)
+        for part in node.body
+        for call in ast.walk(part)
+    }
     for node in ast.walk(tree):
         last = dotted(node.func).rpartition(".")[2] if isinstance(node, ast.Call) else ""
         if last in _PYTHON and id(node) not in guarded and not _followed(tree, node):
@@ -94,5 +98,6 @@ def _calls(statement: ast.AST) -> bool:
 _PYTHON = frozenset({"run_instances", "create_instances", "request_spot_instances", "create_fleet", "create_pod"})
 _SHELL = re.compile(
     r"aws\s+ec2\s+(run-instances|request-spot-instances|create-fleet)|gcloud\s+compute\s+instances\s+create"
-    r"|az\s+vm\s+create|vastai\s+create\s+instance|runpodctl\s+create\s+pod")
+    r"|az\s+vm\s+create|vastai\s+create\s+instance|runpodctl\s+create\s+pod"
+)
 _CREATES = re.compile("|".join((*_PYTHON, _SHELL.pattern)))

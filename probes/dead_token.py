@@ -22,7 +22,11 @@ class DeadToken(Probe):
     remedy = "Use the mounted token of its ServiceAccount (default audience), and read it again before each call."
     failures = (17, 18, 19)
     sources = (
-        "citizensadvice/kube-schedule-scaler#8", "doriordan/skuber#350", "kubernetes/enhancements#2799", "recording 26")
+        "citizensadvice/kube-schedule-scaler#8",
+        "doriordan/skuber#350",
+        "kubernetes/enhancements#2799",
+        "recording 26",
+    )
 
     def ask(self, world: World) -> Iterable[Finding]:
         """How executors get their token."""
@@ -37,8 +41,11 @@ class DeadToken(Probe):
         said = one.spec.get("automountServiceAccountToken")
         off = said is False or (said is None and account.get("automountServiceAccountToken") is False)
         projected = [
-            (i, source["serviceAccountToken"]) for i, volume in enumerate(one.spec.get("volumes") or ())
-            for source in dig(volume, "projected", "sources", default=[]) if source.get("serviceAccountToken")]
+            (i, source["serviceAccountToken"])
+            for i, volume in enumerate(one.spec.get("volumes") or ())
+            for source in dig(volume, "projected", "sources", default=[])
+            if source.get("serviceAccountToken")
+        ]
         path = (*one.path, "automountServiceAccountToken")
         if off and not projected and not _kubeconfig(one):
             message = "calls the API, and no token is mounted: every call is a 401 or 403"

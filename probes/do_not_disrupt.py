@@ -26,7 +26,8 @@ class DoNotDisrupt(Probe):
         """Workloads that may share a GPU node: a target's own pods go with it, what stays beside them does not."""
         targets = {id(obj) for _, obj in world.targets}
         bounded = bool(world.gpu_pools) and all(
-            dig(pool, "spec", "template", "spec", "terminationGracePeriod") for pool in world.gpu_pools)
+            dig(pool, "spec", "template", "spec", "terminationGracePeriod") for pool in world.gpu_pools
+        )
         for obj in world.of("Deployment", "StatefulSet", "DaemonSet", "Pod"):
             if owners_of(obj):
                 continue
@@ -37,10 +38,15 @@ class DoNotDisrupt(Probe):
                 path = (*template.path[:-1], "metadata", "annotations", held[0])
                 stays = id(obj) not in targets
                 message = f"{held[0]} on pods {'that stay on' if stays else 'of'} the GPU node" + (
-                    ": it is never taken away" if stays else ": no drain, no consolidation while they run")
+                    ": it is never taken away" if stays else ": no drain, no consolidation while they run"
+                )
                 yield self.finding(
-                    world, obj, path if dig(obj, *path) else path[-3:], message,
-                    severity="error" if stays and not bounded else "warning")
+                    world,
+                    obj,
+                    path if dig(obj, *path) else path[-3:],
+                    message,
+                    severity="error" if stays and not bounded else "warning",
+                )
 
 
 _HOLDS = {"karpenter.sh/do-not-disrupt": "true", "cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}
@@ -50,4 +56,5 @@ def _on_gpu_nodes(spec: Obj) -> bool:
     """Whether a pod tolerates the taint of GPU nodes, and so may stay on one."""
     return any(
         entry.get("key") in (None, "", "nvidia.com/gpu", "amd.com/gpu", "google.com/tpu", "aws.amazon.com/neuron")
-        for entry in spec.get("tolerations") or ())
+        for entry in spec.get("tolerations") or ()
+    )

@@ -30,8 +30,10 @@ class EgressBlocked(Probe):
         for one in world.layer_executors:
             labels = dig(one.template.metadata, "labels", default={})
             policies = [
-                policy for policy in world.in_namespace("NetworkPolicy", one.namespace)
-                if "Egress" in _types(policy) and selected(dig(policy, "spec", "podSelector"), labels)]
+                policy
+                for policy in world.in_namespace("NetworkPolicy", one.namespace)
+                if "Egress" in _types(policy) and selected(dig(policy, "spec", "podSelector"), labels)
+            ]
             if policies and one.reading.calls:
                 yield from self._judge(world, one, policies)
             if one.reading.calls:
@@ -43,16 +45,24 @@ class EgressBlocked(Probe):
         if found.policy is not None and found.reaches_api is False:
             message = f"lets no packet of {ref_of(one.owner)} reach the API server"
             yield self.finding(
-                world, found.policy, found.path, message, also=[(one.owner, command_path(one))],
-                remedy="Add an egress rule with toEntities: [kube-apiserver].")
+                world,
+                found.policy,
+                found.path,
+                message,
+                also=[(one.owner, command_path(one))],
+                remedy="Add an egress rule with toEntities: [kube-apiserver].",
+            )
         elif found.policy is not None and found.reaches_api is None:
             yield self.unproven(
-                world, found.policy, f"whether what it allows is the API server that {ref_of(one.owner)} calls")
+                world, found.policy, f"whether what it allows is the API server that {ref_of(one.owner)} calls"
+            )
         for policy in world.of(*_UNREAD):
             if namespace_of(policy) in ("", one.namespace):
                 yield self.unproven(
-                    world, policy, f"whether it lets {ref_of(one.owner)} reach the API server: such policies are not "
-                    "read here")
+                    world,
+                    policy,
+                    f"whether it lets {ref_of(one.owner)} reach the API server: such policies are not read here",
+                )
                 break
 
     def _judge(self, world: World, one: Executor, policies: list[Obj]) -> Iterable[Finding]:
@@ -65,13 +75,20 @@ class EgressBlocked(Probe):
             yield self.finding(world, first, path, message, also=[(one.owner, command_path(one))])
         elif not any(verdict):
             yield self.unproven(
-                world, first, "whether what it allows is the API server (EndpointSlice default/kubernetes) that "
-                f"{ref_of(one.owner)} calls")
+                world,
+                first,
+                "whether what it allows is the API server (EndpointSlice default/kubernetes) that "
+                f"{ref_of(one.owner)} calls",
+            )
         if not any(_opens(rule, 53) for rule in rules) and _needs_dns(one):
             message = f"blocks DNS, and {ref_of(one.owner)} calls the API server by name"
             yield self.finding(
-                world, first, path, message,
-                remedy="Allow UDP and TCP 53 to kube-dns, or use $KUBERNETES_SERVICE_HOST, which is an address.")
+                world,
+                first,
+                path,
+                message,
+                remedy="Allow UDP and TCP 53 to kube-dns, or use $KUBERNETES_SERVICE_HOST, which is an address.",
+            )
 
 
 def _types(policy: Obj) -> list[str]:
@@ -85,16 +102,20 @@ def _api_addresses(world: World) -> list[tuple[str, int]]:
         (address, int(port.get("port", 6443)))
         for found in world.in_namespace("EndpointSlice", "default")
         if dig(found, "metadata", "labels", "kubernetes.io/service-name") == "kubernetes"
-        for endpoint in found.get("endpoints") or () for address in endpoint.get("addresses", ())
-        for port in dig(found, "ports", default=[{}])]
+        for endpoint in found.get("endpoints") or ()
+        for address in endpoint.get("addresses", ())
+        for port in dig(found, "ports", default=[{}])
+    ]
 
 
 def _reaches(rule: Obj, addresses: list[tuple[str, int]]) -> bool | None:
     """Whether a rule lets packets through to the API server; None: nobody can tell from here."""
     peers = rule.get("to") or []
     if addresses:
-        return any(_opens(rule, port) and (not peers or any(_in(peer, address) for peer in peers))
-                   for address, port in addresses)
+        return any(
+            _opens(rule, port) and (not peers or any(_in(peer, address) for peer in peers))
+            for address, port in addresses
+        )
     if not (_opens(rule, 6443) or _opens(rule, 443)):
         return False
     if not peers or any(dig(peer, "ipBlock", "cidr") in ("0.0.0.0/0", "::/0") for peer in peers):
@@ -117,9 +138,11 @@ def _opens(rule: Obj, port: int) -> bool:
     if not ports:
         return True
     return any(
-        entry.get("port") is None or entry.get("port") == port
+        entry.get("port") is None
+        or entry.get("port") == port
         or (isinstance(entry.get("port"), int) and entry["port"] <= port <= entry.get("endPort", entry["port"]))
-        for entry in ports)
+        for entry in ports
+    )
 
 
 def _needs_dns(one: Executor) -> bool:
@@ -131,7 +154,8 @@ def _why(rules: list[Obj]) -> str:
     if not rules:
         return ": nothing is allowed"
     blocks = [
-        str(dig(peer, "ipBlock", "cidr")) for rule in rules for peer in rule.get("to") or () if peer.get("ipBlock")]
+        str(dig(peer, "ipBlock", "cidr")) for rule in rules for peer in rule.get("to") or () if peer.get("ipBlock")
+    ]
     if any(block in _SERVICE_ADDRESSES for block in blocks):
         return ": the address of the Service is translated before the policy sees it"
     return ": selectors match pods, and the API server is none" if rules else ""
@@ -140,5 +164,6 @@ def _why(rules: list[Obj]) -> str:
 #: Policies of Calico's, Antrea's and of the Gateway's own kinds that can deny egress too.
 _UNREAD = ("GlobalNetworkPolicy", "AdminNetworkPolicy", "BaselineAdminNetworkPolicy", "ClusterNetworkPolicy")
 #: Where distributions put the Service ``kubernetes``: kubeadm, kind, EKS, k3s, AKS, OpenShift.
-_SERVICE_ADDRESSES = frozenset({
-    "10.96.0.1/32", "10.100.0.1/32", "172.20.0.1/32", "10.43.0.1/32", "10.0.0.1/32", "172.30.0.1/32"})
+_SERVICE_ADDRESSES = frozenset(
+    {"10.96.0.1/32", "10.100.0.1/32", "172.20.0.1/32", "10.43.0.1/32", "10.0.0.1/32", "172.30.0.1/32"}
+)

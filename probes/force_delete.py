@@ -31,4 +31,5 @@ class ForceDelete(Probe):
 
 _FORCE = re.compile(
     r"(?s)kubectl[^\n;|&]*\bdelete\b[^\n;|&]*(--force\b|--grace-period[= ]0)|grace_period_seconds\s*=\s*0\b"
-    r"|gracePeriodSeconds[\"'\\]*\s*[:=]\s*0\b")
+    r"|gracePeriodSeconds[\"'\\]*\s*[:=]\s*0\b"
+)

@@ -37,7 +37,8 @@ class GhostGpu(Probe):
             deleted = dig(node, "metadata", "deletionTimestamp")
             if deleted and self._age(world, deleted) > _STUCK_S:
                 yield self.finding(
-                    world, node, ("metadata", "deletionTimestamp"), f"is being deleted since {deleted} and still there")
+                    world, node, ("metadata", "deletionTimestamp"), f"is being deleted since {deleted} and still there"
+                )
 
     @staticmethod
     def _age(world: World, stamp: str) -> float:

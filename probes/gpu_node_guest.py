@@ -26,9 +26,11 @@ class GpuNodeGuest(Probe):
     def ask(self, world: World) -> Iterable[Finding]:
         """Workloads that select what the targets' pods select, and ask for no device."""
         chosen = {
-            (key, value) for _, template in world.target_templates
+            (key, value)
+            for _, template in world.target_templates
             for key, value in dig(template.spec, "nodeSelector", default={}).items()
-            if not key.startswith("kubernetes.io/")}
+            if not key.startswith("kubernetes.io/")
+        }
         claims = gpus.claims_of(world.objects)
         executors = {id(one.owner) for one in world.layer_executors}
         for obj in world.of("Deployment", "StatefulSet", "Pod", "ReplicaSet"):

@@ -34,8 +34,13 @@ class HpaRelight(Probe):
                 if layers and not owned:
                     message = f"may scale {target} up from 0 after {layers[0].name} turned it off"
                     yield self.finding(
-                        world, hpa, ("spec", "minReplicas"), message, also=[(hpa, ("spec", "metrics"))],
-                        patch=merge_patch(hpa, {"spec": {"minReplicas": 1}}))
+                        world,
+                        hpa,
+                        ("spec", "minReplicas"),
+                        message,
+                        also=[(hpa, ("spec", "metrics"))],
+                        patch=merge_patch(hpa, {"spec": {"minReplicas": 1}}),
+                    )
 
 
 def _scales(hpa: Obj, obj: Obj) -> bool:

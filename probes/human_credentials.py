@@ -51,9 +51,10 @@ def _mounts(world: World, config: Obj) -> bool:
     """Whether an executor mounts a ConfigMap."""
     return any(
         dig(volume, "configMap", "name") == name_of(config) and one.namespace == namespace_or_default(config)
-        for one in world.layer_executors for volume in one.spec.get("volumes") or ())
+        for one in world.layer_executors
+        for volume in one.spec.get("volumes") or ()
+    )
 
 
-_LOGIN = re.compile(
-    r"\b(aws sso login|gcloud auth login|az login\b(?!.*(--identity|--service-principal|--federated)))")
+_LOGIN = re.compile(r"\b(aws sso login|gcloud auth login|az login\b(?!.*(--identity|--service-principal|--federated)))")
 _EXEC = re.compile(r"(?s)kind:\s*Config\b.*\bexec:|\bexec:.*(aws|gke-gcloud-auth-plugin|kubelogin|oidc)")

@@ -32,7 +32,8 @@ class ImageGone(Probe):
     remedy = "Use an image you build or mirror yourself, pinned by digest, in the cloud that the cluster runs in."
     failures = (1, 3)
     sources = (
-        "bitnami/containers#83267", "incidentfox/incidentfox#472",
+        "bitnami/containers#83267",
+        "incidentfox/incidentfox#472",
         "kubernetes.io/blog/2023/03/10/image-registry-redirect",
         "cloud.google.com/artifact-registry/docs/transition/setup-gcr-repo",
     )
@@ -43,8 +44,7 @@ class ImageGone(Probe):
             for number, container in enumerate(dig(cron_job, *_TEMPLATE, default=[])):
                 why = _placeholder(str(container.get("image", "")))
                 if why:
-                    yield self.finding(
-                        world, cron_job, (*_TEMPLATE, number, "image"), f"{container['image']}: {why}")
+                    yield self.finding(world, cron_job, (*_TEMPLATE, number, "image"), f"{container['image']}: {why}")
         for one in world.layer_executors:
             for path, container in one.containers:
                 why = _why_gone(str(container.get("image", "")), world)

@@ -57,7 +57,13 @@ class ImageMissing(Probe):
             registries.close()
 
     def _about(
-        self, world: World, one: Executor, path: Path, answer: Answer, *, authenticated: bool,
+        self,
+        world: World,
+        one: Executor,
+        path: Path,
+        answer: Answer,
+        *,
+        authenticated: bool,
     ) -> Iterable[Finding]:
         image = str(dig(one.owner, *path))
         names = pull_secrets(world, one)
@@ -79,13 +85,22 @@ class ImageMissing(Probe):
             yield self.finding(world, one.owner, path, f"{image}: its registry answers 403: no access to this image")
         elif answer.state == "limited":
             yield self.finding(
-                world, one.owner, path, f"{image}: its registry answers 429, toomanyrequests", severity="warning",
-                remedy="Pull from a registry of your own, or with a login that has a quota of its own.")
+                world,
+                one.owner,
+                path,
+                f"{image}: its registry answers 429, toomanyrequests",
+                severity="warning",
+                remedy="Pull from a registry of your own, or with a login that has a quota of its own.",
+            )
         else:
             yield self.unproven(world, one.owner, f"whether {image} exists: {answer.detail}")
 
     def _platforms(
-        self, world: World, one: Executor, path: Path, answer: Answer,
+        self,
+        world: World,
+        one: Executor,
+        path: Path,
+        answer: Answer,
     ) -> Iterable[Finding]:
         image = str(dig(one.owner, *path))
         wanted = {f"linux/{arch}" for arch in _arches(world, one)}
@@ -93,10 +108,16 @@ class ImageMissing(Probe):
         if answer.platforms and missing:
             message = (
                 f"{image} is for {', '.join(answer.platforms)}, and its pod may run on {', '.join(missing)}: "
-                "exec format error")
+                "exec format error"
+            )
             yield self.finding(
-                world, one.owner, path, message, severity="error" if len(missing) == len(wanted) else "warning",
-                remedy=f"Build it for {', '.join(missing)} too, or select nodes by {_ARCH}.")
+                world,
+                one.owner,
+                path,
+                message,
+                severity="error" if len(missing) == len(wanted) else "warning",
+                remedy=f"Build it for {', '.join(missing)} too, or select nodes by {_ARCH}.",
+            )
 
 
 def _arches(world: World, one: Executor) -> set[str]:
@@ -109,10 +130,12 @@ def _arches(world: World, one: Executor) -> set[str]:
         return {labels_of(node)[_ARCH] for node in nodes if _ARCH in labels_of(node)}
     pools = [pool for pool in world.of("NodePool") if pool not in world.gpu_pools]
     return {
-        str(value) for pool in pools
+        str(value)
+        for pool in pools
         for requirement in dig(pool, "spec", "template", "spec", "requirements", default=[])
         if requirement.get("key") == _ARCH and requirement.get("operator") == "In"
-        for value in requirement.get("values") or ()}
+        for value in requirement.get("values") or ()
+    }
 
 
 def _secret(world: World, one: Executor, name: str) -> Obj | None:

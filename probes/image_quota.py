@@ -32,9 +32,12 @@ class ImageQuota(Probe):
                 image = str(container.get("image", ""))
                 if _host(image) == "docker.io" and not kept_by(world, image):
                     yield self.finding(
-                        world, one.owner, (*path, "image"),
+                        world,
+                        one.owner,
+                        (*path, "image"),
                         f"{image} is pulled from Docker Hub without credentials: its quota is shared by everything "
-                        "behind the same address")
+                        "behind the same address",
+                    )
 
 
 def _host(image: str) -> str:

@@ -37,4 +37,5 @@ class ImageUnpinned(Probe):
                 floats = not re.search(r"\d", reference.tag) or reference.tag in ("latest", "stable", "edge")
                 message = f"{image}: a floating tag" if floats else f"{image}: a tag, no digest"
                 yield self.finding(
-                    world, one.owner, (*path, "image"), message, severity="warning" if floats else "note")
+                    world, one.owner, (*path, "image"), message, severity="warning" if floats else "note"
+                )

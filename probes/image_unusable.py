@@ -53,7 +53,8 @@ class ImageUnusable(Probe):
                     yield self.unproven(world, one.owner, came.why)
                 elif not came.starts and (mount := _lent(container, came.why)):
                     yield self.unproven(
-                        world, one.owner, f"{image}: {came.why} - {mount} is mounted there, and nothing is here")
+                        world, one.owner, f"{image}: {came.why} - {mount} is mounted there, and nothing is here"
+                    )
                 elif not came.starts:
                     yield self.finding(world, one.owner, (*path, "image"), f"{image}: {came.why}")
 
@@ -75,7 +76,9 @@ def _lent(container: Obj, why: str) -> str:
     for mount in container.get("volumeMounts") or []:
         path = str(mount.get("mountPath", "")).rstrip("/")
         names = "|".join(re.escape(name) for name in (path, path.rpartition("/")[2]))
-        if path and (re.search(rf"(?<![\w.-])(?:{names})(?![\w.-])", why) or any(
-                f"{folder}/".startswith(f"{path}/") for folder in searched)):
+        if path and (
+            re.search(rf"(?<![\w.-])(?:{names})(?![\w.-])", why)
+            or any(f"{folder}/".startswith(f"{path}/") for folder in searched)
+        ):
             return path
     return ""

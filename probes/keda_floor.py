@@ -19,7 +19,8 @@ class KedaFloor(Probe):
     claim = "No ScaledObject brings a target back after a layer scaled it to zero."
     remedy = (
         'Set minReplicaCount: 0, or let the layer set the annotation autoscaling.keda.sh/paused-replicas: "0" instead '
-        "of scaling.")
+        "of scaling."
+    )
     failures = (27,)
     sources = ("KE#5570", "KE#5165", "kedacore/keda pkg/scaling/executor/scale_scaledobjects.go")
 
@@ -43,13 +44,21 @@ class KedaFloor(Probe):
         elif annotations_of(scaler).get("autoscaling.keda.sh/paused") == "true" and paused is None:
             message = f"paused without paused-replicas: the pods of {target} that run go on running"
             yield self.finding(
-                world, scaler, ("metadata", "annotations", "autoscaling.keda.sh/paused"), message,
-                remedy='Set the annotation autoscaling.keda.sh/paused-replicas: "0", or unpause it.')
+                world,
+                scaler,
+                ("metadata", "annotations", "autoscaling.keda.sh/paused"),
+                message,
+                remedy='Set the annotation autoscaling.keda.sh/paused-replicas: "0", or unpause it.',
+            )
         elif floor and paused is None:
             undone = "a scale to zero is undone within seconds" if others else "it never reaches zero"
             yield self.finding(
-                world, scaler, path, f"keeps at least {floor} of {target}: {undone}",
-                patch="" if http else merge_patch(scaler, {"spec": {"minReplicaCount": 0}}))
+                world,
+                scaler,
+                path,
+                f"keeps at least {floor} of {target}: {undone}",
+                patch="" if http else merge_patch(scaler, {"spec": {"minReplicaCount": 0}}),
+            )
 
 
 def scales(scaler: Obj, obj: Obj) -> bool:

@@ -21,7 +21,8 @@ class KedaRelight(Probe):
     claim = "A layer that scales what KEDA scales tells KEDA so."
     remedy = (
         'Let the layer annotate the ScaledObject (autoscaling.keda.sh/paused-replicas: "0") rather than scale what it '
-        "scales.")
+        "scales."
+    )
     severity = "warning"
     failures = (27,)
     sources = ("KE#5570", "keda.sh/docs: pausing autoscaling")
@@ -36,4 +37,5 @@ class KedaRelight(Probe):
                 if not any(call.resource == "scaledobjects" for call in one.reading.writes):
                     message = f"scales {target} to zero while {name_of(scalers[0])} goes on watching its queue"
                     yield self.finding(
-                        world, one.owner, command_path(one), message, also=[(scalers[0], ("spec", "triggers"))])
+                        world, one.owner, command_path(one), message, also=[(scalers[0], ("spec", "triggers"))]
+                    )

@@ -44,7 +44,11 @@ class KedaTrigger(Probe):
             namespace = namespace_or_default(scaler)
             others = any(world.in_namespace("TriggerAuthentication", namespace))
             if world.find("TriggerAuthentication", namespace, ref["name"]) is None and (
-                    world.knows("TriggerAuthentication") or others):
+                world.knows("TriggerAuthentication") or others
+            ):
                 yield self.finding(
-                    world, scaler, ("spec", "triggers", index, "authenticationRef", "name"),
-                    f"TriggerAuthentication {ref['name']} does not exist: the trigger cannot be read")
+                    world,
+                    scaler,
+                    ("spec", "triggers", index, "authenticationRef", "name"),
+                    f"TriggerAuthentication {ref['name']} does not exist: the trigger cannot be read",
+                )

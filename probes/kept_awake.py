@@ -21,7 +21,7 @@ class KeptAwake(Probe):
 
     id = "kept-awake"
     claim = "No probe and no monitor counts as the work that an idle detector waits for the end of."
-    remedy = "Leave probe and metrics paths out of the query (path!~\"/health|/metrics\"), or monitor another address."
+    remedy = 'Leave probe and metrics paths out of the query (path!~"/health|/metrics"), or monitor another address.'
     severity = "warning"
     failures = (40,)
     sources = ("rjwalters/loom#4467", "jupyterhub/mybinder.org-deploy#502")
@@ -66,5 +66,6 @@ def _monitors(world: World) -> Iterator[tuple[Obj, Path, str]]:
 #: Counters of all requests that a server answers (Prometheus' conventions, Spring's, Starlette's).
 _ALL_REQUESTS = re.compile(
     r"\b(http_requests?_total|http_request_duration_seconds_count|http_server_requests_seconds_count"
-    r"|starlette_requests_total|flask_http_request_total)\b")
+    r"|starlette_requests_total|flask_http_request_total)\b"
+)
 _EXCLUDES = re.compile(r"(path|handler|uri|route|endpoint|url_rule)\s*(!~|!=|=~|=)")

@@ -16,9 +16,10 @@ from killcheck.kube.errors import ApiError, Forbidden, KubeError, TooManyRequest
 from killcheck.kube.objects import Obj, copy, dig, name_of, ref_of
 
 if TYPE_CHECKING:
-    from killcheck.executor import ApiCall
     from killcheck.probes import Executor, World
     from killcheck.probes.world import Answers
+
+    from killcheck.executor import ApiCall
 
 __all__ = ["ask", "pod_of"]
 
@@ -67,15 +68,30 @@ def _review(kube: Kube, world: World, one: Executor, call: ApiCall, answers: Ans
     if key in answers.reviews or "SubjectAccessReview" in answers.unanswered or (call.named and not call.name):
         return
     if readable and world.permissions.allows(
-            one.account, one.namespace, verb=call.verb, group=call.group, resource=call.resource,
-            subresource=call.subresource, name=call.name, namespace=call.namespace, everywhere=call.everywhere):
+        one.account,
+        one.namespace,
+        verb=call.verb,
+        group=call.group,
+        resource=call.resource,
+        subresource=call.subresource,
+        name=call.name,
+        namespace=call.namespace,
+        everywhere=call.everywhere,
+    ):
         return
     user = f"system:serviceaccount:{one.namespace}:{one.account}"
     groups = ("system:serviceaccounts", f"system:serviceaccounts:{one.namespace}", "system:authenticated")
     try:
         answers.reviews[key] = kube.may(
-            call.verb, call.resource, group=call.group, subresource=call.subresource, name=call.name,
-            namespace=call.namespace, user=user, groups=groups)
+            call.verb,
+            call.resource,
+            group=call.group,
+            subresource=call.subresource,
+            name=call.name,
+            namespace=call.namespace,
+            user=user,
+            groups=groups,
+        )
     except KubeError as error:
         answers.unanswered["SubjectAccessReview"] = str(error)
 
@@ -108,8 +124,11 @@ def pod_of(one: Executor) -> Obj:
     if one.owner.get("kind") == "CronJob":
         labels |= {"job-name": job, "batch.kubernetes.io/job-name": job}
     metadata = {
-        "generateName": f"{job}-", "namespace": one.namespace, "labels": labels,
-        "annotations": dict(one.template.metadata.get("annotations") or {})}
+        "generateName": f"{job}-",
+        "namespace": one.namespace,
+        "labels": labels,
+        "annotations": dict(one.template.metadata.get("annotations") or {}),
+    }
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
 

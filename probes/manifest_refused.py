@@ -32,8 +32,11 @@ class ManifestRefused(Probe):
         from killcheck.embedded.api.refusals import refusals
 
         kinds = Registry()
-        inside = {"", *(target.namespace for target in world.kill_path.targets),
-                  *(layer.ref.namespace for layer in world.kill_path.layers if layer.ref)}
+        inside = {
+            "",
+            *(target.namespace for target in world.kill_path.targets),
+            *(layer.ref.namespace for layer in world.kill_path.layers if layer.ref),
+        }
         scheduled = [obj for _, obj in world.schedules]
         for obj in world.objects:
             if namespace_of(obj) in inside:

@@ -28,9 +28,12 @@ class NoAlarm(Probe):
     def ask(self, world: World) -> Iterable[Finding]:
         """PrometheusRules, where there are any: one about the layers or the GPUs, that can fire before the morning."""
         rules = [
-            (obj, (i, j), rule) for obj in world.of("PrometheusRule")
+            (obj, (i, j), rule)
+            for obj in world.of("PrometheusRule")
             for i, group in enumerate(dig(obj, "spec", "groups", default=[]))
-            for j, rule in enumerate(group.get("rules") or ()) if rule.get("alert")]
+            for j, rule in enumerate(group.get("rules") or ())
+            if rule.get("alert")
+        ]
         about = [(obj, at, rule) for obj, at, rule in rules if _ABOUT.search(str(rule.get("expr", "")))]
         if rules and not about and world.schedules:
             message = "no alert among the rules here is about idle GPUs or about this Job"
@@ -40,14 +43,24 @@ class NoAlarm(Probe):
             why = _never(world, str(rule.get("expr", "")))
             if why:
                 yield self.finding(
-                    world, obj, path, f"{rule['alert']} can never fire: {why}", severity="warning",
-                    remedy="Let it match what is here; then make it fire once, in a drill.")
+                    world,
+                    obj,
+                    path,
+                    f"{rule['alert']} can never fire: {why}",
+                    severity="warning",
+                    remedy="Let it match what is here; then make it fire once, in a drill.",
+                )
             seconds = go_duration_s(str(rule.get("for", "0s")))
             if seconds is not None and seconds >= _TOO_LATE_S:
                 message = f"{rule['alert']} waits {rule['for']} before it fires: the night is over"
                 yield self.finding(
-                    world, obj, ("spec", "groups", i, "rules", j, "for"), message, severity="warning",
-                    remedy="Let it fire within an hour.")
+                    world,
+                    obj,
+                    ("spec", "groups", i, "rules", j, "for"),
+                    message,
+                    severity="warning",
+                    remedy="Let it fire within an hour.",
+                )
 
 
 def _never(world: World, expr: str) -> str:
@@ -59,11 +72,11 @@ def _never(world: World, expr: str) -> str:
     names = {name_of(obj) for _, obj in world.schedules}
     for label, operator, value in _MATCHER.findall(expr):
         if label in ("namespace", "exported_namespace") and not _some(operator, value, spaces):
-            return f"{label}{operator}\"{value}\" is where nothing of this kill path is"
+            return f'{label}{operator}"{value}" is where nothing of this kill path is'
         if label in ("cronjob", "owner_name") and names and not _some(operator, value, names):
-            return f"{label}{operator}\"{value}\" is none of its CronJobs ({', '.join(sorted(names))})"
+            return f'{label}{operator}"{value}" is none of its CronJobs ({", ".join(sorted(names))})'
         if label == "job_name" and names and not _some(operator, value, {f"{name}-29471580" for name in names}):
-            return f"{label}{operator}\"{value}\" is no Job of its CronJobs ({', '.join(sorted(names))})"
+            return f'{label}{operator}"{value}" is no Job of its CronJobs ({", ".join(sorted(names))})'
     return ""
 
 

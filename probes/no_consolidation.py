@@ -34,11 +34,16 @@ class NoConsolidation(Probe):
             seconds = go_duration_s(str(after))
             if after == "Never":
                 yield self.finding(
-                    world, pool, path, "never takes an empty node away",
-                    patch=merge_patch(pool, {"spec": {"disruption": {"consolidateAfter": "1m"}}}))
+                    world,
+                    pool,
+                    path,
+                    "never takes an empty node away",
+                    patch=merge_patch(pool, {"spec": {"disruption": {"consolidateAfter": "1m"}}}),
+                )
             elif seconds is not None and seconds >= min(limit, _LONGEST_S):
                 yield self.finding(
-                    world, pool, path, f"keeps an empty node for {after} (the deadline for it is {limit:.0f} s)")
+                    world, pool, path, f"keeps an empty node for {after} (the deadline for it is {limit:.0f} s)"
+                )
             for index, budget in enumerate(dig(pool, "spec", "disruption", "budgets", default=[])):
                 yield from self._budget(world, pool, index, budget)
 
@@ -54,8 +59,12 @@ class NoConsolidation(Probe):
         firings = [f for _, obj in world.schedules for f in [schedule_of(obj)] if f]
         closed = any(_closed(world, budget, firing) for firing in firings)
         yield self.finding(
-            world, pool, path, f"takes no empty node away in the window {window} (UTC)"
-            + (", when the layer fires" if closed else ""), severity="error" if closed else "warning")
+            world,
+            pool,
+            path,
+            f"takes no empty node away in the window {window} (UTC)" + (", when the layer fires" if closed else ""),
+            severity="error" if closed else "warning",
+        )
 
 
 def _closed(world: World, budget: Obj, firing: Schedule) -> bool:

@@ -31,5 +31,6 @@ class NoOwner(Probe):
                 yield self.finding(world, obj, ("metadata", "labels"), "no label says whose it is")
 
 
-_OWNERS = frozenset({
-    "team", "owner", "owned-by", "contact", "squad", "cost-center", "costcenter", "maintainer", "oncall"})
+_OWNERS = frozenset(
+    {"team", "owner", "owned-by", "contact", "squad", "cost-center", "costcenter", "maintainer", "oncall"}
+)

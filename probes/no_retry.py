@@ -29,5 +29,9 @@ class NoRetry(Probe):
             if dig(one.owner, *path) == 0 and "retry" not in one.text.lower() and "for i in" not in one.text:
                 patch = {"spec": {"jobTemplate": {"spec": {"backoffLimit": 5}}}}
                 yield self.finding(
-                    world, one.owner, path, "one try a night: backoffLimit 0, and nothing retries",
-                    patch=merge_patch(one.owner, patch))
+                    world,
+                    one.owner,
+                    path,
+                    "one try a night: backoffLimit 0, and nothing retries",
+                    patch=merge_patch(one.owner, patch),
+                )

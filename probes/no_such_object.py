@@ -39,5 +39,9 @@ class NoSuchObject(Probe):
 
 
 _KINDS = {
-    "deployments": "Deployment", "statefulsets": "StatefulSet", "scaledobjects": "ScaledObject",
-    "nodepools": "NodePool", "clusterqueues": "ClusterQueue"}
+    "deployments": "Deployment",
+    "statefulsets": "StatefulSet",
+    "scaledobjects": "ScaledObject",
+    "nodepools": "NodePool",
+    "clusterqueues": "ClusterQueue",
+}

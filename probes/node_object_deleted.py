@@ -31,8 +31,12 @@ class NodeObjectDeleted(Probe):
             if _STRIPS.search(one.text):
                 message = "strips finalizers from nodes: Karpenter then forgets the instance, which bills on"
                 yield self.finding(
-                    world, one.owner, command_path(one), message,
-                    remedy="Leave karpenter.sh/termination alone; find out what the drain waits for.")
+                    world,
+                    one.owner,
+                    command_path(one),
+                    message,
+                    remedy="Leave karpenter.sh/termination alone; find out what the drain waits for.",
+                )
 
 
 _STRIPS = re.compile(r"(?s)(nodes?|nodeclaims?)\b.{0,300}finalizers[\"']*\s*[:=]\s*(null|\[\s*\])")

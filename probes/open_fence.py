@@ -34,33 +34,47 @@ class OpenFence(Probe):
                     path = ("spec", "template", "spec", "requirements", index, "key")
                     message = f"{key} is no label that Karpenter knows: the requirement restricts nothing"
                     yield self.finding(
-                        world, pool, path, message, severity="error",
-                        remedy=f"Write karpenter.k8s.aws/{key.rpartition('/')[2]}.")
+                        world,
+                        pool,
+                        path,
+                        message,
+                        severity="error",
+                        remedy=f"Write karpenter.k8s.aws/{key.rpartition('/')[2]}.",
+                    )
             yield from self._accelerators(world, pool)
 
     def _accelerators(self, world: World, pool: Obj) -> Iterable[Finding]:
         """Neuron and Gaudi devices are accelerators, not GPUs: a bound on GPUs does not bound them."""
         limits = dig(pool, "spec", "limits", default={})
         requirements = dig(pool, "spec", "template", "spec", "requirements", default=[])
-        admits = [v for r in requirements if r.get("operator") == "In" for v in r.get("values") or ()
-                  if _ACCELERATORS.fullmatch(str(v))]
+        admits = [
+            v
+            for r in requirements
+            if r.get("operator") == "In"
+            for v in r.get("values") or ()
+            if _ACCELERATORS.fullmatch(str(v))
+        ]
         keys = {str(r.get("key", "")).rpartition("/")[2]: i for i, r in enumerate(requirements)}
         if limits and admits and not any(_NOT_GPUS.match(name) for name in limits) and "cpu" not in limits:
             message = f"admits {admits[0]}, whose devices none of its limits ({', '.join(limits)}) counts"
             yield self.finding(
-                world, pool, ("spec", "limits"), message, remedy="Set a limit on aws.amazon.com/neuron (or cpu) too.")
+                world, pool, ("spec", "limits"), message, remedy="Set a limit on aws.amazon.com/neuron (or cpu) too."
+            )
         if "instance-gpu-count" in keys and admits and "instance-accelerator-count" not in keys:
             path = ("spec", "template", "spec", "requirements", keys["instance-gpu-count"])
             message = f"bounds GPUs, and {admits[0]} has accelerators: trn1.32xlarge, of 16, has no GPU"
             yield self.finding(
-                world, pool, path, message, remedy="Bound karpenter.k8s.aws/instance-accelerator-count, or name types.")
+                world, pool, path, message, remedy="Bound karpenter.k8s.aws/instance-accelerator-count, or name types."
+            )
 
 
 #: Categories, families and types of EC2 with Neuron, Gaudi or Qualcomm devices.
 _ACCELERATORS = re.compile(r"(trn|inf|dl)(\d\w*)?(\.\w+)?")
 _NOT_GPUS = re.compile(r"aws\.amazon\.com/neuron|habana\.ai/|qualcomm\.com/")
-_KEYS = frozenset("""
+_KEYS = frozenset(
+    """
     instance-category instance-family instance-generation instance-size instance-cpu instance-memory instance-gpu-name
     instance-gpu-manufacturer instance-gpu-count instance-gpu-memory instance-accelerator-name
     instance-accelerator-manufacturer instance-accelerator-count instance-hypervisor instance-local-nvme
-""".split())  # noqa: SIM905
+""".split()
+)  # noqa: SIM905

@@ -23,8 +23,12 @@ class OperatorOwned(Probe):
     remedy = "Write the replica field of the owning object instead (or its suspend, paused, stop field)."
     failures = (31,)
     sources = (
-        "NVIDIA/k8s-nim-operator#710", "kserve/kserve#6001", "ray-project/ray#59076", "argoproj/argo-rollouts#3855",
-        "mortise-org/mortise#490")
+        "NVIDIA/k8s-nim-operator#710",
+        "kserve/kserve#6001",
+        "ray-project/ray#59076",
+        "argoproj/argo-rollouts#3855",
+        "mortise-org/mortise#490",
+    )
 
     def ask(self, world: World) -> Iterable[Finding]:
         """What executors write, where it has an owner or a Rollout refers to it."""
@@ -38,15 +42,19 @@ class OperatorOwned(Probe):
                 if owner and owner.get("kind") != "CronJob":
                     who = f"{owner.get('kind')}/{owner.get('name')}"
                     yield self.finding(
-                        world, one.owner, command_path(one), f"{call}: {who} owns it and puts it back",
-                        also=[(child, ("metadata", "ownerReferences"))])
+                        world,
+                        one.owner,
+                        command_path(one),
+                        f"{call}: {who} owns it and puts it back",
+                        also=[(child, ("metadata", "ownerReferences"))],
+                    )
                 for rollout in world.of("Rollout"):
                     ref = dig(rollout, "spec", "workloadRef", default={})
                     if (ref.get("kind"), ref.get("name")) == (child.get("kind"), name_of(child)):
                         message = f"{call}: the pods belong to {ref_of(rollout)}, which only takes the template there"
                         yield self.finding(
-                            world, one.owner, command_path(one), message, also=[(rollout, ("spec", "workloadRef"))])
-
+                            world, one.owner, command_path(one), message, also=[(rollout, ("spec", "workloadRef"))]
+                        )
 
     def _floored(self, world: World, one: Executor, call: ApiCall) -> Iterable[Finding]:
         """Fields of a root that its operator does not take at their word."""
@@ -57,19 +65,31 @@ class OperatorOwned(Probe):
             if _about(call, obj) and mode in ("standard", "rawdeployment") and _MINIMUM.search(call.body):
                 message = f"{call} sets minReplicas: 0, which KServe does not take in {mode} mode: a pod stays"
                 yield self.finding(
-                    world, one.owner, command_path(one), message, also=[(obj, ("metadata", "annotations"))],
-                    remedy='Annotate the InferenceService with serving.kserve.io/stop: "true", or delete it.')
+                    world,
+                    one.owner,
+                    command_path(one),
+                    message,
+                    also=[(obj, ("metadata", "annotations"))],
+                    remedy='Annotate the InferenceService with serving.kserve.io/stop: "true", or delete it.',
+                )
         for obj in world.of("RayCluster") if call.resource == "rayclusters" else ():
             scaling = dig(obj, "spec", "enableInTreeAutoscaling") is True
             floors = [
-                (i, group) for i, group in enumerate(dig(obj, "spec", "workerGroupSpecs", default=[]))
-                if group.get("minReplicas")]
+                (i, group)
+                for i, group in enumerate(dig(obj, "spec", "workerGroupSpecs", default=[]))
+                if group.get("minReplicas")
+            ]
             if _about(call, obj) and scaling and floors and re.search(r"[\"'/]replicas\b", call.body):
                 path = ("spec", "workerGroupSpecs", floors[0][0], "minReplicas")
                 message = f"{call} writes replicas, which Ray's autoscaler keeps at minReplicas or above"
                 yield self.finding(
-                    world, one.owner, command_path(one), message, also=[(obj, path)],
-                    remedy="Write spec.suspend: true, or lower minReplicas too.")
+                    world,
+                    one.owner,
+                    command_path(one),
+                    message,
+                    also=[(obj, path)],
+                    remedy="Write spec.suspend: true, or lower minReplicas too.",
+                )
 
 
 def _about(call: ApiCall, obj: Obj) -> bool:
@@ -81,8 +101,15 @@ def _written(world: World, call: ApiCall) -> Obj | None:
     if call.verb not in ("patch", "update") or not call.name:
         return None
     return next(
-        (found for kind, plural in _KINDS.items() if call.resource == plural
-         for found in [world.find(kind, call.namespace, call.name)] if found), None)
+        (
+            found
+            for kind, plural in _KINDS.items()
+            if call.resource == plural
+            for found in [world.find(kind, call.namespace, call.name)]
+            if found
+        ),
+        None,
+    )
 
 
 _MINIMUM = re.compile(r"""minReplicas["']?\s*[:=]\s*["']?0""")

@@ -24,9 +24,11 @@ class OwnNode(Probe):
     def ask(self, world: World) -> Iterable[Finding]:
         """Tolerations and node selectors of executors."""
         chosen = {
-            (key, value) for _, template in world.target_templates
+            (key, value)
+            for _, template in world.target_templates
             for key, value in dig(template.spec, "nodeSelector", default={}).items()
-            if not key.startswith("kubernetes.io/")}
+            if not key.startswith("kubernetes.io/")
+        }
         for one in world.layer_executors:
             selector = dig(one.spec, "nodeSelector", default={})
             shared = [key for key, value in selector.items() if (key, value) in chosen]
@@ -38,8 +40,7 @@ class OwnNode(Probe):
                 everything = not entry.get("key") and entry.get("operator") == "Exists"
                 if everything or str(entry.get("key", "")) in _TAINTS:
                     message = f"tolerates {'every taint' if everything else entry['key']}: it may run on a GPU node"
-                    yield self.finding(
-                        world, one.owner, (*one.path, "tolerations", index), message, severity="warning")
+                    yield self.finding(world, one.owner, (*one.path, "tolerations", index), message, severity="warning")
 
 
 _TAINTS = frozenset({"nvidia.com/gpu", "amd.com/gpu", "aws.amazon.com/neuron", "google.com/tpu", "habana.ai/gaudi"})

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from killcheck.probes.base import Finding, Probe, merge_patch
 from killcheck.probes.world import World, namespace_or_default, selected
 
-from killcheck.spec.killpath import LayerType
 from killcheck.kube.objects import Obj, dig, name_of, ref_of
 from killcheck.kube.workloads import PodTemplate
+from killcheck.spec.killpath import LayerType
 
 __all__ = ["PdbBlocksDrain"]
 
@@ -41,8 +41,13 @@ class PdbBlocksDrain(Probe):
                 if _always(budget) or _minimum(budget) >= template.count > 0:
                     message = f"never lets a pod of {ref_of(obj)} be evicted: a drain of its node waits for ever"
                     yield self.finding(
-                        world, budget, field, message, severity="error" if drains else "warning",
-                        patch=merge_patch(budget, {"spec": {"minAvailable": None, "maxUnavailable": 1}}))
+                        world,
+                        budget,
+                        field,
+                        message,
+                        severity="error" if drains else "warning",
+                        patch=merge_patch(budget, {"spec": {"minAvailable": None, "maxUnavailable": 1}}),
+                    )
                 break
 
     @staticmethod
@@ -51,7 +56,9 @@ class PdbBlocksDrain(Probe):
         nodes = {name_of(node) for node in world.gpu_nodes}
         beside = [
             (pod, PodTemplate(("spec",), pod["spec"], pod["metadata"], 1))
-            for pod in world.in_namespace("Pod", namespace) if dig(pod, "spec", "nodeName") in nodes]
+            for pod in world.in_namespace("Pod", namespace)
+            if dig(pod, "spec", "nodeName") in nodes
+        ]
         return [(obj, t) for obj, t in world.target_templates if namespace_or_default(obj) == namespace] + beside
 
 

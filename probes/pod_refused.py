@@ -30,8 +30,13 @@ class PodRefused(Probe):
         for one in world.layer_executors:
             if self._no_account(world, one):
                 message = f"ServiceAccount {one.namespace}/{one.account} does not exist: no pod of it can be made"
-                yield self.finding(world, one.owner, (*one.path, "serviceAccountName"), message,
-                                   remedy="Create the ServiceAccount (and its binding), or name one that exists.")
+                yield self.finding(
+                    world,
+                    one.owner,
+                    (*one.path, "serviceAccountName"),
+                    message,
+                    remedy="Create the ServiceAccount (and its binding), or name one that exists.",
+                )
                 continue
             yield from self._asked(world, one)
 
@@ -48,8 +53,13 @@ class PodRefused(Probe):
         for name in world.answers.injected.get(who, ()):
             message = f"admission puts container {name} into its pod: unless that ends too, the Job never does"
             yield self.finding(
-                world, one.owner, one.path, message, severity="warning",
-                remedy=f"Leave {name} out by annotation, or let it be injected as a native sidecar.")
+                world,
+                one.owner,
+                one.path,
+                message,
+                severity="warning",
+                remedy=f"Leave {name} out by annotation, or let it be injected as a native sidecar.",
+            )
 
     @staticmethod
     def _no_account(world: World, one: Executor) -> bool:
@@ -57,7 +67,9 @@ class PodRefused(Probe):
         if one.account == "default" or world.find("ServiceAccount", one.namespace, one.account):
             return False
         bound = any(
-            subject.get("name") == one.account for binding in world.of("RoleBinding", "ClusterRoleBinding")
-            for subject in binding.get("subjects") or ())
+            subject.get("name") == one.account
+            for binding in world.of("RoleBinding", "ClusterRoleBinding")
+            for subject in binding.get("subjects") or ()
+        )
         others = any(world.in_namespace("ServiceAccount", one.namespace))
         return world.knows("ServiceAccount") or bound or others

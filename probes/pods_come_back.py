@@ -31,8 +31,10 @@ class PodsComeBack(Probe):
                 if call.resource != "pods" or not call.verb.startswith("delete"):
                     continue
                 owners = [
-                    obj for _, obj in world.targets
-                    if obj.get("kind") != "Pod" and call.namespace in ("", namespace_or_default(obj))]
+                    obj
+                    for _, obj in world.targets
+                    if obj.get("kind") != "Pod" and call.namespace in ("", namespace_or_default(obj))
+                ]
                 if owners:
                     message = f"{call}: {ref_of(owners[0])} makes its pods again at once"
                     yield self.finding(world, one.owner, command_path(one), message)

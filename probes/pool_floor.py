@@ -30,13 +30,21 @@ class PoolFloor(Probe):
             count = int(dig(pool, "spec", "replicas", default=0))
             if count > allowed.get(name_of(pool), 0):
                 yield self.finding(
-                    world, pool, ("spec", "replicas"), f"a static pool: {count} node(s) stay on, pods or not",
-                    patch=merge_patch(pool, {"spec": {"replicas": 0}}))
+                    world,
+                    pool,
+                    ("spec", "replicas"),
+                    f"a static pool: {count} node(s) stay on, pods or not",
+                    patch=merge_patch(pool, {"spec": {"replicas": 0}}),
+                )
         for buffer in world.of("CapacityBuffer"):
             if int(dig(buffer, "spec", "replicas", default=1)):
                 yield self.finding(
-                    world, buffer, ("spec", "replicas"), "keeps capacity warm for pods that do not exist",
-                    severity="warning")
+                    world,
+                    buffer,
+                    ("spec", "replicas"),
+                    "keeps capacity warm for pods that do not exist",
+                    severity="warning",
+                )
         for group in world.of(*_MINIMA):
             yield from self._group(world, group, allowed)
 
@@ -58,14 +66,16 @@ def _has_gpus(group: Obj) -> bool:
 #: Where kinds of infrastructure operators (Crossplane, ASO, Config Connector, Cluster API) say their minimum.
 _MINIMA: dict[str, tuple[Path, ...]] = {
     "NodeGroup": (
-        ("spec", "forProvider", "scalingConfig", "minSize"), ("spec", "forProvider", "scalingConfig", 0, "minSize")),
+        ("spec", "forProvider", "scalingConfig", "minSize"),
+        ("spec", "forProvider", "scalingConfig", 0, "minSize"),
+    ),
     "Nodegroup": (("spec", "scalingConfig", "minSize"),),
     "ManagedClustersAgentPool": (("spec", "minCount"),),
     "ContainerNodePool": (("spec", "autoscaling", "minNodeCount"), ("spec", "autoscaling", "totalMinNodeCount")),
-    "MachineDeployment": (
-        ("metadata", "annotations", "cluster.x-k8s.io/cluster-api-autoscaler-node-group-min-size"),),
+    "MachineDeployment": (("metadata", "annotations", "cluster.x-k8s.io/cluster-api-autoscaler-node-group-min-size"),),
     "MachinePool": (("metadata", "annotations", "cluster.x-k8s.io/cluster-api-autoscaler-node-group-min-size"),),
     "AWSManagedMachinePool": (("spec", "scaling", "minSize"),),
 }
 _GPU_TYPES = re.compile(
-    r"\b(p[2-6]\w*|g[4-7]\w*|gr6\w*|trn\d\w*|inf\d|dl\d\w*)\.\w+|\b(a2|a3|a4|g2)-|Standard_N[CDV]|nvidia|(?i:gpu)")
+    r"\b(p[2-6]\w*|g[4-7]\w*|gr6\w*|trn\d\w*|inf\d|dl\d\w*)\.\w+|\b(a2|a3|a4|g2)-|Standard_N[CDV]|nvidia|(?i:gpu)"
+)

@@ -21,7 +21,11 @@ class PullTrap(Probe):
     severity = "warning"
     failures = (5, 6)
     sources = (
-        "k3s-io/k3s#10209", "scality/metalk8s#3601", "fluxcd/image-reflector-controller#71", "recordings 04 and 35")
+        "k3s-io/k3s#10209",
+        "scality/metalk8s#3601",
+        "fluxcd/image-reflector-controller#71",
+        "recordings 04 and 35",
+    )
 
     def ask(self, world: World) -> Iterable[Finding]:
         """Pull policies and pull secrets of executors."""
@@ -38,5 +42,9 @@ class PullTrap(Probe):
                 if re.match(r"\d+\.dkr\.ecr\.", image) and pull_secrets(world, one):
                     message = "a pull secret for ECR holds a token of 12 hours: who renews it before 3 a.m.?"
                     yield self.finding(
-                        world, one.owner, (*path, "image"), message,
-                        remedy="Let the kubelet's credential provider (the node's role) pull it: no pull secret.")
+                        world,
+                        one.owner,
+                        (*path, "image"),
+                        message,
+                        remedy="Let the kubelet's credential provider (the node's role) pull it: no pull secret.",
+                    )

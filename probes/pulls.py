@@ -24,6 +24,8 @@ def kept_by(world: World, image: str) -> str:
 
 def _images(obj: Obj) -> set[str]:
     return {
-        str(container.get("image")) for template in templates(obj) for kind in ("initContainers", "containers")
+        str(container.get("image"))
+        for template in templates(obj)
+        for kind in ("initContainers", "containers")
         for container in dig(template.spec, kind, default=[])
     }

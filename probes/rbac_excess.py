@@ -25,10 +25,14 @@ class RbacExcess(Probe):
         for one in world.layer_executors:
             for verb, group, resource, what in _TOO_MUCH:
                 if world.permissions.allows(
-                        one.account, one.namespace, verb=verb, group=group, resource=resource, namespace=one.namespace):
+                    one.account, one.namespace, verb=verb, group=group, resource=resource, namespace=one.namespace
+                ):
                     yield self.finding(
-                        world, one.owner, (*one.path, "serviceAccountName"),
-                        f"ServiceAccount {one.namespace}/{one.account} may also {what}")
+                        world,
+                        one.owner,
+                        (*one.path, "serviceAccountName"),
+                        f"ServiceAccount {one.namespace}/{one.account} may also {what}",
+                    )
                     break
 
 

@@ -28,8 +28,10 @@ class RbacMissing(Probe):
         for one in world.layer_executors:
             if one.reading.calls and not _told(world, one):
                 yield self.unproven(
-                    world, one.owner,
-                    f"nothing in these manifests says what ServiceAccount {one.namespace}/{one.account} may do")
+                    world,
+                    one.owner,
+                    f"nothing in these manifests says what ServiceAccount {one.namespace}/{one.account} may do",
+                )
                 continue
             unread = [kind for kind in self.needs if kind in world.unread]
             for call in one.reading.calls:
@@ -37,7 +39,8 @@ class RbacMissing(Probe):
                 if reviewed is None and unread:
                     why = world.answers.unanswered.get("SubjectAccessReview", world.unread[unread[0]])
                     yield self.unproven(
-                        world, one.owner, f"whether ServiceAccount {one.namespace}/{one.account} may {call}: {why}")
+                        world, one.owner, f"whether ServiceAccount {one.namespace}/{one.account} may {call}: {why}"
+                    )
                 elif reviewed is not True and (reviewed is False or not _allowed(world, one, call)):
                     yield self._missing(world, one, call)
 
@@ -52,17 +55,20 @@ class RbacMissing(Probe):
         where = f" in namespace {call.namespace}" if call.namespace else ""
         where = " in a ClusterRole, by a ClusterRoleBinding" if call.everywhere else where
         return self.finding(
-            world, one.owner, (*one.path, "serviceAccountName"),
+            world,
+            one.owner,
+            (*one.path, "serviceAccountName"),
             f"ServiceAccount {one.namespace}/{one.account} may not {call}"
             f"{' in all namespaces' if call.everywhere and not call.named else ''}{near}",
             remedy=f"Grant {{{rule}}} to ServiceAccount {one.namespace}/{one.account}{where}.",
-            severity="error" if call.writes or _first_read(one, call) else "warning")
+            severity="error" if call.writes or _first_read(one, call) else "warning",
+        )
 
 
 def _first_read(one: Executor, call: ApiCall) -> bool:
     """A read that comes before a write: what it refuses usually ends the executor."""
     calls = list(one.reading.calls)
-    return any(later.writes for later in calls[calls.index(call):])
+    return any(later.writes for later in calls[calls.index(call) :])
 
 
 def _told(world: World, one: Executor) -> bool:
@@ -70,11 +76,21 @@ def _told(world: World, one: Executor) -> bool:
     if world.live or world.find("ServiceAccount", one.namespace, one.account):
         return True
     return any(
-        subject.get("name") == one.account for binding in world.of("RoleBinding", "ClusterRoleBinding")
-        for subject in binding.get("subjects") or ())
+        subject.get("name") == one.account
+        for binding in world.of("RoleBinding", "ClusterRoleBinding")
+        for subject in binding.get("subjects") or ()
+    )
 
 
 def _allowed(world: World, one: Executor, call: ApiCall) -> bool:
     return world.permissions.allows(
-        one.account, one.namespace, verb=call.verb, group=call.group, resource=call.resource,
-        subresource=call.subresource, name=call.name, namespace=call.namespace, everywhere=call.everywhere)
+        one.account,
+        one.namespace,
+        verb=call.verb,
+        group=call.group,
+        resource=call.resource,
+        subresource=call.subresource,
+        name=call.name,
+        namespace=call.namespace,
+        everywhere=call.everywhere,
+    )

@@ -11,9 +11,9 @@ from killcheck.probes.base import Finding, Probe, merge_patch
 from killcheck.probes.firings import period_s
 from killcheck.probes.world import World
 
-from killcheck.spec.killpath import LayerType
 from killcheck.kube.objects import Obj, dig
 from killcheck.kube.schedule import Schedule, ScheduleError, parse
+from killcheck.spec.killpath import LayerType
 
 __all__ = ["ScheduleTrap"]
 
@@ -56,8 +56,13 @@ class ScheduleTrap(Probe):
             what = "is skipped" if gaps[odd] > usual else "comes twice"
             night = (firings[odd] + usual).astimezone(schedule.tz)
             yield self.finding(
-                world, obj, ("spec", "schedule"), f"when the clocks change ({night:%Y-%m-%d}) it {what}",
-                severity="warning", also=[(obj, ("spec", "timeZone"))])
+                world,
+                obj,
+                ("spec", "schedule"),
+                f"when the clocks change ({night:%Y-%m-%d}) it {what}",
+                severity="warning",
+                also=[(obj, ("spec", "timeZone"))],
+            )
 
     def _late(self, world: World, obj: Obj) -> Iterable[Finding]:
         path = ("spec", "startingDeadlineSeconds")

@@ -60,7 +60,8 @@ class SecondStarter(Probe):
 
 def _is_target(world: World, call: ApiCall) -> bool:
     return any(
-        name_of(obj) == call.name and call.namespace in ("", namespace_or_default(obj)) for _, obj in world.targets)
+        name_of(obj) == call.name and call.namespace in ("", namespace_or_default(obj)) for _, obj in world.targets
+    )
 
 
 #: Hours: longer than any working day from a start to the next stop.

@@ -44,5 +44,6 @@ _SENTINEL = re.compile(r"(?i)hold|sentinel|maintenance|freeze|pause|keep|off\b|n
 _HELD = re.compile(
     r"(?i)(\[\[?|test)\s+-[efs]\s+[^\n;]*(hold|sentinel|maintenance|freeze|pause|keep)[^\n]*?"
     r"(&&|then)\s*(\{\s*)?(echo[^\n;]*[;&\n]+\s*)?exit\s+0"
-    r"|if\s+os\.path\.exists\([^)]*(hold|sentinel|maintenance|freeze|pause|keep)[^)]*\):\s*sys\.exit\((0|)\)")
+    r"|if\s+os\.path\.exists\([^)]*(hold|sentinel|maintenance|freeze|pause|keep)[^)]*\):\s*sys\.exit\((0|)\)"
+)
 _WRITES = re.compile(r"PATCH|scale|delete|terminate|replicas|HoldAndDrain")

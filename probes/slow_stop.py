@@ -31,13 +31,19 @@ class SlowStop(Probe):
             if total >= limit:
                 one_by_one = f" ({template.count} pods, one after the other)" if ordered and template.count > 1 else ""
                 yield self.finding(
-                    world, obj, (*template.path, "terminationGracePeriodSeconds"),
-                    f"may hold its GPUs for {total} s after the trigger{one_by_one}; the deadline is {limit:.0f} s")
+                    world,
+                    obj,
+                    (*template.path, "terminationGracePeriodSeconds"),
+                    f"may hold its GPUs for {total} s after the trigger{one_by_one}; the deadline is {limit:.0f} s",
+                )
             finalizers = dig(template.metadata, "finalizers")
             if finalizers:
                 yield self.finding(
-                    world, obj, (*template.path[:-1], "metadata", "finalizers"),
-                    f"its pods wait for {', '.join(finalizers)} before they go: without its owner they stay for ever")
+                    world,
+                    obj,
+                    (*template.path[:-1], "metadata", "finalizers"),
+                    f"its pods wait for {', '.join(finalizers)} before they go: without its owner they stay for ever",
+                )
 
 
 #: Seconds: where no spec says more, no GPU pod should take longer to stop.

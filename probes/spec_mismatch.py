@@ -36,5 +36,11 @@ class SpecMismatch(Probe):
     def _absent(self, world: World, kind: str, what: str) -> Finding:
         if not world.knows(kind):
             return self.unproven(world, None, f"{what} is not among what was read: nothing was asked about it")
-        return Finding(self.id, self.severity, what.rpartition(": ")[2], f"{what} does not exist", self.remedy,
-                       failures=self.failures)
+        return Finding(
+            self.id,
+            self.severity,
+            what.rpartition(": ")[2],
+            f"{what} does not exist",
+            self.remedy,
+            failures=self.failures,
+        )

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from killcheck.probes.base import Finding, Probe
 from killcheck.probes.world import World
 
-from killcheck.spec.killpath import LayerType
 from killcheck.kube.objects import Obj, dig, name_of
+from killcheck.spec.killpath import LayerType
 
 __all__ = ["SpotQueue"]
 
@@ -26,9 +26,11 @@ class SpotQueue(Probe):
     def ask(self, world: World) -> Iterable[Finding]:
         """Karpenter's Deployment, where a GPU pool allows spot."""
         spot = [
-            pool for pool in world.gpu_pools
+            pool
+            for pool in world.gpu_pools
             for entry in dig(pool, "spec", "template", "spec", "requirements", default=[])
-            if entry.get("key") == "karpenter.sh/capacity-type" and "spot" in (entry.get("values") or ())]
+            if entry.get("key") == "karpenter.sh/capacity-type" and "spot" in (entry.get("values") or ())
+        ]
         handled = any(layer.type is LayerType.SPOT_HANDLER for layer in world.kill_path.layers)
         for obj in world.of("Deployment") if spot and not handled else ():
             for index, container in enumerate(dig(obj, "spec", "template", "spec", "containers", default=[])):

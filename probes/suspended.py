@@ -26,5 +26,9 @@ class Suspended(Probe):
         for _, obj in world.schedules:
             if dig(obj, "spec", "suspend") is True:
                 yield self.finding(
-                    world, obj, ("spec", "suspend"), "is suspended: it never fires, and says nothing",
-                    patch=merge_patch(obj, {"spec": {"suspend": False}}))
+                    world,
+                    obj,
+                    ("spec", "suspend"),
+                    "is suspended: it never fires, and says nothing",
+                    patch=merge_patch(obj, {"spec": {"suspend": False}}),
+                )

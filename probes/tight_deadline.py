@@ -30,8 +30,13 @@ class TightDeadline(Probe):
             if limit is not None and limit < _SHORTEST_S:
                 message = f"ends the Job after {limit} s: scheduling and one slow pull take longer"
                 yield self.finding(
-                    world, obj, path, message, remedy="Set activeDeadlineSeconds: 900.",
-                    patch=merge_patch(obj, {"spec": {"jobTemplate": {"spec": {"activeDeadlineSeconds": 900}}}}))
+                    world,
+                    obj,
+                    path,
+                    message,
+                    remedy="Set activeDeadlineSeconds: 900.",
+                    patch=merge_patch(obj, {"spec": {"jobTemplate": {"spec": {"activeDeadlineSeconds": 900}}}}),
+                )
         limits = world.kill_path.deadlines
         for pool in world.gpu_pools:
             after = go_duration_s(str(dig(pool, "spec", "disruption", "consolidateAfter", default="0s")))

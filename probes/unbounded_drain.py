@@ -28,5 +28,9 @@ class UnboundedDrain(Probe):
             if not dig(pool, "spec", "template", "spec", "terminationGracePeriod"):
                 patch = {"spec": {"template": {"spec": {"terminationGracePeriod": "10m"}}}}
                 yield self.finding(
-                    world, pool, ("spec", "template", "spec"), "no terminationGracePeriod: a drain may wait for ever",
-                    patch=merge_patch(pool, patch))
+                    world,
+                    pool,
+                    ("spec", "template", "spec"),
+                    "no terminationGracePeriod: a drain may wait for ever",
+                    patch=merge_patch(pool, patch),
+                )

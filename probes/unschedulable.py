@@ -65,7 +65,8 @@ def _fits(node: Obj, spec: Obj) -> bool:
         has = dig(node, "status", "allocatable", name)
         asked = sum(
             parse(str(dig(container, "resources", "requests", name, default="0")))
-            for container in spec.get("containers") or ())
+            for container in spec.get("containers") or ()
+        )
         if has is not None and asked > parse(str(has)):
             return False
     return True

@@ -34,8 +34,13 @@ class VolumeHoldsNode(Probe):
                 message = f"mounts {name}, and {name_of(endless[0])} waits for its detachment without an end"
                 patch = {"spec": {"template": {"spec": {"terminationGracePeriod": "10m"}}}}
                 yield self.finding(
-                    world, obj, path, message, patch=merge_patch(endless[0], patch),
-                    also=[(endless[0], ("spec", "template", "spec"))])
+                    world,
+                    obj,
+                    path,
+                    message,
+                    patch=merge_patch(endless[0], patch),
+                    also=[(endless[0], ("spec", "template", "spec"))],
+                )
                 break
 
 

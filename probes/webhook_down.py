@@ -45,8 +45,10 @@ class WebhookDown(Probe):
             return f"Service {namespace}/{name} does not exist" if here else ""
         selector = dig(found, "spec", "selector", default={})
         behind = [
-            obj for obj in world.in_namespace("Deployment", namespace)
-            if selector and selector.items() <= dig(obj, "spec", "template", "metadata", "labels", default={}).items()]
+            obj
+            for obj in world.in_namespace("Deployment", namespace)
+            if selector and selector.items() <= dig(obj, "spec", "template", "metadata", "labels", default={}).items()
+        ]
         if behind and all(dig(obj, "spec", "replicas") == 0 for obj in behind):
             return f"{ref_of(behind[0])} behind it is scaled to 0"
         if world.live and behind and not any(dig(obj, "status", "readyReplicas") for obj in behind):
@@ -60,10 +62,13 @@ _WAY = (("", "pods"), ("", "pods/eviction"), ("apps", "deployments/scale"), ("ap
 def on_the_way(hook: Obj) -> list[str]:
     """The resources of the kill path that a webhook is asked about."""
     return [
-        resource for rule in hook.get("rules") or () for group, resource in _WAY
+        resource
+        for rule in hook.get("rules") or ()
+        for group, resource in _WAY
         if {group, "*"} & set(rule.get("apiGroups") or ())
         and {resource, resource.partition("/")[0] + "/*", "*/*" if "/" in resource else "*", "*/*"}
-        & set(rule.get("resources") or ())]
+        & set(rule.get("resources") or ())
+    ]
 
 
 def _what(hook: Obj) -> str:

@@ -14,13 +14,13 @@ from functools import cached_property
 from killcheck import executor
 from killcheck.discover import Holder, holders
 from killcheck.executor import ApiCall, Reading
-from killcheck.spec.killpath import KillPath, Layer, LayerType, Target
 from killcheck.kube import gpus
 from killcheck.kube.manifests import Loaded, Manifest
 from killcheck.kube.objects import Obj, dig, labels_of, name_of, namespace_of, owners
 from killcheck.kube.permissions import Permissions
 from killcheck.kube.selectors import from_match_labels, parse_labels
 from killcheck.kube.workloads import PodTemplate, templates
+from killcheck.spec.killpath import KillPath, Layer, LayerType, Target
 from killcheck.text.yamlfile import Path
 
 __all__ = ["Answers", "Executor", "World", "namespace_or_default", "owners_of", "selected"]
@@ -173,8 +173,9 @@ class World:
 
     def is_target(self, kind: str, namespace: str, name: str) -> bool:
         """Whether an object is one that must go off."""
-        return any((o.get("kind"), namespace_or_default(o), name_of(o)) == (kind, namespace, name)
-                   for _, o in self.targets)
+        return any(
+            (o.get("kind"), namespace_or_default(o), name_of(o)) == (kind, namespace, name) for _, o in self.targets
+        )
 
     @cached_property
     def schedules(self) -> list[tuple[Layer, Obj]]:
@@ -186,7 +187,8 @@ class World:
     def zeroes(self, target: Target) -> list[Layer]:
         """The layers other than a scaler's own that turn a target off."""
         return [
-            layer for layer in self.kill_path.layers
+            layer
+            for layer in self.kill_path.layers
             if target.name in layer.covers and layer.type is not LayerType.SCALE_TO_ZERO
         ]
 
@@ -244,8 +246,11 @@ class World:
     def _text(self, obj: Obj, spec: Obj) -> str:
         """All that the containers are told to run."""
         words = [
-            str(word) for kind in ("initContainers", "containers") for container in dig(spec, kind, default=[])
-            for part in ("command", "args") for word in container.get(part) or ()
+            str(word)
+            for kind in ("initContainers", "containers")
+            for container in dig(spec, kind, default=[])
+            for part in ("command", "args")
+            for word in container.get(part) or ()
         ]
         for volume in spec.get("volumes") or ():
             for source in (volume, *dig(volume, "projected", "sources", default=[])):
@@ -275,5 +280,3 @@ def owners_of(obj: Obj) -> list[Obj]:
 def selected(selector: Obj | None, labels: Mapping[str, str]) -> bool:
     """Whether a LabelSelector object (empty: everything) matches labels."""
     return from_match_labels(selector or {}).matches(labels)
-
-

@@ -15,7 +15,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "layer_name" in asked:
         metafunc.parametrize("layer_name", layer_names(metafunc.config))
     elif "case" in asked:
-        metafunc.parametrize("case", [
-            pytest.param((layer, fault), id=f"{layer} under {fault}") for layer, fault in cases(metafunc.config)])
+        metafunc.parametrize(
+            "case",
+            [pytest.param((layer, fault), id=f"{layer} under {fault}") for layer, fault in cases(metafunc.config)],
+        )
     else:
         metafunc.parametrize("pool", pools(metafunc.config))

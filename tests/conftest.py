@@ -18,10 +18,29 @@ collect_seldom()
 
 #: Folders and files that take longest, in that order: begun first, they are never what everybody waits for at the end.
 LONGEST = (
-    "docker/", "zoo/test_zoo_drilled", "faults/test_machine_faults", "safety/test_kills",
-    "matrix/test_reference_suites", "plugin/", "safety/test_janitor", "cloud/test_cloud_over_the_wire", "layers/",
-    "faults/", "safety/", "cloud/", "matrix/", "embedded/nodes/", "docs/", "discovery/", "conformance/", "fence/",
-    "ci/", "zoo/", "cli/", "reports/")
+    "docker/",
+    "zoo/test_zoo_drilled",
+    "faults/test_machine_faults",
+    "safety/test_kills",
+    "matrix/test_reference_suites",
+    "plugin/",
+    "safety/test_janitor",
+    "cloud/test_cloud_over_the_wire",
+    "layers/",
+    "faults/",
+    "safety/",
+    "cloud/",
+    "matrix/",
+    "embedded/nodes/",
+    "docs/",
+    "discovery/",
+    "conformance/",
+    "fence/",
+    "ci/",
+    "zoo/",
+    "cli/",
+    "reports/",
+)
 
 
 def pytest_collection_modifyitems(items):

@@ -35,7 +35,10 @@ consent:
   commands: [cat state, "./*.sh"]
 """
 SCRIPTS = {
-    "start.sh": "echo 1 > state", "stop.sh": "echo 0 > state", "starter.sh": "[ -e hold ] && exit 0\necho 1 > state"}
+    "start.sh": "echo 1 > state",
+    "stop.sh": "echo 0 > state",
+    "starter.sh": "[ -e hold ] && exit 0\necho 1 > state",
+}
 
 
 def made(folder: Path) -> Path:
@@ -59,8 +62,11 @@ esac
 def made_clouded(folder: Path) -> dict[str, str]:
     """The same machine where everything is asked of a cloud's command line; returns its environment."""
     spec = made(folder) / "killcheck.yaml"
-    spec.write_text(spec.read_text().replace("[cat, state]", "[gcloud, compute, instances, list]").replace(
-        "commands: [cat state,", "commands: [gcloud compute instances list,"))
+    spec.write_text(
+        spec.read_text()
+        .replace("[cat, state]", "[gcloud, compute, instances, list]")
+        .replace("commands: [cat state,", "commands: [gcloud compute instances list,")
+    )
     for name, call in (("stop.sh", "stop"), ("start.sh", "start"), ("starter.sh", "start")):
         (folder / name).write_text(f"#!/bin/sh\nexec gcloud compute instances {call} box\n")
     tools = folder / "tools"

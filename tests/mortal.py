@@ -23,8 +23,12 @@ class Mortals:
 
     def __init__(self, steps_of, environment=None):
         self.process = subprocess.Popen(
-            [sys.executable, __file__, steps_of], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-            env={**os.environ, **(environment or {})})
+            [sys.executable, __file__, steps_of],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, **(environment or {})},
+        )
 
     def order(self, cwd, *argv, at=0, when="before", settings=None):
         """The child's ``code`` (-9: it was killed), what it said (``out``), and the ``steps`` that it took."""
@@ -66,8 +70,12 @@ class Steps:
 
 def kill_points(steps):
     """Every (step, before or after it): after only where an answer can be lost."""
-    return [(n, when) for n, what in enumerate(steps, 1) for when in ("before", "after")
-            if when == "before" or not what.startswith("journal")]
+    return [
+        (n, when)
+        for n, what in enumerate(steps, 1)
+        for when in ("before", "after")
+        if when == "before" or not what.startswith("journal")
+    ]
 
 
 def count_api(steps):
@@ -121,8 +129,14 @@ def count_machine(steps):
     def counted(name, act):
         return lambda self, *args, **more: steps.take(f"{name} {self}"[:200], lambda: act(self, *args, **more))
 
-    folder = type("Folder", (type(Path()),), {name: counted(name, getattr(Path, name)) for name in (
-        "mkdir", "touch", "write_text", "chmod", "symlink_to", "unlink", "rmdir")})
+    folder = type(
+        "Folder",
+        (type(Path()),),
+        {
+            name: counted(name, getattr(Path, name))
+            for name in ("mkdir", "touch", "write_text", "chmod", "symlink_to", "unlink", "rmdir")
+        },
+    )
     programs.Path = folder
     for kind, names in ((programs.LocalPrograms, ("start",)), (programs.Files, ("put", "take_away"))):
         for name in names:
@@ -197,8 +211,8 @@ if __name__ == "__main__":
     assert orphans
     faults.every()
     if sys.argv[1] == "machine":
-        import killcheck.safety.local_locks
         import killcheck.machine.programs
+        import killcheck.safety.local_locks
 
         assert killcheck.safety.local_locks
     if sys.argv[1] == "engine":

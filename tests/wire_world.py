@@ -27,8 +27,7 @@ class WireWorld:
         self.cluster = EmbeddedCluster(start=wall_now(), exec_mode=exec_mode, speed=speed)
         self.prepare()
         home = path(fixture)
-        self.cluster.load(
-            m.obj for m in manifests.load([home]).manifests if m.obj.get("apiVersion") != "killcheck/v1")
+        self.cluster.load(m.obj for m in manifests.load([home]).manifests if m.obj.get("apiVersion") != "killcheck/v1")
         kube = self.cluster.kube
         kube.patch(r.NAMESPACES, "inference", {"metadata": {"labels": {"killcheck.dev/consent": "true"}}})
         # Months pass here: the schedule must not fire by itself in the middle of a test.

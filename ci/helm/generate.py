@@ -47,8 +47,10 @@ data:
 
 def templates() -> dict[Path, str]:
     """Every template with its text."""
-    made = {TEMPLATES / name: HEAD % name + _template(name) for name in (
-        "rbac.yaml", "drill.yaml", "janitor.yaml", "networkpolicy.yaml")}
+    made = {
+        TEMPLATES / name: HEAD % name + _template(name)
+        for name in ("rbac.yaml", "drill.yaml", "janitor.yaml", "networkpolicy.yaml")
+    }
     return made | {TEMPLATES / "_helpers.tpl": HELPERS, TEMPLATES / "spec.yaml": SPEC}
 
 

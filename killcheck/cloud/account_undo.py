@@ -25,8 +25,12 @@ _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
 def _templates(aws: Aws, run: str) -> list[str]:
-    return [str(one["id"]) for page in pages(aws, "fis", "list_experiment_templates")
-            for one in page["experimentTemplates"] if one.get("tags", {}).get(RUN_TAG) == run]
+    return [
+        str(one["id"])
+        for page in pages(aws, "fis", "list_experiment_templates")
+        for one in page["experimentTemplates"]
+        if one.get("tags", {}).get(RUN_TAG) == run
+    ]
 
 
 def _delete(aws: Aws, template: str) -> None:
@@ -38,8 +42,12 @@ def _delete(aws: Aws, template: str) -> None:
 
 
 def _experiments(aws: Aws, run: str) -> list[str]:
-    return [str(one["id"]) for page in pages(aws, "fis", "list_experiments") for one in page["experiments"]
-            if one.get("tags", {}).get(RUN_TAG) == run and one.get("state", {}).get("status") in _UNDER_WAY]
+    return [
+        str(one["id"])
+        for page in pages(aws, "fis", "list_experiments")
+        for one in page["experiments"]
+        if one.get("tags", {}).get(RUN_TAG) == run and one.get("state", {}).get("status") in _UNDER_WAY
+    ]
 
 
 def _stop(aws: Aws, experiment: str) -> None:
@@ -65,17 +73,27 @@ class _Action:
 
 #: All that an undo may ever do in an account, by its name in the journal.
 ACTIONS: Mapping[str, _Action] = {
-    "fis:StopExperiment": _Action(_experiments, _stop, (
-        "aws fis list-experiments{where}, and stop-experiment --id ... those tagged {tag}={run} that still run")),
-    "fis:DeleteExperimentTemplate": _Action(_templates, _delete, (
-        "aws fis list-experiment-templates{where}, and delete-experiment-template --id ... those tagged {tag}={run}")),
+    "fis:StopExperiment": _Action(
+        _experiments,
+        _stop,
+        ("aws fis list-experiments{where}, and stop-experiment --id ... those tagged {tag}={run} that still run"),
+    ),
+    "fis:DeleteExperimentTemplate": _Action(
+        _templates,
+        _delete,
+        ("aws fis list-experiment-templates{where}, and delete-experiment-template --id ... those tagged {tag}={run}"),
+    ),
 }
 
 
 def where(aws: Aws, account: str) -> dict[str, str]:
     """Where a change is about to be made, for its undo. Raises botocore's exceptions where no region is known."""
-    return {"region": aws.region or str(aws.client("fis").meta.region_name), "endpoint": aws.endpoint_url,
-            "account": account, "profile": aws.profile}
+    return {
+        "region": aws.region or str(aws.client("fis").meta.region_name),
+        "endpoint": aws.endpoint_url,
+        "account": account,
+        "profile": aws.profile,
+    }
 
 
 def manual(action: str, place: Mapping[str, str], run: str) -> str:
@@ -112,7 +130,8 @@ def _how(action: str, place: Mapping[str, str], run: str, aws: Aws | None) -> tu
     if mine != place.get("account"):
         raise AskError(
             f"{action}: the change was made in account {place.get('account') or 'unknown'}, these credentials are of "
-            f"{mine}: nothing is done in any other")
+            f"{mine}: nothing is done in any other"
+        )
     return how, aws
 
 

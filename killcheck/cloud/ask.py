@@ -27,7 +27,8 @@ def _asking(what: str) -> Iterator[None]:
         yield
     except AskError as error:
         raise AskError(
-            f"AWS could not be asked {what}: {error}", kind=error.kind, code=error.code, needs=error.needs) from error
+            f"AWS could not be asked {what}: {error}", kind=error.kind, code=error.code, needs=error.needs
+        ) from error
 
 
 def session(profile: str | None = None, region: str | None = None) -> Aws:
@@ -47,17 +48,25 @@ def export(aws: Any, cluster: str = "") -> list[Any]:
         documents += list(pages(aws, "autoscaling", "describe_launch_configurations"))
     with _asking("for its launch templates"):
         templates = [
-            template for page in pages(aws, "ec2", "describe_launch_templates") for template in page["LaunchTemplates"]]
+            template for page in pages(aws, "ec2", "describe_launch_templates") for template in page["LaunchTemplates"]
+        ]
         documents.append({"LaunchTemplates": templates})
         for template in templates:
-            documents += list(pages(
-                aws, "ec2", "describe_launch_template_versions", LaunchTemplateId=template["LaunchTemplateId"]))
+            documents += list(
+                pages(aws, "ec2", "describe_launch_template_versions", LaunchTemplateId=template["LaunchTemplateId"])
+            )
     if cluster:
         with _asking(f"for the node groups of {cluster}"):
             documents += _node_groups(aws, cluster)
     with _asking("for its roles and policies"):
-        documents += list(pages(aws, "iam", "get_account_authorization_details", Filter=[
-            "Role", "LocalManagedPolicy", "AWSManagedPolicy"]))
+        documents += list(
+            pages(
+                aws,
+                "iam",
+                "get_account_authorization_details",
+                Filter=["Role", "LocalManagedPolicy", "AWSManagedPolicy"],
+            )
+        )
     return documents
 
 
@@ -77,11 +86,17 @@ def simulate(aws: Any, principal_arn: str, instance_types: Iterable[str], *, reg
     for name in instance_types:
         with _asking(f"what {principal_arn} may launch"):
             answer = call(
-                aws, "iam", "simulate_principal_policy", PolicySourceArn=principal_arn,
-                ActionNames=["ec2:RunInstances"], ResourceArns=[f"arn:aws:ec2:{region}:{account}:instance/*"],
+                aws,
+                "iam",
+                "simulate_principal_policy",
+                PolicySourceArn=principal_arn,
+                ActionNames=["ec2:RunInstances"],
+                ResourceArns=[f"arn:aws:ec2:{region}:{account}:instance/*"],
                 ContextEntries=[
                     {"ContextKeyName": "ec2:InstanceType", "ContextKeyValues": [name], "ContextKeyType": "string"},
-                    {"ContextKeyName": _REGION_KEY, "ContextKeyValues": [region], "ContextKeyType": "string"}])
+                    {"ContextKeyName": _REGION_KEY, "ContextKeyValues": [region], "ContextKeyType": "string"},
+                ],
+            )
         found[name] = _of_simulation(answer)
     return found
 
@@ -100,8 +115,17 @@ def _of_simulation(answer: Any) -> Decision:
 def dry_run(aws: Any, instance_type: str, image: str, subnet: str) -> Decision:
     """Whether *we* could launch a type: EC2 checks, and does not do it. Raises AskError where it was not checked."""
     try:
-        call(aws, "ec2", "run_instances", DryRun=True, InstanceType=instance_type, ImageId=image, SubnetId=subnet,
-             MinCount=1, MaxCount=1)
+        call(
+            aws,
+            "ec2",
+            "run_instances",
+            DryRun=True,
+            InstanceType=instance_type,
+            ImageId=image,
+            SubnetId=subnet,
+            MinCount=1,
+            MaxCount=1,
+        )
     except AskError as error:
         if not error.code:
             raise

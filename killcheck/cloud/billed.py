@@ -11,9 +11,9 @@ from datetime import datetime
 from itertools import chain, product
 from typing import Any
 
-from killcheck.instances.catalogue import Catalogue, shipped
 from killcheck.cloud.instances import access_of, region_of
 from killcheck.cloud.session import AskError, Aws, pages
+from killcheck.instances.catalogue import Catalogue, shipped
 from killcheck.spec.cloud_access import CloudAccess
 
 __all__ = ["Billed", "billed", "ghosts", "names_instances"]
@@ -40,7 +40,11 @@ class Billed:
 
 
 def billed(
-    access: CloudAccess, provider_ids: Iterable[str], *, aws: Aws | None = None, catalogue: Catalogue | None = None,
+    access: CloudAccess,
+    provider_ids: Iterable[str],
+    *,
+    aws: Aws | None = None,
+    catalogue: Catalogue | None = None,
     prices: Mapping[str, float] | None = None,
 ) -> list[Billed]:
     """Everything found; ``provider_ids`` are those of all Nodes and NodeClaims there are.
@@ -48,8 +52,12 @@ def billed(
     Without ``cluster``, ``tags`` or ``launch_templates`` nobody can say which instances are the cluster's: unproven.
     """
     look = _Look(access, aws or access_of(access), set(provider_ids), catalogue or shipped(), dict(prices or {}))
-    return [*_answers("ghost-gpu", look.ghosts), *_answers("comes-back", look.spot_requests),
-            *_answers("cloud-floor", look.groups), *_answers("unused-reservation", look.reservations)]
+    return [
+        *_answers("ghost-gpu", look.ghosts),
+        *_answers("comes-back", look.spot_requests),
+        *_answers("cloud-floor", look.groups),
+        *_answers("unused-reservation", look.reservations),
+    ]
 
 
 def names_instances(access: CloudAccess) -> bool:
@@ -58,7 +66,11 @@ def names_instances(access: CloudAccess) -> bool:
 
 
 def ghosts(
-    access: CloudAccess, provider_ids: Iterable[str], *, aws: Aws, prices: Mapping[str, float] | None = None,
+    access: CloudAccess,
+    provider_ids: Iterable[str],
+    *,
+    aws: Aws,
+    prices: Mapping[str, float] | None = None,
     stood: Iterable[str] = (),
 ) -> list[Billed]:
     """The cluster's instances with GPUs that are on although no Node and no NodeClaim stands for them.
@@ -74,7 +86,8 @@ def _answers(what: str, ask: Callable[[], Iterable[Billed]]) -> Iterator[Billed]
         yield from list(ask())
     except AskError as error:
         yield Billed(
-            what, "account", f"could not be asked: {error}", "Grant what ci/aws-policy.json lists.", (), unproven=True)
+            what, "account", f"could not be asked: {error}", "Grant what ci/aws-policy.json lists.", (), unproven=True
+        )
 
 
 @dataclass
@@ -126,14 +139,24 @@ class _Look:
         since = f"since {one['LaunchTime']:%Y-%m-%d %H:%M} UTC" if one.get("LaunchTime") else ""
         if devices is None:
             yield Billed(
-                "ghost-gpu", name, f"{kind} is on {since} without a Node, and how many GPUs it has is not known",
-                f"Give {kind} in a catalogue (fences.catalogues).", (49,), unproven=True)
+                "ghost-gpu",
+                name,
+                f"{kind} is on {since} without a Node, and how many GPUs it has is not known",
+                f"Give {kind} in a catalogue (fences.catalogues).",
+                (49,),
+                unproven=True,
+            )
         elif devices:
             yield Billed(
-                "ghost-gpu", name,
+                "ghost-gpu",
+                name,
                 f"{kind} ({devices} devices) is on {since}, tagged for this cluster, and no Node or NodeClaim stands "
-                "for it", f"aws ec2 terminate-instances --instance-ids {name}, once you know what left it.", (49,),
-                self._price(kind), since=one.get("LaunchTime"))
+                "for it",
+                f"aws ec2 terminate-instances --instance-ids {name}, once you know what left it.",
+                (49,),
+                self._price(kind),
+                since=one.get("LaunchTime"),
+            )
 
     # -- what comes back -----------------------------------------------------------------------------------
     def spot_requests(self) -> Iterator[Billed]:
@@ -147,10 +170,15 @@ class _Look:
                 if kind and self._devices(kind) == 0:
                     continue
                 yield Billed(
-                    "comes-back", str(one["SpotInstanceRequestId"]),
+                    "comes-back",
+                    str(one["SpotInstanceRequestId"]),
                     f"a persistent spot request for {kind or 'an unknown type'}: terminating its instance launches the "
-                    "next", "Cancel the request before its instance: aws ec2 cancel-spot-instance-requests "
-                    f"--spot-instance-request-ids {one['SpotInstanceRequestId']}", (50,), self._price(kind))
+                    "next",
+                    "Cancel the request before its instance: aws ec2 cancel-spot-instance-requests "
+                    f"--spot-instance-request-ids {one['SpotInstanceRequestId']}",
+                    (50,),
+                    self._price(kind),
+                )
 
     def groups(self) -> Iterator[Billed]:
         """Floors of Auto Scaling groups, and settings that keep or bring back an instance."""
@@ -167,9 +195,11 @@ class _Look:
             return True
         wanted = self.access.tags.items()
         template = group.get("LaunchTemplate") or (
-            (group.get("MixedInstancesPolicy") or {}).get("LaunchTemplate") or {}).get("LaunchTemplateSpecification")
+            (group.get("MixedInstancesPolicy") or {}).get("LaunchTemplate") or {}
+        ).get("LaunchTemplateSpecification")
         return (bool(wanted) and wanted <= tags.items()) or (
-            (template or {}).get("LaunchTemplateId") in self.access.launch_templates)
+            (template or {}).get("LaunchTemplateId") in self.access.launch_templates
+        )
 
     def _group(self, group: Mapping[str, Any]) -> Iterator[Billed]:
         name, kinds = str(group["AutoScalingGroupName"]), self._types(group)
@@ -180,31 +210,51 @@ class _Look:
         known = ", ".join(sorted(kinds)) or "types that are not known"
         if floor:
             yield Billed(
-                "cloud-floor", name, f"its minimum is {floor}: that many of {known} stay on for good",
-                f"aws autoscaling update-auto-scaling-group --auto-scaling-group-name {name} --min-size 0", (45,),
-                None if price is None else price * floor)
+                "cloud-floor",
+                name,
+                f"its minimum is {floor}: that many of {known} stay on for good",
+                f"aws autoscaling update-auto-scaling-group --auto-scaling-group-name {name} --min-size 0",
+                (45,),
+                None if price is None else price * floor,
+            )
         suspended = {str(one.get("ProcessName")) for one in group.get("SuspendedProcesses") or ()}
         if "Terminate" in suspended:
             yield Billed(
-                "comes-back", name, "its Terminate process is suspended: a lower desired size removes nothing",
+                "comes-back",
+                name,
+                "its Terminate process is suspended: a lower desired size removes nothing",
                 f"aws autoscaling resume-processes --auto-scaling-group-name {name} --scaling-processes Terminate",
-                (50,))
+                (50,),
+            )
         if group.get("NewInstancesProtectedFromScaleIn"):
             yield Billed(
-                "comes-back", name, "new instances are protected from scale-in: a lower desired size removes none",
-                "Unset NewInstancesProtectedFromScaleIn, and the protection of those that are on.", (50,))
+                "comes-back",
+                name,
+                "new instances are protected from scale-in: a lower desired size removes none",
+                "Unset NewInstancesProtectedFromScaleIn, and the protection of those that are on.",
+                (50,),
+            )
         pool = group.get("WarmPoolConfiguration") or {}
         if pool.get("PoolState") == "Running":
             yield Billed(
-                "cloud-floor", name, "its warm pool keeps instances running: they bill beside the group's own",
-                "Let the pool keep them Stopped or Hibernated, or delete it.", (45,))
+                "cloud-floor",
+                name,
+                "its warm pool keeps instances running: they bill beside the group's own",
+                "Let the pool keep them Stopped or Hibernated, or delete it.",
+                (45,),
+            )
         # A ReplaceUnhealthy group puts back what is terminated behind its back, as long as it wants it.
         if int(group.get("DesiredCapacity") or 0) > floor and "ReplaceUnhealthy" not in suspended:
             yield Billed(
-                "comes-back", name,
+                "comes-back",
+                name,
                 f"it wants {group['DesiredCapacity']}: an instance that is terminated without lowering that is "
-                "replaced", "Turn off through the group: terminate-instance-in-auto-scaling-group "
-                "--should-decrement-desired-capacity, or set-desired-capacity.", (50,), price)
+                "replaced",
+                "Turn off through the group: terminate-instance-in-auto-scaling-group "
+                "--should-decrement-desired-capacity, or set-desired-capacity.",
+                (50,),
+                price,
+            )
 
     @staticmethod
     def _types(group: Mapping[str, Any]) -> set[str]:
@@ -224,10 +274,13 @@ class _Look:
                     continue
                 price = self._price(kind)
                 yield Billed(
-                    "unused-reservation", str(one["CapacityReservationId"]),
+                    "unused-reservation",
+                    str(one["CapacityReservationId"]),
                     f"{free} of {one.get('TotalInstanceCount')} reserved {kind} are unused and billed",
                     f"aws ec2 cancel-capacity-reservation --capacity-reservation-id {one['CapacityReservationId']}",
-                    (51,), None if price is None else price * free)
+                    (51,),
+                    None if price is None else price * free,
+                )
 
     # -- inside --------------------------------------------------------------------------------------------
     def _devices(self, kind: str) -> int | None:

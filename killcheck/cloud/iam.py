@@ -25,8 +25,10 @@ Truth = bool | None
 
 #: The resources that a RunInstances call is authorised for, besides the instance: each must be allowed on its own.
 OTHER_RESOURCES = (
-    "arn:aws:ec2:{region}::image/*", "arn:aws:ec2:{region}:{account}:subnet/*",
-    "arn:aws:ec2:{region}:{account}:network-interface/*", "arn:aws:ec2:{region}:{account}:security-group/*",
+    "arn:aws:ec2:{region}::image/*",
+    "arn:aws:ec2:{region}:{account}:subnet/*",
+    "arn:aws:ec2:{region}:{account}:network-interface/*",
+    "arn:aws:ec2:{region}:{account}:security-group/*",
     "arn:aws:ec2:{region}:{account}:volume/*",
 )
 
@@ -45,12 +47,19 @@ def _same_letters(value: str, pattern: str) -> bool:
 
 
 _OPERATORS: dict[str, Callable[[str, str], bool]] = {
-    "StringEquals": _same, "StringEqualsIgnoreCase": _same_letters, "StringLike": _like, "ArnLike": _like,
-    "ArnEquals": _like, "Bool": _same_letters,
+    "StringEquals": _same,
+    "StringEqualsIgnoreCase": _same_letters,
+    "StringLike": _like,
+    "ArnLike": _like,
+    "ArnEquals": _like,
+    "Bool": _same_letters,
 }
 _NEGATED = {
-    "StringNotEquals": "StringEquals", "StringNotEqualsIgnoreCase": "StringEqualsIgnoreCase",
-    "StringNotLike": "StringLike", "ArnNotLike": "ArnLike", "ArnNotEquals": "ArnEquals",
+    "StringNotEquals": "StringEquals",
+    "StringNotEqualsIgnoreCase": "StringEqualsIgnoreCase",
+    "StringNotLike": "StringLike",
+    "ArnNotLike": "ArnLike",
+    "ArnNotEquals": "ArnEquals",
 }
 
 
@@ -120,7 +129,12 @@ def decide(request: Request, access: Access) -> Decision:
 
 
 def run_instances(
-    instance_type: str, access: Access, *, region: str = "", account: str = "", capacity_type: str = "on-demand",
+    instance_type: str,
+    access: Access,
+    *,
+    region: str = "",
+    account: str = "",
+    capacity_type: str = "on-demand",
 ) -> Decision:
     """Whether a principal could launch one instance of a type: every resource of the call must be allowed.
 
@@ -129,13 +143,16 @@ def run_instances(
     place = {"region": region or "{region}", "account": account or "{account}"}
     context = {"aws:RequestedRegion": region, "ec2:Region": region} if region else {}
     instance = context | {
-        "ec2:InstanceType": instance_type, "ec2:InstanceMarketType": "spot" if capacity_type == "spot" else "on-demand"}
+        "ec2:InstanceType": instance_type,
+        "ec2:InstanceMarketType": "spot" if capacity_type == "spot" else "on-demand",
+    }
     # On every other resource the instance's keys do not exist; a negated condition on them is then true.
     elsewhere = frozenset({"ec2:instancetype", "ec2:instancemarkettype"})
     action = "ec2:RunInstances"
     decisions = [decide(Request(action, "arn:aws:ec2:{region}:{account}:instance/*".format(**place), instance), access)]
     decisions += [
-        decide(Request(action, resource.format(**place), context, elsewhere), access) for resource in OTHER_RESOURCES]
+        decide(Request(action, resource.format(**place), context, elsewhere), access) for resource in OTHER_RESOURCES
+    ]
     for effect in ("explicit deny", "implicit deny", "undecided"):
         for decision in decisions:
             if decision.effect == effect:
@@ -144,8 +161,13 @@ def run_instances(
 
 
 def launch(
-    instance_type: str, access: Access, *, by: Literal["RunInstances", "CreateFleet"] = "RunInstances",
-    region: str = "", account: str = "", capacity_type: str = "on-demand",
+    instance_type: str,
+    access: Access,
+    *,
+    by: Literal["RunInstances", "CreateFleet"] = "RunInstances",
+    region: str = "",
+    account: str = "",
+    capacity_type: str = "on-demand",
 ) -> Decision:
     """As :func:`run_instances`; a fleet needs CreateFleet besides, and launches with the caller's RunInstances."""
     decision = run_instances(instance_type, access, region=region, account=account, capacity_type=capacity_type)
@@ -153,9 +175,15 @@ def launch(
         return decision
     place = {"region": region or "{region}", "account": account or "{account}"}
     context = {"aws:RequestedRegion": region, "ec2:Region": region} if region else {}
-    fleet = decide(Request(
-        "ec2:CreateFleet", "arn:aws:ec2:{region}:{account}:fleet/*".format(**place), context,
-        frozenset({"ec2:instancetype"})), access)
+    fleet = decide(
+        Request(
+            "ec2:CreateFleet",
+            "arn:aws:ec2:{region}:{account}:fleet/*".format(**place),
+            context,
+            frozenset({"ec2:instancetype"}),
+        ),
+        access,
+    )
     return fleet if fleet.effect != "allowed" else decision
 
 
@@ -197,11 +225,13 @@ def _any(statements: Sequence[Mapping[str, Any]], effect: str, request: Request,
 
 def _applies(statement: Mapping[str, Any], request: Request) -> tuple[Truth, str]:
     parts = [
-        _action(statement, request.action), _resource(statement, request.resource),
+        _action(statement, request.action),
+        _resource(statement, request.resource),
         _conditions(statement.get("Condition") or {}, request),
     ]
-    unknown = sorted(set(statement) - {
-        "Sid", "Effect", "Action", "NotAction", "Resource", "NotResource", "Condition", "Principal"})
+    unknown = sorted(
+        set(statement) - {"Sid", "Effect", "Action", "NotAction", "Resource", "NotResource", "Condition", "Principal"}
+    )
     if any(truth is False for truth, _ in parts):
         return False, ""
     if unknown:

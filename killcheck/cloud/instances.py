@@ -21,7 +21,16 @@ from killcheck.spec.cloud_access import CloudAccess
 from killcheck.text.redaction import hide_environment, redact
 
 __all__ = [
-    "BILLING", "Command", "Ec2", "Exported", "Instances", "State", "Word", "access_of", "instance_id_of", "region_of",
+    "BILLING",
+    "Command",
+    "Ec2",
+    "Exported",
+    "Instances",
+    "State",
+    "Word",
+    "access_of",
+    "instance_id_of",
+    "region_of",
     "word_of",
 ]
 
@@ -31,13 +40,29 @@ State = Literal["running", "stopping", "terminated", "unknown"]
 #: stopped, and GCE's TERMINATED (which is a stopped machine) and SUSPENDED, cost no GPU any more.
 #: Sources: EC2 user guide "instance lifecycle"; GCE "VM instance lifecycle"; Azure "states and billing of VMs".
 BILLING: Mapping[str, State] = {
-    "pending": "running", "running": "running", "provisioning": "running", "staging": "running", "repairing": "running",
-    "starting": "running", "shutting-down": "stopping", "stopping": "stopping", "suspending": "stopping",
-    "deallocating": "stopping", "stopped": "terminated", "terminated": "terminated", "suspended": "terminated",
+    "pending": "running",
+    "running": "running",
+    "provisioning": "running",
+    "staging": "running",
+    "repairing": "running",
+    "starting": "running",
+    "shutting-down": "stopping",
+    "stopping": "stopping",
+    "suspending": "stopping",
+    "deallocating": "stopping",
+    "stopped": "terminated",
+    "terminated": "terminated",
+    "suspended": "terminated",
     "deallocated": "terminated",
-    "vm running": "running", "vm starting": "running", "vm stopped": "running", "vm stopping": "running",
-    "vm deallocating": "stopping", "vm deallocated": "terminated",
-    "powerstate/running": "running", "powerstate/stopped": "running", "powerstate/deallocated": "terminated",
+    "vm running": "running",
+    "vm starting": "running",
+    "vm stopped": "running",
+    "vm stopping": "running",
+    "vm deallocating": "stopping",
+    "vm deallocated": "terminated",
+    "powerstate/running": "running",
+    "powerstate/stopped": "running",
+    "powerstate/deallocated": "terminated",
 }
 #: How long an answer serves, in seconds of the cluster's clock: a drill looks at every change.
 FRESH_S = 2.0
@@ -106,16 +131,20 @@ class Ec2:
         if foreign:
             raise AskError(
                 f"{foreign[0]} is no provider id of EC2 (aws:///ZONE/i-...): say in cloud: who else can be asked "
-                "(states or command)")
+                "(states or command)"
+            )
         found: dict[str, str] = {}
         for region in sorted({self.region(one) for one in wanted.values()}):
             there = {name: one for name, one in wanted.items() if self.region(one) == region}
             ids = sorted(there)
             for start in range(0, len(ids), BATCH):
-                batch = [{"Name": "instance-id", "Values": ids[start:start + BATCH]}]
+                batch = [{"Name": "instance-id", "Values": ids[start : start + BATCH]}]
                 for page in pages(self.at(region), "ec2", "describe_instances", Filters=batch):
-                    found |= {there[one["InstanceId"]]: self._noted(there[one["InstanceId"]], one)
-                              for one in _instances(page) if one["InstanceId"] in there}
+                    found |= {
+                        there[one["InstanceId"]]: self._noted(there[one["InstanceId"]], one)
+                        for one in _instances(page)
+                        if one["InstanceId"] in there
+                    }
         return found
 
     def region(self, provider_id: str) -> str:
@@ -159,13 +188,18 @@ class Exported:
         if not isinstance(said, dict) or not all(isinstance(value, str) for value in said.values()):
             raise AskError(f"{source}: expected a JSON object, provider id to state")
         if not said:  # as a pipe prints it whose first command failed
-            raise AskError(f"{source}: it lists no machine at all, which is no evidence that any is gone: let it list "
-                           "all machines of the cluster, or say terminated of those that are")
+            raise AskError(
+                f"{source}: it lists no machine at all, which is no evidence that any is gone: let it list "
+                "all machines of the cluster, or say terminated of those that are"
+            )
         unknown = sorted({value for value in said.values() if value.lower() not in BILLING})
         if unknown:
             raise AskError(f"{source}: {unknown[0]!r} is no state that is known here ({', '.join(sorted(BILLING))})")
-        return {one: said.get(one) or said[one.rpartition("/")[2]] for one in provider_ids
-                if one in said or one.rpartition("/")[2] in said}
+        return {
+            one: said.get(one) or said[one.rpartition("/")[2]]
+            for one in provider_ids
+            if one in said or one.rpartition("/")[2] in said
+        }
 
     def _text(self) -> tuple[str, str]:
         if self.file is not None:
@@ -192,9 +226,16 @@ def _run(command: Command, folder: str) -> tuple[int, str, str]:
     Raises OSError, TimeoutExpired.
     """
     with subprocess.Popen(
-            list(command.argv), stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True,
-            errors="replace", cwd=folder or None, start_new_session=True,
-            env=_environment(command)) as process:
+        list(command.argv),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        stdin=subprocess.DEVNULL,
+        text=True,
+        errors="replace",
+        cwd=folder or None,
+        start_new_session=True,
+        env=_environment(command),
+    ) as process:
         try:
             printed, said = process.communicate(timeout=command.timeout_s)
         except BaseException:
@@ -269,8 +310,9 @@ class Instances:
         if provider_id in said:
             state = BILLING.get(said[provider_id].lower(), "unknown")
             if state == "unknown":
-                self.problem = f"P3 unproven: the cloud says {said[provider_id]!r} of {provider_id}: what that means " \
-                               "is not known"
+                self.problem = (
+                    f"P3 unproven: the cloud says {said[provider_id]!r} of {provider_id}: what that means is not known"
+                )
             return state
         last = self._seen.get(provider_id)
         if last is not None and (last == "terminated" or not getattr(self.word, "keeps", False)):
@@ -278,7 +320,8 @@ class Instances:
         if last is not None:
             self.problem = (
                 f"P3 unproven: EC2 listed {provider_id} as {last}, and lists it no more: what it terminates stays "
-                "listed for an hour (another account or region, or half of an answer?)")
+                "listed for an hour (another account or region, or half of an answer?)"
+            )
             return "unknown"
         self.problem = f"P3 unproven: the cloud does not list {provider_id} (another account or region?)"
         return "unknown"

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from killcheck.cloud.session import Aws, call, pages
 from killcheck.cloud.account_undo import RUN_TAG
+from killcheck.cloud.session import Aws, call, pages
 
 __all__ = ["KINDS", "RUN_TAG", "Hands", "event"]
 
@@ -39,14 +39,26 @@ def event(kind: str, instance_id: str, *, account: str, region: str, now: dateti
         stamp = f"{now:%a, %d %b %Y %H:%M:%S GMT}"
         detail = {
             "eventArn": f"arn:aws:health:{region}::event/EC2/AWS_EC2_INSTANCE_RETIREMENT_SCHEDULED/killcheck",
-            "service": "EC2", "eventTypeCode": "AWS_EC2_INSTANCE_RETIREMENT_SCHEDULED",
-            "eventTypeCategory": "scheduledChange", "startTime": stamp, "endTime": stamp,
+            "service": "EC2",
+            "eventTypeCode": "AWS_EC2_INSTANCE_RETIREMENT_SCHEDULED",
+            "eventTypeCategory": "scheduledChange",
+            "startTime": stamp,
+            "endTime": stamp,
             "eventDescription": [{"language": "en_US", "latestDescription": "A drill of killcheck."}],
-            "affectedEntities": [{"entityValue": instance_id}]}
+            "affectedEntities": [{"entityValue": instance_id}],
+        }
         arn = instance_id
     return {
-        "version": "0", "id": str(uuid.uuid4()), "detail-type": detail_type, "source": source, "account": account,
-        "time": f"{now:%Y-%m-%dT%H:%M:%SZ}", "region": region, "resources": [arn], "detail": detail}
+        "version": "0",
+        "id": str(uuid.uuid4()),
+        "detail-type": detail_type,
+        "source": source,
+        "account": account,
+        "time": f"{now:%Y-%m-%dT%H:%M:%SZ}",
+        "region": region,
+        "resources": [arn],
+        "detail": detail,
+    }
 
 
 @dataclass
@@ -62,8 +74,12 @@ class Hands:
     def instances(self, ids: Iterable[str]) -> list[Mapping[str, Any]]:
         """EC2's description of instances. Raises AskError."""
         filters = [{"Name": "instance-id", "Values": sorted(ids)}]
-        return [one for page in pages(self.aws, "ec2", "describe_instances", Filters=filters)
-                for reservation in page["Reservations"] for one in reservation["Instances"]]
+        return [
+            one
+            for page in pages(self.aws, "ec2", "describe_instances", Filters=filters)
+            for reservation in page["Reservations"]
+            for one in reservation["Instances"]
+        ]
 
     def queue_is_there(self, url: str) -> None:
         """Raises AskError where it is not, or may not be looked at."""
@@ -82,36 +98,63 @@ class Hands:
         """Whether FIS may assume a role at all. Raises AskError."""
         role = call(self.aws, "iam", "get_role", RoleName=arn.rpartition("/")[2])["Role"]
         policy = role["AssumeRolePolicyDocument"]
-        return role["Arn"] == arn and "fis.amazonaws.com" in (
-            policy if isinstance(policy, str) else json.dumps(policy))
+        return role["Arn"] == arn and "fis.amazonaws.com" in (policy if isinstance(policy, str) else json.dumps(policy))
 
     def alarms(self, arns: Iterable[str]) -> dict[str, str]:
         """ARN to state of the CloudWatch alarms that exist. Raises AskError."""
         names = [arn.partition(":alarm:")[2] for arn in arns]
-        return {str(one["AlarmArn"]): str(one["StateValue"])
-                for page in pages(self.aws, "cloudwatch", "describe_alarms", AlarmNames=names)
-                for one in page.get("MetricAlarms", ())}
+        return {
+            str(one["AlarmArn"]): str(one["StateValue"])
+            for page in pages(self.aws, "cloudwatch", "describe_alarms", AlarmNames=names)
+            for one in page.get("MetricAlarms", ())
+        }
 
     def create_template(
-        self, run: str, *, role: str, alarms: Iterable[str], instances: Iterable[str], minutes: int,
+        self,
+        run: str,
+        *,
+        role: str,
+        alarms: Iterable[str],
+        instances: Iterable[str],
+        minutes: int,
     ) -> str:
         """A template that interrupts these very instances; returns its id. Raises AskError."""
         made = call(
-            self.aws, "fis", "create_experiment_template", clientToken=str(uuid.uuid4()),
-            description=f"killcheck run {run}", roleArn=role, tags={RUN_TAG: run},
+            self.aws,
+            "fis",
+            "create_experiment_template",
+            clientToken=str(uuid.uuid4()),
+            description=f"killcheck run {run}",
+            roleArn=role,
+            tags={RUN_TAG: run},
             stopConditions=[{"source": "aws:cloudwatch:alarm", "value": arn} for arn in alarms],
-            targets={"instances": {"resourceType": "aws:ec2:spot-instance", "resourceArns": list(instances),
-                                   "selectionMode": "ALL"}},
-            actions={"interrupt": {
-                "actionId": "aws:ec2:send-spot-instance-interruptions",
-                "parameters": {"durationBeforeInterruption": f"PT{minutes}M"},
-                "targets": {"SpotInstances": "instances"}}})
+            targets={
+                "instances": {
+                    "resourceType": "aws:ec2:spot-instance",
+                    "resourceArns": list(instances),
+                    "selectionMode": "ALL",
+                }
+            },
+            actions={
+                "interrupt": {
+                    "actionId": "aws:ec2:send-spot-instance-interruptions",
+                    "parameters": {"durationBeforeInterruption": f"PT{minutes}M"},
+                    "targets": {"SpotInstances": "instances"},
+                }
+            },
+        )
         return str(made["experimentTemplate"]["id"])
 
     def start(self, template: str, run: str) -> str:
         """Start an experiment; returns its id. Raises AskError."""
-        made = call(self.aws, "fis", "start_experiment", clientToken=str(uuid.uuid4()),
-                    experimentTemplateId=template, tags={RUN_TAG: run})
+        made = call(
+            self.aws,
+            "fis",
+            "start_experiment",
+            clientToken=str(uuid.uuid4()),
+            experimentTemplateId=template,
+            tags={RUN_TAG: run},
+        )
         return str(made["experiment"]["id"])
 
     def experiment(self, name: str) -> tuple[str, str]:

@@ -20,16 +20,20 @@ from pathlib import Path
 from typing import Any
 
 from killcheck.clock import wall_now
-from killcheck.instances.catalogue import Catalogue, CatalogueError, InstanceType, shipped
 from killcheck.cloud.session import AskError, Aws, pages
+from killcheck.instances.catalogue import Catalogue, CatalogueError, InstanceType, shipped
 
 __all__ = ["describe", "instance_type", "main", "prices", "refresh", "render"]
 
 #: What EC2's description lacks although AWS documents it: devices that the API does not list (2026-07).
 _UNLISTED: dict[str, dict[str, Any]] = {
     "trn2u.48xlarge": {
-        "device_kind": "accelerator", "device_name": "trainium2", "device_manufacturer": "aws", "device_count": 16,
-        "device_memory_mib": 98304, "device_cores": 8,
+        "device_kind": "accelerator",
+        "device_name": "trainium2",
+        "device_manufacturer": "aws",
+        "device_count": 16,
+        "device_memory_mib": 98304,
+        "device_cores": 8,
     },
 }
 
@@ -45,13 +49,19 @@ def instance_type(info: Mapping[str, Any]) -> InstanceType | None:
     name = str(info["InstanceType"])
     network = info.get("NetworkInfo", {})
     found = InstanceType(
-        name, arch=arch, vcpu=int(info["VCpuInfo"]["DefaultVCpus"]), memory_mib=int(info["MemoryInfo"]["SizeInMiB"]),
-        local_nvme_gb=_nvme(info), cpu_manufacturer=str(processor.get("Manufacturer", "")).lower().replace(" ", "-"),
-        clock_mhz=round(float(processor.get("SustainedClockSpeedInGhz") or 0) * 1000), ebs_mbps=_ebs(info),
+        name,
+        arch=arch,
+        vcpu=int(info["VCpuInfo"]["DefaultVCpus"]),
+        memory_mib=int(info["MemoryInfo"]["SizeInMiB"]),
+        local_nvme_gb=_nvme(info),
+        cpu_manufacturer=str(processor.get("Manufacturer", "")).lower().replace(" ", "-"),
+        clock_mhz=round(float(processor.get("SustainedClockSpeedInGhz") or 0) * 1000),
+        ebs_mbps=_ebs(info),
         hypervisor=str(info.get("Hypervisor") or ""),
         encryption_in_transit=bool(network.get("EncryptionInTransitSupported")),
         nitro_enclaves=info.get("NitroEnclavesSupport") == "supported",
-        usage=tuple(info.get("SupportedUsageClasses", ("on-demand", "spot"))), pods=_pods(network),
+        usage=tuple(info.get("SupportedUsageClasses", ("on-demand", "spot"))),
+        pods=_pods(network),
         efa=int((network.get("EfaInfo") or {}).get("MaximumEfaInterfaces") or 0),
     )
     return replace(found, **(_devices(info) | _UNLISTED.get(name, {})))
@@ -80,8 +90,10 @@ def _pods(network: Mapping[str, Any]) -> int:
 def _devices(info: Mapping[str, Any]) -> dict[str, Any]:
     """The device columns, from whichever of EC2's five ways of listing devices this type uses."""
     ways = (
-        ("gpu", "GpuInfo", "Gpus"), ("accelerator", "NeuronInfo", "NeuronDevices"),
-        ("accelerator", "InferenceAcceleratorInfo", "Accelerators"), ("fpga", "FpgaInfo", "Fpgas"),
+        ("gpu", "GpuInfo", "Gpus"),
+        ("accelerator", "NeuronInfo", "NeuronDevices"),
+        ("accelerator", "InferenceAcceleratorInfo", "Accelerators"),
+        ("fpga", "FpgaInfo", "Fpgas"),
         ("media", "MediaAcceleratorInfo", "Accelerators"),
     )
     for kind, section, entries in ways:
@@ -89,8 +101,10 @@ def _devices(info: Mapping[str, Any]) -> dict[str, Any]:
             maker = "aws" if section == "NeuronInfo" else str(device.get("Manufacturer", ""))
             share = float(device.get("GpuPartitionSize") or 0)
             return {
-                "device_kind": kind, "device_name": str(device["Name"]).lower().replace(" ", "-"),
-                "device_manufacturer": maker.lower().replace(" ", "-"), "device_count": int(device["Count"]),
+                "device_kind": kind,
+                "device_name": str(device["Name"]).lower().replace(" ", "-"),
+                "device_manufacturer": maker.lower().replace(" ", "-"),
+                "device_count": int(device["Count"]),
                 "device_fraction": share if 0 < share < 1 else 0.0,
                 "device_memory_mib": int(device["MemoryInfo"]["SizeInMiB"]),
                 "device_cores": int((device.get("CoreInfo") or {}).get("Count") or 0),
@@ -110,8 +124,12 @@ def describe(region: str, profile: str | None = None, *, aws: Any = None) -> Ite
 def prices(region: str, profile: str | None = None, *, aws: Any = None) -> dict[str, float]:
     """On-demand Linux prices in ``region``, USD an hour, from AWS' price list. Raises CatalogueError."""
     wanted = {
-        "regionCode": region, "operatingSystem": "Linux", "preInstalledSw": "NA", "tenancy": "Shared",
-        "capacitystatus": "Used", "marketoption": "OnDemand",
+        "regionCode": region,
+        "operatingSystem": "Linux",
+        "preInstalledSw": "NA",
+        "tenancy": "Shared",
+        "capacitystatus": "Used",
+        "marketoption": "OnDemand",
     }
     filters = [{"Type": "TERM_MATCH", "Field": key, "Value": value} for key, value in wanted.items()]
     found: dict[str, float] = {}

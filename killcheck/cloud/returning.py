@@ -23,12 +23,16 @@ BATCH, GROUPS = 200, 100
 def members(aws: Aws, machines: Iterable[Mapping[str, Any]]) -> dict[str, frozenset[str]]:
     """The instances of each Auto Scaling group that one of the machines (EC2's descriptions) is in. Raises AskError."""
     found = _described(aws, {name for one in machines if (name := _tags(one).get(GROUP_TAG))})
-    return {name: frozenset(str(one.get("InstanceId")) for one in group.get("Instances") or ())
-            for name, group in found.items()}
+    return {
+        name: frozenset(str(one.get("InstanceId")) for one in group.get("Instances") or ())
+        for name, group in found.items()
+    }
 
 
 def returning(
-    aws: Aws, gone: Iterable[Mapping[str, Any]], before: Mapping[str, Collection[str]] | None = None,
+    aws: Aws,
+    gone: Iterable[Mapping[str, Any]],
+    before: Mapping[str, Collection[str]] | None = None,
 ) -> Iterator[tuple[str, str]]:
     """(what is so, what to do about it) for each; ``gone`` are EC2's descriptions of the machines that are off.
 
@@ -38,10 +42,14 @@ def returning(
     gone = list(gone)
     yield from _requests(aws, {str(one["SpotInstanceRequestId"]) for one in gone if one.get("SpotInstanceRequestId")})
     yield from _groups(
-        aws, {name for one in gone if (name := _tags(one).get(GROUP_TAG))}, {str(one["InstanceId"]) for one in gone},
-        before or {})
+        aws,
+        {name for one in gone if (name := _tags(one).get(GROUP_TAG))},
+        {str(one["InstanceId"]) for one in gone},
+        before or {},
+    )
     yield from _reservations(
-        aws, {str(one["CapacityReservationId"]) for one in gone if one.get("CapacityReservationId")})
+        aws, {str(one["CapacityReservationId"]) for one in gone if one.get("CapacityReservationId")}
+    )
 
 
 def _unlisted(wanted: Iterable[str], found: Collection[str], what: str) -> None:
@@ -52,7 +60,7 @@ def _unlisted(wanted: Iterable[str], found: Collection[str], what: str) -> None:
 
 def _batches(names: Iterable[str], size: int) -> Iterator[list[str]]:
     ordered = sorted(names)
-    yield from (ordered[start:start + size] for start in range(0, len(ordered), size))
+    yield from (ordered[start : start + size] for start in range(0, len(ordered), size))
 
 
 def _requests(aws: Aws, ids: set[str]) -> Iterator[tuple[str, str]]:
@@ -64,8 +72,10 @@ def _requests(aws: Aws, ids: set[str]) -> Iterator[tuple[str, str]]:
     _unlisted(ids, found, "spot request")
     for name, one in sorted(found.items()):
         if one.get("Type") == "persistent" and one.get("State") in ("open", "active"):
-            yield (f"spot request {name} is persistent and {one['State']}: it launches the next instance",
-                   f"Cancel it first: aws ec2 cancel-spot-instance-requests --spot-instance-request-ids {name}")
+            yield (
+                f"spot request {name} is persistent and {one['State']}: it launches the next instance",
+                f"Cancel it first: aws ec2 cancel-spot-instance-requests --spot-instance-request-ids {name}",
+            )
 
 
 def _tags(machine: Mapping[str, Any]) -> dict[str, str]:
@@ -82,25 +92,35 @@ def _described(aws: Aws, names: set[str]) -> dict[str, Mapping[str, Any]]:
 
 
 def _groups(
-    aws: Aws, names: set[str], gone: set[str], before: Mapping[str, Collection[str]],
+    aws: Aws,
+    names: set[str],
+    gone: set[str],
+    before: Mapping[str, Collection[str]],
 ) -> Iterator[tuple[str, str]]:
     for name, one in sorted(_described(aws, names).items()):
-        there = {str(member.get("InstanceId")) for member in one.get("Instances") or ()
-                 if not str(member.get("LifecycleState", "")).startswith("Terminat")}
+        there = {
+            str(member.get("InstanceId"))
+            for member in one.get("Instances") or ()
+            if not str(member.get("LifecycleState", "")).startswith("Terminat")
+        }
         fresh = sorted(there - gone - set(before[name])) if name in before else []
         if fresh:
-            yield (f"Auto Scaling group {name} has launched {', '.join(fresh)} in place of what was turned off",
-                   "Lower what it wants, which terminates it: aws autoscaling set-desired-capacity "
-                   f"--auto-scaling-group-name {name} --desired-capacity {len(there - gone) - len(fresh)} "
-                   f"(its minimum is {one.get('MinSize', 0)})")
+            yield (
+                f"Auto Scaling group {name} has launched {', '.join(fresh)} in place of what was turned off",
+                "Lower what it wants, which terminates it: aws autoscaling set-desired-capacity "
+                f"--auto-scaling-group-name {name} --desired-capacity {len(there - gone) - len(fresh)} "
+                f"(its minimum is {one.get('MinSize', 0)})",
+            )
         if "Launch" in {str(process.get("ProcessName")) for process in one.get("SuspendedProcesses") or ()}:
             continue
         has = there - gone
         wants = int(one.get("DesiredCapacity") or 0)
         if wants > len(has):
-            yield (f"Auto Scaling group {name} wants {wants} and has {len(has)}: it launches the rest",
-                   f"Lower what it wants: aws autoscaling set-desired-capacity --auto-scaling-group-name {name} "
-                   f"--desired-capacity {len(has)} (its minimum is {one.get('MinSize', 0)})")
+            yield (
+                f"Auto Scaling group {name} wants {wants} and has {len(has)}: it launches the rest",
+                f"Lower what it wants: aws autoscaling set-desired-capacity --auto-scaling-group-name {name} "
+                f"--desired-capacity {len(has)} (its minimum is {one.get('MinSize', 0)})",
+            )
 
 
 def _reservations(aws: Aws, ids: set[str]) -> Iterator[tuple[str, str]]:
@@ -113,6 +133,8 @@ def _reservations(aws: Aws, ids: set[str]) -> Iterator[tuple[str, str]]:
         unused = int(one.get("AvailableInstanceCount") or 0)
         # A capacity block is paid in advance, used or not.
         if one.get("State") == "active" and unused and one.get("ReservationType") != "capacity-block":
-            yield (f"capacity reservation {name} is active: {unused} of {one.get('TotalInstanceCount')} "
-                   f"{one.get('InstanceType')} are unused and billed",
-                   f"Cancel it: aws ec2 cancel-capacity-reservation --capacity-reservation-id {name}")
+            yield (
+                f"capacity reservation {name} is active: {unused} of {one.get('TotalInstanceCount')} "
+                f"{one.get('InstanceType')} are unused and billed",
+                f"Cancel it: aws ec2 cancel-capacity-reservation --capacity-reservation-id {name}",
+            )

@@ -17,8 +17,16 @@ __all__ = ["CALLS", "AskError", "Aws", "Call", "Kind", "call", "clients_of", "ex
 
 #: How a question can fail; each is *not knowing*, never an answer.
 Kind = Literal[
-    "no-credentials", "expired", "invalid-credentials", "denied", "throttled", "no-region", "bad-profile",
-    "unreachable", "not-found", "other",
+    "no-credentials",
+    "expired",
+    "invalid-credentials",
+    "denied",
+    "throttled",
+    "no-region",
+    "bad-profile",
+    "unreachable",
+    "not-found",
+    "other",
 ]
 
 CONNECT_TIMEOUT_S = 5.0
@@ -45,40 +53,87 @@ def _calls(service: str, part: str, changes: bool, **operations: str) -> dict[tu
 #: Every call there is in this code. Source: the Service Authorization Reference (2026).
 CALLS: dict[tuple[str, str], Call] = {
     **_calls("sts", "identity", False, get_caller_identity="sts:GetCallerIdentity"),
-    **_calls("ec2", "instances", False, describe_instances="ec2:DescribeInstances",
-             describe_spot_instance_requests="ec2:DescribeSpotInstanceRequests",
-             describe_capacity_reservations="ec2:DescribeCapacityReservations"),
+    **_calls(
+        "ec2",
+        "instances",
+        False,
+        describe_instances="ec2:DescribeInstances",
+        describe_spot_instance_requests="ec2:DescribeSpotInstanceRequests",
+        describe_capacity_reservations="ec2:DescribeCapacityReservations",
+    ),
     **_calls("autoscaling", "instances", False, describe_auto_scaling_groups="autoscaling:DescribeAutoScalingGroups"),
-    **_calls("ec2", "catalogue", False, describe_instance_types="ec2:DescribeInstanceTypes",
-             describe_spot_price_history="ec2:DescribeSpotPriceHistory"),
+    **_calls(
+        "ec2",
+        "catalogue",
+        False,
+        describe_instance_types="ec2:DescribeInstanceTypes",
+        describe_spot_price_history="ec2:DescribeSpotPriceHistory",
+    ),
     **_calls("pricing", "catalogue", False, get_products="pricing:GetProducts"),
-    **_calls("autoscaling", "fence", False,
-             describe_launch_configurations="autoscaling:DescribeLaunchConfigurations"),
-    **_calls("ec2", "fence", False, describe_launch_templates="ec2:DescribeLaunchTemplates",
-             describe_launch_template_versions="ec2:DescribeLaunchTemplateVersions",
-             run_instances="ec2:RunInstances"),  # with DryRun, always
-    **_calls("eks", "fence", False, list_nodegroups="eks:ListNodegroups", describe_nodegroup="eks:DescribeNodegroup",
-             list_fargate_profiles="eks:ListFargateProfiles"),
-    **_calls("iam", "fence", False,
-             get_account_authorization_details="iam:GetAccountAuthorizationDetails",
-             simulate_principal_policy="iam:SimulatePrincipalPolicy"),
+    **_calls("autoscaling", "fence", False, describe_launch_configurations="autoscaling:DescribeLaunchConfigurations"),
+    **_calls(
+        "ec2",
+        "fence",
+        False,
+        describe_launch_templates="ec2:DescribeLaunchTemplates",
+        describe_launch_template_versions="ec2:DescribeLaunchTemplateVersions",
+        run_instances="ec2:RunInstances",
+    ),  # with DryRun, always
+    **_calls(
+        "eks",
+        "fence",
+        False,
+        list_nodegroups="eks:ListNodegroups",
+        describe_nodegroup="eks:DescribeNodegroup",
+        list_fargate_profiles="eks:ListFargateProfiles",
+    ),
+    **_calls(
+        "iam",
+        "fence",
+        False,
+        get_account_authorization_details="iam:GetAccountAuthorizationDetails",
+        simulate_principal_policy="iam:SimulatePrincipalPolicy",
+    ),
     **_calls("sqs", "spot-queue-message", False, get_queue_attributes="sqs:GetQueueAttributes"),
     **_calls("sqs", "spot-queue-message", True, send_message="sqs:SendMessage"),
-    **_calls("fis", "spot-fis", False, get_experiment="fis:GetExperiment", list_experiments="fis:ListExperiments",
-             list_experiment_templates="fis:ListExperimentTemplates"),
-    **_calls("fis", "spot-fis", True,
-             create_experiment_template="fis:CreateExperimentTemplate fis:TagResource iam:PassRole",
-             start_experiment="fis:StartExperiment fis:TagResource", stop_experiment="fis:StopExperiment",
-             delete_experiment_template="fis:DeleteExperimentTemplate"),
+    **_calls(
+        "fis",
+        "spot-fis",
+        False,
+        get_experiment="fis:GetExperiment",
+        list_experiments="fis:ListExperiments",
+        list_experiment_templates="fis:ListExperimentTemplates",
+    ),
+    **_calls(
+        "fis",
+        "spot-fis",
+        True,
+        create_experiment_template="fis:CreateExperimentTemplate fis:TagResource iam:PassRole",
+        start_experiment="fis:StartExperiment fis:TagResource",
+        stop_experiment="fis:StopExperiment",
+        delete_experiment_template="fis:DeleteExperimentTemplate",
+    ),
     **_calls("iam", "spot-fis", False, get_role="iam:GetRole"),
     **_calls("cloudwatch", "spot-fis", False, describe_alarms="cloudwatch:DescribeAlarms"),
     **_calls("ec2", "spot-terminate", True, terminate_instances="ec2:TerminateInstances"),
-    **_calls("s3", "evidence", False, head_object="s3:GetObject", list_parts="s3:ListMultipartUploadParts",
-             list_multipart_uploads="s3:ListBucketMultipartUploads"),
-    **_calls("s3", "evidence", True, put_object="s3:PutObject s3:PutObjectRetention kms:GenerateDataKey",
-             create_multipart_upload="s3:PutObject s3:PutObjectRetention kms:GenerateDataKey",
-             upload_part="s3:PutObject kms:Decrypt", complete_multipart_upload="s3:PutObject",
-             abort_multipart_upload="s3:AbortMultipartUpload"),
+    **_calls(
+        "s3",
+        "evidence",
+        False,
+        head_object="s3:GetObject",
+        list_parts="s3:ListMultipartUploadParts",
+        list_multipart_uploads="s3:ListBucketMultipartUploads",
+    ),
+    **_calls(
+        "s3",
+        "evidence",
+        True,
+        put_object="s3:PutObject s3:PutObjectRetention kms:GenerateDataKey",
+        create_multipart_upload="s3:PutObject s3:PutObjectRetention kms:GenerateDataKey",
+        upload_part="s3:PutObject kms:Decrypt",
+        complete_multipart_upload="s3:PutObject",
+        abort_multipart_upload="s3:AbortMultipartUpload",
+    ),
     **_calls("s3", "results", False, list_objects_v2="s3:ListBucket"),
 }
 
@@ -123,14 +178,21 @@ class Aws:
             if self._session is None:
                 key, secret, token = self.keys or (None, None, None)
                 self._session = boto3.Session(
-                    profile_name=self.profile or None, aws_access_key_id=key, aws_secret_access_key=secret,
-                    aws_session_token=token or None)
+                    profile_name=self.profile or None,
+                    aws_access_key_id=key,
+                    aws_secret_access_key=secret,
+                    aws_session_token=token or None,
+                )
             config = Config(
-                connect_timeout=CONNECT_TIMEOUT_S, read_timeout=READ_TIMEOUT_S, user_agent_extra="killcheck",
+                connect_timeout=CONNECT_TIMEOUT_S,
+                read_timeout=READ_TIMEOUT_S,
+                user_agent_extra="killcheck",
                 retries={"total_max_attempts": TRIES, "mode": "standard"},
-                s3={"addressing_style": "path"} if self.endpoint_url else None)
+                s3={"addressing_style": "path"} if self.endpoint_url else None,
+            )
             self._clients[service, region] = self._session.client(
-                service, region_name=region or None, endpoint_url=self.endpoint_url or None, config=config)
+                service, region_name=region or None, endpoint_url=self.endpoint_url or None, config=config
+            )
         return self._clients[service, region]
 
 
@@ -139,15 +201,17 @@ def call(aws: Any, service: str, operation: str, /, **arguments: Any) -> dict[st
     """One call; ``aws`` has a ``client(service)``. Raises AskError, and KeyError for a call that is not declared."""
     needs = CALLS[service, operation].needs
     answer: dict[str, Any] = _asked(
-        service, operation, needs, lambda: getattr(aws.client(service), operation)(**arguments), aws)
+        service, operation, needs, lambda: getattr(aws.client(service), operation)(**arguments), aws
+    )
     return answer
 
 
 def pages(aws: Any, service: str, operation: str, /, **arguments: Any) -> Iterator[dict[str, Any]]:
     """Every page of a call that has pages. Raises as :func:`call` does, also half-way."""
     needs = CALLS[service, operation].needs
-    found = _asked(service, operation, needs, lambda: iter(
-        aws.client(service).get_paginator(operation).paginate(**arguments)), aws)
+    found = _asked(
+        service, operation, needs, lambda: iter(aws.client(service).get_paginator(operation).paginate(**arguments)), aws
+    )
     while True:
         page = _asked(service, operation, needs, lambda: next(found, None), aws)
         if page is None:
@@ -164,13 +228,17 @@ def _asked(service: str, operation: str, needs: tuple[str, ...], ask: Callable[[
     except (BotoCoreError, ClientError, ResponseParserError) as error:
         told = explain(error, service, operation, needs)
         half = _half_configured(getattr(aws, "profile", "")) if told.kind == "no-credentials" else ""
-        raise (AskError(f"{_named(service, operation)}: {half}", kind="bad-profile", needs=needs) if half else
-               told) from error
+        raise (
+            AskError(f"{_named(service, operation)}: {half}", kind="bad-profile", needs=needs) if half else told
+        ) from error
     except (KeyError, ValueError) as error:
         # A corrupt cache file of an SSO session is a bare KeyError or a JSON error in botocore.
         raise AskError(
             f"{_named(service, operation)}: the profile or its cached SSO session cannot be read "
-            f"({type(error).__name__}: {error}); run aws sso login", kind="bad-profile", needs=needs) from error
+            f"({type(error).__name__}: {error}); run aws sso login",
+            kind="bad-profile",
+            needs=needs,
+        ) from error
 
 
 def _half_configured(name: str) -> str:
@@ -200,21 +268,63 @@ def _half_configured(name: str) -> str:
 
 _CODES: dict[Kind, frozenset[str]] = {
     "expired": frozenset({"ExpiredToken", "ExpiredTokenException", "RequestExpired"}),
-    "invalid-credentials": frozenset({
-        "InvalidClientTokenId", "UnrecognizedClientException", "InvalidAccessKeyId", "AuthFailure",
-        "SignatureDoesNotMatch", "InvalidSignatureException", "InvalidIdentityToken", "IncompleteSignature"}),
-    "denied": frozenset({
-        "AccessDenied", "AccessDeniedException", "UnauthorizedOperation", "UnauthorizedException", "Forbidden",
-        "NotAuthorized", "AuthorizationError", "403"}),
-    "throttled": frozenset({
-        "Throttling", "ThrottlingException", "ThrottledException", "RequestLimitExceeded", "TooManyRequestsException",
-        "SlowDown", "RequestThrottled", "RequestThrottledException", "PriorRequestNotComplete", "503 Slow Down"}),
-    "no-region": frozenset({
-        "OptInRequired", "PermanentRedirect", "AuthorizationHeaderMalformed", "IllegalLocationConstraintException"}),
-    "not-found": frozenset({
-        "404", "NoSuchKey", "NoSuchBucket", "NotFound", "InvalidInstanceID.NotFound", "ResourceNotFoundException",
-        "AWS.SimpleQueueService.NonExistentQueue", "QueueDoesNotExist", "NoSuchEntity", "InvalidInstanceID.Malformed",
-        "InvalidLaunchTemplateId.NotFound", "NoSuchUpload"}),
+    "invalid-credentials": frozenset(
+        {
+            "InvalidClientTokenId",
+            "UnrecognizedClientException",
+            "InvalidAccessKeyId",
+            "AuthFailure",
+            "SignatureDoesNotMatch",
+            "InvalidSignatureException",
+            "InvalidIdentityToken",
+            "IncompleteSignature",
+        }
+    ),
+    "denied": frozenset(
+        {
+            "AccessDenied",
+            "AccessDeniedException",
+            "UnauthorizedOperation",
+            "UnauthorizedException",
+            "Forbidden",
+            "NotAuthorized",
+            "AuthorizationError",
+            "403",
+        }
+    ),
+    "throttled": frozenset(
+        {
+            "Throttling",
+            "ThrottlingException",
+            "ThrottledException",
+            "RequestLimitExceeded",
+            "TooManyRequestsException",
+            "SlowDown",
+            "RequestThrottled",
+            "RequestThrottledException",
+            "PriorRequestNotComplete",
+            "503 Slow Down",
+        }
+    ),
+    "no-region": frozenset(
+        {"OptInRequired", "PermanentRedirect", "AuthorizationHeaderMalformed", "IllegalLocationConstraintException"}
+    ),
+    "not-found": frozenset(
+        {
+            "404",
+            "NoSuchKey",
+            "NoSuchBucket",
+            "NotFound",
+            "InvalidInstanceID.NotFound",
+            "ResourceNotFoundException",
+            "AWS.SimpleQueueService.NonExistentQueue",
+            "QueueDoesNotExist",
+            "NoSuchEntity",
+            "InvalidInstanceID.Malformed",
+            "InvalidLaunchTemplateId.NotFound",
+            "NoSuchUpload",
+        }
+    ),
 }
 _BY_CLASS: dict[str, tuple[Kind, str]] = {
     "NoCredentialsError": ("no-credentials", "no credentials were found: give a profile, or run where there is a role"),
@@ -293,13 +403,20 @@ def policy() -> dict[str, Any]:
     statements = []
     for part in dict.fromkeys(one.part for one in CALLS.values()):
         for changes in (False, True):
-            actions = sorted({
-                a for one in CALLS.values() if one.part == part and one.changes is changes for a in one.needs})
+            actions = sorted(
+                {a for one in CALLS.values() if one.part == part and one.changes is changes for a in one.needs}
+            )
             if actions:
                 sid = "".join(word.capitalize() for word in part.split("-")) + ("Changes" if changes else "Reads")
                 statements.append(
-                    {"Sid": sid, "Effect": "Allow", "Action": actions, "Resource": "*",
-                     **(_SCOPES.get(part, {}) if changes else {})})
+                    {
+                        "Sid": sid,
+                        "Effect": "Allow",
+                        "Action": actions,
+                        "Resource": "*",
+                        **(_SCOPES.get(part, {}) if changes else {}),
+                    }
+                )
     return {"Version": "2012-10-17", "Statement": statements}
 
 

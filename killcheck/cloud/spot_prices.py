@@ -42,8 +42,14 @@ class SpotPrices:
         latest: dict[str, tuple[datetime, float]] = {}
         where = {"AvailabilityZone": zone} if zone else {}
         for page in pages(
-            self.aws, "ec2", "describe_spot_price_history", InstanceTypes=[instance_type],
-            ProductDescriptions=["Linux/UNIX"], StartTime=self.now() - LOOK_BACK, EndTime=self.now(), **where,
+            self.aws,
+            "ec2",
+            "describe_spot_price_history",
+            InstanceTypes=[instance_type],
+            ProductDescriptions=["Linux/UNIX"],
+            StartTime=self.now() - LOOK_BACK,
+            EndTime=self.now(),
+            **where,
         ):
             for one in page["SpotPriceHistory"]:
                 entry = (one["Timestamp"], float(one["SpotPrice"]))

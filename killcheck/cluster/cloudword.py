@@ -10,18 +10,18 @@ import base64
 from collections.abc import Callable
 from threading import Thread
 
+from killcheck.capabilities.cluster import Cluster, ClusterError, NotInstalled
 from killcheck.clock import Loop
-from killcheck.standins.ecr import TokenService, docker_config, registry_of
 from killcheck.cloud.instances import Ec2, Exported, Instances, access_of, word_of
 from killcheck.cloud.notices import Hands
 from killcheck.cloud.session import AskError
 from killcheck.cloud.spot_prices import SpotPrices
-from killcheck.capabilities.cluster import Cluster, ClusterError, NotInstalled
 from killcheck.cluster.embedded import EmbeddedDrillCluster
 from killcheck.embedded.nodes.registry import credentials
-from killcheck.spec.killpath import KillPath
 from killcheck.kube import resources as r
 from killcheck.kube.objects import name_of, namespace_of
+from killcheck.spec.killpath import KillPath
+from killcheck.standins.ecr import TokenService, docker_config, registry_of
 
 __all__ = ["equip_with_cloud"]
 
@@ -56,8 +56,12 @@ def equip_with_cloud(cluster: Cluster, kill_path: KillPath, *, any_command: bool
     if access.endpoint == "stand-in":
         raise ClusterError("cloud.endpoint: stand-in is for the embedded cluster; a real one has a real account")
     word = word_of(access, kill_path.folder)
-    if isinstance(word, Exported) and access.command is not None and not any_command and (
-            not kill_path.consent.allows_command(access.command)):
+    if (
+        isinstance(word, Exported)
+        and access.command is not None
+        and not any_command
+        and (not kill_path.consent.allows_command(access.command))
+    ):
         cluster.levers["instances"] = Instances(_Refused(str(access.command)), cluster.loop.monotonic)
         return
     cluster.levers["instances"] = Instances(word, cluster.loop.monotonic)
@@ -95,7 +99,8 @@ def _stand_in(cluster: EmbeddedDrillCluster, kill_path: KillPath) -> None:
     embedded = cluster.embedded
     if access.endpoint != "stand-in":
         raise ClusterError(
-            "on the embedded cluster cloud.endpoint is stand-in (one is started), or left out (the model answers)")
+            "on the embedded cluster cloud.endpoint is stand-in (one is started), or left out (the model answers)"
+        )
     try:
         stand_in = StandIn(embedded.loop.now, region=access.region or "us-east-1")
     except StandInError as error:
@@ -122,6 +127,11 @@ def _stand_in(cluster: EmbeddedDrillCluster, kill_path: KillPath) -> None:
     _fresh_pull_tokens(cluster, stand_in.ecr)
     for url in access.results:
         aws.client("s3").create_bucket(Bucket=url.removeprefix("s3://").partition("/")[0])
-    cluster.levers.update({
-        "stand-in": stand_in, "aws": aws, "hands": Hands(aws),
-        "instances": Instances(Ec2(aws), cluster.loop.monotonic)})
+    cluster.levers.update(
+        {
+            "stand-in": stand_in,
+            "aws": aws,
+            "hands": Hands(aws),
+            "instances": Instances(Ec2(aws), cluster.loop.monotonic),
+        }
+    )

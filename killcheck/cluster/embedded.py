@@ -32,8 +32,11 @@ class EmbeddedDrillCluster:
         self.kube = self.embedded.kube
         self.loop = self.embedded.loop
         self.levers: dict[str, object] = {
-            "registry": self.embedded.registry, "nodes": self.embedded.nodes, "cloud": self.embedded.cloud,
-            "controllers": self.embedded, "wire": self.embedded.wire,
+            "registry": self.embedded.registry,
+            "nodes": self.embedded.nodes,
+            "cloud": self.embedded.cloud,
+            "controllers": self.embedded,
+            "wire": self.embedded.wire,
         }
         try:
             self.embedded.load(objects)

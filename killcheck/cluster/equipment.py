@@ -6,8 +6,8 @@ from pathlib import Path, PurePosixPath
 
 from killcheck.capabilities.cluster import Cluster
 from killcheck.cluster.embedded import EmbeddedDrillCluster
-from killcheck.spec.killpath import Command, KillPath
 from killcheck.machine.programs import Files, LocalPrograms
+from killcheck.spec.killpath import Command, KillPath
 
 __all__ = ["equip"]
 
@@ -24,21 +24,27 @@ def equip(cluster: Cluster, kill_path: KillPath, *, allowed: bool) -> None:
         return
     if not isinstance(cluster, EmbeddedDrillCluster):
         cluster.levers["programs"] = LocalPrograms(
-            cluster.loop, kill_path.folder, known=kill_path.commands, witnesses=_witnesses(kill_path))
+            cluster.loop, kill_path.folder, known=kill_path.commands, witnesses=_witnesses(kill_path)
+        )
         cluster.levers["files"] = Files()
         return
-    from killcheck.machine.modelled import Machine
     from killcheck.embedded.nodes.kubelets import NoRuntime
     from killcheck.executor import scripts
+    from killcheck.machine.modelled import Machine
 
     folder = Path(kill_path.folder)
     written = [layer.sentinel.path for layer in kill_path.layers if layer.sentinel and layer.sentinel.path]
-    written += [lock.path for layer in kill_path.layers if layer.command
-                for lock in scripts.locks(layer.command, folder)]
+    written += [
+        lock.path for layer in kill_path.layers if layer.command for lock in scripts.locks(layer.command, folder)
+    ]
     machine = Machine(
-        cluster.embedded.nodes.runtime if allowed else NoRuntime(UNASKED), cluster.loop, folder,
-        data=[str(PurePosixPath(path).parent) for path in written], known=kill_path.commands,
-        witnesses=_witnesses(kill_path))
+        cluster.embedded.nodes.runtime if allowed else NoRuntime(UNASKED),
+        cluster.loop,
+        folder,
+        data=[str(PurePosixPath(path).parent) for path in written],
+        known=kill_path.commands,
+        witnesses=_witnesses(kill_path),
+    )
     cluster.machine = machine
     cluster.levers["programs"] = cluster.levers["machine"] = machine
     cluster.levers["timers"] = machine.timers

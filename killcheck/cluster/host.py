@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from killcheck.clock import WallLoop
 from killcheck.capabilities.cluster import InstanceState
+from killcheck.clock import WallLoop
 from killcheck.kube.client import Kube
 from killcheck.kube.errors import KubeError
 from killcheck.kube.objects import Obj

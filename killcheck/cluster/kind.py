@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from killcheck.clock import WallLoop
 from killcheck.capabilities.cluster import ClusterError, InstanceState
+from killcheck.clock import WallLoop
 from killcheck.cluster.kind_nodes import GPU_LABEL, NodeKeeper
 from killcheck.cluster.naming import DEFAULT_KIND, kind_name
 from killcheck.engine.api import EngineApi
@@ -104,7 +104,8 @@ class Kind:
         if mark is None:
             raise ClusterError(
                 f"cluster {self.name} was not made by killcheck, nor adopted: it is left alone (kind delete cluster "
-                f"--name {self.name} deletes it)")
+                f"--name {self.name} deletes it)"
+            )
         if dig(mark, "data", "made") == "true":
             self._kind("delete", "cluster", "--name", self.name, "--kubeconfig", str(self.kubeconfig))
             said = f"kind cluster {self.name} is deleted"
@@ -126,10 +127,12 @@ class Kind:
         if program is None:
             raise ClusterError(
                 "the kind command is not on the PATH: install it (kind.sigs.k8s.io; go install "
-                "sigs.k8s.io/kind@latest), or name a cluster of yours with --on CONTEXT")
+                "sigs.k8s.io/kind@latest), or name a cluster of yours with --on CONTEXT"
+            )
         try:
             ran = subprocess.run(
-                [program, *argv], input=stdin, capture_output=True, text=True, timeout=timeout_s, check=False)
+                [program, *argv], input=stdin, capture_output=True, text=True, timeout=timeout_s, check=False
+            )
         except subprocess.TimeoutExpired as error:
             raise ClusterError(f"kind {' '.join(argv[:2])} did not end within {timeout_s:.0f} s") from error
         if ran.returncode:
@@ -140,8 +143,19 @@ class Kind:
 
     def _create(self, gpu_nodes: int, image: str) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
-        argv = ["create", "cluster", "--name", self.name, "--config", "-", "--kubeconfig", str(self.kubeconfig),
-                "--wait", "180s", *(["--image", image] if image else [])]
+        argv = [
+            "create",
+            "cluster",
+            "--name",
+            self.name,
+            "--config",
+            "-",
+            "--kubeconfig",
+            str(self.kubeconfig),
+            "--wait",
+            "180s",
+            *(["--image", image] if image else []),
+        ]
         self._kind(*argv, stdin=json.dumps(configuration(gpu_nodes)), timeout_s=CREATE_S)
 
     def export(self) -> None:
@@ -165,12 +179,18 @@ class Kind:
                     self.say(f"the engine pulls {REGISTRY_IMAGE}")
                     api.pull(REGISTRY_IMAGE)
                 host = api.create_host_config(
-                    port_bindings={5000: ("127.0.0.1", REGISTRY_PORT)}, restart_policy={"Name": "always"},
-                    network_mode="kind")
+                    port_bindings={5000: ("127.0.0.1", REGISTRY_PORT)},
+                    restart_policy={"Name": "always"},
+                    network_mode="kind",
+                )
                 made = api.create_container(
-                    REGISTRY_IMAGE, name=REGISTRY, host_config=host, ports=[5000],
+                    REGISTRY_IMAGE,
+                    name=REGISTRY,
+                    host_config=host,
+                    ports=[5000],
                     environment={"REGISTRY_STORAGE_DELETE_ENABLED": "true"},
-                    labels={"killcheck.dev/kind": self.name, "killcheck.dev/consent": "true"})
+                    labels={"killcheck.dev/kind": self.name, "killcheck.dev/consent": "true"},
+                )
                 api.start(made["Id"])
             elif there[0].get("State") != "running":
                 api.start(there[0]["Id"])
@@ -185,10 +205,15 @@ class Kind:
             _exec(engine, node, ["mkdir", "-p", folder])
             with answered():
                 api.put_archive(node, folder, _tar({"hosts.toml": hosts.encode()}))
-        _create(kube, {
-            "apiVersion": "v1", "kind": "ConfigMap",
-            "metadata": {"name": "local-registry-hosting", "namespace": "kube-public"},
-            "data": {"localRegistryHosting.v1": f'host: "localhost:{REGISTRY_PORT}"\n'}})
+        _create(
+            kube,
+            {
+                "apiVersion": "v1",
+                "kind": "ConfigMap",
+                "metadata": {"name": "local-registry-hosting", "namespace": "kube-public"},
+                "data": {"localRegistryHosting.v1": f'host: "localhost:{REGISTRY_PORT}"\n'},
+            },
+        )
 
     def _image(self, engine: Engine) -> None:
         """The one image of the reference path: kubectl, as the nodes have it, and nothing else."""
@@ -198,8 +223,11 @@ class Kind:
                 stream, _ = api.get_archive(f"{self.name}-control-plane", "/usr/bin/kubectl")
                 content = _one_file(b"".join(stream))
                 said: Any = api.import_image_from_data(
-                    _tar({"bin/kubectl": content}, mode=0o755), repository=IMAGE.rpartition(":")[0], tag="1",
-                    changes=["ENV PATH=/bin", "ENTRYPOINT []"])
+                    _tar({"bin/kubectl": content}, mode=0o755),
+                    repository=IMAGE.rpartition(":")[0],
+                    tag="1",
+                    changes=["ENV PATH=/bin", "ENTRYPOINT []"],
+                )
                 if "error" in str(said):
                     raise ClusterError(f"the image {IMAGE} could not be made: {said}")
             for line in api.push(IMAGE, stream=True, decode=True):
@@ -209,15 +237,32 @@ class Kind:
 
 def configuration(gpu_nodes: int) -> Obj:
     """kind's configuration (kind.x-k8s.io/v1alpha4): GPU workers labelled and tainted, nodes that read certs.d."""
-    gpu = {"role": "worker", "labels": {GPU_LABEL: "true"}, "kubeadmConfigPatches": [json.dumps({
-        "kind": "JoinConfiguration",
-        "nodeRegistration": {"taints": [{"key": "nvidia.com/gpu", "value": "true", "effect": "NoSchedule"}]}})]}
+    gpu = {
+        "role": "worker",
+        "labels": {GPU_LABEL: "true"},
+        "kubeadmConfigPatches": [
+            json.dumps(
+                {
+                    "kind": "JoinConfiguration",
+                    "nodeRegistration": {
+                        "taints": [{"key": "nvidia.com/gpu", "value": "true", "effect": "NoSchedule"}]
+                    },
+                }
+            )
+        ],
+    }
     return {
-        "kind": "Cluster", "apiVersion": "kind.x-k8s.io/v1alpha4",
-        "nodes": [{"role": "control-plane"}, {"role": "worker", "labels": {"killcheck.dev/cpu": "true"}},
-                  *([gpu] * gpu_nodes)],
+        "kind": "Cluster",
+        "apiVersion": "kind.x-k8s.io/v1alpha4",
+        "nodes": [
+            {"role": "control-plane"},
+            {"role": "worker", "labels": {"killcheck.dev/cpu": "true"}},
+            *([gpu] * gpu_nodes),
+        ],
         "containerdConfigPatches": [
-            '[plugins."io.containerd.grpc.v1.cri".registry]\n  config_path = "/etc/containerd/certs.d"\n']}
+            '[plugins."io.containerd.grpc.v1.cri".registry]\n  config_path = "/etc/containerd/certs.d"\n'
+        ],
+    }
 
 
 def advertise(kube: Kube, gpus: int) -> int:
@@ -235,9 +280,15 @@ def _on(name: str) -> str:
 
 def _mark(kube: Kube, made: bool) -> None:
     if kube.find(r.CONFIGMAPS, MARK, "kube-system") is None:
-        kube.create(r.CONFIGMAPS, {
-            "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": MARK, "namespace": "kube-system"},
-            "data": {"made": str(made).lower()}})
+        kube.create(
+            r.CONFIGMAPS,
+            {
+                "apiVersion": "v1",
+                "kind": "ConfigMap",
+                "metadata": {"name": MARK, "namespace": "kube-system"},
+                "data": {"made": str(made).lower()},
+            },
+        )
 
 
 def _create(kube: Kube, obj: Obj) -> None:
@@ -295,14 +346,22 @@ class _Both:
         return self._engine if path.startswith(f"/apis/{GROUP}/") else self._cluster
 
     def request(
-        self, method: str, path: str, query: Mapping[str, str], body: Any, headers: Mapping[str, str],
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str],
+        body: Any,
+        headers: Mapping[str, str],
     ) -> Answer:
         """Ask the transport that answers for this path."""
         return self._of(path).request(method, path, query, body, headers)
 
     def watch(
-        self, path: str, query: Mapping[str, str],
-        on_event: Callable[[Obj], None], on_end: Callable[[KubeError | None], None],
+        self,
+        path: str,
+        query: Mapping[str, str],
+        on_event: Callable[[Obj], None],
+        on_end: Callable[[KubeError | None], None],
     ) -> Closer:
         """Watch through the transport that answers for this path."""
         return self._of(path).watch(path, query, on_event, on_end)
@@ -320,7 +379,8 @@ class KindCluster:
         self.kind = Kind(kind_name(on), folder)
         if not self.kind.exists():
             raise ClusterError(
-                f"there is no kind cluster {self.kind.name}: make one with killcheck cluster up --on {on}")
+                f"there is no kind cluster {self.kind.name}: make one with killcheck cluster up --on {on}"
+            )
         self.kind.export()
         cluster = connect(self.kind.context, kubeconfig=self.kind.kubeconfig, loop=self.loop)
         self.kube = Kube(_Both(cluster.transport, EngineApi(self.engine, self.loop)))

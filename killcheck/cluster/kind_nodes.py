@@ -65,8 +65,10 @@ class NodeKeeper:
                 self._advertise(name)
             elif any(_in_the_way(pod, name) for pod in pods):
                 self._empty_since.pop(name, None)
-            elif _ready(node) and self.loop.monotonic() - self._empty_since.setdefault(
-                    name, self.loop.monotonic()) >= EMPTY_S:
+            elif (
+                _ready(node)
+                and self.loop.monotonic() - self._empty_since.setdefault(name, self.loop.monotonic()) >= EMPTY_S
+            ):
                 self._take_away(node)
         if self.away and any(_waits(pod) for pod in pods):
             self._bring_back(next(iter(self.away)))
@@ -95,17 +97,24 @@ class NodeKeeper:
 
 
 def _ready(node: Obj) -> bool:
-    return any(c.get("type") == "Ready" and c.get("status") == "True"
-               for c in dig(node, "status", "conditions", default=[]))
+    return any(
+        c.get("type") == "Ready" and c.get("status") == "True" for c in dig(node, "status", "conditions", default=[])
+    )
 
 
 def _in_the_way(pod: Obj, node: str) -> bool:
     """Whether a pod keeps a node: any but a DaemonSet's, a static one, a finished one."""
     owner = controller_of(pod)
-    return (dig(pod, "spec", "nodeName") == node and not (owner and owner["kind"] in ("DaemonSet", "Node"))
-            and dig(pod, "status", "phase") not in ("Succeeded", "Failed"))
+    return (
+        dig(pod, "spec", "nodeName") == node
+        and not (owner and owner["kind"] in ("DaemonSet", "Node"))
+        and dig(pod, "status", "phase") not in ("Succeeded", "Failed")
+    )
 
 
 def _waits(pod: Obj) -> bool:
-    return (not dig(pod, "spec", "nodeName") and gpus.devices(pod) > 0
-            and dig(pod, "status", "phase") not in ("Succeeded", "Failed"))
+    return (
+        not dig(pod, "spec", "nodeName")
+        and gpus.devices(pod) > 0
+        and dig(pod, "status", "phase") not in ("Succeeded", "Failed")
+    )

@@ -8,9 +8,9 @@ from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import cast
 
+from killcheck.capabilities.cluster import InstanceState
 from killcheck.clock import WallLoop
 from killcheck.cloud.instances import Instances
-from killcheck.capabilities.cluster import InstanceState
 from killcheck.kube.config import connect
 from killcheck.kube.objects import Obj, dig
 from killcheck.machine.programs import close_programs

@@ -40,8 +40,13 @@ def _folder() -> Path:
 @command.command("up", context_settings=_SETTINGS)
 @click.option("--speed", type=float, default=1.0, show_default=True, help="Virtual seconds that pass in a second.")
 @click.option("--frozen", is_flag=True, help="Time passes only by 'killcheck cluster advance'.")
-@click.option("--manifests", multiple=True, type=click.Path(path_type=Path, exists=True), metavar="PATH",
-              help="YAML to load (default: the shipped reference kill path).")
+@click.option(
+    "--manifests",
+    multiple=True,
+    type=click.Path(path_type=Path, exists=True),
+    metavar="PATH",
+    help="YAML to load (default: the shipped reference kill path).",
+)
 @click.option("--empty", is_flag=True, help="Load nothing.")
 @click.option("--exec", "exec_mode", type=click.Choice(["host", "none"]), help="How executors' commands run.")
 @click.option("--on", default="embedded", show_default=True, metavar="embedded|kind[:NAME]", help="Which cluster.")
@@ -65,8 +70,8 @@ def up(**options: Any) -> None:
 
 def _serve(*, speed: float, frozen: bool, manifests: tuple[Path, ...], empty: bool, exec_mode: str | None) -> None:
     """The embedded cluster, in this process."""
-    from killcheck.clock import wall_now
     from killcheck.capabilities.cluster import ClusterError
+    from killcheck.clock import wall_now
     from killcheck.embedded.cluster import EmbeddedCluster
     from killcheck.embedded.control import Control
     from killcheck.run.session import Session
@@ -77,8 +82,10 @@ def _serve(*, speed: float, frozen: bool, manifests: tuple[Path, ...], empty: bo
     stopped: list[bool] = []
     # It begins now: kubectl reckons the ages that it describes by this machine's clock.
     cluster = EmbeddedCluster(
-        start=wall_now().replace(microsecond=0), speed=0.0 if frozen else speed,
-        exec_mode=exec_mode or ("none" if manifests else "host"))
+        start=wall_now().replace(microsecond=0),
+        speed=0.0 if frozen else speed,
+        exec_mode=exec_mode or ("none" if manifests else "host"),
+    )
     try:
         if not empty:
             cluster.load(session.objects)
@@ -98,8 +105,14 @@ def _serve(*, speed: float, frozen: bool, manifests: tuple[Path, ...], empty: bo
 
 @command.command("kubeconfig", context_settings=_SETTINGS)
 @click.option("--on", default="embedded", show_default=True, metavar="embedded|kind[:NAME]", help="Which cluster.")
-@click.option("--wait", "patience", metavar="DURATION", default="0s", show_default=True,
-              help="How long to wait for an embedded cluster that is still starting.")
+@click.option(
+    "--wait",
+    "patience",
+    metavar="DURATION",
+    default="0s",
+    show_default=True,
+    help="How long to wait for an embedded cluster that is still starting.",
+)
 @guarded
 def kubeconfig(on: str, patience: str) -> None:
     """Print the path of the running cluster's kubeconfig."""

@@ -18,10 +18,18 @@ DAY_S = 24 * 3600.0
 
 @click.command("demo", context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output, nothing else.")
-@click.option("--html", "html_file", type=click.Path(path_type=Path, dir_okay=False),
-              help="Where to leave the HTML report (default: beside the run record).")
-@click.option("--copy-to", "folder", type=click.Path(path_type=Path, file_okay=False),
-              help="Only write the reference kill path, manifests and spec, into a new folder to play with.")
+@click.option(
+    "--html",
+    "html_file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Where to leave the HTML report (default: beside the run record).",
+)
+@click.option(
+    "--copy-to",
+    "folder",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Only write the reference kill path, manifests and spec, into a new folder to play with.",
+)
 @click.option("--no-color", is_flag=True, help="No colours (also: NO_COLOR).")
 @guarded
 def command(as_json: bool, html_file: Path | None, folder: Path | None, no_color: bool) -> None:
@@ -43,21 +51,28 @@ def command(as_json: bool, html_file: Path | None, folder: Path | None, no_color
     layer = session.kill_path.layers[0].name
     planned = [
         PlannedDrill(
-            layer, expect=night.verdict, fixture=night.path,
-            options=Options(title=night.title, run_out_s=DAY_S if night.verdict == "survived" else 0.0))
+            layer,
+            expect=night.verdict,
+            fixture=night.path,
+            options=Options(title=night.title, run_out_s=DAY_S if night.verdict == "survived" else 0.0),
+        )
         for night in NIGHTS
     ]
     result = Run(session, planned, sinks=[out]).execute()
     good = result.exit_code == 0 and all(
-        drill.stuck_at == night.stuck_at for drill, night in zip(result.drills, NIGHTS, strict=True))
+        drill.stuck_at == night.stuck_at for drill, night in zip(result.drills, NIGHTS, strict=True)
+    )
     report = _report(result.record, html_file)
     if as_json:
         click.echo(json.dumps(result.to_json(), indent=2))
     else:
         out.summary(result)
         click.echo(f"HTML report: {report}")
-        click.echo("All four nights ended as they must: one proven, three exposed and explained." if good else
-                   "NOT as expected: see above.")
+        click.echo(
+            "All four nights ended as they must: one proven, three exposed and explained."
+            if good
+            else "NOT as expected: see above."
+        )
     sys.exit(0 if good else 1)
 
 
@@ -78,9 +93,9 @@ def _copy(folder: Path) -> None:
 
 
 def _report(record: Path | None, wanted: Path | None) -> Path:
-    from killcheck.run.record import read
     from killcheck.reports.html import html
     from killcheck.reports.story import tell
+    from killcheck.run.record import read
 
     assert record is not None
     path = wanted or record.with_name("report.html")

@@ -19,32 +19,73 @@ __all__ = ["approval", "command", "go_on"]
 
 @click.command("drill", context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("spec", required=False, type=click.Path(path_type=Path))
-@click.option("--on", default="embedded", show_default=True, metavar="embedded|kind|docker|CONTEXT",
-              help="Where: the embedded cluster, a kind cluster (kind:NAME), a Docker Engine without Kubernetes "
-                   "(docker:HOST), or a kubeconfig context (never a default one).")
-@click.option("--layer", "layer_names", multiple=True, metavar="NAME",
-              help="Only this layer (repeatable; default: all).")
-@click.option("--under", "fault_names", multiple=True, metavar="FAULT",
-              help="Sabotage first (repeatable, or A+B: all at once). See killcheck faults.")
-@click.option("--matrix", is_flag=True,
-              help="Every layer undisturbed and under every fault that applies (--under A: that one; A+B: both).")
-@click.option("--manifests", multiple=True, type=click.Path(path_type=Path, exists=True), metavar="PATH",
-              help="YAML to load into the embedded cluster (file or folder, repeatable).")
-@click.option("--exec", "exec_mode", type=click.Choice(["host", "docker", "none"]),
-              help="How executors' commands run on the embedded cluster. Your own manifests run only if you say so.")
-@click.option("--kubeconfig", type=click.Path(path_type=Path),
-              help="A kubeconfig file (default: KUBECONFIG, ~/.kube/config).")
-@click.option("--watch", "horizon", metavar="DURATION",
-              help="Watch this long while GPUs stay on (embedded: 7h; a real cluster: until the last deadline).")
-@click.option("--night", "night", metavar="DURATION",
-              help="Go on watching this long also after everything is proven: it must stay off as long.")
-@click.option("--allow-commands", is_flag=True,
-              help="Run the spec's programs on this machine, also those that consent.commands does not name.")
-@click.option("--evidence", metavar="s3://BUCKET/PREFIX",
-              help="Upload the run record and its report there at the end; no verdict depends on it.")
-@click.option("--preflight", is_flag=True,
-              help="First run the layers' own images once on the Docker Engine, without network, credentials and "
-                   "rights: a command that is not there or does not start ends it before anything is changed (exit 1).")
+@click.option(
+    "--on",
+    default="embedded",
+    show_default=True,
+    metavar="embedded|kind|docker|CONTEXT",
+    help="Where: the embedded cluster, a kind cluster (kind:NAME), a Docker Engine without Kubernetes "
+    "(docker:HOST), or a kubeconfig context (never a default one).",
+)
+@click.option(
+    "--layer", "layer_names", multiple=True, metavar="NAME", help="Only this layer (repeatable; default: all)."
+)
+@click.option(
+    "--under",
+    "fault_names",
+    multiple=True,
+    metavar="FAULT",
+    help="Sabotage first (repeatable, or A+B: all at once). See killcheck faults.",
+)
+@click.option(
+    "--matrix",
+    is_flag=True,
+    help="Every layer undisturbed and under every fault that applies (--under A: that one; A+B: both).",
+)
+@click.option(
+    "--manifests",
+    multiple=True,
+    type=click.Path(path_type=Path, exists=True),
+    metavar="PATH",
+    help="YAML to load into the embedded cluster (file or folder, repeatable).",
+)
+@click.option(
+    "--exec",
+    "exec_mode",
+    type=click.Choice(["host", "docker", "none"]),
+    help="How executors' commands run on the embedded cluster. Your own manifests run only if you say so.",
+)
+@click.option(
+    "--kubeconfig", type=click.Path(path_type=Path), help="A kubeconfig file (default: KUBECONFIG, ~/.kube/config)."
+)
+@click.option(
+    "--watch",
+    "horizon",
+    metavar="DURATION",
+    help="Watch this long while GPUs stay on (embedded: 7h; a real cluster: until the last deadline).",
+)
+@click.option(
+    "--night",
+    "night",
+    metavar="DURATION",
+    help="Go on watching this long also after everything is proven: it must stay off as long.",
+)
+@click.option(
+    "--allow-commands",
+    is_flag=True,
+    help="Run the spec's programs on this machine, also those that consent.commands does not name.",
+)
+@click.option(
+    "--evidence",
+    metavar="s3://BUCKET/PREFIX",
+    help="Upload the run record and its report there at the end; no verdict depends on it.",
+)
+@click.option(
+    "--preflight",
+    is_flag=True,
+    help="First run the layers' own images once on the Docker Engine, without network, credentials and "
+    "rights: a command that is not there or does not start ends it before anything is changed (exit 1).",
+)
 @click.option("--dry-run", is_flag=True, help="Show what would be changed, and stop (with --json: as a document).")
 @click.option("--yes", is_flag=True, help="Do not ask before changing a real cluster.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output, nothing else.")
@@ -65,13 +106,18 @@ def command(**options: Any) -> None:
       killcheck drill --manifests deploy/ --exec host --json
       killcheck drill killcheck.yaml --on staging --layer nightly-off
     """
-    from killcheck.safety import consent
     from killcheck.run.runner import Run, plan_for
     from killcheck.run.session import Session
+    from killcheck.safety import consent
 
     session = Session(
-        spec=options["spec"], on=options["on"], manifests=options["manifests"], exec_mode=options["exec_mode"],
-        kubeconfig=options["kubeconfig"], allow_commands=options["allow_commands"])
+        spec=options["spec"],
+        on=options["on"],
+        manifests=options["manifests"],
+        exec_mode=options["exec_mode"],
+        kubeconfig=options["kubeconfig"],
+        allow_commands=options["allow_commands"],
+    )
     if session.real:
         consent.check_context(session.on, session.kill_path)
     planned = _planned(session, options)
@@ -117,10 +163,16 @@ def command(**options: Any) -> None:
 def _document(plan: Plan) -> dict[str, Any]:
     """What ``--dry-run --json`` prints."""
     return {
-        "schema": "killcheck.plan/v1", "cluster": plan.cluster, "changes": plan.changes,
-        "commands": [str(command) for command in plan.commands], "impossible": plan.impossible,
-        "namespaces": plan.namespaces, "permissions": [str(right) for right in plan.permissions],
-        "gpu_nodes": plan.gpu_nodes, "usd_per_hour": plan.usd_per_hour, "hours": plan.hours,
+        "schema": "killcheck.plan/v1",
+        "cluster": plan.cluster,
+        "changes": plan.changes,
+        "commands": [str(command) for command in plan.commands],
+        "impossible": plan.impossible,
+        "namespaces": plan.namespaces,
+        "permissions": [str(right) for right in plan.permissions],
+        "gpu_nodes": plan.gpu_nodes,
+        "usd_per_hour": plan.usd_per_hour,
+        "hours": plan.hours,
     }
 
 
@@ -135,9 +187,9 @@ def _told(session: Any) -> None:
 def _planned(session: Any, options: dict[str, Any]) -> list[Any]:
     from killcheck import faults
     from killcheck.drill.sequence import Options
+    from killcheck.run.runner import PlannedDrill
     from killcheck.text.durations import parse_duration
     from killcheck.text.suggestions import did_you_mean
-    from killcheck.run.runner import PlannedDrill
 
     names = [layer.name for layer in session.kill_path.layers]
     for wanted in options["layer_names"]:
@@ -164,7 +216,8 @@ def _planned(session: Any, options: dict[str, Any]) -> list[Any]:
 
         return drills(session, options, how)
     return [
-        PlannedDrill(name, together[0], how) for name in names
+        PlannedDrill(name, together[0], how)
+        for name in names
         if not options["layer_names"] or name in options["layer_names"]
     ]
 

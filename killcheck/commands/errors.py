@@ -46,8 +46,11 @@ def guarded(function: _F) -> _F:
             raise
         except KeyboardInterrupt as stop:
             if getattr(stop, "insists", False):
-                _fail("interrupted while it put back what was changed: the rest is in the journal; put it back with "
-                      "killcheck restore", "dirty")
+                _fail(
+                    "interrupted while it put back what was changed: the rest is in the journal; put it back with "
+                    "killcheck restore",
+                    "dirty",
+                )
             _fail("interrupted; what was changed has been put back (killcheck restore makes sure)", "unfinished")
         except BrokenPipeError:  # nobody reads on: what was changed has been put back on the way here
             _read_no_more()
@@ -61,27 +64,40 @@ def guarded(function: _F) -> _F:
 
 def _meanings() -> list[tuple[type[Exception], str]]:
     from killcheck.capabilities.cluster import ClusterError, NotInstalled
-    from killcheck.safety.consent import ConsentError
     from killcheck.discover import DiscoveryError
     from killcheck.faults import FaultError
     from killcheck.fence import AccountError
-    from killcheck.safety.journal import Dirty, JournalError
     from killcheck.kube.errors import KubeConfigError, KubeError
     from killcheck.kube.manifests import ManifestError
     from killcheck.layers.base import LayerError
-    from killcheck.safety.lease import Busy
-    from killcheck.run.record import RecordError
     from killcheck.reports.post import PostError
+    from killcheck.run.record import RecordError
     from killcheck.run.runner import Declined
     from killcheck.run.session import SessionError
+    from killcheck.safety.consent import ConsentError
+    from killcheck.safety.journal import Dirty, JournalError
+    from killcheck.safety.lease import Busy
     from killcheck.spec.specfile import SpecError
 
     return [
-        (SpecError, "usage"), (ManifestError, "usage"), (DiscoveryError, "usage"), (SessionError, "usage"),
-        (LayerError, "usage"), (ConsentError, "usage"), (KubeConfigError, "usage"), (RecordError, "usage"),
-        (AccountError, "usage"), (NotInstalled, "usage"),
-        (KubeError, "unfinished"), (ClusterError, "unfinished"), (JournalError, "unfinished"), (Declined, "unfinished"),
-        (Busy, "unfinished"), (PostError, "unfinished"), (Dirty, "dirty"), (FaultError, "inconclusive"),
+        (SpecError, "usage"),
+        (ManifestError, "usage"),
+        (DiscoveryError, "usage"),
+        (SessionError, "usage"),
+        (LayerError, "usage"),
+        (ConsentError, "usage"),
+        (KubeConfigError, "usage"),
+        (RecordError, "usage"),
+        (AccountError, "usage"),
+        (NotInstalled, "usage"),
+        (KubeError, "unfinished"),
+        (ClusterError, "unfinished"),
+        (JournalError, "unfinished"),
+        (Declined, "unfinished"),
+        (Busy, "unfinished"),
+        (PostError, "unfinished"),
+        (Dirty, "dirty"),
+        (FaultError, "inconclusive"),
         (OSError, "unfinished"),
     ]
 

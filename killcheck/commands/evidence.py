@@ -36,9 +36,16 @@ def command(record: Path, url: str, **options: Any) -> None:
     """
     from killcheck.cloud.session import Aws
 
-    sys.exit(leave_evidence(
-        record, url, Aws(options["region"] or "", options["profile"] or ""), kms_key=options["kms_key"] or "",
-        retain=options["retain"] or "", compliance=options["compliance"]))
+    sys.exit(
+        leave_evidence(
+            record,
+            url,
+            Aws(options["region"] or "", options["profile"] or ""),
+            kms_key=options["kms_key"] or "",
+            retain=options["retain"] or "",
+            compliance=options["compliance"],
+        )
+    )
 
 
 def where(url: str) -> str:
@@ -63,14 +70,20 @@ def leave_after(session: Session, result: RunResult, url: str) -> None:
 
 
 def leave_evidence(
-    record: Path, url: str, aws: Aws, *, kms_key: str = "", retain: str = "", compliance: bool = False,
+    record: Path,
+    url: str,
+    aws: Aws,
+    *,
+    kms_key: str = "",
+    retain: str = "",
+    compliance: bool = False,
 ) -> int:
     """Upload, say on standard error what became of it, and return 0, or 4 where something did not get there."""
-    from killcheck.text.durations import parse_duration
-    from killcheck.run.evidence import Store, files_of, leave
-    from killcheck.run.record import read
     from killcheck.reports.html import html
     from killcheck.reports.story import tell
+    from killcheck.run.evidence import Store, files_of, leave
+    from killcheck.run.record import read
+    from killcheck.text.durations import parse_duration
 
     try:
         retain_s = parse_duration(retain) if retain else 0.0
@@ -87,7 +100,11 @@ def leave_evidence(
     if any(one.problem for one in told):
         same = {"--region": aws.region, "--profile": aws.profile, "--kms-key": kms_key, "--retain": retain}
         words = " ".join(f"{name} {value}" for name, value in same.items() if value)
-        click.echo(f"evidence: what is not there is safe in {record.parent}; try again with: killcheck evidence "
-                   f"{record} {url} {words}".rstrip() + (" --compliance" if compliance else ""), err=True)
+        click.echo(
+            f"evidence: what is not there is safe in {record.parent}; try again with: killcheck evidence "
+            f"{record} {url} {words}".rstrip()
+            + (" --compliance" if compliance else ""),
+            err=True,
+        )
         return EXIT_CODES["unfinished"]
     return 0

@@ -21,17 +21,38 @@ __all__ = ["command"]
 
 @click.command("explore", context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("spec", required=False, type=click.Path(path_type=Path))
-@click.option("--manifests", multiple=True, type=click.Path(path_type=Path, exists=True), metavar="PATH",
-              help="YAML to load into the embedded cluster (default: the folder of SPEC; repeatable).")
+@click.option(
+    "--manifests",
+    multiple=True,
+    type=click.Path(path_type=Path, exists=True),
+    metavar="PATH",
+    help="YAML to load into the embedded cluster (default: the folder of SPEC; repeatable).",
+)
 @click.option("--layer", "layer_names", multiple=True, metavar="NAME", help="Only this layer (repeatable).")
 @click.option("--under", "fault_names", multiple=True, metavar="FAULT", help="Only these faults (repeatable).")
-@click.option("--max-faults", type=click.IntRange(min=1, max=5), default=3, show_default=True, metavar="N",
-              help="Most faults at once.")
-@click.option("--budget", type=click.IntRange(min=1), default=500, show_default=True, metavar="N",
-              help="Most scenarios; the likeliest come first.")
-@click.option("--exec", "exec_mode", type=click.Choice(["host", "none"]),
-              help="Confirm what is found with executors that really run (shipped paths: host; your own: none). "
-                   "Outside Kubernetes nothing is modelled: your own need host.")
+@click.option(
+    "--max-faults",
+    type=click.IntRange(min=1, max=5),
+    default=3,
+    show_default=True,
+    metavar="N",
+    help="Most faults at once.",
+)
+@click.option(
+    "--budget",
+    type=click.IntRange(min=1),
+    default=500,
+    show_default=True,
+    metavar="N",
+    help="Most scenarios; the likeliest come first.",
+)
+@click.option(
+    "--exec",
+    "exec_mode",
+    type=click.Choice(["host", "none"]),
+    help="Confirm what is found with executors that really run (shipped paths: host; your own: none). "
+    "Outside Kubernetes nothing is modelled: your own need host.",
+)
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output, nothing else.")
 @click.option("--quiet", "-q", is_flag=True, help="No progress.")
 @guarded
@@ -49,14 +70,15 @@ def command(**options: Any) -> None:
     \b
     Exit code 0: everything was tried and nothing exposes; 1: something does; 3: not everything could be tried.
     """
-    from killcheck.run import explore as searching
     from killcheck.clock import wall_seconds
+    from killcheck.run import explore as searching
 
     session = _session(options)
     if not session.kill_path.in_kubernetes and not session.may_run:
         raise click.UsageError(
             "outside Kubernetes nothing is modelled: the machine's own programs run on this host while sets of faults "
-            "are tried; --exec host allows it")
+            "are tried; --exec host allows it"
+        )
     _known(session, options)
 
     def heard(count: int, text: str) -> None:
@@ -64,15 +86,30 @@ def command(**options: Any) -> None:
             click.echo(f"killcheck: {count} scenarios, the last {text}", err=True)
 
     found = searching.explore(
-        session, only_layers=options["layer_names"], only_faults=options["fault_names"],
-        max_faults=options["max_faults"], budget=options["budget"], seconds=wall_seconds, heard=heard)
+        session,
+        only_layers=options["layer_names"],
+        only_faults=options["fault_names"],
+        max_faults=options["max_faults"],
+        budget=options["budget"],
+        seconds=wall_seconds,
+        heard=heard,
+    )
     found = _confirmed(session, found, options)
     code = _code(found)
     if options["as_json"]:
         verdict = {0: "proven", 1: "exposed", 3: "inconclusive"}[code]
-        click.echo(json.dumps({
-            "schema": "killcheck.explore/v1", "verdict": verdict, "exit_code": code,
-            "kill_path": session.kill_path.name, **found.to_json()}, indent=2))
+        click.echo(
+            json.dumps(
+                {
+                    "schema": "killcheck.explore/v1",
+                    "verdict": verdict,
+                    "exit_code": code,
+                    "kill_path": session.kill_path.name,
+                    **found.to_json(),
+                },
+                indent=2,
+            )
+        )
     else:
         _tell(found, _named(options, session.kill_path.in_kubernetes), modelled=session.kill_path.in_kubernetes)
     sys.exit(code)
@@ -133,8 +170,10 @@ def _code(found: Explored) -> int:
 def _named(options: dict[str, Any], with_manifests: bool) -> str:
     """What a replay has to name besides layer and faults."""
     words = [str(options["spec"])] if options["spec"] else []
-    words += [f"--manifests {path}" for path in options["manifests"] or (
-        [options["spec"].parent] if options["spec"] and with_manifests else [])]
+    words += [
+        f"--manifests {path}"
+        for path in options["manifests"] or ([options["spec"].parent] if options["spec"] and with_manifests else [])
+    ]
     return " ".join(["", *words, *([f"--exec {options['exec_mode']}"] if options["exec_mode"] else [])])
 
 
@@ -148,12 +187,15 @@ def _tell(found: Explored, named: str, *, modelled: bool) -> None:
         click.echo(f"unknown  {one.scenario}: {one.why}")
     click.echo(
         f"\n{found.tried} scenarios in {found.seconds:.1f} s: {found.rate:.1f} a second on each of {found.workers} "
-        f"processor(s); {len(found.minimal)} minimal set(s) that expose, {found.refused} that cannot be together")
+        f"processor(s); {len(found.minimal)} minimal set(s) that expose, {found.refused} that cannot be together"
+    )
     for size, count in found.left.items():
         if count:
             click.echo(f"not tried: {count} sets of {size} fault(s) (--budget)")
     if found.unmodelled:
-        click.echo(f"not tried: {', '.join(found.unmodelled)} (no modelled executor meets the like, or this cluster "
-                   "has no lever for it: killcheck drill --matrix)")
+        click.echo(
+            f"not tried: {', '.join(found.unmodelled)} (no modelled executor meets the like, or this cluster "
+            "has no lever for it: killcheck drill --matrix)"
+        )
     if modelled:
         click.echo("Sets that did no harm did none with modelled executors; killcheck drill proves one for real.")

@@ -35,15 +35,22 @@ def command(as_json: bool) -> None:
                 click.echo(f"  {row['name']:<{width}}  {row['simulates']}{where}")
                 if row["costs"]:
                     click.echo(f"  {'':<{width}}  costs: {row['costs']}")
-    click.echo("\nSeveral at once: --under A --under B, or --under A+B. Two that set the same field are refused.\n"
-               "Of a layer that is not the drilled one, or of all its firings: --under FAULT@LAYER.")
+    click.echo(
+        "\nSeveral at once: --under A --under B, or --under A+B. Two that set the same field are refused.\n"
+        "Of a layer that is not the drilled one, or of all its firings: --under FAULT@LAYER."
+    )
 
 
 def _row(kind: Any) -> dict[str, Any]:
     return {
-        "name": kind.name, "family": kind.family, "simulates": kind.simulates, "needs": list(kind.needs),
-        "where": _where(kind), "failures": list(kind.failures),
-        "costs": kind.costs, "settings": kind.settings(),
+        "name": kind.name,
+        "family": kind.family,
+        "simulates": kind.simulates,
+        "needs": list(kind.needs),
+        "where": _where(kind),
+        "failures": list(kind.failures),
+        "costs": kind.costs,
+        "settings": kind.settings(),
         "how": (kind.__doc__ or "").strip().splitlines()[0],
     }
 

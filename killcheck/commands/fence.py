@@ -16,12 +16,12 @@ from killcheck.commands.errors import guarded
 from killcheck.verdict import EXIT_CODES
 
 if TYPE_CHECKING:
-    from killcheck.instances.catalogue import Catalogue
     from killcheck.cloud.session import Aws
     from killcheck.cluster.kubeconfig import KubeconfigCluster
     from killcheck.fence import Account, Ceiling, FenceReport
-    from killcheck.spec.killpath import KillPath
+    from killcheck.instances.catalogue import Catalogue
     from killcheck.kube.objects import Obj
+    from killcheck.spec.killpath import KillPath
 
 __all__ = ["Subject", "command", "document", "report_on"]
 
@@ -32,27 +32,52 @@ _PATH = click.Path(path_type=Path, exists=True)
 @click.argument("spec", required=False, type=click.Path(path_type=Path))
 @click.option("--on", metavar="CONTEXT", help="A live cluster by its kubeconfig context; only read, without --live.")
 @click.option("--manifests", multiple=True, type=_PATH, metavar="PATH", help="YAML with the pools (repeatable).")
-@click.option("--account", multiple=True, type=_PATH, metavar="PATH",
-              help="Exported cloud API output: node groups, Auto Scaling groups, IAM policies (repeatable).")
-@click.option("--aws", is_flag=True, help="Ask the AWS account itself (boto3), and IAM's simulator where policies are "
-              "undecided.")
+@click.option(
+    "--account",
+    multiple=True,
+    type=_PATH,
+    metavar="PATH",
+    help="Exported cloud API output: node groups, Auto Scaling groups, IAM policies (repeatable).",
+)
+@click.option(
+    "--aws", is_flag=True, help="Ask the AWS account itself (boto3), and IAM's simulator where policies are undecided."
+)
 @click.option("--profile", metavar="NAME", help="With --aws: the profile (default: the spec's cloud:).")
 @click.option("--region", metavar="REGION", help="With --aws: the region.")
 @click.option("--eks", metavar="CLUSTER", help="With --aws: the EKS cluster whose node groups count.")
-@click.option("--dry-run-launch", nargs=2, metavar="AMI SUBNET",
-              help="With --aws: try RunInstances with DryRun for every type above the ceiling; launches nothing.")
-@click.option("--catalogue", "catalogues", multiple=True, type=_PATH, metavar="FILE",
-              help="Types and prices of your own, CSV or YAML (repeatable).")
-@click.option("--refresh-catalogue", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
-              help="Ask EC2 and AWS' price list, write FILE for --catalogue, and stop.")
-@click.option("--max-devices", type=click.IntRange(min=0), metavar="N",
-              help="Most devices a node (default: the spec's fences:).")
+@click.option(
+    "--dry-run-launch",
+    nargs=2,
+    metavar="AMI SUBNET",
+    help="With --aws: try RunInstances with DryRun for every type above the ceiling; launches nothing.",
+)
+@click.option(
+    "--catalogue",
+    "catalogues",
+    multiple=True,
+    type=_PATH,
+    metavar="FILE",
+    help="Types and prices of your own, CSV or YAML (repeatable).",
+)
+@click.option(
+    "--refresh-catalogue",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Ask EC2 and AWS' price list, write FILE for --catalogue, and stop.",
+)
+@click.option(
+    "--max-devices", type=click.IntRange(min=0), metavar="N", help="Most devices a node (default: the spec's fences:)."
+)
 @click.option("--max-devices-in-all", type=click.IntRange(min=0), metavar="N", help="Most devices together.")
 @click.option("--max-usd", type=click.FloatRange(min=0), metavar="USD", help="Most dollars an hour together.")
 @click.option("--forbid", multiple=True, metavar="PATTERN", help="A type that must never launch, p5* (repeatable).")
 @click.option("--live", is_flag=True, help="Send a canary pod that must stay Pending (with SPEC and --on).")
-@click.option("--ask", type=click.IntRange(min=1), metavar="N",
-              help="With --live: devices that it asks for (default: one more than a node may have).")
+@click.option(
+    "--ask",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="With --live: devices that it asks for (default: one more than a node may have).",
+)
 @click.option("--namespace", "-n", metavar="NAME", help="With --live: where (default: the spec's first).")
 @click.option("--deadline", default="2m", show_default=True, metavar="DURATION", help="With --live: how long it waits.")
 @click.option("--yes", is_flag=True, help="With --live: do not ask before the pod is made.")
@@ -75,8 +100,8 @@ def command(**options: Any) -> None:
     out could not be taken back.
     """
     if options["refresh_catalogue"]:
-        from killcheck.instances.catalogue import CatalogueError
         from killcheck.cloud.refresh import refresh
+        from killcheck.instances.catalogue import CatalogueError
 
         try:
             count = refresh(options["refresh_catalogue"], options["region"] or "us-east-1", options["profile"])
@@ -116,11 +141,24 @@ class Subject:
 def document(report: FenceReport) -> dict[str, Any]:
     """The JSON document, schema killcheck.result/v1."""
     findings: list[dict[str, Any]] = [
-        {"probe": "fence", "severity": one.severity, "object": one.object, "message": one.message,
-         "remedy": one.remedy, "evidence": []} for one in report.findings]
+        {
+            "probe": "fence",
+            "severity": one.severity,
+            "object": one.object,
+            "message": one.message,
+            "remedy": one.remedy,
+            "evidence": [],
+        }
+        for one in report.findings
+    ]
     return {
-        "schema": "killcheck.result/v1", "verdict": report.verdict, "exit_code": report.exit_code, "drills": [],
-        "findings": findings, "fences": report.to_json(), "notes": list(report.notes),
+        "schema": "killcheck.result/v1",
+        "verdict": report.verdict,
+        "exit_code": report.exit_code,
+        "drills": [],
+        "findings": findings,
+        "fences": report.to_json(),
+        "notes": list(report.notes),
         "rests_on": list(report.rests_on),
     }
 
@@ -130,7 +168,8 @@ def _refuse_nonsense(options: dict[str, Any]) -> None:
         raise click.UsageError("--on and --manifests are two places: name one")
     if options["live"] and not (options["spec"] and options["on"]):
         raise click.UsageError(
-            "--live makes a pod: name the cluster (--on CONTEXT), and a SPEC whose consent: names it and the namespace")
+            "--live makes a pod: name the cluster (--on CONTEXT), and a SPEC whose consent: names it and the namespace"
+        )
     for name in ("ask", "namespace"):
         if options[name] and not options["live"]:
             raise click.UsageError(f"--{name} is for --live")
@@ -165,7 +204,8 @@ def _aws(kill_path: KillPath | None, options: dict[str, Any]) -> Aws:
     return Aws(
         region=options["region"] or (said.region if said else ""),
         profile=options["profile"] or (said.profile if said else ""),
-        endpoint_url=said.endpoint if said else "")
+        endpoint_url=said.endpoint if said else "",
+    )
 
 
 def _ceiling(kill_path: KillPath | None, options: dict[str, Any]) -> Ceiling:
@@ -173,7 +213,8 @@ def _ceiling(kill_path: KillPath | None, options: dict[str, Any]) -> Ceiling:
 
     ceiling = fence.Ceiling.of(kill_path.fences) if kill_path else fence.Ceiling()
     said = {
-        "max_devices_per_node": options["max_devices"], "max_usd_per_hour": options["max_usd"],
+        "max_devices_per_node": options["max_devices"],
+        "max_usd_per_hour": options["max_usd"],
         "max_devices": options["max_devices_in_all"],
         "forbidden_types": (*ceiling.forbidden_types, *options["forbid"]) if options["forbid"] else None,
     }
@@ -184,9 +225,9 @@ def _ceiling(kill_path: KillPath | None, options: dict[str, Any]) -> Ceiling:
 def _subject(options: dict[str, Any]) -> Iterator[Subject]:
     """What to judge, from files or from a cluster."""
     from killcheck import fence
-    from killcheck.spec import specfile
     from killcheck.run.reading import catalogue_for
     from killcheck.run.session import Session
+    from killcheck.spec import specfile
 
     account = fence.Account.load(list(options["account"])) if options["account"] else None
     if options["on"]:
@@ -197,8 +238,13 @@ def _subject(options: dict[str, Any]) -> Iterator[Subject]:
         cluster = KubeconfigCluster(options["on"], kubeconfig=options["kubeconfig"])
         try:
             yield Subject(
-                kill_path, gather(cluster.kube), _ceiling(kill_path, options),
-                catalogue_for(kill_path, options["catalogues"]), account, cluster)
+                kill_path,
+                gather(cluster.kube),
+                _ceiling(kill_path, options),
+                catalogue_for(kill_path, options["catalogues"]),
+                account,
+                cluster,
+            )
         finally:
             cluster.close()
         return
@@ -208,5 +254,9 @@ def _subject(options: dict[str, Any]) -> Iterator[Subject]:
     kill_path = session.kill_path if options["spec"] or not options["manifests"] else None
     with session.reading():
         yield Subject(
-            kill_path, session.objects, _ceiling(kill_path, options), catalogue_for(kill_path, options["catalogues"]),
-            account)
+            kill_path,
+            session.objects,
+            _ceiling(kill_path, options),
+            catalogue_for(kill_path, options["catalogues"]),
+            account,
+        )

@@ -14,9 +14,9 @@ from killcheck.commands.drill import go_on
 
 if TYPE_CHECKING:
     from killcheck.commands.fence import Subject
-    from killcheck.safety.consent import Plan
     from killcheck.fence import Ask, FenceReport
     from killcheck.fence.live import Canary, CanaryResult
+    from killcheck.safety.consent import Plan
 
 __all__ = ["run"]
 
@@ -39,22 +39,41 @@ def run(subject: Subject, report: FenceReport, options: dict[str, Any]) -> int:
         _show(report, options)
     canary = _canary(subject, options)
     expected = fence.would(
-        subject.objects, canary.devices, namespace=canary.namespace, catalogue=subject.catalogue,
-        account=subject.account)
+        subject.objects,
+        canary.devices,
+        namespace=canary.namespace,
+        catalogue=subject.catalogue,
+        account=subject.account,
+    )
     try:
         result = fly(
-            subject.cluster, subject.kill_path, canary, expected,
-            run=f"{wall_now():%Y%m%d-%H%M%S}-{secrets.token_hex(3)}", folder=state_dir(),
-            approve=_approve(canary, options), kubeconfig=str(options["kubeconfig"] or ""))
+            subject.cluster,
+            subject.kill_path,
+            canary,
+            expected,
+            run=f"{wall_now():%Y%m%d-%H%M%S}-{secrets.token_hex(3)}",
+            folder=state_dir(),
+            approve=_approve(canary, options),
+            kubeconfig=str(options["kubeconfig"] or ""),
+        )
     except CanaryRefused as error:
         return _refused(report, canary, error.expected, str(error), options)
     if result is None:
         raise Declined("the plan was not approved: nothing was changed")
     code = _worse(report.exit_code, 5 if result.left else _EXIT[result.outcome])
     if options["as_json"]:
-        _print(report, canary, {
-            "outcome": result.outcome, "expected": expected.outcome, "evidence": list(result.evidence),
-            "waited_s": round(result.waited_s, 1), "left": list(result.left)}, code)
+        _print(
+            report,
+            canary,
+            {
+                "outcome": result.outcome,
+                "expected": expected.outcome,
+                "evidence": list(result.evidence),
+                "waited_s": round(result.waited_s, 1),
+                "left": list(result.left),
+            },
+            code,
+        )
     else:
         _tell(canary, expected, result)
     for line in result.left:
@@ -63,8 +82,8 @@ def run(subject: Subject, report: FenceReport, options: dict[str, Any]) -> int:
 
 
 def _canary(subject: Subject, options: dict[str, Any]) -> Canary:
-    from killcheck.text.durations import parse_duration
     from killcheck.fence.live import Canary
+    from killcheck.text.durations import parse_duration
 
     assert subject.cluster is not None
     assert subject.kill_path is not None
@@ -80,8 +99,8 @@ def _canary(subject: Subject, options: dict[str, Any]) -> Canary:
     if not namespace:
         raise click.UsageError("--namespace NAME: the spec names none")
     return Canary(
-        subject.cluster.kube, subject.cluster.loop, namespace, options["ask"] or (most or 0) + 1,
-        deadline_s=deadline_s)
+        subject.cluster.kube, subject.cluster.loop, namespace, options["ask"] or (most or 0) + 1, deadline_s=deadline_s
+    )
 
 
 def _approve(canary: Canary, options: dict[str, Any]) -> Callable[[Plan], bool]:
@@ -98,7 +117,8 @@ def _approve(canary: Canary, options: dict[str, Any]) -> Callable[[Plan], bool]:
             if not go_on():
                 return False
         click.echo(
-            f"killcheck: {canary.namespace}/{canary.name} is out, for {canary.deadline_s:.0f} s at most", err=True)
+            f"killcheck: {canary.namespace}/{canary.name} is out, for {canary.deadline_s:.0f} s at most", err=True
+        )
         return True
 
     return approve
@@ -136,5 +156,6 @@ def _print(report: FenceReport, canary: Canary, told: dict[str, Any], code: int)
 
     verdict = {0: "safe", 1: "exposed", 3: "unproven", 5: "dirty"}[code]
     asked = {"namespace": canary.namespace, "resource": canary.resource, "devices": canary.devices}
-    click.echo(json.dumps(
-        document(report) | {"verdict": verdict, "exit_code": code, "canary": {**asked, **told}}, indent=2))
+    click.echo(
+        json.dumps(document(report) | {"verdict": verdict, "exit_code": code, "canary": {**asked, **told}}, indent=2)
+    )

@@ -13,9 +13,9 @@ from killcheck.commands.errors import guarded
 
 if TYPE_CHECKING:
     from killcheck.fence import FenceReport
-    from killcheck.run.gate import Gate
     from killcheck.lint.asking import LintResult
     from killcheck.reports.terminal import Terminal
+    from killcheck.run.gate import Gate
     from killcheck.run.session import Session
 
 __all__ = ["command"]
@@ -23,20 +23,46 @@ __all__ = ["command"]
 
 @click.command("gate", context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("spec", required=False, type=click.Path(path_type=Path))
-@click.option("--on", default="embedded", show_default=True, metavar="embedded|CONTEXT",
-              help="Where: the embedded cluster, or a kubeconfig context (never a default one).")
-@click.option("--manifests", multiple=True, type=click.Path(path_type=Path, exists=True), metavar="PATH",
-              help="YAML to judge, and to load into the embedded cluster (default: the folder of SPEC; repeatable).")
-@click.option("--exec", "exec_mode", type=click.Choice(["host", "docker", "none"]),
-              help="How executors' commands run on the embedded cluster. Your own manifests run only if you say so.")
-@click.option("--skip", multiple=True, type=click.Choice(["lint", "fences", "drills"]),
-              help="Leave a part out (repeatable); the verdict says so.")
-@click.option("--preflight", is_flag=True,
-              help="Before the drills run the layers' own images once on the Docker Engine, without network, "
-                   "credentials and rights: where a command does not start, nothing is drilled (exit 1).")
+@click.option(
+    "--on",
+    default="embedded",
+    show_default=True,
+    metavar="embedded|CONTEXT",
+    help="Where: the embedded cluster, or a kubeconfig context (never a default one).",
+)
+@click.option(
+    "--manifests",
+    multiple=True,
+    type=click.Path(path_type=Path, exists=True),
+    metavar="PATH",
+    help="YAML to judge, and to load into the embedded cluster (default: the folder of SPEC; repeatable).",
+)
+@click.option(
+    "--exec",
+    "exec_mode",
+    type=click.Choice(["host", "docker", "none"]),
+    help="How executors' commands run on the embedded cluster. Your own manifests run only if you say so.",
+)
+@click.option(
+    "--skip",
+    multiple=True,
+    type=click.Choice(["lint", "fences", "drills"]),
+    help="Leave a part out (repeatable); the verdict says so.",
+)
+@click.option(
+    "--preflight",
+    is_flag=True,
+    help="Before the drills run the layers' own images once on the Docker Engine, without network, "
+    "credentials and rights: where a command does not start, nothing is drilled (exit 1).",
+)
 @click.option("--quick", is_flag=True, help="Each layer undisturbed only, instead of the whole matrix.")
-@click.option("--fail-on", type=click.Choice(["error", "warning", "note"]), default="error", show_default=True,
-              help="Exit 1 where a finding is at or above this severity.")
+@click.option(
+    "--fail-on",
+    type=click.Choice(["error", "warning", "note"]),
+    default="error",
+    show_default=True,
+    help="Exit 1 where a finding is at or above this severity.",
+)
 @click.option("--kubeconfig", type=click.Path(path_type=Path), help="A kubeconfig file.")
 @click.option("--yes", is_flag=True, help="Do not ask before changing a real cluster.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output, nothing else.")
@@ -55,10 +81,10 @@ def command(**options: Any) -> None:
       killcheck gate deploy/killcheck.yaml --exec host --json
       killcheck gate killcheck.yaml --on staging --quick
     """
-    from killcheck.safety import consent
+    from killcheck.reports.terminal import Terminal
     from killcheck.run.gate import PARTS, Gate
     from killcheck.run.matrix import leaning
-    from killcheck.reports.terminal import Terminal
+    from killcheck.safety import consent
 
     session = _session(options)
     out = Terminal(quiet=options["as_json"], color=False if options["no_color"] else None)
@@ -96,8 +122,12 @@ def _session(options: dict[str, Any]) -> Session:
 
     manifests = options["manifests"]
     session = Session(
-        spec=options["spec"], on=options["on"], manifests=manifests, exec_mode=options["exec_mode"],
-        kubeconfig=options["kubeconfig"])
+        spec=options["spec"],
+        on=options["on"],
+        manifests=manifests,
+        exec_mode=options["exec_mode"],
+        kubeconfig=options["kubeconfig"],
+    )
     if session.real and manifests:
         raise click.UsageError("--on and --manifests are two places: name one")
     if options["spec"] and not manifests and not session.real and not session.shipped_spec:
@@ -111,7 +141,11 @@ def _say(options: dict[str, Any], text: str) -> None:
 
 
 def _part(
-    name: str, session: Session, options: dict[str, Any], out: Terminal, so_far: dict[str, Any],
+    name: str,
+    session: Session,
+    options: dict[str, Any],
+    out: Terminal,
+    so_far: dict[str, Any],
 ) -> dict[str, Any]:
     from killcheck.run import reading
 
@@ -143,9 +177,15 @@ def _drills(session: Session, options: dict[str, Any], out: Terminal, so_far: di
         planned = [drill for drill in planned if not drill.faults]
     lint, fences = so_far.get("lint"), so_far.get("fences")
     result, matrix = execute(
-        session, planned, out, approval(out, options["yes"]), quiet=options["quiet"],
+        session,
+        planned,
+        out,
+        approval(out, options["yes"]),
+        quiet=options["quiet"],
         findings=[finding.to_json() for part in (lint, so_far.get("preflight")) if part for finding in part.findings],
-        fences=fences.to_json() if fences else [], without=left_out(session))
+        fences=fences.to_json() if fences else [],
+        without=left_out(session),
+    )
     return {"run": result, "matrix": matrix, "undrillable": undrillable(session)}
 
 

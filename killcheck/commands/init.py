@@ -17,16 +17,33 @@ __all__ = ["command"]
 
 @click.command("init", context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--on", metavar="CONTEXT", help="Find it on a live cluster, read-only: a kubeconfig context, by name.")
-@click.option("--manifests", multiple=True, type=click.Path(path_type=Path), metavar="PATH",
-              help="Find it in YAML (file or folder, repeatable; - is standard input).")
+@click.option(
+    "--manifests",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    metavar="PATH",
+    help="Find it in YAML (file or folder, repeatable; - is standard input).",
+)
 @click.option("--kubeconfig", type=click.Path(path_type=Path), help="A kubeconfig file.")
-@click.option("-o", "--output", type=click.Path(path_type=Path), default=Path("killcheck.yaml"), show_default=True,
-              help="Where to write the spec; - is standard output.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    default=Path("killcheck.yaml"),
+    show_default=True,
+    help="Where to write the spec; - is standard output.",
+)
 @click.option("--name", default="", help="What to call the kill path.")
 @click.option("--force", is_flag=True, help="Write over a file that exists.")
 @guarded
 def command(
-    *, on: str | None, manifests: tuple[Path, ...], kubeconfig: Path | None, output: Path, name: str, force: bool,
+    *,
+    on: str | None,
+    manifests: tuple[Path, ...],
+    kubeconfig: Path | None,
+    output: Path,
+    name: str,
+    force: bool,
 ) -> None:
     """Find the kill path - what holds GPUs, what turns it off, where, by when - and write it as a commented spec.
 

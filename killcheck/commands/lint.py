@@ -17,24 +17,44 @@ __all__ = ["command"]
 @click.command("lint", context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("spec", required=False, type=click.Path(path_type=Path))
 @click.option("--on", metavar="CONTEXT", help="Ask about a live cluster, read-only: a kubeconfig context, by name.")
-@click.option("--manifests", multiple=True, type=click.Path(path_type=Path), metavar="PATH",
-              help="Ask about YAML (file or folder, repeatable; - is standard input).")
+@click.option(
+    "--manifests",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    metavar="PATH",
+    help="Ask about YAML (file or folder, repeatable; - is standard input).",
+)
 @click.option("--kubeconfig", type=click.Path(path_type=Path), help="A kubeconfig file.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output, nothing else.")
 @click.option("--sarif", type=click.Path(path_type=Path), metavar="FILE", help="Also write SARIF 2.1.0.")
 @click.option("--junit", type=click.Path(path_type=Path), metavar="FILE", help="Also write JUnit XML, a case a probe.")
 @click.option("--github", is_flag=True, help="Print GitHub Actions annotations.")
-@click.option("--fail-on", type=click.Choice(["error", "warning", "note"]), default="error", show_default=True,
-              help="Exit 1 where a finding is at or above this severity.")
+@click.option(
+    "--fail-on",
+    type=click.Choice(["error", "warning", "note"]),
+    default="error",
+    show_default=True,
+    help="Exit 1 where a finding is at or above this severity.",
+)
 @click.option("--baseline", type=click.Path(path_type=Path), metavar="FILE", help="Findings that are known already.")
 @click.option("--write-baseline", is_flag=True, help="Write what is found to the --baseline file, and exit 0.")
-@click.option("--dry-run/--no-dry-run", default=True, show_default=True,
-              help="With --on: ask whether each layer's pod would be taken (dryRun=All: nothing is made).")
-@click.option("--pull-check", is_flag=True,
-              help="Ask the registries whether the executors' images are there, with the pods' own pull secrets.")
-@click.option("--pull", is_flag=True,
-              help="Run the executors' images on the Docker Engine, without network, credentials and rights, to see "
-                   "that their commands start.")
+@click.option(
+    "--dry-run/--no-dry-run",
+    default=True,
+    show_default=True,
+    help="With --on: ask whether each layer's pod would be taken (dryRun=All: nothing is made).",
+)
+@click.option(
+    "--pull-check",
+    is_flag=True,
+    help="Ask the registries whether the executors' images are there, with the pods' own pull secrets.",
+)
+@click.option(
+    "--pull",
+    is_flag=True,
+    help="Run the executors' images on the Docker Engine, without network, credentials and rights, to see "
+    "that their commands start.",
+)
 @click.option("--no-color", is_flag=True, help="No colours (also: NO_COLOR).")
 @guarded
 def command(**options: Any) -> None:
@@ -77,11 +97,11 @@ def command(**options: Any) -> None:
 def _world(options: dict[str, Any]) -> Any:
     """The probes' world: of manifests, of a cluster, or of the reference kill path."""
     from killcheck import fixtures
+    from killcheck.clock import wall_now
+    from killcheck.kube import manifests
     from killcheck.lint import asking
     from killcheck.probes import live
     from killcheck.spec import specfile
-    from killcheck.clock import wall_now
-    from killcheck.kube import manifests
 
     spec, on, paths = options["spec"], options["on"], list(options["manifests"])
     if on and paths:
@@ -95,7 +115,8 @@ def _world(options: dict[str, Any]) -> Any:
         kube = connect(on, kubeconfig=options["kubeconfig"], loop=WallLoop())
         listed = read(kube, _kinds(kill_path))
         world, notes = asking.world_of(
-            listed.objects, wall_now(), kill_path=kill_path, live=True, unread=listed.unread, listed=listed.kinds)
+            listed.objects, wall_now(), kill_path=kill_path, live=True, unread=listed.unread, listed=listed.kinds
+        )
         world.answers = live.ask(kube, world, dry_run=options["dry_run"], pull_secrets=options["pull_check"])
         return world, notes
     if not paths:

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from killcheck.safety.consent import Plan
-    from killcheck.drill.sequence import Options
     from killcheck.discover.independence import Shared
-    from killcheck.run.matrix import Matrix
+    from killcheck.drill.sequence import Options
     from killcheck.reports.terminal import Terminal
+    from killcheck.run.matrix import Matrix
     from killcheck.run.runner import PlannedDrill, RunResult
     from killcheck.run.session import Session
+    from killcheck.safety.consent import Plan
 
 __all__ = ["cells", "drills", "execute", "left_out", "run", "show", "undrillable"]
 
@@ -27,7 +27,10 @@ def drills(session: Session, options: dict[str, Any], how: Options) -> list[Plan
 
 
 def cells(
-    session: Session, only_layers: Collection[str], only_faults: Collection[str], how: Options,
+    session: Session,
+    only_layers: Collection[str],
+    only_faults: Collection[str],
+    how: Options,
 ) -> list[PlannedDrill]:
     """The cells of a matrix on the session's cluster, what cannot be done there said and left out.
 
@@ -40,13 +43,20 @@ def cells(
     alone = [word for word in only_faults if word not in combined]
     together = [faults.apart([word]) for word in combined]
     planned = matrix.plan(
-        session.kill_path, only_layers=only_layers, only_faults=alone, levers=session.levers, options=how,
-        together=together, objects=() if session.real else session.objects)
+        session.kill_path,
+        only_layers=only_layers,
+        only_faults=alone,
+        levers=session.levers,
+        options=how,
+        together=together,
+        objects=() if session.real else session.objects,
+    )
     if not planned:
         raise click.UsageError("no layer of the spec can be drilled by this version: the matrix has no cell")
     if without := left_out(session, only_layers, only_faults):
-        click.echo(f"killcheck: left out on {session.on}, they need levers that it has not: {', '.join(without)}",
-                   err=True)
+        click.echo(
+            f"killcheck: left out on {session.on}, they need levers that it has not: {', '.join(without)}", err=True
+        )
     if not (session.real or only_faults):
         for said in matrix.unneeded(session.kill_path, session.levers, session.objects):
             click.echo(f"killcheck: left out, {said}", err=True)
@@ -61,50 +71,79 @@ def left_out(session: Session, only_layers: Collection[str] = (), only_faults: C
 
 
 def execute(
-    session: Session, planned: Sequence[PlannedDrill], out: Terminal, approve: Callable[[Plan], bool], *,
-    quiet: bool = False, findings: Sequence[dict[str, Any]] = (), fences: Sequence[dict[str, Any]] = (),
+    session: Session,
+    planned: Sequence[PlannedDrill],
+    out: Terminal,
+    approve: Callable[[Plan], bool],
+    *,
+    quiet: bool = False,
+    findings: Sequence[dict[str, Any]] = (),
+    fences: Sequence[dict[str, Any]] = (),
     without: Sequence[str] = (),
 ) -> tuple[RunResult, Matrix]:
     """Drill every cell; says before how long it may take, and how far it is. What else was found goes on record too.
 
     ``without``: faults that were left out of it.
     """
+    from killcheck.reports.terminal import span
     from killcheck.run import parallel
     from killcheck.run.matrix import Matrix, estimate
-    from killcheck.reports.terminal import span
     from killcheck.run.runner import Run
 
     if session.real:
         most = estimate(session.kill_path, planned)
         click.echo(
             f"killcheck: {most.drills} drills on {session.on}, one after the other: {span(most.seconds)} of watching "
-            f"at most ({span(most.longest_s)} the longest), and after each until the GPUs are on again", err=True)
+            f"at most ({span(most.longest_s)} the longest), and after each until the GPUs are on again",
+            err=True,
+        )
     finished = _counting(len(planned), real=session.real, quiet=quiet)
     # On a real cluster each drill is told as it happens; a matrix of embedded nights is read in its table.
     sinks = [out] if session.real else []
     result = Run(
-        session, planned, sinks=sinks, approve=approve, workers=parallel.drilling(),
-        finished=finished, findings=findings, fences=fences).execute()
+        session,
+        planned,
+        sinks=sinks,
+        approve=approve,
+        workers=parallel.drilling(),
+        finished=finished,
+        findings=findings,
+        fences=fences,
+    ).execute()
     return result, Matrix.of(session.kill_path, planned, result.drills, left_out=without)
 
 
 def run(
-    session: Session, planned: Sequence[PlannedDrill], options: dict[str, Any], out: Terminal,
-    approve: Callable[[Plan], bool], *, findings: Sequence[dict[str, Any]] = (),
+    session: Session,
+    planned: Sequence[PlannedDrill],
+    options: dict[str, Any],
+    out: Terminal,
+    approve: Callable[[Plan], bool],
+    *,
+    findings: Sequence[dict[str, Any]] = (),
 ) -> int:
     """Drill every cell and show the matrix; returns the exit code. ``findings``: what was found before."""
     from killcheck.run.matrix import leaning
     from killcheck.run.reading import executors
 
     result, found = execute(
-        session, planned, out, approve, quiet=options["quiet"], findings=findings,
-        without=left_out(session, options["layer_names"], options["fault_names"]))
+        session,
+        planned,
+        out,
+        approve,
+        quiet=options["quiet"],
+        findings=findings,
+        without=left_out(session, options["layer_names"], options["fault_names"]),
+    )
     shared = leaning(session.kill_path, executors(session), found)
     names = undrillable(session, options["layer_names"])
     if options["as_json"]:
         every = [*findings, *(one.to_json() for one in shared)]
-        click.echo(json.dumps(
-            {**result.to_json(), "findings": every, "matrix": found.to_json(), "not_drilled": names}, indent=2))
+        click.echo(
+            json.dumps(
+                {**result.to_json(), "findings": every, "matrix": found.to_json(), "not_drilled": names}, indent=2
+            )
+        )
     else:
         show(found, shared, out)
         out.summary_of_record(result)
@@ -128,7 +167,9 @@ def show(found: Matrix, shared: Sequence[Shared], out: Terminal) -> None:
         under = f" under {cell.fault}" if cell.fault else ""
         out.console.print(
             f"  {cell.layer}{under} must be {cell.wanted}, is {cell.word}: {cell.result.cause or cell.result.why}",
-            markup=False, highlight=False)
+            markup=False,
+            highlight=False,
+        )
     for one in shared:
         severity = one.to_json()["severity"]
         out.console.print(f"  {severity}: {one.message}", markup=False, highlight=False)
@@ -140,8 +181,11 @@ def undrillable(session: Session, only_layers: Collection[str] = ()) -> list[str
     """Layers that could not be drilled: nothing is proven of them, whatever the others are."""
     from killcheck import layers
 
-    return [layer.name for layer in session.kill_path.layers if not layers.drillable(layer) and (
-        not only_layers or layer.name in only_layers)]
+    return [
+        layer.name
+        for layer in session.kill_path.layers
+        if not layers.drillable(layer) and (not only_layers or layer.name in only_layers)
+    ]
 
 
 def _counting(planned: int, *, real: bool, quiet: bool) -> Callable[[int], None]:

@@ -29,10 +29,22 @@ def preflight(session: Session, layers: Sequence[str], options: dict[str, Any]) 
     found = [finding.to_json() for finding in result.findings]
     if result.at_or_above("error"):
         if options["as_json"]:
-            click.echo(json.dumps({
-                "schema": "killcheck.result/v1", "command": "drill", "verdict": "inconclusive",
-                "exit_code": EXIT_CODES["exposed"], "drills": [], "findings": found, "fences": [],
-                "not_drilled": layers, "record": None}, indent=2))
+            click.echo(
+                json.dumps(
+                    {
+                        "schema": "killcheck.result/v1",
+                        "command": "drill",
+                        "verdict": "inconclusive",
+                        "exit_code": EXIT_CODES["exposed"],
+                        "drills": [],
+                        "findings": found,
+                        "fences": [],
+                        "not_drilled": layers,
+                        "record": None,
+                    },
+                    indent=2,
+                )
+            )
         else:
             findings_terminal.show(result, color=False if options["no_color"] else None)
         click.echo("killcheck: preflight: an executor cannot start, so nothing was drilled or changed", err=True)
@@ -46,8 +58,8 @@ def tried(session: Session, layers: Sequence[str]) -> tuple[LintResult, list[str
 
     Raises KubeError where no engine answers.
     """
-    from killcheck.run import reading
     from killcheck.engine.connection import PREFIX, Engine, host_of, is_docker
+    from killcheck.run import reading
 
     engine = Engine(host_of(session.on if is_docker(session.on) else PREFIX))
     try:

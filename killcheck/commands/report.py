@@ -29,8 +29,12 @@ _RECORD = click.Path(path_type=Path, exists=True, dir_okay=False)
 @click.argument("record", type=_RECORD, metavar="RUN.jsonl")
 @click.option("--compare", "earlier", type=_RECORD, metavar="EARLIER.jsonl", help="What changed since that run.")
 @click.option("--html", type=_FILE, help="One self-contained HTML file.")
-@click.option("--json", "document", type=click.Path(path_type=Path, dir_okay=False, allow_dash=True),
-              help="The JSON document, schema killcheck.result/v1 (- is standard output).")
+@click.option(
+    "--json",
+    "document",
+    type=click.Path(path_type=Path, dir_okay=False, allow_dash=True),
+    help="The JSON document, schema killcheck.result/v1 (- is standard output).",
+)
 @click.option("--junit", type=_FILE, help="JUnit XML.")
 @click.option("--sarif", type=_FILE, help="SARIF 2.1.0.")
 @click.option("--allure", type=_FOLDER, help="Allure results, into a folder.")
@@ -72,8 +76,8 @@ class _Told(NamedTuple):
 
 
 def _read(path: Path) -> tuple[list[Event], RunStory]:
-    from killcheck.run.record import RecordError, read
     from killcheck.reports.story import tell
+    from killcheck.run.record import RecordError, read
 
     told = list(read(path))
     try:
@@ -83,8 +87,11 @@ def _read(path: Path) -> tuple[list[Event], RunStory]:
     _check(path, story)
     lines = sum(1 for line in path.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip())
     if story.started.version != __version__ and lines > len(told):
-        click.echo(f"killcheck: {path} was written by killcheck {story.started.version}, this is {__version__}: "
-                   f"{lines - len(told)} line(s) that it does not know are left out", err=True)
+        click.echo(
+            f"killcheck: {path} was written by killcheck {story.started.version}, this is {__version__}: "
+            f"{lines - len(told)} line(s) that it does not know are left out",
+            err=True,
+        )
     return told, story
 
 
@@ -95,8 +102,8 @@ def _check(path: Path, story: RunStory) -> None:
     """
     from jsonschema import Draft202012Validator
 
-    from killcheck.run.record import RecordError
     from killcheck.reports.document import document, schema
+    from killcheck.run.record import RecordError
 
     for error in Draft202012Validator(schema("result")).iter_errors(document(story)):
         if error.validator != "required":
@@ -176,8 +183,15 @@ def _webhook(told: _Told, _wanted: bool) -> None:
 
 
 _MAKERS: dict[str, Callable[[_Told, Any], None]] = {
-    "html": _html, "document": _document, "junit": _junit, "sarif": _sarif, "allure": _allure,
-    "prometheus": _prometheus, "pushgateway": _pushgateway, "github_summary": _summary, "slack": _slack,
+    "html": _html,
+    "document": _document,
+    "junit": _junit,
+    "sarif": _sarif,
+    "allure": _allure,
+    "prometheus": _prometheus,
+    "pushgateway": _pushgateway,
+    "github_summary": _summary,
+    "slack": _slack,
     "webhook": _webhook,
 }
 

@@ -25,15 +25,26 @@ HOST = "host"
 
 
 @click.command("restore", context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--on", metavar="CONTEXT",
-              help="The cluster: a kubeconfig context, in-cluster, host, kind[:NAME], docker[:HOST] "
-                   "(default: those of the journals in .killcheck/).")
-@click.option("--kubeconfig", type=click.Path(path_type=Path),
-              help="A kubeconfig file (default: KUBECONFIG, ~/.kube/config).")
-@click.option("--namespace", "-n", "namespaces", multiple=True, metavar="NAME",
-              help="Look for journals and Leases here only (repeatable; default: everywhere).")
-@click.option("--run", "named", metavar="ID",
-              help="This run, dead or alive. One that is alive loses its Leases and stops.")
+@click.option(
+    "--on",
+    metavar="CONTEXT",
+    help="The cluster: a kubeconfig context, in-cluster, host, kind[:NAME], docker[:HOST] "
+    "(default: those of the journals in .killcheck/).",
+)
+@click.option(
+    "--kubeconfig", type=click.Path(path_type=Path), help="A kubeconfig file (default: KUBECONFIG, ~/.kube/config)."
+)
+@click.option(
+    "--namespace",
+    "-n",
+    "namespaces",
+    multiple=True,
+    metavar="NAME",
+    help="Look for journals and Leases here only (repeatable; default: everywhere).",
+)
+@click.option(
+    "--run", "named", metavar="ID", help="This run, dead or alive. One that is alive loses its Leases and stops."
+)
 @click.option("--expired", is_flag=True, help="Only what has outlived its expiry: what the janitor runs.")
 @click.option("--dry-run", is_flag=True, help="Show what would be put back, and stop.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output, nothing else.")
@@ -89,7 +100,9 @@ def _places(options: dict[str, Any]) -> list[tuple[str, Path | None]]:
         return [(options["on"], options["kubeconfig"])]
     found = {
         (header.context, options["kubeconfig"] or (Path(header.kubeconfig) if header.kubeconfig else None))
-        for _, header, _ in local(state_dir()) if header.context}
+        for _, header, _ in local(state_dir())
+        if header.context
+    }
     return sorted(found, key=str)
 
 
@@ -113,8 +126,8 @@ def _connect(context: str, kubeconfig: Path | None, loop: Any) -> Kube:
 
 
 def _find(kube: Kube, loop: Any, context: str, options: dict[str, Any]) -> list[Orphan]:
-    from killcheck.safety.local_locks import orphans_here
     from killcheck.safety.journal import state_dir
+    from killcheck.safety.local_locks import orphans_here
     from killcheck.safety.orphans import find
 
     if context == HOST:
@@ -169,12 +182,19 @@ def _tell(outcome: Outcome, named: str) -> None:
 
 def _left(kube: Kube, loop: Any, orphan: Orphan) -> dict[str, Any]:
     """What a dry run says of one; ``refused``: what would not be put back, and why."""
-    return {"run": orphan.run, "entries": [entry.to_json() for entry in orphan.open()],
-            "refused": orphan.hearsay(kube, loop)}
+    return {
+        "run": orphan.run,
+        "entries": [entry.to_json() for entry in orphan.open()],
+        "refused": orphan.hearsay(kube, loop),
+    }
 
 
 def _document(outcome: Outcome, shown: list[dict[str, Any]]) -> dict[str, Any]:
     return {
-        "schema": "killcheck.restore/v1", "runs": outcome.runs, "undone": outcome.undone, "problems": outcome.problems,
-        "skipped": outcome.skipped, "left": shown,
+        "schema": "killcheck.restore/v1",
+        "runs": outcome.runs,
+        "undone": outcome.undone,
+        "problems": outcome.problems,
+        "skipped": outcome.skipped,
+        "left": shown,
     }

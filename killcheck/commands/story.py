@@ -34,17 +34,26 @@ def command(as_json: bool, no_color: bool) -> None:
 
     out = Terminal(quiet=as_json, color=False if no_color else None)
     planned = [
-        PlannedDrill(one.layer, one.faults, expect=one.verdict, fixture=one.path,
-                     options=Options(title=one.title, horizon_s=WATCH_S))
+        PlannedDrill(
+            one.layer,
+            one.faults,
+            expect=one.verdict,
+            fixture=one.path,
+            options=Options(title=one.title, horizon_s=WATCH_S),
+        )
         for one in CHAPTERS
     ]
     result = Run(Session(fixture=CHAPTERS[0].path), planned, sinks=[out]).execute()
     good = result.exit_code == 0 and all(
-        one.cause in drill.cause for drill, one in zip(result.drills, CHAPTERS, strict=True))
+        one.cause in drill.cause for drill, one in zip(result.drills, CHAPTERS, strict=True)
+    )
     if as_json:
         click.echo(json.dumps(result.to_json(), indent=2))
     else:
         out.summary(result)
-        click.echo("The story ended as it must: mended it is proven; each failure put back is exposed, and explained."
-                   if good else "NOT as expected: see above.")
+        click.echo(
+            "The story ended as it must: mended it is proven; each failure put back is exposed, and explained."
+            if good
+            else "NOT as expected: see above."
+        )
     sys.exit(0 if good else 1)

@@ -49,9 +49,12 @@ class Case:
     def containers(self) -> list[tuple[Obj, Obj]]:
         """(pod, container status) of every executor container, init containers first, the newest pod first."""
         return [
-            (pod, status) for pod in reversed(self.pods)
-            for status in (*dig(pod, "status", "initContainerStatuses", default=[]),
-                           *dig(pod, "status", "containerStatuses", default=[]))
+            (pod, status)
+            for pod in reversed(self.pods)
+            for status in (
+                *dig(pod, "status", "initContainerStatuses", default=[]),
+                *dig(pod, "status", "containerStatuses", default=[]),
+            )
         ]
 
     def events(self, *reasons: str) -> list[Obj]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 
-from killcheck.standins.ecr import registry_of
 from killcheck.diagnosis.case import Case, Diagnosis, said
 from killcheck.kube import resources as r
 from killcheck.kube.errors import KubeError
 from killcheck.kube.objects import Obj, dig, name_of, namespace_of
+from killcheck.standins.ecr import registry_of
 
 __all__ = ["ecr_login", "refreshers"]
 
@@ -16,14 +16,16 @@ _PULL = re.compile(r'Failed to pull image "([^"]+)"')
 #: What a program does that renews a pull secret for ECR: the CLI, an SDK, the API, or by its name.
 _REFRESHES = re.compile(
     r"get-login-password|get_authorization_token|GetAuthorizationToken|ecr[-_a-z]*(refresh|renew|cred|token|login)",
-    re.IGNORECASE)
+    re.IGNORECASE,
+)
 _KEEP = "and keep the image on every node that may run the executor"
 
 
 def refreshers(cron_jobs: list[Obj]) -> list[Obj]:
     """The CronJobs that renew a login for ECR, by what their templates say."""
-    return [one for one in cron_jobs
-            if _REFRESHES.search(f"{name_of(one)} {dig(one, 'spec', 'jobTemplate', default={})}")]
+    return [
+        one for one in cron_jobs if _REFRESHES.search(f"{name_of(one)} {dig(one, 'spec', 'jobTemplate', default={})}")
+    ]
 
 
 def ecr_login(case: Case) -> Diagnosis | None:
@@ -34,8 +36,19 @@ def ecr_login(case: Case) -> Diagnosis | None:
     message = str(failed["message"])
     found = _PULL.match(message)
     host = registry_of(found.group(1)) if found else ""
-    how = next((mark for mark in ("403 Forbidden", "401 Unauthorized", "no basic auth credentials",
-                                  "authorization token has expired") if mark in message), "")
+    how = next(
+        (
+            mark
+            for mark in (
+                "403 Forbidden",
+                "401 Unauthorized",
+                "no basic auth credentials",
+                "authorization token has expired",
+            )
+            if mark in message
+        ),
+        "",
+    )
     if not host or not how:
         return None
     namespace = namespace_of(case.job) or next(map(namespace_of, case.pods), "")
@@ -46,20 +59,31 @@ def ecr_login(case: Case) -> Diagnosis | None:
             cause=f"ECR refused the pull ({how}): the node's credential provider got no authorization token for {host}",
             evidence=(message, said(failed)),
             remedy="give the nodes' role ecr:GetAuthorizationToken and leave to pull "
-                   f"(AmazonEC2ContainerRegistryPullOnly), {_KEEP}", failures=(6,))
+            f"(AmazonEC2ContainerRegistryPullOnly), {_KEEP}",
+            failures=(6,),
+        )
     renewing = refreshers(_cron_jobs(case, namespace))
-    whose = (f"{_told(renewing[0])} should have refreshed it" if renewing
-             else f"nothing in {namespace} refreshes it, as far as its CronJobs show")
-    meaning = ("what it holds is no authorization token of ECR for that registry"
-               if how.startswith(("401", "no basic")) else
-               "ECR's authorization token in it has expired (it lives for 12 h)")
+    whose = (
+        f"{_told(renewing[0])} should have refreshed it"
+        if renewing
+        else f"nothing in {namespace} refreshes it, as far as its CronJobs show"
+    )
+    meaning = (
+        "what it holds is no authorization token of ECR for that registry"
+        if how.startswith(("401", "no basic"))
+        else "ECR's authorization token in it has expired (it lives for 12 h)"
+    )
     return Diagnosis(
         cause=f"ECR refused the pull ({how}): Secret {', '.join(held)}: {meaning}; {whose}",
         evidence=(message, f"pod's imagePullSecrets: {', '.join(held)}", *map(_told, renewing), said(failed)),
-        remedy=("mend " + ", ".join(f"CronJob {namespace_of(one)}/{name_of(one)}" for one in renewing)
-                if renewing else "refresh the Secret well within 12 h")
+        remedy=(
+            "mend " + ", ".join(f"CronJob {namespace_of(one)}/{name_of(one)}" for one in renewing)
+            if renewing
+            else "refresh the Secret well within 12 h"
+        )
         + f" and be told when it fails; better, let the nodes' role pull (ECR's credential provider), {_KEEP}",
-        failures=(6,))
+        failures=(6,),
+    )
 
 
 def _cron_jobs(case: Case, namespace: str) -> list[Obj]:
@@ -73,5 +97,7 @@ def _told(cron_job: Obj) -> str:
     """A refresher, and when it last did its work."""
     last = dig(cron_job, "status", "lastSuccessfulTime", default="")
     state = "suspended, " if dig(cron_job, "spec", "suspend") else ""
-    return (f"CronJob {namespace_of(cron_job)}/{name_of(cron_job)} ({state}"
-            f"{'last succeeded at ' + last if last else 'has never succeeded'})")
+    return (
+        f"CronJob {namespace_of(cron_job)}/{name_of(cron_job)} ({state}"
+        f"{'last succeeded at ' + last if last else 'has never succeeded'})"
+    )

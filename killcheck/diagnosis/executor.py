@@ -15,8 +15,12 @@ __all__ = ["RULES"]
 
 #: curl's exit codes that an executor meets (curl's manual, EXIT CODES).
 CURL_EXITS = {
-    6: "curl could not resolve the host", 7: "curl could not connect", 22: "the API answered with an error (curl -f)",
-    28: "curl timed out", 35: "the TLS handshake failed", 56: "the connection broke",
+    6: "curl could not resolve the host",
+    7: "curl could not connect",
+    22: "the API answered with an error (curl -f)",
+    28: "curl timed out",
+    35: "the TLS handshake failed",
+    56: "the connection broke",
     60: "the certificate could not be verified",
 }
 
@@ -26,8 +30,11 @@ _REFUSALS = (
     ("exceeded quota", "give the executor's namespace quota for one more pod, or move the executor out of it"),
     ("failed quota", "declare resources in the executor's template, as the quota demands"),
     ("podsecurity", "give the executor a securityContext that the namespace's PodSecurity level admits"),
-    ("failed calling webhook", "exclude the executor's namespace from the webhook, or let it fail open (failurePolicy: "
-                               "Ignore): a kill switch must not wait for a policy server"),
+    (
+        "failed calling webhook",
+        "exclude the executor's namespace from the webhook, or let it fail open (failurePolicy: "
+        "Ignore): a kill switch must not wait for a policy server",
+    ),
     ("usage per", "set the executor's resources within the namespace's LimitRange"),
 )
 
@@ -39,7 +46,10 @@ def suspended(case: Case) -> Diagnosis | None:
         return None
     return Diagnosis(
         cause=f"CronJob {name_of(cron_job)} is suspended: nothing fires, and Kubernetes says nothing about it",
-        evidence=("spec.suspend: true",), remedy="set spec.suspend to false", failures=(7,))
+        evidence=("spec.suspend: true",),
+        remedy="set spec.suspend to false",
+        failures=(7,),
+    )
 
 
 def held_up(case: Case) -> Diagnosis | None:
@@ -50,7 +60,9 @@ def held_up(case: Case) -> Diagnosis | None:
     return Diagnosis(
         cause=f"nothing fires: {why}",
         evidence=(why, "event Normal JobAlreadyActive is all that Kubernetes says about it"),
-        remedy="give the Job an activeDeadlineSeconds well below its period; delete the Job that hangs", failures=(8,))
+        remedy="give the Job an activeDeadlineSeconds well below its period; delete the Job that hangs",
+        failures=(8,),
+    )
 
 
 def pod_refused(case: Case) -> Diagnosis | None:
@@ -61,10 +73,14 @@ def pod_refused(case: Case) -> Diagnosis | None:
     message = str(events[0].get("message", ""))
     remedy = next(
         (text for mark, text in _REFUSALS if mark in message.lower()),
-        "make the template's pod admissible: try it with kubectl create --dry-run=server")
+        "make the template's pod admissible: try it with kubectl create --dry-run=server",
+    )
     return Diagnosis(
-        cause=f"the executor's pod was refused: {message}", evidence=tuple(said(e) for e in events[:3]),
-        remedy=remedy, failures=(11,))
+        cause=f"the executor's pod was refused: {message}",
+        evidence=tuple(said(e) for e in events[:3]),
+        remedy=remedy,
+        failures=(11,),
+    )
 
 
 def nobody_looked(case: Case) -> Diagnosis | None:
@@ -75,7 +91,8 @@ def nobody_looked(case: Case) -> Diagnosis | None:
         cause=f"Job {name_of(case.job)} has no status, no pod and no event: the job controller does not work",
         evidence=("status: {}",),
         remedy="see to kube-controller-manager; let something outside the cluster turn the GPUs off too",
-        failures=(15,))
+        failures=(15,),
+    )
 
 
 def unschedulable(case: Case) -> Diagnosis | None:
@@ -86,21 +103,31 @@ def unschedulable(case: Case) -> Diagnosis | None:
                 message = cond.get("message") or cond.get("reason", "")
                 return Diagnosis(
                     cause=f"the executor's pod {name_of(pod)} stayed Pending: {message}",
-                    evidence=(f"condition PodScheduled False {cond.get('reason', '')}: {message}",
-                              *(said(e) for e in case.events("FailedScheduling")[:2])),
+                    evidence=(
+                        f"condition PodScheduled False {cond.get('reason', '')}: {message}",
+                        *(said(e) for e in case.events("FailedScheduling")[:2]),
+                    ),
                     remedy="give the executor a node it can always have: small requests, tolerations, a high "
-                           "priorityClass, a pool that does not scale to zero",
-                    failures=(12,))
+                    "priorityClass, a pool that does not scale to zero",
+                    failures=(12,),
+                )
     return None
 
 
 _QUOTA = "the registry's pull quota is used up: pull with credentials, or mirror the image"
 _SECRET = "the pull secret is missing or has expired: renew it, or use an image that needs none"  # noqa: S105 - a remedy
 _PULL_HINTS: tuple[tuple[str, str, tuple[int, ...]], ...] = (
-    ("toomanyrequests", _QUOTA, (4,)), ("429", _QUOTA, (4,)),
-    ("unauthorized", _SECRET, (6,)), ("authentication required", _SECRET, (6,)), ("403", _SECRET, (6,)),
-    ("not found", "use an image that cannot go away: one the cluster already runs, mirrored in your own registry and "
-                  "pinned by digest", (1,)),
+    ("toomanyrequests", _QUOTA, (4,)),
+    ("429", _QUOTA, (4,)),
+    ("unauthorized", _SECRET, (6,)),
+    ("authentication required", _SECRET, (6,)),
+    ("403", _SECRET, (6,)),
+    (
+        "not found",
+        "use an image that cannot go away: one the cluster already runs, mirrored in your own registry and "
+        "pinned by digest",
+        (1,),
+    ),
     ("no such host", "the registry's name does not resolve: an executor must not depend on an outside registry", (3,)),
     ("connection refused", "the registry is down: an executor must not depend on an outside registry", (3,)),
     ("x509", "the node does not trust the registry's certificate", (3,)),
@@ -112,24 +139,36 @@ def image(case: Case) -> Diagnosis | None:
     for pod, status in case.containers():
         waiting = dig(status, "state", "waiting", default={})
         reason = waiting.get("reason", "")
-        if reason not in ("ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName",
-                          "ImageInspectError", "RegistryUnavailable"):
+        if reason not in (
+            "ErrImagePull",
+            "ImagePullBackOff",
+            "ErrImageNeverPull",
+            "InvalidImageName",
+            "ImageInspectError",
+            "RegistryUnavailable",
+        ):
             continue
         message = _pull_message(case, waiting)
         lowered = message.lower()
         remedy, rows = next(
             ((text, rows) for mark, text, rows in _PULL_HINTS if mark in lowered),
-            ("name an image that exists and that every eligible node can have", (1,)))
+            ("name an image that exists and that every eligible node can have", (1,)),
+        )
         if reason == "ErrImageNeverPull":
             remedy, rows = "imagePullPolicy is Never and the image is not there: load it on every eligible node", (5,)
         if reason == "InvalidImageName":
             remedy, rows = "the image reference does not parse: repositories are lower case", (2,)
         return Diagnosis(
             cause=f"{reason}: {_short_of(message)}",
-            evidence=(message, f"pod {name_of(pod)}, container {status['name']}: waiting, {reason}",
-                      "the Job stays active: backoffLimit never counts a pod that cannot pull",
-                      *(said(e) for e in case.events("Failed", "BackOff", "ErrImageNeverPull", "InspectFailed")[:2])),
-            remedy=remedy, failures=rows)
+            evidence=(
+                message,
+                f"pod {name_of(pod)}, container {status['name']}: waiting, {reason}",
+                "the Job stays active: backoffLimit never counts a pod that cannot pull",
+                *(said(e) for e in case.events("Failed", "BackOff", "ErrImageNeverPull", "InspectFailed")[:2]),
+            ),
+            remedy=remedy,
+            failures=rows,
+        )
     return _never_pulled(case)
 
 
@@ -140,13 +179,15 @@ def _never_pulled(case: Case) -> Diagnosis | None:
         return None
     remedy, rows = next(
         ((text, rows) for mark, text, rows in _PULL_HINTS if mark in message.lower()),
-        ("name an image that exists and that every eligible node can have", (1,)))
+        ("name an image that exists and that every eligible node can have", (1,)),
+    )
     evidence = [message, *(said(e) for e in case.events("Failed", "BackOff")[:2])]
     failed = case.job_condition("Failed")
     if failed:
         evidence.append(f"Job {name_of(case.job)}: Failed, {failed.get('reason')}: {failed.get('message')}")
     return Diagnosis(
-        cause=f"ErrImagePull: {_short_of(message)}", evidence=tuple(evidence), remedy=remedy, failures=rows)
+        cause=f"ErrImagePull: {_short_of(message)}", evidence=tuple(evidence), remedy=remedy, failures=rows
+    )
 
 
 def _short_of(message: str) -> str:
@@ -174,11 +215,16 @@ def waiting(case: Case) -> Diagnosis | None:
             return Diagnosis(
                 cause=f"CreateContainerConfigError: {state.get('message', '')}",
                 evidence=(f"pod {name_of(pod)}, container {status['name']}: waiting",),
-                remedy="create what the template refers to, or take the reference out", failures=(11,))
+                remedy="create what the template refers to, or take the reference out",
+                failures=(11,),
+            )
         if reason == "ContainerCreating" and mounts:
             return Diagnosis(
-                cause=f"FailedMount: {mounts[0].get('message', '')}", evidence=tuple(said(e) for e in mounts[:2]),
-                remedy="create the volume's source, or take the volume out: an executor needs none", failures=(11,))
+                cause=f"FailedMount: {mounts[0].get('message', '')}",
+                evidence=tuple(said(e) for e in mounts[:2]),
+                remedy="create the volume's source, or take the volume out: an executor needs none",
+                failures=(11,),
+            )
     return None
 
 
@@ -192,8 +238,10 @@ def ended_badly(case: Case) -> Diagnosis | None:
             return None
         cause, remedy, rows = _exit(case, ended)
         verdict = case.job_condition("Failed")
-        evidence = [f"pod {name_of(pod)}, container {status['name']}: exit code {ended.get('exitCode')}"
-                    + (f", {ended['reason']}" if ended.get("reason") else "")]
+        evidence = [
+            f"pod {name_of(pod)}, container {status['name']}: exit code {ended.get('exitCode')}"
+            + (f", {ended['reason']}" if ended.get("reason") else "")
+        ]
         if verdict:
             evidence.append(f"Job {name_of(case.job)}: Failed, {verdict.get('reason')}: {verdict.get('message')}")
         return Diagnosis(cause=cause, evidence=(*evidence, *case.log_lines()), remedy=remedy, failures=rows)
@@ -206,36 +254,60 @@ def _exit(case: Case, ended: Obj) -> tuple[str, str, tuple[int, ...]]:
     lines = [line for line in log.splitlines() if line.strip()]
     last = lines[-1].strip()[:300] if lines else ""
     if ended.get("reason") == "StartError" or code == 128:
-        return (f"the container could not start: {ended.get('message', '').strip()}",
-                "the image lacks the program that the template runs: use an image that has it, and drill it", (2,))
+        return (
+            f"the container could not start: {ended.get('message', '').strip()}",
+            "the image lacks the program that the template runs: use an image that has it, and drill it",
+            (2,),
+        )
     if code == 127 or ("not found" in last and code in (1, 126)):
         missing = re.search(r"(\S+): (?:command )?not found", log)
         what = missing.group(1).rstrip(":") if missing else "the command"
-        return (f"exit code 127: {last or what + ': not found'}",
-                f"the image has no {what}: use an image that has it, or do the same with what the image has "
-                "(python:3.12-slim has python3 and no curl)", (2,))
+        return (
+            f"exit code 127: {last or what + ': not found'}",
+            f"the image has no {what}: use an image that has it, or do the same with what the image has "
+            "(python:3.12-slim has python3 and no curl)",
+            (2,),
+        )
     if "exec format error" in log:
-        return (f"exec format error: {last}",
-                "the image is of another architecture than the node: build it for both", (2,))
+        return (
+            f"exec format error: {last}",
+            "the image is of another architecture than the node: build it for both",
+            (2,),
+        )
     if code == 137 and ended.get("reason") == "OOMKilled":
         return "OOMKilled: the executor ran out of memory", "raise the executor's memory limit", (11,)
-    if re.search(r"serviceaccount/token\W.*(no such file|cannot open|not found)|\[Errno 2\].*serviceaccount/token",
-                 log, re.IGNORECASE):
-        return (f"the pod has no ServiceAccount token: {_line_with(log, 'serviceaccount/token')}",
-                "let the executor's pod have its token (automountServiceAccountToken), or project one", (17,))
+    if re.search(
+        r"serviceaccount/token\W.*(no such file|cannot open|not found)|\[Errno 2\].*serviceaccount/token",
+        log,
+        re.IGNORECASE,
+    ):
+        return (
+            f"the pod has no ServiceAccount token: {_line_with(log, 'serviceaccount/token')}",
+            "let the executor's pod have its token (automountServiceAccountToken), or project one",
+            (17,),
+        )
     if "forbidden" in log.lower() or "403" in last:
-        return (f"403 Forbidden: {_line_with(log, 'forbidden', '403')}",
-                "give the executor's ServiceAccount exactly this: verb, resource, subresource and name "
-                "(deployments/scale is not deployments)", (16,))
+        return (
+            f"403 Forbidden: {_line_with(log, 'forbidden', '403')}",
+            "give the executor's ServiceAccount exactly this: verb, resource, subresource and name "
+            "(deployments/scale is not deployments)",
+            (16,),
+        )
     if "unauthorized" in log.lower() or "401" in last:
-        return (f"401 Unauthorized: {_line_with(log, 'unauthorized', '401')}",
-                "the executor's token is not accepted: mount a fresh one (projected, audience of the API server) and "
-                "read it at each use", (17, 19))
+        return (
+            f"401 Unauthorized: {_line_with(log, 'unauthorized', '401')}",
+            "the executor's token is not accepted: mount a fresh one (projected, audience of the API server) and "
+            "read it at each use",
+            (17, 19),
+        )
     if code in CURL_EXITS and "curl" in log:
         rows = (23, 25)
-        return (f"curl exit code {code}, {CURL_EXITS[code]}: {last}",
-                "the executor cannot reach the API server: allow its egress to the API server's real address and to "
-                "DNS, and let it retry", rows)
+        return (
+            f"curl exit code {code}, {CURL_EXITS[code]}: {last}",
+            "the executor cannot reach the API server: allow its egress to the API server's real address and to "
+            "DNS, and let it retry",
+            rows,
+        )
     return f"the executor failed with exit code {code}: {last}", "read the log, mend the executor, drill again", ()
 
 
@@ -243,7 +315,7 @@ def _refusal(log: str) -> str:
     """The message of the Status that the API answered with, or the line that tells of it."""
     begin, end = log.find("{"), log.rfind("}")
     try:
-        return str(json.loads(log[begin:end + 1])["message"])
+        return str(json.loads(log[begin : end + 1])["message"])
     except (ValueError, KeyError, TypeError):
         return _line_with(log, '"message"', "forbidden", "unauthorized", "not found", "error")
 
@@ -265,14 +337,19 @@ def deadline(case: Case) -> Diagnosis | None:
         rows = (23, 25) if code in (6, 7, 28) else (25,)
         return Diagnosis(
             cause=f"the executor tried until its deadline: {_line_with(case.log(), f'curl: ({code})')}",
-            evidence=(f"spec.activeDeadlineSeconds: {dig(case.job, 'spec', 'activeDeadlineSeconds')}",
-                      *case.log_lines()),
-            remedy="allow the executor's egress to the API server's real address and to DNS", failures=rows)
+            evidence=(
+                f"spec.activeDeadlineSeconds: {dig(case.job, 'spec', 'activeDeadlineSeconds')}",
+                *case.log_lines(),
+            ),
+            remedy="allow the executor's egress to the API server's real address and to DNS",
+            failures=rows,
+        )
     return Diagnosis(
         cause=f"DeadlineExceeded: {failed.get('message', 'Job was active longer than specified deadline')}",
         evidence=(f"spec.activeDeadlineSeconds: {dig(case.job, 'spec', 'activeDeadlineSeconds')}", *case.last_words()),
         remedy="find what the executor waited for; a deadline ends the Job, it does not turn the GPUs off",
-        failures=(8,))
+        failures=(8,),
+    )
 
 
 def false_green(case: Case) -> Diagnosis | None:
@@ -287,11 +364,15 @@ def false_green(case: Case) -> Diagnosis | None:
     why = _refusal(log) if refused else ""
     return Diagnosis(
         cause="false green: the Job is Complete, the GPUs are on" + (f" - {why}" if why else ""),
-        evidence=(f"Job {name_of(case.job)}: Complete, {done.get('reason', '')}",
-                  *(f"{t}: asks for {n} replica(s)" for t, n in _still_on(case)), *case.log_lines()),
+        evidence=(
+            f"Job {name_of(case.job)}: Complete, {done.get('reason', '')}",
+            *(f"{t}: asks for {n} replica(s)" for t, n in _still_on(case)),
+            *case.log_lines(),
+        ),
         remedy="let the executor fail when its call fails (curl -f, set -eu, no '|| true'), and give it the rights it "
-               "lacks: never trust Complete, count the GPUs",
-        failures=(14,))
+        "lacks: never trust Complete, count the GPUs",
+        failures=(14,),
+    )
 
 
 def _still_on(case: Case) -> list[tuple[str, int]]:
@@ -308,12 +389,22 @@ def hangs(case: Case) -> Diagnosis | None:
                 cause=f"the executor hangs: {name_of(pod)} has been running since {started} and has not done its work",
                 evidence=tuple(case.last_words()),
                 remedy="give its calls time limits, and the Job an activeDeadlineSeconds below its period (under "
-                       "Forbid a hung Job stops every later night)",
-                failures=(8,))
+                "Forbid a hung Job stops every later night)",
+                failures=(8,),
+            )
     return None
 
 
 RULES = (
-    suspended, held_up, pod_refused, nobody_looked, unschedulable, image, waiting, deadline, ended_badly, false_green,
+    suspended,
+    held_up,
+    pod_refused,
+    nobody_looked,
+    unschedulable,
+    image,
+    waiting,
+    deadline,
+    ended_badly,
+    false_green,
     hangs,
 )

@@ -22,21 +22,30 @@ def blocked_pods(case: Case) -> Diagnosis | None:
         for pod in case.scene.pods_on(name_of(node)):
             where = f"pod {namespace_of(pod)}/{name_of(pod)} on node {name_of(node)}"
             notes = annotations_of(pod)
-            for key, value in (("karpenter.sh/do-not-disrupt", "true"),
-                               ("cluster-autoscaler.kubernetes.io/safe-to-evict", "false")):
+            for key, value in (
+                ("karpenter.sh/do-not-disrupt", "true"),
+                ("cluster-autoscaler.kubernetes.io/safe-to-evict", "false"),
+            ):
                 if notes.get(key) == value:
                     return Diagnosis(
-                        cause=f"{where} says {key}: {value}", evidence=(f"metadata.annotations[{key}]: {value}",),
+                        cause=f"{where} says {key}: {value}",
+                        evidence=(f"metadata.annotations[{key}]: {value}",),
                         remedy="take it off, or give the NodePool a terminationGracePeriod that overrides it",
-                        failures=(43,))
+                        failures=(43,),
+                    )
             if "deletionTimestamp" not in pod["metadata"] and "deletionTimestamp" in node["metadata"]:
-                budget = next((e for e in case.scene.events_about(pod, node)
-                               if "disruption budget" in str(e.get("message", ""))), None)
+                budget = next(
+                    (e for e in case.scene.events_about(pod, node) if "disruption budget" in str(e.get("message", ""))),
+                    None,
+                )
                 if budget is not None:
                     return Diagnosis(
-                        cause=f"{where} cannot be evicted: {budget.get('message')}", evidence=(said(budget),),
+                        cause=f"{where} cannot be evicted: {budget.get('message')}",
+                        evidence=(said(budget),),
                         remedy="give the PodDisruptionBudget room (maxUnavailable: 1), or the NodePool a "
-                               "terminationGracePeriod", failures=(41,))
+                        "terminationGracePeriod",
+                        failures=(41,),
+                    )
     return None
 
 
@@ -54,18 +63,26 @@ def still_occupied(case: Case) -> Diagnosis | None:
                     cause=f"node {name_of(node)} is not empty: {names}, which {budget} does not let go",
                     evidence=tuple(f"{namespace_of(p)}/{name_of(p)}: {dig(p, 'status', 'phase')}" for p in left[:5]),
                     remedy="give the PodDisruptionBudget room, and keep other pods off the GPU nodes (a taint)",
-                    failures=(41,))
+                    failures=(41,),
+                )
             return Diagnosis(
                 cause=f"node {name_of(node)} is not empty: {names}",
                 evidence=tuple(f"{namespace_of(p)}/{name_of(p)}: {dig(p, 'status', 'phase')}" for p in left[:5]),
                 remedy="keep other pods off GPU nodes with a taint, so that an idle one is an empty one",
-                failures=(46,))
+                failures=(46,),
+            )
     return None
 
 
 #: Reasons of events by which an autoscaler says why a node stays.
-_REASONS_TO_STAY = ("DisruptionBlocked", "Unconsolidatable", "FailedDraining", "ScaleDownFailed", "FailedTermination",
-                    "TerminationGracePeriodExpiring")
+_REASONS_TO_STAY = (
+    "DisruptionBlocked",
+    "Unconsolidatable",
+    "FailedDraining",
+    "ScaleDownFailed",
+    "FailedTermination",
+    "TerminationGracePeriodExpiring",
+)
 
 
 def autoscaler_says(case: Case) -> Diagnosis | None:
@@ -76,18 +93,24 @@ def autoscaler_says(case: Case) -> Diagnosis | None:
         claim = next((c for c in case.scene.claims.values() if dig(c, "status", "nodeName") == name_of(node)), None)
         about = [node, *([claim] if claim else [])]
         began = format_time(case.timeline.start)
-        events = [e for e in case.scene.events_about(*about)
-                  if event_time(e) >= began and e.get("reason") in _REASONS_TO_STAY]
+        events = [
+            e for e in case.scene.events_about(*about) if event_time(e) >= began and e.get("reason") in _REASONS_TO_STAY
+        ]
         if events:
             return Diagnosis(
                 cause=f"node {name_of(node)} stays: {events[-1].get('reason')}: {events[-1].get('message')}",
-                evidence=tuple(said(e) for e in events[-3:]), remedy=_remedy(events[-1]), failures=(43, 47))
+                evidence=tuple(said(e) for e in events[-3:]),
+                remedy=_remedy(events[-1]),
+                failures=(43, 47),
+            )
         detaching = condition(claim, "VolumesDetached") if claim else None
         if detaching and detaching.get("status") != "True":
             return Diagnosis(
                 cause=f"node {name_of(node)} waits for its volumes to detach: {detaching.get('message', '')}",
                 evidence=(f"NodeClaim {name_of(claim or {})}: VolumesDetached {detaching.get('status')}",),
-                remedy="give the NodePool a terminationGracePeriod; find what keeps the volume", failures=(44,))
+                remedy="give the NodePool a terminationGracePeriod; find what keeps the volume",
+                failures=(44,),
+            )
     return None
 
 
@@ -110,20 +133,26 @@ def pool_settings(case: Case) -> Diagnosis | None:
         if after == "Never":
             return Diagnosis(
                 cause=f"NodePool {name} never consolidates: consolidateAfter: Never",
-                evidence=("spec.disruption.consolidateAfter: Never",), remedy="set consolidateAfter to a minute or so",
-                failures=(47,))
+                evidence=("spec.disruption.consolidateAfter: Never",),
+                remedy="set consolidateAfter to a minute or so",
+                failures=(47,),
+            )
         if dig(pool, "spec", "replicas") is not None:
             return Diagnosis(
                 cause=f"NodePool {name} is static: its nodes stay whatever runs on them",
                 evidence=(f"spec.replicas: {dig(pool, 'spec', 'replicas')}",),
-                remedy="scale the NodePool itself to zero at night, or use a dynamic pool", failures=(45,))
+                remedy="scale the NodePool itself to zero at night, or use a dynamic pool",
+                failures=(45,),
+            )
         for budget in dig(pool, "spec", "disruption", "budgets", default=[]):
             if str(budget.get("nodes")) in ("0", "0%"):
                 return Diagnosis(
                     cause=f"NodePool {name} has a disruption budget of 0"
-                          + (f" on schedule {budget['schedule']} (UTC)" if budget.get("schedule") else ""),
+                    + (f" on schedule {budget['schedule']} (UTC)" if budget.get("schedule") else ""),
                     evidence=(f"spec.disruption.budgets: {budget}",),
-                    remedy="leave a window in which an empty node may go", failures=(47,))
+                    remedy="leave a window in which an empty node may go",
+                    failures=(47,),
+                )
     return None
 
 
@@ -136,7 +165,8 @@ def nobody_removes(case: Case) -> Diagnosis | None:
         cause=f"the GPU pods are gone, but nothing removes empty node(s) {names}: a pool floor, or a dead autoscaler",
         evidence=tuple(f"node {name_of(n)}: no pod left but DaemonSets'" for n in case.scene.pool_nodes()),
         remedy="check the pool's minimum size, and that its autoscaler runs and may terminate instances",
-        failures=(45, 48))
+        failures=(45, 48),
+    )
 
 
 def _budget(case: Case, pods: list[Obj]) -> str:
@@ -146,7 +176,8 @@ def _budget(case: Case, pods: list[Obj]) -> str:
             for budget in case.scene.cluster.kube.list(r.PDBS, place).items:
                 selector = selectors.from_match_labels(dig(budget, "spec", "selector"))
                 if not dig(budget, "status", "disruptionsAllowed") and any(
-                        namespace_of(pod) == place and selector.matches(labels_of(pod)) for pod in pods):
+                    namespace_of(pod) == place and selector.matches(labels_of(pod)) for pod in pods
+                ):
                     return f"PodDisruptionBudget {place}/{name_of(budget)}"
     except KubeError:
         return ""

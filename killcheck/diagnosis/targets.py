@@ -12,15 +12,27 @@ __all__ = ["RULES"]
 #: Who writes replicas, by the field manager they use.
 RIVALS = {
     "keda": (
-        "KEDA", "let KEDA hold it at zero while it is killed: annotation autoscaling.keda.sh/paused-replicas: '0'", 27),
+        "KEDA",
+        "let KEDA hold it at zero while it is killed: annotation autoscaling.keda.sh/paused-replicas: '0'",
+        27,
+    ),
     "argocd": (
-        "Argo CD", "take spec.replicas out of the Application (ignoreDifferences, RespectIgnoreDifferences)", 30),
+        "Argo CD",
+        "take spec.replicas out of the Application (ignoreDifferences, RespectIgnoreDifferences)",
+        30,
+    ),
     "horizontal-pod-autoscaler": ("the HPA", "delete or pause the HPA while it is killed", 29),
     "kube-controller-manager": ("a controller", "scale the owner, not the child", 31),
     "killcheck-operator": (
-        "an operator", "turn off what the operator reads (its custom resource), not what it makes", 31),
+        "an operator",
+        "turn off what the operator reads (its custom resource), not what it makes",
+        31,
+    ),
     "killcheck-starter": (
-        "a second starter", "give every starter a stopper that outlives it, and one lock for both", 55),
+        "a second starter",
+        "give every starter a stopper that outlives it, and one lock for both",
+        55,
+    ),
 }
 
 
@@ -41,12 +53,17 @@ def scaled_back(case: Case) -> Diagnosis | None:
                 manager = lighter(case.layer.stage, obj, case.timeline.start)
                 who, remedy, row = next(
                     (entry for mark, entry in RIVALS.items() if mark in manager.lower()),
-                    (manager or "something", "find who owns spec.replicas and let only one own it", 31))
+                    (manager or "something", "find who owns spec.replicas and let only one own it", 31),
+                )
                 return Diagnosis(
                     cause=f"scaled back: {who} set {obj['kind']} {name_of(obj)} to {scene.replicas(target)} replica(s)",
-                    evidence=(f"spec.replicas last written by field manager {manager or 'unknown'}",
-                              *(said(e) for e in scene.events_about(obj)[-3:])),
-                    remedy=remedy, failures=(row,))
+                    evidence=(
+                        f"spec.replicas last written by field manager {manager or 'unknown'}",
+                        *(said(e) for e in scene.events_about(obj)[-3:]),
+                    ),
+                    remedy=remedy,
+                    failures=(row,),
+                )
     return None
 
 
@@ -55,16 +72,22 @@ def _in_place(case: Case, obj: Obj) -> Diagnosis | None:
     new = []
     for held in case.scene.gpu_pods():
         pod = case.scene.pods.get(held.name, held.namespace)
-        if (pod is not None and not held.terminating and case.scene.root_owner(pod) == (obj["kind"], name_of(obj))
-                and pod["metadata"]["creationTimestamp"] > format_time(case.timeline.start)):
+        if (
+            pod is not None
+            and not held.terminating
+            and case.scene.root_owner(pod) == (obj["kind"], name_of(obj))
+            and pod["metadata"]["creationTimestamp"] > format_time(case.timeline.start)
+        ):
             new.append(held)
     if not new:
         return None
     return Diagnosis(
         cause=f"{obj['kind']} {name_of(obj)} made new pods in place of those that went: nobody ended the {obj['kind']} "
-              "itself",
+        "itself",
         evidence=tuple(f"{held}: created after the trigger" for held in new),
-        remedy="turn off what makes the pods: delete or suspend the Job, or hold its queue", failures=(32,))
+        remedy="turn off what makes the pods: delete or suspend the Job, or hold its queue",
+        failures=(32,),
+    )
 
 
 def ghosts(case: Case) -> Diagnosis | None:
@@ -74,10 +97,11 @@ def ghosts(case: Case) -> Diagnosis | None:
         return None
     return Diagnosis(
         cause=f"force-deleted: {len(found)} GPU pod(s) left the API while their containers were running; the processes "
-              "may hold the GPUs still",
+        "may hold the GPUs still",
         evidence=tuple(str(pod) for pod in found),
         remedy="do not use --force --grace-period=0 in a kill path; only the node's end frees the GPUs now",
-        failures=(38,))
+        failures=(38,),
+    )
 
 
 def terminating(case: Case) -> Diagnosis | None:
@@ -95,23 +119,33 @@ def terminating(case: Case) -> Diagnosis | None:
         if finalizers and not still_running(pod):
             return Diagnosis(
                 cause=f"{where} is held by finalizer(s) {', '.join(finalizers)}: its containers are dead, it stays",
-                evidence=(f"metadata.finalizers: {finalizers}",
-                          f"deletionTimestamp: {pod['metadata']['deletionTimestamp']}"),
-                remedy="bring back the controller that owns the finalizer, or have it removed", failures=(36,))
+                evidence=(
+                    f"metadata.finalizers: {finalizers}",
+                    f"deletionTimestamp: {pod['metadata']['deletionTimestamp']}",
+                ),
+                remedy="bring back the controller that owns the finalizer, or have it removed",
+                failures=(36,),
+            )
         node = case.scene.nodes.get(held.node)
         if node is None or not _ready(node):
             return Diagnosis(
                 cause=f"{where} stays Terminating: its node does not answer",
                 evidence=(f"node {held.node}: Ready {_ready_word(node)}",),
                 remedy="terminate the instance: only that stops the GPUs of a node that does not answer",
-                failures=(37,))
+                failures=(37,),
+            )
         grace = dig(pod, "metadata", "deletionGracePeriodSeconds")
         return Diagnosis(
             cause=f"{where} is still Terminating: terminationGracePeriodSeconds {grace} and preStop run out first",
-            evidence=(f"deletionTimestamp: {pod['metadata']['deletionTimestamp']}", f"grace: {grace} s",
-                      "status.replicas is 0 all the while: it does not count Terminating pods"),
+            evidence=(
+                f"deletionTimestamp: {pod['metadata']['deletionTimestamp']}",
+                f"grace: {grace} s",
+                "status.replicas is 0 all the while: it does not count Terminating pods",
+            ),
             remedy="shorten terminationGracePeriodSeconds and preStop, handle SIGTERM, or set the deadline to what the "
-                   "grace allows", failures=(35, 36))
+            "grace allows",
+            failures=(35, 36),
+        )
     return None
 
 
@@ -125,10 +159,11 @@ def nobody_scales(case: Case) -> Diagnosis | None:
             if dig(obj, "spec", "replicas") == 0 and wanted is not None and seen < wanted:
                 return Diagnosis(
                     cause=f"zero is written, and no controller ends the pods of {obj['kind']} {name_of(obj)}: it has "
-                          "not seen its new spec",
+                    "not seen its new spec",
                     evidence=(f"spec.replicas: 0, metadata.generation: {wanted}", f"status.observedGeneration: {seen}"),
                     remedy="see to kube-controller-manager; let something outside the cluster turn the GPUs off too",
-                    failures=(15,))
+                    failures=(15,),
+                )
     return None
 
 
@@ -148,7 +183,9 @@ def not_covered(case: Case) -> Diagnosis | None:
     return Diagnosis(
         cause=f"coverage gap: the layer turned its targets off, but {', '.join(sorted(roots))} still hold(s) GPUs",
         evidence=tuple(f"{held}: {held.devices} device(s) on {held.node}" for held in left),
-        remedy="let the layer cover every GPU holder in its scope, or fence them out of the pool", failures=(39,))
+        remedy="let the layer cover every GPU holder in its scope, or fence them out of the pool",
+        failures=(39,),
+    )
 
 
 def _ready(node: Obj) -> bool:

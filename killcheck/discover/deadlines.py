@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from killcheck.discover.nodes import Pools
-from killcheck.text.durations import format_duration
-from killcheck.spec.killpath import Deadlines, Layer
 from killcheck.kube.objects import Obj, dig, name_of, ref_of
 from killcheck.kube.workloads import templates
+from killcheck.spec.killpath import Deadlines, Layer
+from killcheck.text.durations import format_duration
 
 __all__ = ["Suggested", "after_idling", "go_duration_s", "suggest"]
 
@@ -44,7 +44,10 @@ def go_duration_s(text: str) -> float | None:
 
 
 def suggest(
-    objects: Sequence[Obj], targets: Sequence[Obj], cron_jobs: Sequence[Obj], pools: Pools,
+    objects: Sequence[Obj],
+    targets: Sequence[Obj],
+    cron_jobs: Sequence[Obj],
+    pools: Pools,
 ) -> tuple[Suggested, dict[str, str]]:
     """Deadlines for a kill path, and a comment for each that says how it came about."""
     run_s = max((_run_s(job) for job in cron_jobs), default=_EXECUTOR_S)
@@ -55,9 +58,14 @@ def suggest(
     empty_s, empty_why = _empty(pools, sum(t.count for obj in targets for t in templates(obj)))
     drained_s = pods_s + empty_s + _MARGIN_S
     said = {
-        "pod_scheduled_s": _SCHEDULE_S, "image_pulled_s": _SCHEDULE_S + _PULL_S, "container_started_s": start_s,
-        "executor_finished_s": written_s, "scale_written_s": written_s, "pods_gone_s": pods_s,
-        "node_drained_s": drained_s, "node_gone_s": drained_s + _TERMINATE_S,
+        "pod_scheduled_s": _SCHEDULE_S,
+        "image_pulled_s": _SCHEDULE_S + _PULL_S,
+        "container_started_s": start_s,
+        "executor_finished_s": written_s,
+        "scale_written_s": written_s,
+        "pods_gone_s": pods_s,
+        "node_drained_s": drained_s,
+        "node_gone_s": drained_s + _TERMINATE_S,
         "instance_gone_s": drained_s + 2 * _TERMINATE_S,
     }
     spare = f"{format_duration(_MARGIN_S)} to spare"
@@ -137,5 +145,6 @@ def _budget_notes(objects: Sequence[Obj]) -> Iterator[str]:
         if obj.get("kind") == "PodDisruptionBudget" and never:
             yield f"{ref_of(obj)} allows no disruption: a drain waits for ever on what it selects"
         if obj.get("kind") == "NodePool" and any(
-                str(b.get("nodes")) in ("0", "0%") for b in dig(spec, "disruption", "budgets", default=[])):
+            str(b.get("nodes")) in ("0", "0%") for b in dig(spec, "disruption", "budgets", default=[])
+        ):
             yield f"{ref_of(obj)} has a disruption budget of 0: while it holds, no empty node goes"

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from killcheck.spec import killpath
 from killcheck.discover import deadlines as deadline_sums
 from killcheck.discover import layers as discover_layers
 from killcheck.discover import nodes as discover_nodes
@@ -18,6 +17,7 @@ from killcheck.kube import gpus
 from killcheck.kube.manifests import Loaded
 from killcheck.kube.objects import Obj, dig, labels_of, name_of, namespace_of, ref_of, uid_of
 from killcheck.kube.workloads import devices_of, root_of, templates
+from killcheck.spec import killpath
 
 if TYPE_CHECKING:
     from killcheck.kube.client import Kube
@@ -88,12 +88,15 @@ def from_objects(objects: Iterable[Obj] | Loaded, name: str = "") -> Discovery:
     notes += [*seen.notes, *pools.notes, *deadlines.notes]
     notes += [f"no layer turns {target} off" for target in targets if target.name in uncovered]
     path = killpath.KillPath(
-        name=name or targets[0].namespace or "kill-path", targets=targets, nodes=pools.pools,
+        name=name or targets[0].namespace or "kill-path",
+        targets=targets,
+        nodes=pools.pools,
         layers=tuple(deadline_sums.after_idling(layer, deadlines.deadlines) for layer in seen.layers),
         deadlines=deadlines.deadlines,
         consent=killpath.Consent(
             namespaces=tuple(dict.fromkeys(target.namespace for target in targets)),
-            pools=tuple(pool.name for pool in pools.pools)),
+            pools=tuple(pool.name for pool in pools.pools),
+        ),
     )
     return Discovery(path, tuple(dict.fromkeys(notes)), seen.not_understood, uncovered, comments)
 
@@ -136,8 +139,12 @@ def _targets(held: list[Holder]) -> tuple[killpath.Target, ...]:
     names = _names([holder.obj for holder in held])
     return tuple(
         killpath.Target(
-            name=name, api_version=str(holder.obj.get("apiVersion", "")), kind=str(holder.obj.get("kind", "")),
-            namespace=holder.namespace, object=name_of(holder.obj), selector=_selector(holder.obj),
+            name=name,
+            api_version=str(holder.obj.get("apiVersion", "")),
+            kind=str(holder.obj.get("kind", "")),
+            namespace=holder.namespace,
+            object=name_of(holder.obj),
+            selector=_selector(holder.obj),
         )
         for name, holder in zip(names, held, strict=True)
     )
@@ -204,4 +211,3 @@ def from_cluster(kube: Kube, name: str = "") -> Discovery:
     unread = [f"{kind}s could not be listed: {why}" for kind, why in listed.unread.items()]
     found = from_objects(listed.objects, name)
     return Discovery(found.kill_path, found.notes, (*found.not_understood, *unread), found.uncovered, found.comments)
-

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from killcheck.executor import scripts
-from killcheck.spec.killpath import KillPath, Layer, LayerType
 from killcheck.kube.objects import Obj, dig, name_of, namespace_of
+from killcheck.spec.killpath import KillPath, Layer, LayerType
 
 __all__ = ["Dependency", "Shared", "dependencies", "drilled", "shared"]
 
@@ -26,16 +26,22 @@ _CONTROLLERS = {
 #: The fault that takes away one dependency and nothing else, by its kind. Those that act on one layer's own executor
 #: alone have to be each layer's at once: the others would go on with what is said to be gone.
 FAULTS: Mapping[str, tuple[str, ...]] = {
-    "image": ("image-gone",), "registry": ("registry-unreachable",), "identity": ("rolebinding-gone",),
-    "pull secret": ("pull-secret-expired",), "network": ("egress-denied",),
-    "controller": ("controller-manager-down",), "host": ("machine-off",),
+    "image": ("image-gone",),
+    "registry": ("registry-unreachable",),
+    "identity": ("rolebinding-gone",),
+    "pull secret": ("pull-secret-expired",),
+    "network": ("egress-denied",),
+    "controller": ("controller-manager-down",),
+    "host": ("machine-off",),
     # On a real machine only the drilled program meets another command line: that is no proof of all of them.
-    "command line": (), "credentials": (),
+    "command line": (),
+    "credentials": (),
 }
 #: Those that take it away from everybody.
 FROM_ALL = frozenset({"registry-unreachable", "rolebinding-gone", "controller-manager-down", "machine-off"})
 _REMEDIES = {
-    "image": "give one layer an image of its own", "registry": "pull one layer's image from another registry",
+    "image": "give one layer an image of its own",
+    "registry": "pull one layer's image from another registry",
     "identity": "give one layer a ServiceAccount and a binding of its own",
     "pull secret": "give one layer a pull secret of its own, or an image that needs none",
     "network": "put one layer's executor into a namespace of its own",
@@ -72,8 +78,10 @@ class Shared:
     @property
     def message(self) -> str:
         """One sentence."""
-        return (f"every layer of {self.target} ({', '.join(self.layers)}) depends on {self.dependency}: "
-                "without it none turns the GPUs off")
+        return (
+            f"every layer of {self.target} ({', '.join(self.layers)}) depends on {self.dependency}: "
+            "without it none turns the GPUs off"
+        )
 
     @property
     def remedy(self) -> str:
@@ -85,17 +93,28 @@ class Shared:
         """What takes it away from every layer, and nothing else: faults that have to be there at once."""
         return tuple(
             (fault,) if fault in FROM_ALL else tuple(f"{fault}@{layer}" for layer in self.layers)
-            for fault in FAULTS[self.dependency.kind])
+            for fault in FAULTS[self.dependency.kind]
+        )
 
     def to_json(self) -> dict[str, Any]:
         """An entry of ``findings`` in killcheck.result/v1: an error where a drill showed it, else a warning."""
         severity = "note" if self.survived else "error" if self.was_drilled else "warning"
         return {
-            "probe": "shared-dependency", "severity": severity, "object": self.target, "message": self.message,
-            "remedy": self.remedy, "evidence": [
+            "probe": "shared-dependency",
+            "severity": severity,
+            "object": self.target,
+            "message": self.message,
+            "remedy": self.remedy,
+            "evidence": [
                 {"object": f"layer {layer}", "path": self.dependency.kind, "value": self.dependency.name}
-                for layer in self.layers] + [{"object": "drill", "path": "", "value": said} for said in self.evidence],
-            "patch": None, "file": None, "line": None, "unproven": not self.was_drilled, "failures": [57],
+                for layer in self.layers
+            ]
+            + [{"object": "drill", "path": "", "value": said} for said in self.evidence],
+            "patch": None,
+            "file": None,
+            "line": None,
+            "unproven": not self.was_drilled,
+            "failures": [57],
         }
 
 
@@ -122,8 +141,9 @@ def shared(kill_path: KillPath, objects: Sequence[Obj]) -> list[Shared]:
     """For each target with two layers or more that turn it off (a sentinel does not): what all of them depend on."""
     found = []
     for target in kill_path.targets:
-        layers = [layer for layer in kill_path.layers
-                  if target.name in layer.covers and layer.type is not LayerType.SENTINEL]
+        layers = [
+            layer for layer in kill_path.layers if target.name in layer.covers and layer.type is not LayerType.SENTINEL
+        ]
         if len(layers) < 2:
             continue
         common = frozenset.intersection(*(dependencies(layer, objects, kill_path.folder) for layer in layers))

@@ -8,15 +8,15 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from killcheck import executor
-from killcheck.instances.reclaims import NOTICE_S
 from killcheck.executor import Reading
 from killcheck.executor.api_calls import ApiCall
-from killcheck.spec.killpath import Layer, LayerType, Ref, Sentinel, Target
+from killcheck.instances.reclaims import NOTICE_S
 from killcheck.kube.gpus import spec_devices
 from killcheck.kube.objects import Obj, dig, labels_of, name_of, namespace_of, ref_of
 from killcheck.kube.permissions import Permissions
 from killcheck.kube.schedule import Schedule, ScheduleError, parse
 from killcheck.kube.workloads import templates
+from killcheck.spec.killpath import Layer, LayerType, Ref, Sentinel, Target
 
 __all__ = ["Found", "find", "plural_of"]
 
@@ -24,7 +24,8 @@ __all__ = ["Found", "find", "plural_of"]
 KEDA_COOLDOWN_S = 300.0
 #: Cloud commands that take capacity away.
 _STOPS = re.compile(
-    r"terminate|stop|delete|deallocate|scale|resize|set-desired|update-auto-scaling-group|update-nodegroup|drain")
+    r"terminate|stop|delete|deallocate|scale|resize|set-desired|update-auto-scaling-group|update-nodegroup|drain"
+)
 _TERMINATION_HANDLERS = re.compile(r"aws-node-termination-handler|spot-termination|node-termination-handler")
 _IDLE = re.compile(r"(?i).*(idle|self_?terminat|inactiv).*?(ms|millis|seconds|secs?|minutes|mins?|hours?)?$")
 _UNIT_S = {"m": 60.0, "h": 3600.0, "s": 1.0}
@@ -65,7 +66,8 @@ class _Finder:
         self.by_target = by_target
         self.permissions = Permissions(objects)
         self.config_maps = {
-            (namespace_of(o) or "default", name_of(o)): o for o in objects if o.get("kind") == "ConfigMap"}
+            (namespace_of(o) or "default", name_of(o)): o for o in objects if o.get("kind") == "ConfigMap"
+        }
         self.found = Found()
         self.unread: list[str] = []
 
@@ -116,8 +118,12 @@ class _Finder:
         name = name_of(obj)
         idle_s = next(_idle_seconds(spec), None) if often else None
         yield Layer(
-            name, LayerType.IDLE_MONITOR if often else LayerType.DEAD_MAN, covers,
-            cron_job=Ref("batch/v1", "CronJob", namespace_of(obj) or "default", name), idle_s=idle_s)
+            name,
+            LayerType.IDLE_MONITOR if often else LayerType.DEAD_MAN,
+            covers,
+            cron_job=Ref("batch/v1", "CronJob", namespace_of(obj) or "default", name),
+            idle_s=idle_s,
+        )
 
     def _controller(self, obj: Obj) -> Iterator[Layer]:
         """A long-running program that turns targets off, or one that drains nodes at a spot notice."""
@@ -143,7 +149,8 @@ class _Finder:
         if allowed:
             unread = "; ".join(reading.not_understood)
             self.found.notes.append(
-                f"{ref_of(obj)} is taken for a layer by what its ServiceAccount may do; not understood: {unread}")
+                f"{ref_of(obj)} is taken for a layer by what its ServiceAccount may do; not understood: {unread}"
+            )
         return allowed
 
     def _named_by(self, reading: Reading, who: str) -> tuple[str, ...]:
@@ -193,8 +200,15 @@ class _Finder:
         ways = (("patch", "scale"), ("update", "scale"), ("delete", ""), ("patch", ""), ("update", ""))
         return any(
             self.permissions.allows(
-                account, namespace_of(obj) or "default", verb=verb, group=group, resource=plural_of(target.kind),
-                subresource=sub, name=target.object, namespace=target.namespace)
+                account,
+                namespace_of(obj) or "default",
+                verb=verb,
+                group=group,
+                resource=plural_of(target.kind),
+                subresource=sub,
+                name=target.object,
+                namespace=target.namespace,
+            )
             for verb, sub in ways
         )
 
@@ -211,8 +225,7 @@ class _Finder:
         name = ref.get("name") or ref.get("deployment")
         kind = ref.get("kind") or "Deployment"
         namespace = namespace_of(obj) or "default"
-        return next(
-            (t for t in self.targets if (t.kind, t.namespace, t.object) == (kind, namespace, name)), None)
+        return next((t for t in self.targets if (t.kind, t.namespace, t.object) == (kind, namespace, name)), None)
 
     def _scaler(self, obj: Obj) -> Iterator[Layer]:
         target = self._scale_target(obj)
@@ -223,7 +236,8 @@ class _Finder:
             self.found.notes.append(f"{ref_of(obj)} keeps at least {floor} of {target}: it undoes a scale to zero")
             return
         if dig(obj, "metadata", "annotations", "autoscaling.keda.sh/paused-replicas") or dig(
-                obj, "metadata", "annotations", "autoscaling.keda.sh/paused"):
+            obj, "metadata", "annotations", "autoscaling.keda.sh/paused"
+        ):
             self.found.notes.append(f"{ref_of(obj)} is paused: it scales nothing")
         ref = Ref(str(obj["apiVersion"]), str(obj["kind"]), namespace_of(obj) or "default", name_of(obj))
         yield Layer(f"{name_of(obj)}-to-zero", LayerType.SCALE_TO_ZERO, (target.name,), scaler=ref, idle_s=idle_s)
@@ -242,12 +256,16 @@ class _Finder:
                 if len(keys) != 1:
                     self.found.notes.append(
                         f"{ref_of(obj)} reads ConfigMap {call.namespace}/{call.name} before it starts {started[0]}: "
-                        "a sentinel, whose key is not known; name it under layers")
+                        "a sentinel, whose key is not known; name it under layers"
+                    )
                     continue
                 starter = Ref("batch/v1", "CronJob", namespace_of(obj) or "default", name_of(obj))
                 sentinel = Sentinel(
-                    config_map=Ref("v1", "ConfigMap", call.namespace, call.name), key=keys[0], start_jobs=(starter,),
-                    stopped_within_s=self._stopped_within_s(obj))
+                    config_map=Ref("v1", "ConfigMap", call.namespace, call.name),
+                    key=keys[0],
+                    start_jobs=(starter,),
+                    stopped_within_s=self._stopped_within_s(obj),
+                )
                 yield Layer(call.name, LayerType.SENTINEL, tuple(t.name for t in started), sentinel=sentinel)
 
     def _is_about(self, call: ApiCall, target: Target) -> bool:
@@ -269,11 +287,16 @@ class _Finder:
         if pools and not others:
             self.found.notes.append(
                 f"{ref_of(pools[0])} buys on the spot market: what its notices set off is drilled as a layer; tell the "
-                "spec where the workers' progress can be read (checkpoint)")
+                "spec where the workers' progress can be read (checkpoint)"
+            )
             groups = {str(dig(o, "spec", "template", "spec", "nodeClassRef", "group", default="")) for o in pools}
             elsewhere = [leaves for group, leaves in _OTHER_NOTICES.items() if group in groups]
-            yield Layer("spot-reclaim", LayerType.SPOT_HANDLER, tuple(t.name for t in self.targets),
-                        notice_s=min(elsewhere, default=NOTICE_S["aws"]))
+            yield Layer(
+                "spot-reclaim",
+                LayerType.SPOT_HANDLER,
+                tuple(t.name for t in self.targets),
+                notice_s=min(elsewhere, default=NOTICE_S["aws"]),
+            )
 
     # -- workers that end themselves -------------------------------------------------------------------------
     def _self_terminating(self) -> Iterator[Layer]:
@@ -286,7 +309,8 @@ class _Finder:
                 continue
             if target.kind not in ("Pod", "Job"):
                 self.found.notes.append(
-                    f"{target} seems to end itself when idle, but a {target.kind} starts its pods again after exit 0")
+                    f"{target} seems to end itself when idle, but a {target.kind} starts its pods again after exit 0"
+                )
                 continue
             seconds = idle_s if idle_s is not None else float(limit)
             yield Layer(f"{target.name}-self", LayerType.SELF_TERMINATING, (target.name,), idle_s=seconds)
@@ -303,7 +327,8 @@ def _is_spot(pool: Obj) -> bool:
     """Whether a Karpenter pool buys nothing but spot."""
     return any(
         r.get("key") == "karpenter.sh/capacity-type" and r.get("operator") == "In" and r.get("values") == ["spot"]
-        for r in dig(pool, "spec", "template", "spec", "requirements", default=[]))
+        for r in dig(pool, "spec", "template", "spec", "requirements", default=[])
+    )
 
 
 def _pod_labels(obj: Obj) -> dict[str, str]:

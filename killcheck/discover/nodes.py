@@ -6,22 +6,26 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from killcheck.spec.killpath import NodePool
 from killcheck.kube import gpus
 from killcheck.kube.objects import Obj, dig, labels_of, name_of, ref_of
 from killcheck.kube.workloads import templates
+from killcheck.spec.killpath import NodePool
 
 __all__ = ["Pools", "find"]
 
 #: Labels by which clouds group nodes, the first that a node has counts.
 _GROUPS = (
-    "karpenter.sh/nodepool", "eks.amazonaws.com/nodegroup", "alpha.eksctl.io/nodegroup-name",
-    "cloud.google.com/gke-nodepool", "kubernetes.azure.com/agentpool", "agentpool", "doks.digitalocean.com/node-pool",
+    "karpenter.sh/nodepool",
+    "eks.amazonaws.com/nodegroup",
+    "alpha.eksctl.io/nodegroup-name",
+    "cloud.google.com/gke-nodepool",
+    "kubernetes.azure.com/agentpool",
+    "agentpool",
+    "doks.digitalocean.com/node-pool",
 )
 _TYPE = "node.kubernetes.io/instance-type"
 #: Families with accelerators of EC2, GCE and Azure: enough to recognise a pool (the catalogue knows each type).
-_FAMILIES = re.compile(
-    r"(p\d|g\d|gr\d|trn\d|inf\d|dl\d)\w*(-\w+)?(\..+)?|(a2|a3|a4|g2|ct\d\w*)-.+|Standard_N[CDV].*")
+_FAMILIES = re.compile(r"(p\d|g\d|gr\d|trn\d|inf\d|dl\d)\w*(-\w+)?(\..+)?|(a2|a3|a4|g2|ct\d\w*)-.+|Standard_N[CDV].*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,16 +47,19 @@ def find(objects: Sequence[Obj], targets: Sequence[Obj]) -> Pools:
         pools = tuple(NodePool(name_of(pool), node_pool=name_of(pool)) for pool in chosen)
         return Pools(pools, tuple(chosen), tuple(_pool_notes(chosen)))
     sliced = {str(dig(o, "spec", "nodeName")) for o in objects if o.get("kind") == "ResourceSlice" and _of_gpus(o)}
-    nodes = [
-        obj for obj in objects
-        if obj.get("kind") == "Node" and (gpus.node_devices(obj) or name_of(obj) in sliced)]
+    nodes = [obj for obj in objects if obj.get("kind") == "Node" and (gpus.node_devices(obj) or name_of(obj) in sliced)]
     if nodes:
         own = [node for node in nodes if not dig(node, "spec", "providerID")]
         note = (f"{', '.join(name_of(n) for n in own)}: no cloud's (no providerID), so it never leaves",) if own else ()
         return Pools(tuple(_groups(nodes)), (), note)
     selected = _by_selector(targets)
-    note = () if selected else (
-        "no node pool was found: every node with GPUs counts as part of the kill path; name the pools under nodes",)
+    note = (
+        ()
+        if selected
+        else (
+            "no node pool was found: every node with GPUs counts as part of the kill path; name the pools under nodes",
+        )
+    )
     return Pools(selected, (), note)
 
 
@@ -70,8 +77,13 @@ def _selected(targets: Sequence[Obj], key: str) -> Iterator[str]:
             if value:
                 yield str(value)
             terms = dig(
-                template.spec, "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution",
-                "nodeSelectorTerms", default=[])
+                template.spec,
+                "affinity",
+                "nodeAffinity",
+                "requiredDuringSchedulingIgnoredDuringExecution",
+                "nodeSelectorTerms",
+                default=[],
+            )
             for term in terms:
                 for expression in term.get("matchExpressions") or ():
                     if expression.get("key") == key and expression.get("operator") == "In":
@@ -130,7 +142,8 @@ def _by_selector(targets: Sequence[Obj]) -> tuple[NodePool, ...]:
     for obj in targets:
         for template in templates(obj):
             selected = {
-                key: str(value) for key, value in dig(template.spec, "nodeSelector", default={}).items()
+                key: str(value)
+                for key, value in dig(template.spec, "nodeSelector", default={}).items()
                 if not key.startswith(("kubernetes.io/", "beta.kubernetes.io/"))
             }
             pool = selected.pop("karpenter.sh/nodepool", "")

@@ -61,5 +61,12 @@ def _refused(loaded: Loaded) -> list[Problem]:
 
 def _problems(loaded: Loaded, refused: Callable[[Obj], list[Refusal]]) -> list[Problem]:
     return [
-        Problem(manifest.file, manifest.line_of(one.path), "", f"{ref_of(manifest.obj)}: no API server takes this: "
-                f"{one.message}") for manifest in loaded.manifests for one in refused(manifest.obj)]
+        Problem(
+            manifest.file,
+            manifest.line_of(one.path),
+            "",
+            f"{ref_of(manifest.obj)}: no API server takes this: {one.message}",
+        )
+        for manifest in loaded.manifests
+        for one in refused(manifest.obj)
+    ]

@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from killcheck import layers
-from killcheck.spec.killpath import KillPath, Layer
 from killcheck.kube.errors import KubeError
 from killcheck.kube.informer import Change
 from killcheck.kube.objects import Obj
 from killcheck.layers.base import LayerError, LayerRun, Stage, Testimony
+from killcheck.spec.killpath import KillPath, Layer
 
 __all__ = ["Bystanders", "Hand"]
 
@@ -68,8 +68,11 @@ class Bystanders:
             ((name, evidence),) = claims.items()
             return Hand(name, evidence)
         if claims:
-            return Hand("", "the GPUs went off while more than one layer was at it: " + "; ".join(
-                f"{name}: {evidence}" for name, evidence in claims.items()))
+            return Hand(
+                "",
+                "the GPUs went off while more than one layer was at it: "
+                + "; ".join(f"{name}: {evidence}" for name, evidence in claims.items()),
+            )
         if altered and own.also_acted(zero_at):
             return Hand("", f"{own.also_acted(zero_at)} - which the fault, set on this drill's own Job, did not reach")
         hand = f" (field manager {writer})" if writer else ""

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 
 from killcheck import events
-from killcheck.watch import steady
-from killcheck.watch.cost import Meter
-from killcheck.spec.killpath import PHASES, KillPath, Layer, Proof
 from killcheck.kube.informer import Change
 from killcheck.kube.objects import Obj, dig, name_of, parse_time
 from killcheck.layers.base import writer_of
+from killcheck.spec.killpath import PHASES, KillPath, Layer, Proof
+from killcheck.watch import steady
+from killcheck.watch.cost import Meter
 from killcheck.watch.scene import Scene
 from killcheck.watch.timeline import Reached, Timeline
 
@@ -26,8 +26,16 @@ class Progress:
     """Evaluates the scene against the proof wanted; :meth:`evaluate` is called whenever something changed."""
 
     def __init__(
-        self, scene: Scene, kill_path: KillPath, layer: Layer, timeline: Timeline, *, hold_s: float, meter: Meter,
-        holds_from: Callable[[], datetime | None] = lambda: datetime.min.replace(tzinfo=UTC), only_node: str = "",
+        self,
+        scene: Scene,
+        kill_path: KillPath,
+        layer: Layer,
+        timeline: Timeline,
+        *,
+        hold_s: float,
+        meter: Meter,
+        holds_from: Callable[[], datetime | None] = lambda: datetime.min.replace(tzinfo=UTC),
+        only_node: str = "",
     ) -> None:
         self.scene = scene
         self.kill_path = kill_path
@@ -109,7 +117,8 @@ class Progress:
             self.timeline.reach("node_cordoned", at, now, "the nodes are gone")
             self.timeline.reach("node_drained", at, now, "the nodes are gone")
             self.timeline.reach(
-                "node_gone", at, now, f"{len(self.scene.pool_nodes())} node(s) left in the pools, floor {floor}")
+                "node_gone", at, now, f"{len(self.scene.pool_nodes())} node(s) left in the pools, floor {floor}"
+            )
 
     def _instances(self, now: datetime, wake_in: Callable[[float], None]) -> None:
         """The cloud's word: on the nodes' instances, and on what is counted outside Kubernetes."""
@@ -162,7 +171,8 @@ class Progress:
                 self.scene.census.again()
                 return wake_in(1.0)
             self.timeline.reach(  # the last count was asked for after the whole time
-                "held", since + timedelta(seconds=self.hold_s), now, f"nothing came back for {self.hold_s:.0f} s")
+                "held", since + timedelta(seconds=self.hold_s), now, f"nothing came back for {self.hold_s:.0f} s"
+            )
 
     def _losses(self, now: datetime) -> Iterator[events.Event]:
         """Phases that no longer hold: something came back before 'held' was proven, or in the night that is watched."""
@@ -174,8 +184,11 @@ class Progress:
             ("scale_written", any(self.scene.replicas(t) for t in covered), "the targets ask for replicas again"),
             ("pods_gone", bool(self.scene.gpu_pods()), "a GPU pod is there again"),
             ("node_drained", bool(self.scene.gpu_pods()), "a GPU pod is there again"),
-            ("node_gone", len(self.scene.pool_nodes()) > sum(
-                p.floor for p in self.kill_path.nodes), "a GPU node is there again"),
+            (
+                "node_gone",
+                len(self.scene.pool_nodes()) > sum(p.floor for p in self.kill_path.nodes),
+                "a GPU node is there again",
+            ),
             ("instance_gone", bool(counted.targets) and counted.all_on() > 0, "an instance is counted again"),
         )
         for phase, back, why in checks:
@@ -197,10 +210,14 @@ class Progress:
     def _event(self, entry: Reached, now: datetime) -> events.PhaseReached:
         start = self.timeline.start
         return events.PhaseReached(
-            at=now, phase=entry.phase, at_s=round((entry.at - start).total_seconds(), 3),
+            at=now,
+            phase=entry.phase,
+            at_s=round((entry.at - start).total_seconds(), 3),
             observed_s=round((entry.observed - start).total_seconds(), 3),
-            deadline_s=self.timeline.deadlines.get(entry.phase), evidence=entry.evidence,
-            margin_s=None if entry.phase == "held" else self.timeline.margin_s(entry.phase))
+            deadline_s=self.timeline.deadlines.get(entry.phase),
+            evidence=entry.evidence,
+            margin_s=None if entry.phase == "held" else self.timeline.margin_s(entry.phase),
+        )
 
     def node_changed(self, change: Change, node: Obj, now: datetime) -> None:
         """Keep the meter: a node in scope bills from when it is there until it is gone."""
@@ -289,15 +306,17 @@ def _cordoned(node: Obj) -> bool:
     if "deletionTimestamp" in node["metadata"] or dig(node, "spec", "unschedulable"):
         return True
     return any(
-        taint.get("key") in (
-            "karpenter.sh/disrupted", "ToBeDeletedByClusterAutoscaler", "node.kubernetes.io/unschedulable")
-        for taint in dig(node, "spec", "taints", default=[]))
+        taint.get("key")
+        in ("karpenter.sh/disrupted", "ToBeDeletedByClusterAutoscaler", "node.kubernetes.io/unschedulable")
+        for taint in dig(node, "spec", "taints", default=[])
+    )
 
 
 def _written_at(obj: Obj) -> datetime | None:
     """When ``spec.replicas`` was last written, by managedFields."""
     times = [
-        str(entry["time"]) for entry in dig(obj, "metadata", "managedFields", default=[])
+        str(entry["time"])
+        for entry in dig(obj, "metadata", "managedFields", default=[])
         if entry.get("time") and "f:replicas" in dig(entry, "fieldsV1", "f:spec", default={})
     ]
     return parse_time(max(times)) if times else None

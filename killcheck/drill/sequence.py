@@ -13,23 +13,23 @@ from functools import cached_property, partial
 from typing import Any, cast
 
 from killcheck import diagnosis, events, layers
-from killcheck.watch import steady
-from killcheck.drill.attribution import Bystanders, Hand
 from killcheck.capabilities.cluster import Cluster
-from killcheck.watch.cost import Meter, SpotPrice, bill
+from killcheck.drill.attribution import Bystanders, Hand
+from killcheck.drill.progress import Progress, required, watched_s
 from killcheck.faults.base import Fault, FaultError, lacking
 from killcheck.faults.combination import in_order, refuse_clashes
-from killcheck.safety.journal import Dirty, Journal, JournalError
-from killcheck.spec.killpath import KillPath, Layer, Proof
 from killcheck.kube.errors import KubeError
 from killcheck.kube.informer import Change
 from killcheck.kube.objects import Obj, dig, format_time, name_of
 from killcheck.layers.base import UNREAD, LayerError, LayerRun, Stage
-from killcheck.drill.progress import Progress, required, watched_s
+from killcheck.safety.journal import Dirty, Journal, JournalError
+from killcheck.safety.undo import insist
+from killcheck.spec.killpath import KillPath, Layer, Proof
+from killcheck.verdict import DrillResult, Verdict
+from killcheck.watch import steady
+from killcheck.watch.cost import Meter, SpotPrice, bill
 from killcheck.watch.scene import STEADFAST_S, Scene, SceneBroken, described, on_since
 from killcheck.watch.timeline import PHASES, Timeline
-from killcheck.safety.undo import insist
-from killcheck.verdict import DrillResult, Verdict
 from killcheck.witnesses.panel import Unproven, Witnesses
 
 __all__ = ["Drill", "Inconclusive", "Options"]
@@ -66,8 +66,15 @@ class Drill:
     """One drill of one layer under zero or more faults."""
 
     def __init__(
-        self, cluster: Cluster, kill_path: KillPath, layer: Layer, faults: Sequence[Fault] = (), *, run: str,
-        journal: Journal, sink: events.Sink = lambda event: None,
+        self,
+        cluster: Cluster,
+        kill_path: KillPath,
+        layer: Layer,
+        faults: Sequence[Fault] = (),
+        *,
+        run: str,
+        journal: Journal,
+        sink: events.Sink = lambda event: None,
         price: Callable[[str], float | None] = lambda kind: None,
         options: Options | None = None,
     ) -> None:
@@ -85,7 +92,8 @@ class Drill:
         self.runner: LayerRun | None = None
         self.bystanders: Bystanders | None = None
         self.meter = Meter(
-            price, dict(kill_path.prices), spot=cast("SpotPrice | None", cluster.levers.get("spot-prices")))
+            price, dict(kill_path.prices), spot=cast("SpotPrice | None", cluster.levers.get("spot-prices"))
+        )
         self._usd_per_hour: float | None = None
         self.progress: Progress | None = None
         self.bites: dict[str, str] = {}
@@ -143,9 +151,14 @@ class Drill:
     def _started(self) -> None:
         self._began = self.cluster.loop.now()
         self._emit(
-            events.DrillStarted, layer=self.layer.name, layer_type=str(self.layer.type), faults=[
-                f.name for f in self.faults],
-            deadlines=self.deadlines, proof=sorted(self.kill_path.proof), title=self.options.title)
+            events.DrillStarted,
+            layer=self.layer.name,
+            layer_type=str(self.layer.type),
+            faults=[f.name for f in self.faults],
+            deadlines=self.deadlines,
+            proof=sorted(self.kill_path.proof),
+            title=self.options.title,
+        )
 
     # -- 1 and 2: prepare, steady state --------------------------------------------------------------------
     def _prepare(self) -> None:
@@ -160,8 +173,7 @@ class Drill:
             missing = lacking(fault.needs, self.cluster.levers)
             if missing:
                 raise Inconclusive(f"{fault.name} cannot be injected on {self.cluster.name}: it needs {missing}")
-            plans[fault.name] = insist(
-                loop, partial(fault.plan, self.stage, self._layer_run), patience_s=STEADFAST_S)
+            plans[fault.name] = insist(loop, partial(fault.plan, self.stage, self._layer_run), patience_s=STEADFAST_S)
         refuse_clashes(plans)
         self.scene.heard_in |= {namespace for plan in plans.values() for namespace in plan.namespaces}
         self.scene.open()
@@ -191,9 +203,13 @@ class Drill:
         if self.meter.unpriced():
             self._note(f"no price for {', '.join(self.meter.unpriced())}: dollars are unknown (give one under prices:)")
         self._emit(
-            events.SteadyState, gpu_pods=[str(p) for p in pods], nodes=[name_of(n) for n in nodes],
-            devices=sum(p.devices for p in pods), usd_per_hour=self.meter.rate(),
-            replicas=steady.asked_for(self.scene, self.kill_path, self.layer))
+            events.SteadyState,
+            gpu_pods=[str(p) for p in pods],
+            nodes=[name_of(n) for n in nodes],
+            devices=sum(p.devices for p in pods),
+            usd_per_hour=self.meter.rate(),
+            replicas=steady.asked_for(self.scene, self.kill_path, self.layer),
+        )
 
     def _unsteady(self) -> str:
         return steady.unsteady(self.scene, self.kill_path, self.layer)
@@ -222,8 +238,15 @@ class Drill:
         timeline = Timeline(now, self._phases(), self.deadlines, notice_s=self._layer_run.notice_s)
         self.stage.timeline = timeline
         self.progress = Progress(
-            self.scene, self.kill_path, self.layer, timeline, hold_s=self.deadlines["held"], meter=self.meter,
-            holds_from=self._layer_run.holds_from, only_node=self._layer_run.only_node())
+            self.scene,
+            self.kill_path,
+            self.layer,
+            timeline,
+            hold_s=self.deadlines["held"],
+            meter=self.meter,
+            holds_from=self._layer_run.holds_from,
+            only_node=self._layer_run.only_node(),
+        )
         self.witnesses.begin(now)
         for target in self.kill_path.targets:
             steady.remember(self.scene, self.journal, target)
@@ -288,8 +311,8 @@ class Drill:
     def _case(self, stuck: str) -> diagnosis.Case:
         assert self.progress is not None
         return diagnosis.Case(
-            stuck, self._layer_run, self.scene, self.progress.timeline, self.stage.testimony,
-            relit=self.progress.relit)
+            stuck, self._layer_run, self.scene, self.progress.timeline, self.stage.testimony, relit=self.progress.relit
+        )
 
     def _fresh_never_done(self) -> bool:
         self._fresh()
@@ -321,11 +344,14 @@ class Drill:
         if change == "deleted" or self.progress is None or not self.scene.concerns(event):
             return
         self._emit(
-            events.Said, object="/".join(
-                p for p in (about.get("kind", ""), about.get("namespace", ""), about.get("name", "")) if p),
-            type=str(event.get("type")), reason=str(event.get("reason")), message=str(event.get("message")),
+            events.Said,
+            object="/".join(p for p in (about.get("kind", ""), about.get("namespace", ""), about.get("name", "")) if p),
+            type=str(event.get("type")),
+            reason=str(event.get("reason")),
+            message=str(event.get("message")),
             count=int(event.get("count") or 1),
-            component=str(event.get("reportingComponent") or dig(event, "source", "component", default="")))
+            component=str(event.get("reportingComponent") or dig(event, "source", "component", default="")),
+        )
 
     def _see_bites(self) -> None:
         if self.runner is None:
@@ -356,8 +382,13 @@ class Drill:
             self.progress.instances_changed(self.cluster.loop.now())
         if sample != self._sample:
             self._sample = sample
-            self._emit(events.Sampled, gpu_pods=sample[0], nodes=sample[1], replicas=sample[2],
-                       usd=self.meter.usd(self.cluster.loop.now()))
+            self._emit(
+                events.Sampled,
+                gpu_pods=sample[0],
+                nodes=sample[1],
+                replicas=sample[2],
+                usd=self.meter.usd(self.cluster.loop.now()),
+            )
 
     # -- 6: judge ------------------------------------------------------------------------------------------
     def _judge(self) -> DrillResult:
@@ -370,14 +401,16 @@ class Drill:
         if unbitten:
             raise Inconclusive(
                 f"{', '.join(unbitten)} did not bite: nothing shows that the fault took hold, so nothing is proven"
-                + self._unread())
+                + self._unread()
+            )
         missing = self.progress.missing()
         if missing:
             return self._exposed(missing)
         self._count_again()
         reached = self.progress.timeline.reached
         zero_at = next(
-            reached[phase] for phase in ("scale_written", "pods_gone", "instance_gone") if phase in reached).at
+            reached[phase] for phase in ("scale_written", "pods_gone", "instance_gone") if phase in reached
+        ).at
         hand = self._hand(zero_at)
         flaw = self._layer_run.flaw()
         if flaw:
@@ -387,19 +420,29 @@ class Drill:
         lack = self.witnesses.lack(self.progress.timeline, self.cluster.loop.now())
         if lack is not None:
             return self._result(
-                Verdict.EXPOSED, f"the GPUs are off, but {lack.cause}", off_by=hand.layer, stuck_at=lack.stuck_at,
-                cause=lack.cause, remedy=lack.remedy, evidence=lack.evidence, failures=lack.failures)
+                Verdict.EXPOSED,
+                f"the GPUs are off, but {lack.cause}",
+                off_by=hand.layer,
+                stuck_at=lack.stuck_at,
+                cause=lack.cause,
+                remedy=lack.remedy,
+                evidence=lack.evidence,
+                failures=lack.failures,
+            )
         forecast = self._layer_run.forecast()
         if hand.layer == self.layer.name and forecast is not None and forecast.never:
             cause = f"{forecast.never}: pulled by hand it turned the GPUs off, and nothing ever pulls it"
             return self._result(
-                Verdict.EXPOSED, cause, off_by=hand.layer, stuck_at="triggered", cause=cause, remedy=forecast.remedy)
+                Verdict.EXPOSED, cause, off_by=hand.layer, stuck_at="triggered", cause=cause, remedy=forecast.remedy
+            )
         if hand.layer == self.layer.name:
             return self._result(
-                Verdict.SURVIVED, f"{self.layer.name} turned the GPUs off: {hand.evidence}", off_by=hand.layer)
+                Verdict.SURVIVED, f"{self.layer.name} turned the GPUs off: {hand.evidence}", off_by=hand.layer
+            )
         if hand.layer:
             return self._result(
-                Verdict.COVERED, f"{self.layer.name} did not, {hand.layer} did: {hand.evidence}", off_by=hand.layer)
+                Verdict.COVERED, f"{self.layer.name} did not, {hand.layer} did: {hand.evidence}", off_by=hand.layer
+            )
         raise Inconclusive("; ".join([hand.evidence, *self._bystanders.blind]))
 
     def _count_again(self) -> None:
@@ -425,8 +468,7 @@ class Drill:
 
     def _hand(self, zero_at: datetime) -> Hand:
         assert self.progress is not None
-        return self._bystanders.judge(
-            self._layer_run, zero_at, self.progress.writer, altered=bool(self.stage.rewrites))
+        return self._bystanders.judge(self._layer_run, zero_at, self.progress.writer, altered=bool(self.stage.rewrites))
 
     def _exposed(self, missing: str) -> DrillResult:
         assert self.progress is not None
@@ -435,15 +477,22 @@ class Drill:
             raise Inconclusive("; ".join(unknown))
         gap = self.progress.unwatched_until
         if missing == "held" and gap is not None:
-            raise Inconclusive(f"the watch was interrupted until {gap:%H:%M:%S}: whether it held was not seen for long "
-                               "enough (--watch goes on for longer)")
+            raise Inconclusive(
+                f"the watch was interrupted until {gap:%H:%M:%S}: whether it held was not seen for long "
+                "enough (--watch goes on for longer)"
+            )
         for said in self.witnesses.heard(stayed_on=True):
             self._note(said)
         timeline = self.progress.timeline
         stuck, found = self._why(missing)
         self._emit(
-            events.Diagnosed, stuck_at=stuck, cause=found.cause, evidence=list(found.evidence), remedy=found.remedy,
-            failures=list(found.failures))
+            events.Diagnosed,
+            stuck_at=stuck,
+            cause=found.cause,
+            evidence=list(found.evidence),
+            remedy=found.remedy,
+            failures=list(found.failures),
+        )
         at_s = timeline.at_s(missing)
         if at_s is not None:
             why = f"{missing} came after {at_s:.0f} s; its deadline is {self.deadlines[missing]:.0f} s"
@@ -456,8 +505,16 @@ class Drill:
         if chance is not None and rate is not None and usd is not None:
             until = usd + rate * (chance - now).total_seconds() / 3600.0
         return self._result(
-            Verdict.EXPOSED, why, stuck_at=stuck, cause=found.cause, remedy=found.remedy, evidence=found.evidence,
-            failures=found.failures, next_chance=format_time(chance) if chance else "", usd_until_next_chance=until)
+            Verdict.EXPOSED,
+            why,
+            stuck_at=stuck,
+            cause=found.cause,
+            remedy=found.remedy,
+            evidence=found.evidence,
+            failures=found.failures,
+            next_chance=format_time(chance) if chance else "",
+            usd_until_next_chance=until,
+        )
 
     def _why(self, missing: str) -> tuple[str, diagnosis.Diagnosis]:
         """Where it stuck and why: what is seen now, unless what was seen when a deadline passed says more."""
@@ -493,20 +550,32 @@ class Drill:
                 self._note(f"{fault.name} gave {fault.noticed[1]:.0f} s: {stages}")
         self._emit(events.Judged, verdict=str(verdict), off_by=str(more.get("off_by", "")), why=why)
         return DrillResult(
-            layer=self.layer.name, faults=tuple(f.name for f in self.faults), verdict=verdict, why=why,
+            layer=self.layer.name,
+            faults=tuple(f.name for f in self.faults),
+            verdict=verdict,
+            why=why,
             seconds_to_zero=timeline.zero_s() if timeline else None,
             seconds_to_drained=timeline.at_s("node_drained") if timeline else None,
             watched_s=(now - timeline.start).total_seconds() if timeline else 0.0,
-            usd=self.meter.usd(now) if timeline else 0.0, usd_per_hour=self.meter.rate(),
+            usd=self.meter.usd(now) if timeline else 0.0,
+            usd_per_hour=self.meter.rate(),
             bill=self._bill(now, more.get("usd_until_next_chance")) if timeline else None,
             schedule=forecast.to_json() if forecast else None,
-            phases=tuple(timeline.rows()) if timeline else (), bites=dict(self.bites), title=self.options.title,
-            gpu_pods=tuple(str(p) for p in self.scene.gpu_pods()) if timeline else (), **more)  # type: ignore[arg-type]
+            phases=tuple(timeline.rows()) if timeline else (),
+            bites=dict(self.bites),
+            title=self.options.title,
+            gpu_pods=tuple(str(p) for p in self.scene.gpu_pods()) if timeline else (),
+            **more,
+        )  # type: ignore[arg-type]
 
     def _bill(self, now: datetime, until_next_chance: object) -> dict[str, Any]:
         return bill(
-            usd=self.meter.usd(now), gpu_hours=self.meter.gpu_hours(now), rate=self._usd_per_hour,
-            until_next_chance=cast("float | None", until_next_chance), items_per_hour=self.kill_path.items_per_hour)
+            usd=self.meter.usd(now),
+            gpu_hours=self.meter.gpu_hours(now),
+            rate=self._usd_per_hour,
+            until_next_chance=cast("float | None", until_next_chance),
+            items_per_hour=self.kill_path.items_per_hour,
+        )
 
     # -- 7: heal -------------------------------------------------------------------------------------------
     def _heal(self) -> tuple[list[str], list[str]]:
@@ -539,7 +608,8 @@ class Drill:
         self.scene.census.again()
         return self.cluster.loop.run_until(
             lambda: not steady.unsteady(self.scene, self.kill_path, self.layer, healed=True),
-            self.options.heal_timeout_s)
+            self.options.heal_timeout_s,
+        )
 
     def _finish(self, verdict: DrillResult | None, healed: tuple[list[str], list[str]]) -> DrillResult:
         assert verdict is not None
@@ -597,4 +667,3 @@ class Drill:
 
 def _namespaces(layer: Layer) -> list[str]:
     return [layer.ref.namespace] if layer.ref and layer.ref.namespace else []
-

@@ -53,16 +53,41 @@ CONTROLLERS = User("system:kube-controller-manager", ("system:masters", "system:
 
 #: What lives beside Kubernetes here; each works only where its own resources are.
 MODELS: tuple[type[Component], ...] = (
-    CloudNodes, NodeGroups, ClusterAutoscaler, Karpenter, Keda, HttpAddOn, ArgoCd, Kueue, NodeTerminationHandler,
-    NetworkPolicies)
+    CloudNodes,
+    NodeGroups,
+    ClusterAutoscaler,
+    Karpenter,
+    Keda,
+    HttpAddOn,
+    ArgoCd,
+    Kueue,
+    NodeTerminationHandler,
+    NetworkPolicies,
+)
 
 #: From the end of an instance to the end of the kubelet on it: what an operating system needs to stop its services.
 SHUTDOWN_S = 1.0
 
 #: What must exist before what: everything else comes after these, in the order of the manifests.
-_FIRST = ("CustomResourceDefinition", "Namespace", "PriorityClass", "StorageClass", "ServiceAccount", "ConfigMap",
-          "Secret", "ClusterRole", "Role", "ClusterRoleBinding", "RoleBinding", "EC2NodeClass", "NodePool", "Node",
-          "ResourceFlavor", "ClusterQueue", "LocalQueue")
+_FIRST = (
+    "CustomResourceDefinition",
+    "Namespace",
+    "PriorityClass",
+    "StorageClass",
+    "ServiceAccount",
+    "ConfigMap",
+    "Secret",
+    "ClusterRole",
+    "Role",
+    "ClusterRoleBinding",
+    "RoleBinding",
+    "EC2NodeClass",
+    "NodePool",
+    "Node",
+    "ResourceFlavor",
+    "ClusterQueue",
+    "LocalQueue",
+)
 
 
 class LoadError(KubeError):
@@ -82,8 +107,13 @@ class EmbeddedCluster:
     """
 
     def __init__(
-        self, *, start: datetime = datetime(2026, 1, 15, 3, 0, 1, tzinfo=UTC), seed: int = 1, exec_mode: str = "host",
-        speed: float | None = None, disabled: Collection[str] = (),
+        self,
+        *,
+        start: datetime = datetime(2026, 1, 15, 3, 0, 1, tzinfo=UTC),
+        seed: int = 1,
+        exec_mode: str = "host",
+        speed: float | None = None,
+        disabled: Collection[str] = (),
     ) -> None:
         self.rng = random.Random(seed)  # noqa: S311 - names, not secrets
         self.loop = VirtualLoop(start, speed)
@@ -93,8 +123,13 @@ class EmbeddedCluster:
         self.authorizer = Authorizer(self.store)
         self.admission = Chain(self.store, self.loop, self.authorizer, self.rng)
         self.server = ApiServer(
-            self.store, self.loop, authenticator=Authenticator(
-                self.issuer, self.authorizer), authorizer=self.authorizer, admission=self.admission, rng=self.rng)
+            self.store,
+            self.loop,
+            authenticator=Authenticator(self.issuer, self.authorizer),
+            authorizer=self.authorizer,
+            admission=self.admission,
+            rng=self.rng,
+        )
         self.quotas = QuotaStatus(self.store, self.loop)
         self.legacy_tokens = LegacyTokens(self.store, self.loop, self.issuer, lambda: self.pki.ca_pem)
         self.kube = self.kube_as(ADMIN)
@@ -113,11 +148,18 @@ class EmbeddedCluster:
             self._create(obj)
         self.informers = Informers(self.kube_as(CONTROLLERS), self.loop)
         self.controllers: dict[str, Component] = start_all(
-            self.kube_as(CONTROLLERS), self.loop, self.informers, disabled=disabled, ca_pem=self.pki.ca_pem)
+            self.kube_as(CONTROLLERS), self.loop, self.informers, disabled=disabled, ca_pem=self.pki.ca_pem
+        )
         # Kubelets draw their jitter from a generator of their own: no name that is made here changes when they look.
         self.nodes = HollowNodes(
-            self.kube_as, self.loop, self.registry, exec_mode=exec_mode, wire=self.wire,
-            server=self.server, rng=random.Random(seed + 2))  # noqa: S311 - jitter
+            self.kube_as,
+            self.loop,
+            self.registry,
+            exec_mode=exec_mode,
+            wire=self.wire,
+            server=self.server,
+            rng=random.Random(seed + 2),
+        )  # noqa: S311 - jitter
         self.cloud.listeners.append(self._machine_changed)
         self.metadata = InstanceMetadata(self.cloud, self.kube, self.loop)
         if isinstance(self.nodes.runtime, HostRuntime):
@@ -164,11 +206,17 @@ class EmbeddedCluster:
             if len(others) == len(ALL):
                 raise KeyError(name)
             self.controllers |= start_all(
-                self.kube_as(CONTROLLERS), self.loop, self.informers, disabled=others, ca_pem=self.pki.ca_pem)
+                self.kube_as(CONTROLLERS), self.loop, self.informers, disabled=others, ca_pem=self.pki.ca_pem
+            )
         self.stopped.discard(name)
 
     def outside(
-        self, port: int, environment: Mapping[str, str], *, address: str = "127.0.0.1", seen_as: int = 0,
+        self,
+        port: int,
+        environment: Mapping[str, str],
+        *,
+        address: str = "127.0.0.1",
+        seen_as: int = 0,
     ) -> None:
         """Let executors reach a port of this host's loopback (``address:seen_as`` to them), told by variables."""
         runtime = self.nodes.runtime
@@ -203,13 +251,15 @@ class EmbeddedCluster:
             return
         try:
             namespace = (namespace_of(obj) or "default") if resource.namespaced else None
-            made = self.kube.call("POST", resource.path(namespace), body=obj, query={
-                "fieldManager": self.kube.field_manager})
+            made = self.kube.call(
+                "POST", resource.path(namespace), body=obj, query={"fieldManager": self.kube.field_manager}
+            )
             # A modelled CRD may know less than the real one: of built-in types alone.
             if "." not in resource.group or resource.group.endswith(".k8s.io"):
                 self.notes += [
                     f"{ref_of(obj)}: {field} was dropped unread (kubectl apply refuses it)"
-                    for field in _UNKNOWN.findall(made.headers.get("Warning", "").replace('\\"', "'"))]
+                    for field in _UNKNOWN.findall(made.headers.get("Warning", "").replace('\\"', "'"))
+                ]
             if obj.get("status") and "Node" in (obj["kind"],):
                 self.kube.patch(resource, obj["metadata"]["name"], {"status": obj["status"]}, subresource="status")
         except Conflict:
@@ -260,8 +310,12 @@ class EmbeddedCluster:
 _UNKNOWN = re.compile(r"unknown field '[^']+'")
 #: The cloud's states as a bill knows them.
 _BILLING: dict[str, Literal["running", "stopping", "terminated"]] = {
-    "pending": "running", "running": "running", "stopping": "stopping", "shutting-down": "stopping",
-    "stopped": "terminated", "terminated": "terminated",
+    "pending": "running",
+    "running": "running",
+    "stopping": "stopping",
+    "shutting-down": "stopping",
+    "stopped": "terminated",
+    "terminated": "terminated",
 }
 
 

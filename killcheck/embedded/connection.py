@@ -199,8 +199,7 @@ class Connection:
         body = self._body(http)
         request = _request(head, body, self._peer)
         if body is None:
-            error = status.StatusError(
-                413, "RequestEntityTooLarge", f"Request entity too large: limit is {BODY_LIMIT}")
+            error = status.StatusError(413, "RequestEntityTooLarge", f"Request entity too large: limit is {BODY_LIMIT}")
             response = Response(413, error.status)
         else:
             response = self.host.answer(request)
@@ -249,8 +248,10 @@ class Connection:
         headers = self._headers(response, content_type)
         if response.status != 204:
             headers.append(("Content-Length", str(len(payload))))
-        out = http.send(h11.Response(
-            status_code=response.status, headers=headers, reason=_reason(response.status))) or b""
+        out = (
+            http.send(h11.Response(status_code=response.status, headers=headers, reason=_reason(response.status)))
+            or b""
+        )
         if payload and request.method != "HEAD" and response.status != 204:
             out += http.send(h11.Data(data=payload)) or b""
         out += http.send(h11.EndOfMessage()) or b""
@@ -264,9 +265,15 @@ class Connection:
         return headers + list(response.headers.items())
 
     def _stream(self, http: h11.Connection, response: Response, stream: Stream) -> None:
-        self._send(http.send(h11.Response(
-            status_code=response.status, headers=self._headers(response, "application/json"),
-            reason=_reason(response.status))))
+        self._send(
+            http.send(
+                h11.Response(
+                    status_code=response.status,
+                    headers=self._headers(response, "application/json"),
+                    reason=_reason(response.status),
+                )
+            )
+        )
         frames = _Frames(self.client)
         if not self._watched:
             self._watched = True
@@ -357,7 +364,8 @@ class Connection:
         with contextlib.suppress(Gone, OSError):
             self._send(
                 b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n"
-                b"400 Bad Request")
+                b"400 Bad Request"
+            )
 
     def _need(self) -> ssl.SSLSocket:
         if self._sock is None or self._aborted:
@@ -474,8 +482,7 @@ def _request(head: h11.Request, body: bytes | None, peer: Mapping[str, str]) -> 
         headers[name] = f"{headers[name]},{value}" if name in headers else value
     target = urlsplit(head.target.decode("latin-1"))
     query = parse_qs(target.query, keep_blank_values=True)
-    return Request(
-        head.method.decode("latin-1"), unquote(target.path), query, headers | dict(peer), body or None)
+    return Request(head.method.decode("latin-1"), unquote(target.path), query, headers | dict(peer), body or None)
 
 
 def _encoded(request: Request, response: Response) -> tuple[str, bytes]:

@@ -101,7 +101,7 @@ class LogKeeper:
         while len(self._marks) > MARKS_LIMIT:
             first = max(first, self._marks.popleft()[0])
         if first > self._begin:
-            del self._data[:first - self._begin]
+            del self._data[: first - self._begin]
             self._begin = first
             while self._marks[0][0] <= first < end:
                 self._marks.popleft()

@@ -40,29 +40,43 @@ def missing_ground(objects: Iterable[Obj], kube: Kube) -> tuple[list[Obj], list[
         gpu = _gpu_nodes(objects)
         extra += gpu
         if gpu:
-            notes.append(
-                f"no node pool is in the manifests: {len(gpu)} GPU node(s) made, which nothing removes")
+            notes.append(f"no node pool is in the manifests: {len(gpu)} GPU node(s) made, which nothing removes")
     return extra, notes
 
 
 def _brings_nodes(obj: Obj) -> bool:
     """Whether GPU nodes come from it: Karpenter's pools, node groups, devices that a DRA driver advertises."""
     return obj.get("kind") in ("NodePool", "ResourceSlice") or (
-        obj.get("kind") == "ConfigMap" and labels_of(obj).get(NODE_GROUPS) == "true")
+        obj.get("kind") == "ConfigMap" and labels_of(obj).get(NODE_GROUPS) == "true"
+    )
 
 
 def node(
-    name: str, instance_type: str, *, cpu: int, memory: str, devices: dict[str, int] | None = None,
-    labels: dict[str, str] | None = None, taints: list[Obj] | None = None,
+    name: str,
+    instance_type: str,
+    *,
+    cpu: int,
+    memory: str,
+    devices: dict[str, int] | None = None,
+    labels: dict[str, str] | None = None,
+    taints: list[Obj] | None = None,
 ) -> Obj:
     """A Node as a kubelet would register it."""
     capacity = {"cpu": str(cpu), "memory": memory, "pods": "110", "ephemeral-storage": "100Gi"}
     capacity |= {key: str(count) for key, count in (devices or {}).items()}
     return {
-        "apiVersion": "v1", "kind": "Node",
-        "metadata": {"name": name, "labels": {
-            "kubernetes.io/arch": "amd64", "kubernetes.io/os": "linux", "kubernetes.io/hostname": name,
-            "node.kubernetes.io/instance-type": instance_type, **(labels or {})}},
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {
+            "name": name,
+            "labels": {
+                "kubernetes.io/arch": "amd64",
+                "kubernetes.io/os": "linux",
+                "kubernetes.io/hostname": name,
+                "node.kubernetes.io/instance-type": instance_type,
+                **(labels or {}),
+            },
+        },
         "spec": {"taints": taints} if taints else {},
         "status": {"capacity": capacity, "allocatable": dict(capacity)},
     }
@@ -81,7 +95,14 @@ def _gpu_nodes(objects: list[Obj]) -> list[Obj]:
             count = max(wanted.values())
             kind = GPU_TYPES.get(count) or GPU_TYPES[min((c for c in GPU_TYPES if c >= count), default=8)]
             for _ in range(template.count):
-                made.append(node(
-                    f"gpu-{len(made) + 1}", kind, cpu=96, memory="1152Gi", devices=wanted,
-                    labels=dict(spec.get("nodeSelector") or {})))
+                made.append(
+                    node(
+                        f"gpu-{len(made) + 1}",
+                        kind,
+                        cpu=96,
+                        memory="1152Gi",
+                        devices=wanted,
+                        labels=dict(spec.get("nodeSelector") or {}),
+                    )
+                )
     return made

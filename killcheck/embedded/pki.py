@@ -27,8 +27,14 @@ __all__ = ["SERVER_NAMES", "SERVICE_IP", "Identity", "Pki"]
 SERVICE_IP = "10.96.0.1"
 #: Under which names the API server's certificate is good.
 SERVER_NAMES = (
-    "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local", "localhost",
-    "127.0.0.1", "::1", SERVICE_IP,
+    "kubernetes",
+    "kubernetes.default",
+    "kubernetes.default.svc",
+    "kubernetes.default.svc.cluster.local",
+    "localhost",
+    "127.0.0.1",
+    "::1",
+    SERVICE_IP,
 )
 #: Validity on the host's clock (TLS peers check it there, whatever the virtual clock says).
 VALID_FROM = timedelta(days=-1)
@@ -138,8 +144,16 @@ def _usage(*, ca: bool) -> x509.KeyUsage:
     from cryptography import x509
 
     return x509.KeyUsage(
-        digital_signature=True, key_cert_sign=ca, crl_sign=ca, content_commitment=False, key_encipherment=False,
-        data_encipherment=False, key_agreement=False, encipher_only=False, decipher_only=False)
+        digital_signature=True,
+        key_cert_sign=ca,
+        crl_sign=ca,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        encipher_only=False,
+        decipher_only=False,
+    )
 
 
 def _general(name: str) -> Any:

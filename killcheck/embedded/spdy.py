@@ -24,14 +24,71 @@ FRAME_LIMIT = 1 << 24
 #: Names and values that the headers' compression knows from the beginning (the draft, 2.6.10.1): each with its length,
 #: and at the end text.
 _WORDS = (
-    "options", "head", "post", "put", "delete", "trace", "accept", "accept-charset", "accept-encoding",
-    "accept-language", "accept-ranges", "age", "allow", "authorization", "cache-control", "connection", "content-base",
-    "content-encoding", "content-language", "content-length", "content-location", "content-md5", "content-range",
-    "content-type", "date", "etag", "expect", "expires", "from", "host", "if-match", "if-modified-since",
-    "if-none-match", "if-range", "if-unmodified-since", "last-modified", "location", "max-forwards", "pragma",
-    "proxy-authenticate", "proxy-authorization", "range", "referer", "retry-after", "server", "te", "trailer",
-    "transfer-encoding", "upgrade", "user-agent", "vary", "via", "warning", "www-authenticate", "method", "get",
-    "status", "200 OK", "version", "HTTP/1.1", "url", "public", "set-cookie", "keep-alive", "origin",
+    "options",
+    "head",
+    "post",
+    "put",
+    "delete",
+    "trace",
+    "accept",
+    "accept-charset",
+    "accept-encoding",
+    "accept-language",
+    "accept-ranges",
+    "age",
+    "allow",
+    "authorization",
+    "cache-control",
+    "connection",
+    "content-base",
+    "content-encoding",
+    "content-language",
+    "content-length",
+    "content-location",
+    "content-md5",
+    "content-range",
+    "content-type",
+    "date",
+    "etag",
+    "expect",
+    "expires",
+    "from",
+    "host",
+    "if-match",
+    "if-modified-since",
+    "if-none-match",
+    "if-range",
+    "if-unmodified-since",
+    "last-modified",
+    "location",
+    "max-forwards",
+    "pragma",
+    "proxy-authenticate",
+    "proxy-authorization",
+    "range",
+    "referer",
+    "retry-after",
+    "server",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    "user-agent",
+    "vary",
+    "via",
+    "warning",
+    "www-authenticate",
+    "method",
+    "get",
+    "status",
+    "200 OK",
+    "version",
+    "HTTP/1.1",
+    "url",
+    "public",
+    "set-cookie",
+    "keep-alive",
+    "origin",
 )
 _TEXT = (
     "100101201202205206300302303304305306307402405406407408409410411412413414415416417502504505203 Non-Authoritative "
@@ -39,9 +96,9 @@ _TEXT = (
     "Internal Server Error501 Not Implemented503 Service UnavailableJan Feb Mar Apr May Jun Jul Aug Sept Oct Nov Dec "
     "00:00:00 Mon, Tue, Wed, Thu, Fri, Sat, Sun, GMTchunked,text/html,image/png,image/jpg,image/gif,application/xml,"
     "application/xhtml+xml,text/plain,text/javascript,publicprivatemax-age=gzip,deflate,sdchcharset=utf-8"
-    "charset=iso-8859-1,utf-,*,enq=0.")
-DICTIONARY = b"".join(
-    struct.pack("!I", len(word)) + word.encode() for word in _WORDS) + _TEXT.encode()
+    "charset=iso-8859-1,utf-,*,enq=0."
+)
+DICTIONARY = b"".join(struct.pack("!I", len(word)) + word.encode() for word in _WORDS) + _TEXT.encode()
 
 
 class SpdyError(Exception):
@@ -67,7 +124,7 @@ class Spdy:
         if data is None:
             self._open.discard(channel)
             return _data(channel, b"", FIN)
-        return b"".join(_data(channel, data[at:at + CHUNK]) for at in range(0, len(data), CHUNK))
+        return b"".join(_data(channel, data[at : at + CHUNK]) for at in range(0, len(data), CHUNK))
 
     def close(self) -> bytes:
         """The farewell: every stream ends, and nothing more is accepted."""
@@ -84,7 +141,7 @@ class Spdy:
             flags, size = second >> 24, second & 0xFFFFFF
             if len(self._buffer) < _HEAD + size:
                 return
-            body, self._buffer = self._buffer[_HEAD:_HEAD + size], self._buffer[_HEAD + size:]
+            body, self._buffer = self._buffer[_HEAD : _HEAD + size], self._buffer[_HEAD + size :]
             if not first >> 31:
                 yield from self._heard(first, body, flags)
             elif first >> 16 & 0x7FFF != _VERSION:
@@ -125,8 +182,8 @@ class Spdy:
             count, at = struct.unpack("!I", text[:4])[0], 4
             words = []
             for _ in range(2 * count):
-                size = struct.unpack("!I", text[at:at + 4])[0]
-                words.append(text[at + 4:at + 4 + size].decode("latin-1"))
+                size = struct.unpack("!I", text[at : at + 4])[0]
+                words.append(text[at + 4 : at + 4 + size].decode("latin-1"))
                 at += 4 + size
         except (zlib.error, struct.error) as error:
             raise SpdyError(f"headers that cannot be read: {error}") from error

@@ -27,15 +27,23 @@ class InProcessTransport:
         self.user = user
 
     def request(
-        self, method: str, path: str, query: Mapping[str, str], body: Any, headers: Mapping[str, str],
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str],
+        body: Any,
+        headers: Mapping[str, str],
     ) -> Answer:
         """One request, one answer, whatever its status."""
         response = self._handle(method, path, query, body, headers)
         return Answer(response.status, response.body, response.headers)
 
     def watch(
-        self, path: str, query: Mapping[str, str],
-        on_event: Callable[[Obj], None], on_end: Callable[[KubeError | None], None],
+        self,
+        path: str,
+        query: Mapping[str, str],
+        on_event: Callable[[Obj], None],
+        on_end: Callable[[KubeError | None], None],
     ) -> Closer:
         """Open a watch. A refusal (403, 404, 410) arrives through ``on_end``, on the loop."""
         response = self._handle("GET", path, query, None, {})
@@ -49,7 +57,12 @@ class InProcessTransport:
         return stream.close
 
     def _handle(
-        self, method: str, path: str, query: Mapping[str, str], body: Any, headers: Mapping[str, str],
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str],
+        body: Any,
+        headers: Mapping[str, str],
     ) -> Response:
         request = Request(method, path, {k: [v] for k, v in query.items()}, dict(headers), body, self.user)
         with self.loop.entered():

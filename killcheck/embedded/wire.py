@@ -128,8 +128,11 @@ class Server:
         """A kubeconfig with the administrator's client certificate; the server must have been started."""
         admin = self.pki.admin
         return KUBECONFIG.format(
-            url=self.url, ca=_base64(self.pki.ca_pem), certificate=_base64(admin.certificate_pem),
-            key=_base64(admin.key_pem))
+            url=self.url,
+            ca=_base64(self.pki.ca_pem),
+            certificate=_base64(admin.certificate_pem),
+            key=_base64(admin.key_pem),
+        )
 
     def write_kubeconfig(self, path: Path) -> None:
         """Write :meth:`kubeconfig` to ``path``, readable by its owner only."""

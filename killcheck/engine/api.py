@@ -78,7 +78,12 @@ class EngineApi:
     """
 
     def __init__(
-        self, engine: Engine, loop: Loop, schedules: Sequence[Schedule] = (), *, instance_type: str = "",
+        self,
+        engine: Engine,
+        loop: Loop,
+        schedules: Sequence[Schedule] = (),
+        *,
+        instance_type: str = "",
     ) -> None:
         self.engine = engine
         self.loop = loop
@@ -93,8 +98,10 @@ class EngineApi:
         self._watchers: list[_Watcher] = []
         self._happenings: Happenings | None = None
         writer = token_hex(4)
-        self._kept = {"configmaps": Keepsakes(engine.api, "configmap", writer),
-                      "leases": Keepsakes(engine.api, "lease", writer)}
+        self._kept = {
+            "configmaps": Keepsakes(engine.api, "configmap", writer),
+            "leases": Keepsakes(engine.api, "lease", writer),
+        }
         self._info = self._ask_info()
 
     def close(self) -> None:
@@ -104,7 +111,12 @@ class EngineApi:
 
     # -- the protocol --------------------------------------------------------------------------------------
     def request(
-        self, method: str, path: str, query: Mapping[str, str], body: Any, headers: Mapping[str, str],
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str],
+        body: Any,
+        headers: Mapping[str, str],
     ) -> Answer:
         """One request, one answer. Raises Unreachable."""
         try:
@@ -115,8 +127,11 @@ class EngineApi:
             return Refusal(error.code, error.reason or "InternalError", error.message).answer()
 
     def watch(
-        self, path: str, query: Mapping[str, str],
-        on_event: Callable[[Obj], None], on_end: Callable[[KubeError | None], None],
+        self,
+        path: str,
+        query: Mapping[str, str],
+        on_event: Callable[[Obj], None],
+        on_end: Callable[[KubeError | None], None],
     ) -> Closer:
         """Open a watch: first whatever has changed since the last list, then what happens."""
         plural = path.strip("/").split("/")[-1]
@@ -164,8 +179,12 @@ class EngineApi:
             return {"groups": [{"name": GROUP}]}
         if path == "/api/v1":
             return {"resources": []}
-        return {"resources": [
-            {"name": one.plural, "kind": one.kind, "namespaced": one.namespaced} for one in (CONTAINERS, IMAGES, TAGS)]}
+        return {
+            "resources": [
+                {"name": one.plural, "kind": one.kind, "namespaced": one.namespaced}
+                for one in (CONTAINERS, IMAGES, TAGS)
+            ]
+        }
 
     def _listing(self, plural: str, query: Mapping[str, str]) -> Obj:
         items = self._list(plural)
@@ -180,10 +199,16 @@ class EngineApi:
         if plural in self._kept:
             return self._kept[plural].every()
         lists: dict[str, Callable[[], list[Obj]]] = {
-            "pods": self._pods, "containers": lambda: [container_of(c) for c in self.inspected()],
-            "nodes": lambda: [self._node()], "namespaces": lambda: [_namespace()], "events": lambda: list(self._events),
-            "jobs": self._jobs, "cronjobs": lambda: [self._cron_job(name) for name in self.schedules],
-            "replicasets": list, "images": self._images}
+            "pods": self._pods,
+            "containers": lambda: [container_of(c) for c in self.inspected()],
+            "nodes": lambda: [self._node()],
+            "namespaces": lambda: [_namespace()],
+            "events": lambda: list(self._events),
+            "jobs": self._jobs,
+            "cronjobs": lambda: [self._cron_job(name) for name in self.schedules],
+            "replicasets": list,
+            "images": self._images,
+        }
         if plural not in lists:
             raise _nothing(plural)
         return lists[plural]()
@@ -249,8 +274,10 @@ class EngineApi:
     def exposed(self, name: str) -> list[str]:
         """The TCP ports that a container listens on, as far as it says so."""
         inspect = self._inspect(name)
-        ports = {*(dig(inspect, "Config", "ExposedPorts", default={}) or {}),
-                 *(dig(inspect, "HostConfig", "PortBindings", default={}) or {})}
+        ports = {
+            *(dig(inspect, "Config", "ExposedPorts", default={}) or {}),
+            *(dig(inspect, "HostConfig", "PortBindings", default={}) or {}),
+        }
         return sorted(port.partition("/")[0] for port in ports if not port.endswith("/udp"))
 
     def inspected(self) -> list[Obj]:
@@ -422,15 +449,40 @@ class EngineApi:
         action, attributes = str(event["Action"]), dict(dig(event, "Actor", "Attributes", default={}))
         told = {k: attributes[k] for k in ("signal", "exitCode", "execDuration") if k in attributes}
         network = attributes.get("name", "") if event.get("Type") == "network" else ""
-        message = " ".join([f"container {name_in(inspect)}: {action}", *([f"network {network}"] if network else []),
-                            *(f"{k}={v}" for k, v in told.items())])
-        self._told("events", versioned({
-            "apiVersion": "v1", "kind": "Event", "reason": action.partition(":")[0].capitalize(), "message": message,
-            "type": "Warning" if action in _WARNINGS else "Normal", "count": 1,
-            "metadata": {
-                "name": f"{name_in(inspect)}.{self._numbers}", "namespace": NAMESPACE, "creationTimestamp": at},
-            "involvedObject": {"kind": "Pod", "namespace": NAMESPACE, "name": name_in(inspect), "uid": inspect["Id"]},
-            "firstTimestamp": at, "lastTimestamp": at, "source": {"component": "docker"}}))
+        message = " ".join(
+            [
+                f"container {name_in(inspect)}: {action}",
+                *([f"network {network}"] if network else []),
+                *(f"{k}={v}" for k, v in told.items()),
+            ]
+        )
+        self._told(
+            "events",
+            versioned(
+                {
+                    "apiVersion": "v1",
+                    "kind": "Event",
+                    "reason": action.partition(":")[0].capitalize(),
+                    "message": message,
+                    "type": "Warning" if action in _WARNINGS else "Normal",
+                    "count": 1,
+                    "metadata": {
+                        "name": f"{name_in(inspect)}.{self._numbers}",
+                        "namespace": NAMESPACE,
+                        "creationTimestamp": at,
+                    },
+                    "involvedObject": {
+                        "kind": "Pod",
+                        "namespace": NAMESPACE,
+                        "name": name_in(inspect),
+                        "uid": inspect["Id"],
+                    },
+                    "firstTimestamp": at,
+                    "lastTimestamp": at,
+                    "source": {"component": "docker"},
+                }
+            ),
+        )
 
     def _told(self, plural: str, obj: Obj) -> None:
         if plural == "events":
@@ -449,8 +501,15 @@ class EngineApi:
 
 def _ended(before: Obj, event: Obj, at: str) -> Obj:
     code = str(dig(event, "Actor", "Attributes", "exitCode", default=dig(before, "State", "ExitCode", default=0)))
-    state = {**(before.get("State") or {}), "Running": False, "Paused": False, "Restarting": False, "Status": "exited",
-             "ExitCode": int(code) if code.isdigit() else 1, "FinishedAt": at}
+    state = {
+        **(before.get("State") or {}),
+        "Running": False,
+        "Paused": False,
+        "Restarting": False,
+        "Status": "exited",
+        "ExitCode": int(code) if code.isdigit() else 1,
+        "FinishedAt": at,
+    }
     return {**before, "State": state}
 
 

@@ -49,8 +49,13 @@ def _network(api: APIClient, container: str, network: str, wanted: Obj | None, n
     elif wanted is not None and now is None:
         fixed = wanted.get("ipam") or {}
         api.connect_container_to_network(
-            container, network, aliases=wanted.get("aliases") or None, ipv4_address=fixed.get("IPv4Address"),
-            ipv6_address=fixed.get("IPv6Address"), link_local_ips=fixed.get("LinkLocalIPs"))
+            container,
+            network,
+            aliases=wanted.get("aliases") or None,
+            ipv4_address=fixed.get("IPv4Address"),
+            ipv6_address=fixed.get("IPv6Address"),
+            link_local_ips=fixed.get("LinkLocalIPs"),
+        )
 
 
 def copied(api: APIClient, name: str, obj: Obj) -> Obj:

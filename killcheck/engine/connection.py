@@ -43,7 +43,8 @@ def host_of(on: str) -> str:
     if host.partition("://")[0] not in ("unix", "tcp", "ssh", "http", "https", "npipe"):
         raise KubeConfigError(
             f"--on {on}: expected an address such as unix:///var/run/docker.sock, tcp://HOST:2376 or ssh://USER@HOST, "
-            f"found {host!r}")
+            f"found {host!r}"
+        )
     return host
 
 
@@ -65,13 +66,15 @@ class Engine:
             from docker.tls import TLSConfig
         except ImportError as error:
             raise KubeConfigError(
-                "a Docker Engine is reached through the Docker SDK: pip install 'killcheck[docker]'") from error
+                "a Docker Engine is reached through the Docker SDK: pip install 'killcheck[docker]'"
+            ) from error
         tls: TLSConfig | bool = False
         certificates = os.environ.get("DOCKER_CERT_PATH", "")
         if self.host.startswith("tcp:") and os.environ.get("DOCKER_TLS_VERIFY"):
             folder = certificates or os.path.expanduser("~/.docker")  # noqa: PTH111 - as docker itself does
             tls = TLSConfig(
-                client_cert=(f"{folder}/cert.pem", f"{folder}/key.pem"), ca_cert=f"{folder}/ca.pem", verify=True)
+                client_cert=(f"{folder}/cert.pem", f"{folder}/key.pem"), ca_cert=f"{folder}/ca.pem", verify=True
+            )
         if self.host.startswith("unix://"):
             _knock(self.host)
         with answered(self.host):
@@ -94,15 +97,23 @@ def _knock(host: str) -> None:
 def _no_engine(host: str, error: Exception) -> str:
     text = str(error)
     if "Permission" in text:
-        return (f"no permission for the Docker Engine at {host}: add yourself to the group that owns the socket, or "
-                "name another with --on docker:HOST")
-    return (f"no Docker Engine answers at {host}: start one (systemctl start docker), or name it with --on "
-            f"docker:HOST or DOCKER_HOST ({_short(text)})")
+        return (
+            f"no permission for the Docker Engine at {host}: add yourself to the group that owns the socket, or "
+            "name another with --on docker:HOST"
+        )
+    return (
+        f"no Docker Engine answers at {host}: start one (systemctl start docker), or name it with --on "
+        f"docker:HOST or DOCKER_HOST ({_short(text)})"
+    )
 
 
 def _short(text: str) -> str:
-    for mark, said in (("No such file", "no such socket"), ("refused", "connection refused"),
-                       ("timed out", "no answer in time"), ("Name or service", "no such host")):
+    for mark, said in (
+        ("No such file", "no such socket"),
+        ("refused", "connection refused"),
+        ("timed out", "no answer in time"),
+        ("Name or service", "no such host"),
+    ):
         if mark in text:
             return said
     return text[:200]

@@ -52,15 +52,30 @@ class Firing:
         self.job = copy(job)
         self.job["metadata"] |= {"namespace": NAMESPACE, "uid": f"job-{name_of(job)}", "creationTimestamp": now}
         self.job["status"] = {"startTime": now, "active": 1}
-        owner = {"apiVersion": "batch/v1", "kind": "Job", "name": name_of(job), "uid": f"job-{name_of(job)}",
-                 "controller": True}
+        owner = {
+            "apiVersion": "batch/v1",
+            "kind": "Job",
+            "name": name_of(job),
+            "uid": f"job-{name_of(job)}",
+            "controller": True,
+        }
         self.pod: Obj = {
-            "apiVersion": "v1", "kind": "Pod",
-            "metadata": {"name": f"{name_of(job)}-run", "namespace": NAMESPACE, "uid": f"run-{name_of(job)}",
-                         "creationTimestamp": now, "labels": labels_of(job), "ownerReferences": [owner]},
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {
+                "name": f"{name_of(job)}-run",
+                "namespace": NAMESPACE,
+                "uid": f"run-{name_of(job)}",
+                "creationTimestamp": now,
+                "labels": labels_of(job),
+                "ownerReferences": [owner],
+            },
             "spec": {**dig(template, "spec", default={}), "nodeName": node},
-            "status": {"phase": "Pending", "conditions": [
-                {"type": "PodScheduled", "status": "True", "lastTransitionTime": now}]}}
+            "status": {
+                "phase": "Pending",
+                "conditions": [{"type": "PodScheduled", "status": "True", "lastTransitionTime": now}],
+            },
+        }
         self._state({"waiting": {"reason": "ContainerCreating"}})
 
     def start(self) -> None:
@@ -81,7 +96,8 @@ class Firing:
     def _run_inside(self, api: APIClient) -> None:
         with answered():
             made = api.exec_create(
-                self.source, self.executor["command"], tty=False, environment=self._environment() or None)
+                self.source, self.executor["command"], tty=False, environment=self._environment() or None
+            )
             if self.gone:
                 return
             begun = format_time(self.loop.now(), micro=True)
@@ -153,13 +169,17 @@ class Firing:
         changed = self._environment()
         env = [one for one in config.get("Env") or [] if one.partition("=")[0] not in changed]
         env += [f"{name}={value}" for name, value in changed.items()]
-        host = {k: v for k, v in config["HostConfig"].items()
-                if k not in ("PortBindings", "RestartPolicy", "AutoRemove", "PublishAllPorts", "ContainerIDFile")}
+        host = {
+            k: v
+            for k, v in config["HostConfig"].items()
+            if k not in ("PortBindings", "RestartPolicy", "AutoRemove", "PublishAllPorts", "ContainerIDFile")
+        }
         for network in how["networks"].values():
             network.pop("ipam", None)
             network.pop("aliases", None)
         self.container = changes.make(
-            api, name_of(self.job), {**how, "config": config}, Image=image, Labels=ours, HostConfig=host, Env=env)
+            api, name_of(self.job), {**how, "config": config}, Image=image, Labels=ours, HostConfig=host, Env=env
+        )
 
     def _environment(self) -> dict[str, str]:
         """What the Job says beside the container's own environment."""
@@ -172,12 +192,20 @@ class Firing:
     def _ended(self, begun: str, ended: str, code: int, message: str) -> None:
         reason = "StartError" if message else ("Completed" if code == 0 else "Error")
         terminated = {"exitCode": code, "startedAt": begun, "finishedAt": ended, "reason": reason}
-        self._state({"terminated": {**terminated, **({"message": message} if message else {})}},
-                    phase="Succeeded" if code == 0 else "Failed")
-        done = {"type": "Complete", "reason": "CompletionsReached"} if code == 0 else {
-            "type": "Failed", "reason": "ContainerFailed", "message": message or f"exit code {code}"}
+        self._state(
+            {"terminated": {**terminated, **({"message": message} if message else {})}},
+            phase="Succeeded" if code == 0 else "Failed",
+        )
+        done = (
+            {"type": "Complete", "reason": "CompletionsReached"}
+            if code == 0
+            else {"type": "Failed", "reason": "ContainerFailed", "message": message or f"exit code {code}"}
+        )
         self.job["status"] = {
-            **self.job["status"], "active": 0, "conditions": [{**done, "status": "True", "lastTransitionTime": ended}]}
+            **self.job["status"],
+            "active": 0,
+            "conditions": [{**done, "status": "True", "lastTransitionTime": ended}],
+        }
         self._told("jobs", self.job)
 
     def _unpulled(self, image: str, why: str) -> None:
@@ -193,20 +221,40 @@ class Firing:
     def _state(self, state: Obj, phase: str = "") -> None:
         status = {"name": "executor", "image": self.executor.get("image", ""), "restartCount": 0, "ready": False}
         self.pod["status"] = {
-            **self.pod["status"], **({"phase": phase} if phase else {}),
-            "containerStatuses": [{**status, "state": state}]}
+            **self.pod["status"],
+            **({"phase": phase} if phase else {}),
+            "containerStatuses": [{**status, "state": state}],
+        }
         self._told("pods", self.pod)
 
     def _say(self, kind: str, reason: str, message: str) -> None:
         self._events += 1
         now = format_time(self.loop.now(), micro=True)
-        self._told("events", {
-            "apiVersion": "v1", "kind": "Event", "type": kind, "reason": reason, "message": message, "count": 1,
-            "metadata": {
-                "name": f"{name_of(self.pod)}.{self._events}", "namespace": NAMESPACE, "creationTimestamp": now},
-            "involvedObject": {"kind": "Pod", "namespace": NAMESPACE, "name": name_of(self.pod),
-                               "uid": self.pod["metadata"]["uid"]},
-            "firstTimestamp": now, "lastTimestamp": now, "source": {"component": "docker"}})
+        self._told(
+            "events",
+            {
+                "apiVersion": "v1",
+                "kind": "Event",
+                "type": kind,
+                "reason": reason,
+                "message": message,
+                "count": 1,
+                "metadata": {
+                    "name": f"{name_of(self.pod)}.{self._events}",
+                    "namespace": NAMESPACE,
+                    "creationTimestamp": now,
+                },
+                "involvedObject": {
+                    "kind": "Pod",
+                    "namespace": NAMESPACE,
+                    "name": name_of(self.pod),
+                    "uid": self.pod["metadata"]["uid"],
+                },
+                "firstTimestamp": now,
+                "lastTimestamp": now,
+                "source": {"component": "docker"},
+            },
+        )
 
     def _told(self, kind: str, obj: Obj) -> None:
         if not self.gone:
@@ -240,11 +288,21 @@ def job_of(inspect: Obj) -> Obj:
     """The Job that a dead run left, as far as its container tells."""
     labels = dict(dig(inspect, "Config", "Labels", default={}) or {})
     pod = pod_of(inspect, "")
-    return versioned({
-        "apiVersion": "batch/v1", "kind": "Job",
-        "metadata": {"name": labels[JOB_LABEL], "namespace": NAMESPACE, "uid": f"job-{labels[JOB_LABEL]}",
-                     "labels": labels, "creationTimestamp": pod["metadata"]["creationTimestamp"]},
-        "spec": {}, "status": {}})
+    return versioned(
+        {
+            "apiVersion": "batch/v1",
+            "kind": "Job",
+            "metadata": {
+                "name": labels[JOB_LABEL],
+                "namespace": NAMESPACE,
+                "uid": f"job-{labels[JOB_LABEL]}",
+                "labels": labels,
+                "creationTimestamp": pod["metadata"]["creationTimestamp"],
+            },
+            "spec": {},
+            "status": {},
+        }
+    )
 
 
 def has(api: APIClient, image: str) -> bool:

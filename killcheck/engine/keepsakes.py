@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 __all__ = ["Keepsakes"]
 
 #: Labels of the volumes.
-KIND, NAME, VERSION, CONTENT, TOKEN = (f"killcheck.dev/kept-{word}" for word in (
-    "kind", "name", "version", "content", "token"))
+KIND, NAME, VERSION, CONTENT, TOKEN = (
+    f"killcheck.dev/kept-{word}" for word in ("kind", "name", "version", "content", "token")
+)
 
 
 class Keepsakes:

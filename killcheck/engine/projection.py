@@ -18,8 +18,26 @@ from killcheck.kube.objects import Obj, dig
 from killcheck.kube.resources import Resource
 
 __all__ = [
-    "CONSENT", "CONTAINERS", "GROUP", "IMAGES", "JOB_LABEL", "NAMESPACE", "SCHEDULE", "SPARE", "TAGS", "container_of",
-    "creation", "cron_job_of", "devices", "image_of", "moment", "name_in", "node_of", "pod_of", "seconds", "versioned",
+    "CONSENT",
+    "CONTAINERS",
+    "GROUP",
+    "IMAGES",
+    "JOB_LABEL",
+    "NAMESPACE",
+    "SCHEDULE",
+    "SPARE",
+    "TAGS",
+    "container_of",
+    "creation",
+    "cron_job_of",
+    "devices",
+    "image_of",
+    "moment",
+    "name_in",
+    "node_of",
+    "pod_of",
+    "seconds",
+    "versioned",
 ]
 
 #: The one namespace of an engine: a container's name is its own all over the engine.
@@ -127,30 +145,43 @@ def _on(inspect: Obj) -> bool:
 
 def _meta(inspect: Obj, **more: Any) -> Obj:
     return {
-        "name": name_in(inspect), "namespace": NAMESPACE, "uid": inspect["Id"],
+        "name": name_in(inspect),
+        "namespace": NAMESPACE,
+        "uid": inspect["Id"],
         "creationTimestamp": moment(inspect.get("Created")),
-        "labels": dict(dig(inspect, "Config", "Labels", default={}) or {}), **more}
+        "labels": dict(dig(inspect, "Config", "Labels", default={}) or {}),
+        **more,
+    }
 
 
 def container_of(inspect: Obj) -> Obj:
     """The container as what is asked for: on or off, paused, its networks. Writing these fields changes it."""
     state = inspect.get("State") or {}
     turned = moment(state.get("StartedAt") if _on(inspect) else state.get("FinishedAt"))
-    written = {"manager": "docker", "operation": "Update", "fieldsType": "FieldsV1",
-               "fieldsV1": {"f:spec": {"f:replicas": {}}}}
+    written = {
+        "manager": "docker",
+        "operation": "Update",
+        "fieldsType": "FieldsV1",
+        "fieldsV1": {"f:spec": {"f:replicas": {}}},
+    }
     meta = _meta(inspect)
     if turned:
         meta["managedFields"] = [{**written, "time": turned}]
     networks = dig(inspect, "NetworkSettings", "Networks", default={}) or {}
-    return versioned({
-        "apiVersion": CONTAINERS.api_version, "kind": CONTAINERS.kind, "metadata": meta,
-        "spec": {
-            "replicas": int(_on(inspect)), "paused": bool(state.get("Paused")),
-            "networks": {name: _endpoint(inspect, network) for name, network in networks.items()},
-            "restart": str(dig(inspect, "HostConfig", "RestartPolicy", "Name", default="")) or "no",
-        },
-        "status": {"replicas": int(_on(inspect)), "state": str(state.get("Status", ""))},
-    })
+    return versioned(
+        {
+            "apiVersion": CONTAINERS.api_version,
+            "kind": CONTAINERS.kind,
+            "metadata": meta,
+            "spec": {
+                "replicas": int(_on(inspect)),
+                "paused": bool(state.get("Paused")),
+                "networks": {name: _endpoint(inspect, network) for name, network in networks.items()},
+                "restart": str(dig(inspect, "HostConfig", "RestartPolicy", "Name", default="")) or "no",
+            },
+            "status": {"replicas": int(_on(inspect)), "state": str(state.get("Status", ""))},
+        }
+    )
 
 
 def _endpoint(inspect: Obj, network: Obj) -> Obj:
@@ -176,11 +207,19 @@ def pod_of(inspect: Obj, node: str, *, terminating_since: str = "") -> Obj:
     begun = moment(state.get("StartedAt"))
     spec = {
         "nodeName": node if on or begun else "",
-        "containers": [{"name": "container", "image": dig(inspect, "Config", "Image", default=""),
-                        "resources": resources}],
+        "containers": [
+            {"name": "container", "image": dig(inspect, "Config", "Image", default=""), "resources": resources}
+        ],
     }
-    return versioned({"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec,
-                      "status": {"phase": _phase(inspect), "containerStatuses": [_status(inspect)]}})
+    return versioned(
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": meta,
+            "spec": spec,
+            "status": {"phase": _phase(inspect), "containerStatuses": [_status(inspect)]},
+        }
+    )
 
 
 def _phase(inspect: Obj) -> str:
@@ -197,13 +236,21 @@ def _status(inspect: Obj) -> Obj:
     begun, ended = moment(state.get("StartedAt")), moment(state.get("FinishedAt"))
     terminated = {
         "terminated": {
-            "exitCode": int(state.get("ExitCode") or 0), "startedAt": begun, "finishedAt": ended,
+            "exitCode": int(state.get("ExitCode") or 0),
+            "startedAt": begun,
+            "finishedAt": ended,
             "reason": "OOMKilled" if state.get("OOMKilled") else ("Error" if state.get("ExitCode") else "Completed"),
-            **({"message": state["Error"]} if state.get("Error") else {})}}
+            **({"message": state["Error"]} if state.get("Error") else {}),
+        }
+    }
     restarts = int(inspect.get("RestartCount") or 0)
     status: Obj = {
-        "name": "container", "image": dig(inspect, "Config", "Image", default=""),
-        "containerID": f"docker://{inspect['Id']}", "restartCount": restarts, "ready": _on(inspect)}
+        "name": "container",
+        "image": dig(inspect, "Config", "Image", default=""),
+        "containerID": f"docker://{inspect['Id']}",
+        "restartCount": restarts,
+        "ready": _on(inspect),
+    }
     if state.get("Restarting"):  # between two runs: its last end is known, the next start is the engine's
         status |= {"state": {"running": {"startedAt": begun}}, "lastState": terminated}
     elif _on(inspect):
@@ -225,23 +272,41 @@ def node_of(info: Obj, gpus: int, instance_type: str = "") -> Obj:
     if instance_type:
         labels.setdefault("node.kubernetes.io/instance-type", instance_type)
     capacity = {RESOURCE: str(max(1, gpus)), "cpu": str(info.get("NCPU", 1))}
-    return versioned({
-        "apiVersion": "v1", "kind": "Node",
-        "metadata": {
-            "name": str(info.get("Name") or "docker"), "uid": str(info.get("ID") or "docker"), "labels": labels,
-            "creationTimestamp": "1970-01-01T00:00:00Z"},
-        "spec": {},
-        "status": {"capacity": capacity, "allocatable": capacity,
-                   "nodeInfo": {"containerRuntimeVersion": f"docker://{info.get('ServerVersion', '')}"},
-                   "conditions": [{"type": "Ready", "status": "True"}]}})
+    return versioned(
+        {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {
+                "name": str(info.get("Name") or "docker"),
+                "uid": str(info.get("ID") or "docker"),
+                "labels": labels,
+                "creationTimestamp": "1970-01-01T00:00:00Z",
+            },
+            "spec": {},
+            "status": {
+                "capacity": capacity,
+                "allocatable": capacity,
+                "nodeInfo": {"containerRuntimeVersion": f"docker://{info.get('ServerVersion', '')}"},
+                "conditions": [{"type": "Ready", "status": "True"}],
+            },
+        }
+    )
 
 
 def image_of(inspect: Obj) -> Obj:
     """An image by its id, with its tags as a map, so that a merge patch can take one away and give it back."""
-    return versioned({
-        "apiVersion": IMAGES.api_version, "kind": IMAGES.kind,
-        "metadata": {"name": inspect["Id"], "uid": inspect["Id"], "creationTimestamp": moment(inspect.get("Created"))},
-        "spec": {"tags": dict.fromkeys(inspect.get("RepoTags") or [], True)}})
+    return versioned(
+        {
+            "apiVersion": IMAGES.api_version,
+            "kind": IMAGES.kind,
+            "metadata": {
+                "name": inspect["Id"],
+                "uid": inspect["Id"],
+                "creationTimestamp": moment(inspect.get("Created")),
+            },
+            "spec": {"tags": dict.fromkeys(inspect.get("RepoTags") or [], True)},
+        }
+    )
 
 
 # -- what fires --------------------------------------------------------------------------------------------
@@ -253,20 +318,38 @@ def cron_job_of(inspect: Obj, name: str, argv: tuple[str, ...], schedule: str, z
         "metadata": {"annotations": {SOURCE: name_in(inspect), HOW: "exec" if argv else "run"}},
         "spec": {
             "restartPolicy": "Never",
-            "containers": [{
-                "name": "executor", "image": dig(inspect, "Config", "Image", default=""),
-                "command": list(argv) or own,
-                "volumeMounts": [{"mountPath": one["Destination"]} for one in inspect.get("Mounts") or []],
-                "imagePullPolicy": "Always" if labels.get("killcheck.dev/pull") == "always" else "IfNotPresent"}]}}
+            "containers": [
+                {
+                    "name": "executor",
+                    "image": dig(inspect, "Config", "Image", default=""),
+                    "command": list(argv) or own,
+                    "volumeMounts": [{"mountPath": one["Destination"]} for one in inspect.get("Mounts") or []],
+                    "imagePullPolicy": "Always" if labels.get("killcheck.dev/pull") == "always" else "IfNotPresent",
+                }
+            ],
+        },
+    }
     asleep = bool(argv) and (not _on(inspect) or bool(dig(inspect, "State", "Paused")))
-    return versioned({
-        "apiVersion": "batch/v1", "kind": "CronJob",
-        "metadata": {"name": name, "namespace": NAMESPACE, "uid": f"{inspect['Id']}-cron",
-                     "creationTimestamp": moment(inspect.get("Created"))},
-        "spec": {
-            "schedule": schedule or labels.get(SCHEDULE, ""), "timeZone": zone or None, "suspend": asleep,
-            "concurrencyPolicy": "Allow", "jobTemplate": {"spec": {"backoffLimit": 0, "template": template}}},
-        "status": {}})
+    return versioned(
+        {
+            "apiVersion": "batch/v1",
+            "kind": "CronJob",
+            "metadata": {
+                "name": name,
+                "namespace": NAMESPACE,
+                "uid": f"{inspect['Id']}-cron",
+                "creationTimestamp": moment(inspect.get("Created")),
+            },
+            "spec": {
+                "schedule": schedule or labels.get(SCHEDULE, ""),
+                "timeZone": zone or None,
+                "suspend": asleep,
+                "concurrencyPolicy": "Allow",
+                "jobTemplate": {"spec": {"backoffLimit": 0, "template": template}},
+            },
+            "status": {},
+        }
+    )
 
 
 def creation(inspect: Obj) -> Obj:
@@ -279,5 +362,7 @@ def creation(inspect: Obj) -> Obj:
         config.pop("Hostname")  # the engine's own choice
     host = {key: value for key, value in (inspect.get("HostConfig") or {}).items() if value not in (None, "", [], {})}
     networks = dig(inspect, "NetworkSettings", "Networks", default={}) or {}
-    return {"config": {**config, "HostConfig": host},
-            "networks": {name: _endpoint(inspect, network) for name, network in networks.items()}}
+    return {
+        "config": {**config, "HostConfig": host},
+        "networks": {name: _endpoint(inspect, network) for name, network in networks.items()},
+    }

@@ -19,6 +19,12 @@ class Refusal(Exception):
 
     def answer(self) -> Answer:
         """As the API answers it."""
-        body: Obj = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": self.code,
-                     "reason": self.reason, "message": self.message}
+        body: Obj = {
+            "kind": "Status",
+            "apiVersion": "v1",
+            "status": "Failure",
+            "code": self.code,
+            "reason": self.reason,
+            "message": self.message,
+        }
         return Answer(self.code, body)

@@ -20,10 +20,14 @@ from killcheck.kube.objects import Obj, dig
 __all__ = ["Registry", "parts_of", "registry_of", "tag_name"]
 
 #: What a manifest may be (the media types that registries of 2026 hold).
-_MANIFESTS = ", ".join((
-    "application/vnd.oci.image.manifest.v1+json", "application/vnd.oci.image.index.v1+json",
-    "application/vnd.docker.distribution.manifest.v2+json",
-    "application/vnd.docker.distribution.manifest.list.v2+json"))
+_MANIFESTS = ", ".join(
+    (
+        "application/vnd.oci.image.manifest.v1+json",
+        "application/vnd.oci.image.index.v1+json",
+        "application/vnd.docker.distribution.manifest.v2+json",
+        "application/vnd.docker.distribution.manifest.list.v2+json",
+    )
+)
 TIMEOUT_S = 5.0
 _LOCAL = ("localhost", "127.0.0.1", "[::1]")
 
@@ -49,8 +53,11 @@ def registry_of(containers: list[Obj], image: str) -> Obj | None:
     for one in containers:
         if name in _LOCAL and port in _published(one):
             return one
-        aliases = {alias for network in (dig(one, "NetworkSettings", "Networks", default={}) or {}).values()
-                   for alias in network.get("Aliases") or []}
+        aliases = {
+            alias
+            for network in (dig(one, "NetworkSettings", "Networks", default={}) or {}).values()
+            for alias in network.get("Aliases") or []
+        }
         if name and name not in _LOCAL and name in {name_in(one), *aliases}:
             return one
     return None
@@ -91,13 +98,27 @@ class Registry:
         self._good(answer, image)
         digest = answer.headers.get("docker-content-digest", "")
         if not digest:
-            raise Refusal(422, "Invalid", f"the registry {self.url} gives {image} no digest (Docker-Content-Digest): "
-                                          "which tags go with it cannot be told")
+            raise Refusal(
+                422,
+                "Invalid",
+                f"the registry {self.url} gives {image} no digest (Docker-Content-Digest): "
+                "which tags go with it cannot be told",
+            )
         tags = [other for other in self._tags(repository) if other == tag or self._digest(repository, other) == digest]
-        return versioned({
-            "apiVersion": TAGS.api_version, "kind": TAGS.kind, "metadata": {"name": tag_name(image), "uid": digest},
-            "spec": {"image": image, "digest": digest, "tags": sorted({tag, *tags}),
-                     "mediaType": answer.headers.get("content-type", ""), "manifest": answer.data.decode()}})
+        return versioned(
+            {
+                "apiVersion": TAGS.api_version,
+                "kind": TAGS.kind,
+                "metadata": {"name": tag_name(image), "uid": digest},
+                "spec": {
+                    "image": image,
+                    "digest": digest,
+                    "tags": sorted({tag, *tags}),
+                    "mediaType": answer.headers.get("content-type", ""),
+                    "manifest": answer.data.decode(),
+                },
+            }
+        )
 
     def delete(self, image: str) -> Obj:
         """Delete its manifest, and so the tag."""
@@ -105,8 +126,11 @@ class Registry:
         repository = parts_of(image)[1]
         answer = self._ask("DELETE", f"/v2/{repository}/manifests/{found['spec']['digest']}")
         if answer.status == 405:
-            raise Refusal(405, "MethodNotAllowed",
-                          f"the registry {self.url} deletes nothing: set REGISTRY_STORAGE_DELETE_ENABLED=true")
+            raise Refusal(
+                405,
+                "MethodNotAllowed",
+                f"the registry {self.url} deletes nothing: set REGISTRY_STORAGE_DELETE_ENABLED=true",
+            )
         self._good(answer, image)
         return found
 
@@ -115,8 +139,12 @@ class Registry:
         spec = obj["spec"]
         repository = parts_of(spec["image"])[1]
         for tag in spec["tags"]:
-            answer = self._ask("PUT", f"/v2/{repository}/manifests/{tag}", {"content-type": spec["mediaType"]},
-                               spec["manifest"].encode())
+            answer = self._ask(
+                "PUT",
+                f"/v2/{repository}/manifests/{tag}",
+                {"content-type": spec["mediaType"]},
+                spec["manifest"].encode(),
+            )
             self._good(answer, spec["image"])
         return self.get(spec["image"])
 
@@ -135,14 +163,19 @@ class Registry:
 
     def _good(self, answer: Any, what: str) -> None:
         if answer.status >= 400:
-            raise Refusal(answer.status, "", f"the registry {self.url} answers {answer.status} for {what}: "
-                                             f"{answer.data.decode(errors='replace')[:300]}")
+            raise Refusal(
+                answer.status,
+                "",
+                f"the registry {self.url} answers {answer.status} for {what}: "
+                f"{answer.data.decode(errors='replace')[:300]}",
+            )
 
     def _ask(self, method: str, path: str, headers: dict[str, str] | None = None, body: bytes | None = None) -> Any:
         import urllib3
 
         try:
             return urllib3.request(
-                method, self.url + path, headers=headers or {}, body=body, timeout=TIMEOUT_S, retries=False)
+                method, self.url + path, headers=headers or {}, body=body, timeout=TIMEOUT_S, retries=False
+            )
         except urllib3.exceptions.HTTPError as error:
             raise Unreachable(f"the registry {self.url} does not answer: {error}") from error

@@ -67,10 +67,19 @@ def _at_hand(engine: Engine, image: str) -> Iterator[None]:
 def _run(engine: Engine, image: str, argv: list[str], env: dict[str, str]) -> Rehearsal:
     api = engine.api
     config: dict[str, Any] = {
-        "Image": image, "Labels": {LABEL: "true"}, "Env": [f"{name}={value}" for name, value in env.items()],
+        "Image": image,
+        "Labels": {LABEL: "true"},
+        "Env": [f"{name}={value}" for name, value in env.items()],
         "HostConfig": {
-            "NetworkMode": "none", "CapDrop": ["ALL"], "ReadonlyRootfs": True, "Tmpfs": {"/tmp": "size=16m"},  # noqa: S108
-            "PidsLimit": 64, "Memory": _MEMORY, "SecurityOpt": ["no-new-privileges"]}}
+            "NetworkMode": "none",
+            "CapDrop": ["ALL"],
+            "ReadonlyRootfs": True,
+            "Tmpfs": {"/tmp": "size=16m"},  # noqa: S108
+            "PidsLimit": 64,
+            "Memory": _MEMORY,
+            "SecurityOpt": ["no-new-privileges"],
+        },
+    }
     if argv:
         config |= {"Entrypoint": argv[:1], "Cmd": argv[1:]}
     with answered(engine.host):

@@ -89,9 +89,17 @@ def call_of_url(method: str, url: str, body: str = "") -> ApiCall | None:
     verb = _verb(method, bool(name), "watch=true" in query or "watch=1" in query)
     writes = verb in ("patch", "update")
     return ApiCall(
-        verb, found["group"] or "", _known(resource), _known(subresource), _known(name), _known(namespace),
-        replicas_in(body) if writes else None, _known(parse_qs(query).get("labelSelector", [""])[0]), bool(name),
-        body if writes else "", not namespace,
+        verb,
+        found["group"] or "",
+        _known(resource),
+        _known(subresource),
+        _known(name),
+        _known(namespace),
+        replicas_in(body) if writes else None,
+        _known(parse_qs(query).get("labelSelector", [""])[0]),
+        bool(name),
+        body if writes else "",
+        not namespace,
     )
 
 
@@ -118,12 +126,14 @@ def _known(part: str) -> str:
 # -- curl --------------------------------------------------------------------------------------------------
 #: Options of curl that take a value (curl 8; those of its many that appear in executors).
 _CURL_VALUES = frozenset("XHdoumwATbceEKFxyYzrtCP")
-_CURL_LONG_VALUES = frozenset("""
+_CURL_LONG_VALUES = frozenset(
+    """
     request header data data-raw data-binary data-ascii data-urlencode json cacert capath cert key output user max-time
     connect-timeout retry retry-delay retry-max-time write-out user-agent upload-file url cookie cookie-jar referer
     config form proxy resolve oauth2-bearer unix-socket connect-to interface limit-rate range proto tlsv1 ciphers
     cert-type key-type dump-header stderr trace noproxy
-""".split())  # noqa: SIM905
+""".split()
+)  # noqa: SIM905
 _DATA = frozenset({"d", "data", "data-raw", "data-binary", "data-ascii", "data-urlencode", "json"})
 
 

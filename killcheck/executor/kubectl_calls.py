@@ -19,19 +19,38 @@ from killcheck.kube.resources import Resource
 __all__ = ["Kubectl", "read"]
 
 #: Options that take a value, of the commands that executors use.
-_VALUES = frozenset("""
+_VALUES = frozenset(
+    """
     -n --namespace -l --selector -f --filename -p --patch -o --output -c --container --replicas --current-replicas
     --context --cluster --user --kubeconfig -s --server --token --as --as-group --certificate-authority --timeout
     --grace-period --field-selector --type --subresource --patch-file --from --image --for --cascade --pod-selector
     --resource-version --field-manager --request-timeout --cache-dir --sort-by --to-revision --overrides --env
     --skip-wait-for-delete-timeout --chunk-size --min --max --dry-run-strategy -k --kustomize -L --v -v
-""".split())  # noqa: SIM905
+""".split()
+)  # noqa: SIM905
 _SHORT = {
-    "po": "pods", "no": "nodes", "ns": "namespaces", "deploy": "deployments", "rs": "replicasets", "ds": "daemonsets",
-    "sts": "statefulsets", "cj": "cronjobs", "cm": "configmaps", "svc": "services", "sa": "serviceaccounts",
-    "pdb": "poddisruptionbudgets", "hpa": "horizontalpodautoscalers", "pvc": "persistentvolumeclaims",
-    "rc": "replicationcontrollers", "so": "scaledobjects", "app": "applications", "ev": "events",
-    "lws": "leaderworkersets", "isvc": "inferenceservices", "ro": "rollouts", "cq": "clusterqueues",
+    "po": "pods",
+    "no": "nodes",
+    "ns": "namespaces",
+    "deploy": "deployments",
+    "rs": "replicasets",
+    "ds": "daemonsets",
+    "sts": "statefulsets",
+    "cj": "cronjobs",
+    "cm": "configmaps",
+    "svc": "services",
+    "sa": "serviceaccounts",
+    "pdb": "poddisruptionbudgets",
+    "hpa": "horizontalpodautoscalers",
+    "pvc": "persistentvolumeclaims",
+    "rc": "replicationcontrollers",
+    "so": "scaledobjects",
+    "app": "applications",
+    "ev": "events",
+    "lws": "leaderworkersets",
+    "isvc": "inferenceservices",
+    "ro": "rollouts",
+    "cq": "clusterqueues",
     "lq": "localqueues",
 }
 _MORE = (
@@ -184,16 +203,31 @@ class _Reader:
                 yield resource, str(metadata.get("name", ""))
 
     def call(
-        self, verb: str, resource: Resource, name: str = "", subresource: str = "", *, replicas: int | None = None,
+        self,
+        verb: str,
+        resource: Resource,
+        name: str = "",
+        subresource: str = "",
+        *,
+        replicas: int | None = None,
         body: str = "",
     ) -> ApiCall:
         """``name`` may be UNKNOWN: one object, whichever."""
         namespace = self.namespace if resource.namespaced else ""
         labels = "" if name else self.command.flag("l", "selector")
         return ApiCall(
-            verb, resource.group, resource.plural, subresource, "" if UNKNOWN in name else name, namespace, replicas,
-            "" if UNKNOWN in labels else labels, bool(name), body if verb in ("patch", "update") else "",
-            not resource.namespaced or self.everywhere)
+            verb,
+            resource.group,
+            resource.plural,
+            subresource,
+            "" if UNKNOWN in name else name,
+            namespace,
+            replicas,
+            "" if UNKNOWN in labels else labels,
+            bool(name),
+            body if verb in ("patch", "update") else "",
+            not resource.namespaced or self.everywhere,
+        )
 
     def reading(self, resource: Resource, name: str) -> ApiCall:
         """How kubectl finds what a command names: get by name, else list."""

@@ -29,8 +29,14 @@ _CLIENT_METHOD = re.compile(
     r"(?:_(?P<sub>scale|status|eviction|log|token))?(?P<all>_for_all_namespaces)?(?:_with_http_info)?$",
 )
 _CLIENT_VERBS = {
-    "create": "create", "read": "get", "get": "get", "list": "list", "patch": "patch", "replace": "update",
-    "delete": "delete", "delete_collection": "deletecollection",
+    "create": "create",
+    "read": "get",
+    "get": "get",
+    "list": "list",
+    "patch": "patch",
+    "replace": "update",
+    "delete": "delete",
+    "delete_collection": "deletecollection",
 }
 _STARTERS = frozenset({"run", "call", "check_call", "check_output", "Popen", "system", "popen", "getoutput"})
 _MAX_ITEMS = 50
@@ -58,7 +64,10 @@ class PythonReading:
 
 
 def read(
-    text: str, environment: Mapping[str, str], arguments: Sequence[str] = (), files: Mapping[str, str] | None = None,
+    text: str,
+    environment: Mapping[str, str],
+    arguments: Sequence[str] = (),
+    files: Mapping[str, str] | None = None,
 ) -> PythonReading:
     """Read a Python program with its ``sys.argv``. What is no Python ends up in ``not_understood``."""
     try:
@@ -271,10 +280,21 @@ class _Reader(ast.NodeVisitor):
             return
         writes = match["verb"] in ("patch", "replace")
         body = self._body(node)
-        self.found.calls.append(ApiCall(
-            _CLIENT_VERBS[match["verb"]], _known(group), plural, match["sub"] or "", _known(name), _known(namespace),
-            replicas_in(body) if writes else None, _known(self._keyword(node, "label_selector")), bool(name),
-            body if writes else "", bool(match["all"]) or match["at"] == "cluster_"))
+        self.found.calls.append(
+            ApiCall(
+                _CLIENT_VERBS[match["verb"]],
+                _known(group),
+                plural,
+                match["sub"] or "",
+                _known(name),
+                _known(namespace),
+                replicas_in(body) if writes else None,
+                _known(self._keyword(node, "label_selector")),
+                bool(name),
+                body if writes else "",
+                bool(match["all"]) or match["at"] == "cluster_",
+            )
+        )
 
 
 def _known(text: str) -> str:

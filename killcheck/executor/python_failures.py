@@ -28,8 +28,11 @@ def swallowed(tree: ast.Module) -> list[str]:
     return [
         f"line {node.lineno}: every exception is caught and the script goes on to exit 0"
         for node in ast.walk(tree)
-        if isinstance(node, ast.ExceptHandler) and _catches_all(node) and not _leaves(node)
-        and not used & set(_remembered(node))]
+        if isinstance(node, ast.ExceptHandler)
+        and _catches_all(node)
+        and not _leaves(node)
+        and not used & set(_remembered(node))
+    ]
 
 
 def _catches_all(handler: ast.ExceptHandler) -> bool:
@@ -67,7 +70,8 @@ def _decisive_names(tree: ast.Module) -> set[str]:
     for node in ast.walk(tree):
         deciding: ast.AST | None = None
         if (isinstance(node, ast.If) and any(_leaves(statement) for statement in node.body)) or isinstance(
-                node, ast.Assert):
+            node, ast.Assert
+        ):
             deciding = node.test
         elif isinstance(node, ast.Return) and not isinstance(node.value, ast.Constant):
             deciding = node.value

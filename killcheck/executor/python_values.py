@@ -37,7 +37,10 @@ class Scope:
     """Names and what is known of them. ``functions``: the program's own; ``arguments``: its ``sys.argv``."""
 
     def __init__(
-        self, environment: Mapping[str, str], arguments: Sequence[str], files: Mapping[str, str],
+        self,
+        environment: Mapping[str, str],
+        arguments: Sequence[str],
+        files: Mapping[str, str],
         functions: Mapping[str, ast.FunctionDef],
     ) -> None:
         self.environment = environment

@@ -25,11 +25,13 @@ ConfigMaps = Mapping[tuple[str, str], Obj]
 _SHELLS = frozenset({"sh", "bash", "ash", "dash", "zsh", "ksh", "busybox"})
 _PYTHONS = re.compile(r"python(\d(\.\d+)?)?|pypy3?|uv")
 #: Words of the shell itself: no program is needed for them.
-_BUILTINS = frozenset("""
+_BUILTINS = frozenset(
+    """
     : . [ [[ alias bg break cd command continue declare echo eval exec exit export false fg getopts hash jobs kill let
     local printf pwd read readonly return set shift source test times trap true type typeset ulimit umask unalias unset
     wait
-""".split())  # noqa: SIM905
+""".split()
+)  # noqa: SIM905
 #: Programs that act on something outside Kubernetes.
 _CLOUD = frozenset({"aws", "gcloud", "az", "eksctl", "doctl", "oci", "terraform", "tofu", "pulumi", "systemctl", "ssh"})
 #: Programs that act on Kubernetes in ways that are not read here.
@@ -38,7 +40,8 @@ _OPAQUE = frozenset({"helm", "kustomize", "argocd", "flux", "kubeadm", "oc", "k9
 _INTERPRETERS = frozenset({"node", "deno", "bun", "ruby", "perl", "php", "java", "pwsh", "lua", "Rscript", "dotnet"})
 #: Programs that, run by themselves, touch nothing of Kubernetes.
 _PLAIN = (
-    r"sleep|true|false|echo|cat|date|ls|tail|jq|yq|pause|nginx|redis-server|pg_dump(all)?|psql|mysqldump|restic|rclone")
+    r"sleep|true|false|echo|cat|date|ls|tail|jq|yq|pause|nginx|redis-server|pg_dump(all)?|psql|mysqldump|restic|rclone"
+)
 #: Programs that start the rest of their arguments.
 _WRAPPERS = frozenset({"timeout", "env", "nice", "nohup", "time", "exec", "command", "xargs", "sudo", "tini"})
 _MAX_DEPTH = 6
@@ -90,12 +93,18 @@ class _Reader:
 
     def reading(self) -> Reading:
         """All that was found, each thing once."""
+
         def once(items: Iterable[str]) -> tuple[str, ...]:
             return tuple(dict.fromkeys(items))
 
         return Reading(
-            tuple(dict.fromkeys(_narrowed(self.calls))), once(self.tools), once(self.outside),
-            once(self.not_understood), once(self.false_green), once(self.modules))
+            tuple(dict.fromkeys(_narrowed(self.calls))),
+            once(self.tools),
+            once(self.outside),
+            once(self.not_understood),
+            once(self.false_green),
+            once(self.modules),
+        )
 
     # -- a container -----------------------------------------------------------------------------------------
     def container(self, spec: Obj, container: Obj) -> None:
@@ -123,8 +132,7 @@ class _Reader:
             if value is None:
                 value = self._value_from(entry.get("valueFrom") or {})
             if value is not None:
-                found[entry["name"]] = re.sub(
-                    r"\$\((\w+)\)", lambda m: found.get(m[1], m[0]), str(value))
+                found[entry["name"]] = re.sub(r"\$\((\w+)\)", lambda m: found.get(m[1], m[0]), str(value))
         found.setdefault("KUBERNETES_SERVICE_HOST", "kubernetes.default.svc")
         found.setdefault("KUBERNETES_SERVICE_PORT", "443")
         return found
@@ -167,7 +175,8 @@ class _Reader:
     def _kubelet_expanded(self, word: str) -> str:
         """``$(NAME)`` as the kubelet replaces it in command and args; ``$$(NAME)`` stays."""
         return re.sub(
-            r"\$?\$\((\w+)\)", lambda m: m[0][1:] if m[0][1] == "$" else self.environment.get(m[1], m[0]), word)
+            r"\$?\$\((\w+)\)", lambda m: m[0][1:] if m[0][1] == "$" else self.environment.get(m[1], m[0]), word
+        )
 
     # -- a program -------------------------------------------------------------------------------------------
     def program(self, words: Sequence[str], command: Command, depth: int = 0) -> None:
@@ -256,7 +265,12 @@ class _Reader:
 
     # -- scripts ---------------------------------------------------------------------------------------------
     def shell(
-        self, text: str, errexit: bool, depth: int, arguments: Sequence[str] = (), pipefail: bool = False,
+        self,
+        text: str,
+        errexit: bool,
+        depth: int,
+        arguments: Sequence[str] = (),
+        pipefail: bool = False,
     ) -> None:
         """A shell script's text."""
         positional = {str(i): word for i, word in enumerate(arguments)} | {"@": " ".join(arguments[1:])}
@@ -271,6 +285,7 @@ class _Reader:
 
     def _with_sources(self, text: str) -> str:
         """Lines that source a file which is known, replaced by it: its functions are used further down."""
+
         def content(match: re.Match[str]) -> str:
             return self.files.get(normpath(match[1]), match[0])
 
@@ -280,6 +295,7 @@ class _Reader:
 
     def _with_files(self, text: str) -> str:
         """``$(cat FILE)`` of a file that is known (the namespace of the ServiceAccount, a ConfigMap's key)."""
+
         def content(match: re.Match[str]) -> str:
             found = self.files.get(normpath(match[1]))
             simple = found is not None and re.fullmatch(r"[\w./:@-]*", found.strip())
@@ -312,7 +328,12 @@ class _Reader:
             self.shell(command.stdin, errexit, depth + 1)
 
     def _file(
-        self, path: str, arguments: Sequence[str], command: Command, depth: int, interpreter: str = "",
+        self,
+        path: str,
+        arguments: Sequence[str],
+        command: Command,
+        depth: int,
+        interpreter: str = "",
     ) -> None:
         """A script by its path, if a ConfigMap brings it."""
         text = self.files.get(normpath(path)) if path else None
@@ -365,8 +386,7 @@ def _narrowed(calls: Sequence[ApiCall]) -> Iterator[ApiCall]:
             yield call
             continue
         for one in lists:
-            yield replace(
-                call, namespace=call.namespace or one.namespace, selector=call.selector or one.selector)
+            yield replace(call, namespace=call.namespace or one.namespace, selector=call.selector or one.selector)
 
 
 def _unwrapped(words: Sequence[str], tools: list[str]) -> list[str]:

@@ -93,7 +93,7 @@ def _values(unit: Path) -> dict[str, str]:
 
 def _named(text: str, folder: Path) -> Iterator[Path]:
     for word in dict.fromkeys(_WORD.findall(text)):
-        for place in ({folder / word, folder / Path(word).name} if "/" in word or "." in word else ()):
+        for place in {folder / word, folder / Path(word).name} if "/" in word or "." in word else ():
             if place.is_file() and place.stat().st_size <= _LIMIT and _is_script(place):
                 yield place
 

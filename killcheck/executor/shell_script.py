@@ -56,7 +56,11 @@ class Script:
 
 
 def parse(
-    text: str, variables: Mapping[str, str] | None = None, *, errexit: bool = False, pipefail: bool = False,
+    text: str,
+    variables: Mapping[str, str] | None = None,
+    *,
+    errexit: bool = False,
+    pipefail: bool = False,
 ) -> Script:
     """Read a script; ``variables`` are its environment, ``errexit`` and ``pipefail`` how its shell was started.
 
@@ -127,7 +131,12 @@ class _Reader:
         return at
 
     def _command(
-        self, raw: list[Word], stdin: str | None, then: str, fallback: tuple[str, ...], tested: bool,
+        self,
+        raw: list[Word],
+        stdin: str | None,
+        then: str,
+        fallback: tuple[str, ...],
+        tested: bool,
     ) -> None:
         before = len(self.commands)
         while raw and (match := _assignment(raw[0])):
@@ -152,8 +161,9 @@ class _Reader:
                 self.variables |= {word: self._piped_in() for word in words[1:] if _NAME.fullmatch(word)}
             elif name == "xargs":
                 words = _with_arguments(words, self._piped_in())
-            self.commands.append(Command(
-                tuple(words), then, fallback, tested, self.errexit, self.pipefail, False, stdin))
+            self.commands.append(
+                Command(tuple(words), then, fallback, tested, self.errexit, self.pipefail, False, stdin)
+            )
 
     def _assign_all(self, raw: Sequence[Word]) -> None:
         for word in raw:

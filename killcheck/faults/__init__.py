@@ -22,8 +22,21 @@ if TYPE_CHECKING:
     from killcheck.faults.shipped import ALL, CLOUD, ENGINE, MACHINE
 
 __all__ = [
-    "ALL", "CLOUD", "ENGINE", "GROUP", "MACHINE", "Fault", "FaultError", "Plan", "apart", "every", "in_order",
-    "means_something", "named", "refuse_clashes", "there",
+    "ALL",
+    "CLOUD",
+    "ENGINE",
+    "GROUP",
+    "MACHINE",
+    "Fault",
+    "FaultError",
+    "Plan",
+    "apart",
+    "every",
+    "in_order",
+    "means_something",
+    "named",
+    "refuse_clashes",
+    "there",
 ]
 
 #: Entry point group of faults from other packages.
@@ -76,7 +89,10 @@ def there(kind: type[Fault], kill_path: KillPath, levers: Collection[str] | None
 
 
 def means_something(
-    kind: type[Fault], kill_path: KillPath, layer: Layer, cron_job: Mapping[str, Any] | None = None,
+    kind: type[Fault],
+    kill_path: KillPath,
+    layer: Layer,
+    cron_job: Mapping[str, Any] | None = None,
 ) -> bool:
     """Whether a fault applies to a layer at all, to anything that the layer turns off, and to its executor.
 

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar
 
-from killcheck.spec.killpath import KillPath, Layer, Proof
 from killcheck.kube.objects import Obj
 from killcheck.kube.permissions import Permission
 from killcheck.layers.base import LayerRun, Stage
+from killcheck.spec.killpath import KillPath, Layer, Proof
 
 __all__ = ["SCALED", "Fault", "FaultError", "Plan", "lacking", "none_rented", "none_scaled"]
 
@@ -41,8 +41,9 @@ def none_rented(kill_path: KillPath) -> str:
 #: How a cluster comes to levers that a spec gives it.
 _GIVEN = {
     "stand-in": "stand-in (AWS' on the embedded cluster alone: cloud: {endpoint: stand-in} in the spec, and "
-                "pip install 'killcheck[aws-stand-in]')",
-    "hands": "hands (an AWS account: cloud: in the spec)", "aws": "aws (an AWS account: cloud: in the spec)",
+    "pip install 'killcheck[aws-stand-in]')",
+    "hands": "hands (an AWS account: cloud: in the spec)",
+    "aws": "aws (an AWS account: cloud: in the spec)",
 }
 
 
@@ -115,8 +116,11 @@ class Fault(ABC):
     @classmethod
     def settings(cls) -> dict[str, float]:
         """Its settings by name, their units at the names' ends (``lasts_s``: seconds)."""
-        return {name: getattr(cls, name) for name in dir(cls)
-                if name.islower() and name.endswith(_UNITS) and isinstance(getattr(cls, name), int | float)}
+        return {
+            name: getattr(cls, name)
+            for name in dir(cls)
+            if name.islower() and name.endswith(_UNITS) and isinstance(getattr(cls, name), int | float)
+        }
 
     def misplaced(self, layer: Layer) -> str:
         """Why it cannot act where the layer is: on a Docker Engine most faults have no API to act through."""

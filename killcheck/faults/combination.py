@@ -40,7 +40,10 @@ def refuse_clashes(plans: Mapping[str, Plan]) -> None:
     clashes = [
         f"{one} and {other} both set {max(mine, theirs, key=len)}"
         for (one, first), (other, second) in combinations(plans.items(), 2)
-        for mine in first.edits for theirs in second.edits if _overlap(mine, theirs)]
+        for mine in first.edits
+        for theirs in second.edits
+        if _overlap(mine, theirs)
+    ]
     if clashes:
         raise FaultError("these faults cannot be there together: " + "; ".join(dict.fromkeys(clashes)))
 

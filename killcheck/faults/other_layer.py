@@ -14,12 +14,12 @@ from datetime import datetime, timedelta
 from killcheck import layers
 from killcheck.faults.base import Fault, FaultError, Plan
 from killcheck.faults.kubernetes.executor import COPY, ExecutorFault, cron_job_of, path_of
-from killcheck.spec.killpath import KillPath, Layer
 from killcheck.kube import resources as r
 from killcheck.kube.errors import KubeError
 from killcheck.kube.objects import Obj, controller_of, copy, dig, name_of, namespace_of, parse_time, ref_of, uid_of
 from killcheck.kube.permissions import Permission
 from killcheck.layers.base import UNREAD, LayerError, LayerRun, Stage, Testimony
+from killcheck.spec.killpath import KillPath, Layer
 from killcheck.text.redaction import redact
 
 __all__ = ["Elsewhere", "may_be_elsewhere"]
@@ -71,9 +71,12 @@ class Elsewhere(Fault):
         verbs = tuple(Permission(verb, "batch", "cronjobs", "", namespace, name) for verb in ("get", "patch"))
         edits = tuple(path_of(cron_job, "spec.jobTemplate") if edit.startswith(COPY) else edit for edit in own.edits)
         return replace(
-            own, changes=(*own.changes, f"CronJob {namespace}/{name} is edited so that its own firings meet it"),
-            namespaces=tuple(dict.fromkeys((*own.namespaces, namespace))), permissions=(*own.permissions, *verbs),
-            edits=edits)
+            own,
+            changes=(*own.changes, f"CronJob {namespace}/{name} is edited so that its own firings meet it"),
+            namespaces=tuple(dict.fromkeys((*own.namespaces, namespace))),
+            permissions=(*own.permissions, *verbs),
+            edits=edits,
+        )
 
     def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
         """Inject it as that layer's, and put what it rewrites into the CronJob."""
@@ -87,8 +90,13 @@ class Elsewhere(Fault):
             for rewrite in apart.rewrites:
                 rewrite(template)
             what = f"{ref_of(cron_job)}: its template meets {self.inner.name}"
-            stage.journal.merge(r.CRONJOBS, name_of(cron_job), namespace_of(cron_job), {
-                "spec": {"jobTemplate": {"spec": {"template": template}}}}, what)
+            stage.journal.merge(
+                r.CRONJOBS,
+                name_of(cron_job),
+                namespace_of(cron_job),
+                {"spec": {"jobTemplate": {"spec": {"template": template}}}},
+                what,
+            )
             done.append(what)
         return done
 
@@ -106,8 +114,12 @@ class Elsewhere(Fault):
     def _silent(self, stage: Stage, jobs: Sequence[Obj]) -> str:
         """Its slot came, and nothing was made."""
         now = stage.cluster.loop.now()
-        if self.inner.family != "schedule" or jobs or self._slot is None or now < self._slot + timedelta(
-                seconds=SLOT_S):
+        if (
+            self.inner.family != "schedule"
+            or jobs
+            or self._slot is None
+            or now < self._slot + timedelta(seconds=SLOT_S)
+        ):
             return ""
         return f"the slot of {self.where} at {self._slot:%H:%M:%S} came, and no Job was made"
 
@@ -130,9 +142,11 @@ class Elsewhere(Fault):
         for job in stage.scene.jobs.values():
             made_by = controller_of(job)
             since = self._since is not None and parse_time(job["metadata"]["creationTimestamp"]) >= self._since - (
-                timedelta(seconds=1))
+                timedelta(seconds=1)
+            )
             if (made_by is not None and made_by.get("uid") == owner and since) or (
-                    own is not None and uid_of(job) == uid_of(own)):
+                own is not None and uid_of(job) == uid_of(own)
+            ):
                 yield job
 
     def _testify(self, stage: Stage, jobs: Sequence[Obj]) -> None:
@@ -155,8 +169,9 @@ class Elsewhere(Fault):
     def _take_logs(stage: Stage, pod: Obj, testimony: Testimony) -> None:
         for status in dig(pod, "status", "containerStatuses", default=[]):
             key = (name_of(pod), str(status["name"]))
-            if key in testimony.logs or not (dig(status, "state", "terminated") or dig(
-                    status, "lastState", "terminated")):
+            if key in testimony.logs or not (
+                dig(status, "state", "terminated") or dig(status, "lastState", "terminated")
+            ):
                 continue
             try:
                 text = stage.cluster.kube.logs(name_of(pod), namespace_of(pod), container=key[1])

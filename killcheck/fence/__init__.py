@@ -11,5 +11,13 @@ from killcheck.fence.inside import Ask, Finding
 from killcheck.fence.report import FenceReport, FenceResult
 
 __all__ = [
-    "Account", "AccountError", "Ask", "Ceiling", "FenceReport", "FenceResult", "Finding", "evaluate", "would",
+    "Account",
+    "AccountError",
+    "Ask",
+    "Ceiling",
+    "FenceReport",
+    "FenceResult",
+    "Finding",
+    "evaluate",
+    "would",
 ]

@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from killcheck.instances.catalogue import Catalogue
 from killcheck.cloud.iam import Access, Decision
-from killcheck.instances.launchable import launchable
 from killcheck.fence import awsgroups, otherclouds
 from killcheck.fence.pools import Pool
 from killcheck.fence.templates import Templates
+from killcheck.instances.catalogue import Catalogue
+from killcheck.instances.launchable import launchable
 from killcheck.kube.objects import dig
 
 __all__ = ["Account", "AccountError"]
@@ -107,15 +107,17 @@ class Account:
         found = next((one for one in self.roles if one.get("RoleName") == name), None)
         if found is None:
             return None
-        policies: list[Any] = [
-            _document(one.get("PolicyDocument")) for one in found.get("RolePolicyList") or ()]
+        policies: list[Any] = [_document(one.get("PolicyDocument")) for one in found.get("RolePolicyList") or ()]
         for attached in found.get("AttachedManagedPolicies") or ():
             policies.append(self._managed(str(attached.get("PolicyArn"))))
         boundary = dig(found, "PermissionsBoundary", "PermissionsBoundaryArn")
         linked = str(found.get("Path", "")).startswith("/aws-service-role/")
         return Access(
-            [policy for policy in policies if policy is not None], self._managed(boundary) if boundary else None,
-            [self.scps] if self.scps else [], linked)
+            [policy for policy in policies if policy is not None],
+            self._managed(boundary) if boundary else None,
+            [self.scps] if self.scps else [],
+            linked,
+        )
 
     def unread_policies(self, role: str) -> list[str]:
         """Managed policies of a role whose text was not exported: what they allow is not known."""
@@ -144,9 +146,12 @@ class Account:
 
     def _take_aws(self, document: Mapping[str, Any]) -> bool:
         lists = {
-            "AutoScalingGroups": self.scaling_groups, "LaunchTemplateVersions": self.template_versions,
-            "LaunchTemplates": self.templates, "LaunchConfigurations": self.configurations,
-            "RoleDetailList": self.roles, "Policies": self.managed_policies,
+            "AutoScalingGroups": self.scaling_groups,
+            "LaunchTemplateVersions": self.template_versions,
+            "LaunchTemplates": self.templates,
+            "LaunchConfigurations": self.configurations,
+            "RoleDetailList": self.roles,
+            "Policies": self.managed_policies,
         }
         taken = [name for name in lists if isinstance(document.get(name), list)]
         for name in taken:

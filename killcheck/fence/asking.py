@@ -11,13 +11,13 @@ from dataclasses import replace
 from functools import partial
 
 from killcheck.cloud.ask import AskError, dry_run, export, simulate
-from killcheck.instances.catalogue import Catalogue
 from killcheck.cloud.iam import Decision
-from killcheck.instances.launchable import launchable
 from killcheck.cloud.session import Aws
 from killcheck.fence.account import Account
 from killcheck.fence.ceiling import Ceiling
 from killcheck.fence.pools import Pool
+from killcheck.instances.catalogue import Catalogue
+from killcheck.instances.launchable import launchable
 
 __all__ = ["account_of", "own_door"]
 
@@ -56,8 +56,11 @@ def own_door(aws: Aws, image: str, subnet: str, catalogue: Catalogue, ceiling: C
     doubts: list[str] = []
     for number, one in enumerate(types.ordered(over, "devices")):
         bit = types.bits[one.name]
-        decision = _tried(aws, one.name, image, subnet) if number < ASKED else Decision(
-            "undecided", f"{ASKED} of {over.bit_count()} types were tried")
+        decision = (
+            _tried(aws, one.name, image, subnet)
+            if number < ASKED
+            else Decision("undecided", f"{ASKED} of {over.bit_count()} types were tried")
+        )
         if not decision.denied:
             possible |= bit
         if decision.effect == "allowed":
@@ -65,11 +68,17 @@ def own_door(aws: Aws, image: str, subnet: str, catalogue: Catalogue, ceiling: C
         elif not decision.denied and decision.reason not in doubts:
             doubts.append(decision.reason)
     pool = Pool(
-        "Credentials/own", types, certain, possible, max_nodes=float("inf"), undecided=tuple(doubts),
+        "Credentials/own",
+        types,
+        certain,
+        possible,
+        max_nodes=float("inf"),
+        undecided=tuple(doubts),
         door="these credentials may launch it without any pool (RunInstances with DryRun)",
         remedy="deny ec2:RunInstances on instance types above the ceiling, by policy or SCP",
         requirement="the caller's IAM policies",
-        notes=(f"{over.bit_count()} types above the ceiling were tried with DryRun: nothing was launched",))
+        notes=(f"{over.bit_count()} types above the ceiling were tried with DryRun: nothing was launched",),
+    )
     return replace(pool, unknown=("no type is above the ceiling on devices: nothing was tried",)) if not over else pool
 
 

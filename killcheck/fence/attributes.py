@@ -19,12 +19,21 @@ _KINDS = {"gpu": "gpu", "fpga": "fpga", "inference": "accelerator", "media": "me
 
 #: Attributes that are known and do not decide between types with and without devices, or that the catalogue lacks:
 #: what they exclude stays possible, and nothing is certain.
-_UNDECIDED = frozenset({
-    "InstanceGenerations", "NetworkInterfaceCount", "NetworkBandwidthGbps", "BaselineEbsBandwidthMbps",
-    "LocalStorageTypes", "SpotMaxPricePercentageOverLowestPrice", "OnDemandMaxPricePercentageOverLowestPrice",
-    "MaxSpotPriceAsPercentageOfOptimalOnDemandPrice", "RequireHibernateSupport", "BaselinePerformanceFactors",
-    "RequireEncryptionInTransit",
-})
+_UNDECIDED = frozenset(
+    {
+        "InstanceGenerations",
+        "NetworkInterfaceCount",
+        "NetworkBandwidthGbps",
+        "BaselineEbsBandwidthMbps",
+        "LocalStorageTypes",
+        "SpotMaxPricePercentageOverLowestPrice",
+        "OnDemandMaxPricePercentageOverLowestPrice",
+        "MaxSpotPriceAsPercentageOfOptimalOnDemandPrice",
+        "RequireHibernateSupport",
+        "BaselinePerformanceFactors",
+        "RequireEncryptionInTransit",
+    }
+)
 
 
 def select(requirements: Mapping[str, Any], types: Launchable) -> tuple[int, int, list[str]]:

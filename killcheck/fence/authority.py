@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from killcheck.cloud.iam import Access, PolicyError, launch
-from killcheck.instances.launchable import Launchable
 from killcheck.fence.account import Account
 from killcheck.fence.pools import Pool
+from killcheck.instances.launchable import Launchable
 from killcheck.kube.objects import Obj, annotations_of, dig, labels_of, name_of, namespace_of
 
 __all__ = ["Grant", "claim_doors", "grants", "karpenter_role", "within_role"]
@@ -76,9 +76,11 @@ def _subjects(binding: Obj, *, builtin: bool) -> Iterator[str]:
     """``builtin``: the binding is one that the API server makes for the control plane's own controllers."""
     for subject in binding.get("subjects") or ():
         name, namespace = str(subject.get("name", "")), str(subject.get("namespace", ""))
-        ours = name.startswith("system:") and name not in (
-            "system:authenticated", "system:unauthenticated", "system:serviceaccounts") and not name.startswith(
-            "system:serviceaccount")
+        ours = (
+            name.startswith("system:")
+            and name not in ("system:authenticated", "system:unauthenticated", "system:serviceaccounts")
+            and not name.startswith("system:serviceaccount")
+        )
         karpenter = subject.get("kind") == "ServiceAccount" and name.startswith("karpenter")
         controller = namespace == "kube-system" and (builtin or name.endswith("-controller"))
         if not ours and not karpenter and not controller:
@@ -95,11 +97,17 @@ def claim_doors(objects: Sequence[Obj], types: Launchable, allowed: int, possibl
                 notes.append(text)
             continue
         what = "create a NodeClaim" if grant.resource == "nodeclaims" else f"{grant.verb} {grant.resource}"
-        pools.append(Pool(
-            f"RBAC/{grant.subject}/{grant.verb}-{grant.resource}", types, allowed, possible,
-            door=f"{grant.subject} may {what} past every pool (ClusterRoleBinding {grant.binding})",
-            remedy=f"take {grant.verb} on {grant.resource} out of what {grant.binding} grants",
-            requirement=f"ClusterRoleBinding {grant.binding}"))
+        pools.append(
+            Pool(
+                f"RBAC/{grant.subject}/{grant.verb}-{grant.resource}",
+                types,
+                allowed,
+                possible,
+                door=f"{grant.subject} may {what} past every pool (ClusterRoleBinding {grant.binding})",
+                remedy=f"take {grant.verb} on {grant.resource} out of what {grant.binding} grants",
+                requirement=f"ClusterRoleBinding {grant.binding}",
+            )
+        )
     return pools, notes
 
 

@@ -10,10 +10,10 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from killcheck.instances.launchable import Launchable
 from killcheck.fence import attributes
 from killcheck.fence.pools import Pool
 from killcheck.fence.templates import Chosen, Templates, named
+from killcheck.instances.launchable import Launchable
 from killcheck.kube.objects import Obj, dig, labels_of, name_of
 
 __all__ = ["PAST_SCPS", "auto_scaling_group", "eks_node_group", "from_manifest", "owned_by_node_group"]
@@ -36,10 +36,13 @@ def auto_scaling_group(group: Mapping[str, Any], templates: Templates) -> Pool:
     else:
         chosen.unknown.append("the group has neither a launch template nor a launch configuration")
     return _pool(
-        f"AutoScalingGroup/{group.get('AutoScalingGroupName', '?')}", templates.types, chosen,
+        f"AutoScalingGroup/{group.get('AutoScalingGroupName', '?')}",
+        templates.types,
+        chosen,
         most=math.ceil(_number(group.get("MaxSize"), chosen) / smallest_weight),
         floor=math.ceil(_number(group.get("MinSize"), chosen) / max(1.0, smallest_weight)),
-        notes=(PAST_SCPS,))
+        notes=(PAST_SCPS,),
+    )
 
 
 def _mixed(policy: Mapping[str, Any], templates: Templates) -> tuple[Chosen, float]:
@@ -79,8 +82,13 @@ def eks_node_group(group: Mapping[str, Any], templates: Templates) -> Pool:
         chosen = named(templates.types, [DEFAULT_TYPE])
     name = "/".join(str(part) for part in (group.get("clusterName"), group.get("nodegroupName")) if part) or "?"
     return _pool(
-        f"EKSNodegroup/{name}", templates.types, chosen, most=_number(scaling.get("maxSize"), chosen),
-        floor=int(_number(scaling.get("minSize", 0), chosen)), notes=(PAST_SCPS,))
+        f"EKSNodegroup/{name}",
+        templates.types,
+        chosen,
+        most=_number(scaling.get("maxSize"), chosen),
+        floor=int(_number(scaling.get("minSize", 0), chosen)),
+        notes=(PAST_SCPS,),
+    )
 
 
 def _number(value: Any, chosen: Chosen) -> float:
@@ -91,13 +99,27 @@ def _number(value: Any, chosen: Chosen) -> float:
 
 
 def _pool(
-    name: str, types: Launchable, chosen: Chosen, *, most: float, floor: int, notes: tuple[str, ...] = (),
+    name: str,
+    types: Launchable,
+    chosen: Chosen,
+    *,
+    most: float,
+    floor: int,
+    notes: tuple[str, ...] = (),
 ) -> Pool:
     return Pool(
-        name, types, chosen.certain, chosen.possible, max_nodes=most, floor=floor,
+        name,
+        types,
+        chosen.certain,
+        chosen.possible,
+        max_nodes=most,
+        floor=floor,
         requirement="its instance types name it",
         remedy="take the types above the ceiling out of its instance types, or lower its maximum size",
-        unknown=tuple(chosen.unknown), undecided=tuple(chosen.undecided), notes=(*notes, *chosen.notes))
+        unknown=tuple(chosen.unknown),
+        undecided=tuple(chosen.undecided),
+        notes=(*notes, *chosen.notes),
+    )
 
 
 # -- manifests that make them ----------------------------------------------------------------------------------
@@ -109,18 +131,30 @@ def from_manifest(obj: Obj, templates: Templates) -> Iterator[Pool]:
         yield from _eksctl(obj, templates)
     elif kind == "AWSManagedMachinePool":
         types = [spec["instanceType"]] if spec.get("instanceType") else []
-        yield eks_node_group({
-            "nodegroupName": name_of(obj), "instanceTypes": types, "scalingConfig": spec.get("scaling"),
-            "launchTemplate": spec.get("awsLaunchTemplate")}, templates)
+        yield eks_node_group(
+            {
+                "nodegroupName": name_of(obj),
+                "instanceTypes": types,
+                "scalingConfig": spec.get("scaling"),
+                "launchTemplate": spec.get("awsLaunchTemplate"),
+            },
+            templates,
+        )
     elif kind == "Nodegroup" and group == "eks.services.k8s.aws":
         yield eks_node_group({"nodegroupName": name_of(obj), **spec}, templates)
     elif kind == "NodeGroup" and group.startswith("eks.aws."):
         given = spec.get("forProvider") or {}
         scaling = given.get("scalingConfig") or {}
         first = scaling[0] if isinstance(scaling, list) and scaling else scaling
-        yield eks_node_group({
-            "nodegroupName": name_of(obj), "instanceTypes": given.get("instanceTypes"), "scalingConfig": first,
-            "launchTemplate": given.get("launchTemplate")}, templates)
+        yield eks_node_group(
+            {
+                "nodegroupName": name_of(obj),
+                "instanceTypes": given.get("instanceTypes"),
+                "scalingConfig": first,
+                "launchTemplate": given.get("launchTemplate"),
+            },
+            templates,
+        )
     elif kind == "ConfigMap" and labels_of(obj).get("killcheck.dev/node-groups") == "true":
         yield from _own(obj, templates)
 
@@ -136,9 +170,13 @@ def _eksctl(obj: Obj, templates: Templates) -> Iterator[Pool]:
                 chosen = templates.resolve(group["launchTemplate"])
             desired = group.get("desiredCapacity", 2 if group.get("minSize") is None else group["minSize"])
             yield _pool(
-                f"EKSNodegroup/{group.get('name', '?')}", templates.types, chosen,
+                f"EKSNodegroup/{group.get('name', '?')}",
+                templates.types,
+                chosen,
                 most=_number(group.get("maxSize", desired), chosen),
-                floor=int(_number(group.get("minSize", desired), chosen)), notes=(PAST_SCPS,))
+                floor=int(_number(group.get("minSize", desired), chosen)),
+                notes=(PAST_SCPS,),
+            )
 
 
 def _eksctl_types(group: Mapping[str, Any]) -> list[str]:
@@ -157,5 +195,4 @@ def _own(obj: Obj, templates: Templates) -> Iterator[Pool]:
         return
     for group in groups:
         chosen = named(templates.types, [group.instance_type])
-        yield _pool(
-            f"NodeGroup/{group.name}", templates.types, chosen, most=float(group.maximum), floor=group.minimum)
+        yield _pool(f"NodeGroup/{group.name}", templates.types, chosen, most=float(group.maximum), floor=group.minimum)

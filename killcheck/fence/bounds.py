@@ -95,8 +95,11 @@ def _search(items: list[InstanceType], limits: Mapping[str, float], measure: Mea
     needs = [[_held(one, name) for name in names] for one in items]
     worth = [value(one, measure) for one in items]
     rates = [
-        [max((worth[j] / needs[j][k] if needs[j][k] else math.inf for j in range(i, len(items))), default=0.0)
-         for k in range(len(names))] for i in range(len(items) + 1)
+        [
+            max((worth[j] / needs[j][k] if needs[j][k] else math.inf for j in range(i, len(items))), default=0.0)
+            for k in range(len(names))
+        ]
+        for i in range(len(items) + 1)
     ]
     best, steps, complete = 0.0, 0, True
     stack = [(0, [limits[name] for name in names], 0.0)]

@@ -28,8 +28,12 @@ class Ceiling:
     def of(cls, stated: FenceCeiling) -> Ceiling:
         """From the spec's ``fences:``."""
         return cls(
-            stated.max_devices_per_node, stated.max_usd_per_hour, stated.max_devices, stated.max_nodes,
-            stated.forbidden_types)
+            stated.max_devices_per_node,
+            stated.max_usd_per_hour,
+            stated.max_devices,
+            stated.max_nodes,
+            stated.forbidden_types,
+        )
 
     @property
     def stated(self) -> bool:

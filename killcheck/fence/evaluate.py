@@ -7,8 +7,6 @@ import operator
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from killcheck.instances.catalogue import Catalogue, shipped
-from killcheck.instances.launchable import Launchable, launchable
 from killcheck.fence import authority, awsgroups, otherclouds
 from killcheck.fence.account import Account
 from killcheck.fence.ceiling import Ceiling
@@ -19,15 +17,21 @@ from killcheck.fence.pools import Pool
 from killcheck.fence.remedies import close
 from killcheck.fence.report import FenceReport, FenceResult, worst_verdict
 from killcheck.fence.verdict import judge, judge_together
+from killcheck.instances.catalogue import Catalogue, shipped
+from killcheck.instances.launchable import Launchable, launchable
 from killcheck.kube.objects import Obj, name_of
 
 __all__ = ["evaluate", "pools_of", "would"]
 
 #: Kinds that launch machines and are not evaluated: never passed over in silence.
 UNEVALUATED = {
-    "MachineDeployment": "cluster.x-k8s.io", "MachinePool": "cluster.x-k8s.io", "MachineSet": "",
-    "AWSMachinePool": "infrastructure.cluster.x-k8s.io", "ComputeClass": "cloud.google.com",
-    "Provisioner": "karpenter.sh", "ContainerCluster": "container.cnrm.cloud.google.com",
+    "MachineDeployment": "cluster.x-k8s.io",
+    "MachinePool": "cluster.x-k8s.io",
+    "MachineSet": "",
+    "AWSMachinePool": "infrastructure.cluster.x-k8s.io",
+    "ComputeClass": "cloud.google.com",
+    "Provisioner": "karpenter.sh",
+    "ContainerCluster": "container.cnrm.cloud.google.com",
     "ManagedCluster": "containerservice.azure.com",
 }
 
@@ -43,8 +47,13 @@ class _World:
 
 
 def evaluate(
-    objects: Iterable[Obj], ceiling: Ceiling, catalogue: Catalogue | None = None, *, account: Account | None = None,
-    role: str = "", doors: Sequence[Pool] = (),
+    objects: Iterable[Obj],
+    ceiling: Ceiling,
+    catalogue: Catalogue | None = None,
+    *,
+    account: Account | None = None,
+    role: str = "",
+    doors: Sequence[Pool] = (),
 ) -> FenceReport:
     """What could be launched at worst by everything in ``objects`` and ``account``, against ``ceiling``.
 
@@ -63,7 +72,11 @@ def evaluate(
 
 
 def pools_of(
-    objects: Iterable[Obj], catalogue: Catalogue | None = None, *, account: Account | None = None, role: str = "",
+    objects: Iterable[Obj],
+    catalogue: Catalogue | None = None,
+    *,
+    account: Account | None = None,
+    role: str = "",
 ) -> list[Pool]:
     """Every pool, as it is judged."""
     whole = shipped() if catalogue is None else catalogue
@@ -71,8 +84,14 @@ def pools_of(
 
 
 def would(
-    objects: Iterable[Obj], devices: int, *, namespace: str, resource: str = "nvidia.com/gpu",
-    catalogue: Catalogue | None = None, account: Account | None = None, role: str = "",
+    objects: Iterable[Obj],
+    devices: int,
+    *,
+    namespace: str,
+    resource: str = "nvidia.com/gpu",
+    catalogue: Catalogue | None = None,
+    account: Account | None = None,
+    role: str = "",
 ) -> Ask:
     """Whether a pod that asks for so many devices would be refused, stay Pending, or launch something."""
     found = list(objects)
@@ -101,7 +120,11 @@ def _read(objects: list[Obj], catalogue: Catalogue, account: Account, role: str)
 
 
 def _role(
-    objects: list[Obj], account: Account, role: str, types: Launchable, among: int,
+    objects: list[Obj],
+    account: Account,
+    role: str,
+    types: Launchable,
+    among: int,
 ) -> tuple[int, int, list[str], list[str]]:
     """(what Karpenter's role surely may launch, possibly may, what is not known of it, what to note)."""
     role = role or authority.karpenter_role(objects)
@@ -134,8 +157,9 @@ def _unevaluated(objects: Iterable[Obj], types: Launchable) -> Iterator[Pool]:
         kind, group = str(one.get("kind")), str(one.get("apiVersion", "")).partition("/")[0]
         foreign = kind == "NodePool" and group != "karpenter.sh"
         if foreign or (kind in UNEVALUATED and group.startswith(UNEVALUATED[kind])):
-            yield Pool(f"{kind}/{name_of(one)}", types, 0, 0, unknown=(
-                f"{kind} can launch machines and is not evaluated",))
+            yield Pool(
+                f"{kind}/{name_of(one)}", types, 0, 0, unknown=(f"{kind} can launch machines and is not evaluated",)
+            )
 
 
 def _together(results: Sequence[FenceResult], cluster: FenceResult) -> FenceResult:

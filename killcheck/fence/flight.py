@@ -10,15 +10,15 @@ import hashlib
 from collections.abc import Callable
 from pathlib import Path
 
-from killcheck.safety import consent, journal, lease, orphans
 from killcheck.capabilities.cluster import Cluster
 from killcheck.fence.inside import Ask
 from killcheck.fence.live import Canary, CanaryResult
-from killcheck.safety.journal import Journal
-from killcheck.spec.killpath import KillPath
 from killcheck.kube import resources as r
 from killcheck.kube.errors import NotFound
 from killcheck.kube.permissions import Permission
+from killcheck.safety import consent, journal, lease, orphans
+from killcheck.safety.journal import Journal
+from killcheck.spec.killpath import KillPath
 
 __all__ = ["fly", "plan"]
 
@@ -29,7 +29,9 @@ def plan(cluster: Cluster, canary: Canary) -> consent.Plan:
     watched = [("", "pods", home), ("", "events", home), ("", "nodes", "")]
     permissions = [
         Permission(verb, group, resource, namespace=namespace)
-        for group, resource, namespace in watched for verb in ("list", "watch")]
+        for group, resource, namespace in watched
+        for verb in ("list", "watch")
+    ]
     permissions += [Permission(verb, "", "pods", namespace=home) for verb in ("get", "create", "delete")]
     permissions.append(Permission("get", "", "namespaces", name=home))
     permissions += [*journal.permissions(home), *lease.permissions([home])]
@@ -43,13 +45,21 @@ def plan(cluster: Cluster, canary: Canary) -> consent.Plan:
     changes = (
         f"create pod {home}/{canary.name}, which asks for {canary.devices} x {canary.resource} and is to stay Pending",
         f"delete it after {canary.deadline_s:.0f} s, or at the first sign that something launches for it",
-        "delete the NodeClaim, should Karpenter make one for it")
+        "delete the NodeClaim, should Karpenter make one for it",
+    )
     return consent.Plan(cluster.name, changes, (home,), tuple(permissions), usd_per_hour=0.0)
 
 
 def fly(
-    cluster: Cluster, kill_path: KillPath, canary: Canary, expected: Ask, *, run: str, folder: Path,
-    approve: Callable[[consent.Plan], bool], kubeconfig: str = "",
+    cluster: Cluster,
+    kill_path: KillPath,
+    canary: Canary,
+    expected: Ask,
+    *,
+    run: str,
+    folder: Path,
+    approve: Callable[[consent.Plan], bool],
+    kubeconfig: str = "",
 ) -> CanaryResult | None:
     """Send the canary out; ``folder`` keeps runs and their journals. None: the plan was not approved.
 
@@ -64,11 +74,18 @@ def fly(
     home = canary.namespace
     orphans.settle(cluster.kube, cluster.loop, context=cluster.name, namespaces=[home], folder=folder)
     what = f"Canary {home}/{canary.name}"
-    claim = lease.Claim(cluster.kube, cluster.loop, run, [
-        (home, "killcheck-" + hashlib.sha256(what.encode()).hexdigest()[:12], what)])
+    claim = lease.Claim(
+        cluster.kube, cluster.loop, run, [(home, "killcheck-" + hashlib.sha256(what.encode()).hexdigest()[:12], what)]
+    )
     kept = Journal(
-        run, cluster.loop, cluster.kube, path=folder / "runs" / run / "journal-0.jsonl", home=home,
-        context=cluster.name, kubeconfig=kubeconfig)
+        run,
+        cluster.loop,
+        cluster.kube,
+        path=folder / "runs" / run / "journal-0.jsonl",
+        home=home,
+        context=cluster.name,
+        kubeconfig=kubeconfig,
+    )
     kept.open_locally()
     claim.acquire()
     kept.guard = claim.check

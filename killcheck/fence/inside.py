@@ -10,8 +10,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from killcheck.instances.amounts import amount
 from killcheck.fence.pools import Pool
+from killcheck.instances.amounts import amount
 from killcheck.kube.objects import Obj, dig, name_of, namespace_of
 
 __all__ = ["Ask", "Finding", "ask", "queues"]
@@ -39,13 +39,19 @@ class Finding:
 
 
 def ask(
-    objects: Sequence[Obj], pools: Sequence[Pool], devices: int, *, namespace: str,
+    objects: Sequence[Obj],
+    pools: Sequence[Pool],
+    devices: int,
+    *,
+    namespace: str,
     resource: str = "nvidia.com/gpu",
 ) -> Ask:
     """What a pod in ``namespace`` that asks for ``devices`` of ``resource``, and tolerates everything, would meet."""
     unjudged = [
-        f"{one['kind']}/{name_of(one)} is not evaluated" for one in objects
-        if one.get("kind") in ("ValidatingAdmissionPolicy", "ValidatingWebhookConfiguration")]
+        f"{one['kind']}/{name_of(one)} is not evaluated"
+        for one in objects
+        if one.get("kind") in ("ValidatingAdmissionPolicy", "ValidatingWebhookConfiguration")
+    ]
     refusal = _quota(objects, namespace, resource, devices) or _range(objects, namespace, resource, devices)
     if refusal:
         return Ask("refused", refusal, tuple(unjudged))
@@ -127,18 +133,27 @@ def _flavor(queue: Obj, entry: Any, flavor: Obj | None, pools: Sequence[Pool]) -
     matching = [pool for pool in pools if _carries(pool, labels)]
     if not matching and pools:
         spelt = ", ".join(f"{key}={value}" for key, value in labels.items())
-        return [Finding(
-            where, f"no pool's nodes carry the labels of flavor {name} ({spelt}): what it admits stays Pending",
-            "use labels that a pool's template or requirements give its nodes")]
+        return [
+            Finding(
+                where,
+                f"no pool's nodes carry the labels of flavor {name} ({spelt}): what it admits stays Pending",
+                "use labels that a pool's template or requirements give its nodes",
+            )
+        ]
     found = []
     for asked in entry.get("resources") or ():
         resource, quota = str(asked.get("name")), _number(asked.get("nominalQuota", 0))
         quota += _number(asked.get("borrowingLimit", 0))
         brought = sum(_brings(pool, resource) for pool in matching)
         if quota > brought:
-            found.append(Finding(
-                where, f"flavor {name} admits {quota:g} of {resource}, its pools can bring {brought:g}: the rest waits "
-                "on nodes that never come", "set the quota to the pools' limits"))
+            found.append(
+                Finding(
+                    where,
+                    f"flavor {name} admits {quota:g} of {resource}, its pools can bring {brought:g}: the rest waits "
+                    "on nodes that never come",
+                    "set the quota to the pools' limits",
+                )
+            )
     return found
 
 
@@ -160,7 +175,8 @@ def _carries(pool: Pool, labels: dict[str, str]) -> bool:
     spec = dig(pool.obj, "spec", "template", "spec", default={})
     try:
         requirements = Requirements.of(
-            spec.get("requirements") or (), dig(pool.obj, "spec", "template", "metadata", "labels", default={}))
+            spec.get("requirements") or (), dig(pool.obj, "spec", "template", "metadata", "labels", default={})
+        )
         wanted = Requirements.of((), labels)
     except RequirementError:
         return True

@@ -11,11 +11,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from killcheck.fence.overlays import Effect, Overlay, under_overlays
+from killcheck.fence.pools import Pool
 from killcheck.instances.amounts import amount
 from killcheck.instances.launchable import AUTO_MODE, KARPENTER_AWS, Launchable, well_known
 from killcheck.instances.requirements import Requirement, RequirementError, Requirements
-from killcheck.fence.overlays import Effect, Overlay, under_overlays
-from killcheck.fence.pools import Pool
 from killcheck.kube.objects import Obj, dig, labels_of, name_of
 from killcheck.text.suggestions import nearest
 
@@ -25,20 +25,38 @@ __all__ = ["Context", "read_node_claim", "read_node_pool"]
 _KNOWN: dict[tuple[str, ...], frozenset[str]] = {
     ("spec",): frozenset({"template", "disruption", "limits", "weight", "replicas"}),
     ("spec", "template"): frozenset({"metadata", "spec"}),
-    ("spec", "template", "spec"): frozenset({
-        "taints", "startupTaints", "requirements", "nodeClassRef", "terminationGracePeriod", "expireAfter",
-        # defaulted by older versions, without a say in what is launched
-        "kubelet",
-    }),
+    ("spec", "template", "spec"): frozenset(
+        {
+            "taints",
+            "startupTaints",
+            "requirements",
+            "nodeClassRef",
+            "terminationGracePeriod",
+            "expireAfter",
+            # defaulted by older versions, without a say in what is launched
+            "kubelet",
+        }
+    ),
 }
 _REQUIREMENT_FIELDS = frozenset({"key", "operator", "values", "minValues"})
 #: Domains in which Karpenter refuses labels that it does not know.
 _RESTRICTED = ("karpenter.sh", KARPENTER_AWS)
 #: Resources that some type of the catalogue has, and that limits can therefore bound.
-_BOUNDABLE = frozenset({
-    "cpu", "memory", "pods", "ephemeral-storage", "nvidia.com/gpu", "amd.com/gpu", "habana.ai/gaudi",
-    "aws.amazon.com/neuron", "aws.amazon.com/neuroncore", "vpc.amazonaws.com/efa", "nodes",
-})
+_BOUNDABLE = frozenset(
+    {
+        "cpu",
+        "memory",
+        "pods",
+        "ephemeral-storage",
+        "nvidia.com/gpu",
+        "amd.com/gpu",
+        "habana.ai/gaudi",
+        "aws.amazon.com/neuron",
+        "aws.amazon.com/neuroncore",
+        "vpc.amazonaws.com/efa",
+        "nodes",
+    }
+)
 
 
 @dataclass(frozen=True)
@@ -87,31 +105,48 @@ def read_node_pool(obj: Obj, context: Context) -> Pool:
     if static and not context.gate("StaticCapacity"):
         says.notes.append("spec.replicas has no effect while Karpenter's StaticCapacity feature is off")
     return Pool(
-        f"NodePool/{name_of(obj)}", context.types, laid.sure, laid.possible, limits,
-        used=_used(obj), max_nodes=math.inf if replicas is None else float(replicas),
-        floor=replicas or 0, requirement=_letting_through(requirements, says, inner),
-        unknown=tuple(says.unknown), undecided=tuple(undecided), notes=tuple(says.notes), obj=obj,
+        f"NodePool/{name_of(obj)}",
+        context.types,
+        laid.sure,
+        laid.possible,
+        limits,
+        used=_used(obj),
+        max_nodes=math.inf if replicas is None else float(replicas),
+        floor=replicas or 0,
+        requirement=_letting_through(requirements, says, inner),
+        unknown=tuple(says.unknown),
+        undecided=tuple(undecided),
+        notes=tuple(says.notes),
+        obj=obj,
         # Replacements start while what they replace still runs; limits do not count what is on its way out.
-        overrun=2.0 if limits else 1.0, loose=laid.loose, raised=laid.raised,
+        overrun=2.0 if limits else 1.0,
+        loose=laid.loose,
+        raised=laid.raised,
     )
 
 
 def _overlaid(
-    context: Context, masks: tuple[int, int], limits: Mapping[str, float], prefix: str, obj: Obj,
+    context: Context,
+    masks: tuple[int, int],
+    limits: Mapping[str, float],
+    prefix: str,
+    obj: Obj,
 ) -> Effect:
     """What passes the limits, NodeOverlays laid over where that feature is on, or may be."""
     types = context.types
     plain = Effect(types.within(masks[0], limits), types.within(masks[1], limits))
     if not context.overlays or not context.gate("NodeOverlay"):
         return plain
-    labels = {str(key): str(value) for key, value in dig(
-        obj, "spec", "template", "metadata", "labels", default={}).items()}
+    labels = {
+        str(key): str(value) for key, value in dig(obj, "spec", "template", "metadata", "labels", default={}).items()
+    }
     laid = under_overlays(context.overlays, types, masks, limits, prefix, pool=name_of(obj), labels=labels)
     if context.gates is not None or not laid.loose:
         return laid
     doubt = "a NodeOverlay changes what types count for limits, where that feature is on"
     return Effect(
-        plain.sure & laid.sure, plain.possible | laid.possible, laid.loose, raised=True, doubts=[*laid.doubts, doubt])
+        plain.sure & laid.sure, plain.possible | laid.possible, laid.loose, raised=True, doubts=[*laid.doubts, doubt]
+    )
 
 
 def read_node_claim(obj: Obj, context: Context) -> Pool:
@@ -123,10 +158,19 @@ def read_node_claim(obj: Obj, context: Context) -> Pool:
     _check_values(requirements, prefix, context.types, says)
     certain, possible, undecided = _launchable(requirements, prefix, context.types, static=True, windows=windows)
     return Pool(
-        f"NodeClaim/{name_of(obj)}", context.types, certain, possible, max_nodes=1, floor=1,
-        requirement=_letting_through(requirements, says, inner), unknown=tuple(says.unknown),
-        undecided=tuple(undecided), notes=(*says.notes, "no pool's limits count for a NodeClaim made by hand"), obj=obj,
-        remedy="delete it, and take the right to create NodeClaims from whoever made it")
+        f"NodeClaim/{name_of(obj)}",
+        context.types,
+        certain,
+        possible,
+        max_nodes=1,
+        floor=1,
+        requirement=_letting_through(requirements, says, inner),
+        unknown=tuple(says.unknown),
+        undecided=tuple(undecided),
+        notes=(*says.notes, "no pool's limits count for a NodeClaim made by hand"),
+        obj=obj,
+        remedy="delete it, and take the right to create NodeClaims from whoever made it",
+    )
 
 
 # -- what it says ----------------------------------------------------------------------------------------------
@@ -163,7 +207,10 @@ def _foreign(inner: Obj) -> bool:
 
 
 def _requirements(
-    entries: Iterable[Any], labels: Mapping[str, Any], prefix: str, says: _Findings,
+    entries: Iterable[Any],
+    labels: Mapping[str, Any],
+    prefix: str,
+    says: _Findings,
 ) -> Requirements:
     """Those that can be read; the others restrict nothing, and are said."""
     found = Requirements()
@@ -176,8 +223,11 @@ def _requirements(
             says.unknown.append(f"field {where}.{name} is not known")
         try:
             one = Requirement.of(
-                str(entry.get("key", "")), str(entry.get("operator", "")),
-                [str(value) for value in entry.get("values") or ()], entry.get("minValues"))
+                str(entry.get("key", "")),
+                str(entry.get("operator", "")),
+                [str(value) for value in entry.get("values") or ()],
+                entry.get("minValues"),
+            )
         except RequirementError as error:
             says.unknown.append(f"{where}: {error}")
             continue
@@ -256,7 +306,12 @@ def _used(obj: Obj) -> dict[str, float]:
 
 # -- what it lets through --------------------------------------------------------------------------------------
 def _launchable(
-    requirements: Requirements, prefix: str, types: Launchable, *, static: bool, windows: bool,
+    requirements: Requirements,
+    prefix: str,
+    types: Launchable,
+    *,
+    static: bool,
+    windows: bool,
 ) -> tuple[int, int, list[str]]:
     """(surely launched, possibly launched, what decides between the two)."""
     os = "windows" if windows else "linux"
@@ -271,7 +326,8 @@ def _launchable(
         keys = [key for key, one in requirements.items() if one.serialized() != one]
         undecided.append(
             f"bounds beside NotIn on {', '.join(keys)} read as NotIn, which readmits types that lack the label; only "
-            "Karpenter's launch keeps them out")
+            "Karpenter's launch keeps them out"
+        )
     return certain, considered.possible, undecided
 
 
@@ -311,7 +367,8 @@ def node_classes(objects: Iterable[Obj]) -> dict[tuple[str, str], Obj]:
     """EC2NodeClasses and Auto Mode's NodeClasses by (group, name)."""
     return {
         (str(one.get("apiVersion", "")).partition("/")[0], name_of(one)): one
-        for one in objects if one.get("kind") in ("EC2NodeClass", "NodeClass")
+        for one in objects
+        if one.get("kind") in ("EC2NodeClass", "NodeClass")
     }
 
 

@@ -29,23 +29,40 @@ _AUTO_CLASSES = Resource("eks.amazonaws.com", "v1", "nodeclasses", "NodeClass", 
 _FLAVORS = Resource("kueue.x-k8s.io", "v1beta1", "resourceflavors", "ResourceFlavor", False)
 _QUEUES = Resource("kueue.x-k8s.io", "v1beta1", "clusterqueues", "ClusterQueue", False)
 _POLICIES = Resource(
-    "admissionregistration.k8s.io", "v1", "validatingadmissionpolicies", "ValidatingAdmissionPolicy", False)
+    "admissionregistration.k8s.io", "v1", "validatingadmissionpolicies", "ValidatingAdmissionPolicy", False
+)
 _MACHINES = tuple(
-    Resource(group, version, plural, kind, namespaced) for group, version, plural, kind, namespaced in (
+    Resource(group, version, plural, kind, namespaced)
+    for group, version, plural, kind, namespaced in (
         ("cluster.x-k8s.io", "v1beta1", "machinedeployments", "MachineDeployment", True),
         ("cluster.x-k8s.io", "v1beta1", "machinepools", "MachinePool", True),
         ("cloud.google.com", "v1", "computeclasses", "ComputeClass", False),
         ("container.cnrm.cloud.google.com", "v1beta1", "containernodepools", "ContainerNodePool", True),
         ("containerservice.azure.com", "v1api20240901", "managedclustersagentpools", "ManagedClustersAgentPool", True),
-        ("eks.services.k8s.aws", "v1alpha1", "nodegroups", "Nodegroup", True)))
+        ("eks.services.k8s.aws", "v1alpha1", "nodegroups", "Nodegroup", True),
+    )
+)
 
 #: What is read whole, and what only by a label (everything of it would be too much).
 _WHOLE = (
-    r.NODEPOOLS, r.NODECLAIMS, r.EC2NODECLASSES, _OVERLAYS, _AUTO_CLASSES, r.CLUSTERROLES, r.CLUSTERROLEBINDINGS,
-    r.RESOURCEQUOTAS, r.LIMITRANGES, _FLAVORS, _QUEUES, _POLICIES, r.NODES, *_MACHINES,
+    r.NODEPOOLS,
+    r.NODECLAIMS,
+    r.EC2NODECLASSES,
+    _OVERLAYS,
+    _AUTO_CLASSES,
+    r.CLUSTERROLES,
+    r.CLUSTERROLEBINDINGS,
+    r.RESOURCEQUOTAS,
+    r.LIMITRANGES,
+    _FLAVORS,
+    _QUEUES,
+    _POLICIES,
+    r.NODES,
+    *_MACHINES,
 )
 _LABELLED = (
-    (r.CONFIGMAPS, "killcheck.dev/node-groups=true"), (r.DEPLOYMENTS, "app.kubernetes.io/name=karpenter"),
+    (r.CONFIGMAPS, "killcheck.dev/node-groups=true"),
+    (r.DEPLOYMENTS, "app.kubernetes.io/name=karpenter"),
     (r.SERVICEACCOUNTS, "app.kubernetes.io/name=karpenter"),
 )
 
@@ -130,23 +147,36 @@ class Canary:
         """The pod: it tolerates every taint, so that only the fence keeps it Pending."""
         count = {self.resource: str(self.devices)}
         return {
-            "apiVersion": "v1", "kind": "Pod",
+            "apiVersion": "v1",
+            "kind": "Pod",
             "metadata": {
-                "name": self.name, "namespace": self.namespace,
+                "name": self.name,
+                "namespace": self.namespace,
                 "labels": {"app.kubernetes.io/managed-by": "killcheck", "killcheck.dev/canary": "true"},
             },
             "spec": {
-                "restartPolicy": "Never", "terminationGracePeriodSeconds": 0, "enableServiceLinks": False,
-                "automountServiceAccountToken": False, "tolerations": [{"operator": "Exists"}],
+                "restartPolicy": "Never",
+                "terminationGracePeriodSeconds": 0,
+                "enableServiceLinks": False,
+                "automountServiceAccountToken": False,
+                "tolerations": [{"operator": "Exists"}],
                 "activeDeadlineSeconds": int(self.deadline_s) + 60,
-                "securityContext": {"runAsNonRoot": True, "runAsUser": 65535, "seccompProfile": {
-                    "type": "RuntimeDefault"}},
-                "containers": [{
-                    "name": "pause", "image": self.image,
-                    "resources": {"limits": {"cpu": "10m", "memory": "16Mi", **count}, "requests": {
-                        "cpu": "10m", "memory": "16Mi", **count}},
-                    "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
-                }],
+                "securityContext": {
+                    "runAsNonRoot": True,
+                    "runAsUser": 65535,
+                    "seccompProfile": {"type": "RuntimeDefault"},
+                },
+                "containers": [
+                    {
+                        "name": "pause",
+                        "image": self.image,
+                        "resources": {
+                            "limits": {"cpu": "10m", "memory": "16Mi", **count},
+                            "requests": {"cpu": "10m", "memory": "16Mi", **count},
+                        },
+                        "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
+                    }
+                ],
             },
         }
 
@@ -165,8 +195,14 @@ class Canary:
                 if result.outcome == "launched":
                     left += self._call_back(ledger, watch)
                     if not watch.signs.get(watch.uid):  # whatever it was, nobody says that it was for the canary
-                        result = replace(result, outcome="unproven", evidence=(
-                            *result.evidence, "it may be for another pod: try again while nothing else is scaling"))
+                        result = replace(
+                            result,
+                            outcome="unproven",
+                            evidence=(
+                                *result.evidence,
+                                "it may be for another pod: try again while nothing else is scaling",
+                            ),
+                        )
             finally:
                 try:
                     self._adopt(ledger, watch)
@@ -204,8 +240,9 @@ class Canary:
         return CanaryResult("held", (f"Pending for {waited_s:.0f} s, no NodeClaim, no node",), waited_s)
 
     def _signs_of(self, pod: Obj, billed: int, watch: _Watch) -> list[str]:
-        found = list(watch.signs.get(uid_of(pod), ())) + [
-            f"NodeClaim/{name} appeared" for name in watch.claims] + watch.new
+        found = (
+            list(watch.signs.get(uid_of(pod), ())) + [f"NodeClaim/{name} appeared" for name in watch.claims] + watch.new
+        )
         if self.instances and self.instances() > billed:
             found.append("the cloud bills one machine more")
         return found
@@ -232,7 +269,9 @@ class Canary:
         asked = {name for name, asked in watch.asked.items() if asked == str(self.devices)}
         return [
             f"NodeClaim/{name} asks for just what the canary did, and nobody says for which pod: look at it"
-            for name in watch.claims if name in asked and name not in watch.nominees and name in watch.standing]
+            for name in watch.claims
+            if name in asked and name not in watch.nominees and name in watch.standing
+        ]
 
     def _adopt(self, ledger: Ledger, watch: _Watch) -> None:
         """Put the NodeClaims that were made for the canary on record: they launch whether it is there or not."""
@@ -245,8 +284,12 @@ class Canary:
                 if found is None:
                     continue
                 watch.claims[name] = uid_of(found)
-            undo = Undo("delete", r.NODECLAIMS.path(None, name), uid=watch.claims[name],
-                        manual=f"kubectl delete nodeclaim {name}")
+            undo = Undo(
+                "delete",
+                r.NODECLAIMS.path(None, name),
+                uid=watch.claims[name],
+                manual=f"kubectl delete nodeclaim {name}",
+            )
             with ledger.change(f"NodeClaim {name}, which Karpenter made for the canary", undo):
                 pass
 
@@ -280,10 +323,24 @@ class _Watch:
         self._ready = False
         kube, loop, namespace = canary.kube, canary.loop, canary.namespace
         self._informers = [
-            Informer(kube, loop, r.PODS, namespace=namespace, fields=f"metadata.name={canary.name}",
-                     on_change=self._pod, on_broken=self._broke),
-            Informer(kube, loop, r.EVENTS, namespace=namespace, fields=f"involvedObject.name={canary.name}",
-                     on_change=self._event, on_broken=self._broke),
+            Informer(
+                kube,
+                loop,
+                r.PODS,
+                namespace=namespace,
+                fields=f"metadata.name={canary.name}",
+                on_change=self._pod,
+                on_broken=self._broke,
+            ),
+            Informer(
+                kube,
+                loop,
+                r.EVENTS,
+                namespace=namespace,
+                fields=f"involvedObject.name={canary.name}",
+                on_change=self._event,
+                on_broken=self._broke,
+            ),
             Informer(kube, loop, r.NODECLAIMS, optional=True, on_change=self._claim, on_broken=self._broke),
             Informer(kube, loop, r.NODES, on_change=self._node, on_broken=self._broke),
         ]

@@ -12,16 +12,17 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from killcheck.fence.pools import Pool
 from killcheck.instances.catalogue import Catalogue, InstanceType
 from killcheck.instances.launchable import Launchable
-from killcheck.fence.pools import Pool
 from killcheck.kube.objects import Obj, dig, name_of
 
 __all__ = ["aks_pool", "from_manifest", "gke_auto_provisioning", "gke_pool"]
 
 #: GCP families that come without devices (N1 takes them by guestAccelerators) and Azure's sizes that are not of N.
 _GCP_PLAIN = re.compile(
-    r"(custom|e2|n1|n2|n2d|n4|n4a|n4d|c2|c2d|c3|c3d|c4|c4a|c4d|t2a|t2d|m1|m2|m3|m4|h3|h4d|z3|x4|f1|g1)-")
+    r"(custom|e2|n1|n2|n2d|n4|n4a|n4d|c2|c2d|c3|c3d|c4|c4a|c4d|t2a|t2d|m1|m2|m3|m4|h3|h4d|z3|x4|f1|g1)-"
+)
 _AZURE_PLAIN = re.compile(r"Standard_([A-MO-Z]|N$)", re.IGNORECASE)
 
 
@@ -36,8 +37,16 @@ class _Shape:
 def _pool(name: str, shape: _Shape, most: float, floor: float, notes: tuple[str, ...] = ()) -> Pool:
     types = Launchable([shape.one] if shape.one else [])
     return Pool(
-        name, types, types.all, types.all, max_nodes=most, floor=int(floor) if not math.isinf(floor) else 0,
-        requirement="its machine type", unknown=tuple(shape.unknown), notes=notes)
+        name,
+        types,
+        types.all,
+        types.all,
+        max_nodes=most,
+        floor=int(floor) if not math.isinf(floor) else 0,
+        requirement="its machine type",
+        unknown=tuple(shape.unknown),
+        notes=notes,
+    )
 
 
 def _gcp_shape(machine: str, accelerators: Iterable[Mapping[str, Any]], catalogue: Catalogue) -> _Shape:
@@ -53,8 +62,14 @@ def _gcp_shape(machine: str, accelerators: Iterable[Mapping[str, Any]], catalogu
         devices += int(_size(attached.get("acceleratorCount", attached.get("count")), f"the count of {name}", shape))
     vcpu = re.search(r"-(\d+)$", machine)
     shape.one = InstanceType(
-        machine, provider="gcp", vcpu=int(vcpu[1]) if vcpu else 0, device_kind="gpu" if devices else "",
-        device_name=name, device_manufacturer="nvidia" if devices else "", device_count=devices)
+        machine,
+        provider="gcp",
+        vcpu=int(vcpu[1]) if vcpu else 0,
+        device_kind="gpu" if devices else "",
+        device_name=name,
+        device_manufacturer="nvidia" if devices else "",
+        device_count=devices,
+    )
     return shape
 
 
@@ -102,16 +117,22 @@ def gke_auto_provisioning(cluster: Mapping[str, Any], catalogue: Catalogue) -> P
     if "cpu" in limits:
         bounds["cpu"] = limits["cpu"]
     return Pool(
-        f"GKEAutoProvisioning/{cluster.get('name', '?')}", types, 0, types.all, limits=bounds,
+        f"GKEAutoProvisioning/{cluster.get('name', '?')}",
+        types,
+        0,
+        types.all,
+        limits=bounds,
         requirement="its resource limits name the accelerator",
-        undecided=("auto-provisioning chooses among every machine type that carries the accelerator",))
+        undecided=("auto-provisioning chooses among every machine type that carries the accelerator",),
+    )
 
 
 def _offered(one: InstanceType, accelerators: Mapping[str, float]) -> bool:
     """Whether a limit's accelerator (``nvidia-tesla-a100``, ``nvidia-h100-80gb``) is what a type carries."""
     return any(
         most >= one.devices and one.device_name.split("-")[0] in re.split(r"[-_]", name)
-        for name, most in accelerators.items())
+        for name, most in accelerators.items()
+    )
 
 
 def aks_pool(pool: Mapping[str, Any], catalogue: Catalogue, cluster: str = "") -> Pool:
@@ -139,11 +160,17 @@ def from_manifest(obj: Obj, catalogue: Catalogue) -> Iterator[Pool]:
         scaling = spec.get("autoscaling") or {}
         accelerators = [
             {"acceleratorType": one.get("type"), "acceleratorCount": one.get("count")}
-            for one in config.get("guestAccelerator") or ()]
-        yield gke_pool({
-            "name": name_of(obj), "config": {"machineType": config.get("machineType", "e2-medium"),
-                                             "accelerators": accelerators},
-            "locations": spec.get("nodeLocations"), "autoscaling": {"enabled": True, **scaling} if scaling else {},
-            "initialNodeCount": spec.get("nodeCount", spec.get("initialNodeCount"))}, catalogue)
+            for one in config.get("guestAccelerator") or ()
+        ]
+        yield gke_pool(
+            {
+                "name": name_of(obj),
+                "config": {"machineType": config.get("machineType", "e2-medium"), "accelerators": accelerators},
+                "locations": spec.get("nodeLocations"),
+                "autoscaling": {"enabled": True, **scaling} if scaling else {},
+                "initialNodeCount": spec.get("nodeCount", spec.get("initialNodeCount")),
+            },
+            catalogue,
+        )
     elif obj.get("kind") == "ManagedClustersAgentPool":
         yield aks_pool({"name": name_of(obj), **spec}, catalogue)

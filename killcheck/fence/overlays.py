@@ -67,27 +67,38 @@ def price_notes(objects: Iterable[Obj]) -> list[str]:
     """What to say of overlays that give a price."""
     return [
         f"NodeOverlay/{name_of(one)} tells Karpenter a price: it changes what is tried first, not what can be "
-        "launched, and not the bill" for one in objects
-        if one.get("kind") == "NodeOverlay" and (dig(one, "spec", "price") or dig(one, "spec", "priceAdjustment"))]
+        "launched, and not the bill"
+        for one in objects
+        if one.get("kind") == "NodeOverlay" and (dig(one, "spec", "price") or dig(one, "spec", "priceAdjustment"))
+    ]
 
 
 def under_overlays(
-    overlays: Sequence[Overlay], types: Launchable, masks: tuple[int, int], limits: Mapping[str, float], prefix: str, *,
-    pool: str, labels: Mapping[str, str],
+    overlays: Sequence[Overlay],
+    types: Launchable,
+    masks: tuple[int, int],
+    limits: Mapping[str, float],
+    prefix: str,
+    *,
+    pool: str,
+    labels: Mapping[str, str],
 ) -> Effect:
     """What of ``masks`` (surely, possibly let through by requirements) passes ``limits``, overlays on."""
     sure, possible = masks
     effect = Effect(types.within(sure, limits), types.within(possible, limits))
-    touching = [(one, *_matching(one, types, prefix, pool, labels)) for one in overlays
-                if set(one.capacity) & set(limits)]
+    touching = [
+        (one, *_matching(one, types, prefix, pool, labels)) for one in overlays if set(one.capacity) & set(limits)
+    ]
     touching = [(one, matched, maybe) for one, matched, maybe in touching if maybe & possible]
     if not touching:
         return effect
     for index, (one, matched, maybe) in enumerate(touching):
         if one.requirements is None or matched != maybe:
             effect.doubts.append(f"which types NodeOverlay/{one.name} is for cannot be evaluated")
-        if any(other.weight == one.weight and set(other.capacity) & set(one.capacity) & set(limits)
-               and theirs & maybe for other, _, theirs in touching[index + 1:]):
+        if any(
+            other.weight == one.weight and set(other.capacity) & set(one.capacity) & set(limits) and theirs & maybe
+            for other, _, theirs in touching[index + 1 :]
+        ):
             effect.doubts.append(f"NodeOverlay/{one.name} and another of its weight give the same resource")
     effect.loose = frozenset(name for one, _, _ in touching for name in one.capacity if name in limits)
     effect.sure = effect.possible = 0
@@ -113,7 +124,11 @@ def _within(counted: Mapping[str, float], limits: Mapping[str, float]) -> bool:
 
 
 def _matching(
-    overlay: Overlay, types: Launchable, prefix: str, pool: str, labels: Mapping[str, str],
+    overlay: Overlay,
+    types: Launchable,
+    prefix: str,
+    pool: str,
+    labels: Mapping[str, str],
 ) -> tuple[int, int]:
     """(types it surely is for, types it possibly is for) in a pool with that name and these template labels."""
     if overlay.requirements is None:
@@ -123,6 +138,7 @@ def _matching(
         if (key == _POOL or key not in well_known(prefix)) and not one.allows(held):
             return 0, 0
     of_types: dict[str, Requirement] = {
-        key: one for key, one in overlay.requirements.items() if key != _POOL and key in well_known(prefix)}
+        key: one for key, one in overlay.requirements.items() if key != _POOL and key in well_known(prefix)
+    }
     found = types.select(of_types, prefix)
     return found.certain, found.possible

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from killcheck.instances.catalogue import InstanceType
-from killcheck.instances.launchable import AUTO_MODE, KARPENTER_AWS, Launchable
 from killcheck.fence.ceiling import Ceiling
 from killcheck.fence.karpenter import Context, read_node_pool
 from killcheck.fence.pools import Pool
 from killcheck.fence.report import FenceResult
 from killcheck.fence.verdict import judge
+from killcheck.instances.catalogue import InstanceType
+from killcheck.instances.launchable import AUTO_MODE, KARPENTER_AWS, Launchable
 from killcheck.kube.objects import Obj, copy, dig
 
 __all__ = ["close"]
@@ -61,20 +61,28 @@ def _changes(pool: Pool, ceiling: Ceiling) -> Iterator[_Change]:
         says = f"add requirement instance-gpu-count Lt {most + 1} (which keeps out types without GPUs, too)"
         yield _Change(says, (count,))
     if most == 0:
-        yield _Change("add requirements that keep out GPUs, accelerators, FPGAs and media cards", (
-            {"key": f"{prefix}/instance-gpu-count", "operator": "DoesNotExist"},
-            {"key": f"{prefix}/instance-accelerator-count", "operator": "DoesNotExist"},
-            {"key": f"{prefix}/instance-category", "operator": "NotIn", "values": ["f", "vt"]}))
+        yield _Change(
+            "add requirements that keep out GPUs, accelerators, FPGAs and media cards",
+            (
+                {"key": f"{prefix}/instance-gpu-count", "operator": "DoesNotExist"},
+                {"key": f"{prefix}/instance-accelerator-count", "operator": "DoesNotExist"},
+                {"key": f"{prefix}/instance-category", "operator": "NotIn", "values": ["f", "vt"]},
+            ),
+        )
     fitting = _fitting(pool.types, ceiling)
     refused, allowed = pool.possible & ~fitting, pool.certain & fitting
     key = "node.kubernetes.io/instance-type"
     if 0 < refused.bit_count() <= NAMED:
         above = refused.bit_count()
-        yield _Change(f"keep out the {above} type{'s' if above > 1 else ''} above the ceiling by name", (
-            {"key": key, "operator": "NotIn", "values": [one.name for one in pool.types.members(refused)]},))
+        yield _Change(
+            f"keep out the {above} type{'s' if above > 1 else ''} above the ceiling by name",
+            ({"key": key, "operator": "NotIn", "values": [one.name for one in pool.types.members(refused)]},),
+        )
     if 0 < allowed.bit_count() <= NAMED:
-        yield _Change(f"name the {allowed.bit_count()} types that may be launched", (
-            {"key": key, "operator": "In", "values": [one.name for one in pool.types.members(allowed)]},))
+        yield _Change(
+            f"name the {allowed.bit_count()} types that may be launched",
+            ({"key": key, "operator": "In", "values": [one.name for one in pool.types.members(allowed)]},),
+        )
 
 
 def _fitting(types: Launchable, ceiling: Ceiling) -> int:
@@ -114,7 +122,8 @@ def _limited(change: _Change, pool: Pool, ceiling: Ceiling) -> _Change | None:
     dearest, worst = pool.types.first(pool.possible, "usd"), pool.worst(pool.possible)
     each = (
         (ceiling.max_usd_per_hour, (dearest.usd_per_hour or 0.0) if dearest else 0.0),
-        (ceiling.max_devices, worst.devices if worst else 0), (ceiling.max_nodes, 1),
+        (ceiling.max_devices, worst.devices if worst else 0),
+        (ceiling.max_nodes, 1),
     )
     nodes = min((int(most / (2 * one)) for most, one in each if most is not None and one), default=0)
     if nodes < 1:

@@ -55,12 +55,24 @@ class FenceResult:
     def to_json(self) -> dict[str, Any]:
         """An entry of ``fences`` in killcheck.result/v1, and what else is known."""
         return {
-            "pool": self.pool, "verdict": self.verdict, "worst_instance": self.worst_instance or None,
-            "max_devices_per_node": self.max_devices_per_node, "max_usd_per_hour": self.max_usd_per_hour,
-            "door": self.door, "remedy": self.remedy, "reasons": list(self.reasons), "notes": list(self.notes),
-            "max_devices": self.max_devices, "max_nodes": self.max_nodes, "bounded": self.bounded,
-            "usd_per_node": self.usd_per_node, "requirement": self.requirement or None, "patch": self.patch,
-            "worst_now": self.worst_now or None, "instance_types": self.type_count, "floor": self.floor,
+            "pool": self.pool,
+            "verdict": self.verdict,
+            "worst_instance": self.worst_instance or None,
+            "max_devices_per_node": self.max_devices_per_node,
+            "max_usd_per_hour": self.max_usd_per_hour,
+            "door": self.door,
+            "remedy": self.remedy,
+            "reasons": list(self.reasons),
+            "notes": list(self.notes),
+            "max_devices": self.max_devices,
+            "max_nodes": self.max_nodes,
+            "bounded": self.bounded,
+            "usd_per_node": self.usd_per_node,
+            "requirement": self.requirement or None,
+            "patch": self.patch,
+            "worst_now": self.worst_now or None,
+            "instance_types": self.type_count,
+            "floor": self.floor,
         }
 
 

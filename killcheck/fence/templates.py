@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from killcheck.instances.launchable import Launchable
 from killcheck.fence import attributes
+from killcheck.instances.launchable import Launchable
 
 __all__ = ["Chosen", "Templates", "named"]
 
@@ -27,7 +27,10 @@ class Chosen:
         self.certain |= other.certain
         self.possible |= other.possible
         for mine, theirs in (
-                (self.unknown, other.unknown), (self.undecided, other.undecided), (self.notes, other.notes)):
+            (self.unknown, other.unknown),
+            (self.undecided, other.undecided),
+            (self.notes, other.notes),
+        ):
             mine += [text for text in theirs if text not in mine]
 
 
@@ -84,8 +87,13 @@ class Templates:
 
     def resolve(self, specification: Mapping[str, Any]) -> Chosen:
         """What a LaunchTemplateSpecification launches by itself."""
-        key = specification.get("LaunchTemplateId") or specification.get("LaunchTemplateName") or specification.get(
-            "id") or specification.get("name") or ""
+        key = (
+            specification.get("LaunchTemplateId")
+            or specification.get("LaunchTemplateName")
+            or specification.get("id")
+            or specification.get("name")
+            or ""
+        )
         asked = str(specification.get("Version") or specification.get("version") or "$Default")
         known = self._versions.get(key, {})
         number = {"$Default": self._defaults.get(key, ""), "$Latest": self._newest(key)}.get(asked, asked)
@@ -94,7 +102,8 @@ class Templates:
         chosen = self._data(known[number], str(key))
         if asked in ("$Latest", "$Default"):
             chosen.notes.append(
-                f"launch template {key} is followed at {asked}: whoever may write a version of it chooses the type")
+                f"launch template {key} is followed at {asked}: whoever may write a version of it chooses the type"
+            )
         return chosen
 
     def _newest(self, key: str) -> str:

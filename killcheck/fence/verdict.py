@@ -6,11 +6,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from killcheck.instances.catalogue import InstanceType
 from killcheck.fence.bounds import Bound, Measure, most
 from killcheck.fence.ceiling import Ceiling
 from killcheck.fence.pools import Pool
 from killcheck.fence.report import FenceResult, FenceVerdict, whole
+from killcheck.instances.catalogue import InstanceType
 
 __all__ = ["Totals", "judge", "judge_together", "totals"]
 
@@ -86,12 +86,22 @@ def judge(pool: Pool, ceiling: Ceiling) -> FenceResult:
     if verdict == "unproven" and not ceiling.stated:
         reasons.append(_UNSTATED)
     return FenceResult(
-        pool.name, verdict, worst.name if worst else "", worst.devices if worst else 0,
-        dearest.usd_per_hour if dearest else None, *_money(sums), whole(sums.nodes),
-        not math.isinf(sums.devices.ceiling), door=_door(pool, worst, case) if case.exposed else "",
+        pool.name,
+        verdict,
+        worst.name if worst else "",
+        worst.devices if worst else 0,
+        dearest.usd_per_hour if dearest else None,
+        *_money(sums),
+        whole(sums.nodes),
+        not math.isinf(sums.devices.ceiling),
+        door=_door(pool, worst, case) if case.exposed else "",
         requirement=pool.requirement if case.exposed else "",
-        reasons=tuple(dict.fromkeys(reasons)), notes=pool.notes, worst_now=_worst_now(pool),
-        type_count=pool.possible.bit_count(), floor=pool.floor)
+        reasons=tuple(dict.fromkeys(reasons)),
+        notes=pool.notes,
+        worst_now=_worst_now(pool),
+        type_count=pool.possible.bit_count(),
+        floor=pool.floor,
+    )
 
 
 def _matters(pool: Pool, case: _Case) -> bool:
@@ -147,9 +157,14 @@ def _sums(pool: Pool, ceiling: Ceiling, sums: Totals, case: _Case) -> None:
             says = "nothing bounds how many" if math.isinf(amount) else f"up to {_number(amount)}"
             case.weigh(reached > limit, True, f"{says} {what} together, the ceiling is {_number(limit)}")
         elif bound * pool.overrun > limit:
-            case.weigh(False, True, (
-                f"limits hold it to {_number(bound)} {what}, but do not count nodes on their way out: up to "
-                f"{_number(bound * pool.overrun)} while nodes are replaced, the ceiling is {_number(limit)}"))
+            case.weigh(
+                False,
+                True,
+                (
+                    f"limits hold it to {_number(bound)} {what}, but do not count nodes on their way out: up to "
+                    f"{_number(bound * pool.overrun)} while nodes are replaced, the ceiling is {_number(limit)}"
+                ),
+            )
     if ceiling.max_usd_per_hour is not None and sums.unpriced:
         case.weigh(False, True, _without_price(pool, sums))
 
@@ -215,12 +230,20 @@ def judge_together(pools: Sequence[Pool], ceiling: Ceiling, unknown: Sequence[st
     elif case.doubts or unknown or not ceiling.stated:
         verdict = "unproven"
     return FenceResult(
-        "cluster", verdict, worst.name if worst else "", worst.devices if worst else 0, dearest or None,
-        None if math.isinf(usd) or unpriced else round(usd, 4), whole(devices), whole(nodes), not math.isinf(devices),
+        "cluster",
+        verdict,
+        worst.name if worst else "",
+        worst.devices if worst else 0,
+        dearest or None,
+        None if math.isinf(usd) or unpriced else round(usd, 4),
+        whole(devices),
+        whole(nodes),
+        not math.isinf(devices),
         door="every pool at its largest at the same time" if case.exposed else "",
         remedy="limit each pool so that they stay under the ceiling together" if case.exposed else "",
         reasons=(*case.exposed, *case.doubts, *unknown, *(() if ceiling.stated else (_UNSTATED,))),
-        floor=sum(pool.floor for pool in pools))
+        floor=sum(pool.floor for pool in pools),
+    )
 
 
 def _worse(one: InstanceType) -> tuple[int, float]:

@@ -104,12 +104,19 @@ def _contents(entry: dict[str, Any]) -> Contents:
     commands, merged = _commands(entry["contains"]) if "contains" in entry else (None, True)
     size = entry.get("size_mb")
     return Contents(
-        commands, merged=merged, path=entry.get("path", DEFAULT_PATH), entrypoint=tuple(entry.get("entrypoint", ())),
-        command=tuple(entry.get("command", ())), user=str(entry.get("user", "")),
-        size=ASSUMED_SIZE if size is None else int(size * MEGABYTE), gone_since=_moment(entry.get("gone")),
-        python_packages=entry.get("python_packages", True), scripts=tuple(entry.get("scripts", {}).items()),
+        commands,
+        merged=merged,
+        path=entry.get("path", DEFAULT_PATH),
+        entrypoint=tuple(entry.get("entrypoint", ())),
+        command=tuple(entry.get("command", ())),
+        user=str(entry.get("user", "")),
+        size=ASSUMED_SIZE if size is None else int(size * MEGABYTE),
+        gone_since=_moment(entry.get("gone")),
+        python_packages=entry.get("python_packages", True),
+        scripts=tuple(entry.get("scripts", {}).items()),
         arches=tuple(entry.get("arches", ())),
-        source=str(entry.get("source", "assumed")))
+        source=str(entry.get("source", "assumed")),
+    )
 
 
 def _commands(names: list[str]) -> tuple[dict[str, str], bool]:

@@ -16,7 +16,8 @@ _DIGEST = re.compile(r"[A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a
 _PATH = re.compile(r"[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*(?:/[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*)*\Z")
 _DOMAIN = re.compile(
     r"(?:(?:[a-zA-Z0-9]|[a-zA-Z0-9][a-zA-Z0-9-]*[a-zA-Z0-9])(?:\.(?:[a-zA-Z0-9]|[a-zA-Z0-9][a-zA-Z0-9-]*[a-zA-Z0-9]))*"
-    r"|\[[a-fA-F0-9:]+\])(?::[0-9]+)?\Z")
+    r"|\[[a-fA-F0-9:]+\])(?::[0-9]+)?\Z"
+)
 
 
 class InvalidReference(ValueError):
@@ -58,7 +59,8 @@ def parse(image: str) -> Reference:
     path, colon, tag = path.partition(":")
     if path != path.lower():
         raise InvalidReference(
-            f"invalid reference format: repository name ({path.removeprefix('library/')}) must be lowercase")
+            f"invalid reference format: repository name ({path.removeprefix('library/')}) must be lowercase"
+        )
     if not _PATH.match(path) or not _DOMAIN.match(host) or (colon and not _TAG.match(tag)):
         raise InvalidReference("invalid reference format")
     return Reference(host, path, tag or ("" if digest else "latest"), digest)

@@ -14,7 +14,10 @@ __all__ = ["amount", "amounts", "text", "total"]
 
 _FORM = re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))([eE][+-]?[0-9]+|[numkMGTPE]|[KMGTPE]i)?", re.ASCII)
 _SUFFIX: dict[str, Fraction] = {
-    "n": Fraction(1, 10**9), "u": Fraction(1, 10**6), "m": Fraction(1, 1000), "": Fraction(1),
+    "n": Fraction(1, 10**9),
+    "u": Fraction(1, 10**6),
+    "m": Fraction(1, 1000),
+    "": Fraction(1),
     **{letter: Fraction(1000) ** power for power, letter in enumerate("kMGTPE", 1)},
     **{letter + "i": Fraction(1024) ** power for power, letter in enumerate("KMGTPE", 1)},
 }

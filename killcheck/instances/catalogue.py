@@ -33,8 +33,11 @@ _SHIPPED: dict[str, Provider] = {"instances.csv": "aws", "gcp.csv": "gcp", "azur
 
 #: Extended resources under which device plugins advertise devices (and Karpenter expects them), by (kind, maker).
 _RESOURCES = {
-    ("gpu", "nvidia"): "nvidia.com/gpu", ("gpu", "amd"): "amd.com/gpu", ("gpu", "habana"): "habana.ai/gaudi",
-    ("accelerator", "aws"): "aws.amazon.com/neuron", ("accelerator", "google"): "google.com/tpu",
+    ("gpu", "nvidia"): "nvidia.com/gpu",
+    ("gpu", "amd"): "amd.com/gpu",
+    ("gpu", "habana"): "habana.ai/gaudi",
+    ("accelerator", "aws"): "aws.amazon.com/neuron",
+    ("accelerator", "google"): "google.com/tpu",
 }
 
 #: `p5en.48xlarge` -> category p, generation 5; `u-6tb1.metal` -> u, 1 (karpenter-provider-aws' pattern).
@@ -157,7 +160,10 @@ class InstanceType:
         usable = self.memory_mib - (64 if self.arch == "arm64" and self.provider == "aws" else 0)
         overhead = -(-usable * 75 // 1000)
         found = {
-            "cpu": self.vcpu, "memory": (usable - overhead) << 20, "pods": self.pods, "ephemeral-storage": 20 << 30,
+            "cpu": self.vcpu,
+            "memory": (usable - overhead) << 20,
+            "pods": self.pods,
+            "ephemeral-storage": 20 << 30,
         }
         if self.resource and self.device_count:
             found[self.resource] = self.device_count
@@ -223,7 +229,8 @@ class Catalogue:
             if lacking:
                 raise CatalogueError(
                     f"{where}: {name} is not in the catalogue: say its {', '.join(lacking)}"
-                    f"{' (0 where it has none)' if 'device_count' in lacking else ''}")
+                    f"{' (0 where it has none)' if 'device_count' in lacking else ''}"
+                )
             types[name] = parse(row, where, base or InstanceType(name))
         return Catalogue(types, (*self.sources, *((source,) if source else ())))
 
@@ -265,8 +272,20 @@ def _words(value: Any) -> tuple[str, ...]:
 #: How each column's text is read; any other column is text.
 _READERS: dict[str, Callable[[Any], Any]] = {
     **dict.fromkeys(
-        ("vcpu", "memory_mib", "device_count", "device_memory_mib", "device_cores", "local_nvme_gb", "clock_mhz",
-         "ebs_mbps", "pods", "efa"), int),
+        (
+            "vcpu",
+            "memory_mib",
+            "device_count",
+            "device_memory_mib",
+            "device_cores",
+            "local_nvme_gb",
+            "clock_mhz",
+            "ebs_mbps",
+            "pods",
+            "efa",
+        ),
+        int,
+    ),
     **dict.fromkeys(("device_fraction", "usd_per_hour"), _price),
     **dict.fromkeys(("encryption_in_transit", "nitro_enclaves"), _flag),
     "usage": _words,
@@ -323,8 +342,7 @@ def _yaml_rows(text: str, path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     for document in found:
         rows = document.value
         if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-            raise CatalogueError(
-                f"{path}:{document.line}: expected a list of mappings, each with instance_type")
+            raise CatalogueError(f"{path}:{document.line}: expected a list of mappings, each with instance_type")
         yield from ((f"{path}:{document.line_of((index,))}", row) for index, row in enumerate(rows))
 
 

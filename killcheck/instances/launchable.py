@@ -27,29 +27,78 @@ _TYPE = "node.kubernetes.io/instance-type"
 _CAPACITY = "karpenter.sh/capacity-type"
 
 #: Well-known labels whose values depend on where a node starts, not on its type: any value can be had.
-_ANYWHERE = frozenset({
-    "topology.kubernetes.io/zone", "topology.kubernetes.io/region", "topology.k8s.aws/zone-id",
-    "karpenter.sh/nodepool",
-})
+_ANYWHERE = frozenset(
+    {
+        "topology.kubernetes.io/zone",
+        "topology.kubernetes.io/region",
+        "topology.k8s.aws/zone-id",
+        "karpenter.sh/nodepool",
+    }
+)
 #: Names after the prefix that are well-known although the catalogue does not know their values.
-_UNDECIDED = frozenset({
-    "instance-network-bandwidth", "capacity-reservation-id", "capacity-reservation-type",
-    "capacity-reservation-interruptible", "placement-group-id", "placement-group-partition",
-})
+_UNDECIDED = frozenset(
+    {
+        "instance-network-bandwidth",
+        "capacity-reservation-id",
+        "capacity-reservation-type",
+        "capacity-reservation-interruptible",
+        "placement-group-id",
+        "placement-group-partition",
+    }
+)
 #: Names after the prefix whose values the catalogue knows (karpenter-provider-aws pkg/apis/v1/labels.go, v1.14).
-_NAMES = frozenset({
-    "nitro-sandbox", *(f"instance-{name}" for name in (
-        "category", "generation", "family", "size", "cpu", "memory", "cpu-manufacturer",
-        "cpu-sustained-clock-speed-mhz", "ebs-bandwidth", "local-nvme", "capability-flex", "hypervisor",
-        "encryption-in-transit-supported", "gpu-name", "gpu-manufacturer", "gpu-count", "gpu-memory",
-        "accelerator-name", "accelerator-manufacturer", "accelerator-count", "tenancy")),
-})
+_NAMES = frozenset(
+    {
+        "nitro-sandbox",
+        *(
+            f"instance-{name}"
+            for name in (
+                "category",
+                "generation",
+                "family",
+                "size",
+                "cpu",
+                "memory",
+                "cpu-manufacturer",
+                "cpu-sustained-clock-speed-mhz",
+                "ebs-bandwidth",
+                "local-nvme",
+                "capability-flex",
+                "hypervisor",
+                "encryption-in-transit-supported",
+                "gpu-name",
+                "gpu-manufacturer",
+                "gpu-count",
+                "gpu-memory",
+                "accelerator-name",
+                "accelerator-manufacturer",
+                "accelerator-count",
+                "tenancy",
+            )
+        ),
+    }
+)
 
 
 #: Labels by which a list names particular types: a value that is not in the catalogue is a type that is not.
-_IDENTIFYING = frozenset({"type", *(f"instance-{name}" for name in (
-    "category", "family", "generation", "size", "gpu-name", "gpu-manufacturer", "accelerator-name",
-    "accelerator-manufacturer"))})
+_IDENTIFYING = frozenset(
+    {
+        "type",
+        *(
+            f"instance-{name}"
+            for name in (
+                "category",
+                "family",
+                "generation",
+                "size",
+                "gpu-name",
+                "gpu-manufacturer",
+                "accelerator-name",
+                "accelerator-manufacturer",
+            )
+        ),
+    }
+)
 
 
 @functools.cache

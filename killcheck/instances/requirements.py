@@ -58,7 +58,11 @@ class Requirement:
 
     @classmethod
     def of(
-        cls, key: str, operator: str, values: Iterable[str] = (), min_values: int | None = None,
+        cls,
+        key: str,
+        operator: str,
+        values: Iterable[str] = (),
+        min_values: int | None = None,
     ) -> Requirement:
         """The requirement for one entry of a NodePool. Raises RequirementError."""
         key = NORMALIZED.get(key, key)
@@ -190,9 +194,14 @@ class Requirements(dict[str, Requirement]):
         """From a NodePool's ``requirements`` and labels (each label counts as ``In``). Raises RequirementError."""
         found = cls()
         for entry in entries:
-            found.add(Requirement.of(
-                str(entry.get("key", "")), str(entry.get("operator", "")), [str(v) for v in entry.get("values") or ()],
-                entry.get("minValues")))
+            found.add(
+                Requirement.of(
+                    str(entry.get("key", "")),
+                    str(entry.get("operator", "")),
+                    [str(v) for v in entry.get("values") or ()],
+                    entry.get("minValues"),
+                )
+            )
         for key, value in (labels or {}).items():
             found.add(Requirement.of(key, "In", (str(value),)))
         return found
@@ -212,7 +221,8 @@ class Requirements(dict[str, Requirement]):
     def conflicts(self, other: Mapping[str, Requirement]) -> list[str]:
         """The keys on which the two have nothing in common; keys that only one names never conflict."""
         return [
-            key for key, mine in self.items()
+            key
+            for key, mine in self.items()
             if key in other and not mine.has_intersection(other[key]) and not (mine.lenient and other[key].lenient)
         ]
 
@@ -220,7 +230,8 @@ class Requirements(dict[str, Requirement]):
         """The keys that ``incoming`` (a pod) asks for and that nothing here defines: no node would carry them."""
         known = frozenset(well_known)
         return [
-            key for key, requirement in incoming.items()
+            key
+            for key, requirement in incoming.items()
             if key not in known and key not in self and not requirement.lenient
         ]
 

@@ -29,9 +29,10 @@ _CONTENT_TYPES: dict[PatchType, str] = {
 
 #: What a kubelet writes where a log should be.
 _NO_LOG = re.compile(
-    r'(?:failed to try resolving symlinks in path|failed to (?:open|read) log file'
+    r"(?:failed to try resolving symlinks in path|failed to (?:open|read) log file"
     r'|failed to tail -?\d+ lines of log file|failed to seek -?\d+ in log file) "/[^\n]*'
-    r"|unable to retrieve container logs for [a-z]+://[^\n]*")
+    r"|unable to retrieve container logs for [a-z]+://[^\n]*"
+)
 
 #: Objects asked for in one page of a list.
 PAGE = 500
@@ -69,13 +70,21 @@ class Transport(Protocol):
     """How requests reach an API server: over TLS, or in this process."""
 
     def request(
-        self, method: str, path: str, query: Mapping[str, str], body: Any, headers: Mapping[str, str],
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str],
+        body: Any,
+        headers: Mapping[str, str],
     ) -> Answer:
         """One request, one answer, whatever its status. Raises Unreachable or CredentialsError."""
 
     def watch(
-        self, path: str, query: Mapping[str, str],
-        on_event: Callable[[Obj], None], on_end: Callable[[KubeError | None], None],
+        self,
+        path: str,
+        query: Mapping[str, str],
+        on_event: Callable[[Obj], None],
+        on_end: Callable[[KubeError | None], None],
     ) -> Closer:
         """Open a watch; both callbacks run on the loop.
 
@@ -94,7 +103,12 @@ class Kube:
 
     # -- reading -------------------------------------------------------------------------------------------
     def call(
-        self, method: str, path: str, *, query: Mapping[str, str] | None = None, body: Any = None,
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: Any = None,
         headers: Mapping[str, str] | None = None,
     ) -> Answer:
         """Any request by its path; raises the :class:`ApiError` for a status of 400 or more."""
@@ -105,7 +119,12 @@ class Kube:
         return answer
 
     def get(
-        self, resource: Resource, name: str, namespace: str | None = None, *, subresource: str | None = None,
+        self,
+        resource: Resource,
+        name: str,
+        namespace: str | None = None,
+        *,
+        subresource: str | None = None,
     ) -> Obj:
         """One object. Raises NotFound."""
         return self.call("GET", resource.path(namespace, name, subresource)).body  # type: ignore[no-any-return]
@@ -118,7 +137,12 @@ class Kube:
             return None
 
     def list(
-        self, resource: Resource, namespace: str | None = None, *, labels: str = "", fields: str = "",
+        self,
+        resource: Resource,
+        namespace: str | None = None,
+        *,
+        labels: str = "",
+        fields: str = "",
     ) -> Listing:
         """Every object, page by page; ``labels`` and ``fields`` are selectors as kubectl takes them.
 
@@ -153,8 +177,15 @@ class Kube:
         return Listing(items, str(dig(page, "metadata", "resourceVersion", default="")))
 
     def watch(
-        self, resource: Resource, on_event: Callable[[WatchEvent], None], on_end: Callable[[KubeError | None], None],
-        *, namespace: str | None = None, since: str = "", labels: str = "", fields: str = "",
+        self,
+        resource: Resource,
+        on_event: Callable[[WatchEvent], None],
+        on_end: Callable[[KubeError | None], None],
+        *,
+        namespace: str | None = None,
+        since: str = "",
+        labels: str = "",
+        fields: str = "",
     ) -> Closer:
         """Watch from resourceVersion ``since``; see :class:`~killcheck.kube.informer.Informer` for one that resumes.
 
@@ -182,7 +213,13 @@ class Kube:
         return self.transport.watch(resource.path(namespace), query, frame, ended)
 
     def logs(
-        self, pod: str, namespace: str, *, container: str = "", previous: bool = False, tail_lines: int | None = None,
+        self,
+        pod: str,
+        namespace: str,
+        *,
+        container: str = "",
+        previous: bool = False,
+        tail_lines: int | None = None,
     ) -> str:
         """A container's log. Raises BadRequest where it never ran, NotFound where the pod is gone.
 
@@ -201,15 +238,26 @@ class Kube:
 
     # -- writing -------------------------------------------------------------------------------------------
     def create(
-        self, resource: Resource, obj: Obj, namespace: str | None = None, *, dry_run: bool = False,
-        name: str | None = None, subresource: str | None = None,
+        self,
+        resource: Resource,
+        obj: Obj,
+        namespace: str | None = None,
+        *,
+        dry_run: bool = False,
+        name: str | None = None,
+        subresource: str | None = None,
     ) -> Obj:
         """Create an object (or, with ``name`` and ``subresource``, POST to a subresource: eviction, token, binding)."""
         where = namespace or dig(obj, "metadata", "namespace")
         return self._write("POST", resource.path(where, name, subresource), obj, self._query(dry_run))
 
     def replace(
-        self, resource: Resource, obj: Obj, *, subresource: str | None = None, dry_run: bool = False,
+        self,
+        resource: Resource,
+        obj: Obj,
+        *,
+        subresource: str | None = None,
+        dry_run: bool = False,
     ) -> Obj:
         """PUT the object; Conflict where its ``metadata.resourceVersion`` is no longer the newest."""
         meta = obj["metadata"]
@@ -217,8 +265,16 @@ class Kube:
         return self._write("PUT", path, obj, self._query(dry_run))
 
     def patch(
-        self, resource: Resource, name: str, patch: Any, namespace: str | None = None, *, kind: PatchType = "merge",
-        subresource: str | None = None, dry_run: bool = False, force: bool = False,
+        self,
+        resource: Resource,
+        name: str,
+        patch: Any,
+        namespace: str | None = None,
+        *,
+        kind: PatchType = "merge",
+        subresource: str | None = None,
+        dry_run: bool = False,
+        force: bool = False,
     ) -> Obj:
         """PATCH an object or a subresource of it."""
         query = self._query(dry_run)
@@ -228,8 +284,15 @@ class Kube:
         return self._write("PATCH", path, patch, query, {"content-type": _CONTENT_TYPES[kind]})
 
     def delete(
-        self, resource: Resource, name: str, namespace: str | None = None, *, uid: str = "", resource_version: str = "",
-        grace_s: int | None = None, propagation: Literal["Background", "Foreground", "Orphan"] | None = None,
+        self,
+        resource: Resource,
+        name: str,
+        namespace: str | None = None,
+        *,
+        uid: str = "",
+        resource_version: str = "",
+        grace_s: int | None = None,
+        propagation: Literal["Background", "Foreground", "Orphan"] | None = None,
         dry_run: bool = False,
     ) -> Obj:
         """DELETE an object, with preconditions; returns what the server said of it."""
@@ -252,12 +315,24 @@ class Kube:
 
     # -- asking about the API itself -----------------------------------------------------------------------
     def may(
-        self, verb: str, resource: str, *, group: str = "", subresource: str = "", name: str = "", namespace: str = "",
-        user: str = "", groups: Sequence[str] = (),
+        self,
+        verb: str,
+        resource: str,
+        *,
+        group: str = "",
+        subresource: str = "",
+        name: str = "",
+        namespace: str = "",
+        user: str = "",
+        groups: Sequence[str] = (),
     ) -> bool:
         """Whether we (or ``user``) may; asked with a (Self)SubjectAccessReview."""
         attributes = {
-            "verb": verb, "resource": resource, "group": group, "subresource": subresource, "name": name,
+            "verb": verb,
+            "resource": resource,
+            "group": group,
+            "subresource": subresource,
+            "name": name,
             "namespace": namespace,
         }
         spec: Obj = {"resourceAttributes": {k: v for k, v in attributes.items() if v}}
@@ -295,6 +370,11 @@ class Kube:
         return query
 
     def _write(
-        self, method: str, path: str, body: Any, query: Mapping[str, str], headers: Mapping[str, str] | None = None,
+        self,
+        method: str,
+        path: str,
+        body: Any,
+        query: Mapping[str, str],
+        headers: Mapping[str, str] | None = None,
     ) -> Obj:
         return self.call(method, path, query=query, body=body, headers=headers).body  # type: ignore[no-any-return]

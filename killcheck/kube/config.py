@@ -50,15 +50,20 @@ def _refuse_elsewhere(context: str) -> None:
     what = context.partition(":")[0]
     if what == "docker":
         raise KubeConfigError(
-            f"--on {context} is a Docker Engine: it can be drilled and restored; this takes Kubernetes")
+            f"--on {context} is a Docker Engine: it can be drilled and restored; this takes Kubernetes"
+        )
     if what == "kind":
         raise KubeConfigError(
             f"--on {context} can be drilled and restored; for anything else name its context: --on kind-NAME "
-            f"--kubeconfig $(killcheck cluster kubeconfig --on {context})")
+            f"--kubeconfig $(killcheck cluster kubeconfig --on {context})"
+        )
 
 
 def in_cluster(
-    loop: Loop, *, account: Path = SERVICE_ACCOUNT, environ: Mapping[str, str] | None = None,
+    loop: Loop,
+    *,
+    account: Path = SERVICE_ACCOUNT,
+    environ: Mapping[str, str] | None = None,
 ) -> Kube:
     """The cluster of the pod that we run in, as its ServiceAccount; the token is read anew as the kubelet rotates it.
 

@@ -137,11 +137,15 @@ class ExecLogin:
         if certificate:
             ends.append(certificate_end(certificate, str(self._plugin))[1])
         login = Login(
-            bearer(issued.token, str(self._plugin)) if issued.token else "", certificate or self._base.certificate,
-            key or self._base.key, min(ends) if ends else None)
+            bearer(issued.token, str(self._plugin)) if issued.token else "",
+            certificate or self._base.certificate,
+            key or self._base.key,
+            min(ends) if ends else None,
+        )
         if login.expires is not None and self._loop.now() >= login.expires:
             raise CredentialsError(
-                f"{self._plugin} gave credentials that had expired at {format_time(login.expires)}: log in again")
+                f"{self._plugin} gave credentials that had expired at {format_time(login.expires)}: log in again"
+            )
         return login
 
 

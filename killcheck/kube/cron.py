@@ -80,8 +80,13 @@ def parse_expression(text: str) -> Fields | Every:
 
 
 _DESCRIPTORS = {
-    "@yearly": "0 0 1 1 *", "@annually": "0 0 1 1 *", "@monthly": "0 0 1 * *", "@weekly": "0 0 * * 0",
-    "@daily": "0 0 * * *", "@midnight": "0 0 * * *", "@hourly": "0 * * * *",
+    "@yearly": "0 0 1 1 *",
+    "@annually": "0 0 1 1 *",
+    "@monthly": "0 0 1 * *",
+    "@weekly": "0 0 * * 0",
+    "@daily": "0 0 * * *",
+    "@midnight": "0 0 * * *",
+    "@hourly": "0 * * * *",
 }
 
 
@@ -164,8 +169,14 @@ def _number(text: str) -> int:
 
 
 _UNITS_NS = {
-    "ns": 1, "us": 10**3, "\N{MICRO SIGN}s": 10**3, "\N{GREEK SMALL LETTER MU}s": 10**3, "ms": 10**6, "s": 10**9,
-    "m": 60 * 10**9, "h": 3600 * 10**9,
+    "ns": 1,
+    "us": 10**3,
+    "\N{MICRO SIGN}s": 10**3,
+    "\N{GREEK SMALL LETTER MU}s": 10**3,
+    "ms": 10**6,
+    "s": 10**9,
+    "m": 60 * 10**9,
+    "h": 3600 * 10**9,
 }
 _DURATION_PART = re.compile(r"([0-9]*)(\.[0-9]*)?([^.0-9]*)")
 
@@ -190,7 +201,7 @@ def parse_go_duration(text: str) -> int:
             raise ValueError(f'time: unknown unit "{unit}" in duration {quoted}')
         digits = fraction.strip(".")
         total += int(whole or 0) * _UNITS_NS[unit] + int(digits or 0) * _UNITS_NS[unit] // 10 ** len(digits)
-        rest = rest[found.end():]
+        rest = rest[found.end() :]
     if total >= 2**63:
         raise ValueError(f"time: invalid duration {quoted}")
     return -total if text.startswith("-") else total

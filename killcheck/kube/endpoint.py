@@ -48,8 +48,14 @@ class Endpoint:
         proxy = cluster.text("proxy-url") or _proxy_of_environment(scheme, host, port)
         if proxy and urlsplit(proxy).scheme not in ("http", "https"):
             raise KubeConfigError(f"{where}: only http and https proxies are supported")
-        return cls(url, f"the API server {url} (context {context})", authority, insecure,
-                   cluster.text("tls-server-name"), proxy)
+        return cls(
+            url,
+            f"the API server {url} (context {context})",
+            authority,
+            insecure,
+            cluster.text("tls-server-name"),
+            proxy,
+        )
 
     @property
     def secure(self) -> bool:
@@ -141,8 +147,10 @@ def _not_connected(error: Exception, what: str) -> str:
 def _tls(error: Exception, what: str) -> str:
     cause = error.args[0] if error.args else None
     if isinstance(cause, ssl.SSLCertVerificationError):
-        return (f"the certificate of {what} was not accepted ({cause.verify_message}): is this the right server, and "
-                "does the kubeconfig hold its current certificate-authority?")
+        return (
+            f"the certificate of {what} was not accepted ({cause.verify_message}): is this the right server, and "
+            "does the kubeconfig hold its current certificate-authority?"
+        )
     alert = str(getattr(cause, "reason", "") or "").replace("_", " ").lower()
     if "alert" in alert:
         return f"{what} refused us during the TLS handshake ({alert}): is the client certificate still good?"

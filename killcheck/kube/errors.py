@@ -8,8 +8,21 @@ from __future__ import annotations
 from killcheck.kube.objects import Obj, dig
 
 __all__ = [
-    "ApiError", "BadRequest", "Conflict", "CredentialsError", "Expired", "Forbidden", "Invalid", "KubeConfigError",
-    "KubeError", "NotFound", "ServerFault", "TooManyRequests", "Unauthorized", "Unreachable", "api_error",
+    "ApiError",
+    "BadRequest",
+    "Conflict",
+    "CredentialsError",
+    "Expired",
+    "Forbidden",
+    "Invalid",
+    "KubeConfigError",
+    "KubeError",
+    "NotFound",
+    "ServerFault",
+    "TooManyRequests",
+    "Unauthorized",
+    "Unreachable",
+    "api_error",
 ]
 
 
@@ -59,8 +72,10 @@ class Unauthorized(ApiError):
     """401: the credentials were refused."""
 
     def __str__(self) -> str:
-        return (f"{super().__str__()}: the API server does not take these credentials (expired, revoked, or another "
-                "cluster's): log in again, or fetch a new kubeconfig")
+        return (
+            f"{super().__str__()}: the API server does not take these credentials (expired, revoked, or another "
+            "cluster's): log in again, or fetch a new kubeconfig"
+        )
 
 
 class Forbidden(ApiError):
@@ -92,7 +107,13 @@ class ServerFault(ApiError):
 
 
 _BY_CODE: dict[int, type[ApiError]] = {
-    400: BadRequest, 401: Unauthorized, 403: Forbidden, 404: NotFound, 409: Conflict, 410: Expired, 422: Invalid,
+    400: BadRequest,
+    401: Unauthorized,
+    403: Forbidden,
+    404: NotFound,
+    409: Conflict,
+    410: Expired,
+    422: Invalid,
     429: TooManyRequests,
 }
 

@@ -75,10 +75,15 @@ class ExecPlugin:
         except (KeyError, TypeError) as error:
             raise KubeConfigError(f"{what}: env must be a list of name and value") from error
         return cls(
-            config["command"], tuple(str(arg) for arg in config.get("args") or ()), env, config["apiVersion"],
-            user.file.parent.absolute(), str(config.get("installHint") or ""),
+            config["command"],
+            tuple(str(arg) for arg in config.get("args") or ()),
+            env,
+            config["apiVersion"],
+            user.file.parent.absolute(),
+            str(config.get("installHint") or ""),
             str(config.get("interactiveMode") or "IfAvailable"),
-            _cluster_info(cluster) if config.get("provideClusterInfo") else None)
+            _cluster_info(cluster) if config.get("provideClusterInfo") else None,
+        )
 
     def __str__(self) -> str:
         shown = (word if "<redacted>" in word else shlex.quote(word) for word in _masked([self.command, *self.args]))
@@ -129,9 +134,16 @@ class ExecPlugin:
         try:
             # Alone, it gets a session of its own: no terminal to prompt on, and one group to kill.
             return subprocess.Popen(
-                [program, *self.args], stdin=None if interactive else subprocess.DEVNULL, stdout=subprocess.PIPE,
-                stderr=None if interactive else subprocess.PIPE, env=environ, text=True, encoding="utf-8",
-                errors="replace", start_new_session=not interactive)
+                [program, *self.args],
+                stdin=None if interactive else subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=None if interactive else subprocess.PIPE,
+                env=environ,
+                text=True,
+                encoding="utf-8",
+                errors="replace",
+                start_new_session=not interactive,
+            )
         except OSError as error:
             raise CredentialsError(self._missing(f"could not be started: {error.strerror}")) from error
 
@@ -165,7 +177,8 @@ class ExecPlugin:
         if credential.get("apiVersion") != self.version:
             raise CredentialsError(f"{self} printed another version than the kubeconfig's apiVersion, {self.version}")
         token, certificate, key = (
-            str(status.get(name) or "") for name in ("token", "clientCertificateData", "clientKeyData"))
+            str(status.get(name) or "") for name in ("token", "clientCertificateData", "clientKeyData")
+        )
         if not token and not (certificate and key):
             raise CredentialsError(f"{self} printed an ExecCredential without a token or a client certificate")
         ends = status.get("expirationTimestamp")

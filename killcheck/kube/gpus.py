@@ -15,8 +15,17 @@ from functools import cache
 from killcheck.kube.objects import Obj, controller_of, dig, namespace_of
 
 __all__ = [
-    "Claims", "Hold", "claims_of", "devices", "hold", "is_daemon", "is_device", "node_devices", "requests",
-    "spec_devices", "unaccounted",
+    "Claims",
+    "Hold",
+    "claims_of",
+    "devices",
+    "hold",
+    "is_daemon",
+    "is_device",
+    "node_devices",
+    "requests",
+    "spec_devices",
+    "unaccounted",
 ]
 
 #: ResourceClaims and ResourceClaimTemplates by (kind, namespace, name).
@@ -154,7 +163,8 @@ def claims_of(objects: Iterable[Obj]) -> dict[tuple[str, str, str], Obj]:
     """The ResourceClaims and ResourceClaimTemplates among ``objects``, as :func:`devices` takes them."""
     return {
         (str(obj["kind"]), namespace_of(obj), str(dig(obj, "metadata", "name"))): obj
-        for obj in objects if obj.get("kind") in ("ResourceClaim", "ResourceClaimTemplate")
+        for obj in objects
+        if obj.get("kind") in ("ResourceClaim", "ResourceClaimTemplate")
     }
 
 
@@ -178,7 +188,8 @@ def _claim_devices(claim: Obj | None) -> int:
     classes = {request.get("name"): _classes(request) for request in asked}
     if results is not None:
         return sum(
-            1 for result in results
+            1
+            for result in results
             if not result.get("adminAccess") and _any_accelerator(classes.get(result["request"].partition("/")[0], []))
         )
     return sum(_request_devices(request) for request in asked)
@@ -188,7 +199,8 @@ def _request_devices(request: Obj) -> int:
     """How many devices a request of a claim wants (v1 wraps in ``exactly``, v1beta1 does not); 'All' is at least 1."""
     choices = request.get("firstAvailable") or [request.get("exactly") or request]
     wanted = [
-        int(choice.get("count") or 1) for choice in choices
+        int(choice.get("count") or 1)
+        for choice in choices
         if not choice.get("adminAccess") and _any_accelerator([str(choice.get("deviceClassName", ""))])
     ]
     return max(wanted, default=0)

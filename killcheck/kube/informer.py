@@ -31,10 +31,17 @@ class Informer:
     """
 
     def __init__(
-        self, kube: Kube, loop: Loop, resource: Resource, *, namespace: str | None = None, labels: str = "",
+        self,
+        kube: Kube,
+        loop: Loop,
+        resource: Resource,
+        *,
+        namespace: str | None = None,
+        labels: str = "",
         fields: str = "",
         on_change: Callable[[Change, Obj | None, Obj], None] | None = None,
-        on_broken: Callable[[KubeError | None], None] | None = None, optional: bool = False,
+        on_broken: Callable[[KubeError | None], None] | None = None,
+        optional: bool = False,
     ) -> None:
         self.kube = kube
         self.loop = loop
@@ -112,8 +119,13 @@ class Informer:
     def _watch(self) -> None:
         self._opened = self.loop.monotonic()
         self._close = self.kube.watch(
-            self.resource, self._event, self._ended, namespace=self.namespace, since=self.resource_version,
-            labels=self.labels, fields=self.fields,
+            self.resource,
+            self._event,
+            self._ended,
+            namespace=self.namespace,
+            since=self.resource_version,
+            labels=self.labels,
+            fields=self.fields,
         )
 
     def _event(self, event: WatchEvent) -> None:

@@ -24,10 +24,30 @@ __all__ = ["Listed", "read"]
 _NEEDED = (r.NODES, r.PODS, r.DEPLOYMENTS, r.STATEFULSETS, r.REPLICASETS, r.DAEMONSETS, r.JOBS, r.CRONJOBS)
 #: Without these some questions stay open, and say so.
 _HELPFUL = (
-    r.NAMESPACES, r.CONFIGMAPS, r.SERVICES, r.SERVICEACCOUNTS, r.RESOURCEQUOTAS, r.LIMITRANGES, r.HPAS, r.PDBS, r.ROLES,
-    r.ROLEBINDINGS, r.CLUSTERROLES, r.CLUSTERROLEBINDINGS, r.NETWORKPOLICIES, r.PRIORITYCLASSES,
-    r.PERSISTENTVOLUMECLAIMS, r.RESOURCECLAIMS, r.RESOURCECLAIMTEMPLATES, r.VALIDATINGWEBHOOKS, r.MUTATINGWEBHOOKS,
-    r.NODEPOOLS, r.NODECLAIMS, r.SCALEDOBJECTS, r.HTTPSCALEDOBJECTS, r.APPLICATIONS,
+    r.NAMESPACES,
+    r.CONFIGMAPS,
+    r.SERVICES,
+    r.SERVICEACCOUNTS,
+    r.RESOURCEQUOTAS,
+    r.LIMITRANGES,
+    r.HPAS,
+    r.PDBS,
+    r.ROLES,
+    r.ROLEBINDINGS,
+    r.CLUSTERROLES,
+    r.CLUSTERROLEBINDINGS,
+    r.NETWORKPOLICIES,
+    r.PRIORITYCLASSES,
+    r.PERSISTENTVOLUMECLAIMS,
+    r.RESOURCECLAIMS,
+    r.RESOURCECLAIMTEMPLATES,
+    r.VALIDATINGWEBHOOKS,
+    r.MUTATINGWEBHOOKS,
+    r.NODEPOOLS,
+    r.NODECLAIMS,
+    r.SCALEDOBJECTS,
+    r.HTTPSCALEDOBJECTS,
+    r.APPLICATIONS,
     Resource("keda.sh", "v1alpha1", "triggerauthentications", "TriggerAuthentication"),
     Resource("argoproj.io", "v1alpha1", "rollouts", "Rollout"),
     Resource("kueue.x-k8s.io", "v1beta1", "clusterqueues", "ClusterQueue", False),
@@ -206,7 +226,8 @@ def _owners(kube: Kube, found: Listed) -> None:
         uids = {uid_of(obj) for obj in found.objects}
         missing = {
             (str(owner.get("apiVersion")), str(owner.get("kind")))
-            for obj in found.objects if dig(obj, "metadata", "ownerReferences") and devices_of(obj, wanted=True)
+            for obj in found.objects
+            if dig(obj, "metadata", "ownerReferences") and devices_of(obj, wanted=True)
             for owner in dig(obj, "metadata", "ownerReferences", default=[])
             if owner.get("uid") not in uids and owner.get("kind") != "Node"
         } - asked

@@ -19,7 +19,10 @@ _NEUTRAL = frozenset({"apiVersion", "kind", "metadata", "resources", "bases", "b
 
 
 def files(
-    path: Path, skipped: list[Skipped], notes: list[str], within: tuple[Path, ...] = (),
+    path: Path,
+    skipped: list[Skipped],
+    notes: list[str],
+    within: tuple[Path, ...] = (),
 ) -> Iterator[Path]:
     """The manifest files of a file or folder, in order of name; ``within``: the kustomizations that led here.
 
@@ -52,7 +55,10 @@ def files(
 
 
 def _kustomized(
-    file: Path, skipped: list[Skipped], notes: list[str], within: tuple[Path, ...],
+    file: Path,
+    skipped: list[Skipped],
+    notes: list[str],
+    within: tuple[Path, ...],
 ) -> Iterator[Path]:
     if file.resolve() in within:
         notes.append(f"{file}: a kustomization that is among its own resources")

@@ -18,7 +18,8 @@ __all__ = ["SPEC", "Found", "Manifest", "Skipped", "read"]
 SPEC = "a killcheck spec"
 #: Fields that are booleans in the built-in types of Kubernetes 1.36 (from the client's schemas): the only places where
 #: ``yes`` and ``off`` do no harm. Anywhere else in a built-in type the API server answers them with 400.
-_BOOLEAN_FIELDS = frozenset("""
+_BOOLEAN_FIELDS = frozenset(
+    """
     adminAccess allNodes allocateLoadBalancerNodePorts allowMultipleAllocations allowPrivilegeEscalation
     allowVolumeExpansion allowed attachRequired attached automountServiceAccountToken bindsToNode blockOwnerDeletion
     bool chapAuthDiscovery chapAuthSession clusterScope controller denied deprecated enableServiceLinks
@@ -28,7 +29,8 @@ _BOOLEAN_FIELDS = frozenset("""
     publishNotReadyAddresses readOnly readOnlyRootFilesystem ready recursiveReadOnlyMounts requiresRepublish
     runAsNonRoot seLinuxMount served serving setHostnameAsFQDN shareProcessNamespace sslEnabled started stdin stdinOnce
     storage storageCapacity supplementalGroupsPolicy suspend terminating tty uniqueItems unschedulable
-""".split())  # noqa: SIM905
+""".split()
+)  # noqa: SIM905
 #: Maps whose values are text in every API object that has them.
 _TEXT_MAPS = frozenset({"labels", "annotations", "matchLabels", "nodeSelector", "stringData", "binaryData"})
 #: Fields of containers that are text, or lists of it.
@@ -162,7 +164,7 @@ def _surprises(doc: Document) -> Iterator[Problem]:
     for path, line in doc.duplicates:
         yield Problem(doc.file, line, format_path(path), f"key {path[-1]!r} is given twice; the last one would win")
     for path, raw, line in doc.boolean_keys:
-        message = f"YAML 1.1 reads the key {raw} as a boolean: Kubernetes would store {path[-1]!r}; write \"{raw}\""
+        message = f'YAML 1.1 reads the key {raw} as a boolean: Kubernetes would store {path[-1]!r}; write "{raw}"'
         yield Problem(doc.file, line, format_path((*path[:-1], raw)), message)
 
 

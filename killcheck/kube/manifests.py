@@ -39,9 +39,11 @@ class Loaded:
 
     def passed_over(self, *, spec: bool) -> list[str]:
         """A line for each file that was not read, where no note says so. ``spec``: one was named, so none is told."""
-        return [f"{one.file}: not read: {one.why}" + (" (give it as SPEC)" if one.why == SPEC else "")
-                for one in self.skipped
-                if not (spec and one.why == SPEC) and not any(one.why in note for note in self.notes)]
+        return [
+            f"{one.file}: not read: {one.why}" + (" (give it as SPEC)" if one.why == SPEC else "")
+            for one in self.skipped
+            if not (spec and one.why == SPEC) and not any(one.why in note for note in self.notes)
+        ]
 
     def find(self, obj: Obj) -> Manifest | None:
         """Where an object came from, by kind, namespace and name."""
@@ -79,7 +81,10 @@ def loads(text: str, file: str = "<text>") -> Loaded:
 
 
 def _texts(
-    paths: Iterable[FilePath | str], skipped: list[Skipped], problems: list[Problem], notes: list[str],
+    paths: Iterable[FilePath | str],
+    skipped: list[Skipped],
+    problems: list[Problem],
+    notes: list[str],
 ) -> Iterable[tuple[str, str]]:
     """(name, text) of every file once, in order; what cannot be read becomes a problem."""
     seen: set[FilePath] = set()
@@ -101,7 +106,10 @@ def _texts(
 
 
 def _files(
-    path: FilePath, skipped: list[Skipped], problems: list[Problem], notes: list[str],
+    path: FilePath,
+    skipped: list[Skipped],
+    problems: list[Problem],
+    notes: list[str],
 ) -> Iterable[FilePath]:
     try:
         yield from manifest_folders.files(path, skipped, notes)
@@ -128,7 +136,8 @@ def _last_of_each(manifests: Iterable[Manifest], notes: list[str]) -> list[Manif
         before = kept.get(identity)
         if before is not None and identity[2][1]:
             notes.append(
-                f"{ref_of(manifest.obj)} is given twice, at {before.place} and {manifest.place}; the later one is used")
+                f"{ref_of(manifest.obj)} is given twice, at {before.place} and {manifest.place}; the later one is used"
+            )
         elif before is not None:  # generateName: two objects
             identity = (*identity[:2], ("", f"{manifest.place}"))
         kept[identity] = manifest

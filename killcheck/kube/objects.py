@@ -10,8 +10,21 @@ from datetime import UTC, datetime
 from typing import Any, cast
 
 __all__ = [
-    "Obj", "annotations_of", "condition", "controller_of", "copy", "dig", "format_time", "key_of", "labels_of",
-    "name_of", "namespace_of", "owners", "parse_time", "ref_of", "uid_of",
+    "Obj",
+    "annotations_of",
+    "condition",
+    "controller_of",
+    "copy",
+    "dig",
+    "format_time",
+    "key_of",
+    "labels_of",
+    "name_of",
+    "namespace_of",
+    "owners",
+    "parse_time",
+    "ref_of",
+    "uid_of",
 ]
 
 #: A Kubernetes object or any part of one, as JSON has it.
@@ -42,7 +55,8 @@ def _copy_dict(value: Obj) -> Obj:
 def _copy_list(value: list[Any]) -> list[Any]:
     return [
         _copy_dict(inner) if inner.__class__ is dict else _copy_list(inner) if inner.__class__ is list else inner
-        for inner in value]
+        for inner in value
+    ]
 
 
 def dig(obj: Any, *path: str | int, default: Any = None) -> Any:

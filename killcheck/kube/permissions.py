@@ -37,8 +37,17 @@ class Permissions:
                 self._bindings.append(obj)
 
     def allows(
-        self, account: str, account_namespace: str, *, verb: str, group: str, resource: str, subresource: str = "",
-        name: str = "", namespace: str = "", everywhere: bool = False,
+        self,
+        account: str,
+        account_namespace: str,
+        *,
+        verb: str,
+        group: str,
+        resource: str,
+        subresource: str = "",
+        name: str = "",
+        namespace: str = "",
+        everywhere: bool = False,
     ) -> bool:
         """Whether a ServiceAccount may make a request. Empty ``name`` and ``namespace`` ask for any of them.
 

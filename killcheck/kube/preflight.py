@@ -39,7 +39,8 @@ class Permission:
         sub = f"/{self.subresource}" if self.subresource else ""
         name = f" {self.name}" if self.name else ""
         return f"{self.resource}{group}{sub}{name} " + (
-            f"in namespace {self.namespace}" if self.namespace else "cluster-wide")
+            f"in namespace {self.namespace}" if self.namespace else "cluster-wide"
+        )
 
 
 def missing(kube: Kube, wanted: Iterable[Permission]) -> list[Permission]:
@@ -47,9 +48,18 @@ def missing(kube: Kube, wanted: Iterable[Permission]) -> list[Permission]:
 
     Raises KubeError where it cannot be asked: not knowing is not having.
     """
-    return [permission for permission in dict.fromkeys(wanted) if not kube.may(
-        permission.verb, permission.resource, group=permission.group, subresource=permission.subresource,
-        name=permission.name, namespace=permission.namespace)]
+    return [
+        permission
+        for permission in dict.fromkeys(wanted)
+        if not kube.may(
+            permission.verb,
+            permission.resource,
+            group=permission.group,
+            subresource=permission.subresource,
+            name=permission.name,
+            namespace=permission.namespace,
+        )
+    ]
 
 
 def in_words(permissions: Iterable[Permission]) -> list[str]:
@@ -71,13 +81,16 @@ def rules(permissions: Iterable[Permission], name: str = "killcheck") -> str:
 def _role(name: str, namespace: str, wanted: Iterable[Permission]) -> str:
     metadata = f"{{name: {name}, namespace: {namespace}}}" if namespace else f"{{name: {name}}}"
     lines = [
-        "apiVersion: rbac.authorization.k8s.io/v1", f"kind: {'Role' if namespace else 'ClusterRole'}",
-        f"metadata: {metadata}", "rules:",
+        "apiVersion: rbac.authorization.k8s.io/v1",
+        f"kind: {'Role' if namespace else 'ClusterRole'}",
+        f"metadata: {metadata}",
+        "rules:",
     ]
     for (group, verbs, names), targets in _merged(wanted).items():
         restricted = f", resourceNames: [{', '.join(names)}]" if names else ""
         lines.append(
-            f'- {{apiGroups: ["{group}"], resources: [{", ".join(targets)}]{restricted}, verbs: [{", ".join(verbs)}]}}')
+            f'- {{apiGroups: ["{group}"], resources: [{", ".join(targets)}]{restricted}, verbs: [{", ".join(verbs)}]}}'
+        )
     return "\n".join(lines) + "\n"
 
 

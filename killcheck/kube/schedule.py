@@ -236,7 +236,9 @@ def _next_minute(rule: Fields, tz: tzinfo, moment: int) -> tuple[int, bool]:
 
 
 _WALK = (
-    (_in_month, _month_start, _next_month), (_on_day, _day_start, _next_day), (_in_hour, _hour_start, _next_hour),
+    (_in_month, _month_start, _next_month),
+    (_on_day, _day_start, _next_day),
+    (_in_hour, _hour_start, _next_hour),
     (_in_minute, _minute_start, _next_minute),
 )
 

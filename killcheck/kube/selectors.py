@@ -14,8 +14,16 @@ from typing import Any
 from killcheck.kube.objects import Obj, dig
 
 __all__ = [
-    "EVERYTHING", "NOTHING", "FieldSelector", "LabelSelector", "Requirement", "SelectorError", "format_selector",
-    "from_match_labels", "parse_fields", "parse_labels",
+    "EVERYTHING",
+    "NOTHING",
+    "FieldSelector",
+    "LabelSelector",
+    "Requirement",
+    "SelectorError",
+    "format_selector",
+    "from_match_labels",
+    "parse_fields",
+    "parse_labels",
 ]
 
 _NAME = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
@@ -31,15 +39,18 @@ _END = ""
 _NAME_WORDS = (
     "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric "
     "character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
-    "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')")
+    "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
+)
 _VALUE_WORDS = (
     "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and "
     "end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is "
-    "'(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')")
+    "'(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
+)
 _SUBDOMAIN_WORDS = (
     "prefix part a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and "
     "must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is "
-    "'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')")
+    "'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
+)
 
 
 class SelectorError(ValueError):
@@ -161,7 +172,8 @@ def _check_key(key: str, path: str) -> str | None:
             "a valid label key must consist of alphanumeric characters, '-', '_' or '.', and must start and end with "
             "an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
             "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]') with an optional DNS subdomain prefix and '/' "
-            "(e.g. 'example.com/MyName')")
+            "(e.g. 'example.com/MyName')"
+        )
         return f"{path}: Invalid value: {_quote(key)}: {problems[0]}"
     if slash and not prefix:
         problems.append("prefix part must be non-empty")
@@ -184,12 +196,13 @@ def _require(key: str, operator: str, values: list[str]) -> Requirement:
         problems.append("values: Invalid value: []: for 'in', 'notin' operators, values set can't be empty")
     if operator in ("exists", "!") and values:
         listed = ",".join(_quote(value) for value in values)
-        problems.append(
-            f"values: Invalid value: [{listed}]: values set must be empty for exists and does not exist")
+        problems.append(f"values: Invalid value: [{listed}]: values set must be empty for exists and does not exist")
     if operator in ("gt", "lt"):
         problems += [
             f"values[{i}]: Invalid value: {_quote(value)}: for 'Gt', 'Lt' operators, the value must be an integer"
-            for i, value in enumerate(values) if not re.fullmatch(r"[+-]?\d+", value)]
+            for i, value in enumerate(values)
+            if not re.fullmatch(r"[+-]?\d+", value)
+        ]
     for i, value in enumerate(values):
         if len(value) > 63:
             problems.append(f"values[{i}][{key}]: Invalid value: {_quote(value)}: must be no more than 63 bytes")
@@ -304,7 +317,7 @@ def _lex(text: str) -> list[tuple[str, str]]:
             continue
         end = position + 1
         if char in _SPECIAL:
-            while end < len(text) and text[position:end + 1] in _TOKENS:
+            while end < len(text) and text[position : end + 1] in _TOKENS:
                 end += 1
         else:
             while end < len(text) and text[end] not in _SPECIAL and text[end] not in " \t\r\n":

@@ -31,8 +31,12 @@ class WatchStream:
     """
 
     def __init__(
-        self, open_: Callable[[], urllib3.HTTPResponse], told: Callable[[Exception], KubeError], loop: Loop,
-        on_event: Callable[[Obj], None], on_end: Callable[[KubeError | None], None],
+        self,
+        open_: Callable[[], urllib3.HTTPResponse],
+        told: Callable[[Exception], KubeError],
+        loop: Loop,
+        on_event: Callable[[Obj], None],
+        on_end: Callable[[KubeError | None], None],
     ) -> None:
         self._open = open_
         self._told = told

@@ -54,8 +54,13 @@ class WireTransport:
     """One server, one set of credentials. ``impersonate``: headers that say in whose name we ask."""
 
     def __init__(
-        self, endpoint: Endpoint, credentials: Credentials | None, loop: Loop, *,
-        impersonate: list[tuple[str, str]] | None = None, limits: Limits = Limits(),
+        self,
+        endpoint: Endpoint,
+        credentials: Credentials | None,
+        loop: Loop,
+        *,
+        impersonate: list[tuple[str, str]] | None = None,
+        limits: Limits = Limits(),
     ) -> None:
         self.endpoint = endpoint
         self.limits = limits
@@ -71,7 +76,12 @@ class WireTransport:
 
     # -- the transport -------------------------------------------------------------------------------------
     def request(
-        self, method: str, path: str, query: Mapping[str, str], body: Any, headers: Mapping[str, str],
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str],
+        body: Any,
+        headers: Mapping[str, str],
     ) -> Answer:
         """One request, one answer, whatever its status. Raises Unreachable or CredentialsError."""
         call = _Call(method, path, query, body, headers, self.limits.read)
@@ -92,8 +102,11 @@ class WireTransport:
             self._loop.sleep(delay)
 
     def watch(
-        self, path: str, query: Mapping[str, str],
-        on_event: Callable[[Obj], None], on_end: Callable[[KubeError | None], None],
+        self,
+        path: str,
+        query: Mapping[str, str],
+        on_event: Callable[[Obj], None],
+        on_end: Callable[[KubeError | None], None],
     ) -> Closer:
         """Open a watch on a thread of its own. A refusal (401, 403, 404, 410) arrives through ``on_end``."""
         asked = {"timeoutSeconds": str(self.limits.watch), **query}
@@ -147,9 +160,15 @@ class WireTransport:
         timeout = urllib3.Timeout(connect=self.limits.connect, read=call.read_s)
         try:
             return self._pool(login).urlopen(  # type: ignore[return-value]
-                call.method, url, body=None if call.body is None else json.dumps(call.body).encode(),
-                headers=self._headers(login, call), redirect=False, retries=False, timeout=timeout,
-                preload_content=not call.stream)
+                call.method,
+                url,
+                body=None if call.body is None else json.dumps(call.body).encode(),
+                headers=self._headers(login, call),
+                redirect=False,
+                retries=False,
+                timeout=timeout,
+                preload_content=not call.stream,
+            )
         except urllib3.exceptions.HTTPError as error:
             told = explain(error, self.endpoint, call.described, write=call.method != "GET")
             if _broke(error):
@@ -159,8 +178,7 @@ class WireTransport:
     def _headers(self, login: Login, call: _Call) -> Any:
         import urllib3
 
-        sent = urllib3.HTTPHeaderDict(
-            {"accept": "application/json, */*", "user-agent": f"killcheck/{__version__}"})
+        sent = urllib3.HTTPHeaderDict({"accept": "application/json, */*", "user-agent": f"killcheck/{__version__}"})
         if not call.stream:
             sent["accept-encoding"] = "gzip"
         if call.body is not None:
@@ -200,7 +218,8 @@ class WireTransport:
         if 300 <= response.status < 400 or kind == "text/html":
             raise Unreachable(
                 f"{self.endpoint.what} answered like a web page, not like an API server (HTTP {response.status}, "
-                f"{request}): is a login portal or a proxy in the way?")
+                f"{request}): is a login portal or a proxy in the way?"
+            )
         if response.status >= 400:
             text = login.scrub(text)
         if kind != "application/json":

@@ -136,7 +136,10 @@ def _inference(obj: Obj) -> Iterator[PodTemplate]:
 
 
 def root_of(
-    obj: Obj, find: Callable[[Obj, str], Obj | None], *, stop_at: Collection[str] = ("Node",),
+    obj: Obj,
+    find: Callable[[Obj, str], Obj | None],
+    *,
+    stop_at: Collection[str] = ("Node",),
 ) -> Obj:
     """What an object belongs to in the end, up its owners; itself where nobody owns it, or only a kind in ``stop_at``.
 

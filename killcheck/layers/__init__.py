@@ -5,8 +5,8 @@ What may *not* live here: faults, verdicts, anything about a particular cluster.
 
 from __future__ import annotations
 
-from killcheck.spec.killpath import Layer, LayerType
 from killcheck.layers.base import LayerError, LayerRun, Stage
+from killcheck.spec.killpath import Layer, LayerType
 
 __all__ = ["LayerRun", "Stage", "drillable", "of"]
 

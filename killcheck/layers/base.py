@@ -9,12 +9,12 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from killcheck.capabilities.cluster import Cluster
-from killcheck.safety.journal import Journal
-from killcheck.spec.killpath import Command, KillPath, Layer
 from killcheck.kube.informer import Change
 from killcheck.kube.objects import Obj, dig
 from killcheck.kube.permissions import Permission
 from killcheck.machine.programs import Programs
+from killcheck.safety.journal import Journal
+from killcheck.spec.killpath import Command, KillPath, Layer
 from killcheck.watch.scene import Scene
 from killcheck.watch.timeline import Timeline
 
@@ -22,7 +22,14 @@ if TYPE_CHECKING:
     from killcheck.layers.firing import Forecast
 
 __all__ = [
-    "CONTROLLERS", "UNREAD", "Explanation", "LayerError", "LayerRun", "Stage", "Testimony", "is_controller",
+    "CONTROLLERS",
+    "UNREAD",
+    "Explanation",
+    "LayerError",
+    "LayerRun",
+    "Stage",
+    "Testimony",
+    "is_controller",
     "writer_of",
 ]
 
@@ -41,7 +48,8 @@ def is_controller(writer: str) -> bool:
 def writer_of(obj: Obj) -> str:
     """The field manager that last wrote ``spec.replicas``; empty where managedFields do not tell."""
     found = [
-        entry for entry in dig(obj, "metadata", "managedFields", default=[])
+        entry
+        for entry in dig(obj, "metadata", "managedFields", default=[])
         if "f:replicas" in dig(entry, "fieldsV1", "f:spec", default={})
     ]
     newest = max(found, key=lambda e: str(e.get("time", "")), default=None)

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 
-from killcheck.machine.modelled import Firing
-from killcheck.spec.killpath import Layer
 from killcheck.kube import schedule
 from killcheck.kube.informer import Change
 from killcheck.kube.objects import Obj
@@ -19,7 +17,9 @@ from killcheck.layers import firing
 from killcheck.layers.base import Explanation, LayerError, LayerRun, Stage
 from killcheck.layers.firing import Forecast
 from killcheck.layers.program_failures import reason_of
+from killcheck.machine.modelled import Firing
 from killcheck.machine.programs import Ran
+from killcheck.spec.killpath import Layer
 
 __all__ = ["CommandLayer", "effect_of", "firings"]
 
@@ -51,8 +51,11 @@ def effect_of(stage: Stage, ran: Ran, zero_at: datetime, *, settle_s: float = SL
     """
     if not ran.ok:
         return ""
-    asked = [stage.scene.census.last_on[t.name].asked for t in stage.scene.census.targets
-             if t.name in stage.scene.census.last_on]
+    asked = [
+        stage.scene.census.last_on[t.name].asked
+        for t in stage.scene.census.targets
+        if t.name in stage.scene.census.last_on
+    ]
     slack = timedelta(seconds=settle_s)
     if not stage.scene.census.targets:  # an API says when its zero was written
         if not ran.begun - timedelta(seconds=1) <= zero_at <= ran.ended + slack:
@@ -159,8 +162,10 @@ class CommandLayer(LayerRun):
 
     def _others(self, after: datetime, until: datetime) -> bool:
         return any(
-            firings(self.stage, other, after, until) for other in self.stage.kill_path.layers
-            if other.command is not None and set(other.covers) & set(self.layer.covers))
+            firings(self.stage, other, after, until)
+            for other in self.stage.kill_path.layers
+            if other.command is not None and set(other.covers) & set(self.layer.covers)
+        )
 
     def also_acted(self, zero_at: datetime) -> str:
         """The layer's own timer, where its doing can be seen; where not, that it went off just then."""
@@ -181,12 +186,19 @@ class CommandLayer(LayerRun):
         ran = self.ran
         if ran is None and self._held_up:
             return Explanation(
-                f"nothing fires: {self._held_up}", (), "let a second machine, or the cloud's own scheduler, stop it "
-                "too; a timer with Persistent=true makes up for the nights that its machine was off", (7, 9, 15, 22))
+                f"nothing fires: {self._held_up}",
+                (),
+                "let a second machine, or the cloud's own scheduler, stop it "
+                "too; a timer with Persistent=true makes up for the nights that its machine was off",
+                (7, 9, 15, 22),
+            )
         if ran is None:
             return Explanation(
-                f"{self.command} is still at it", (f"started {self._begun:%H:%M:%S}",) if self._begun else (),
-                "give it a time limit below the deadline (timeout), and see what it waits for", (25,))
+                f"{self.command} is still at it",
+                (f"started {self._begun:%H:%M:%S}",) if self._begun else (),
+                "give it a time limit below the deadline (timeout), and see what it waits for",
+                (25,),
+            )
         if not ran.ok:
             reason = reason_of(ran)
             return Explanation(f"its program failed: {ran.told}", _last_lines(ran), reason.remedy, reason.failures)
@@ -198,12 +210,17 @@ class CommandLayer(LayerRun):
                 f"{', '.join(f'{number} of {name}' for name, number in on.items() if number)} is",
                 (f"{again[0].command} counted none at {again[0].at:%H:%M:%S}", ran.told),
                 "leave one controller the right to start it, and let every other starter check the sentinel; a monitor "
-                "that only stops bounds what a second one costs", (55, 34))
+                "that only stops bounds what a second one costs",
+                (55, 34),
+            )
         if any(on.values()):
             told = ", ".join(f"{number} of {name}" for name, number in on.items() if number)
             return Explanation(
-                f"false green: {ran.command} ended with exit code 0, and {told} still on", _last_lines(ran),
-                "let it look whether what it stopped has stopped, and fail if not", (14,))
+                f"false green: {ran.command} ended with exit code 0, and {told} still on",
+                _last_lines(ran),
+                "let it look whether what it stopped has stopped, and fail if not",
+                (14,),
+            )
         return None
 
     def over(self) -> bool:
@@ -227,4 +244,3 @@ class CommandLayer(LayerRun):
 def _last_lines(ran: Ran) -> tuple[str, ...]:
     said = (*ran.output.strip().splitlines()[-5:], *ran.errors.strip().splitlines()[-5:])
     return tuple(line[:300] for line in said)
-

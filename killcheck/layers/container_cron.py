@@ -17,11 +17,13 @@ class ContainerCron(DeadMan):
     def _in_the_way(self) -> str:
         """A cron container that is stopped or paused fires nothing, and nobody says so."""
         kube, container = self.stage.cluster.kube, self.layer.container
-        self.cron_job = insist(
-            self.stage.cluster.loop, lambda: kube.get(r.CRONJOBS, self.ref.name, self.ref.namespace))
+        self.cron_job = insist(self.stage.cluster.loop, lambda: kube.get(r.CRONJOBS, self.ref.name, self.ref.namespace))
         asleep = dig(self.cron_job, "spec", "suspend") and container is not None
-        return f"container {container.name} is stopped or paused: what it would run at its time does not run" if (
-            asleep and container) else ""
+        return (
+            f"container {container.name} is stopped or paused: what it would run at its time does not run"
+            if (asleep and container)
+            else ""
+        )
 
     def explain(self, stuck_at: str) -> Explanation | None:
         """The cron container itself is the matter."""
@@ -31,4 +33,5 @@ class ContainerCron(DeadMan):
             f"nothing fires: {self.not_fired()}",
             (f"docker ps shows {self.layer.container.name} paused, exited or not at all",),
             "let it restart by itself (--restart always), and let something outside this engine turn the GPUs off too",
-            (7, 15))
+            (7, 15),
+        )

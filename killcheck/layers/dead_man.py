@@ -11,8 +11,6 @@ import difflib
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from killcheck.safety.journal import LABEL
-from killcheck.spec.killpath import PHASES, Deadlines, Layer
 from killcheck.kube import resources as r
 from killcheck.kube import schedule
 from killcheck.kube.errors import KubeError, NotFound
@@ -22,8 +20,10 @@ from killcheck.kube.permissions import Permission
 from killcheck.layers import firing, slots
 from killcheck.layers.base import UNREAD, Explanation, LayerError, LayerRun, Stage
 from killcheck.layers.firing import Forecast
-from killcheck.text.redaction import hide_secrets, redact
+from killcheck.safety.journal import LABEL
 from killcheck.safety.undo import insist
+from killcheck.spec.killpath import PHASES, Deadlines, Layer
+from killcheck.text.redaction import hide_secrets, redact
 
 __all__ = ["DeadMan", "job_from"]
 
@@ -52,9 +52,11 @@ def job_from(cron_job: Obj, name: str, run: str) -> Obj:
     template = dig(cron_job, "spec", "jobTemplate", default={})
     meta = template.get("metadata") or {}
     return {
-        "apiVersion": "batch/v1", "kind": "Job",
+        "apiVersion": "batch/v1",
+        "kind": "Job",
         "metadata": {
-            "name": name, "namespace": namespace_of(cron_job),
+            "name": name,
+            "namespace": namespace_of(cron_job),
             "labels": {**(meta.get("labels") or {}), LABEL: run},
             "annotations": {**(meta.get("annotations") or {}), "cronjob.kubernetes.io/instantiate": "manual"},
         },
@@ -66,7 +68,12 @@ class DeadMan(LayerRun):
     """One drill of a dead-man CronJob."""
 
     own_phases = (
-        "triggered", "job_created", "pod_created", "pod_scheduled", "image_pulled", "container_started",
+        "triggered",
+        "job_created",
+        "pod_created",
+        "pod_scheduled",
+        "image_pulled",
+        "container_started",
         "executor_finished",
     )
 
@@ -99,7 +106,8 @@ class DeadMan(LayerRun):
         if not dig(self.cron_job, "spec", "jobTemplate", "spec", "template", "spec", "containers"):
             raise LayerError(
                 f"layer {self.layer.name}: CronJob {self.ref.namespace}/{self.ref.name} has no template that can run: "
-                "spec.jobTemplate.spec.template.spec.containers is empty")
+                "spec.jobTemplate.spec.template.spec.containers is empty"
+            )
         # 63 characters are what the Job's pods' labels can hold.
         self.job_name = f"{self.ref.name[:40].rstrip('-.')}-killcheck-{self.stage.run[-6:]}"
 
@@ -114,8 +122,10 @@ class DeadMan(LayerRun):
         """Reading the CronJob, making and removing the Job, reading its log."""
         ns = self.ref.namespace
         return [
-            Permission("get", "batch", "cronjobs", namespace=ns), Permission("list", "batch", "cronjobs", namespace=ns),
-            Permission("create", "batch", "jobs", namespace=ns), Permission("delete", "batch", "jobs", namespace=ns),
+            Permission("get", "batch", "cronjobs", namespace=ns),
+            Permission("list", "batch", "cronjobs", namespace=ns),
+            Permission("create", "batch", "jobs", namespace=ns),
+            Permission("delete", "batch", "jobs", namespace=ns),
             Permission("get", "", "pods", "log", namespace=ns),
         ]
 
@@ -138,8 +148,12 @@ class DeadMan(LayerRun):
             return f"nothing fires: {self._held_up}"
         if self.stage.rewrites and self._fires_meanwhile():
             self.stage.journal.merge(
-                r.CRONJOBS, self.ref.name, self.ref.namespace, {"spec": {"suspend": True}},
-                f"suspended CronJob {self.ref.namespace}/{self.ref.name}: it would fire by itself, without the fault")
+                r.CRONJOBS,
+                self.ref.name,
+                self.ref.namespace,
+                {"spec": {"suspend": True}},
+                f"suspended CronJob {self.ref.namespace}/{self.ref.name}: it would fire by itself, without the fault",
+            )
         job = job_from(self.cron_job, self.job_name, self.stage.run)
         for rewrite in self.stage.rewrites:
             rewrite(job["spec"]["template"])
@@ -158,9 +172,13 @@ class DeadMan(LayerRun):
         if not self._fires_meanwhile():
             return (), ()
         name, namespace = self.ref.name, self.ref.namespace
-        return ((f"CronJob {namespace}/{name} is suspended for the length of the drill: it would fire by itself, "
-                 "without the fault",),
-                [Permission(verb, "batch", "cronjobs", "", namespace, name) for verb in ("get", "patch")])
+        return (
+            (
+                f"CronJob {namespace}/{name} is suspended for the length of the drill: it would fire by itself, "
+                "without the fault",
+            ),
+            [Permission(verb, "batch", "cronjobs", "", namespace, name) for verb in ("get", "patch")],
+        )
 
     def _fires_meanwhile(self) -> bool:
         """Whether the schedule's own firing falls into what the drill waits for."""
@@ -168,14 +186,14 @@ class DeadMan(LayerRun):
             return False
         due = self.next_chance(self._now())
         return due is not None and due <= self._now() + timedelta(
-            seconds=_drilled_s(self.stage.kill_path.deadlines_for(self.layer)))
+            seconds=_drilled_s(self.stage.kill_path.deadlines_for(self.layer))
+        )
 
     def _by_itself(self, slot: datetime) -> str:
         if self.stage.cluster.loop.run_until(lambda: bool(self.job_name), FIRING_S):
             return f"the schedule fired at its slot: Job {self.ref.namespace}/{self.job_name}"
         kube = self.stage.cluster.kube
-        self.cron_job = insist(
-            self.stage.cluster.loop, lambda: kube.get(r.CRONJOBS, self.ref.name, self.ref.namespace))
+        self.cron_job = insist(self.stage.cluster.loop, lambda: kube.get(r.CRONJOBS, self.ref.name, self.ref.namespace))
         self._held_up = f"the slot of {slot:%H:%M} UTC came, and CronJob {self.ref.name} made no Job"
         return f"nothing fires: {self._held_up}"
 
@@ -202,8 +220,7 @@ class DeadMan(LayerRun):
     def _in_the_way(self) -> str:
         """Why the CronJob controller would make no Job: suspended, or under Forbid a Job that is still active then."""
         kube = self.stage.cluster.kube
-        self.cron_job = insist(
-            self.stage.cluster.loop, lambda: kube.get(r.CRONJOBS, self.ref.name, self.ref.namespace))
+        self.cron_job = insist(self.stage.cluster.loop, lambda: kube.get(r.CRONJOBS, self.ref.name, self.ref.namespace))
         if dig(self.cron_job, "spec", "suspend"):
             return f"CronJob {self.ref.name} is suspended"
         moved = slots.moved(self._declared, self.cron_job, self._now())
@@ -215,8 +232,10 @@ class DeadMan(LayerRun):
         for active in dig(self.cron_job, "status", "active", default=[]):
             job = self.stage.scene.jobs.get(active.get("name", ""), self.ref.namespace)
             if job is not None and not _over_by(job, due):
-                return (f"concurrencyPolicy Forbid: Job {name_of(job)} is still active, and without an "
-                        "activeDeadlineSeconds below the period it is at the next firing too")
+                return (
+                    f"concurrencyPolicy Forbid: Job {name_of(job)} is still active, and without an "
+                    "activeDeadlineSeconds below the period it is at the next firing too"
+                )
         return ""
 
     def _slot_after_next(self) -> datetime | None:
@@ -249,8 +268,12 @@ class DeadMan(LayerRun):
 
     def _is_our_pod(self, pod: Obj) -> bool:
         owner = controller_of(pod)
-        return (bool(owner) and owner["kind"] == "Job" and owner["name"] == self.job_name  # type: ignore[index]
-                and namespace_of(pod) == self.ref.namespace)
+        return (
+            bool(owner)
+            and owner["kind"] == "Job"
+            and owner["name"] == self.job_name  # type: ignore[index]
+            and namespace_of(pod) == self.ref.namespace
+        )
 
     def _is_scheduled(self, pod: Obj) -> bool:
         """Whether the CronJob itself made the pod's Job."""
@@ -357,8 +380,10 @@ class DeadMan(LayerRun):
         slack, second = timedelta(seconds=WRITE_SLACK_S), timedelta(seconds=1)
         for begun, finished in self._own_firings.values():
             if begun - second <= zero_at and finished is not None and zero_at <= finished + slack:
-                return (f"CronJob {self.ref.name} fired by itself; its executor ran from {begun:%H:%M:%S} to "
-                        f"{finished:%H:%M:%S} and ended with exit code 0")
+                return (
+                    f"CronJob {self.ref.name} fired by itself; its executor ran from {begun:%H:%M:%S} to "
+                    f"{finished:%H:%M:%S} and ended with exit code 0"
+                )
         return ""
 
     def over(self) -> bool:
@@ -366,7 +391,8 @@ class DeadMan(LayerRun):
         job = self.stage.testimony.job or {}
         return any(
             c.get("type") in ("Complete", "Failed") and c.get("status") == "True"
-            for c in dig(job, "status", "conditions", default=[]))
+            for c in dig(job, "status", "conditions", default=[])
+        )
 
     def forecast(self) -> Forecast | None:
         """What the CronJob's schedule will do."""
@@ -378,7 +404,8 @@ class DeadMan(LayerRun):
             return None
         try:
             parsed = schedule.parse(
-                self.cron_job["spec"]["schedule"], dig(self.cron_job, "spec", "timeZone", default=""))
+                self.cron_job["spec"]["schedule"], dig(self.cron_job, "spec", "timeZone", default="")
+            )
         except (ValueError, KeyError):
             return None
         return parsed.next(after)
@@ -390,6 +417,11 @@ class DeadMan(LayerRun):
             slot = slots.overdue({**now, "spec": self._declared.get("spec", {})}, since, self._now())
         except (KubeError, ValueError):
             return ""
-        return "" if slot is None else (
-            f"the slot of {slot:%Y-%m-%d %H:%M} UTC passed while CronJob {self.ref.name} could not fire: it makes up "
-            "for it by itself, and the GPUs go off then")
+        return (
+            ""
+            if slot is None
+            else (
+                f"the slot of {slot:%Y-%m-%d %H:%M} UTC passed while CronJob {self.ref.name} could not fire: it makes up "
+                "for it by itself, and the GPUs go off then"
+            )
+        )

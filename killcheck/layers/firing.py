@@ -49,8 +49,12 @@ class Forecast:
     def to_json(self) -> dict[str, Any]:
         """As the result document has it (``schedule`` of a drill)."""
         return {
-            "next": format_time(self.next) if self.next else None, "never": self.never or None,
-            "clocks": list(self.clocks), "warnings": list(self.warnings), "longest_gap_s": self.longest_gap_s}
+            "next": format_time(self.next) if self.next else None,
+            "never": self.never or None,
+            "clocks": list(self.clocks),
+            "warnings": list(self.warnings),
+            "longest_gap_s": self.longest_gap_s,
+        }
 
 
 def of_cron_job(cron_job: Obj, now: datetime) -> Forecast:
@@ -61,18 +65,29 @@ def of_cron_job(cron_job: Obj, now: datetime) -> Forecast:
     if spec.get("startingDeadlineSeconds") == 0:
         return Forecast(
             never=f"CronJob {name} has startingDeadlineSeconds 0: every firing is too late, and nothing says so",
-            remedy="leave startingDeadlineSeconds out, or give it an hour")
+            remedy="leave startingDeadlineSeconds out, or give it an hour",
+        )
     found = of_schedule(
-        str(spec.get("schedule", "")), str(spec.get("timeZone") or ""), now, what=f"the schedule of CronJob {name}")
+        str(spec.get("schedule", "")), str(spec.get("timeZone") or ""), now, what=f"the schedule of CronJob {name}"
+    )
     if found.never:
         return found
     missed = _missed(cron_job, now)
     if missed:
-        return Forecast(found.next, missed, "see to kube-controller-manager, its clock and the CronJob's events",
-                        found.clocks, found.warnings, found.longest_gap_s)
+        return Forecast(
+            found.next,
+            missed,
+            "see to kube-controller-manager, its clock and the CronJob's events",
+            found.clocks,
+            found.warnings,
+            found.longest_gap_s,
+        )
     return Forecast(
-        found.next, clocks=found.clocks, warnings=(*found.warnings, *_skips(spec, found)),
-        longest_gap_s=found.longest_gap_s)
+        found.next,
+        clocks=found.clocks,
+        warnings=(*found.warnings, *_skips(spec, found)),
+        longest_gap_s=found.longest_gap_s,
+    )
 
 
 @lru_cache(maxsize=128)
@@ -111,11 +126,12 @@ def _clocks(when: schedule.Schedule, zone: str, now: datetime) -> Iterator[str]:
         meant = _meant(when, change[1])
         fired = list(when.between(change[1] - timedelta(hours=12), change[1] + timedelta(hours=12)))
         if len(fired) < len(meant):
-            yield (f"on {day:%Y-%m-%d} the clocks in {zone} go forward and {len(meant) - len(fired)} firing(s) are "
-                   f"skipped: the next comes at {when.next(change[1]):%Y-%m-%d %H:%M} UTC")
+            yield (
+                f"on {day:%Y-%m-%d} the clocks in {zone} go forward and {len(meant) - len(fired)} firing(s) are "
+                f"skipped: the next comes at {when.next(change[1]):%Y-%m-%d %H:%M} UTC"
+            )
         elif len(fired) > len(meant):
-            yield (f"on {day:%Y-%m-%d} the clocks in {zone} go back and {len(fired) - len(meant)} firing(s) come "
-                   "twice")
+            yield (f"on {day:%Y-%m-%d} the clocks in {zone} go back and {len(fired) - len(meant)} firing(s) come twice")
 
 
 def _meant(when: schedule.Schedule, change: datetime) -> list[datetime]:
@@ -146,9 +162,13 @@ def _skips(spec: Obj, found: Forecast) -> Iterator[str]:
     deadline = spec.get("startingDeadlineSeconds")
     gap = found.longest_gap_s or 0.0
     if deadline is not None and float(deadline) < min(SHORT_DEADLINE_S, gap):
-        yield (f"startingDeadlineSeconds {deadline}: a controller that is away for longer at the slot skips it, and "
-               f"the next is up to {gap / 3600:.0f} h later")
+        yield (
+            f"startingDeadlineSeconds {deadline}: a controller that is away for longer at the slot skips it, and "
+            f"the next is up to {gap / 3600:.0f} h later"
+        )
     limit = dig(spec, "jobTemplate", "spec", "activeDeadlineSeconds")
     if spec.get("concurrencyPolicy") == "Forbid" and (limit is None or float(limit) > gap > 0):
-        yield ("concurrencyPolicy Forbid without an activeDeadlineSeconds below the period: a Job that hangs keeps "
-               "every later firing from happening")
+        yield (
+            "concurrencyPolicy Forbid without an activeDeadlineSeconds below the period: a Job that hangs keeps "
+            "every later firing from happening"
+        )

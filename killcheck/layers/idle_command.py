@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from killcheck.spec.killpath import Layer
 from killcheck.layers.base import Explanation, Stage
 from killcheck.layers.command import CommandLayer, firings
 from killcheck.machine.programs import Ran
+from killcheck.spec.killpath import Layer
 
 __all__ = ["BEYOND_S", "IdleCommand"]
 
@@ -51,8 +51,11 @@ class IdleCommand(CommandLayer):
         else:
             made = "it had just been put on" if not self.stage.cluster.real else ""
         self._idle_since = loop.now()
-        seen = self._look(f"right after {made}") if made else (
-            "its busy half was not drilled: the spec gives no busy command that makes a request")
+        seen = (
+            self._look(f"right after {made}")
+            if made
+            else ("its busy half was not drilled: the spec gives no busy command that makes a request")
+        )
         if self._flaw or self._unproven:
             return seen
         until = self._idle_since + timedelta(seconds=idle_s + BEYOND_S)
@@ -73,7 +76,8 @@ class IdleCommand(CommandLayer):
         counted = self.stage.cluster.loop.run_until(lambda: census.asked_since(ran.ended), self.command.timeout_s)
         if census.broken() is not None or not counted:
             self._unproven = "what its look at a busy target left on is not known: " + str(
-                census.broken() or "nothing was counted after it")
+                census.broken() or "nothing was counted after it"
+            )
             return self._unproven
         if self._on() < before:
             self._flaw = f"{self.layer.name} acts on a busy target: {ran.command} turned it off {when}"
@@ -94,9 +98,11 @@ class IdleCommand(CommandLayer):
             return Explanation(self._flaw, remedy=self.remedy, failures=(40,))
         ran = self.ran
         if ran is not None and ran.ok and stuck_at == "instance_gone" and self._on():
-            looks = [f.ended for f in firings(
-                self.stage, self.layer, self._idle_since or ran.begun, self.stage.cluster.loop.now())
-                if isinstance(f, Ran)]
+            looks = [
+                f.ended
+                for f in firings(self.stage, self.layer, self._idle_since or ran.begun, self.stage.cluster.loop.now())
+                if isinstance(f, Ran)
+            ]
             told = f", and so did {len(looks)} of its timer's runs" if looks else ""
             idle = (ran.ended - (self._idle_since or ran.begun)).total_seconds()
             return Explanation(
@@ -105,5 +111,6 @@ class IdleCommand(CommandLayer):
                 (*(line[:300] for line in ran.output.strip().splitlines()[-5:]), *ran.errors.strip().splitlines()[-3:]),
                 "see what it counts as use: its own probes, health checks, open websockets, a clock that another "
                 "program winds; and let it look whether what it stopped has stopped",
-                (22, 40) if self._held_up else (40, 14))
+                (22, 40) if self._held_up else (40, 14),
+            )
         return super().explain(stuck_at)

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from killcheck.spec.killpath import Layer
 from killcheck.kube import resources as r
 from killcheck.kube.objects import condition, copy, dig, name_of, parse_time
 from killcheck.layers.base import Explanation, LayerError, Stage
 from killcheck.layers.dead_man import DeadMan, job_from
+from killcheck.spec.killpath import Layer
 
 __all__ = ["IdleMonitor"]
 
@@ -25,8 +25,13 @@ BEYOND_S = 2.0
 
 
 #: Taints of nodes that an autoscaler, a spot handler or the node lifecycle controller lets go.
-LEAVING = ("karpenter.sh/disrupted", "ToBeDeletedByClusterAutoscaler", "aws-node-termination-handler/spot-itn",
-           "node.kubernetes.io/unreachable", "node.kubernetes.io/out-of-service")
+LEAVING = (
+    "karpenter.sh/disrupted",
+    "ToBeDeletedByClusterAutoscaler",
+    "aws-node-termination-handler/spot-itn",
+    "node.kubernetes.io/unreachable",
+    "node.kubernetes.io/out-of-service",
+)
 
 
 class IdleMonitor(DeadMan):
@@ -62,8 +67,10 @@ class IdleMonitor(DeadMan):
         if self._youngest() + timedelta(seconds=idle_s) > self._now() + timedelta(seconds=LOOK_S):
             seen = self._look_at_busy()
         elif self.stage.cluster.real:
-            seen = ("its busy half was not drilled: the targets have been on for long, and the spec gives no busy "
-                    "command that makes a request")
+            seen = (
+                "its busy half was not drilled: the targets have been on for long, and the spec gives no busy "
+                "command that makes a request"
+            )
         if self._flaw:
             return seen
         self._let_idle(idle_s + BEYOND_S)
@@ -95,7 +102,9 @@ class IdleMonitor(DeadMan):
                     f"{self.layer.name} looked and left its targets on: they were not idle for "
                     f"{(self.layer.idle_s or 0.0) / 60:.0f} min yet, but for {max(0.0, idle) / 60:.0f}",
                     tuple(map(str, left[:5])),
-                    "see what starts its targets anew, or makes requests of them", (40,))
+                    "see what starts its targets anew, or makes requests of them",
+                    (40,),
+                )
         return super().explain(stuck_at)
 
     def _look_at_busy(self) -> str:
@@ -107,20 +116,26 @@ class IdleMonitor(DeadMan):
 
         def over() -> bool:
             seen = scene.jobs.get(name, namespace) or {}
-            return any((found := condition(seen, kind)) is not None and found.get("status") == "True"
-                       for kind in ("Complete", "Failed"))
+            return any(
+                (found := condition(seen, kind)) is not None and found.get("status") == "True"
+                for kind in ("Complete", "Failed")
+            )
 
         ended = loop.run_until(over, LOOK_S)
         left = {p.uid for p in scene.gpu_pods() if not p.terminating}
         off = [str(t) for t in self.stage.kill_path.covered_by(self.layer) if t.kind and not scene.replicas(t)]
         gone = [p for p in before if p.uid not in left and not self._leaves(p.node)]
         if off or gone:
-            self._flaw = (f"{self.layer.name} acts on a busy target: {', '.join(off) or 'a GPU pod'} was turned off "
-                          f"before it had been idle for {(self.layer.idle_s or 0) / 60:.0f} min")
+            self._flaw = (
+                f"{self.layer.name} acts on a busy target: {', '.join(off) or 'a GPU pod'} was turned off "
+                f"before it had been idle for {(self.layer.idle_s or 0) / 60:.0f} min"
+            )
             return self._flaw
         if not ended:
-            self._unseen = (f"whether {self.layer.name} leaves busy targets on was not seen: Job {name} was not over "
-                            f"{LOOK_S:.0f} s after it was made")
+            self._unseen = (
+                f"whether {self.layer.name} leaves busy targets on was not seen: Job {name} was not over "
+                f"{LOOK_S:.0f} s after it was made"
+            )
             return self._unseen
         failed = dig(scene.jobs.get(name, namespace) or {}, "status", "failed", default=0)
         return "it looked at busy targets and failed" if failed else "it looked at busy targets and left them on"

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from killcheck.spec.killpath import Layer
 from killcheck.kube.errors import KubeError, NotFound
 from killcheck.kube.informer import Change
 from killcheck.kube.objects import Obj, dig, name_of, namespace_of, parse_time, uid_of
 from killcheck.kube.permissions import Permission
 from killcheck.layers.base import Explanation, LayerError, LayerRun, Stage
+from killcheck.spec.killpath import Layer
 from killcheck.text.redaction import redact
 
 __all__ = ["IdleWorkload"]
@@ -58,8 +58,10 @@ class IdleWorkload(LayerRun):
         kube = self.stage.cluster.kube
         resource = kube.resource_for(self.ref.api_version, self.ref.kind)
         ns = self.ref.namespace
-        return [Permission("get", resource.group, resource.plural, namespace=ns, name=self.ref.name),
-                Permission("get", "", "pods", "log", namespace=ns)]
+        return [
+            Permission("get", resource.group, resource.plural, namespace=ns, name=self.ref.name),
+            Permission("get", "", "pods", "log", namespace=ns),
+        ]
 
     def unproven(self) -> str:
         """Its target could not be made busy."""
@@ -94,7 +96,9 @@ class IdleWorkload(LayerRun):
 
     def _see(self, pod: Obj) -> None:
         if namespace_of(pod) == self.ref.namespace and self.stage.scene.root_owner(pod) == (
-                self.ref.kind, self.ref.name):
+            self.ref.kind,
+            self.ref.name,
+        ):
             self._pods[uid_of(pod)] = pod
 
     def stand_by(self) -> None:
@@ -124,8 +128,10 @@ class IdleWorkload(LayerRun):
         if self._zero_at is None or due is None or self._zero_at >= due - timedelta(seconds=EARLY_S):
             return ""
         idle = (self._zero_at - (self._used_at or self._zero_at)).total_seconds()
-        return (f"{self.layer.name} acts on a busy target: it went off {idle:.0f} s after its last use, and is to be "
-                f"left on for {self.layer.idle_s or 0:.0f} s")
+        return (
+            f"{self.layer.name} acts on a busy target: it went off {idle:.0f} s after its last use, and is to be "
+            f"left on for {self.layer.idle_s or 0:.0f} s"
+        )
 
     def explain(self, stuck_at: str) -> Explanation | None:
         """The monitor is not there, or does not find its targets idle."""
@@ -138,11 +144,16 @@ class IdleWorkload(LayerRun):
             return Explanation(
                 f"{self.ref} is not at work: "
                 + (", ".join(sorted({_reason(s) for s in statuses})) or "none of its containers runs"),
-                tuple(name_of(p) for p in self._pods.values()), "mend it, and alarm when it is down", (48,))
+                tuple(name_of(p) for p in self._pods.values()),
+                "mend it, and alarm when it is down",
+                (48,),
+            )
         return Explanation(
             f"{self.ref} is at work and left its targets on: it does not take them for idle",
             tuple(self._said(running[0])),
-            "see what it counts as use: health checks, its own probes, open websockets; and what it may do", (40, 16))
+            "see what it counts as use: health checks, its own probes, open websockets; and what it may do",
+            (40, 16),
+        )
 
     def _said(self, pod: Obj) -> list[str]:
         try:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
-from killcheck.safety.journal import Undo
-from killcheck.spec.killpath import Ref, Sentinel
 from killcheck.kube import resources as r
 from killcheck.kube.errors import NotFound
 from killcheck.kube.objects import Obj, dig
@@ -14,7 +12,9 @@ from killcheck.kube.permissions import Permission
 from killcheck.kube.resources import Resource
 from killcheck.layers.base import LayerError, Stage
 from killcheck.machine.programs import Files
+from killcheck.safety.journal import Undo
 from killcheck.safety.undo import UndoProblem
+from killcheck.spec.killpath import Ref, Sentinel
 
 __all__ = ["Mark", "mark_of"]
 
@@ -66,8 +66,10 @@ class _File(Mark):
     def _files(self) -> Files:
         found = self.stage.cluster.levers.get("files")
         if not isinstance(found, Files):
-            raise LayerError(f"layer {self.layer}: {self.path} is a file of a machine, and {self.stage.cluster.name} "
-                             "has none at hand")
+            raise LayerError(
+                f"layer {self.layer}: {self.path} is a file of a machine, and {self.stage.cluster.name} "
+                "has none at hand"
+            )
         return found
 
     def prepare(self) -> None:
@@ -151,15 +153,17 @@ class _Keyed(Mark):
         """Set it, journalled. Raises LayerError, JournalError."""
         self._before = dig(self._found(), *self.path)
         self.stage.journal.merge(
-            self._resource, self.ref.name, self.ref.namespace, self._patch(self.value), f"set the sentinel {self}")
+            self._resource, self.ref.name, self.ref.namespace, self._patch(self.value), f"set the sentinel {self}"
+        )
 
     def lift(self) -> None:
         """Take away what was set, and only that. Raises LayerError."""
-        self.stage.cluster.kube.patch(
-            self._resource, self.ref.name, self._patch(self._before), self.ref.namespace)
+        self.stage.cluster.kube.patch(self._resource, self.ref.name, self._patch(self._before), self.ref.namespace)
 
     def permissions(self) -> Sequence[Permission]:
         """The rights that it takes."""
         resource = self._resource
-        return [Permission(verb, resource.group, resource.plural, namespace=self.ref.namespace, name=self.ref.name)
-                for verb in ("get", "patch")]
+        return [
+            Permission(verb, resource.group, resource.plural, namespace=self.ref.namespace, name=self.ref.name)
+            for verb in ("get", "patch")
+        ]

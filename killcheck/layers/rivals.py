@@ -14,7 +14,8 @@ __all__ = ["lighter", "rival_that_spoke"]
 _SAYINGS = (
     ("ScaledObject", "KEDAScaleTargetActivated", "keda-operator"),
     ("Application", "OperationStarted", "argocd-application-controller"),
-    ("HorizontalPodAutoscaler", "SuccessfulRescale", "horizontal-pod-autoscaler"))
+    ("HorizontalPodAutoscaler", "SuccessfulRescale", "horizontal-pod-autoscaler"),
+)
 
 
 def lighter(stage: Stage, obj: Obj, since: datetime) -> str:

@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from killcheck.spec.killpath import Layer
 from killcheck.kube import resources as r
 from killcheck.kube.errors import NotFound
 from killcheck.kube.informer import Change
 from killcheck.kube.objects import Obj, annotations_of, controller_of, dig, format_time, name_of, namespace_of
 from killcheck.kube.permissions import Permission
 from killcheck.layers.base import Explanation, LayerError, LayerRun, Stage
+from killcheck.spec.killpath import Layer
 from killcheck.watch.scene import event_time
 
 __all__ = ["READING", "ScaleToZero"]
@@ -35,8 +35,10 @@ class ScaleToZero(LayerRun):
     """One drill of a ScaledObject or HTTPScaledObject."""
 
     own_phases = ("triggered",)
-    remedy = ("let what counts requests wake it from zero: its trigger's activation value below one, the HTTP add-on's "
-              "interceptor in front of the service")
+    remedy = (
+        "let what counts requests wake it from zero: its trigger's activation value below one, the HTTP add-on's "
+        "interceptor in front of the service"
+    )
 
     def __init__(self, layer: Layer, stage: Stage) -> None:
         super().__init__(layer, stage)
@@ -61,7 +63,8 @@ class ScaleToZero(LayerRun):
     def _of_add_on(self, declared: Obj) -> Obj:
         if not self.stage.cluster.loop.run_until(lambda: self._owned(declared) is not None, 60.0):
             raise LayerError(
-                f"layer {self.layer.name}: no ScaledObject belongs to {self.ref}: is KEDA's HTTP add-on running?")
+                f"layer {self.layer.name}: no ScaledObject belongs to {self.ref}: is KEDA's HTTP add-on running?"
+            )
         found = self._owned(declared)
         assert found is not None
         return found
@@ -76,17 +79,22 @@ class ScaleToZero(LayerRun):
     def permissions(self) -> Sequence[Permission]:
         """Reading the scaler; turning its reading on the embedded cluster."""
         ns = self.ref.namespace
-        return [Permission("get", "keda.sh", "scaledobjects", namespace=ns),
-                Permission("list", "keda.sh", "scaledobjects", namespace=ns)]
+        return [
+            Permission("get", "keda.sh", "scaledobjects", namespace=ns),
+            Permission("list", "keda.sh", "scaledobjects", namespace=ns),
+        ]
 
     def trigger(self) -> str:
         """The last request has been served."""
         if self._modelled():
             self._reading = annotations_of(self.scaled)[READING]
             self.stage.journal.merge(
-                r.SCALEDOBJECTS, name_of(self.scaled), namespace_of(self.scaled),
+                r.SCALEDOBJECTS,
+                name_of(self.scaled),
+                namespace_of(self.scaled),
                 {"metadata": {"annotations": {READING: "0"}}},
-                f"ScaledObject {namespace_of(self.scaled)}/{name_of(self.scaled)}: its triggers read 0")
+                f"ScaledObject {namespace_of(self.scaled)}/{name_of(self.scaled)}: its triggers read 0",
+            )
             return f"the last request is served: the triggers of ScaledObject {name_of(self.scaled)} read 0"
         return f"nothing is pulled: {self.ref} is left to find its target idle"
 
@@ -105,8 +113,11 @@ class ScaleToZero(LayerRun):
         """What went to zero must come back when somebody asks: the first request after it is made."""
         if self._reading:
             self.stage.cluster.kube.patch(
-                r.SCALEDOBJECTS, name_of(self.scaled), {"metadata": {"annotations": {READING: self._reading}}},
-                namespace_of(self.scaled))
+                r.SCALEDOBJECTS,
+                name_of(self.scaled),
+                {"metadata": {"annotations": {READING: self._reading}}},
+                namespace_of(self.scaled),
+            )
             asked = f"its triggers read {self._reading} again"
         elif self.layer.busy is not None:
             ran = self.stage.programs.run(self.layer.busy)
@@ -119,8 +130,10 @@ class ScaleToZero(LayerRun):
         if self.stage.cluster.loop.run_until(lambda: all(map(self.stage.scene.replicas, targets)), WAKES_S):
             return [f"{asked}: it woke"]
         names = ", ".join(map(str, targets))
-        self._flaw = (f"nothing wakes it: {asked}, and {WAKES_S / 60:.0f} min later {names} asks "
-                      "for no replicas still: who comes next finds nobody there")
+        self._flaw = (
+            f"nothing wakes it: {asked}, and {WAKES_S / 60:.0f} min later {names} asks "
+            "for no replicas still: who comes next finds nobody there"
+        )
         return [self._flaw]
 
     def flaw(self) -> str:
@@ -151,19 +164,32 @@ class ScaleToZero(LayerRun):
         least = int(spec.get("minReplicaCount", 0))
         if least > 0:
             return Explanation(
-                f"{what} never goes to zero: minReplicaCount {least}", (f"spec.minReplicaCount: {least}",),
-                "set minReplicaCount: 0", (27,))
+                f"{what} never goes to zero: minReplicaCount {least}",
+                (f"spec.minReplicaCount: {least}",),
+                "set minReplicaCount: 0",
+                (27,),
+            )
         if notes.get("autoscaling.keda.sh/paused") == "true":
-            return Explanation(f"{what} is paused: KEDA does not touch its target",
-                               ("annotation autoscaling.keda.sh/paused: true",), "take the annotation off", (27,))
+            return Explanation(
+                f"{what} is paused: KEDA does not touch its target",
+                ("annotation autoscaling.keda.sh/paused: true",),
+                "take the annotation off",
+                (27,),
+            )
         if notes.get(READING) == "error" or dig(spec, "fallback", "replicas", default=0):
             return Explanation(
                 f"a trigger of {what} cannot be read: KEDA keeps what is there",
-                (f"fallback: {spec.get('fallback')}",), "mend the trigger; no fallback.replicas on a GPU target", (28,))
+                (f"fallback: {spec.get('fallback')}",),
+                "mend the trigger; no fallback.replicas on a GPU target",
+                (28,),
+            )
         cooldown = float(spec.get("cooldownPeriod", 300))
         limit = self.stage.kill_path.deadlines_for(self.layer).scale_written_s
         if cooldown + float(spec.get("pollingInterval", POLLING_S)) > limit:
             return Explanation(
                 f"{what} waits cooldownPeriod {cooldown:.0f} s; the deadline for zero is {limit:.0f} s",
-                (f"spec.cooldownPeriod: {cooldown:.0f}",), "shorten the cooldown or move the deadline", (28,))
+                (f"spec.cooldownPeriod: {cooldown:.0f}",),
+                "shorten the cooldown or move the deadline",
+                (28,),
+            )
         return None

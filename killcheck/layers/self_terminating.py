@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from killcheck.spec.killpath import Layer
 from killcheck.kube import gpus
 from killcheck.kube.informer import Change
 from killcheck.kube.objects import Obj, condition, dig, format_time, name_of, namespace_of, parse_time, uid_of
 from killcheck.kube.permissions import Permission
 from killcheck.layers.base import Explanation, LayerError, LayerRun, Stage
+from killcheck.spec.killpath import Layer
 
 __all__ = ["SelfTerminating"]
 
@@ -90,13 +90,17 @@ class SelfTerminating(LayerRun):
             told = "deletionTimestamp" in new["metadata"]
             if ended.get("exitCode") == 0 and not told and uid_of(new) not in self._ended:
                 self._ended[uid_of(new)] = (
-                    parse_time(ended["startedAt"]), parse_time(ended["finishedAt"]), name_of(new))
+                    parse_time(ended["startedAt"]),
+                    parse_time(ended["finishedAt"]),
+                    name_of(new),
+                )
 
     def _is_worker(self, pod: Obj) -> bool:
         kind, name = self.stage.scene.root_owner(pod)
         return gpus.devices(pod) > 0 and any(
             t.kind == kind and t.namespace == namespace_of(pod) and (not t.object or t.object == name)
-            for t in self.stage.kill_path.covered_by(self.layer))
+            for t in self.stage.kill_path.covered_by(self.layer)
+        )
 
     def signs(self, writer: str) -> bool:
         """A worker that ends writes no replicas; whatever the field says was there before."""
@@ -122,8 +126,10 @@ class SelfTerminating(LayerRun):
             since = max(began, self._fed_at) if self._fed_at else began
             lived = (finished - since).total_seconds()
             if lived < least:
-                return (f"worker {name} ended after {lived:.0f} idle seconds, before the "
-                        f"{self.layer.idle_s or 0:.0f} it must wait: every short gap between two batches kills it")
+                return (
+                    f"worker {name} ended after {lived:.0f} idle seconds, before the "
+                    f"{self.layer.idle_s or 0:.0f} it must wait: every short gap between two batches kills it"
+                )
         return ""
 
     def _out_of_sight(self) -> tuple[str, str, str] | None:
@@ -152,7 +158,8 @@ class SelfTerminating(LayerRun):
                 f"exit 0 is no end: worker {name} ended itself and {owner} it again ({count} time(s))",
                 (f"restartCount {count}, last exit code 0",),
                 "run the worker as a Job (restartPolicy Never or OnFailure), or let it scale its Deployment to zero",
-                (43,))
+                (43,),
+            )
         if stuck_at in ("scale_written", "pods_terminating", "pods_gone") and not self._ended:
             lost = self._out_of_sight()
             if lost:
@@ -160,17 +167,23 @@ class SelfTerminating(LayerRun):
                     f"worker {lost[0]} on {lost[1]}: its node does not answer, so whether it ended by itself is not "
                     "known, and its instance bills on",
                     (f"node {lost[1]}: Ready {lost[2]}",),
-                    "terminate the instance: only that stops the GPUs of a node that does not answer", (37,))
+                    "terminate the instance: only that stops the GPUs of a node that does not answer",
+                    (37,),
+                )
             anew = self._made_anew()
             if anew:
                 return Explanation(
                     f"worker {anew[0]} took the place of one that went with its node, at {anew[1]:%H:%M:%S}: it ends "
                     f"itself after {(self.layer.idle_s or 0.0) / 60:.0f} idle minutes of its own",
                     (f"pod {anew[0]} was created at {format_time(anew[1])}",),
-                    "leave room for a second idle delay in the deadlines: a node can be lost at any time", (37,))
+                    "leave room for a second idle delay in the deadlines: a node can be lost at any time",
+                    (37,),
+                )
             return Explanation(
                 "no worker ended by itself, although nothing came from its queue",
                 tuple(f"{pod} runs" for pod in self.stage.scene.gpu_pods()[:5]),
                 "give it an idle limit (MAX_IDLE), see that it polls with a timeout, and that its own polls are not "
-                "counted as work", (44,))
+                "counted as work",
+                (44,),
+            )
         return None

@@ -13,8 +13,6 @@ from datetime import datetime
 from functools import partial
 from pathlib import Path
 
-from killcheck.machine import units
-from killcheck.spec.killpath import Command, Layer, LayerType, Ref, Target
 from killcheck.kube import resources as r
 from killcheck.kube.errors import KubeError
 from killcheck.kube.informer import Change
@@ -24,7 +22,9 @@ from killcheck.layers.base import Explanation, LayerError, LayerRun, Stage, is_c
 from killcheck.layers.dead_man import job_from
 from killcheck.layers.marks import Mark, mark_of
 from killcheck.layers.rivals import lighter
+from killcheck.machine import units
 from killcheck.machine.programs import Ran
+from killcheck.spec.killpath import Command, Layer, LayerType, Ref, Target
 
 __all__ = ["SentinelLayer"]
 
@@ -53,8 +53,10 @@ class SentinelLayer(LayerRun):
     """One drill of a sentinel."""
 
     own_phases = ("triggered", "starts_refused")
-    remedy = ("check the sentinel before the first call that starts anything, in every starter; keep one controller, "
-              "and mask the others")
+    remedy = (
+        "check the sentinel before the first call that starts anything, in every starter; keep one controller, "
+        "and mask the others"
+    )
 
     def __init__(self, layer: Layer, stage: Stage) -> None:
         super().__init__(layer, stage)
@@ -84,7 +86,8 @@ class SentinelLayer(LayerRun):
         self.mark.prepare()
         if self.mark.is_set():
             raise LayerError(
-                f"layer {self.layer.name}: {self.mark} is set already: somebody holds the starters back for real")
+                f"layer {self.layer.name}: {self.mark} is set already: somebody holds the starters back for real"
+            )
         self.starters = list(self._starters())
         if not self.starters:
             raise LayerError(f"layer {self.layer.name}: nobody who could start its targets was named or found")
@@ -92,7 +95,8 @@ class SentinelLayer(LayerRun):
         if self._stop is None:
             raise LayerError(
                 f"layer {self.layer.name}: no command or dead-man layer covers the same targets, so nothing could stop "
-                "them while the sentinel is set")
+                "them while the sentinel is set"
+            )
 
     def _starters(self) -> Iterator[_Way]:
         named: set[tuple[str, ...]] = set()
@@ -106,10 +110,12 @@ class SentinelLayer(LayerRun):
         here = Path(self.stage.kill_path.folder)
         try:
             found = units.read(
-                [here / folder for folder in self.sentinel.units], beside=here, deployed=self.stage.cluster.real)
+                [here / folder for folder in self.sentinel.units], beside=here, deployed=self.stage.cluster.real
+            )
         except OSError as error:
             raise LayerError(
-                f"layer {self.layer.name}: units cannot be read: {error.filename}: {error.strerror}") from error
+                f"layer {self.layer.name}: units cannot be read: {error.filename}: {error.strerror}"
+            ) from error
         self._notes += [f"not followed: {told}" for told in found.unread]
         self._notes += [f"masked, so it starts nothing: {name}" for name in found.masked]
         self._notes += [f"found by reading: {starter.found}" for starter in found.starters]
@@ -131,9 +137,14 @@ class SentinelLayer(LayerRun):
     def permissions(self) -> Sequence[Permission]:
         """Setting it, and the Jobs of starters and stop paths in Kubernetes."""
         jobs = {w.cron_job.namespace for w in (*self.starters, *self._stop_paths()) if w.cron_job}
-        return [*self.mark.permissions(),
-                *(Permission(verb, "batch", kind, namespace=ns) for ns in sorted(jobs) for verb, kind in (
-                    ("get", "cronjobs"), ("create", "jobs"), ("delete", "jobs")))]
+        return [
+            *self.mark.permissions(),
+            *(
+                Permission(verb, "batch", kind, namespace=ns)
+                for ns in sorted(jobs)
+                for verb, kind in (("get", "cronjobs"), ("create", "jobs"), ("delete", "jobs"))
+            ),
+        ]
 
     def commands(self) -> Sequence[Command]:
         """Also those that were found by reading, and the stop paths."""
@@ -192,12 +203,16 @@ class SentinelLayer(LayerRun):
                 yield
             if self._lit() and self._rival():
                 self._notes.append(
-                    f"{self._rival()} lit {self._lit()} again: whether {way.name} is refused cannot be told")
+                    f"{self._rival()} lit {self._lit()} again: whether {way.name} is refused cannot be told"
+                )
                 self.stage.scene.wake()
                 return
             if self._lit():
-                why = f"although {self.mark} is set" if self._still_set() else (
-                    f"once {self.mark} was gone: it does not outlast what took it away")
+                why = (
+                    f"although {self.mark} is set"
+                    if self._still_set()
+                    else (f"once {self.mark} was gone: it does not outlast what took it away")
+                )
                 self._flaw = f"{way.name} started {self._lit()} {why}" + (f" ({way.found})" if way.found else "")
                 self.stage.scene.wake()
                 return
@@ -239,8 +254,11 @@ class SentinelLayer(LayerRun):
 
     def _wait_for_job(self, name: str, namespace: str, ended: list[str]) -> None:
         job = self.stage.scene.jobs.get(name, namespace) or {}
-        over = [str(c.get("type")) for c in dig(job, "status", "conditions", default=[])
-                if c.get("type") in ("Complete", "Failed") and c.get("status") == "True"]
+        over = [
+            str(c.get("type"))
+            for c in dig(job, "status", "conditions", default=[])
+            if c.get("type") in ("Complete", "Failed") and c.get("status") == "True"
+        ]
         if over:
             ended.append(f"Job {name} is {over[0]}")
         else:
@@ -293,7 +311,8 @@ class SentinelLayer(LayerRun):
                 self._still_stops(way)
             if self.sentinel.stopped_within_s is None:
                 self._notes.append(
-                    "whether its starters start anything without it was not tried (sentinel.stoppedWithin)")
+                    "whether its starters start anything without it was not tried (sentinel.stoppedWithin)"
+                )
             elif not self._flaw:
                 self.mark.lift()
                 for way in self.starters:
@@ -333,11 +352,14 @@ class SentinelLayer(LayerRun):
         if not self._wait(lambda: bool(self._lit()), bound_s if not ended else APPEARS_S, or_else=ended):
             self._unproven = (
                 f"{way.name} starts nothing without the sentinel either, so its refusal shows nothing: "
-                + (ended[0] if ended else "it was still at it"))
+                + (ended[0] if ended else "it was still at it")
+            )
             return
         if not self._wait(self._zero, max(0.0, bound_s - (self._monotonic() - begun))):
-            self._flaw = (f"{way.name}, fired alone, started {self._lit()}, and {bound_s / 60:.0f} min later nobody "
-                          "had stopped it: two starters, one stopper")
+            self._flaw = (
+                f"{way.name}, fired alone, started {self._lit()}, and {bound_s / 60:.0f} min later nobody "
+                "had stopped it: two starters, one stopper"
+            )
             self._failures = (55,)
         else:
             took = self._monotonic() - begun
@@ -368,8 +390,10 @@ class SentinelLayer(LayerRun):
         """It held: a stop path stopped under it, and every starter was refused."""
         if self._refused_at is None or self._stop is None:
             return ""
-        return (f"with {self.mark} set {self._stop.name} still stopped, and none of {len(self.starters)} starter(s) "
-                "started anything")
+        return (
+            f"with {self.mark} set {self._stop.name} still stopped, and none of {len(self.starters)} starter(s) "
+            "started anything"
+        )
 
     def unproven(self) -> str:
         """What could not be tried."""
@@ -390,13 +414,17 @@ class SentinelLayer(LayerRun):
             if job is not None and not job.get("status"):
                 return Explanation(
                     f"{self._at}: its Job {name_of(job)} has no status, no pod and no event: the job controller does "
-                    "not work", ("status: {}",),
-                    "see to kube-controller-manager; let something outside the cluster turn the GPUs off too", (15,))
+                    "not work",
+                    ("status: {}",),
+                    "see to kube-controller-manager; let something outside the cluster turn the GPUs off too",
+                    (15,),
+                )
             if not self._zero() and self._stopped:
                 return Explanation(
                     f"with {self.mark} set, {self._stop.name if self._stop else ''} no longer stops: {self._stopped}",
-                    tuple(self._notes[-5:]), "check the sentinel before starting only: stopping is never held back",
-                    (56,))
+                    tuple(self._notes[-5:]),
+                    "check the sentinel before starting only: stopping is never held back",
+                    (56,),
+                )
             return Explanation(f"it did not get further than this: {self._at}", tuple(self._notes[-5:]), "", (56,))
         return None
-

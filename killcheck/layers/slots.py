@@ -27,7 +27,8 @@ ELSEWHERE = "Europe/Berlin"
 def parsed(cron_job: Obj) -> schedule.Schedule:
     """A CronJob's schedule in its time zone. Raises ScheduleError (a ValueError)."""
     return schedule.parse(
-        dig(cron_job, "spec", "schedule", default=""), dig(cron_job, "spec", "timeZone", default="") or "")
+        dig(cron_job, "spec", "schedule", default=""), dig(cron_job, "spec", "timeZone", default="") or ""
+    )
 
 
 def next_slot(when: schedule.Schedule, after: datetime) -> datetime | None:
@@ -61,8 +62,11 @@ def overdue(cron_job: Obj, since: datetime, now: datetime) -> datetime | None:
 def missing_hour(when: schedule.Schedule, slot: datetime) -> bool:
     """Whether ``slot`` is a time that the wall clock leaps over."""
     local = slot.astimezone(when.tz)
-    return next_slot(when, slot - timedelta(seconds=1)) == slot and when.next(slot - timedelta(seconds=1)) != slot and (
-        local.utcoffset() != (slot - timedelta(hours=6)).astimezone(when.tz).utcoffset())
+    return (
+        next_slot(when, slot - timedelta(seconds=1)) == slot
+        and when.next(slot - timedelta(seconds=1)) != slot
+        and (local.utcoffset() != (slot - timedelta(hours=6)).astimezone(when.tz).utcoffset())
+    )
 
 
 def change_of_clocks(name: str, after: datetime, *, forward: bool) -> tuple[str, datetime] | None:
@@ -106,8 +110,11 @@ def explain(layer: DeadMan, declared: Obj) -> Explanation | None:
     name, slot, why = name_of(layer.cron_job), layer.stage.slot, layer.not_fired()
     if "timeZone is" in why:
         return Explanation(
-            f"CronJob {name}: {why}", (f"spec.schedule: {layer.cron_job['spec']['schedule']}", why),
-            "set spec.timeZone, in every copy of the manifest; in UTC nobody has to think", (10,))
+            f"CronJob {name}: {why}",
+            (f"spec.schedule: {layer.cron_job['spec']['schedule']}", why),
+            "set spec.timeZone, in every copy of the manifest; in UTC nobody has to think",
+            (10,),
+        )
     if slot is None:
         return None
     when = parsed(declared)
@@ -116,18 +123,31 @@ def explain(layer: DeadMan, declared: Obj) -> Explanation | None:
         return Explanation(
             f"{why}: in {dig(declared, 'spec', 'timeZone')} there is no such time on the night on which clocks go "
             "forward, and a time that does not exist is skipped",
-            (f"spec.schedule: {when.text}", f"the clock on the wall goes on at {local:%H:%M %Z}",
-             f"the next slot: {when.next(slot)}"),
-            "keep the schedule out of 01:00 to 03:00, or set spec.timeZone to Etc/UTC", (10,))
-    said = sorted((e for e in layer.stage.scene.events.values() if e.get("reason") in (
-        "MissSchedule", "TooManyMissedTimes", "FailedNeedsStart") and dig(e, "involvedObject", "name") == name),
-        key=event_time)
+            (
+                f"spec.schedule: {when.text}",
+                f"the clock on the wall goes on at {local:%H:%M %Z}",
+                f"the next slot: {when.next(slot)}",
+            ),
+            "keep the schedule out of 01:00 to 03:00, or set spec.timeZone to Etc/UTC",
+            (10,),
+        )
+    said = sorted(
+        (
+            e
+            for e in layer.stage.scene.events.values()
+            if e.get("reason") in ("MissSchedule", "TooManyMissedTimes", "FailedNeedsStart")
+            and dig(e, "involvedObject", "name") == name
+        ),
+        key=event_time,
+    )
     if said:
         return Explanation(
             f"{why}: {said[-1].get('reason')}: {said[-1].get('message')}",
             tuple(f"event {e.get('type')} {e.get('reason')}: {e.get('message')}" for e in said[-3:]),
             "raise startingDeadlineSeconds (a kill that comes late is better than none), and let something outside the "
-            "cluster turn the GPUs off too", (9, 15))
+            "cluster turn the GPUs off too",
+            (9, 15),
+        )
     deadline = dig(declared, "spec", "startingDeadlineSeconds")
     if deadline is not None and (layer.stage.cluster.loop.now() - slot).total_seconds() > float(deadline):
         return Explanation(
@@ -135,7 +155,12 @@ def explain(layer: DeadMan, declared: Obj) -> Explanation | None:
             "is skipped without an event",
             (f"spec.startingDeadlineSeconds: {deadline}", f"no event of CronJob {name} says so"),
             "raise startingDeadlineSeconds (a kill that comes late is better than none), and let something outside the "
-            "cluster turn the GPUs off too", (9, 15))
+            "cluster turn the GPUs off too",
+            (9, 15),
+        )
     return Explanation(
-        why, (f"no event of CronJob {name} says why",),
-        "see to kube-controller-manager; let something outside the cluster turn the GPUs off too", (15,))
+        why,
+        (f"no event of CronJob {name} says why",),
+        "see to kube-controller-manager; let something outside the cluster turn the GPUs off too",
+        (15,),
+    )

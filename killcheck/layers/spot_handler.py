@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from killcheck.instances.reclaims import NAMES, NOTICE_S, cloud_of
-from killcheck.spec.killpath import SPOT_NOTICE_S, Command, Layer
 from killcheck.kube import resources as r
 from killcheck.kube.errors import KubeError, NotFound
 from killcheck.kube.informer import Change
@@ -19,6 +18,7 @@ from killcheck.kube.objects import Obj, dig, labels_of, name_of, namespace_of
 from killcheck.kube.permissions import Permission
 from killcheck.layers.base import Explanation, LayerError, LayerRun, Stage
 from killcheck.machine.programs import CountUnknown, Ran, counted
+from killcheck.spec.killpath import SPOT_NOTICE_S, Command, Layer
 
 __all__ = ["SpotHandler", "is_spot"]
 
@@ -26,13 +26,18 @@ __all__ = ["SpotHandler", "is_spot"]
 LOOK_S = 10.0
 #: Labels by which node provisioners say that a node is spot, and the value that says so.
 _SPOT = {
-    "karpenter.sh/capacity-type": "spot", "eks.amazonaws.com/capacityType": "SPOT", "cloud.google.com/gke-spot": "true",
-    "cloud.google.com/gke-provisioning": "spot", "kubernetes.azure.com/scalesetpriority": "spot",
+    "karpenter.sh/capacity-type": "spot",
+    "eks.amazonaws.com/capacityType": "SPOT",
+    "cloud.google.com/gke-spot": "true",
+    "cloud.google.com/gke-provisioning": "spot",
+    "kubernetes.azure.com/scalesetpriority": "spot",
 }
 #: Taints that handlers of notices set, and whose hand each is.
 _HANDS = {
-    "karpenter.sh/disrupted": "Karpenter", "aws-node-termination-handler/spot-itn": "aws-node-termination-handler",
-    "ToBeDeletedByClusterAutoscaler": "the cluster autoscaler", "node.kubernetes.io/unschedulable": "a cordon",
+    "karpenter.sh/disrupted": "Karpenter",
+    "aws-node-termination-handler/spot-itn": "aws-node-termination-handler",
+    "ToBeDeletedByClusterAutoscaler": "the cluster autoscaler",
+    "node.kubernetes.io/unschedulable": "a cordon",
     "cloud.google.com/impending-node-termination": "GKE",
     "remediator.kubernetes.azure.com/unschedulable": "AKS' node auto-drain",
     "remediator.aks.microsoft.com/unschedulable": "AKS' node auto-drain",
@@ -40,11 +45,11 @@ _HANDS = {
 #: What would have heard it, by cloud.
 _EARS = {
     "aws": "give Karpenter its interruption queue (settings.interruptionQueue) or run a node termination handler on "
-           "every spot node",
+    "every spot node",
     "gcp": "let the kubelet shut the node down gracefully (GKE does, 15 s for pods that are not critical), or poll "
-           "instance/preempted on every spot node, and drain it",
+    "instance/preempted on every spot node, and drain it",
     "azure": "poll Scheduled Events for Preempt every second on every spot node, drain it, and approve the event; AKS' "
-             "node auto-drain does so as best it can",
+    "node auto-drain does so as best it can",
 }
 
 
@@ -87,7 +92,8 @@ class SpotHandler(LayerRun):
         if self.stage.cluster.real and self.layer.command is None:
             raise LayerError(
                 f"layer {self.layer.name}: on {self.stage.cluster.name} a notice is given by a command (aws fis "
-                "start-experiment, aws sqs send-message): give the layer one")
+                "start-experiment, aws sqs send-message): give the layer one"
+            )
         if self.layer.workload is not None:
             kube, ref = self.stage.cluster.kube, self.layer.workload
             try:
@@ -132,7 +138,8 @@ class SpotHandler(LayerRun):
         self.stage.cluster.loop.run_until(self._has_worked, self.stage.kill_path.deadlines_for(self.layer).held_s)
         if not self._moved():
             self._unproven = self._wrong or (
-                "the checkpoint was not written twice before the notice: what is lost could not be told")
+                "the checkpoint was not written twice before the notice: what is lost could not be told"
+            )
             return self._unproven
         return f"node {name_of(self.node)} gets the notice; {self._seen[-1].items} item(s) were safe before it"
 
@@ -146,8 +153,10 @@ class SpotHandler(LayerRun):
         if not cloud or self.notice_s <= leaves_s:
             return ""
         said = "says" if self.layer.notice_s else "says nothing, which means"
-        return (f"layer {self.layer.name}: the spec {said} notice: {self.notice_s:.0f}s, and {NAMES[cloud]}, whose "
-                f"machine node {name_of(self.node)} is, leaves {leaves_s:.0f} s: give it notice: {leaves_s:.0f}s")
+        return (
+            f"layer {self.layer.name}: the spec {said} notice: {self.notice_s:.0f}s, and {NAMES[cloud]}, whose "
+            f"machine node {name_of(self.node)} is, leaves {leaves_s:.0f} s: give it notice: {leaves_s:.0f}s"
+        )
 
     def _has_worked(self) -> bool:
         now = self.stage.cluster.loop.now()
@@ -175,8 +184,12 @@ class SpotHandler(LayerRun):
             cloud.interrupt(self._instance, in_s=self.notice_s)  # type: ignore[attr-defined]
             return f"spot notice to {self._instance} (node {name_of(self.node)}): reclaim in {self.notice_s:.0f} s"
         assert self.layer.command is not None
-        env = {**self.layer.command.env, "INSTANCE_ID": self._instance, "NODE_NAME": name_of(self.node),
-               "PROVIDER_ID": self._provider_id()}
+        env = {
+            **self.layer.command.env,
+            "INSTANCE_ID": self._instance,
+            "NODE_NAME": name_of(self.node),
+            "PROVIDER_ID": self._provider_id(),
+        }
         self.stage.programs.start(replace(self.layer.command, env=env), self._told)
         return f"{self.layer.command} gives notice to {self._instance} (node {name_of(self.node)})"
 
@@ -202,7 +215,8 @@ class SpotHandler(LayerRun):
             self._hand = self._hand or next((hand for key, hand in _HANDS.items() if key in keys), "")
         elif change == "added" and self.stage.scene.in_pool(new) and not is_spot(new):
             self._flaw = self._flaw or (
-                f"on-demand node {name_of(new)} came in the place of spot node {self.only_node()}")
+                f"on-demand node {name_of(new)} came in the place of spot node {self.only_node()}"
+            )
 
     def _again(self) -> None:
         self._look()
@@ -238,8 +252,10 @@ class SpotHandler(LayerRun):
         if not self._hand or self._noticed is None:
             return ""
         took = (zero_at - self._noticed).total_seconds()
-        return (f"{self._hand} drained {self.only_node()} in {took:.0f} s of the {self.notice_s:.0f} that the notice "
-                f"leaves: {self.notice_s - took:.0f} s to spare")
+        return (
+            f"{self._hand} drained {self.only_node()} in {took:.0f} s of the {self.notice_s:.0f} that the notice "
+            f"leaves: {self.notice_s - took:.0f} s to spare"
+        )
 
     def signs(self, writer: str) -> bool:
         """Nobody writes replicas."""
@@ -260,13 +276,17 @@ class SpotHandler(LayerRun):
         last = self._seen[-1].items
         if lost > 0:
             self._flaw = self._flaw or (
-                f"the work did not go on from its checkpoint: {lost} item(s) that were safe are to be done again")
+                f"the work did not go on from its checkpoint: {lost} item(s) that were safe are to be done again"
+            )
         elif last <= self._safe():
             self._flaw = self._flaw or (
                 f"the work does not go on: {last} item(s) were done {self._since():.0f} s after the notice, as when "
-                "the node went")
-        return [f"checkpoint: {before} item(s) before the notice, {self._safe()} when the node was gone, {last} at the "
-                f"end ({len(after)} looks); {max(0, lost)} lost"]
+                "the node went"
+            )
+        return [
+            f"checkpoint: {before} item(s) before the notice, {self._safe()} when the node was gone, {last} at the "
+            f"end ({len(after)} looks); {max(0, lost)} lost"
+        ]
 
     def _safe(self) -> int:
         """What was written down when the pods were gone."""
@@ -289,10 +309,16 @@ class SpotHandler(LayerRun):
             return Explanation(
                 f"nobody acted on the notice: node {self.only_node()} was neither tainted nor cordoned",
                 (f"notice at {self._noticed:%H:%M:%S}, reclaim {self.notice_s:.0f} s later" if self._noticed else "",),
-                _EARS[cloud_of(self._provider_id()) or "aws"], (52,))
-        slow = [pod for pod in self.stage.scene.pods.values()
-                if dig(pod, "spec", "nodeName") == self.only_node() and "deletionTimestamp" in pod["metadata"]
-                and float(dig(pod, "metadata", "deletionGracePeriodSeconds", default=0)) >= self.notice_s]
+                _EARS[cloud_of(self._provider_id()) or "aws"],
+                (52,),
+            )
+        slow = [
+            pod
+            for pod in self.stage.scene.pods.values()
+            if dig(pod, "spec", "nodeName") == self.only_node()
+            and "deletionTimestamp" in pod["metadata"]
+            and float(dig(pod, "metadata", "deletionGracePeriodSeconds", default=0)) >= self.notice_s
+        ]
         if slow:
             pod = slow[0]
             grace = dig(pod, "metadata", "deletionGracePeriodSeconds")
@@ -300,5 +326,7 @@ class SpotHandler(LayerRun):
                 f"pod {namespace_of(pod)}/{name_of(pod)} may take {grace} s to stop; the notice leaves "
                 f"{self.notice_s:.0f}",
                 (f"spec.terminationGracePeriodSeconds: {dig(pod, 'spec', 'terminationGracePeriodSeconds')}",),
-                "let it write its checkpoint and stop well within the notice", (36, 52))
+                "let it write its checkpoint and stop well within the notice",
+                (36, 52),
+            )
         return None

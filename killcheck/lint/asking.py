@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from killcheck import discover
-from killcheck.spec import killpath
 from killcheck.discover.shapes import read_as_typed
-from killcheck.spec.killpath import KillPath
 from killcheck.kube.objects import Obj, annotations_of, labels_of, name_of, ref_of
+from killcheck.spec import killpath
+from killcheck.spec.killpath import KillPath
 from killcheck.text.redaction import clean
 from killcheck.verdict import EXIT_CODES
 
@@ -62,18 +62,29 @@ class LintResult:
     def to_json(self, fail_on: Severity) -> dict[str, Any]:
         """One document of schema killcheck.result/v1."""
         return {
-            "schema": "killcheck.result/v1", "command": "lint", "kill_path": self.kill_path.name,
-            "verdict": "exposed" if self.at_or_above(fail_on) else "clean", "exit_code": self.exit_code(fail_on),
-            "drills": [], "findings": [finding.to_json() for finding in self.findings], "fences": [],
-            "suppressed": [finding.to_json() for finding in self.suppressed], "baseline": len(self.known),
+            "schema": "killcheck.result/v1",
+            "command": "lint",
+            "kill_path": self.kill_path.name,
+            "verdict": "exposed" if self.at_or_above(fail_on) else "clean",
+            "exit_code": self.exit_code(fail_on),
+            "drills": [],
+            "findings": [finding.to_json() for finding in self.findings],
+            "fences": [],
+            "suppressed": [finding.to_json() for finding in self.suppressed],
+            "baseline": len(self.known),
             "notes": list(self.notes),
         }
 
 
 # -- asking ------------------------------------------------------------------------------------------------
 def world_of(
-    objects: Sequence[Obj] | Loaded, now: datetime, *, kill_path: KillPath | None = None, live: bool = False,
-    unread: dict[str, str] | None = None, listed: Iterable[str] = (),
+    objects: Sequence[Obj] | Loaded,
+    now: datetime,
+    *,
+    kill_path: KillPath | None = None,
+    live: bool = False,
+    unread: dict[str, str] | None = None,
+    listed: Iterable[str] = (),
 ) -> tuple[World, tuple[str, ...]]:
     """The probes' world, and notes on how its kill path was found (where no spec says it).
 
@@ -106,10 +117,15 @@ def _found_path(objects: list[Obj]) -> tuple[KillPath, tuple[str, ...]]:
             raise
         targets = tuple(
             killpath.Target(
-                name=f"{h.namespace}-{name_of(h.obj)}", api_version=str(h.obj.get("apiVersion", "")),
-                kind=str(h.obj.get("kind", "")), namespace=h.namespace, object=name_of(h.obj),
-                selector="" if name_of(h.obj) else ",".join(f"{k}={v}" for k, v in sorted(labels_of(h.obj).items())))
-            for h in held)
+                name=f"{h.namespace}-{name_of(h.obj)}",
+                api_version=str(h.obj.get("apiVersion", "")),
+                kind=str(h.obj.get("kind", "")),
+                namespace=h.namespace,
+                object=name_of(h.obj),
+                selector="" if name_of(h.obj) else ",".join(f"{k}={v}" for k, v in sorted(labels_of(h.obj).items())),
+            )
+            for h in held
+        )
         return KillPath(targets[0].namespace, targets, ()), tuple(str(error).splitlines())
 
 
@@ -127,7 +143,11 @@ def ask(world: World, probes: Iterable[Probe]) -> Iterator[Finding]:
 
 
 def lint(
-    world: World, *, notes: Sequence[str] = (), baseline: frozenset[str] | None = None, probes: Sequence[Probe] = (),
+    world: World,
+    *,
+    notes: Sequence[str] = (),
+    baseline: frozenset[str] | None = None,
+    probes: Sequence[Probe] = (),
 ) -> LintResult:
     """Ask every probe (or ``probes``); suppressions that have expired are findings of their own again.
 
@@ -140,14 +160,19 @@ def lint(
 
 
 def _asked(
-    world: World, notes: tuple[str, ...], baseline: frozenset[str] | None, chosen: Sequence[Probe],
+    world: World,
+    notes: tuple[str, ...],
+    baseline: frozenset[str] | None,
+    chosen: Sequence[Probe],
 ) -> LintResult:
     from killcheck.probes import SEVERITIES
 
     found, suppressed, known = [], [], []
     annotated = {
-        ref_of(obj): list(_annotated(annotations_of(obj)[ANNOTATION])) for obj in world.objects
-        if ANNOTATION in annotations_of(obj)}
+        ref_of(obj): list(_annotated(annotations_of(obj)[ANNOTATION]))
+        for obj in world.objects
+        if ANNOTATION in annotations_of(obj)
+    }
     for finding in ask(world, chosen):
         until = _suppressed_until(world.kill_path, annotated, finding)
         if until is not None and until >= world.now.date():
@@ -161,18 +186,29 @@ def _asked(
             found.append(finding)
     found.sort(key=lambda f: (f.unproven, SEVERITIES.index(f.severity), f.object))
     return LintResult(
-        world.kill_path, clean(tuple(found)), tuple(suppressed), tuple(known), notes,
-        tuple(p.id for p in chosen), baseline is not None, tuple(chosen))
+        world.kill_path,
+        clean(tuple(found)),
+        tuple(suppressed),
+        tuple(known),
+        notes,
+        tuple(p.id for p in chosen),
+        baseline is not None,
+        tuple(chosen),
+    )
 
 
 # -- what is suppressed ------------------------------------------------------------------------------------
 def _suppressed_until(
-    kill_path: KillPath, annotated: dict[str, list[tuple[str, date]]], finding: Finding,
+    kill_path: KillPath,
+    annotated: dict[str, list[tuple[str, date]]],
+    finding: Finding,
 ) -> date | None:
     """The last day on which somebody decided to live with a finding; None: nobody did."""
     days = [
-        entry.until for entry in kill_path.suppress
-        if fnmatchcase(finding.probe, entry.probe) and fnmatchcase(finding.object, entry.object)]
+        entry.until
+        for entry in kill_path.suppress
+        if fnmatchcase(finding.probe, entry.probe) and fnmatchcase(finding.object, entry.object)
+    ]
     days += [until for probe, until in annotated.get(finding.object, ()) if fnmatchcase(finding.probe, probe)]
     return max(days, default=None)
 
@@ -208,8 +244,7 @@ def read_baseline(path: Path) -> frozenset[str]:
 
 def write_baseline(path: Path, result: LintResult) -> int:
     """Write what was found (and what was known) as the baseline for later runs; answers how many entries it has."""
-    findings = sorted(
-        {(f.probe, f.object, f.message) for f in (*result.findings, *result.known) if not f.unproven})
+    findings = sorted({(f.probe, f.object, f.message) for f in (*result.findings, *result.known) if not f.unproven})
     entries = [{"probe": probe, "object": obj, "message": message} for probe, obj, message in findings]
     path.write_text(json.dumps({"schema": "killcheck.baseline/v1", "findings": entries}, indent=2) + "\n", "utf-8")
     return len(entries)

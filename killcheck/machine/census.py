@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from killcheck.clock import Timer
-from killcheck.spec.killpath import Target
 from killcheck.machine.programs import CountUnknown, Programs, Ran, counted
+from killcheck.spec.killpath import Target
 
 __all__ = ["Census", "Count"]
 
@@ -131,7 +131,7 @@ class Census:
         assert self.programs is not None
         delay = HOLDING_S if target.name not in self._wrong and not self.counts[target.name].number else EVERY_S
         if not self.programs.real:
-            delay = min(delay * SLOWER ** self._quiet, RARELY_S)
+            delay = min(delay * SLOWER**self._quiet, RARELY_S)
             self._quiet += 1
         self._timers[target.name] = self.programs.loop.call_later(delay, self._ask_again, target)
         number = before[0].number if before[0] else None

@@ -19,16 +19,16 @@ from datetime import datetime
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from killcheck.machine import programs
 from killcheck.clock import Loop
 from killcheck.embedded.nodes.execution import Exit, Launch, NotRun, Running, Runtime, StartError
-from killcheck.images.contents import Contents
 from killcheck.embedded.nodes.volumes import File, Mount, Volume
-from killcheck.machine.timers import Kept, Timers
-from killcheck.spec.killpath import Command, Layer
+from killcheck.images.contents import Contents
 from killcheck.kube import schedule
 from killcheck.kube.objects import Obj
+from killcheck.machine import programs
 from killcheck.machine.programs import Ran
+from killcheck.machine.timers import Kept, Timers
+from killcheck.spec.killpath import Command, Layer
 from killcheck.text.redaction import redact
 
 __all__ = ["CALLS", "STATE", "Firing", "Machine"]
@@ -155,8 +155,9 @@ class Machine:
     # -- what is wrong with it: a lever ----------------------------------------------------------------------
     def put_before(self, texts: Mapping[str, str], folder: str = "") -> None:
         """As the protocol says."""
-        self.stand_ins |= {name: text.replace("@CALLS@", CALLS).replace("@HERE@", BEFORE)
-                           for name, text in texts.items()}
+        self.stand_ins |= {
+            name: text.replace("@CALLS@", CALLS).replace("@HERE@", BEFORE) for name, text in texts.items()
+        }
 
     def take_from(self, names: Sequence[str], folder: str = "") -> None:
         """As the protocol says."""
@@ -178,8 +179,9 @@ class Machine:
         """What a program of the machine is told that writes to its disk; empty: it can, or there is none."""
         folders = [folder for folder in self._data() if folder != STATE]
         for folder in folders:
-            tried = self.run(Command((
-                "/bin/sh", "-c", f"date > {folder}/.tried; code=$?; rm -f {folder}/.tried; exit $code")))
+            tried = self.run(
+                Command(("/bin/sh", "-c", f"date > {folder}/.tried; code=$?; rm -f {folder}/.tried; exit $code"))
+            )
             if not tried.ok:
                 return (tried.errors or tried.why).strip().splitlines()[-1][:300]
         return ""
@@ -288,10 +290,18 @@ class Machine:
             if disks:
                 shell = _APART_FULL.replace("@DISKS@", disks).replace("@KEPT@", KEPT)
         return Launch(
-            pod=_POD, container="machine", argv=["/bin/sh", "-c", shell, errors, *command.argv],
-            env={"PATH": path} | dict(command.env), mounts=mounts, contents=contents, image="the machine",
-            working_dir=FOLDER, hostname="machine", cluster_dns=False,
-            behind_s=self.timers.behind_s if disturbed else 0.0)
+            pod=_POD,
+            container="machine",
+            argv=["/bin/sh", "-c", shell, errors, *command.argv],
+            env={"PATH": path} | dict(command.env),
+            mounts=mounts,
+            contents=contents,
+            image="the machine",
+            working_dir=FOLDER,
+            hostname="machine",
+            cluster_dns=False,
+            behind_s=self.timers.behind_s if disturbed else 0.0,
+        )
 
     def _disturbed(self, mounts: list[Mount]) -> Iterator[Mount]:
         """The same, as its own programs find them."""
@@ -301,8 +311,11 @@ class Machine:
                 left = {name: file for name, file in mount.volume.files.items() if name not in gone}
                 yield replace(mount, volume=replace(mount.volume, files=left))
             elif mount.path == FOLDER and self.lost:
-                kept = {name: replace(file, mode=0o644) if name in self.lost else file
-                        for name, file in mount.volume.files.items() if self.lost.get(name) != "gone"}
+                kept = {
+                    name: replace(file, mode=0o644) if name in self.lost else file
+                    for name, file in mount.volume.files.items()
+                    if self.lost.get(name) != "gone"
+                }
                 yield replace(mount, volume=replace(mount.volume, files=kept))
             elif mount.volume.writable and self.read_only and mount.path != STATE:  # what a cloud knows is not here
                 yield replace(mount, read_only=True)
@@ -371,9 +384,18 @@ class _Run:
             errors = file.read_text("utf-8", "replace") if file.is_file() else ""
             file.unlink(missing_ok=True)
         limit = programs.OUTPUT_LIMIT
-        self._on_end(Ran(
-            self.command, self._begun, self.machine.loop.now(), code, redact(output[:limit]), redact(errors[:limit]),
-            why, cut=len(output) > limit))
+        self._on_end(
+            Ran(
+                self.command,
+                self._begun,
+                self.machine.loop.now(),
+                code,
+                redact(output[:limit]),
+                redact(errors[:limit]),
+                why,
+                cut=len(output) > limit,
+            )
+        )
 
 
 def _volume_name(folder: str) -> str:
@@ -398,7 +420,9 @@ def _own(folder: Path) -> dict[str, Path]:
 def _files(files: dict[str, Path]) -> dict[str, File]:
     return {
         name: File(file.read_bytes(), 0o755 if os.access(file, os.X_OK) else 0o644)
-        for name, file in files.items() if file.stat().st_size <= FILE_LIMIT}
+        for name, file in files.items()
+        if file.stat().st_size <= FILE_LIMIT
+    }
 
 
 def at(firings: Iterable[Firing], layer: str, moment: datetime, slack_s: float) -> Firing | None:

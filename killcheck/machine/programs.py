@@ -22,14 +22,23 @@ from pathlib import Path
 from typing import IO, Any, Protocol
 
 from killcheck.clock import Loop, wall_seconds
-from killcheck.spec.killpath import Command
 from killcheck.kube.errors import KubeError
-from killcheck.text.redaction import hide_environment, redact
 from killcheck.safety.undo import UndoProblem
+from killcheck.spec.killpath import Command
+from killcheck.text.redaction import hide_environment, redact
 
 __all__ = [
-    "CountUnknown", "Files", "LocalPrograms", "Programs", "Ran", "again", "close_programs", "counted", "end_left",
-    "put_back", "run",
+    "CountUnknown",
+    "Files",
+    "LocalPrograms",
+    "Programs",
+    "Ran",
+    "again",
+    "close_programs",
+    "counted",
+    "end_left",
+    "put_back",
+    "run",
 ]
 
 #: Bytes of each stream that are kept.
@@ -45,7 +54,8 @@ OURS, CALLS, HIDING = ".killcheck", "calls", "rest"
 #: Words of a line that says what went wrong.
 _TELLING = re.compile(
     r"error|fail|denied|expired|refused|forbidden|unauthor|not found|not ready|no such|timed? ?out|exceeded",
-    re.IGNORECASE)
+    re.IGNORECASE,
+)
 #: What redaction leaves in the place of a secret.
 _HIDDEN = re.compile(r"<(redacted|token|aws-access-key-id|private key)>")
 #: How long a target may take to be counted again after it was started, in seconds.
@@ -170,7 +180,11 @@ def _command(kept: list[Any], known: Iterable[Command]) -> Command:
 
 
 def put_back(
-    programs: Programs, count: list[Any], number: int, start: list[Any], known: Iterable[Command] = (),
+    programs: Programs,
+    count: list[Any],
+    number: int,
+    start: list[Any],
+    known: Iterable[Command] = (),
 ) -> None:
     """Start a target unless at least ``number`` are on already, and see that they are. Raises UndoProblem.
 
@@ -199,8 +213,12 @@ class LocalPrograms:
     real = True
 
     def __init__(
-        self, loop: Loop, folder: str = "", environment: Mapping[str, str] | None = None,
-        known: Iterable[Command] = (), witnesses: Sequence[Command] = (),
+        self,
+        loop: Loop,
+        folder: str = "",
+        environment: Mapping[str, str] | None = None,
+        known: Iterable[Command] = (),
+        witnesses: Sequence[Command] = (),
     ) -> None:
         self.loop = loop
         #: Commands of those who look at it from outside: they meet nothing that a fault put in the way.
@@ -219,15 +237,22 @@ class LocalPrograms:
         begun = self.loop.now()
         try:
             process = subprocess.Popen(
-                self._found(command), cwd=self.folder, env=self._env(command), stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
+                self._found(command),
+                cwd=self.folder,
+                env=self._env(command),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
+            )
         except OSError as error:
             why = f"could not be started: {(error.strerror or str(error)).lower()}"
             self.loop.call_soon(on_end, Ran(command, begun, begun, None, why=why))
             return
         self._running.add(process)
         thread = threading.Thread(
-            target=self._follow, args=(process, command, begun, on_end), name="killcheck-program", daemon=True)
+            target=self._follow, args=(process, command, begun, on_end), name="killcheck-program", daemon=True
+        )
         thread.start()
 
     def run(self, command: Command) -> Ran:
@@ -279,8 +304,9 @@ class LocalPrograms:
         return ":".join([*self._before, self._path()])
 
     def _env(self, command: Command) -> dict[str, str]:
-        given = {name: self._environment[name] for name in ("PATH", "HOME", *command.pass_env)
-                 if name in self._environment}
+        given = {
+            name: self._environment[name] for name in ("PATH", "HOME", *command.pass_env) if name in self._environment
+        }
         if self._before and command not in self.witnesses:
             given["PATH"] = self._found_by_layers()
         hide_environment(given | dict(command.env))
@@ -294,7 +320,11 @@ class LocalPrograms:
         return [str(Path(self.folder).resolve() / program), *rest]
 
     def _follow(
-        self, process: subprocess.Popen[bytes], command: Command, begun: datetime, on_end: Callable[[Ran], None],
+        self,
+        process: subprocess.Popen[bytes],
+        command: Command,
+        begun: datetime,
+        on_end: Callable[[Ran], None],
     ) -> None:
         until = wall_seconds() + command.timeout_s
         streams = _Streams(process)
@@ -396,7 +426,7 @@ class _Streams:
                     self._selector.unregister(stream)
                     continue
                 kept = self._kept[key.data]
-                kept += data[:OUTPUT_LIMIT - len(kept)]
+                kept += data[: OUTPUT_LIMIT - len(kept)]
                 self.cut = self.cut or (key.data == 0 and len(kept) >= OUTPUT_LIMIT)
 
     def text(self, number: int) -> str:

@@ -13,8 +13,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from killcheck.text.durations import parse_duration
 from killcheck.spec.killpath import Command
+from killcheck.text.durations import parse_duration
 
 __all__ = ["Authorities", "StartAuthority", "read"]
 
@@ -25,15 +25,31 @@ DEFAULT_TIMEOUT_S = 600.0
 _GAP = r"""[\s"',\\]+"""
 #: Calls that put accelerators on, a word each; ``*`` stands for options and values in between.
 _STARTS = (
-    "gcloud compute instances start", "gcloud compute instances create", "gcloud beta compute instances start",
-    "gcloud compute instances resume", "aws ec2 start-instances", "aws ec2 run-instances",
-    "aws autoscaling set-desired-capacity", "aws eks update-nodegroup-config", "az vm start", "az vm create",
-    "az vmss start", "az vmss scale", "doctl compute droplet-action power-on", "oci compute instance action * START",
-    "runpodctl start pod", "runpodctl create pod", "docker start", "docker run", "virsh start", "nomad job run",
+    "gcloud compute instances start",
+    "gcloud compute instances create",
+    "gcloud beta compute instances start",
+    "gcloud compute instances resume",
+    "aws ec2 start-instances",
+    "aws ec2 run-instances",
+    "aws autoscaling set-desired-capacity",
+    "aws eks update-nodegroup-config",
+    "az vm start",
+    "az vm create",
+    "az vmss start",
+    "az vmss scale",
+    "doctl compute droplet-action power-on",
+    "oci compute instance action * START",
+    "runpodctl start pod",
+    "runpodctl create pod",
+    "docker start",
+    "docker run",
+    "virsh start",
+    "nomad job run",
 )
 _STARTERS = tuple(
     (call, re.compile(_GAP.join(r"[^\n;|&]*?" if word == "*" else re.escape(word) for word in call.split()) + r"\b"))
-    for call in _STARTS)
+    for call in _STARTS
+)
 _SCALES_UP = re.compile(r"kubectl[^\n;|&]*\bscale\b[^\n;|&]*--replicas[= ]+[1-9]")
 _SDK = re.compile(r"\.(start_instances|run_instances|instances\(\)\.start|begin_start)\s*\(")
 #: Sets a group to nothing: the same call as one that starts.
@@ -186,7 +202,7 @@ class _Reader:
 def _start_in(text: str) -> str:
     for call, pattern in _STARTERS:
         found = pattern.search(text)
-        if found and not _TO_ZERO.search(text[found.start():found.start() + 200]):
+        if found and not _TO_ZERO.search(text[found.start() : found.start() + 200]):
             return call.replace(" * ", " ")
     for pattern in (_SCALES_UP, _SDK):
         found = pattern.search(text)

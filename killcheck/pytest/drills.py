@@ -13,35 +13,45 @@ from typing import Any, NoReturn
 import pytest
 
 from killcheck import events, faults
-from killcheck.safety import lease
-from killcheck.run import reading
 from killcheck.capabilities.cluster import ClusterError
-from killcheck.safety.consent import ConsentError
 from killcheck.discover import DiscoveryError
 from killcheck.drill.sequence import Options
 from killcheck.faults import FaultError, apart
 from killcheck.fence import AccountError, FenceReport, FenceResult
-from killcheck.safety.journal import Dirty, JournalError
-from killcheck.spec.killpath import Layer, Policy
 from killcheck.kube.errors import KubeError
 from killcheck.kube.manifests import ManifestError
 from killcheck.kube.objects import copy, name_of, namespace_of
 from killcheck.layers.base import LayerError
-from killcheck.safety.lease import Busy
 from killcheck.lint.asking import LintResult
-from killcheck.run.matrix import Cell, Matrix, left_out, plan
-from killcheck.text.suggestions import did_you_mean
 from killcheck.pytest.settings import setting
-from killcheck.text.redaction import redact
 from killcheck.reports.terminal import span
+from killcheck.run import reading
+from killcheck.run.matrix import Cell, Matrix, left_out, plan
 from killcheck.run.runner import PlannedDrill, Run
 from killcheck.run.session import Session, SessionError
+from killcheck.safety import lease
+from killcheck.safety.consent import ConsentError
+from killcheck.safety.journal import Dirty, JournalError
+from killcheck.safety.lease import Busy
+from killcheck.spec.killpath import Layer, Policy
 from killcheck.spec.specfile import SpecError
+from killcheck.text.redaction import redact
+from killcheck.text.suggestions import did_you_mean
 from killcheck.verdict import DrillResult, Verdict
 
 __all__ = [
-    "Drills", "cases", "closing", "explain", "fences_of", "layer_names", "plainly", "pools", "session_for",
-    "shared_session", "summary", "told",
+    "Drills",
+    "cases",
+    "closing",
+    "explain",
+    "fences_of",
+    "layer_names",
+    "plainly",
+    "pools",
+    "session_for",
+    "shared_session",
+    "summary",
+    "told",
 ]
 
 
@@ -54,9 +64,12 @@ def session_for(config: pytest.Config) -> Session:
         raise pytest.UsageError(f"--killcheck-exec is host, docker or none, not {mode!r}")
     spec, kubeconfig = setting(config, "spec"), setting(config, "kubeconfig")
     session = Session(
-        spec=Path(spec) if spec else None, on=setting(config, "on") or "embedded", manifests=manifests,
+        spec=Path(spec) if spec else None,
+        on=setting(config, "on") or "embedded",
+        manifests=manifests,
         exec_mode=mode or None,  # type: ignore[arg-type]
-        kubeconfig=Path(kubeconfig) if kubeconfig else None)
+        kubeconfig=Path(kubeconfig) if kubeconfig else None,
+    )
     if setting(config, "fixture"):
         session.fixture = setting(config, "fixture")
     return session
@@ -111,9 +124,13 @@ def cases(config: pytest.Config) -> list[tuple[str, str]]:
         levers = None if under else session.levers
         config.stash[LEFT_OUT] = [] if levers is None else left_out(session.kill_path, levers)
         planned = plan(
-            session.kill_path, only_layers=layer_names(config), together=together, levers=levers,
+            session.kill_path,
+            only_layers=layer_names(config),
+            together=together,
+            levers=levers,
             only_faults=[word for word in under if not {"+", "@"} & set(word)],
-            objects=() if under or session.real else session.objects)
+            objects=() if under or session.real else session.objects,
+        )
     return [(drill.layer, "+".join(drill.faults)) for drill in planned if drill.faults]
 
 
@@ -150,8 +167,9 @@ def closing(result: FenceResult) -> str:
 def told(result: LintResult) -> str:
     """Findings, a line each."""
     found = result.at_or_above("error")
-    return "\n  ".join([f"{len(found)} finding(s)", *(
-        f"{one.object}: {one.message} ({one.probe}) - {one.remedy}" for one in found)])
+    return "\n  ".join(
+        [f"{len(found)} finding(s)", *(f"{one.object}: {one.message} ({one.probe}) - {one.remedy}" for one in found)]
+    )
 
 
 # -- drills ------------------------------------------------------------------------------------------------
@@ -254,8 +272,20 @@ def plainly(fail: Callable[..., Any]) -> Iterator[None]:
 
 #: What a user can put right; everything else is a defect, and shows where.
 _EXPECTED = (
-    AccountError, Busy, ClusterError, ConsentError, DiscoveryError, Dirty, FaultError, JournalError, KubeError,
-    LayerError, ManifestError, SessionError, SpecError)
+    AccountError,
+    Busy,
+    ClusterError,
+    ConsentError,
+    DiscoveryError,
+    Dirty,
+    FaultError,
+    JournalError,
+    KubeError,
+    LayerError,
+    ManifestError,
+    SessionError,
+    SpecError,
+)
 
 
 def beside_allure(config: pytest.Config) -> None:
@@ -266,8 +296,9 @@ def beside_allure(config: pytest.Config) -> None:
         from killcheck.reports.allure import write_shared
 
         session = shared_session(config)
-        write_shared(Path(folder), {
-            "cluster": session.on, "kill_path": session.kill_path.name, "killcheck": __version__})
+        write_shared(
+            Path(folder), {"cluster": session.on, "kill_path": session.kill_path.name, "killcheck": __version__}
+        )
 
 
 def _tell_allure(session: Session, result: DrillResult, heard: Sequence[events.Event]) -> None:
@@ -283,8 +314,11 @@ def _tell_allure(session: Session, result: DrillResult, heard: Sequence[events.E
     text, name = allure.attachment_type.TEXT, result.layer
     allure.attach(redact(explain(result)), f"{name}: timeline", text)
     allure.attach(json.dumps(result.to_json(), indent=2), f"{name}: result", allure.attachment_type.JSON)
-    said = [f"{one.at:%H:%M:%S}  {one.type} {one.object}: {one.reason}: {one.message}"
-            for one in heard if isinstance(one, events.Said)]
+    said = [
+        f"{one.at:%H:%M:%S}  {one.type} {one.object}: {one.reason}: {one.message}"
+        for one in heard
+        if isinstance(one, events.Said)
+    ]
     if said:
         allure.attach(redact("\n".join(said)), f"{name}: events", text)
     for one in heard:
@@ -357,12 +391,29 @@ def summary(config: pytest.Config, cells: Sequence[dict[str, Any]], width: int) 
         policy = Policy()
     newest = {(cell["layer"], tuple(cell["faults"])): cell for cell in cells}
     ordered = sorted(newest.values(), key=lambda cell: bool(cell["faults"]))
-    matrix = Matrix(tuple(
-        Cell(cell["layer"], "+".join(cell["faults"]), policy.required(cell["layer"], cell["faults"]), DrillResult(
-            cell["layer"], tuple(cell["faults"]), Verdict(cell["verdict"]), cell["why"], off_by=cell["off_by"] or "",
-            seconds_to_zero=cell["seconds_to_zero"], seconds_to_drained=cell["seconds_to_drained"], usd=cell["usd"],
-            usd_until_next_chance=cell["usd_until_next_chance"], cause=cell.get("cause") or ""),
-            policy.causes(cell["layer"], cell["faults"])) for cell in ordered))
+    matrix = Matrix(
+        tuple(
+            Cell(
+                cell["layer"],
+                "+".join(cell["faults"]),
+                policy.required(cell["layer"], cell["faults"]),
+                DrillResult(
+                    cell["layer"],
+                    tuple(cell["faults"]),
+                    Verdict(cell["verdict"]),
+                    cell["why"],
+                    off_by=cell["off_by"] or "",
+                    seconds_to_zero=cell["seconds_to_zero"],
+                    seconds_to_drained=cell["seconds_to_drained"],
+                    usd=cell["usd"],
+                    usd_until_next_chance=cell["usd_until_next_chance"],
+                    cause=cell.get("cause") or "",
+                ),
+                policy.causes(cell["layer"], cell["faults"]),
+            )
+            for cell in ordered
+        )
+    )
     out = StringIO()
     Console(file=out, width=max(width, 40), no_color=True, soft_wrap=True).print(table(matrix))
     lines = [line.rstrip() for line in out.getvalue().splitlines() if line.strip()]

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from killcheck.spec.killpath import KillPath
 from killcheck.pytest.drills import plainly, shared_session
+from killcheck.spec.killpath import KillPath
 
 __all__ = ["group", "groups_of", "identify"]
 

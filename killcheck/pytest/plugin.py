@@ -16,11 +16,12 @@ from killcheck.pytest.settings import SETTINGS
 if TYPE_CHECKING:
     from killcheck.capabilities.cluster import Cluster
     from killcheck.fence import FenceReport
-    from killcheck.spec.killpath import KillPath
     from killcheck.lint.asking import LintResult
     from killcheck.pytest.drills import Drills
     from killcheck.run.session import Session
+    from killcheck.spec.killpath import KillPath
     from killcheck.verdict import DrillResult
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """``--killcheck-*``, each also an ini setting ``killcheck_*`` and an environment variable ``KILLCHECK_*``."""
@@ -29,11 +30,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         group.addoption(f"--killcheck-{name}", default=None, metavar=name.upper(), help=text)
         parser.addini(f"killcheck_{name}", text, default="")
     group.addoption(
-        "--killcheck-manifests", action="append", default=[], metavar="PATH", help="YAML for the embedded cluster")
+        "--killcheck-manifests", action="append", default=[], metavar="PATH", help="YAML for the embedded cluster"
+    )
     parser.addini("killcheck_manifests", "YAML for the embedded cluster", type="paths", default=[])
     group.addoption(
-        "--killcheck-allow-inconclusive", action="store_true",
-        help="skip, instead of failing, a drill that proves nothing")
+        "--killcheck-allow-inconclusive",
+        action="store_true",
+        help="skip, instead of failing, a drill that proves nothing",
+    )
 
 
 @pytest.hookimpl(wrapper=True)  # xdist's workers read the groups in this same hook
@@ -153,8 +157,11 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[Any]) -> 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
     """The matrix: every drill of the session with its verdict, its times and its dollars."""
     cells = [
-        cell for reports in terminalreporter.stats.values() for report in reports
-        for cell in getattr(report, "killcheck_cells", ())]
+        cell
+        for reports in terminalreporter.stats.values()
+        for report in reports
+        for cell in getattr(report, "killcheck_cells", ())
+    ]
     if cells:
         from killcheck.pytest.drills import beside_allure, summary
 

@@ -25,8 +25,11 @@ _SEVERITY = {"survived": "critical", "covered": "critical", "exposed": "blocker"
 CATEGORIES: list[dict[str, Any]] = [
     {"name": "Exposed: GPUs were left on", "matchedStatuses": ["failed"], "messageRegex": "(?s)exposed.*"},
     {"name": "Inconclusive: nothing is proven", "matchedStatuses": ["broken"], "messageRegex": "(?s)inconclusive.*"},
-    {"name": "Dirty: something was not put back", "matchedStatuses": ["failed", "broken"],
-     "messageRegex": "(?s)dirty.*"},
+    {
+        "name": "Dirty: something was not put back",
+        "matchedStatuses": ["failed", "broken"],
+        "messageRegex": "(?s)dirty.*",
+    },
     {"name": "Cut short", "matchedStatuses": ["broken"], "messageRegex": "(?s)unfinished.*"},
 ]
 
@@ -35,16 +38,26 @@ def write(story: RunStory, folder: Path) -> list[Path]:
     """Write the results into ``folder`` (made where it is missing); returns the files. Raises OSError."""
     folder.mkdir(parents=True, exist_ok=True)
     made = [path for drill in story.drills for path in _drill(story, drill, folder)]
-    return [*made, *write_shared(folder, {
-        "cluster": story.started.cluster, "kill_path": story.started.kill_path,
-        "killcheck": story.started.version, "run": story.started.run})]
+    return [
+        *made,
+        *write_shared(
+            folder,
+            {
+                "cluster": story.started.cluster,
+                "kill_path": story.started.kill_path,
+                "killcheck": story.started.version,
+                "run": story.started.run,
+            },
+        ),
+    ]
 
 
 def write_shared(folder: Path, environment: dict[str, str]) -> list[Path]:
     """``environment.properties`` and ``categories.json``, beside results that somebody else may have written."""
     properties, categories = folder / "environment.properties", folder / "categories.json"
     properties.write_text(
-        "".join(f"{key}={_property(value)}\n" for key, value in environment.items()), encoding="utf-8")
+        "".join(f"{key}={_property(value)}\n" for key, value in environment.items()), encoding="utf-8"
+    )
     categories.write_text(json.dumps(CATEGORIES, indent=1) + "\n", encoding="utf-8")
     return [properties, categories]
 
@@ -62,13 +75,27 @@ def _drill(story: RunStory, drill: DrillStory, folder: Path) -> list[Path]:
     start = drill.triggered or drill.started.at
     stop = drill.events[-1].at if drill.events else start
     labels = {
-        "suite": story.started.kill_path, "parentSuite": story.started.cluster, "feature": drill.started.layer,
-        "story": ", ".join(drill.started.faults) or "undisturbed", "framework": "killcheck", "language": "python",
-        "severity": _SEVERITY.get(drill.verdict, "normal")}
+        "suite": story.started.kill_path,
+        "parentSuite": story.started.cluster,
+        "feature": drill.started.layer,
+        "story": ", ".join(drill.started.faults) or "undisturbed",
+        "framework": "killcheck",
+        "language": "python",
+        "severity": _SEVERITY.get(drill.verdict, "normal"),
+    }
     result = {
-        "uuid": uid, "historyId": _id(name), "testCaseId": _id(name), "fullName": name, "name": drill.name,
-        "status": _status(drill), "statusDetails": _details(drill), "stage": "finished",
-        "start": _ms(start), "stop": _ms(stop), "steps": list(_steps(drill, start)), "attachments": attachments,
+        "uuid": uid,
+        "historyId": _id(name),
+        "testCaseId": _id(name),
+        "fullName": name,
+        "name": drill.name,
+        "status": _status(drill),
+        "statusDetails": _details(drill),
+        "stage": "finished",
+        "start": _ms(start),
+        "stop": _ms(stop),
+        "steps": list(_steps(drill, start)),
+        "attachments": attachments,
         "labels": [{"name": key, "value": value} for key, value in labels.items()],
         "parameters": [{"name": "faults", "value": ", ".join(drill.started.faults)}] if drill.started.faults else [],
     }
@@ -94,8 +121,14 @@ def _details(drill: DrillStory) -> dict[str, str]:
 
 def _steps(drill: DrillStory, start: datetime) -> list[dict[str, Any]]:
     steps = [
-        _step(f"sabotage: {event.fault}", "passed" if event.fault in drill.result.get("bites", {}) else "broken",
-              event.at, event.at) for event in drill.of(events.FaultInjected)]
+        _step(
+            f"sabotage: {event.fault}",
+            "passed" if event.fault in drill.result.get("bites", {}) else "broken",
+            event.at,
+            event.at,
+        )
+        for event in drill.of(events.FaultInjected)
+    ]
     before = start
     for row in drill.result.get("phases", []):
         if row["at_s"] is None:
@@ -116,7 +149,8 @@ def _step(name: str, status: str, start: datetime, stop: datetime) -> dict[str, 
 def _attachments(drill: DrillStory) -> list[tuple[str, str, str, str]]:
     said = "\n".join(
         f"{event.at:%H:%M:%S} {event.type} {event.reason} {event.object}: {event.message}"
-        for event in drill.of(events.Said))
+        for event in drill.of(events.Said)
+    )
     found = [("result", "application/json", "json", json.dumps(drill.result, indent=1))]
     if said:
         found.append(("events", "text/plain", "txt", said + "\n"))

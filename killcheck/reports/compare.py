@@ -53,8 +53,12 @@ def compare(earlier: RunStory, later: RunStory) -> Comparison:
     changed = {change.drill for change in changes}
     old, new = _findings(earlier), _findings(later)
     return Comparison(
-        earlier, tuple(sorted(changes, key=lambda change: not change.bad)), len(set(after) - changed),
-        tuple(sorted(new - old)), tuple(sorted(old - new)))
+        earlier,
+        tuple(sorted(changes, key=lambda change: not change.bad)),
+        len(set(after) - changed),
+        tuple(sorted(new - old)),
+        tuple(sorted(old - new)),
+    )
 
 
 def _drills(story: RunStory) -> dict[str, DrillStory]:
@@ -68,8 +72,11 @@ def _findings(story: RunStory) -> set[str]:
 def _changes(name: str, before: DrillStory | None, after: DrillStory | None) -> Iterator[Change]:
     if before is None or after is None:
         yield Change(
-            "gone" if after is None else "new", name, before.verdict if before else None,
-            after.verdict if after else None)
+            "gone" if after is None else "new",
+            name,
+            before.verdict if before else None,
+            after.verdict if after else None,
+        )
         return
     was, now = _RANK[before.verdict], _RANK[after.verdict]
     if was != now:

@@ -21,11 +21,15 @@ SCHEMAS = {"result": "result-v1.json", "record": "record-v1.json"}
 def document(story: RunStory) -> dict[str, Any]:
     """The document, as ``--json`` prints it; drills that the record ends before are in it as inconclusive."""
     return {
-        "schema": "killcheck.result/v1", "run": story.started.run, "verdict": story.verdict,
-        "cluster": story.started.cluster, "kill_path": story.started.kill_path,
+        "schema": "killcheck.result/v1",
+        "run": story.started.run,
+        "verdict": story.verdict,
+        "cluster": story.started.cluster,
+        "kill_path": story.started.kill_path,
         "exit_code": story.finished.exit_code if story.finished else None,
         "drills": [drill.result or _unfinished(drill) for drill in story.drills],
-        "findings": list(story.findings), "fences": list(story.fences),
+        "findings": list(story.findings),
+        "fences": list(story.fences),
     }
 
 
@@ -39,10 +43,28 @@ def schema(name: str) -> dict[str, Any]:
 def _unfinished(drill: DrillStory) -> dict[str, Any]:
     """What a record that was cut short says of a drill: nothing is proven."""
     return {
-        "layer": drill.started.layer, "faults": list(drill.started.faults), "title": drill.started.title,
-        "verdict": "inconclusive", "why": "the record ends before the drill did", "off_by": None, "stuck_at": None,
-        "cause": None, "remedy": None, "evidence": [], "failures": [], "seconds_to_zero": None,
-        "seconds_to_drained": None, "watched_s": None, "usd": None, "usd_per_hour": None, "next_chance": None,
-        "usd_until_next_chance": None, "phases": [], "bites": {}, "notes": [], "healed": [], "problems": [],
+        "layer": drill.started.layer,
+        "faults": list(drill.started.faults),
+        "title": drill.started.title,
+        "verdict": "inconclusive",
+        "why": "the record ends before the drill did",
+        "off_by": None,
+        "stuck_at": None,
+        "cause": None,
+        "remedy": None,
+        "evidence": [],
+        "failures": [],
+        "seconds_to_zero": None,
+        "seconds_to_drained": None,
+        "watched_s": None,
+        "usd": None,
+        "usd_per_hour": None,
+        "next_chance": None,
+        "usd_until_next_chance": None,
+        "phases": [],
+        "bites": {},
+        "notes": [],
+        "healed": [],
+        "problems": [],
         "gpu_pods": [],
     }

@@ -27,8 +27,12 @@ def show(report: FenceReport, *, color: bool | None = None, width: int | None = 
         table.add_column(name, justify="right" if name[0] in "d$" else "left")
     for one in (*report.results, report.cluster):
         table.add_row(
-            one.pool, Text(str(one.verdict), style=_STYLES[str(one.verdict)]), one.worst_instance or "-",
-            "?" if one.max_devices_per_node is None else str(one.max_devices_per_node), _rate(one))
+            one.pool,
+            Text(str(one.verdict), style=_STYLES[str(one.verdict)]),
+            one.worst_instance or "-",
+            "?" if one.max_devices_per_node is None else str(one.max_devices_per_node),
+            _rate(one),
+        )
     console.print(table)
     for one in (*report.results, report.cluster):
         _explain(console, one)

@@ -77,8 +77,7 @@ def _open_questions(console: Console, unproven: list[Finding]) -> None:
 
 
 def _count(result: LintResult) -> Text:
-    counts = {
-        severity: sum(f.severity == severity and not f.unproven for f in result.findings) for severity in _STYLES}
+    counts = {severity: sum(f.severity == severity and not f.unproven for f in result.findings) for severity in _STYLES}
     parts = [f"{number} {name}{'s' if number != 1 else ''}" for name, number in counts.items()]
     parts += [f"{len(result.suppressed)} suppressed"] if result.suppressed else []
     parts += [f"{len(result.known)} in the baseline"] if result.known else []

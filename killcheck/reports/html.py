@@ -34,14 +34,22 @@ def html(story: RunStory, comparison: Comparison | None = None) -> str:
     cells = {(drill.started.layer, _column(drill)): number for number, drill in enumerate(story.drills)}
     order = {"error": 0, "warning": 1, "note": 2}
     return template.render(
-        story=story, sentence=sentence(story), layers=layers, columns=columns, cells=cells, comparison=comparison,
+        story=story,
+        sentence=sentence(story),
+        layers=layers,
+        columns=columns,
+        cells=cells,
+        comparison=comparison,
         mends=mend.first(drill.result for drill in story.drills if drill.result),
         findings=sorted(story.findings, key=lambda f: (bool(f.get("unproven")), order.get(f["severity"], 3))),
-        style=_text("report.css"), script=_text("report.js"),
-        pictures=[picture(drill) for drill in story.drills], said=[_telling(drill) for drill in story.drills],
+        style=_text("report.css"),
+        script=_text("report.js"),
+        pictures=[picture(drill) for drill in story.drills],
+        said=[_telling(drill) for drill in story.drills],
         healed=[_last(drill, events.Healed) for drill in story.drills],
         logs=[drill.of(events.LogTaken) for drill in story.drills],
-        injected=[drill.of(events.FaultInjected) for drill in story.drills])
+        injected=[drill.of(events.FaultInjected) for drill in story.drills],
+    )
 
 
 def _text(name: str) -> str:

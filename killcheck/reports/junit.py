@@ -30,8 +30,11 @@ def junit(story: RunStory) -> str:
 
 def _case(story: RunStory, drill: DrillStory) -> Element:
     case = Element(
-        "testcase", classname=f"killcheck.{story.started.kill_path}", name=drill.name,
-        time=f"{drill.result.get('watched_s') or 0:.3f}")
+        "testcase",
+        classname=f"killcheck.{story.started.kill_path}",
+        name=drill.name,
+        time=f"{drill.result.get('watched_s') or 0:.3f}",
+    )
     _judge(case, drill)
     notes = drill.result.get("notes")
     if notes:

@@ -55,14 +55,20 @@ class Standing:
             line.append(f"   nodes: {self.sample.nodes}   replicas: {self.sample.replicas}")
             line.append(f"   {money(self._usd(now))} so far", style="yellow")
         shown = [line]
-        coming = [(phase, limit) for phase, limit in self.started.deadlines.items()
-                  if phase != "held" and phase not in self.reached]
+        coming = [
+            (phase, limit)
+            for phase, limit in self.started.deadlines.items()
+            if phase != "held" and phase not in self.reached
+        ]
         for phase, limit in coming[:COMING]:
             left = limit - passed
             late = left < 0
-            shown.append(Text(
-                f"    {phase:<20} {'late by ' + span(round(-left)) if late else span(round(left)) + ' left'}",
-                style="red" if late else "dim"))
+            shown.append(
+                Text(
+                    f"    {phase:<20} {'late by ' + span(round(-left)) if late else span(round(left)) + ' left'}",
+                    style="red" if late else "dim",
+                )
+            )
         return shown
 
     def _usd(self, now: datetime) -> float | None:

@@ -31,7 +31,9 @@ def lines(matrix: Matrix) -> list[str]:
     """The same for a log: one line a cell."""
     return [
         f"{'ok  ' if cell.passes else 'FAIL'} {cell.layer}{' under ' + cell.fault if cell.fault else ''}: "
-        f"{cell.word}{_figures(cell)}" for cell in matrix.cells]
+        f"{cell.word}{_figures(cell)}"
+        for cell in matrix.cells
+    ]
 
 
 def _cell(cell: Cell | None) -> Text:

@@ -68,26 +68,40 @@ def picture(drill: DrillStory) -> Picture:
         return float(round(min(1.0, max(0.0, seconds / end)) * WIDTH, 1))
 
     phases = tuple(
-        Phase(row["phase"], None if row["at_s"] is None else x(row["at_s"]), row["at_s"],
-              None if row["deadline_s"] is None or row["phase"] == "held" else x(row["deadline_s"]), _late(row))
-        for row in rows)
+        Phase(
+            row["phase"],
+            None if row["at_s"] is None else x(row["at_s"]),
+            row["at_s"],
+            None if row["deadline_s"] is None or row["phase"] == "held" else x(row["deadline_s"]),
+            _late(row),
+        )
+        for row in rows
+    )
     samples = [(x(drill.since_trigger(s)), s) for s in drill.of(events.Sampled) if drill.since_trigger(s) <= end]
     lanes = (
         _lane("replicas", [(at, s.replicas) for at, s in samples], steps=True),
         _lane("GPU pods", [(at, s.gpu_pods) for at, s in samples], steps=True),
         _lane("nodes", [(at, s.nodes) for at, s in samples], steps=True),
-        _lane("dollars", [(at, s.usd) for at, s in samples] + _running(drill, samples, end, x), steps=False))
-    faults = [Mark(x(drill.since_trigger(event)), f"sabotage: {event.fault}", "fault")
-              for event in drill.of(events.FaultInjected)]
+        _lane("dollars", [(at, s.usd) for at, s in samples] + _running(drill, samples, end, x), steps=False),
+    )
+    faults = [
+        Mark(x(drill.since_trigger(event)), f"sabotage: {event.fault}", "fault")
+        for event in drill.of(events.FaultInjected)
+    ]
     warnings = [
         Mark(x(drill.since_trigger(event)), f"{event.reason}: {event.message}"[:200], "warning")
-        for event in drill.of(events.Said) if event.type == "Warning" and 0 <= drill.since_trigger(event) <= end]
+        for event in drill.of(events.Said)
+        if event.type == "Warning" and 0 <= drill.since_trigger(event) <= end
+    ]
     ticks = tuple((x(end * part), span(round(end * part))) for part in (0.0, 0.25, 0.5, 0.75))
     return Picture(phases, tuple(lane for lane in lanes if lane.path), (*faults, *warnings[:MOST_MARKS]), ticks)
 
 
 def _running(
-    drill: DrillStory, samples: Sequence[tuple[float, events.Sampled]], end: float, x: Callable[[float], float],
+    drill: DrillStory,
+    samples: Sequence[tuple[float, events.Sampled]],
+    end: float,
+    x: Callable[[float], float],
 ) -> list[tuple[float, float | None]]:
     """What the dollars came to at the right edge, where nodes were still on at the last change that was seen."""
     rate = drill.result.get("usd_per_hour")

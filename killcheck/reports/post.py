@@ -42,8 +42,14 @@ def _send(url: str, body: bytes, kind: str) -> None:
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise PostError("the URL of a webhook or Pushgateway starts with https:// or http:// and has a host")
-    retries = urllib3.Retry(TRIES, backoff_factor=0.5, status_forcelist=(429, 500, 502, 503, 504), allowed_methods=None,
-                            redirect=False, raise_on_status=False)
+    retries = urllib3.Retry(
+        TRIES,
+        backoff_factor=0.5,
+        status_forcelist=(429, 500, 502, 503, 504),
+        allowed_methods=None,
+        redirect=False,
+        raise_on_status=False,
+    )
     try:
         with urllib3.PoolManager(timeout=TIMEOUT_S) as pool:
             answer = pool.request("POST", url, body=body, headers={"Content-Type": kind}, retries=retries)

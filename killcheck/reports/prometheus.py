@@ -80,13 +80,23 @@ def _drills(story: RunStory) -> Iterator[str]:
         if drill.result:
             yield f"killcheck_dirty{_of(story, drill)} {int(bool(drill.result.get('problems')))}"
     figures: tuple[tuple[str, str, Callable[[DrillStory], Any]], ...] = (
-        ("killcheck_seconds_to_zero", "Seconds from the trigger until no GPU pod was left.",
-         lambda drill: drill.result.get("seconds_to_zero")),
-        ("killcheck_seconds_to_drained", "Seconds from the trigger to drained nodes.",
-         lambda drill: drill.result.get("seconds_to_drained")),
-        ("killcheck_usd", "Dollars that the nodes in scope cost while the drill watched.",
-         lambda drill: drill.result.get("usd")),
-        ("killcheck_usd_exposed", "Dollars until the layer's next chance, where the drill left the GPUs on.", _exposed))
+        (
+            "killcheck_seconds_to_zero",
+            "Seconds from the trigger until no GPU pod was left.",
+            lambda drill: drill.result.get("seconds_to_zero"),
+        ),
+        (
+            "killcheck_seconds_to_drained",
+            "Seconds from the trigger to drained nodes.",
+            lambda drill: drill.result.get("seconds_to_drained"),
+        ),
+        (
+            "killcheck_usd",
+            "Dollars that the nodes in scope cost while the drill watched.",
+            lambda drill: drill.result.get("usd"),
+        ),
+        ("killcheck_usd_exposed", "Dollars until the layer's next chance, where the drill left the GPUs on.", _exposed),
+    )
     for name, text, read in figures:
         samples = [(drill, read(drill)) for drill in story.drills]
         if any(value is not None for _, value in samples):
@@ -108,8 +118,9 @@ def _head(name: str, text: str) -> tuple[str, str]:
 
 
 def _of(story: RunStory, drill: DrillStory, **more: str) -> str:
-    return _labels(story, layer=drill.started.layer, faults=",".join(drill.started.faults), night=drill.started.title,
-                   **more)
+    return _labels(
+        story, layer=drill.started.layer, faults=",".join(drill.started.faults), night=drill.started.title, **more
+    )
 
 
 def _labels(story: RunStory, **more: str) -> str:

@@ -32,7 +32,9 @@ def document(result: LintResult) -> dict[str, Any]:
     suppressed = {"suppressions": [{"kind": "external", "status": "accepted"}]}
     results += [_result(f, rules) | new | suppressed for f in result.suppressed]
     driver = {
-        "name": "killcheck", "version": __version__, "semanticVersion": __version__,
+        "name": "killcheck",
+        "version": __version__,
+        "semanticVersion": __version__,
         "rules": [_rule(probe) for probe in probes],
     }
     run = {"tool": {"driver": driver}, "results": results, "columnKind": "unicodeCodePoints"}
@@ -41,9 +43,12 @@ def document(result: LintResult) -> dict[str, Any]:
 
 def _rule(probe: Probe) -> dict[str, Any]:
     return {
-        "id": probe.id, "name": type(probe).__name__,
-        "shortDescription": {"text": probe.claim}, "fullDescription": {"text": (type(probe).__doc__ or "").strip()},
-        "help": {"text": probe.remedy}, "defaultConfiguration": {"level": probe.severity},
+        "id": probe.id,
+        "name": type(probe).__name__,
+        "shortDescription": {"text": probe.claim},
+        "fullDescription": {"text": (type(probe).__doc__ or "").strip()},
+        "help": {"text": probe.remedy},
+        "defaultConfiguration": {"level": probe.severity},
         "properties": {"tags": ["gpu", "kill-path"], "failures": list(probe.failures), "sources": list(probe.sources)},
     }
 
@@ -51,7 +56,9 @@ def _rule(probe: Probe) -> dict[str, Any]:
 def _result(finding: Finding, rules: dict[str, int]) -> dict[str, Any]:
     key = f"{finding.probe}|{finding.object}|{finding.message}"
     result: dict[str, Any] = {
-        "ruleId": finding.probe, "ruleIndex": rules[finding.probe], "level": finding.severity,
+        "ruleId": finding.probe,
+        "ruleIndex": rules[finding.probe],
+        "level": finding.severity,
         "message": {"text": f"{finding.object}: {finding.message}. {finding.remedy}".removeprefix(": ")},
         "kind": "open" if finding.unproven else "fail",
         "partialFingerprints": {"killcheck/v1": hashlib.sha256(key.encode()).hexdigest()[:32]},

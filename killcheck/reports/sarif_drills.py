@@ -28,8 +28,11 @@ def document(story: RunStory) -> dict[str, Any]:
     results = [_drill(story, drill, names) for drill in story.drills if _rule(drill)]
     results += [_finding(finding, names) for finding in story.findings]
     driver = {"name": "killcheck", "version": story.started.version, "rules": rules}
-    return {"$schema": _SCHEMA, "version": "2.1.0", "runs": [
-        {"tool": {"driver": driver}, "results": results, "columnKind": "unicodeCodePoints"}]}
+    return {
+        "$schema": _SCHEMA,
+        "version": "2.1.0",
+        "runs": [{"tool": {"driver": driver}, "results": results, "columnKind": "unicodeCodePoints"}],
+    }
 
 
 def _rule(drill: DrillStory) -> str:
@@ -48,10 +51,14 @@ def _drill(story: RunStory, drill: DrillStory, names: list[str]) -> dict[str, An
     text = f"{drill.name}: {why}. {result.get('remedy') or ''}".strip()
     where = f"{story.started.kill_path}/{drill.started.layer}"
     return {
-        "ruleId": rule, "ruleIndex": names.index(rule),
+        "ruleId": rule,
+        "ruleIndex": names.index(rule),
         "level": "warning" if rule.endswith("inconclusive") else "error",
-        "kind": "fail", "message": {"text": text}, "partialFingerprints": {"killcheck/v1": _print(rule, drill.name)},
-        "locations": [{"logicalLocations": [{"fullyQualifiedName": where, "kind": "object"}]}]}
+        "kind": "fail",
+        "message": {"text": text},
+        "partialFingerprints": {"killcheck/v1": _print(rule, drill.name)},
+        "locations": [{"logicalLocations": [{"fullyQualifiedName": where, "kind": "object"}]}],
+    }
 
 
 def _finding(finding: dict[str, Any], names: list[str]) -> dict[str, Any]:
@@ -63,11 +70,14 @@ def _finding(finding: dict[str, Any], names: list[str]) -> dict[str, Any]:
         location["physicalLocation"] = {"artifactLocation": {"uri": uri}, **region}
     unproven = bool(finding.get("unproven"))
     return {
-        "ruleId": finding["probe"], "ruleIndex": names.index(finding["probe"]),
-        "level": "none" if unproven else finding["severity"], "kind": "open" if unproven else "fail",
+        "ruleId": finding["probe"],
+        "ruleIndex": names.index(finding["probe"]),
+        "level": "none" if unproven else finding["severity"],
+        "kind": "open" if unproven else "fail",
         "message": {"text": f"{finding['object']}: {finding['message']}. {finding['remedy']}".removeprefix(": ")},
         "partialFingerprints": {"killcheck/v1": _print(finding["probe"], f"{finding['object']}|{finding['message']}")},
-        "locations": [location]}
+        "locations": [location],
+    }
 
 
 def _print(*parts: str) -> str:

@@ -26,10 +26,19 @@ class Screen(Console):
 
 
 def screen(
-    *, color: bool | None = None, width: int | None = None, file: Any = None, soft_wrap: bool = True,
+    *,
+    color: bool | None = None,
+    width: int | None = None,
+    file: Any = None,
+    soft_wrap: bool = True,
 ) -> Screen:
     """A console; ``color``: None asks the terminal and NO_COLOR, ``soft_wrap``: lines are left as long as they are."""
     no_color = color is False or bool(os.environ.get("NO_COLOR"))
     return Screen(
-        no_color=no_color, width=width, file=file, highlight=False, soft_wrap=soft_wrap,
-        force_terminal=True if color else None)
+        no_color=no_color,
+        width=width,
+        file=file,
+        highlight=False,
+        soft_wrap=soft_wrap,
+        force_terminal=True if color else None,
+    )

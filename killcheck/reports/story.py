@@ -90,13 +90,23 @@ def tell(record: Iterable[Event]) -> RunStory:
                 story.drills[-1].result = event.result
     if story is None:
         raise ValueError("the record is empty")
-    story.drills += [_never_begun(story, planned) for planned in story.started.drills[len(story.drills):]]
+    story.drills += [_never_begun(story, planned) for planned in story.started.drills[len(story.drills) :]]
     return story
 
 
 def _never_begun(story: RunStory, planned: dict[str, Any]) -> DrillStory:
     faults = [str(fault) for fault in planned.get("faults") or ()]
     layer = str(planned.get("layer", ""))
-    return DrillStory("-".join([layer, *faults]), DrillStarted(
-        at=story.started.at, drill="-".join([layer, *faults]), layer=layer, layer_type="", faults=faults, deadlines={},
-        proof=[], title=str(planned.get("title") or "")))
+    return DrillStory(
+        "-".join([layer, *faults]),
+        DrillStarted(
+            at=story.started.at,
+            drill="-".join([layer, *faults]),
+            layer=layer,
+            layer_type="",
+            faults=faults,
+            deadlines={},
+            proof=[],
+            title=str(planned.get("title") or ""),
+        ),
+    )

@@ -26,8 +26,12 @@ HEADER_LIMIT, SECTION_LIMIT = 150, 3000
 
 def markdown(story: RunStory, comparison: Comparison | None = None) -> str:
     """The step summary: verdict, a row for every drill, what to mend first, what changed."""
-    lines = [f"## killcheck: {story.started.kill_path} on {story.started.cluster}: **{story.verdict}**", "",
-             _md(sentence(story)), ""]
+    lines = [
+        f"## killcheck: {story.started.kill_path} on {story.started.cluster}: **{story.verdict}**",
+        "",
+        _md(sentence(story)),
+        "",
+    ]
     if story.drills:
         lines += ["| | drill | verdict | GPUs off | drained | cost | because |", "|---|---|---|---|---|---|---|"]
         lines += [_row(drill) for drill in story.drills[:MOST_ROWS]]
@@ -40,16 +44,20 @@ def markdown(story: RunStory, comparison: Comparison | None = None) -> str:
     causes = mend.first(drill.result for drill in story.drills if drill.result)
     if causes:
         lines += ["", "### Mend first", ""]
-        lines += [f"{number}. **{_md(one.cause)}** ({money(one.usd)}; {_md(', '.join(one.drills))})  \n"
-                  f"   {_md(one.remedy)}" for number, one in enumerate(causes, 1)]
+        lines += [
+            f"{number}. **{_md(one.cause)}** ({money(one.usd)}; {_md(', '.join(one.drills))})  \n   {_md(one.remedy)}"
+            for number, one in enumerate(causes, 1)
+        ]
     errors = [f for f in story.findings if f["severity"] == "error"]
     if errors:
         lines += ["", "### Found by reading", ""]
         lines += [f"- `{_code(f['object'])}`: {_md(f['message'])}. {_md(f['remedy'])}" for f in errors[:MOST_ROWS]]
     if comparison is not None and comparison.changes:
         lines += ["", f"### Since run {comparison.earlier.started.run}", ""]
-        lines += [f"- {change.kind}: {_md(change.drill)} ({_was(change.before)} -> {_was(change.after)})"
-                  for change in comparison.changes]
+        lines += [
+            f"- {change.kind}: {_md(change.drill)} ({_was(change.before)} -> {_was(change.after)})"
+            for change in comparison.changes
+        ]
     return "\n".join(lines) + "\n"
 
 
@@ -59,7 +67,8 @@ def slack(story: RunStory) -> dict[str, Any]:
     bad = [drill for drill in story.drills if drill.verdict not in ("survived", "covered")]
     blocks = [
         {"type": "header", "text": {"type": "plain_text", "text": title[:HEADER_LIMIT]}},
-        _section(_escape(sentence(story)))]
+        _section(_escape(sentence(story))),
+    ]
     for drill in bad[:10]:
         why = drill.result.get("cause") or drill.result.get("why") or "the record ends before the drill did"
         remedy = f"\n_{_escape(drill.result['remedy'])}_" if drill.result.get("remedy") else ""
@@ -81,11 +90,14 @@ def _row(drill: DrillStory) -> str:
     result = drill.result
     until = result.get("usd_until_next_chance")
     cells = [
-        _MARKS.get(drill.verdict, ""), _md(drill.name),
+        _MARKS.get(drill.verdict, ""),
+        _md(drill.name),
         f"{drill.verdict} by {_md(result['off_by'])}" if drill.verdict == "covered" else drill.verdict,
-        span(result.get("seconds_to_zero")), span(result.get("seconds_to_drained")),
+        span(result.get("seconds_to_zero")),
+        span(result.get("seconds_to_drained")),
         money(until if until is not None else result.get("usd")) if result else "-",
-        _md(result.get("cause") or result.get("why") or "the record ends before the drill did")]
+        _md(result.get("cause") or result.get("why") or "the record ends before the drill did"),
+    ]
     return "| " + " | ".join(cells) + " |"
 
 

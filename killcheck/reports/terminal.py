@@ -15,11 +15,11 @@ from killcheck.reports import mend
 from killcheck.reports.screen import screen
 
 if TYPE_CHECKING:
-    from killcheck.safety.consent import Plan
     from killcheck.reports.compare import Comparison
     from killcheck.reports.live import Live
     from killcheck.reports.story import RunStory
     from killcheck.run.runner import RunResult
+    from killcheck.safety.consent import Plan
     from killcheck.verdict import DrillResult
 
 __all__ = ["STYLES", "Terminal", "clock", "money", "span"]
@@ -32,11 +32,20 @@ NIGHT_WIDTH = 44
 STYLES = {"survived": "bold green", "covered": "bold yellow", "exposed": "bold red", "inconclusive": "bold magenta"}
 #: Phases as a person would say them.
 _PHASES = {
-    "triggered": "trigger pulled", "job_created": "Job created", "pod_created": "executor's pod created",
-    "pod_scheduled": "pod scheduled", "image_pulled": "image there", "container_started": "container started",
-    "executor_finished": "executor finished", "scale_written": "replicas 0 written",
-    "pods_terminating": "GPU pods terminating", "pods_gone": "GPU pods gone", "node_cordoned": "node cordoned",
-    "node_drained": "node drained", "node_gone": "node gone", "instance_gone": "instance terminated",
+    "triggered": "trigger pulled",
+    "job_created": "Job created",
+    "pod_created": "executor's pod created",
+    "pod_scheduled": "pod scheduled",
+    "image_pulled": "image there",
+    "container_started": "container started",
+    "executor_finished": "executor finished",
+    "scale_written": "replicas 0 written",
+    "pods_terminating": "GPU pods terminating",
+    "pods_gone": "GPU pods gone",
+    "node_cordoned": "node cordoned",
+    "node_drained": "node drained",
+    "node_gone": "node gone",
+    "instance_gone": "instance terminated",
     "held": "stayed off",
     "starts_refused": "every starter refused",
 }
@@ -78,7 +87,12 @@ class Terminal:
     """A sink for events that prints; ``quiet`` prints nothing but :meth:`summary` (and not even that with --json)."""
 
     def __init__(
-        self, *, quiet: bool = False, color: bool | None = None, width: int | None = None, file: Any = None,
+        self,
+        *,
+        quiet: bool = False,
+        color: bool | None = None,
+        width: int | None = None,
+        file: Any = None,
     ) -> None:
         if width is None and not sys.stdout.isatty():
             width = PLAIN_WIDTH
@@ -140,8 +154,12 @@ class Terminal:
         late = event.deadline_s is not None and event.phase != "held" and event.at_s > event.deadline_s
         against = f" of {span(event.deadline_s)}" if event.deadline_s is not None and event.phase != "held" else ""
         text = f"{_PHASES.get(event.phase, event.phase):<24} {span(event.at_s)}{against}"
-        self._line(event, "✗" if late else "✓", text + margin(event.margin_s) + (" - too late" if late else ""),
-                   "red" if late else "green")
+        self._line(
+            event,
+            "✗" if late else "✓",
+            text + margin(event.margin_s) + (" - too late" if late else ""),
+            "red" if late else "green",
+        )
 
     def _on_PhaseLost(self, event: events.PhaseLost) -> None:
         self._line(event, "✗", f"{_PHASES.get(event.phase, event.phase)} no more: {event.why}", "red")
@@ -183,10 +201,14 @@ class Terminal:
             return
         self.console.print(f"  in namespaces: {', '.join(plan.namespaces) or 'none'}", markup=False)
         if plan.gpu_nodes:
-            rate = "a price is unknown" if plan.usd_per_hour is None else (
-                f"{money(plan.usd_per_hour * plan.hours)}, {money(plan.usd_per_hour)} an hour")
+            rate = (
+                "a price is unknown"
+                if plan.usd_per_hour is None
+                else (f"{money(plan.usd_per_hour * plan.hours)}, {money(plan.usd_per_hour)} an hour")
+            )
             self.console.print(
-                f"  at stake: {plan.gpu_nodes} GPU node(s) for at most {plan.hours:.1f} h ({rate})", markup=False)
+                f"  at stake: {plan.gpu_nodes} GPU node(s) for at most {plan.hours:.1f} h ({rate})", markup=False
+            )
         self.console.print("  with these rights:", markup=False)
         for right in in_words(plan.permissions):
             self.console.print(f"    {right}", markup=False)
@@ -229,7 +251,8 @@ class Terminal:
         for change in comparison.changes:
             was, now = (span(v) if isinstance(v, float | int) else v or "-" for v in (change.before, change.after))
             self.console.print(
-                Text(f"  {change.kind:<8} {change.drill}: {was} -> {now}", style="red" if change.bad else "green"))
+                Text(f"  {change.kind:<8} {change.drill}: {was} -> {now}", style="red" if change.bad else "green")
+            )
         for text in comparison.new_findings:
             self.console.print(Text(f"  found    {text}", style="red"))
         for text in comparison.gone_findings:
@@ -262,7 +285,8 @@ def _verdict_lines(result: dict[str, Any]) -> Text:
     text.append(f"  GPUs still on after {span(result['watched_s'])}: {money(result['usd'])} so far")
     if result["usd_until_next_chance"] is not None:
         text.append(
-            f", {money(result['usd_until_next_chance'])} by the next chance at {result['next_chance'][11:16]} UTC")
+            f", {money(result['usd_until_next_chance'])} by the next chance at {result['next_chance'][11:16]} UTC"
+        )
     text.append("\n    stuck   ", style="dim")
     text.append(f"before '{_PHASES.get(result['stuck_at'], result['stuck_at'])}'")
     text.append("\n    cause   ", style="dim")
@@ -283,8 +307,13 @@ def _table(drills: tuple[DrillResult, ...]) -> Table:
         name = drill.title or " under ".join(filter(None, [drill.layer, ", ".join(drill.faults)]))
         cost = row["usd_until_next_chance"] if row["usd_until_next_chance"] is not None else row["usd"]
         table.add_row(
-            name, Text(str(drill.verdict), style=STYLES[str(drill.verdict)]), span(drill.seconds_to_zero),
-            span(drill.seconds_to_drained), money(cost), _short(drill.cause or drill.why, 75))
+            name,
+            Text(str(drill.verdict), style=STYLES[str(drill.verdict)]),
+            span(drill.seconds_to_zero),
+            span(drill.seconds_to_drained),
+            money(cost),
+            _short(drill.cause or drill.why, 75),
+        )
     return table
 
 

@@ -22,8 +22,15 @@ __all__ = ["Left", "Store", "files_of", "leave"]
 
 #: From here on a file goes in parts (S3: parts of 5 MiB at least, 10,000 at most).
 PART = 8 * 1024 * 1024
-_TYPES = {".jsonl": "application/x-ndjson", ".json": "application/json", ".html": "text/html; charset=utf-8",
-          ".xml": "application/xml", ".sarif": "application/sarif+json", ".prom": "text/plain", ".md": "text/markdown"}
+_TYPES = {
+    ".jsonl": "application/x-ndjson",
+    ".json": "application/json",
+    ".html": "text/html; charset=utf-8",
+    ".xml": "application/xml",
+    ".sarif": "application/sarif+json",
+    ".prom": "text/plain",
+    ".md": "text/markdown",
+}
 #: Of the files of a run, what is no evidence.
 _KEPT_HERE = ("journal-",)
 
@@ -65,8 +72,10 @@ class Left:
 def files_of(record: Path) -> list[Path]:
     """The run record and what lies beside it that is evidence, the record first."""
     beside = sorted(
-        path for path in record.parent.iterdir()
-        if path.is_file() and path != record and path.suffix in _TYPES and not path.name.startswith(_KEPT_HERE))
+        path
+        for path in record.parent.iterdir()
+        if path.is_file() and path != record and path.suffix in _TYPES and not path.name.startswith(_KEPT_HERE)
+    )
     return [record, *beside]
 
 
@@ -108,8 +117,11 @@ class _Upload:
         if self._there():
             return "there already"
         how: dict[str, Any] = {
-            **self._place, **self.settings, "ContentType": _TYPES.get(self.suffix, "application/octet-stream"),
-            "Metadata": {"killcheck-sha256": self._digest}}
+            **self._place,
+            **self.settings,
+            "ContentType": _TYPES.get(self.suffix, "application/octet-stream"),
+            "Metadata": {"killcheck-sha256": self._digest},
+        }
         if len(self.content) <= PART:
             call(self.aws, "s3", "put_object", Body=self.content, **how, ChecksumAlgorithm="SHA256")
             return "uploaded"
@@ -140,14 +152,20 @@ class _Upload:
                 sent = call(self.aws, "s3", "upload_part", **self._place, UploadId=upload, PartNumber=number, Body=part)
                 tag = str(sent["ETag"])
             parts.append({"PartNumber": number, "ETag": tag})
-        call(self.aws, "s3", "complete_multipart_upload", **self._place, UploadId=upload,
-             MultipartUpload={"Parts": parts})
+        call(
+            self.aws,
+            "s3",
+            "complete_multipart_upload",
+            **self._place,
+            UploadId=upload,
+            MultipartUpload={"Parts": parts},
+        )
         taken = sum(1 for part in parts if done.get(part["PartNumber"]) == part["ETag"])
         return f"uploaded ({taken} of {len(parts)} parts were there from an earlier try)" if taken else "uploaded"
 
     def _parts(self) -> Iterator[tuple[int, bytes]]:
         for number, start in enumerate(range(0, len(self.content), PART), 1):
-            yield number, self.content[start:start + PART]
+            yield number, self.content[start : start + PART]
 
     def _begun(self) -> tuple[str, dict[int, str]]:
         """An upload of this very key that was cut short, and its parts; one of other content is given up."""

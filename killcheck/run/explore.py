@@ -28,16 +28,16 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from killcheck import faults, layers
-from killcheck.run import parallel
 from killcheck.capabilities.cluster import Cluster
 from killcheck.drill.sequence import Drill, Options
 from killcheck.faults.other_layer import may_be_elsewhere
-from killcheck.safety.journal import Journal
-from killcheck.spec.killpath import PHASES, KillPath, LayerType
 from killcheck.kube.errors import KubeError
 from killcheck.layers.base import LayerError
+from killcheck.run import parallel
 from killcheck.run.runner import PlannedDrill
 from killcheck.run.session import Session
+from killcheck.safety.journal import Journal
+from killcheck.spec.killpath import PHASES, KillPath, LayerType
 from killcheck.verdict import DrillResult, Verdict
 
 __all__ = ["LIKELIHOOD", "Explored", "Found", "Scenario", "again", "confirm", "explore", "levels"]
@@ -45,8 +45,15 @@ __all__ = ["LIKELIHOOD", "Explored", "Found", "Scenario", "again", "confirm", "e
 #: How likely a fault of each family is, relative to the others: a judgement, from how often each is told of in the
 #: catalogue of failures that this project keeps. Only the order of the search depends on it.
 LIKELIHOOD = {
-    "image": 8.0, "credentials": 7.0, "schedule": 6.0, "rivals": 5.0, "drain": 5.0, "admission": 4.0, "network": 3.0,
-    "orchestrator": 2.0, "spot": 2.0,
+    "image": 8.0,
+    "credentials": 7.0,
+    "schedule": 6.0,
+    "rivals": 5.0,
+    "drain": 5.0,
+    "admission": 4.0,
+    "network": 3.0,
+    "orchestrator": 2.0,
+    "spot": 2.0,
 }
 #: Layers whose flaws are that an executor acted on what it should have left alone: a model does not look first.
 LOOKS_FIRST = frozenset({LayerType.IDLE_MONITOR, LayerType.SENTINEL})
@@ -87,8 +94,14 @@ class Found:
     def to_json(self) -> dict[str, Any]:
         """For the JSON document."""
         return {
-            "layer": self.scenario.layer, "faults": list(self.scenario.faults), "verdict": self.verdict,
-            "why": self.why, "off_by": self.off_by or None, "confirmed": self.confirmed, "replay": self.scenario.replay}
+            "layer": self.scenario.layer,
+            "faults": list(self.scenario.faults),
+            "verdict": self.verdict,
+            "why": self.why,
+            "off_by": self.off_by or None,
+            "confirmed": self.confirmed,
+            "replay": self.scenario.replay,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,11 +126,16 @@ class Explored:
     def to_json(self) -> dict[str, Any]:
         """The ``explored`` of the JSON document."""
         return {
-            "scenarios": self.tried, "minimal": [one.to_json() for one in self.minimal],
-            "inconclusive": [one.to_json() for one in self.inconclusive], "refused": self.refused,
+            "scenarios": self.tried,
+            "minimal": [one.to_json() for one in self.minimal],
+            "inconclusive": [one.to_json() for one in self.inconclusive],
+            "refused": self.refused,
             "left": {str(size): count for size, count in self.left.items() if count},
-            "unmodelled": list(self.unmodelled), "seconds": round(self.seconds, 2), "workers": self.workers,
-            "scenarios_a_second_and_worker": round(self.rate, 1)}
+            "unmodelled": list(self.unmodelled),
+            "seconds": round(self.seconds, 2),
+            "workers": self.workers,
+            "scenarios_a_second_and_worker": round(self.rate, 1),
+        }
 
 
 def weight(names: Iterable[str]) -> float:
@@ -127,7 +145,10 @@ def weight(names: Iterable[str]) -> float:
 
 
 def levels(
-    known: Sequence[str], exposing: Collection[frozenset[str]], size: int, tried: Collection[frozenset[str]] = (),
+    known: Sequence[str],
+    exposing: Collection[frozenset[str]],
+    size: int,
+    tried: Collection[frozenset[str]] = (),
 ) -> Iterator[tuple[str, ...]]:
     """Sets of ``size`` faults, the likeliest first, none of which holds a set that exposes already, or was tried."""
     sets = sorted(itertools.combinations(sorted(known), size), key=lambda names: (-weight(names), names))
@@ -189,8 +210,7 @@ class _Search:
         layer, names = found.scenario.layer, found.scenario.faults
         if len(names) == 1 and "@" not in names[0] and _movable(names[0]):
             self.stopping.add(names[0])
-        everywhere = tuple(sorted(
-            f"{name}@{layer}" if "@" not in name and _movable(name) else name for name in names))
+        everywhere = tuple(sorted(f"{name}@{layer}" if "@" not in name and _movable(name) else name for name in names))
         if everywhere != names:
             self.rescued.setdefault(len(names), {})[everywhere] = None
             return
@@ -207,8 +227,14 @@ def _movable(name: str) -> bool:
 
 
 def explore(
-    session: Session, *, only_layers: Collection[str] = (), only_faults: Collection[str] = (), max_faults: int = 3,
-    budget: int = 500, seconds: Callable[[], float], workers: int = 0,
+    session: Session,
+    *,
+    only_layers: Collection[str] = (),
+    only_faults: Collection[str] = (),
+    max_faults: int = 3,
+    budget: int = 500,
+    seconds: Callable[[], float],
+    workers: int = 0,
     heard: Callable[[int, str], None] = lambda count, text: None,
 ) -> Explored:
     """Search; ``budget`` bounds the scenarios, ``seconds`` is a clock, ``heard`` is told of progress.
@@ -225,8 +251,13 @@ def explore(
     skipped: set[str] = set()
     for layer in kill_path.layers:
         # What is of Docker Engines, or of a cloud that the spec does not name, is nothing that was left out here.
-        meant = [kind for kind in faults.every() if faults.there(kind, kill_path, None) and (
-            not only_faults or kind.name in only_faults) and faults.means_something(kind, kill_path, layer)]
+        meant = [
+            kind
+            for kind in faults.every()
+            if faults.there(kind, kill_path, None)
+            and (not only_faults or kind.name in only_faults)
+            and faults.means_something(kind, kill_path, layer)
+        ]
         search.names[layer.name] = [kind.name for kind in meant if set(kind.needs) <= levers]
         skipped |= {kind.name for kind in meant if layer in chosen} - set(search.names[layer.name])
     # What was named is never left out: where it means nothing, or is a named layer's, its scenario says so.
@@ -249,8 +280,15 @@ def explore(
                 if size == 0 and search.exposing:
                     break  # it does not work undisturbed: every set would hold the empty one
     return Explored(
-        search.tried, tuple(search.minimal), tuple(search.doubtful), left, tuple(sorted(skipped)), seconds() - began,
-        workers, search.refused)
+        search.tried,
+        tuple(search.minimal),
+        tuple(search.doubtful),
+        left,
+        tuple(sorted(skipped)),
+        seconds() - began,
+        workers,
+        search.refused,
+    )
 
 
 @contextmanager
@@ -371,8 +409,13 @@ def _drill(session: Session, name: str, cluster: Cluster) -> _ScenarioDrill:
     deadlines = kill_path.deadlines_for(layer)
     horizon = max(getattr(deadlines, name) for name in PHASES) + deadlines.held_s
     return _ScenarioDrill(
-        cluster, kill_path, layer, run="explored", options=Options(horizon_s=horizon),
-        journal=Journal("explored", cluster.loop, cluster.kube, levers=cluster.levers))
+        cluster,
+        kill_path,
+        layer,
+        run="explored",
+        options=Options(horizon_s=horizon),
+        journal=Journal("explored", cluster.loop, cluster.kube, levers=cluster.levers),
+    )
 
 
 class _ScenarioDrill(Drill):
@@ -419,7 +462,8 @@ class _ScenarioDrill(Drill):
         elapsed = (loop.now() - timeline.start).total_seconds()
         bound = [phase for phase in self.progress.required() if phase != "held"]
         self._open_until = loop.monotonic() + min(
-            (deadlines[phase] - elapsed for phase in bound if deadlines[phase] >= elapsed), default=0.0)
+            (deadlines[phase] - elapsed for phase in bound if deadlines[phase] >= elapsed), default=0.0
+        )
         return any(elapsed > deadlines[phase] and not timeline.in_time(phase) for phase in bound)
 
     def _heal(self) -> tuple[list[str], list[str]]:
@@ -433,8 +477,12 @@ def _judged(drill: _ScenarioDrill, scenario: Scenario) -> Found:
     if result.verdict is Verdict.INCONCLUSIVE and "cannot be there together" in result.why:
         return Found(scenario, "refused", result.why)
     flaw = drill.runner.flaw() if drill.runner is not None else ""
-    if result.verdict is Verdict.EXPOSED and flaw and drill.layer.type in LOOKS_FIRST and (
-            drill.kill_path.in_kubernetes):  # elsewhere its own programs ran
+    if (
+        result.verdict is Verdict.EXPOSED
+        and flaw
+        and drill.layer.type in LOOKS_FIRST
+        and (drill.kill_path.in_kubernetes)
+    ):  # elsewhere its own programs ran
         return Found(scenario, "inconclusive", f"a modelled executor acts without looking first: {flaw}")
     return Found(scenario, str(result.verdict), result.cause or result.why, result.off_by)
 
@@ -462,8 +510,12 @@ def _forked(work: Callable[[], Found], scenario: Scenario) -> Found:
                 json.dump(answer, out)
             code = 0
         except BaseException as error:  # a child must never return into its parent's code
-            os.write(writing, json.dumps({
-                "verdict": "inconclusive", "why": f"{type(error).__name__}: {error}", "off_by": ""}).encode())
+            os.write(
+                writing,
+                json.dumps(
+                    {"verdict": "inconclusive", "why": f"{type(error).__name__}: {error}", "off_by": ""}
+                ).encode(),
+            )
         finally:
             os._exit(code)
     try:

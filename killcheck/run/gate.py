@@ -9,8 +9,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from killcheck.fence.report import FenceReport
 from killcheck.discover.independence import Shared
+from killcheck.fence.report import FenceReport
 from killcheck.lint.asking import LintResult
 from killcheck.run.matrix import Matrix
 from killcheck.run.runner import RunResult
@@ -84,11 +84,17 @@ class Gate:
         findings += [finding.to_json() for finding in self.preflight.findings] if self.preflight else []
         findings += [one.to_json() for one in self.shared]
         return {
-            "schema": "killcheck.result/v1", "command": "gate", "run": self.run.run if self.run else None,
-            "verdict": self.verdict, "exit_code": self.exit_code,
-            "parts": {name: _WORDS[code] for name, code in self.codes().items()}, "skipped": self.skipped,
+            "schema": "killcheck.result/v1",
+            "command": "gate",
+            "run": self.run.run if self.run else None,
+            "verdict": self.verdict,
+            "exit_code": self.exit_code,
+            "parts": {name: _WORDS[code] for name, code in self.codes().items()},
+            "skipped": self.skipped,
             "drills": [drill.to_json() for drill in self.run.drills] if self.run else [],
-            "findings": findings, "fences": self.fences.to_json() if self.fences else [],
-            "matrix": self.matrix.to_json() if self.matrix else None, "not_drilled": list(self.undrillable),
+            "findings": findings,
+            "fences": self.fences.to_json() if self.fences else [],
+            "matrix": self.matrix.to_json() if self.matrix else None,
+            "not_drilled": list(self.undrillable),
             "record": str(self.run.record) if self.run and self.run.record else None,
         }

@@ -11,16 +11,26 @@ from dataclasses import dataclass
 from typing import Any
 
 from killcheck import faults, layers
-from killcheck.drill.sequence import Options
 from killcheck.discover.independence import Shared, drilled, shared
-from killcheck.spec.killpath import KillPath, Layer, Outcome
-from killcheck.kube.objects import Obj, name_of, namespace_of
 from killcheck.drill.progress import watched_s
+from killcheck.drill.sequence import Options
+from killcheck.kube.objects import Obj, name_of, namespace_of
 from killcheck.run.runner import PlannedDrill
+from killcheck.spec.killpath import KillPath, Layer, Outcome
 from killcheck.verdict import DrillResult, Verdict
 
-__all__ = ["Cell", "Estimate", "Matrix", "estimate", "executors_of", "leaning", "left_out", "plan", "removals",
-           "unneeded"]
+__all__ = [
+    "Cell",
+    "Estimate",
+    "Matrix",
+    "estimate",
+    "executors_of",
+    "leaning",
+    "left_out",
+    "plan",
+    "removals",
+    "unneeded",
+]
 
 #: The column of the drill without a fault.
 UNDISTURBED = "undisturbed"
@@ -62,11 +72,24 @@ class Cell:
         """As the JSON document has it under ``matrix``."""
         row = self.result.to_json()
         return {
-            "layer": self.layer, "fault": self.fault or None, "required": str(self.required),
-            "known_causes": list(self.causes), "passes": self.passes,
-            **{key: row[key] for key in (
-                "verdict", "off_by", "seconds_to_zero", "seconds_to_drained", "usd", "usd_until_next_chance", "cause",
-                "why")},
+            "layer": self.layer,
+            "fault": self.fault or None,
+            "required": str(self.required),
+            "known_causes": list(self.causes),
+            "passes": self.passes,
+            **{
+                key: row[key]
+                for key in (
+                    "verdict",
+                    "off_by",
+                    "seconds_to_zero",
+                    "seconds_to_drained",
+                    "usd",
+                    "usd_until_next_chance",
+                    "cause",
+                    "why",
+                )
+            },
         }
 
 
@@ -82,14 +105,27 @@ class Matrix:
 
     @classmethod
     def of(
-        cls, kill_path: KillPath, planned: Sequence[PlannedDrill], results: Sequence[DrillResult], *,
+        cls,
+        kill_path: KillPath,
+        planned: Sequence[PlannedDrill],
+        results: Sequence[DrillResult],
+        *,
         left_out: Iterable[str] = (),
     ) -> Matrix:
         """Drills and what they found."""
-        return cls(tuple(
-            Cell(d.layer, "+".join(d.faults), kill_path.policy.required(d.layer, d.faults), result,
-                 kill_path.policy.causes(d.layer, d.faults))
-            for d, result in zip(planned, results, strict=True)), tuple(left_out))
+        return cls(
+            tuple(
+                Cell(
+                    d.layer,
+                    "+".join(d.faults),
+                    kill_path.policy.required(d.layer, d.faults),
+                    result,
+                    kill_path.policy.causes(d.layer, d.faults),
+                )
+                for d, result in zip(planned, results, strict=True)
+            ),
+            tuple(left_out),
+        )
 
     @property
     def layers(self) -> list[str]:
@@ -111,9 +147,13 @@ class Matrix:
 
     def to_json(self) -> dict[str, Any]:
         """The ``matrix`` of the JSON document."""
-        return {"layers": self.layers, "faults": [f or UNDISTURBED for f in self.faults],
-                "cells": [cell.to_json() for cell in self.cells], "failing": len(self.failures()),
-                "left_out": list(self.left_out)}
+        return {
+            "layers": self.layers,
+            "faults": [f or UNDISTURBED for f in self.faults],
+            "cells": [cell.to_json() for cell in self.cells],
+            "failing": len(self.failures()),
+            "left_out": list(self.left_out),
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,9 +166,14 @@ class Estimate:
 
 
 def plan(
-    kill_path: KillPath, *, only_layers: Collection[str] = (), only_faults: Collection[str] = (),
-    levers: Collection[str] | None = None, options: Options | None = None,
-    together: Sequence[tuple[str, ...]] = (), objects: Iterable[Obj] = (),
+    kill_path: KillPath,
+    *,
+    only_layers: Collection[str] = (),
+    only_faults: Collection[str] = (),
+    levers: Collection[str] | None = None,
+    options: Options | None = None,
+    together: Sequence[tuple[str, ...]] = (),
+    objects: Iterable[Obj] = (),
 ) -> list[PlannedDrill]:
     """The drills of the matrix: each layer undisturbed, then under each fault that means something to it.
 
@@ -156,9 +201,16 @@ def plan(
             for under in columns.values():
                 under.append(named)
     return [
-        PlannedDrill(layer.name, under, how, require=kill_path.policy.required(layer.name, under),
-                     causes=kill_path.policy.causes(layer.name, under))
-        for layer in chosen for under in ((), *columns[layer.name])]
+        PlannedDrill(
+            layer.name,
+            under,
+            how,
+            require=kill_path.policy.required(layer.name, under),
+            causes=kill_path.policy.causes(layer.name, under),
+        )
+        for layer in chosen
+        for under in ((), *columns[layer.name])
+    ]
 
 
 def left_out(kill_path: KillPath, levers: Collection[str], *, only_layers: Collection[str] = ()) -> list[str]:
@@ -167,34 +219,50 @@ def left_out(kill_path: KillPath, levers: Collection[str], *, only_layers: Colle
     What is done to a Docker Engine or to a cloud account means something only where the kill path has one.
     """
     beside = {*faults.ENGINE, *(faults.CLOUD if kill_path.cloud is None else ())}
-    return sorted({
-        kind.name for layer in _chosen(kill_path, only_layers) for kind in _meant(kill_path, layer, ())
-        if kind not in beside and not set(kind.needs) <= set(levers)})
+    return sorted(
+        {
+            kind.name
+            for layer in _chosen(kill_path, only_layers)
+            for kind in _meant(kill_path, layer, ())
+            if kind not in beside and not set(kind.needs) <= set(levers)
+        }
+    )
 
 
 def executors_of(kill_path: KillPath, objects: Iterable[Obj]) -> dict[str, Obj]:
     """The CronJobs of the layers that have one, by the layers' names, as far as they are among the objects."""
     found = {(namespace_of(o), name_of(o)): o for o in objects if o.get("kind") == "CronJob"}
     refs = {layer.name: layer.cron_job for layer in kill_path.layers}
-    return {name: found[ref.namespace, ref.name] for name, ref in refs.items() if ref and (
-        ref.namespace, ref.name) in found}
+    return {
+        name: found[ref.namespace, ref.name] for name, ref in refs.items() if ref and (ref.namespace, ref.name) in found
+    }
 
 
 def removals(kill_path: KillPath, layer: Layer, objects: Iterable[Obj]) -> list[tuple[str, ...]]:
     """Faults that have to be there at once to take away what a layer shares with all others of its target."""
     loaded = list(objects)
-    return list(dict.fromkeys(
-        group for one in shared(kill_path, loaded) if layer.name in one.layers for group in one.removals
-        if len(group) > 1))
+    return list(
+        dict.fromkeys(
+            group
+            for one in shared(kill_path, loaded)
+            if layer.name in one.layers
+            for group in one.removals
+            if len(group) > 1
+        )
+    )
 
 
 def unneeded(kill_path: KillPath, levers: Collection[str], objects: Iterable[Obj]) -> list[str]:
     """Why faults were left out that mean nothing to a layer's very executor, a sentence each."""
     jobs = executors_of(kill_path, objects)
     return [
-        f"{kind.name}: {why}" for layer in _chosen(kill_path, ()) for kind in _meant(kill_path, layer, ())
-        if layer.name in jobs and faults.there(kind, kill_path, levers)
-        and (why := kind().unneeded(layer.name, jobs[layer.name]))]
+        f"{kind.name}: {why}"
+        for layer in _chosen(kill_path, ())
+        for kind in _meant(kill_path, layer, ())
+        if layer.name in jobs
+        and faults.there(kind, kill_path, levers)
+        and (why := kind().unneeded(layer.name, jobs[layer.name]))
+    ]
 
 
 def leaning(kill_path: KillPath, objects: Sequence[Obj], found: Matrix) -> list[Shared]:
@@ -208,8 +276,12 @@ def estimate(kill_path: KillPath, planned: Iterable[PlannedDrill]) -> Estimate:
 
     How long the GPUs take to be on again after each is nobody's to promise, and not in it.
     """
-    times = [watched_s(kill_path, kill_path.layer(drill.layer)) if drill.options.horizon_s is None
-             else drill.options.horizon_s for drill in planned]
+    times = [
+        watched_s(kill_path, kill_path.layer(drill.layer))
+        if drill.options.horizon_s is None
+        else drill.options.horizon_s
+        for drill in planned
+    ]
     return Estimate(len(times), sum(times), max(times, default=0.0))
 
 
@@ -222,7 +294,13 @@ def _applies(fault: faults.Fault, layer: Layer, levers: Collection[str] | None) 
 
 
 def _meant(
-    kill_path: KillPath, layer: Layer, only: Collection[str], cron_job: Obj | None = None,
+    kill_path: KillPath,
+    layer: Layer,
+    only: Collection[str],
+    cron_job: Obj | None = None,
 ) -> list[type[faults.Fault]]:
-    return [kind for kind in faults.every()
-            if (not only or kind.name in only) and faults.means_something(kind, kill_path, layer, cron_job)]
+    return [
+        kind
+        for kind in faults.every()
+        if (not only or kind.name in only) and faults.means_something(kind, kill_path, layer, cron_job)
+    ]

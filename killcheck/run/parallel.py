@@ -113,7 +113,12 @@ def mortal_workers(count: int) -> Iterator[ProcessPoolExecutor]:
 
 
 def drills(
-    session: Session, planned: Sequence[PlannedDrill], run: str, folder: Path, *, workers: int,
+    session: Session,
+    planned: Sequence[PlannedDrill],
+    run: str,
+    folder: Path,
+    *,
+    workers: int,
     finished: Callable[[int], None] = lambda count: None,
 ) -> Iterator[tuple[list[Event], DrillResult]]:
     """Run them, ``workers`` at a time; yields what each said and found, in the planned order.
@@ -129,7 +134,11 @@ def drills(
 
 
 def _one(
-    session: Session, number: int, planned: PlannedDrill, run: str, folder: Path,
+    session: Session,
+    number: int,
+    planned: PlannedDrill,
+    run: str,
+    folder: Path,
 ) -> tuple[list[Event], DrillResult]:
     """In the worker: one drill, its events kept."""
     from killcheck.run.runner import Run

@@ -10,17 +10,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from killcheck import fence
-from killcheck.lint import asking
-from killcheck.kube import listing
 from killcheck.clock import wall_now
-from killcheck.instances.catalogue import Catalogue, CatalogueError, load
 from killcheck.fence import AccountError, FenceReport
 from killcheck.fence.live import gather
-from killcheck.spec.killpath import KillPath
-from killcheck.kube import manifests
+from killcheck.instances.catalogue import Catalogue, CatalogueError, load
+from killcheck.kube import listing, manifests
 from killcheck.kube.objects import Obj
+from killcheck.lint import asking
 from killcheck.lint.asking import LintResult
 from killcheck.run.session import Session
+from killcheck.spec.killpath import KillPath
 
 if TYPE_CHECKING:
     from killcheck.engine.connection import Engine
@@ -36,7 +35,8 @@ def findings(session: Session) -> LintResult:
         with session.cluster() as (cluster, _):
             listed = listing.read(cluster.kube, [(ref.api_version, ref.kind) for ref in named])
         world, notes = asking.world_of(
-            listed.objects, wall_now(), kill_path=kill_path, live=True, unread=listed.unread, listed=listed.kinds)
+            listed.objects, wall_now(), kill_path=kill_path, live=True, unread=listed.unread, listed=listed.kinds
+        )
     elif kill_path.in_kubernetes:
         world, notes = asking.world_of(manifests.load(session.folders), wall_now(), kill_path=kill_path)
     else:
@@ -73,8 +73,10 @@ def executors(session: Session) -> list[Obj]:
         return []
     with session.cluster() as (cluster, kill_path):
         refs = [layer.ref for layer in kill_path.layers if layer.ref is not None]
-        found = [cluster.kube.find(
-            cluster.kube.resource_for(ref.api_version, ref.kind), ref.name, ref.namespace or None) for ref in refs]
+        found = [
+            cluster.kube.find(cluster.kube.resource_for(ref.api_version, ref.kind), ref.name, ref.namespace or None)
+            for ref in refs
+        ]
     return [obj for obj in found if obj is not None]
 
 

@@ -10,26 +10,26 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from killcheck import __version__, events, faults, layers
-from killcheck.safety import consent, local_locks, journal, lease, orphans
-from killcheck.spec import killpath
-from killcheck.clock import wall_now
-from killcheck.instances.catalogue import shipped
 from killcheck.capabilities.cluster import Cluster
-from killcheck.watch.cost import Meter
+from killcheck.clock import wall_now
+from killcheck.drill.progress import watched_s
 from killcheck.drill.sequence import Drill, Options
 from killcheck.faults.base import lacking
-from killcheck.safety.journal import Journal, state_dir
-from killcheck.spec.killpath import KillPath, Layer, Outcome
+from killcheck.instances.catalogue import shipped
 from killcheck.kube import resources as r
 from killcheck.kube.permissions import Permission
 from killcheck.layers.base import Stage
 from killcheck.machine.programs import LocalPrograms
-from killcheck.drill.progress import watched_s
 from killcheck.run.record import RecordWriter
-from killcheck.text.redaction import clean, hide_environment
-from killcheck.watch.scene import Scene
 from killcheck.run.session import Session
+from killcheck.safety import consent, journal, lease, local_locks, orphans
+from killcheck.safety.journal import Journal, state_dir
+from killcheck.spec import killpath
+from killcheck.spec.killpath import KillPath, Layer, Outcome
+from killcheck.text.redaction import clean, hide_environment
 from killcheck.verdict import EXIT_CODES, DrillResult, overall
+from killcheck.watch.cost import Meter
+from killcheck.watch.scene import Scene
 
 __all__ = ["PlannedDrill", "Run", "RunResult", "plan_for", "state_dir"]
 
@@ -69,8 +69,12 @@ class RunResult:
     def to_json(self) -> dict[str, Any]:
         """The JSON document, schema killcheck.result/v1."""
         return {
-            "schema": "killcheck.result/v1", "run": self.run, "verdict": self.verdict,
-            "drills": [drill.to_json() for drill in self.drills], "findings": [], "fences": [],
+            "schema": "killcheck.result/v1",
+            "run": self.run,
+            "verdict": self.verdict,
+            "drills": [drill.to_json() for drill in self.drills],
+            "findings": [],
+            "fences": [],
             "record": str(self.record) if self.record else None,
         }
 
@@ -97,10 +101,17 @@ def plan_for(cluster: Cluster, kill_path: KillPath, planned: Sequence[PlannedDri
             nodes += 1
     hours = [_hours(kill_path, drill) for drill in planned]
     return consent.Plan(
-        cluster.name, _each(part.changes for part in parts), tuple(sorted(_each(part.namespaces for part in parts))),
-        _each(part.permissions for part in parts), usd_per_hour=meter.rate(), gpu_nodes=nodes, hours=sum(hours),
-        longest_hours=max(hours, default=0.0), commands=_each(part.commands for part in parts),
-        impossible=tuple(impossible))
+        cluster.name,
+        _each(part.changes for part in parts),
+        tuple(sorted(_each(part.namespaces for part in parts))),
+        _each(part.permissions for part in parts),
+        usd_per_hour=meter.rate(),
+        gpu_nodes=nodes,
+        hours=sum(hours),
+        longest_hours=max(hours, default=0.0),
+        commands=_each(part.commands for part in parts),
+        impossible=tuple(impossible),
+    )
 
 
 def _part(cluster: Cluster, kill_path: KillPath, drill: PlannedDrill, run: str) -> consent.Plan:
@@ -137,7 +148,8 @@ def _part(cluster: Cluster, kill_path: KillPath, drill: PlannedDrill, run: str) 
         changes += beside
         permissions += needed
     return consent.Plan(
-        cluster.name, tuple(changes), tuple(namespaces), tuple(permissions), commands=tuple(runner.commands()))
+        cluster.name, tuple(changes), tuple(namespaces), tuple(permissions), commands=tuple(runner.commands())
+    )
 
 
 _T = TypeVar("_T")
@@ -163,10 +175,17 @@ class Run:
     """Drills one after the other; every event goes to the run record and to the ``sinks``."""
 
     def __init__(
-        self, session: Session, planned: Sequence[PlannedDrill], *, sinks: Sequence[events.Sink] = (),
-        folder: Path | None = None, approve: Callable[[consent.Plan], bool] = lambda plan: True,
-        workers: int = 1, finished: Callable[[int], None] = lambda count: None,
-        findings: Sequence[dict[str, Any]] = (), fences: Sequence[dict[str, Any]] = (),
+        self,
+        session: Session,
+        planned: Sequence[PlannedDrill],
+        *,
+        sinks: Sequence[events.Sink] = (),
+        folder: Path | None = None,
+        approve: Callable[[consent.Plan], bool] = lambda plan: True,
+        workers: int = 1,
+        finished: Callable[[int], None] = lambda count: None,
+        findings: Sequence[dict[str, Any]] = (),
+        fences: Sequence[dict[str, Any]] = (),
     ) -> None:
         self.session = session
         self.planned = list(planned)
@@ -189,9 +208,17 @@ class Run:
         results: list[DrillResult] = []
         with RecordWriter(self.folder / "run.jsonl") as record:
             self._record = record
-            self._emit(events.RunStarted(
-                at=wall_now(), run=self.id, version=__version__, cluster=self.session.on, real=self.session.real,
-                kill_path=self.session.kill_path.name, drills=[d.to_json() for d in self.planned]))
+            self._emit(
+                events.RunStarted(
+                    at=wall_now(),
+                    run=self.id,
+                    version=__version__,
+                    cluster=self.session.on,
+                    real=self.session.real,
+                    kill_path=self.session.kill_path.name,
+                    drills=[d.to_json() for d in self.planned],
+                )
+            )
             for finding in self.findings:
                 self._emit(events.Found(at=wall_now(), finding=finding))
             for fence in self.fences:
@@ -219,7 +246,8 @@ class Run:
         from killcheck.run import parallel
 
         return parallel.drills(
-            self.session, self.planned, self.id, self.folder, workers=self.workers, finished=self.finished)
+            self.session, self.planned, self.id, self.folder, workers=self.workers, finished=self.finished
+        )
 
     def one(self, number: int, planned: PlannedDrill) -> DrillResult:
         """The drill with that number; raises what it raises."""
@@ -231,15 +259,29 @@ class Run:
             if isinstance(programs, LocalPrograms):
                 programs.of_run = run
             kept = Journal(
-                run, cluster.loop, cluster.kube, home=home, levers=cluster.levers, context=self.session.on,
+                run,
+                cluster.loop,
+                cluster.kube,
+                home=home,
+                levers=cluster.levers,
+                context=self.session.on,
                 path=self.folder / f"journal-{number}.jsonl" if cluster.real else None,
-                kubeconfig=str(self.session.kubeconfig or ""))
+                kubeconfig=str(self.session.kubeconfig or ""),
+            )
             options = planned.options
             if options.horizon_s is None and not cluster.real:
                 options = replace(options, horizon_s=_night_s(kill_path, layer, self.session.night_s))
             drill = Drill(
-                cluster, kill_path, layer, [faults.named(name) for name in planned.faults], run=run,
-                journal=kept, sink=self._emit, price=_price, options=options)
+                cluster,
+                kill_path,
+                layer,
+                [faults.named(name) for name in planned.faults],
+                run=run,
+                journal=kept,
+                sink=self._emit,
+                price=_price,
+                options=options,
+            )
             if not cluster.real:
                 return drill.run()
             try:

@@ -15,14 +15,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from killcheck import faults
-from killcheck.spec import specfile
 from killcheck.capabilities.cluster import Cluster
 from killcheck.cluster.naming import KIND_FOLDER, is_kind
 from killcheck.engine.connection import is_docker
-from killcheck.spec.killpath import KillPath, Layer, LayerType
 from killcheck.kube import manifests
 from killcheck.kube.manifests import Loaded
 from killcheck.kube.objects import Obj, copy, dig, namespace_of
+from killcheck.spec import specfile
+from killcheck.spec.killpath import KillPath, Layer, LayerType
 from killcheck.text.problems import Problem
 
 if TYPE_CHECKING:
@@ -96,7 +96,8 @@ class Session:
             return specfile.load(SPEC)
         if self.real:
             raise SessionError(
-                f"a drill on {self.on} needs a spec that names what may be touched (killcheck init writes one)")
+                f"a drill on {self.on} needs a spec that names what may be touched (killcheck init writes one)"
+            )
         if self.manifests:
             from killcheck import discover
 
@@ -134,7 +135,8 @@ class Session:
         if not self.shipped_spec and not self.manifests and not self._beside():
             raise SessionError(
                 f"{self.spec}: there are no manifests beside it that the embedded cluster could be made of: "
-                "give them with --manifests, or name a cluster with --on")
+                "give them with --manifests, or name a cluster with --on"
+            )
         return list(self.manifests) or self._beside() or [fixtures.path(self._fixture_of_spec() or self.fixture)]
 
     def _beside(self) -> list[Path]:
@@ -142,8 +144,12 @@ class Session:
         if self.spec is None or self._fixture_of_spec():
             return []
         folder = self.spec.parent
-        others = [file for ending in ("*.yaml", "*.yml") for file in folder.glob(ending)
-                  if os.path.realpath(file) != os.path.realpath(self.spec)]  # of links in a circle too
+        others = [
+            file
+            for ending in ("*.yaml", "*.yml")
+            for file in folder.glob(ending)
+            if os.path.realpath(file) != os.path.realpath(self.spec)
+        ]  # of links in a circle too
         return [folder] if others else []
 
     @property
@@ -160,8 +166,7 @@ class Session:
     @property
     def may_run(self) -> bool:
         """Whether the spec's programs run on this host for the embedded cluster: shipped ones do, others if asked."""
-        return self.exec_mode == "host" or (
-            self.exec_mode is None and self.shipped and self.shipped_spec)
+        return self.exec_mode == "host" or (self.exec_mode is None and self.shipped and self.shipped_spec)
 
     @contextmanager
     def cluster(self, planned: PlannedDrill | None = None) -> Iterator[tuple[Cluster, KillPath]]:
@@ -203,7 +208,8 @@ class Session:
         if self.on == NAME:
             if self.kill_path.in_kubernetes:
                 raise SessionError(
-                    f"--on {NAME} is this machine, and {self.kill_path.name} is in Kubernetes: name a context")
+                    f"--on {NAME} is this machine, and {self.kill_path.name} is in Kubernetes: name a context"
+                )
             return HostCluster()
         return KubeconfigCluster(self.on, kubeconfig=self.kubeconfig)
 
@@ -233,19 +239,30 @@ class Session:
         if layer is None or layer.type is LayerType.SELF_TERMINATING:
             return self.objects
         hung = {
-            (target.kind, target.namespace, target.object) for other in self.kill_path.layers
-            if other.type is LayerType.SELF_TERMINATING for target in self.kill_path.covered_by(other)}
+            (target.kind, target.namespace, target.object)
+            for other in self.kill_path.layers
+            if other.type is LayerType.SELF_TERMINATING
+            for target in self.kill_path.covered_by(other)
+        }
         if not hung:
             return self.objects
-        return [_run(o, "false") if (o.get("kind"), namespace_of(o), dig(o, "metadata", "name")) in hung else o
-                for o in self.objects]
+        return [
+            _run(o, "false") if (o.get("kind"), namespace_of(o), dig(o, "metadata", "name")) in hung else o
+            for o in self.objects
+        ]
 
     def _with_monitors(self, objects: list[Obj]) -> list[Obj]:
         """The same with idle monitors that are workloads as what they are: executors, whose programs run."""
         watching = {layer.workload for layer in self.kill_path.layers if layer.type is LayerType.IDLE_MONITOR}
         named = {(ref.kind, ref.namespace, ref.name) for ref in watching if ref is not None}
-        return [_run(o, "true") if (o.get("kind"), namespace_of(o), dig(o, "metadata", "name")) in named else o
-                for o in objects] if named else objects
+        return (
+            [
+                _run(o, "true") if (o.get("kind"), namespace_of(o), dig(o, "metadata", "name")) in named else o
+                for o in objects
+            ]
+            if named
+            else objects
+        )
 
     def _night(self, planned: PlannedDrill | None) -> datetime:
         """Just after the slot of the layer's schedule, so that its own next firing is a night away."""
@@ -262,7 +279,8 @@ class Session:
         cron_job = next(found, None)
         try:
             parsed = schedule.parse(
-                str(dig(cron_job, "spec", "schedule", default="")), str(dig(cron_job, "spec", "timeZone", default="")))
+                str(dig(cron_job, "spec", "schedule", default="")), str(dig(cron_job, "spec", "timeZone", default=""))
+            )
         except ValueError:
             return SOME_NIGHT
         for fault in (faults.named(name) for name in planned.faults) if planned else ():
@@ -271,7 +289,6 @@ class Session:
                 return self._once_others_fired(layer, eve, parsed)
         slot = parsed.next(SOME_NIGHT)
         return SOME_NIGHT if slot is None else slot + timedelta(seconds=1)
-
 
     def _once_others_fired(self, layer: Layer, eve: datetime, own: Schedule) -> datetime:
         """``eve``, or just after the last slot of other layers before the layer's own: what they turn off is off.
@@ -296,7 +313,8 @@ def _last_before(cron_job: Obj, after: datetime, slot: datetime | None) -> datet
 
     try:
         parsed = schedule.parse(
-            str(dig(cron_job, "spec", "schedule", default="")), str(dig(cron_job, "spec", "timeZone", default="")))
+            str(dig(cron_job, "spec", "schedule", default="")), str(dig(cron_job, "spec", "timeZone", default=""))
+        )
     except ValueError:
         return after
     last = after

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from killcheck.capabilities.cluster import Cluster
-from killcheck.spec.killpath import Command, KillPath, Layer
 from killcheck.kube import resources as r
 from killcheck.kube.errors import KubeError
 from killcheck.kube.objects import labels_of, uid_of
 from killcheck.kube.permissions import Permission, missing, rules
+from killcheck.spec.killpath import Command, KillPath, Layer
 
 __all__ = ["LABEL", "ConsentError", "Plan", "check", "check_context", "reading", "targets"]
 
@@ -72,8 +72,12 @@ def check(cluster: Cluster, kill_path: KillPath, plan: Plan, *, any_command: boo
         return
     programs = () if any_command else _commands(kill_path, plan)
     problems = [
-        *_context(cluster.name, kill_path), *_cluster(cluster, kill_path), *_own_or(cluster, kill_path, plan),
-        *programs, *_limits(kill_path, plan), *_rights(cluster, plan.permissions),
+        *_context(cluster.name, kill_path),
+        *_cluster(cluster, kill_path),
+        *_own_or(cluster, kill_path, plan),
+        *programs,
+        *_limits(kill_path, plan),
+        *_rights(cluster, plan.permissions),
     ]
     if problems:
         raise ConsentError(problems)
@@ -136,8 +140,10 @@ def _pools(kill_path: KillPath) -> Iterable[str]:
 def _commands(kill_path: KillPath, plan: Plan) -> Iterable[str]:
     for command in plan.commands:
         if not kill_path.consent.allows_command(command):
-            yield (f"this would run {command} on this machine: name it under consent.commands (a shell pattern over "
-                   "the command line), or say --allow-commands")
+            yield (
+                f"this would run {command} on this machine: name it under consent.commands (a shell pattern over "
+                "the command line), or say --allow-commands"
+            )
 
 
 def _limits(kill_path: KillPath, plan: Plan) -> Iterable[str]:
@@ -151,8 +157,10 @@ def _limits(kill_path: KillPath, plan: Plan) -> Iterable[str]:
         return
     hours = plan.hours if plan.longest_hours is None else plan.longest_hours  # the limit is a drill's
     if plan.usd_per_hour * hours > consent.max_usd:
-        yield (f"${plan.usd_per_hour * hours:.2f} are at stake (${plan.usd_per_hour:.2f} an hour for at most "
-               f"{hours:.1f} h); the spec allows ${consent.max_usd:.2f} (consent.maxUsd)")
+        yield (
+            f"${plan.usd_per_hour * hours:.2f} are at stake (${plan.usd_per_hour:.2f} an hour for at most "
+            f"{hours:.1f} h); the spec allows ${consent.max_usd:.2f} (consent.maxUsd)"
+        )
 
 
 def _rights(cluster: Cluster, permissions: Iterable[Permission]) -> Iterable[str]:
@@ -178,8 +186,10 @@ def targets(cluster: Cluster, kill_path: KillPath, layer: Layer) -> list[Permiss
     for target in kill_path.covered_by(layer):
         if target.kind:
             resource = cluster.kube.resource_for(target.api_version, target.kind)
-            found += [Permission(verb, resource.group, resource.plural, "", target.namespace, target.object)
-                      for verb in ("get", "patch")]
+            found += [
+                Permission(verb, resource.group, resource.plural, "", target.namespace, target.object)
+                for verb in ("get", "patch")
+            ]
     if kill_path.in_kubernetes and r.NODECLAIMS.group in _groups(cluster):
         found += [Permission(verb, r.NODECLAIMS.group, r.NODECLAIMS.plural) for verb in ("list", "watch")]
     return found

@@ -23,7 +23,6 @@ from killcheck.kube.client import Kube
 from killcheck.kube.errors import Conflict, KubeError, NotFound
 from killcheck.kube.objects import Obj, copy, dig, format_time, labels_of, uid_of
 from killcheck.kube.permissions import Permission
-from killcheck.text.redaction import redact
 from killcheck.safety.undo import (
     LABEL,
     PATIENCE_S,
@@ -39,10 +38,23 @@ from killcheck.safety.undo import (
     take_back,
     verify,
 )
+from killcheck.text.redaction import redact
 
 __all__ = [
-    "JOURNAL_LABEL", "LABEL", "Dirty", "Entry", "Header", "Journal", "JournalError", "Undo", "UndoProblem",
-    "config_map_name", "parse", "permissions", "process_began", "state_dir",
+    "JOURNAL_LABEL",
+    "LABEL",
+    "Dirty",
+    "Entry",
+    "Header",
+    "Journal",
+    "JournalError",
+    "Undo",
+    "UndoProblem",
+    "config_map_name",
+    "parse",
+    "permissions",
+    "process_began",
+    "state_dir",
 ]
 
 #: Label of the ConfigMaps that are journals.
@@ -111,8 +123,7 @@ def config_map_name(run: str) -> str:
 
 def permissions(home: str) -> list[Permission]:
     """What keeping a journal in namespace ``home`` needs."""
-    return [
-        Permission(verb, "", "configmaps", namespace=home) for verb in ("get", "list", "create", "patch", "delete")]
+    return [Permission(verb, "", "configmaps", namespace=home) for verb in ("get", "list", "create", "patch", "delete")]
 
 
 def parse(text: str) -> tuple[Header, list[Entry]]:
@@ -200,8 +211,12 @@ class Journal:
         meta = obj.setdefault("metadata", {})
         meta.setdefault("labels", {})[LABEL] = self.run
         path = resource.path(meta.get("namespace"), meta["name"])
-        undo = Undo("delete", path, manual=kubectl("delete", resource, meta["name"], meta.get("namespace")),
-                    ends_s=_ends_s(obj) if resource == r.JOBS else 0.0)
+        undo = Undo(
+            "delete",
+            path,
+            manual=kubectl("delete", resource, meta["name"], meta.get("namespace")),
+            ends_s=_ends_s(obj) if resource == r.JOBS else 0.0,
+        )
         with self.change(what or f"created {resource.kind} {meta['name']}", undo) as refine:
             created = insist(self.loop, lambda: self._create(resource, obj), patience_s=WRITE_PATIENCE_S)
             refine(replace(undo, uid=uid_of(created)))
@@ -219,8 +234,15 @@ class Journal:
             raise
 
     def merge(
-        self, resource: r.Resource, name: str, namespace: str | None, change: Obj | Callable[[Obj], Obj], what: str, *,
-        subresource: str | None = None, transient: bool = False,
+        self,
+        resource: r.Resource,
+        name: str,
+        namespace: str | None,
+        change: Obj | Callable[[Obj], Obj],
+        what: str,
+        *,
+        subresource: str | None = None,
+        transient: bool = False,
     ) -> Obj:
         """Merge-patch an object, journalled: the undo restores exactly the fields the patch touches.
 
@@ -235,8 +257,15 @@ class Journal:
             before = self.kube.get(resource, name, namespace, subresource=subresource)
             patch = change(before) if callable(change) else change
             back = inverse(before, patch)
-            undo = Undo("merge", path, back, uid_of(before), patch,
-                        kubectl("patch", resource, name, namespace, patch=back, sub=subresource or ""), transient)
+            undo = Undo(
+                "merge",
+                path,
+                back,
+                uid_of(before),
+                patch,
+                kubectl("patch", resource, name, namespace, patch=back, sub=subresource or ""),
+                transient,
+            )
             exact = copy(patch)
             exact.setdefault("metadata", {})["resourceVersion"] = before["metadata"]["resourceVersion"]
             with self.change(what, undo):
@@ -261,8 +290,7 @@ class Journal:
 
     def delete(self, resource: r.Resource, name: str, namespace: str | None, what: str) -> Obj:
         """Delete an object, journalled: the undo creates it again as it was (with another uid)."""
-        before = insist(
-            self.loop, lambda: self.kube.get(resource, name, namespace), patience_s=WRITE_PATIENCE_S)
+        before = insist(self.loop, lambda: self.kube.get(resource, name, namespace), patience_s=WRITE_PATIENCE_S)
         manual = f"re-create {resource.kind} {name} from the manifest in the journal"
         undo = Undo("create", resource.path(namespace), body=recreatable(before), manual=manual)
         with self.change(what, undo):
@@ -373,8 +401,15 @@ class Journal:
                 raise
 
     def _text(self, *, local: bool) -> str:
-        header = {"run": self.run, "context": self.context, "home": self.home, "host": platform.node(),
-                  "pid": os.getpid(), "began": process_began(os.getpid()), "closed": self._closed}
+        header = {
+            "run": self.run,
+            "context": self.context,
+            "home": self.home,
+            "host": platform.node(),
+            "pid": os.getpid(),
+            "began": process_began(os.getpid()),
+            "closed": self._closed,
+        }
         header |= {"places": list(self.places)} | ({"kubeconfig": self.kubeconfig} if local else {})
         lines = [{"journal": header}, *(entry.to_json() for entry in self.entries)]
         return "".join(json.dumps(line) + "\n" for line in lines)
@@ -399,8 +434,11 @@ class Journal:
         name = config_map_name(self.run)
         data = {DATA: self._text(local=False)}
         body = {
-            "apiVersion": "v1", "kind": "ConfigMap", "data": data,
-            "metadata": {"name": name, "namespace": self.home, "labels": {LABEL: self.run, JOURNAL_LABEL: "true"}}}
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "data": data,
+            "metadata": {"name": name, "namespace": self.home, "labels": {LABEL: self.run, JOURNAL_LABEL: "true"}},
+        }
         if not self._in_cluster:
             try:
                 self.kube.create(r.CONFIGMAPS, body)

@@ -11,14 +11,14 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
 from killcheck.clock import Loop, Timer
-from killcheck.safety.journal import JournalError
-from killcheck.spec.killpath import KillPath, Layer
 from killcheck.kube import resources as r
 from killcheck.kube.client import Kube
 from killcheck.kube.errors import Conflict, KubeError, NotFound
 from killcheck.kube.objects import Obj, copy, dig, format_time, labels_of, name_of, namespace_of, parse_time
 from killcheck.kube.permissions import Permission
+from killcheck.safety.journal import JournalError
 from killcheck.safety.undo import LABEL, insist
+from killcheck.spec.killpath import KillPath, Layer
 
 __all__ = ["LEASE_LABEL", "Busy", "Claim", "holder_of", "lapsed", "permissions", "take_over", "wanted"]
 
@@ -50,7 +50,9 @@ def permissions(namespaces: Iterable[str]) -> list[Permission]:
     """What holding Leases in these namespaces needs."""
     return [
         Permission(verb, "coordination.k8s.io", "leases", namespace=namespace)
-        for namespace in sorted(set(namespaces)) for verb in ("get", "list", "create", "update", "delete")]
+        for namespace in sorted(set(namespaces))
+        for verb in ("get", "list", "create", "update", "delete")
+    ]
 
 
 def holder_of(lease: Obj) -> str:
@@ -126,17 +128,28 @@ class Claim:
                 raise Busy(
                     f"run {holder_of(found)} is drilling {what} (Lease {namespace}/{name}, renewed "
                     f"{dig(found, 'spec', 'renewTime')}): wait for it, or end it and say killcheck restore --run "
-                    f"{holder_of(found)}") from None
+                    f"{holder_of(found)}"
+                ) from None
             self.kube.replace(r.LEASES, self._taken(found))
 
     def _lease(self, namespace: str, name: str, what: str) -> Obj:
         now = format_time(self.loop.now(), micro=True)
         return {
-            "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
-            "metadata": {"name": name, "namespace": namespace, "labels": {LABEL: self.run, LEASE_LABEL: "true"},
-                         "annotations": {"killcheck.dev/target": what}},
-            "spec": {"holderIdentity": self.run, "leaseDurationSeconds": DURATION_S, "acquireTime": now,
-                     "renewTime": now}}
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": {
+                "name": name,
+                "namespace": namespace,
+                "labels": {LABEL: self.run, LEASE_LABEL: "true"},
+                "annotations": {"killcheck.dev/target": what},
+            },
+            "spec": {
+                "holderIdentity": self.run,
+                "leaseDurationSeconds": DURATION_S,
+                "acquireTime": now,
+                "renewTime": now,
+            },
+        }
 
     def _taken(self, found: Obj) -> Obj:
         mine = copy(found)
@@ -170,8 +183,12 @@ class Claim:
         if found is not None and holder_of(found) == self.run:
             try:
                 self.kube.delete(
-                    r.LEASES, name, namespace, uid=found["metadata"]["uid"],
-                    resource_version=found["metadata"]["resourceVersion"])
+                    r.LEASES,
+                    name,
+                    namespace,
+                    uid=found["metadata"]["uid"],
+                    resource_version=found["metadata"]["resourceVersion"],
+                )
             except NotFound:
                 return
 

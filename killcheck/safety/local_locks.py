@@ -13,11 +13,11 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from killcheck.clock import Loop
-from killcheck.safety.journal import Journal
 from killcheck.kube.client import Kube
+from killcheck.machine.programs import Files, LocalPrograms, end_left
+from killcheck.safety.journal import Journal
 from killcheck.safety.lease import Busy
 from killcheck.safety.orphans import Orphan, Outcome, local, runs
-from killcheck.machine.programs import Files, LocalPrograms, end_left
 
 __all__ = ["Locks", "ended", "levers", "orphans_here", "restore_here"]
 
@@ -80,8 +80,11 @@ def orphans_here(folder: Path, context: str) -> list[Orphan]:
     """The runs of which something is left on this machine by the journals under ``folder``, oldest first."""
     found = []
     for path, header, entries in local(folder):
-        if header.context == context and header.host == platform.node() and any(
-                entry.state != "verified" for entry in entries):
+        if (
+            header.context == context
+            and header.host == platform.node()
+            and any(entry.state != "verified" for entry in entries)
+        ):
             orphan = Orphan(header.run, path=path)
             orphan.merge(header, entries, own=True)
             found.append(orphan)
@@ -95,15 +98,15 @@ def restore_here(loop: Loop, kube: Kube, orphans: Iterable[Orphan], *, named: st
         if named and orphan.run != named:
             continue
         header = orphan.header
-        if not named and header is not None and header.pid != os.getpid() and runs(
-                header.pid, header.began):
+        if not named and header is not None and header.pid != os.getpid() and runs(header.pid, header.began):
             outcome.skipped.append(orphan.run)
             continue
         outcome.runs.append(orphan.run)
         if header is not None and not runs(header.pid, header.began):
             outcome.undone += ended(orphan.run)
-        journal = Journal(orphan.run, loop, kube, path=orphan.path, levers=levers(loop),
-                          context=header.context if header else "")
+        journal = Journal(
+            orphan.run, loop, kube, path=orphan.path, levers=levers(loop), context=header.context if header else ""
+        )
         journal.adopt([entry for _, entry in sorted(orphan.entries.items())])
         done, problems = journal.undo_all()
         outcome.undone += done

@@ -14,14 +14,14 @@ from datetime import datetime
 from pathlib import Path
 
 from killcheck.clock import Loop
-from killcheck.safety.untrusted_journal import Hearsay
-from killcheck.safety.journal import DATA, JOURNAL_LABEL, Dirty, Entry, Header, Journal, parse, process_began
 from killcheck.kube import resources as r
 from killcheck.kube.client import Kube
 from killcheck.kube.errors import Conflict, Forbidden, KubeError
 from killcheck.kube.objects import Obj, dig, labels_of, name_of, namespace_of, parse_time
+from killcheck.safety.journal import DATA, JOURNAL_LABEL, Dirty, Entry, Header, Journal, parse, process_began
 from killcheck.safety.lease import LEASE_LABEL, Claim, holder_of, lapsed, take_over
 from killcheck.safety.undo import LABEL, insist
+from killcheck.safety.untrusted_journal import Hearsay
 
 __all__ = ["Orphan", "Outcome", "find", "local", "restore", "runs", "settle"]
 
@@ -78,8 +78,12 @@ class Orphan:
 
     def alive(self, now: datetime) -> bool:
         """Whether its process may still be at work."""
-        if self.header and self.header.host == platform.node() and self.header.pid and not runs(
-                self.header.pid, self.header.began):
+        if (
+            self.header
+            and self.header.host == platform.node()
+            and self.header.pid
+            and not runs(self.header.pid, self.header.began)
+        ):
             return False
         return self.blind or any(not lapsed(lease, now) for lease in (*self.leases, *self.elsewhere))
 
@@ -118,7 +122,12 @@ def local(folder: Path) -> list[tuple[Path, Header, list[Entry]]]:
 
 
 def find(
-    kube: Kube, loop: Loop, *, context: str = "", namespaces: Sequence[str] = (), folder: Path | None = None,
+    kube: Kube,
+    loop: Loop,
+    *,
+    context: str = "",
+    namespaces: Sequence[str] = (),
+    folder: Path | None = None,
 ) -> list[Orphan]:
     """Every run of which something is left on this cluster, dead or alive, oldest first.
 
@@ -139,7 +148,8 @@ def find(
         except ValueError as error:
             orphan.unreadable = (
                 f"the journal of run {run} in {orphan.home}/{name_of(config_map)} cannot be read ({error}): restore "
-                "with the killcheck that wrote it, and delete it when all is as it was")
+                "with the killcheck that wrote it, and delete it when all is as it was"
+            )
     for path, header, entries in local(folder) if folder is not None else ():
         left = header.run in found or any(entry.state != "verified" for entry in entries)
         if header.context == context and left:
@@ -172,15 +182,19 @@ def _labelled(kube: Kube, loop: Loop, resource: r.Resource, label: str, namespac
     found: list[Obj] = []
     for place in places:
         try:
-            found += insist(
-                loop, lambda where=place: kube.list(resource, where, labels=f"{label}=true").items)  # type: ignore[misc]
+            found += insist(loop, lambda where=place: kube.list(resource, where, labels=f"{label}=true").items)  # type: ignore[misc]
         except Forbidden as error:
             raise KubeError(f"{error} (name the namespaces to look in with --namespace)") from error
     return found
 
 
 def restore(
-    kube: Kube, loop: Loop, orphans: Iterable[Orphan], *, named: str = "", expired_only: bool = False,
+    kube: Kube,
+    loop: Loop,
+    orphans: Iterable[Orphan],
+    *,
+    named: str = "",
+    expired_only: bool = False,
     by: str = "restore",
 ) -> Outcome:
     """Put back what dead runs left, newest change first; goes on past failures.
@@ -230,9 +244,15 @@ def _restore_one(kube: Kube, loop: Loop, orphan: Orphan, outcome: Outcome, by: s
 
         outcome.undone += local_locks.ended(orphan.run)
     journal = Journal(
-        orphan.run, loop, kube, path=orphan.path, home=orphan.home, levers=_levers_here(orphan, loop),
+        orphan.run,
+        loop,
+        kube,
+        path=orphan.path,
+        home=orphan.home,
+        levers=_levers_here(orphan, loop),
         context=orphan.header.context if orphan.header else "",
-        kubeconfig=orphan.header.kubeconfig if orphan.header else "")
+        kubeconfig=orphan.header.kubeconfig if orphan.header else "",
+    )
     journal.adopt([entry for _, entry in sorted(orphan.entries.items())])
     done, problems = journal.undo_all()
     outcome.undone += done
@@ -256,7 +276,12 @@ def _levers_here(orphan: Orphan, loop: Loop) -> dict[str, object]:
 
 
 def settle(
-    kube: Kube, loop: Loop, *, context: str, namespaces: Sequence[str], folder: Path | None,
+    kube: Kube,
+    loop: Loop,
+    *,
+    context: str,
+    namespaces: Sequence[str],
+    folder: Path | None,
 ) -> Outcome:
     """Restore orphans before anything new is changed. Raises Dirty where something could not be put back."""
     found = find(kube, loop, context=context, namespaces=namespaces, folder=folder)
@@ -276,4 +301,3 @@ def runs(pid: int, began: str = "") -> bool:
         pass
     now = process_began(pid) if began else ""
     return not now or now == began
-

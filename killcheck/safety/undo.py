@@ -27,8 +27,20 @@ from killcheck.kube.errors import (
 from killcheck.kube.objects import Obj, copy, dig, labels_of, uid_of
 
 __all__ = [
-    "LABEL", "PASSING", "Entry", "State", "Undo", "UndoProblem", "adding", "holds", "insist", "inverse", "kubectl",
-    "recreatable", "take_back", "verify",
+    "LABEL",
+    "PASSING",
+    "Entry",
+    "State",
+    "Undo",
+    "UndoProblem",
+    "adding",
+    "holds",
+    "insist",
+    "inverse",
+    "kubectl",
+    "recreatable",
+    "take_back",
+    "verify",
 ]
 
 #: Label on everything that killcheck creates; the value is the run's id.
@@ -114,7 +126,10 @@ class Entry:
 
 
 def insist(
-    loop: Loop, step: Callable[[], _T], *, patience_s: float = PATIENCE_S,
+    loop: Loop,
+    step: Callable[[], _T],
+    *,
+    patience_s: float = PATIENCE_S,
     passing: tuple[type[KubeError], ...] = PASSING,
 ) -> _T:
     """Do ``step`` again and again while it fails with what may pass; raises its last error when patience is at an end.
@@ -137,8 +152,13 @@ def insist(
 
 # -- taking back -------------------------------------------------------------------------------------------
 def take_back(
-    kube: Kube, loop: Loop, entry: Entry, levers: Mapping[str, object] | None = None, *,
-    patience_s: float = PATIENCE_S, doubtful: bool = False,
+    kube: Kube,
+    loop: Loop,
+    entry: Entry,
+    levers: Mapping[str, object] | None = None,
+    *,
+    patience_s: float = PATIENCE_S,
+    doubtful: bool = False,
 ) -> str:
     """Take one change back; returns what was done, in words. Idempotent.
 
@@ -220,7 +240,8 @@ def _certainly_ours(kube: Kube, entry: Entry) -> bool:
     paths = [path for path, _ in _leaves(entry.undo.left or {})]
     return found is not None and any(
         one.get("manager") == kube.field_manager and any(_owns(one.get("fieldsV1"), path) for path in paths)
-        for one in dig(found, "metadata", "managedFields", default=[]))
+        for one in dig(found, "metadata", "managedFields", default=[])
+    )
 
 
 def _owns(fields: Any, path: tuple[str, ...]) -> bool:
@@ -252,9 +273,12 @@ def _remove(kube: Kube, entry: Entry) -> str:
         return f"left alone: {entry.what} (another object has that name now)"
     if "deletionTimestamp" in found["metadata"]:
         return f"already going: {entry.what}"
-    options = {"apiVersion": "v1", "kind": "DeleteOptions",
-               "propagationPolicy": "Foreground" if entry.undo.ends_s else "Background",
-               "preconditions": {"uid": uid_of(found)}}
+    options = {
+        "apiVersion": "v1",
+        "kind": "DeleteOptions",
+        "propagationPolicy": "Foreground" if entry.undo.ends_s else "Background",
+        "preconditions": {"uid": uid_of(found)},
+    }
     try:
         kube.call("DELETE", entry.undo.path, body=options)
     except NotFound:
@@ -310,8 +334,12 @@ def _merge_back(kube: Kube, entry: Entry) -> str:
         mine.setdefault("metadata", {})["resourceVersion"] = found["metadata"]["resourceVersion"]
         try:
             kube.call(
-                "PATCH", undo.path, query={"fieldManager": kube.field_manager}, body=mine,
-                headers={"content-type": "application/merge-patch+json"})
+                "PATCH",
+                undo.path,
+                query={"fieldManager": kube.field_manager},
+                body=mine,
+                headers={"content-type": "application/merge-patch+json"},
+            )
         except NotFound:  # our own first try, whose answer was lost, may have let it go (a finalizer)
             if not undo.transient:
                 raise UndoProblem("the object has gone meanwhile") from None
@@ -355,7 +383,11 @@ def _look(kube: Kube, entry: Entry) -> None:
 
 
 _ACTS: Mapping[str, Callable[[Kube, Entry], str]] = {
-    "delete": _remove, "sweep": _sweep, "create": _recreate, "put": _put_back, "merge": _merge_back,
+    "delete": _remove,
+    "sweep": _sweep,
+    "create": _recreate,
+    "put": _put_back,
+    "merge": _merge_back,
 }
 
 
@@ -369,7 +401,8 @@ def _without_ours(path: tuple[str, ...], found: Obj, left: Obj, back: Obj) -> li
     """
     now, ours, was = (dig(obj, *path) or [] for obj in (found, left, back))
     return [one for one in now if one in was or one not in ours] + [
-        one for one in was if one not in ours and one not in now]
+        one for one in was if one not in ours and one not in now
+    ]
 
 
 def _wanted(found: Obj, undo: Undo) -> Obj:
@@ -399,8 +432,10 @@ def compare(found: Obj, left: Obj, back: Obj) -> tuple[Obj, list[str]]:
 
 def holds(found: Obj, patch: Obj) -> bool:
     """Whether an object is as a merge patch would make it."""
-    return all(_same(dig(found, *path), value) or (
-        value is not None and _covers(dig(found, *path), value)) for path, value in _leaves(patch))
+    return all(
+        _same(dig(found, *path), value) or (value is not None and _covers(dig(found, *path), value))
+        for path, value in _leaves(patch)
+    )
 
 
 def _leaves(patch: Obj, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
@@ -436,8 +471,7 @@ def inverse(before: Any, patch: Any) -> Any:
     if not isinstance(patch, dict):
         return before
     return {
-        key: (inverse(dig(before, key, default={}), value) if isinstance(value, dict) and value
-              else dig(before, key))
+        key: (inverse(dig(before, key, default={}), value) if isinstance(value, dict) and value else dig(before, key))
         for key, value in patch.items()
     }
 
@@ -456,15 +490,31 @@ def adding(one: Any, *path: str) -> Callable[[Obj], Obj]:
 def recreatable(obj: Obj) -> Obj:
     """An object without what the server sets, so that it can be created again."""
     meta = {
-        key: value for key, value in obj["metadata"].items()
-        if key not in ("uid", "resourceVersion", "creationTimestamp", "generation", "managedFields", "selfLink",
-                       "deletionTimestamp", "deletionGracePeriodSeconds")
+        key: value
+        for key, value in obj["metadata"].items()
+        if key
+        not in (
+            "uid",
+            "resourceVersion",
+            "creationTimestamp",
+            "generation",
+            "managedFields",
+            "selfLink",
+            "deletionTimestamp",
+            "deletionGracePeriodSeconds",
+        )
     }
     return {key: value for key, value in obj.items() if key != "status"} | {"metadata": meta}
 
 
 def kubectl(
-    verb: str, resource: r.Resource, name: str, namespace: str | None, *, patch: Any = None, sub: str = "",
+    verb: str,
+    resource: r.Resource,
+    name: str,
+    namespace: str | None,
+    *,
+    patch: Any = None,
+    sub: str = "",
 ) -> str:
     """The command that a person can run instead."""
     where = f" -n {namespace}" if namespace else ""

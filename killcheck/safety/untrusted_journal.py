@@ -12,12 +12,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from killcheck.clock import Loop
-from killcheck.safety.consent import LABEL as CONSENT
-from killcheck.safety.journal import Entry
 from killcheck.kube import resources as r
 from killcheck.kube.client import Kube
 from killcheck.kube.errors import KubeError, NotFound
 from killcheck.kube.objects import Obj, dig, labels_of
+from killcheck.safety.consent import LABEL as CONSENT
+from killcheck.safety.journal import Entry
 from killcheck.safety.undo import LABEL, insist
 
 __all__ = ["Hearsay"]
@@ -53,7 +53,8 @@ class Hearsay:
                 by_hand = f", or run: {entry.undo.manual}" if entry.undo.manual else ""
                 problems.append(
                     f"{entry.what}: not undone, for only the ConfigMap in {self.home} asks for it, and {why} "
-                    f"(killcheck restore on the machine that run {self.run} was on has a journal of its own{by_hand})")
+                    f"(killcheck restore on the machine that run {self.run} was on has a journal of its own{by_hand})"
+                )
         return problems
 
     def _unnamed(self, entry: Entry) -> str:
@@ -67,9 +68,14 @@ class Hearsay:
             return why
         if entry.undo.action == "delete":
             found = self._find(entry.undo.path)
-            ours = found is None or labels_of(found).get(LABEL) == self.run or (
-                # What Karpenter made for a canary carries nobody's label; it is younger than the journal.
-                plural == "nodeclaims" and self.since <= dig(found, "metadata", "creationTimestamp", default=""))
+            ours = (
+                found is None
+                or labels_of(found).get(LABEL) == self.run
+                or (
+                    # What Karpenter made for a canary carries nobody's label; it is younger than the journal.
+                    plural == "nodeclaims" and self.since <= dig(found, "metadata", "creationTimestamp", default="")
+                )
+            )
             return "" if ours else f"{plural} {name} was not made by that run"
         if namespace or plural in _NAMED or labels_of(self._find(entry.undo.path) or {}).get(CONSENT) == "true":
             return ""

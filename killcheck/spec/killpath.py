@@ -21,9 +21,32 @@ from killcheck.spec.cloud_access import Alarm, CloudAccess
 from killcheck.text.redaction import redact
 
 __all__ = [
-    "API_VERSION", "DEFAULT_PROOF", "DOCKER", "KINDS", "PHASES", "PHASE_KEYS", "SPOT_NOTICE_S", "Checkpoint", "Command",
-    "Consent", "ContainerRun", "Deadlines", "FenceCeiling", "KillPath", "Layer", "LayerType", "NodePool", "Outcome",
-    "Policy", "Proof", "Ref", "Rule", "Sentinel", "Suppression", "Target", "spec_key",
+    "API_VERSION",
+    "DEFAULT_PROOF",
+    "DOCKER",
+    "KINDS",
+    "PHASES",
+    "PHASE_KEYS",
+    "SPOT_NOTICE_S",
+    "Checkpoint",
+    "Command",
+    "Consent",
+    "ContainerRun",
+    "Deadlines",
+    "FenceCeiling",
+    "KillPath",
+    "Layer",
+    "LayerType",
+    "NodePool",
+    "Outcome",
+    "Policy",
+    "Proof",
+    "Ref",
+    "Rule",
+    "Sentinel",
+    "Suppression",
+    "Target",
+    "spec_key",
 ]
 
 #: The only ``apiVersion`` a spec can have.
@@ -487,9 +510,9 @@ class KillPath:
         if layer.type is not LayerType.SPOT_HANDLER:
             return own
         notice_s = layer.notice_s or SPOT_NOTICE_S
-        return replace(own, **{
-            name: min(getattr(own, name), notice_s)
-            for name in PHASES[:PHASES.index("node_drained_s") + 1]})
+        return replace(
+            own, **{name: min(getattr(own, name), notice_s) for name in PHASES[: PHASES.index("node_drained_s") + 1]}
+        )
 
     @property
     def commands(self) -> tuple[Command, ...]:

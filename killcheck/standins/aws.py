@@ -18,11 +18,11 @@ from functools import cache
 from typing import Any
 
 from killcheck.clock import wall_now
+from killcheck.cloud.session import Aws, explain
 from killcheck.standins.ecr import TokenService, registry_of
 from killcheck.standins.fis import Fis
 from killcheck.standins.gate import Gate, Seen
 from killcheck.standins.serving import serve
-from killcheck.cloud.session import Aws, explain
 from killcheck.standins.sso import Portal
 
 __all__ = ["ACCOUNT", "Ec2Machines", "StandIn", "StandInError"]
@@ -50,8 +50,7 @@ class StandIn:
         try:
             from moto.server import DomainDispatcherApplication, create_backend_app  # type: ignore[attr-defined]
         except ImportError as error:
-            raise StandInError(
-                "a stand-in of AWS needs moto: pip install 'killcheck[aws-stand-in]'") from error
+            raise StandInError("a stand-in of AWS needs moto: pip install 'killcheck[aws-stand-in]'") from error
         if region != "us-east-1" and region not in _regions():
             close = difflib.get_close_matches(region, _regions(), 1)
             raise StandInError(f"the stand-in has no region {region!r}{f'; did you mean {close[0]}?' if close else ''}")
@@ -77,8 +76,12 @@ class StandIn:
     def environment(self) -> dict[str, str]:
         """What makes any AWS client of a process talk to it, and to nothing else."""
         return {
-            "AWS_ENDPOINT_URL": self.url, "AWS_ENDPOINT_URL_SSO": self.url, "AWS_ENDPOINT_URL_SSO_OIDC": self.url,
-            "AWS_REGION": self.region, "AWS_DEFAULT_REGION": self.region, "AWS_EC2_METADATA_DISABLED": "true",
+            "AWS_ENDPOINT_URL": self.url,
+            "AWS_ENDPOINT_URL_SSO": self.url,
+            "AWS_ENDPOINT_URL_SSO_OIDC": self.url,
+            "AWS_REGION": self.region,
+            "AWS_DEFAULT_REGION": self.region,
+            "AWS_EC2_METADATA_DISABLED": "true",
             # Virtual hosts of a bucket do not resolve here.
             "AWS_S3_ADDRESSING_STYLE": "path",
         }
@@ -185,8 +188,14 @@ class Ec2Machines:
         market = {"InstanceMarketOptions": {"MarketType": "spot"}} if spot else {}
         with _told("run_instances"):
             made = self.aws.client("ec2").run_instances(
-                ImageId=AMI, InstanceType=kind, MinCount=1, MaxCount=1, Placement={"AvailabilityZone": zone}, **market,
-                **({"TagSpecifications": [{"ResourceType": "instance", "Tags": wanted}]} if wanted else {}))
+                ImageId=AMI,
+                InstanceType=kind,
+                MinCount=1,
+                MaxCount=1,
+                Placement={"AvailabilityZone": zone},
+                **market,
+                **({"TagSpecifications": [{"ResourceType": "instance", "Tags": wanted}]} if wanted else {}),
+            )
         return str(made["Instances"][0]["InstanceId"])
 
     def terminate(self, instance_id: str) -> None:

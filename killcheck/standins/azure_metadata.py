@@ -78,9 +78,14 @@ class ScheduledEvents:
         status, text = self._answer(environ)
         self.asked.append((environ["PATH_INFO"], status))
         body = text.encode()
-        start_response(f"{status} {_REASONS[status]}", [
-            ("Content-Type", "application/json; charset=utf-8"), ("Content-Length", str(len(body))),
-            ("Server", "IMDS/150.870.65.1854")])
+        start_response(
+            f"{status} {_REASONS[status]}",
+            [
+                ("Content-Type", "application/json; charset=utf-8"),
+                ("Content-Length", str(len(body))),
+                ("Server", "IMDS/150.870.65.1854"),
+            ],
+        )
         return [body]
 
     def _answer(self, environ: dict[str, Any]) -> tuple[int, str]:
@@ -97,8 +102,13 @@ class ScheduledEvents:
             return self._start(environ) if method == "POST" else (200, json.dumps(self.document(version)))
         if method != "GET":
             return 405, ""
-        value = {"name": self.name, "vmSize": self.size, "location": self.location, "priority": "Spot",
-                 "provider": "Microsoft.Compute"}.get(path.removeprefix(_INSTANCE))
+        value = {
+            "name": self.name,
+            "vmSize": self.size,
+            "location": self.location,
+            "priority": "Spot",
+            "provider": "Microsoft.Compute",
+        }.get(path.removeprefix(_INSTANCE))
         if value is None:
             return 404, _error("Not found")
         return 200, value if query.get("format") == ["text"] else json.dumps(value)
@@ -107,13 +117,23 @@ class ScheduledEvents:
         """What a GET of that api-version is answered."""
         if self.goes is not None and not self.started and self.now() >= self.goes:
             self._begin()
-        events = [] if self.goes is None or version < _PREEMPT else [{
-            "EventId": self.event_id, "EventStatus": "Started" if self.started else "Scheduled",
-            "EventType": "Preempt", "ResourceType": "VirtualMachine", "Resources": [self.name],
-            "NotBefore": "" if self.started else f"{self.goes:%a, %d %b %Y %H:%M:%S} GMT",
-            **({"Description": ""} if version >= _DESCRIPTION else {}),
-            **({"EventSource": "Platform"} if version >= _SOURCE else {}),
-            **({"DurationInSeconds": -1} if version >= _DURATION else {})}]
+        events = (
+            []
+            if self.goes is None or version < _PREEMPT
+            else [
+                {
+                    "EventId": self.event_id,
+                    "EventStatus": "Started" if self.started else "Scheduled",
+                    "EventType": "Preempt",
+                    "ResourceType": "VirtualMachine",
+                    "Resources": [self.name],
+                    "NotBefore": "" if self.started else f"{self.goes:%a, %d %b %Y %H:%M:%S} GMT",
+                    **({"Description": ""} if version >= _DESCRIPTION else {}),
+                    **({"EventSource": "Platform"} if version >= _SOURCE else {}),
+                    **({"DurationInSeconds": -1} if version >= _DURATION else {}),
+                }
+            ]
+        )
         return {"DocumentIncarnation": self.incarnation, "Events": events}
 
     def _start(self, environ: dict[str, Any]) -> tuple[int, str]:

@@ -22,9 +22,9 @@ from pathlib import Path
 from typing import Any
 
 from killcheck.clock import wall_now
-from killcheck.standins.gce_metadata import Preempted
 from killcheck.instances.reclaims import NOTICE_S as NOTICES
 from killcheck.standins.azure_metadata import ScheduledEvents
+from killcheck.standins.gce_metadata import Preempted
 from killcheck.standins.serving import App
 
 __all__ = ["Metadata", "Watched", "main"]
@@ -86,8 +86,10 @@ class Metadata:
             status, text = (404, "") if found is None else (200, found)
         self.asked.append((path, status))
         body = text.encode()
-        start_response(f"{status} {_REASONS[status]}", [
-            ("Content-Type", "text/plain"), ("Content-Length", str(len(body))), ("Server", "EC2ws"), *headers])
+        start_response(
+            f"{status} {_REASONS[status]}",
+            [("Content-Type", "text/plain"), ("Content-Length", str(len(body))), ("Server", "EC2ws"), *headers],
+        )
         return [body]
 
     def _token(self, environ: dict[str, Any], headers: list[tuple[str, str]]) -> tuple[int, str]:
@@ -113,19 +115,29 @@ class Metadata:
             return None
         goes = f"{self.goes:%Y-%m-%dT%H:%M:%SZ}" if self.goes else None
         values: dict[str, str | None] = {
-            "instance-id": self.instance_id, "instance-type": self.instance_type, "instance-life-cycle": "spot",
-            "placement/availability-zone": self.zone, "placement/region": self.zone[:-1],
+            "instance-id": self.instance_id,
+            "instance-type": self.instance_type,
+            "instance-life-cycle": "spot",
+            "placement/availability-zone": self.zone,
+            "placement/region": self.zone[:-1],
             "spot/instance-action": json.dumps({"action": self.action, "time": goes}) if goes else None,
             "spot/termination-time": goes if self.action == "terminate" else None,
-            "events/recommendations/rebalance": json.dumps(
-                {"noticeTime": f"{self.rebalance:%Y-%m-%dT%H:%M:%SZ}"}) if self.rebalance else None,
+            "events/recommendations/rebalance": json.dumps({"noticeTime": f"{self.rebalance:%Y-%m-%dT%H:%M:%SZ}"})
+            if self.rebalance
+            else None,
             "events/maintenance/scheduled": "[]",
         }
         return values.get(path.removeprefix(_ROOT).rstrip("/"))
 
 
 _REASONS = {
-    200: "OK", 400: "Bad Request", 401: "Unauthorized", 403: "Forbidden", 404: "Not Found", 405: "Method Not Allowed"}
+    200: "OK",
+    400: "Bad Request",
+    401: "Unauthorized",
+    403: "Forbidden",
+    404: "Not Found",
+    405: "Method Not Allowed",
+}
 
 
 class Watched:
@@ -162,7 +174,8 @@ def main(arguments: list[str] | None = None) -> int:
     from killcheck.standins.serving import serve
 
     parser = argparse.ArgumentParser(
-        prog="python -m killcheck.standins.ec2_metadata", description="A stand-in of a cloud's instance metadata.")
+        prog="python -m killcheck.standins.ec2_metadata", description="A stand-in of a cloud's instance metadata."
+    )
     parser.add_argument("--cloud", choices=("aws", "gcp", "azure"), default="aws", help="whose (default: aws)")
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=1338)

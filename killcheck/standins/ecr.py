@@ -73,8 +73,13 @@ class TokenService:
         """``GetAuthorizationToken``: content type and body."""
         password, end = self.issue()
         token = base64.b64encode(f"{USER}:{password}".encode()).decode()
-        return "application/x-amz-json-1.1", json.dumps({"authorizationData": [{
-            "authorizationToken": token, "expiresAt": end.timestamp(), "proxyEndpoint": f"https://{self.host}"}]}).encode()
+        return "application/x-amz-json-1.1", json.dumps(
+            {
+                "authorizationData": [
+                    {"authorizationToken": token, "expiresAt": end.timestamp(), "proxyEndpoint": f"https://{self.host}"}
+                ]
+            }
+        ).encode()
 
     # -- the registry --------------------------------------------------------------------------------------
     def ends(self, user: str, password: str) -> datetime | None:

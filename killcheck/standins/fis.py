@@ -39,12 +39,16 @@ class Fis:
         path, method = str(environ["PATH_INFO"]), str(environ["REQUEST_METHOD"])
         what, _, name = path.strip("/").partition("/")
         if what not in ("experimentTemplates", "experiments") or "/fis/" not in str(
-                environ.get("HTTP_AUTHORIZATION", "")):
+            environ.get("HTTP_AUTHORIZATION", "")
+        ):
             return self.app(environ, start_response)
         size = int(environ.get("CONTENT_LENGTH") or 0)
         sent = json.loads(environ["wsgi.input"].read(size) or b"{}") if size else {}
-        answer = self._template(method, name, sent) if what == "experimentTemplates" else self._experiment(
-            method, name, sent)
+        answer = (
+            self._template(method, name, sent)
+            if what == "experimentTemplates"
+            else self._experiment(method, name, sent)
+        )
         status, kind = 200, ""
         if isinstance(answer, str):
             missing = answer.startswith("There is no")
@@ -85,8 +89,11 @@ class Fis:
                 return f"There is no experiment template {sent.get('experimentTemplateId')}"
             made = f"EXP{secrets.token_hex(8)}"
             self.experiments[made] = {
-                "id": made, "experimentTemplateId": template["id"], "tags": sent.get("tags", {}),
-                "state": {"status": "running", "reason": "Experiment is running."}}
+                "id": made,
+                "experimentTemplateId": template["id"],
+                "tags": sent.get("tags", {}),
+                "state": {"status": "running", "reason": "Experiment is running."},
+            }
             for target in template["targets"].values():
                 for arn in target["resourceArns"]:
                     self.interrupt(arn.rpartition("/")[2], template["minutes"] * 60.0)

@@ -62,7 +62,11 @@ class Seen:
 
 
 def refusal(
-    service: str, lapse: Lapse, *, action: str = "", wire: str = "",
+    service: str,
+    lapse: Lapse,
+    *,
+    action: str = "",
+    wire: str = "",
 ) -> tuple[int, str, bytes, dict[str, str]]:
     """(status, content type, body, more headers) of a refusal in a service's own words.
 
@@ -73,16 +77,22 @@ def refusal(
     if wire == "cbor":
         return status, "application/cbor", _cbor({"__type": code, "message": text}), {"smithy-protocol": "rpc-v2-cbor"}
     if service in _EC2 and not wire:
-        body = (f'<?xml version="1.0" encoding="UTF-8"?>\n<Response><Errors><Error><Code>{code}</Code><Message>'
-                f"{escape(text)}</Message></Error></Errors><RequestID>killcheck</RequestID></Response>")
+        body = (
+            f'<?xml version="1.0" encoding="UTF-8"?>\n<Response><Errors><Error><Code>{code}</Code><Message>'
+            f"{escape(text)}</Message></Error></Errors><RequestID>killcheck</RequestID></Response>"
+        )
         return status, "text/xml", body.encode(), {}
     if service in _S3 and not wire:
-        body = (f'<?xml version="1.0" encoding="UTF-8"?>\n<Error><Code>{code}</Code><Message>{escape(text)}</Message>'
-                "<RequestId>killcheck</RequestId></Error>")
+        body = (
+            f'<?xml version="1.0" encoding="UTF-8"?>\n<Error><Code>{code}</Code><Message>{escape(text)}</Message>'
+            "<RequestId>killcheck</RequestId></Error>"
+        )
         return status, "application/xml", body.encode(), {}
     if service in _QUERY and not wire:
-        body = (f'<ErrorResponse><Error><Type>Sender</Type><Code>{code}</Code><Message>{escape(text)}</Message></Error>'
-                "<RequestId>killcheck</RequestId></ErrorResponse>")
+        body = (
+            f"<ErrorResponse><Error><Type>Sender</Type><Code>{code}</Code><Message>{escape(text)}</Message></Error>"
+            "<RequestId>killcheck</RequestId></ErrorResponse>"
+        )
         return status, "text/xml", body.encode(), {}
     body = json.dumps({"__type": code, "message": text})
     return status, "application/x-amz-json-1.1", body.encode(), {"x-amzn-ErrorType": code}
@@ -108,22 +118,36 @@ def _code(service: str, lapse: Lapse, action: str) -> tuple[str, int]:
     if lapse == "unimplemented":
         return ("NotImplemented", 501) if service in _S3 else ("InvalidAction", 400)
     if service in _EC2:
-        return {"expired": ("RequestExpired", 400), "revoked": ("AuthFailure", 401),
-                "denied": ("UnauthorizedOperation", 403), "throttled": ("RequestLimitExceeded", 503)}[lapse]
+        return {
+            "expired": ("RequestExpired", 400),
+            "revoked": ("AuthFailure", 401),
+            "denied": ("UnauthorizedOperation", 403),
+            "throttled": ("RequestLimitExceeded", 503),
+        }[lapse]
     if service in _S3:
-        return {"expired": ("ExpiredToken", 400), "revoked": ("InvalidAccessKeyId", 403),
-                "denied": ("AccessDenied", 403), "throttled": ("SlowDown", 503)}[lapse]
+        return {
+            "expired": ("ExpiredToken", 400),
+            "revoked": ("InvalidAccessKeyId", 403),
+            "denied": ("AccessDenied", 403),
+            "throttled": ("SlowDown", 503),
+        }[lapse]
     if action == "AssumeRoleWithWebIdentity" and lapse == "expired":
         return "ExpiredTokenException", 400
     if action == "AssumeRoleWithWebIdentity" and lapse == "revoked":
         return "InvalidIdentityToken", 400
     if service in _QUERY:
-        return {"expired": ("ExpiredToken", 403), "revoked": ("InvalidClientTokenId", 403),
-                "denied": ("AccessDenied", 403), "throttled": ("Throttling", 400)}[lapse]
-    return {"expired": ("ExpiredTokenException", 403 if service == "eks" else 400),
-            "revoked": ("UnrecognizedClientException", 403 if service == "eks" else 400),
-            "denied": ("AccessDeniedException", 403 if service == "eks" else 400),
-            "throttled": ("ThrottlingException", 429 if service == "eks" else 400)}[lapse]
+        return {
+            "expired": ("ExpiredToken", 403),
+            "revoked": ("InvalidClientTokenId", 403),
+            "denied": ("AccessDenied", 403),
+            "throttled": ("Throttling", 400),
+        }[lapse]
+    return {
+        "expired": ("ExpiredTokenException", 403 if service == "eks" else 400),
+        "revoked": ("UnrecognizedClientException", 403 if service == "eks" else 400),
+        "denied": ("AccessDeniedException", 403 if service == "eks" else 400),
+        "throttled": ("ThrottlingException", 429 if service == "eks" else 400),
+    }[lapse]
 
 
 class Gate:
@@ -194,14 +218,19 @@ class Gate:
         except NotImplementedError:
             return self._refuse(environ, start_response, (key, service, action), "unimplemented")
         seen = Seen(
-            key, service, action, told[-1] if told else 0, environ["REQUEST_METHOD"], environ["PATH_INFO"], body[:4096])
+            key, service, action, told[-1] if told else 0, environ["REQUEST_METHOD"], environ["PATH_INFO"], body[:4096]
+        )
         self._remember(seen)
         for listener in list(self.listeners):
             listener(seen)
         return answer
 
     def _refuse(
-        self, environ: dict[str, Any], start_response: Callable[..., Any], who: tuple[str, str, str], how: Lapse,
+        self,
+        environ: dict[str, Any],
+        start_response: Callable[..., Any],
+        who: tuple[str, str, str],
+        how: Lapse,
     ) -> Iterable[bytes]:
         key, service, action = who
         wire = "json" if "HTTP_X_AMZ_TARGET" in environ else ""
@@ -209,8 +238,7 @@ class Gate:
             wire = "cbor"
         status, kind, text, more = refusal(service, how, action=action, wire=wire)
         self._remember(Seen(key, service, action, status, environ["REQUEST_METHOD"], environ["PATH_INFO"]))
-        start_response(
-            f"{status} Refused", [("Content-Type", kind), ("Content-Length", str(len(text))), *more.items()])
+        start_response(f"{status} Refused", [("Content-Type", kind), ("Content-Length", str(len(text))), *more.items()])
         return [b"" if environ["REQUEST_METHOD"] == "HEAD" else text]
 
     def _lapsed(self, key: str, service: str, action: str) -> Lapse | None:

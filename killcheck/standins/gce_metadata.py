@@ -76,9 +76,16 @@ class Preempted:
             status, value = 200, self._changed(path, query)
         self.asked.append((path, status))
         body = value.encode()
-        start_response(f"{status} {_REASONS[status]}", [
-            ("Content-Type", "application/text"), ("Content-Length", str(len(body))), ("Metadata-Flavor", "Google"),
-            ("Server", "Metadata Server for VM"), *([("ETag", _etag(value))] if status == 200 else [])])
+        start_response(
+            f"{status} {_REASONS[status]}",
+            [
+                ("Content-Type", "application/text"),
+                ("Content-Length", str(len(body))),
+                ("Metadata-Flavor", "Google"),
+                ("Server", "Metadata Server for VM"),
+                *([("ETag", _etag(value))] if status == 200 else []),
+            ],
+        )
         return [body]
 
     def _changed(self, path: str, query: dict[str, list[str]]) -> str:
@@ -100,10 +107,14 @@ class Preempted:
         if not path.startswith(_ROOT):
             return None
         return {
-            "preempted": "TRUE" if self.goes else "FALSE", "name": self.name, "id": "1234567890123456789",
-            "zone": f"projects/123456789012/zones/{self.zone}", "maintenance-event": "NONE",
+            "preempted": "TRUE" if self.goes else "FALSE",
+            "name": self.name,
+            "id": "1234567890123456789",
+            "zone": f"projects/123456789012/zones/{self.zone}",
+            "maintenance-event": "NONE",
             "machine-type": f"projects/123456789012/machineTypes/{self.machine_type}",
-            "scheduling/preemptible": "TRUE", "scheduling/automatic-restart": "FALSE",
+            "scheduling/preemptible": "TRUE",
+            "scheduling/automatic-restart": "FALSE",
             "scheduling/on-host-maintenance": "TERMINATE",
         }.get(path.removeprefix(_ROOT).rstrip("/"))
 

@@ -48,8 +48,13 @@ class _Desk:
     def __init__(self, app: App) -> None:
         self.app = app
         self.base_environ = {
-            "SERVER_NAME": "metadata", "GATEWAY_INTERFACE": "CGI/1.1", "SERVER_PORT": "80", "REMOTE_HOST": "",
-            "CONTENT_LENGTH": "", "SCRIPT_NAME": ""}
+            "SERVER_NAME": "metadata",
+            "GATEWAY_INTERFACE": "CGI/1.1",
+            "SERVER_PORT": "80",
+            "REMOTE_HOST": "",
+            "CONTENT_LENGTH": "",
+            "SCRIPT_NAME": "",
+        }
 
     def get_app(self) -> App:
         """As wsgiref asks it."""
@@ -70,7 +75,10 @@ def answer(sock: socket.socket, app: App, unanswered: Callable[[], None]) -> Non
 
 @contextmanager
 def serve(
-    app: Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]], *, host: str = "127.0.0.1", port: int = 0,
+    app: Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]],
+    *,
+    host: str = "127.0.0.1",
+    port: int = 0,
 ) -> Iterator[str]:
     """Serve until the end of the block; yields the URL. Raises OSError where it cannot listen there."""
     server = _Server((host, port), _Handler)

@@ -49,10 +49,12 @@ class SignIn:
         """``~/.aws/config``."""
         role = f"sso_account_id = {self.account}\nsso_role_name = {self.role}\nregion = {self.region}\n"
         if self.kind == "legacy":
-            return (f"[profile {self.profile}]\nsso_start_url = {self.start_url}\nsso_region = {self.region}\n{role}")
-        return (f"[profile {self.profile}]\nsso_session = {self.session}\n{role}\n[sso-session {self.session}]\n"
-                f"sso_start_url = {self.start_url}\nsso_region = {self.region}\n"
-                "sso_registration_scopes = sso:account:access\n")
+            return f"[profile {self.profile}]\nsso_start_url = {self.start_url}\nsso_region = {self.region}\n{role}"
+        return (
+            f"[profile {self.profile}]\nsso_session = {self.session}\n{role}\n[sso-session {self.session}]\n"
+            f"sso_start_url = {self.start_url}\nsso_region = {self.region}\n"
+            "sso_registration_scopes = sso:account:access\n"
+        )
 
     @property
     def cache_name(self) -> str:
@@ -63,12 +65,20 @@ class SignIn:
     @property
     def cache(self) -> dict[str, Any]:
         """What that file holds."""
-        held = {"startUrl": self.start_url, "region": self.region, "accessToken": self.token,
-                "expiresAt": f"{self.until:%Y-%m-%dT%H:%M:%SZ}"}
+        held = {
+            "startUrl": self.start_url,
+            "region": self.region,
+            "accessToken": self.token,
+            "expiresAt": f"{self.until:%Y-%m-%dT%H:%M:%SZ}",
+        }
         if self.kind == "sso-session":
             registered = self.until + timedelta(days=60)
-            held |= {"clientId": "stand-in", "clientSecret": "stand-in", "refreshToken": f"{self.token}-refresh",
-                     "registrationExpiresAt": f"{registered:%Y-%m-%dT%H:%M:%SZ}"}
+            held |= {
+                "clientId": "stand-in",
+                "clientSecret": "stand-in",
+                "refreshToken": f"{self.token}-refresh",
+                "registrationExpiresAt": f"{registered:%Y-%m-%dT%H:%M:%SZ}",
+            }
         return held
 
     def files(self) -> dict[str, str]:
@@ -123,14 +133,29 @@ class Portal:
         elif path == "/token" and environ["REQUEST_METHOD"] == "POST":
             status, body, code = self._token(environ)
         elif path == "/client/register":
-            status, body, code = 200, {
-                "clientId": "stand-in", "clientSecret": "stand-in", "clientIdIssuedAt": int(self.now().timestamp()),
-                "clientSecretExpiresAt": int(self.now().timestamp()) + 90 * 86400}, ""
+            status, body, code = (
+                200,
+                {
+                    "clientId": "stand-in",
+                    "clientSecret": "stand-in",
+                    "clientIdIssuedAt": int(self.now().timestamp()),
+                    "clientSecretExpiresAt": int(self.now().timestamp()) + 90 * 86400,
+                },
+                "",
+            )
         elif path == "/device_authorization":
-            status, body, code = 200, {
-                "deviceCode": "stand-in", "userCode": "STAN-DSIN", "verificationUri": "https://device.invalid/",
-                "verificationUriComplete": "https://device.invalid/?user_code=STAN-DSIN", "expiresIn": 600,
-                "interval": 1}, ""
+            status, body, code = (
+                200,
+                {
+                    "deviceCode": "stand-in",
+                    "userCode": "STAN-DSIN",
+                    "verificationUri": "https://device.invalid/",
+                    "verificationUriComplete": "https://device.invalid/?user_code=STAN-DSIN",
+                    "expiresIn": 600,
+                    "interval": 1,
+                },
+                "",
+            )
         else:
             return self.app(environ, start_response)
         self.asked.append((path, status))
@@ -145,9 +170,18 @@ class Portal:
         asked = parse_qs(environ.get("QUERY_STRING", ""))
         until = self.now() + timedelta(hours=self.role_hours)
         key, secret, token = self.issue(asked["account_id"][0], asked["role_name"][0], until)
-        return 200, {"roleCredentials": {
-            "accessKeyId": key, "secretAccessKey": secret, "sessionToken": token,
-            "expiration": int(until.timestamp() * 1000)}}, ""
+        return (
+            200,
+            {
+                "roleCredentials": {
+                    "accessKeyId": key,
+                    "secretAccessKey": secret,
+                    "sessionToken": token,
+                    "expiration": int(until.timestamp() * 1000),
+                }
+            },
+            "",
+        )
 
     def _token(self, environ: dict[str, Any]) -> tuple[int, dict[str, Any], str]:
         sent = json.loads(environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0)) or b"{}")
@@ -156,12 +190,23 @@ class Portal:
             token = f"stand-in-sso-{secrets.token_hex(8)}"
             self.begin(token, self.now() + timedelta(hours=SESSION_HOURS))
         if self._refuses(token, environ):
-            return 400, {"error": "invalid_grant", "error_description": "Invalid refresh token provided"}, (
-                "InvalidGrantException")
+            return (
+                400,
+                {"error": "invalid_grant", "error_description": "Invalid refresh token provided"},
+                ("InvalidGrantException"),
+            )
         left = (self.sessions[token] - self.now()).total_seconds()
         # An access token lives for an hour at most; its client renews it for as long as the session lives.
-        return 200, {"accessToken": token, "tokenType": "Bearer", "expiresIn": int(min(3600, left)),
-                     "refreshToken": f"{token}-refresh"}, ""
+        return (
+            200,
+            {
+                "accessToken": token,
+                "tokenType": "Bearer",
+                "expiresIn": int(min(3600, left)),
+                "refreshToken": f"{token}-refresh",
+            },
+            "",
+        )
 
     def _refuses(self, token: str, environ: dict[str, Any]) -> bool:
         if token in self.cut_short():

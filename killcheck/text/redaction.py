@@ -22,25 +22,48 @@ _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"eyJ[A-Za-z0-9_-]{5,}\.eyJ[A-Za-z0-9_-]{5,}\.[A-Za-z0-9_-]*"), "<token>"),
     (re.compile(r"ZXlK[A-Za-z0-9+/_-]{40,}={0,2}"), "<token>"),
     # Not what containerd says of a pull that was refused: "... may require authorization: authorization failed: ...".
-    (re.compile(r"(?i)(authorization[\"']?\s*[:=]\s*[\"']?(?:(?:bearer|basic|token)\s+)?)"
-                r"(?!authorization failed:|server message:)[^\s\"']+"), r"\1<redacted>"),
+    (
+        re.compile(
+            r"(?i)(authorization[\"']?\s*[:=]\s*[\"']?(?:(?:bearer|basic|token)\s+)?)"
+            r"(?!authorization failed:|server message:)[^\s\"']+"
+        ),
+        r"\1<redacted>",
+    ),
     (re.compile(r"(?i)(bearer\s+)[A-Za-z0-9._~+/=-]{8,}"), r"\1<redacted>"),
     (re.compile(r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b"), "<aws-access-key-id>"),
     # GitHub, GitLab, Slack, Google, Hugging Face, OpenAI-like keys by their own prefixes.
-    (re.compile(r"\b(?:gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}|xox[abprs]-[\w-]{10,}"
-                r"|ya29\.[\w-]{20,}|AIza[\w-]{30,}|hf_[A-Za-z0-9]{20,}|sk-[A-Za-z0-9_-]{20,})"), "<token>"),
+    (
+        re.compile(
+            r"\b(?:gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}|xox[abprs]-[\w-]{10,}"
+            r"|ya29\.[\w-]{20,}|AIza[\w-]{30,}|hf_[A-Za-z0-9]{20,}|sk-[A-Za-z0-9_-]{20,})"
+        ),
+        "<token>",
+    ),
     (re.compile(r"(hooks\.slack\.com/services/)[\w/]+"), r"\1<redacted>"),
-    (re.compile(r"(?i)([?&](?:x-amz-(?:signature|security-token|credential)|sig|signature|token|access_token|key)=)"
-                r"[^\s&\"']+"), r"\1<redacted>"),
-    (re.compile(
-        r"(?i)((?:aws_)?(?:secret(?:_?access)?_?key|session_?token|password|passwd|client_?secret|api_?key)"
-        r"\\?[\"']?\s*[:=]\s*\\?[\"']?)[^\s\"',;\\]+"), r"\1<redacted>"),
+    (
+        re.compile(
+            r"(?i)([?&](?:x-amz-(?:signature|security-token|credential)|sig|signature|token|access_token|key)=)"
+            r"[^\s&\"']+"
+        ),
+        r"\1<redacted>",
+    ),
+    (
+        re.compile(
+            r"(?i)((?:aws_)?(?:secret(?:_?access)?_?key|session_?token|password|passwd|client_?secret|api_?key)"
+            r"\\?[\"']?\s*[:=]\s*\\?[\"']?)[^\s\"',;\\]+"
+        ),
+        r"\1<redacted>",
+    ),
     (re.compile(r"(?i)(--(?:password|token|secret|api-key|client-secret)[= ])[^\s\"']+"), r"\1<redacted>"),
-    (re.compile(
-        r"(?i)((?:\b|_)token\\?[\"']?\s*[:=]\s*\\?[\"']?)(?=[^\s\"',;\\]*\d)[^\s\"',;\\]{16,}"), r"\1<redacted>"),
+    (
+        re.compile(r"(?i)((?:\b|_)token\\?[\"']?\s*[:=]\s*\\?[\"']?)(?=[^\s\"',;\\]*\d)[^\s\"',;\\]{16,}"),
+        r"\1<redacted>",
+    ),
     (re.compile(r"(\\?\"(?:auth|identitytoken)\\?\"\s*:\s*\\?\")[A-Za-z0-9+/=_.-]{8,}"), r"\1<redacted>"),
-    (re.compile(
-        r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.S), "<private key>"),
+    (
+        re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.S),
+        "<private key>",
+    ),
     (re.compile(r"LS0tLS1CRUdJTi[A-Za-z0-9+/_-]{20,}={0,2}"), "<pem>"),  # "-----BEGIN" in base64
     (re.compile(r"(\w://[^\s/:@]+:)[^\s/@]+@"), r"\1<redacted>@"),
     (re.compile(r"(\w://)[^\s/:@]{16,}@"), r"\1<redacted>@"),
@@ -50,8 +73,7 @@ _SECRET_KIND = re.compile(r"\\?\"kind\\?\"\s*:\s*\\?\"Secret\\?\"|^\s*kind:\s*Se
 _SECRET_DATA = re.compile(r"(\\?\"(?:data|stringData)\\?\"\s*:\s*\{)[^{}]*(\})")
 _SECRET_YAML = re.compile(r"^(\s*(?:data|stringData):[ \t]*\n)((?:[ \t]+\S.*\n?)+)", re.M)
 
-_SECRET_NAME = re.compile(
-    r"(?i)(secret|token|passw|api_?key|private_?key|access_?key|credential|webhook|license_?key)")
+_SECRET_NAME = re.compile(r"(?i)(secret|token|passw|api_?key|private_?key|access_?key|credential|webhook|license_?key)")
 #: Variables that say where a secret is, and not what it is.
 _PLACES = re.compile(r"(?i)(_file|_path|_dir|_url|_uri|_endpoint|_id|_name|_arn)$")
 #: What is a secret even where it is a plain word.

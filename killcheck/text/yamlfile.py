@@ -28,8 +28,16 @@ _NULL = frozenset({"", "~", "null", "Null", "NULL"})
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 _INT = re.compile(r"[-+]?(0[xX][0-9a-fA-F]+|0[oO]?[0-7]+|0[bB][01]+|0|[1-9][0-9]*)")
 _SPECIAL = {
-    ".nan": float("nan"), ".NaN": float("nan"), ".NAN": float("nan"), ".inf": float("inf"), ".Inf": float("inf"),
-    ".INF": float("inf"), "+.inf": float("inf"), "-.inf": float("-inf"), "-.Inf": float("-inf"), "-.INF": float("-inf"),
+    ".nan": float("nan"),
+    ".NaN": float("nan"),
+    ".NAN": float("nan"),
+    ".inf": float("inf"),
+    ".Inf": float("inf"),
+    ".INF": float("inf"),
+    "+.inf": float("inf"),
+    "-.inf": float("-inf"),
+    "-.Inf": float("-inf"),
+    "-.INF": float("-inf"),
 }
 #: More values than any honest document has: aliases of aliases multiply ('billion laughs').
 _MAX_VALUES = 2_000_000

@@ -30,7 +30,9 @@ def instance_type(node: Obj) -> str:
 def _is_spot(node: Obj) -> bool:
     labels = labels_of(node)
     return "spot" in (
-        labels.get("karpenter.sh/capacity-type"), labels.get("eks.amazonaws.com/capacityType", "").lower())
+        labels.get("karpenter.sh/capacity-type"),
+        labels.get("eks.amazonaws.com/capacityType", "").lower(),
+    )
 
 
 @dataclass
@@ -85,8 +87,9 @@ class Meter:
 
     def gpu_hours(self, now: datetime) -> float:
         """GPU-hours so far: every device of a node bills with it, in use or not."""
-        return sum(self._devices.get(name, 0) * self._hours(name, since, now)
-                   for name, (since, _) in self._from.items())
+        return sum(
+            self._devices.get(name, 0) * self._hours(name, since, now) for name, (since, _) in self._from.items()
+        )
 
     def rate(self) -> float | None:
         """Dollars an hour of what is still on."""
@@ -95,8 +98,13 @@ class Meter:
 
     def unpriced(self) -> list[str]:
         """Instance types counted whose price is not known."""
-        return sorted({kind or "(no instance-type label)" for name, (_, kind) in self._from.items()
-                       if self._node_usd(name, kind) is None})
+        return sorted(
+            {
+                kind or "(no instance-type label)"
+                for name, (_, kind) in self._from.items()
+                if self._node_usd(name, kind) is None
+            }
+        )
 
     def _node_usd(self, name: str, kind: str) -> float | None:
         return self._spot_usd.get(name, self.usd_per_hour(kind))
@@ -106,7 +114,11 @@ class Meter:
 
 
 def bill(
-    *, usd: float | None, gpu_hours: float, rate: float | None, until_next_chance: float | None = None,
+    *,
+    usd: float | None,
+    gpu_hours: float,
+    rate: float | None,
+    until_next_chance: float | None = None,
     items_per_hour: float | None = None,
 ) -> dict[str, Any]:
     """What a drill's outcome comes to, as the JSON document has it; None: a price is not known.
@@ -119,7 +131,9 @@ def bill(
     month = None if night is None or rate is None else min(night * MONTH_NIGHTS, rate * MONTH_H)
     item = None if rate is None or not items_per_hour else rate / items_per_hour
     return {
-        "gpu_hours": round(gpu_hours, 3), "usd_per_night": _round(night), "usd_per_month": _round(month),
+        "gpu_hours": round(gpu_hours, 3),
+        "usd_per_night": _round(night),
+        "usd_per_month": _round(month),
         "usd_per_item": None if item is None else round(item, 8),
         "items_idled": None if not item or night is None else round(night / item),
     }

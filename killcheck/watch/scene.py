@@ -11,16 +11,16 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import cast
 
-from killcheck.machine.census import Census
 from killcheck.capabilities.cluster import Cluster
-from killcheck.spec.killpath import KillPath, Layer, NodePool, Target
 from killcheck.kube import gpus, selectors
 from killcheck.kube import resources as r
 from killcheck.kube.errors import KubeError
 from killcheck.kube.informer import Change, Informer
 from killcheck.kube.objects import Obj, controller_of, dig, key_of, labels_of, name_of, namespace_of, parse_time, uid_of
 from killcheck.kube.resources import Resource
+from killcheck.machine.census import Census
 from killcheck.safety.undo import insist
+from killcheck.spec.killpath import KillPath, Layer, NodePool, Target
 
 __all__ = ["GpuPod", "Scene", "SceneBroken", "described", "on_since"]
 
@@ -54,8 +54,13 @@ class Scene:
     """Live state of one kill path on one cluster; ``on_change(change, old, new)`` is called for every difference."""
 
     def __init__(
-        self, cluster: Cluster, kill_path: KillPath, on_change: Callable[[Change, Obj | None, Obj], None],
-        *, namespaces: Iterable[str] = (), layer: Layer | None = None,
+        self,
+        cluster: Cluster,
+        kill_path: KillPath,
+        on_change: Callable[[Change, Obj | None, Obj], None],
+        *,
+        namespaces: Iterable[str] = (),
+        layer: Layer | None = None,
     ) -> None:
         self.cluster = cluster
         self.kill_path = kill_path
@@ -117,7 +122,11 @@ class Scene:
 
     def _follow(self, name: str, resource: Resource, *, optional: bool = False) -> Informer:
         informer = Informer(
-            self.cluster.kube, self.cluster.loop, resource, optional=optional, on_broken=lambda _: self._woken(),
+            self.cluster.kube,
+            self.cluster.loop,
+            resource,
+            optional=optional,
+            on_broken=lambda _: self._woken(),
         )
         self._informers[name] = informer
         insist(self.cluster.loop, informer.start, patience_s=STEADFAST_S)
@@ -148,7 +157,8 @@ class Scene:
         alive = still_running(new) or (old is not None and _never_told(old))
         if pod and alive and nodes is not None and nodes.get(pod.node) is not None:
             self._ghosts[pod.uid] = GpuPod(
-                pod.namespace, pod.name, pod.uid, pod.node, pod.devices, terminating=True, ghost=True)
+                pod.namespace, pod.name, pod.uid, pod.node, pod.devices, terminating=True, ghost=True
+            )
 
     def _node_changed(self, change: Change, node: Obj) -> None:
         name = name_of(node)
@@ -190,8 +200,10 @@ class Scene:
         if not self.kill_path.in_kubernetes:
             return []
         pods = [
-            obj for obj in self.cluster.kube.list(r.PODS).items
-            if self._as_gpu_pod(obj) is not None and not (self._spared and self._is_spared(obj))]
+            obj
+            for obj in self.cluster.kube.list(r.PODS).items
+            if self._as_gpu_pod(obj) is not None and not (self._spared and self._is_spared(obj))
+        ]
         nodes = [node for node in self.cluster.kube.list(r.NODES).items if self.in_pool(node)]
         return [obj for obj in (*pods, *nodes) if not self.counts([obj])]
 
@@ -240,8 +252,10 @@ class Scene:
         """
         if self._holders is None:
             found = [
-                pod for obj in self.pods.values()
-                if (pod := self._as_gpu_pod(obj)) is not None and not (self._spared and self._is_spared(obj))]
+                pod
+                for obj in self.pods.values()
+                if (pod := self._as_gpu_pod(obj)) is not None and not (self._spared and self._is_spared(obj))
+            ]
             self._holders = found + list(self._ghosts.values())
         return list(self._holders)
 
@@ -269,7 +283,8 @@ class Scene:
         if not devices:
             return None
         return GpuPod(
-            namespace_of(obj), name_of(obj), uid_of(obj), node, devices, "deletionTimestamp" in obj["metadata"])
+            namespace_of(obj), name_of(obj), uid_of(obj), node, devices, "deletionTimestamp" in obj["metadata"]
+        )
 
     def _devices(self, pod: Obj) -> int:
         spec = pod.get("spec") or {}
@@ -317,7 +332,8 @@ class Scene:
         if kind == "Node":
             return name in self.known_nodes or any(
                 namespace_of(pod) in self.heard_in and dig(pod, "spec", "nodeName") == name
-                for pod in self.pods.values())
+                for pod in self.pods.values()
+            )
         if kind == "NodeClaim":
             claim = self.claims.get(name)
             return claim is None or self.in_pool(claim) or dig(claim, "status", "nodeName") in self.known_nodes
@@ -329,9 +345,14 @@ class Scene:
         """Kubernetes' events about these objects, oldest first."""
         keys = {(obj.get("kind"), *key_of(obj)) for obj in objects}
         found = [
-            event for event in self.events.values()
-            if (dig(event, "involvedObject", "kind"), dig(event, "involvedObject", "namespace", default=""),
-                dig(event, "involvedObject", "name")) in keys
+            event
+            for event in self.events.values()
+            if (
+                dig(event, "involvedObject", "kind"),
+                dig(event, "involvedObject", "namespace", default=""),
+                dig(event, "involvedObject", "name"),
+            )
+            in keys
         ]
         return sorted(found, key=event_time)
 
@@ -366,7 +387,8 @@ def described(objects: Iterable[Obj]) -> str:
     """GPU pods and nodes, in words."""
     return ", ".join(
         f"GPU pod {namespace_of(obj)}/{name_of(obj)}" if obj.get("kind") == "Pod" else f"GPU node {name_of(obj)}"
-        for obj in objects)
+        for obj in objects
+    )
 
 
 def on_since(obj: Obj) -> datetime:
@@ -407,7 +429,8 @@ def asked_for(obj: Obj) -> int:
     if kind == "Job":
         finished = any(
             c.get("type") in ("Complete", "Failed") and c.get("status") == "True"
-            for c in dig(obj, "status", "conditions", default=[]))
+            for c in dig(obj, "status", "conditions", default=[])
+        )
         return 0 if finished or dig(obj, "spec", "suspend") else int(dig(obj, "spec", "parallelism", default=1))
     return int(dig(obj, "spec", "replicas", default=0 if "replicas" in obj.get("spec", {}) else 1))
 

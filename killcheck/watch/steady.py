@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from killcheck.watch import queues
 from killcheck.capabilities.cluster import Cluster
-from killcheck.safety.journal import Journal, Undo
-from killcheck.spec.killpath import KillPath, Layer, Proof, Target
 from killcheck.kube.objects import Obj, copy, dig, key_of, name_of, ref_of, uid_of
 from killcheck.machine.programs import again
-from killcheck.watch.scene import Scene
+from killcheck.safety.journal import Journal, Undo
 from killcheck.safety.undo import recreatable
+from killcheck.spec.killpath import KillPath, Layer, Proof, Target
+from killcheck.watch import queues
+from killcheck.watch.scene import Scene
 
 __all__ = ["asked_for", "instances", "nothing_on", "remember", "switch_on", "unsteady"]
 
@@ -29,8 +29,11 @@ def nothing_on(scene: Scene, kill_path: KillPath, layer: Layer) -> str:
     covered = [t for t in kill_path.covered_by(layer) if t.kind]
     waiting = any(queues.awaits_admission(obj) for t in covered for obj in scene.objects_of(t))
     if covered and not waiting and not any(scene.replicas(t) for t in covered) and not scene.gpu_pods():
-        return ("nothing to turn off: " + ", ".join(f"{t} asks for no replicas" for t in covered)
-                + " and no GPU pod is there")
+        return (
+            "nothing to turn off: "
+            + ", ".join(f"{t} asks for no replicas" for t in covered)
+            + " and no GPU pod is there"
+        )
     census = scene.census
     if not census.targets:
         return ""
@@ -40,8 +43,11 @@ def nothing_on(scene: Scene, kill_path: KillPath, layer: Layer) -> str:
         return f"no steady state to begin with: what is on is not known: {error}"
     off = [t for t in census.targets if not census.on(t)]
     if off and (scene.cluster.real or any(t.start is None for t in off)):
-        return "nothing to turn off: " + ", ".join(
-            f"{census.counts[t.name].command} counts 0 of {t.name}" for t in off) + " (start it first)"
+        return (
+            "nothing to turn off: "
+            + ", ".join(f"{census.counts[t.name].command} counts 0 of {t.name}" for t in off)
+            + " (start it first)"
+        )
     return ""
 
 
@@ -119,7 +125,9 @@ def instances(scene: Scene) -> list[Obj]:
     """What is counted outside Kubernetes as the meter knows it: a stand-in for a node, one for each that is on."""
     return [
         {"metadata": {"name": f"{t.name}-{i}", "labels": {"node.kubernetes.io/instance-type": t.instance_type}}}
-        for t in scene.census.targets for i in range(scene.census.on(t))]
+        for t in scene.census.targets
+        for i in range(scene.census.on(t))
+    ]
 
 
 # -- remembering -------------------------------------------------------------------------------------------
@@ -153,8 +161,7 @@ def _remember_object(scene: Scene, journal: Journal, target: Target, obj: Obj) -
             pass
     elif obj["kind"] == "Job":
         queues.remember(scene.cluster.kube, journal, obj)
-        undo = Undo(
-            "create", resource.path(namespace), _job_again(obj), manual=f"create Job {namespace}/{name} again")
+        undo = Undo("create", resource.path(namespace), _job_again(obj), manual=f"create Job {namespace}/{name} again")
         with journal.change(f"{ref_of(obj)} was on", undo):
             pass
 

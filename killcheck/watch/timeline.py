@@ -10,9 +10,22 @@ __all__ = ["PHASES", "Reached", "Timeline"]
 
 #: Every phase a drill can go through, in order. Not every layer has every phase.
 PHASES = (
-    "triggered", "job_created", "pod_created", "pod_scheduled", "image_pulled", "container_started",
-    "executor_finished", "scale_written", "pods_terminating", "pods_gone", "node_cordoned", "node_drained",
-    "node_gone", "instance_gone", "starts_refused", "held",
+    "triggered",
+    "job_created",
+    "pod_created",
+    "pod_scheduled",
+    "image_pulled",
+    "container_started",
+    "executor_finished",
+    "scale_written",
+    "pods_terminating",
+    "pods_gone",
+    "node_cordoned",
+    "node_drained",
+    "node_gone",
+    "instance_gone",
+    "starts_refused",
+    "held",
 )
 #: What follows a spot notice, in order.
 RECLAIM = ("node_cordoned", "pods_gone", "node_drained", "node_gone", "instance_gone")
@@ -101,8 +114,11 @@ class Timeline:
         Under a spot notice ``margin_s`` too: what was left of it then.
         """
         return [
-            {"phase": phase, "at_s": None if (at := self.at_s(phase)) is None else round(at, 3),
-             "deadline_s": self.deadlines.get(phase),
-             **({} if self.notice_s is None or phase == "held" else {"margin_s": self.margin_s(phase)})}
+            {
+                "phase": phase,
+                "at_s": None if (at := self.at_s(phase)) is None else round(at, 3),
+                "deadline_s": self.deadlines.get(phase),
+                **({} if self.notice_s is None or phase == "held" else {"margin_s": self.margin_s(phase)}),
+            }
             for phase in self.phases
         ]

@@ -17,9 +17,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from fnmatch import fnmatchcase
 
-from killcheck.spec.cloud_access import Alarm
 from killcheck.kube import gpus
 from killcheck.kube.objects import Obj, dig, name_of, namespace_of
+from killcheck.spec.cloud_access import Alarm
 from killcheck.witnesses.promql import Labels, Unsupported, Vector, duration_s, parse
 
 __all__ = ["Evaluated", "History", "Rule", "evaluate", "rules_of", "samples"]
@@ -179,7 +179,10 @@ class History:
 
 
 def samples(
-    pods: Iterable[Obj], nodes: Iterable[Obj], jobs: Iterable[Obj], targets: Iterable[Obj],
+    pods: Iterable[Obj],
+    nodes: Iterable[Obj],
+    jobs: Iterable[Obj],
+    targets: Iterable[Obj],
 ) -> Iterator[Sample]:
     """What the exporters would say of these objects."""
     yield from _of_pods(pods, gpus.devices)
@@ -202,9 +205,17 @@ def _of_pods(pods: Iterable[Obj], devices: Callable[[Obj], int]) -> Iterator[Sam
         yield "kube_pod_container_resource_limits", asked, float(count)
         for gpu in range(count):
             labels = {
-                "gpu": str(gpu), "device": f"nvidia{gpu}", "UUID": f"GPU-{node}-{gpu}", "Hostname": node, "node": node,
-                "container": container, **names, "exported_namespace": names["namespace"],
-                "exported_pod": names["pod"], "exported_container": container}
+                "gpu": str(gpu),
+                "device": f"nvidia{gpu}",
+                "UUID": f"GPU-{node}-{gpu}",
+                "Hostname": node,
+                "node": node,
+                "container": container,
+                **names,
+                "exported_namespace": names["namespace"],
+                "exported_pod": names["pod"],
+                "exported_container": container,
+            }
             for metric in _GPU_METRICS:
                 yield metric, labels, 0.0
 
@@ -220,8 +231,11 @@ def _of_nodes(nodes: Iterable[Obj], devices: Callable[[Obj], int]) -> Iterator[S
 def _of_jobs(jobs: Iterable[Obj]) -> Iterator[Sample]:
     for job in jobs:
         labels = {"namespace": namespace_of(job), "job_name": name_of(job)}
-        for metric, key in (("kube_job_status_active", "active"), ("kube_job_status_succeeded", "succeeded"),
-                            ("kube_job_status_failed", "failed")):
+        for metric, key in (
+            ("kube_job_status_active", "active"),
+            ("kube_job_status_succeeded", "succeeded"),
+            ("kube_job_status_failed", "failed"),
+        ):
             yield metric, labels, float(dig(job, "status", key, default=0) or 0)
 
 
@@ -236,10 +250,19 @@ def _of_targets(targets: Iterable[Obj]) -> Iterator[Sample]:
 
 
 #: Metrics of what costs money: in the night that an alarm is for, they stay.
-_ABOUT_GPUS = frozenset({
-    *_GPU_METRICS, "kube_pod_status_phase", "kube_pod_container_resource_requests",
-    "kube_pod_container_resource_limits", "kube_node_info", "kube_node_status_capacity", "kube_node_status_allocatable",
-    "kube_deployment_spec_replicas", "kube_deployment_status_replicas", "kube_statefulset_replicas",
-    "kube_statefulset_status_replicas",
-})
+_ABOUT_GPUS = frozenset(
+    {
+        *_GPU_METRICS,
+        "kube_pod_status_phase",
+        "kube_pod_container_resource_requests",
+        "kube_pod_container_resource_limits",
+        "kube_node_info",
+        "kube_node_status_capacity",
+        "kube_node_status_allocatable",
+        "kube_deployment_spec_replicas",
+        "kube_deployment_status_replicas",
+        "kube_statefulset_replicas",
+        "kube_statefulset_status_replicas",
+    }
+)
 _KNOWN = _ABOUT_GPUS | {"kube_job_status_active", "kube_job_status_succeeded", "kube_job_status_failed"}

@@ -11,20 +11,20 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, cast
 
-from killcheck.witnesses.alarms import Evaluated, History, Rule, evaluate, rules_of, samples
+from killcheck.capabilities.cluster import Cluster
 from killcheck.cloud.billed import ghosts, names_instances
 from killcheck.cloud.instances import Ec2, Instances
 from killcheck.cloud.results import Results
 from killcheck.cloud.returning import members, returning
 from killcheck.cloud.session import AskError, Aws
-from killcheck.spec.cloud_access import Alarm
-from killcheck.capabilities.cluster import Cluster
-from killcheck.spec.killpath import KillPath, Layer, LayerType, Proof
 from killcheck.kube import resources as r
 from killcheck.kube.errors import KubeError, NotFound
 from killcheck.kube.objects import dig, name_of, namespace_of
+from killcheck.spec.cloud_access import Alarm
+from killcheck.spec.killpath import KillPath, Layer, LayerType, Proof
 from killcheck.watch.scene import Scene
 from killcheck.watch.timeline import Timeline
+from killcheck.witnesses.alarms import Evaluated, History, Rule, evaluate, rules_of, samples
 
 if TYPE_CHECKING:
     from killcheck.embedded.models.cloud import Cloud
@@ -87,7 +87,8 @@ class Witnesses:
                 if state != "running":
                     raise Unproven(
                         f"P3 unproven: the cloud says {state} of {dig(node, 'spec', 'providerID')}, on which node "
-                        f"{name_of(node)} runs")
+                        f"{name_of(node)} runs"
+                    )
             self._remember_groups()
             self._asked_for_ghosts(self.cluster.loop.now())  # what cannot be asked is found out before the trigger
             self._stood = set(self._provider_ids())
@@ -125,8 +126,10 @@ class Witnesses:
 
     def _why_unknown(self, node: str) -> str:
         if self.instances is None:
-            return (f"P3 is wanted, and nobody says whether the instance behind node {node} bills: give the spec a "
-                    "cloud: section")
+            return (
+                f"P3 is wanted, and nobody says whether the instance behind node {node} bills: give the spec a "
+                "cloud: section"
+            )
         return self.instances.problem or f"P3 unproven: the cloud says nothing of the instance behind node {node}"
 
     # -- meanwhile -----------------------------------------------------------------------------------------
@@ -155,8 +158,9 @@ class Witnesses:
 
     def lack(self, timeline: Timeline, now: datetime) -> Lack | None:
         """What of the proof is not so although everything is off. Raises Unproven."""
-        return self._ghosts(now) or self._back() or self._lost_results() or (
-            self._silent() if self._wants_alarm else None)
+        return (
+            self._ghosts(now) or self._back() or self._lost_results() or (self._silent() if self._wants_alarm else None)
+        )
 
     def _back(self) -> Lack | None:
         """What was off is on again, or something brings it back, or bills in its place."""
@@ -168,9 +172,12 @@ class Witnesses:
             raise Unproven(asked.problem)
         if again:
             return Lack(
-                "instance_gone", f"{again[0]} was off, and is on again ({len(again)} instance(s) are)",
-                "Terminate it, and whatever started it: stopped machines can be started by anybody.", tuple(again),
-                (50,))
+                "instance_gone",
+                f"{again[0]} was off, and is on again ({len(again)} instance(s) are)",
+                "Terminate it, and whatever started it: stopped machines can be started by anybody.",
+                tuple(again),
+                (50,),
+            )
         if not isinstance(asked.word, Ec2) or self._replaced:
             return None
         try:
@@ -179,8 +186,13 @@ class Witnesses:
             raise Unproven(f"P3 unproven: whether an instance comes back cannot be seen: {error}") from error
         if not found:
             return None
-        return Lack("instance_gone", f"the bill goes on: {found[0][0]}", found[0][1],
-                    tuple(what for what, _ in found), (45, 50, 51))
+        return Lack(
+            "instance_gone",
+            f"the bill goes on: {found[0][0]}",
+            found[0][1],
+            tuple(what for what, _ in found),
+            (45, 50, 51),
+        )
 
     def _returning(self, word: Ec2, gone: Collection[str]) -> Iterable[tuple[str, str]]:
         for region, there in self._by_region(word, gone):
@@ -202,9 +214,13 @@ class Witnesses:
             raise Unproven(f"P3 unproven: {'; '.join(unproven)}")
         told = [message for message, known in found if known]
         return Lack(
-            "instance_gone", f"a ghost bills: {'; '.join(told)}",
+            "instance_gone",
+            f"a ghost bills: {'; '.join(told)}",
             "End it once you know what left it (aws ec2 terminate-instances), and find out why its Node went without "
-            "it: a stripped finalizer, a Node deleted by hand, a machine that never joined.", (*told, *unproven), (49,))
+            "it: a stripped finalizer, a Node deleted by hand, a machine that never joined.",
+            (*told, *unproven),
+            (49,),
+        )
 
     def _asked_for_ghosts(self, now: datetime) -> list[tuple[str, bool]]:
         try:
@@ -217,16 +233,27 @@ class Witnesses:
         access, cloud = self.kill_path.cloud, self.cluster.levers.get("cloud")
         if self._aws is not None and access is not None and names_instances(access):
             asked = ghosts(
-                access, self._provider_ids(), aws=self._aws, prices=dict(self.kill_path.prices), stood=self._stood)
+                access, self._provider_ids(), aws=self._aws, prices=dict(self.kill_path.prices), stood=self._stood
+            )
             leaving = {one.rpartition("/")[2] for one in self._stood}
-            return [(f"{one.object}: {one.message}{_dollars(one.usd_per_hour, one.since, now)}",
-                     not one.unproven and not _young(one.since, now) and one.object not in leaving) for one in asked]
+            return [
+                (
+                    f"{one.object}: {one.message}{_dollars(one.usd_per_hour, one.since, now)}",
+                    not one.unproven and not _young(one.since, now) and one.object not in leaving,
+                )
+                for one in asked
+            ]
         if self.cluster.real or cloud is None:
             return []
-        return [(f"{one.instance_id}: {one.type.name} is on, and no Node or NodeClaim stands for it"
-                 f"{_dollars(one.usd_per_hour, one.running, now)}",
-                 not _young(one.launched, now) and one.provider_id not in self._stood)
-                for one in cast("Cloud", cloud).ghosts(self._provider_ids()) if one.type.devices]
+        return [
+            (
+                f"{one.instance_id}: {one.type.name} is on, and no Node or NodeClaim stands for it"
+                f"{_dollars(one.usd_per_hour, one.running, now)}",
+                not _young(one.launched, now) and one.provider_id not in self._stood,
+            )
+            for one in cast("Cloud", cloud).ghosts(self._provider_ids())
+            if one.type.devices
+        ]
 
     def _provider_ids(self) -> list[str]:
         """Those of every Node and NodeClaim there is. Raises KubeError."""
@@ -251,8 +278,10 @@ class Witnesses:
                 yield f"alert {one.rule.alert}: {one.unproven}"
             elif one.fires_s is not None:
                 night = "" if stayed_on else ", had the GPUs stayed on and idle"
-                yield (f"alert {one.rule.alert} fires {one.fires_s / 60:.0f} min after the trigger{night} (evaluated; "
-                       "whether anybody would be told was not seen)")
+                yield (
+                    f"alert {one.rule.alert} fires {one.fires_s / 60:.0f} min after the trigger{night} (evaluated; "
+                    "whether anybody would be told was not seen)"
+                )
 
     def _evaluated(self, *, stayed_on: bool) -> list[Evaluated]:
         if not self._histories:
@@ -271,11 +300,15 @@ class Witnesses:
             cause = f"no alarm would be raised {within}: {', '.join(one.rule.alert for one in told)} would not fire"
         else:
             cause = f"no alarm would be raised {within}: no alert is about " + (
-                f"{', '.join(self._wanted.alerts)}" if self._wanted.alerts else "idle GPUs")
+                f"{', '.join(self._wanted.alerts)}" if self._wanted.alerts else "idle GPUs"
+            )
         return Lack(
-            "alarm", cause, "Alert on DCGM_FI_DEV_GPU_UTIL of GPUs that idle, and let it fire well within an hour.",
+            "alarm",
+            cause,
+            "Alert on DCGM_FI_DEV_GPU_UTIL of GPUs that idle, and let it fire well within an hour.",
             tuple(f"{one.rule.object}: {one.rule.alert}: {one.rule.expr} for {one.rule.for_s:.0f} s" for one in told),
-            (15, 48))
+            (15, 48),
+        )
 
     def _lost_results(self) -> Lack | None:
         if self.results is None:
@@ -287,9 +320,12 @@ class Witnesses:
         if not missing:
             return None
         return Lack(
-            "results", f"the run's results are lost: nothing was left at {', '.join(missing)}",
+            "results",
+            f"the run's results are lost: nothing was left at {', '.join(missing)}",
             "Let the run write its results and logs to S3 by an identity of its own, as it goes and when it is cut.",
-            tuple(f"{url}: nothing new" for url in missing), (20,))
+            tuple(f"{url}: nothing new" for url in missing),
+            (20,),
+        )
 
 
 def _young(launched: datetime | None, now: datetime) -> bool:

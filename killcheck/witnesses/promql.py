@@ -22,27 +22,48 @@ Labels = frozenset[tuple[str, str]]
 Vector = dict[Labels, float]
 NAME = "__name__"
 
-_TOKEN = re.compile(r"""\s*(?:
+_TOKEN = re.compile(
+    r"""\s*(?:
     (?P<duration>(?:\d+(?:ms|[smhdwy]))+(?!\w))
   | (?P<number>(?:\d+\.?\d*(?:[eE][+-]?\d+)?|\.\d+|Inf|NaN)(?!\w))
   | (?P<string>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')
   | (?P<name>[A-Za-z_:][A-Za-z0-9_:]*)
   | (?P<op>=~|!~|==|!=|>=|<=|[-+*/%^<>=(){}\[\],@])
-)""", re.VERBOSE)
+)""",
+    re.VERBOSE,
+)
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0, "y": 31536000.0}
 _AGGREGATES: Mapping[str, Callable[[list[float]], float]] = {
-    "sum": sum, "min": min, "max": max, "count": lambda values: float(len(values)),
-    "avg": lambda values: sum(values) / len(values), "group": lambda values: 1.0,
+    "sum": sum,
+    "min": min,
+    "max": max,
+    "count": lambda values: float(len(values)),
+    "avg": lambda values: sum(values) / len(values),
+    "group": lambda values: 1.0,
 }
 _OVER_TIME: Mapping[str, Callable[[list[float]], float]] = {
-    "avg_over_time": lambda values: sum(values) / len(values), "min_over_time": min, "max_over_time": max,
-    "sum_over_time": sum, "count_over_time": lambda values: float(len(values)), "last_over_time": lambda v: v[-1],
+    "avg_over_time": lambda values: sum(values) / len(values),
+    "min_over_time": min,
+    "max_over_time": max,
+    "sum_over_time": sum,
+    "count_over_time": lambda values: float(len(values)),
+    "last_over_time": lambda v: v[-1],
     "present_over_time": lambda values: 1.0,
 }
 _COMPARE: Mapping[str, Callable[[float, float], bool]] = {
-    "==": operator.eq, "!=": operator.ne, ">": operator.gt, "<": operator.lt, ">=": operator.ge, "<=": operator.le}
+    "==": operator.eq,
+    "!=": operator.ne,
+    ">": operator.gt,
+    "<": operator.lt,
+    ">=": operator.ge,
+    "<=": operator.le,
+}
 _ARITHMETIC: Mapping[str, Callable[[float, float], float]] = {
-    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": lambda a, b: a / b if b else math.nan}
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": lambda a, b: a / b if b else math.nan,
+}
 #: Operators by how tightly they bind, the loosest first.
 _LEVELS: tuple[tuple[str, ...], ...] = (("or",), ("and", "unless"), tuple(_COMPARE), ("+", "-"), ("*", "/"))
 
@@ -115,7 +136,7 @@ class _Parser:
         while position < len(text):
             found = _TOKEN.match(text, position)
             if found is None or not found.lastgroup:
-                raise Unsupported(f"not understood at {text[position:position + 20]!r}")
+                raise Unsupported(f"not understood at {text[position : position + 20]!r}")
             self.tokens.append((found.lastgroup, found.group(found.lastgroup)))
             position = found.end()
 
@@ -247,7 +268,8 @@ class _Parser:
             raise Unsupported("offsets and ranges outside *_over_time" if self.peek() != "@" else "@")
         self.metrics.add(name)
         return lambda source, at: {
-            labels: value for labels, value in source.instant(name, at).items() if matches(dict(labels))}
+            labels: value for labels, value in source.instant(name, at).items() if matches(dict(labels))
+        }
 
     def ranged(self, name: str, combine: Callable[[list[float]], float]) -> Run:
         """A range vector under a function that makes an instant one of it."""
@@ -259,8 +281,10 @@ class _Parser:
         self.take("]")
         self.metrics.add(name)
         return lambda source, at: {
-            labels: combine(values) for labels, values in source.window(name, at, length).items()
-            if values and matches(dict(labels))}
+            labels: combine(values)
+            for labels, values in source.window(name, at, length).items()
+            if values and matches(dict(labels))
+        }
 
     def matchers(self) -> Callable[[Mapping[str, str]], bool]:
         """Label matchers in braces, or none."""
@@ -308,7 +332,8 @@ def _absent(inner: Run) -> Run:
 
 
 _FUNCTIONS: Mapping[str, Callable[[Run], Run]] = {
-    "absent": _absent, "vector": lambda inner: inner,
+    "absent": _absent,
+    "vector": lambda inner: inner,
     "abs": lambda inner: lambda source, at: _each(inner(source, at), abs),
 }
 
@@ -366,7 +391,11 @@ def _set(word: str, one: Value, other: Value, key: Callable[[Labels], Labels]) -
 
 
 def _filtered(
-    word: str, vector: Vector, sides: Callable[[float], tuple[float, float]], *, as_bool: bool,
+    word: str,
+    vector: Vector,
+    sides: Callable[[float], tuple[float, float]],
+    *,
+    as_bool: bool,
 ) -> Vector:
     if word in _COMPARE:
         found = {labels: _COMPARE[word](*sides(value)) for labels, value in vector.items()}
@@ -377,7 +406,12 @@ def _filtered(
 
 
 def _matched(
-    word: str, one: Vector, other: Vector, key: Callable[[Labels], Labels], *, as_bool: bool,
+    word: str,
+    one: Vector,
+    other: Vector,
+    key: Callable[[Labels], Labels],
+    *,
+    as_bool: bool,
 ) -> Vector:
     by_key: dict[Labels, float] = {}
     for labels, value in other.items():

@@ -55,8 +55,11 @@ def living():
 
 def may_mount():
     unshare = shutil.which("unshare")
-    return bool(unshare) and os.geteuid() == 0 and subprocess.run(
-        [unshare, "--mount", "true"], check=False, capture_output=True).returncode == 0
+    return (
+        bool(unshare)
+        and os.geteuid() == 0
+        and subprocess.run([unshare, "--mount", "true"], check=False, capture_output=True).returncode == 0
+    )
 
 
 @pytest.mark.skipif(not may_mount(), reason="needs root and a mount namespace, to be a pod's process")
@@ -64,9 +67,14 @@ def test_the_cronjob_turns_the_gpus_off_and_puts_them_back(living, tmp_path):
     pod = recipe("drill.yaml")[0]["spec"]["jobTemplate"]["spec"]["template"]["spec"]
     with living.loop.entered():
         token = living.kube.call(
-            "POST", f"/api/v1/namespaces/killcheck/serviceaccounts/{pod['serviceAccountName']}/token",
-            body={"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest",
-                  "spec": {"expirationSeconds": 3600}}).body["status"]["token"]
+            "POST",
+            f"/api/v1/namespaces/killcheck/serviceaccounts/{pod['serviceAccountName']}/token",
+            body={
+                "apiVersion": "authentication.k8s.io/v1",
+                "kind": "TokenRequest",
+                "spec": {"expirationSeconds": 3600},
+            },
+        ).body["status"]["token"]
     account, spec = tmp_path / "account", tmp_path / "killcheck.yaml"
     account.mkdir()
     (account / "token").write_text(token)
@@ -80,10 +88,21 @@ def test_the_cronjob_turns_the_gpus_off_and_puts_them_back(living, tmp_path):
     host, _, port = living.wire.url.removeprefix("https://").rpartition(":")
     mounted = f'mount -t tmpfs none /var/run && mkdir -p {ACCOUNT} && mount --bind {account} {ACCOUNT} && exec "$@"'
     done = subprocess.run(
-        ["unshare", "--mount", "sh", "-euc", mounted, "sh", *container["command"][:-1], script], check=False, cwd=work,
-        env={"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin", "KUBERNETES_SERVICE_HOST": host, "CI": "1",
-             "KUBERNETES_SERVICE_PORT": port, "HOME": str(work), "LANG": "C.UTF-8"},
-        capture_output=True, text=True, timeout=400)
+        ["unshare", "--mount", "sh", "-euc", mounted, "sh", *container["command"][:-1], script],
+        check=False,
+        cwd=work,
+        env={
+            "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
+            "KUBERNETES_SERVICE_HOST": host,
+            "CI": "1",
+            "KUBERNETES_SERVICE_PORT": port,
+            "HOME": str(work),
+            "LANG": "C.UTF-8",
+        },
+        capture_output=True,
+        text=True,
+        timeout=400,
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "SURVIVED" in done.stdout
     assert re.search(r"the cluster's clock is \d+ s (ahead of|behind) this machine's", done.stdout)
@@ -100,12 +119,18 @@ def test_killcheck_passes_its_own_lint():
     own = ("killcheck-drill", "killcheck-janitor")
     layers = [
         {"name": name, "type": "dead-man", "covers": ["vllm"], "cronJob": {"namespace": "killcheck", "name": name}}
-        for name in own]
+        for name in own
+    ]
     path = loads(yaml.safe_dump({**SPEC, "layers": [*SPEC["layers"], *layers]}))
-    objects = [*manifests.load([fixtures.path("dead-man")]).objects, *recipe(
-        "rbac.yaml", "drill.yaml", "janitor.yaml", "networkpolicy.yaml")]
-    objects = yaml.safe_load(yaml.safe_dump(objects).replace(
-        "registry.example.com/killcheck:0.1.0", "registry.internal/killcheck:0.1.0@sha256:" + "ab" * 32))
+    objects = [
+        *manifests.load([fixtures.path("dead-man")]).objects,
+        *recipe("rbac.yaml", "drill.yaml", "janitor.yaml", "networkpolicy.yaml"),
+    ]
+    objects = yaml.safe_load(
+        yaml.safe_dump(objects).replace(
+            "registry.example.com/killcheck:0.1.0", "registry.internal/killcheck:0.1.0@sha256:" + "ab" * 32
+        )
+    )
     world, notes = world_of(objects, wall_now(), kill_path=path)
     found = lint(world, notes=notes).findings
     about = [f for f in found if "killcheck/killcheck-" in f.object and not f.unproven]

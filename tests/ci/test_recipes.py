@@ -21,8 +21,11 @@ from killcheck.spec.specfile import load, loads
 
 ROOT = Path(__file__).resolve().parents[2]
 CI = ROOT / "ci"
-TEXTS = sorted(path for path in [*CI.rglob("*"), ROOT / ".pre-commit-hooks.yaml"]
-               if path.suffix in (".yaml", ".yml", ".md") and "helm" not in path.parts)
+TEXTS = sorted(
+    path
+    for path in [*CI.rglob("*"), ROOT / ".pre-commit-hooks.yaml"]
+    if path.suffix in (".yaml", ".yml", ".md") and "helm" not in path.parts
+)
 MANIFESTS = ["rbac.yaml", "drill.yaml", "janitor.yaml", "networkpolicy.yaml", "fleet/indexed-job.yaml"]
 
 
@@ -41,8 +44,11 @@ def test_kubernetes_takes_it_as_it_is(name):
     cluster = EmbeddedCluster(exec_mode="none")
     try:
         for namespace in ("killcheck", "inference"):
-            cluster.kube.call("POST", "/api/v1/namespaces", body={
-                "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
+            cluster.kube.call(
+                "POST",
+                "/api/v1/namespaces",
+                body={"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}},
+            )
         for obj in documents(CI / name):
             if obj["kind"] == "Namespace":
                 continue
@@ -93,8 +99,12 @@ def test_the_chart_says_the_same_as_the_manifests(kustomized):
 
 def test_the_charts_values_do_what_they_say():
     made = rendered(
-        image={"repository": "r.example.com/k", "digest": "sha256:" + "a" * 64}, namespace="ml", target="llm",
-        faults={"secrets": False}, networkPolicy=False)
+        image={"repository": "r.example.com/k", "digest": "sha256:" + "a" * 64},
+        namespace="ml",
+        target="llm",
+        faults={"secrets": False},
+        networkPolicy=False,
+    )
     job = made["CronJob", "killcheck", "killcheck-drill"]["spec"]["jobTemplate"]["spec"]["template"]["spec"]
     assert job["containers"][0]["image"] == "r.example.com/k@sha256:" + "a" * 64
     assert made["Role", "ml", "killcheck-drill"]["rules"][-1]["resourceNames"] == ["llm"]
@@ -115,7 +125,8 @@ def test_the_charts_templates_are_made_from_the_manifests():
 
 PIPELINES = [
     *((path, "vendor.github-workflows") for path in sorted((CI / "github").iterdir())),
-    *((path, "vendor.gitlab-ci") for path in sorted((CI / "gitlab").iterdir()))]
+    *((path, "vendor.gitlab-ci") for path in sorted((CI / "gitlab").iterdir())),
+]
 
 
 @pytest.mark.parametrize(("path", "schema"), PIPELINES, ids=[path.name for path, _ in PIPELINES])
@@ -167,7 +178,7 @@ def test_the_image_recipe_is_pinned_and_not_root():
     lines = [line for line in (CI / "Dockerfile").read_text().splitlines() if line and not line.startswith("#")]
     assert [line for line in lines if line.startswith("ARG")] == ["ARG BASE"]
     assert all("${BASE}" in line for line in lines if line.startswith("FROM"))
-    assert "USER 65534:65534" in lines[lines.index("FROM ${BASE}"):]
+    assert "USER 65534:65534" in lines[lines.index("FROM ${BASE}") :]
 
 
 def test_the_recipes_spec_loads():

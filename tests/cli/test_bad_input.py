@@ -44,7 +44,8 @@ def on_staging(folder: Path, address: str) -> None:
     (folder / "killcheck.yaml").write_text(GOOD)
     (folder / "kubeconfig").write_text(
         f"apiVersion: v1\nkind: Config\nclusters: [{{name: c, cluster: {{server: 'https://{address}'}}}}]\n"
-        "users: [{name: u, user: {token: t}}]\ncontexts: [{name: staging, context: {cluster: c, user: u}}]\n")
+        "users: [{name: u, user: {token: t}}]\ncontexts: [{name: staging, context: {cluster: c, user: u}}]\n"
+    )
 
 
 def test_a_spec_that_is_not_yaml(killcheck, tmp_path):
@@ -126,7 +127,8 @@ def test_a_real_cluster_wants_a_spec(killcheck):
 def test_manifests_without_gpus(killcheck, tmp_path):
     (tmp_path / "deploy.yaml").write_text(
         "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\nspec:\n  selector: {matchLabels: {a: b}}\n"
-        "  template: {metadata: {labels: {a: b}}, spec: {containers: [{name: web, image: nginx}]}}\n")
+        "  template: {metadata: {labels: {a: b}}, spec: {containers: [{name: web, image: nginx}]}}\n"
+    )
     result = killcheck("drill", "--manifests", "deploy.yaml")
     assert result.exit_code == 2
     assert "GPU" in result.output
@@ -134,7 +136,8 @@ def test_manifests_without_gpus(killcheck, tmp_path):
 
 def test_a_manifest_that_yaml_misreads(killcheck, tmp_path):
     (tmp_path / "off.yaml").write_text(
-        "apiVersion: v1\nkind: Pod\nmetadata: {name: x}\nspec:\n  containers:\n    - name: off\n      image: nginx\n")
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: x}\nspec:\n  containers:\n    - name: off\n      image: nginx\n"
+    )
     result = killcheck("drill", "--manifests", "off.yaml")
     assert result.exit_code == 2
     assert "off.yaml:6" in result.output
@@ -194,10 +197,13 @@ def test_links_in_a_circle_beside_a_spec_are_not_followed(killcheck, tmp_path):
     assert killcheck("drill", "loop.yaml").exit_code == 2
 
 
-@pytest.mark.parametrize(("file", "said"), [
-    (("nvidia.com/gpu: 8", "nvidia.com/gpu: 8GiB"), ": Deployment/inference/vllm: Deployment in version"),
-    (("replicas: 1", "replicas: one"), "cannot unmarshal string into Go struct field"),
-])
+@pytest.mark.parametrize(
+    ("file", "said"),
+    [
+        (("nvidia.com/gpu: 8", "nvidia.com/gpu: 8GiB"), ": Deployment/inference/vllm: Deployment in version"),
+        (("replicas: 1", "replicas: one"), "cannot unmarshal string into Go struct field"),
+    ],
+)
 def test_a_manifest_that_no_api_server_would_take_is_said_with_its_line(killcheck, tmp_path, file, said):
     folder = manifests(tmp_path / "deploy", inference=file)
     result = killcheck("drill", "--manifests", str(folder), "--exec", "none")
@@ -224,7 +230,8 @@ def test_a_schedule_that_is_no_text_is_said_with_its_line(killcheck, tmp_path):
 def test_what_nothing_here_would_act_on_is_left_out_and_said(killcheck, tmp_path):
     folder = manifests(tmp_path / "deploy")
     (folder / "monitor.yaml").write_text(
-        "apiVersion: monitoring.example.com/v1\nkind: ServiceMonitor\nmetadata: {name: m, namespace: inference}\n")
+        "apiVersion: monitoring.example.com/v1\nkind: ServiceMonitor\nmetadata: {name: m, namespace: inference}\n"
+    )
     result = killcheck("drill", "--manifests", str(folder), "--exec", "host")
     assert result.exit_code == 0
     assert "ServiceMonitor/inference/m was left out: no CustomResourceDefinition of it" in result.output
@@ -235,13 +242,15 @@ def test_a_field_that_the_api_server_drops_is_said(killcheck, tmp_path):
     result = killcheck("drill", "--manifests", str(folder), "--exec", "host")
     assert result.exit_code == 0
     assert "unknown field 'spec.concurencyPolicy' was dropped unread (kubectl apply refuses it)" in " ".join(
-        result.output.split())
+        result.output.split()
+    )
 
 
 def test_a_kustomization_that_is_not_rendered_is_said_wherever_manifests_are_read(killcheck, tmp_path):
     folder = manifests(tmp_path / "deploy")
-    (folder / "kustomization.yaml").write_text("resources: [inference.yaml, gpu-nightly-off.yaml, nodepool.yaml, .]\n"
-                                               "namespace: elsewhere\n")
+    (folder / "kustomization.yaml").write_text(
+        "resources: [inference.yaml, gpu-nightly-off.yaml, nodepool.yaml, .]\nnamespace: elsewhere\n"
+    )
     for command in (("lint",), ("drill", "--exec", "host")):
         result = killcheck(command[0], "--manifests", str(folder), *command[1:])
         assert "kustomization.yaml: not rendered here: namespace" in result.output

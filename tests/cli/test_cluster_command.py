@@ -29,8 +29,10 @@ def run(*argv):
 
 
 def test_one_that_starts_is_waited_for(folder):
-    script = ("import pathlib, sys, time; time.sleep(0.5); "
-              f"pathlib.Path('cluster.json').write_text('{{\"pid\": {os.getpid()}, \"kubeconfig\": \"here\"}}')")
+    script = (
+        "import pathlib, sys, time; time.sleep(0.5); "
+        f'pathlib.Path(\'cluster.json\').write_text(\'{{"pid": {os.getpid()}, "kubeconfig": "here"}}\')'
+    )
     with subprocess.Popen([sys.executable, "-c", script], cwd=folder):
         result = run("kubeconfig", "--wait", "120s")
     assert (result.exit_code, result.output) == (0, "here\n")

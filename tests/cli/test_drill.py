@@ -14,8 +14,8 @@ from click.testing import CliRunner
 from killcheck import fixtures
 from killcheck.cli import main
 from killcheck.commands import drill
-from killcheck.safety.consent import Plan
 from killcheck.reports.terminal import Terminal
+from killcheck.safety.consent import Plan
 
 
 @pytest.fixture
@@ -33,14 +33,28 @@ def test_a_teams_own_yaml_is_drilled_without_a_spec(killcheck, tmp_path):
     assert result.exit_code == 0, result.output
     assert document["schema"] == "killcheck.result/v1"
     assert [drill["verdict"] for drill in document["drills"]] == ["survived"]
-    assert {"layer", "faults", "verdict", "off_by", "stuck_at", "cause", "seconds_to_zero", "seconds_to_drained", "usd",
-            "phases"} <= set(document["drills"][0])
+    assert {
+        "layer",
+        "faults",
+        "verdict",
+        "off_by",
+        "stuck_at",
+        "cause",
+        "seconds_to_zero",
+        "seconds_to_drained",
+        "usd",
+        "phases",
+    } <= set(document["drills"][0])
 
 
-@pytest.mark.parametrize(("night", "words"), [
-    ("dead-man-image-gone", ["bitnami/kubectl", "not found"]), ("dead-man-no-curl", ["curl", "127"]),
-    ("dead-man-false-green", ["Complete", "GPUs are on"]),
-])
+@pytest.mark.parametrize(
+    ("night", "words"),
+    [
+        ("dead-man-image-gone", ["bitnami/kubectl", "not found"]),
+        ("dead-man-no-curl", ["curl", "127"]),
+        ("dead-man-false-green", ["Complete", "GPUs are on"]),
+    ],
+)
 def test_a_sabotaged_night_alone_exits_1_and_says_why(killcheck, night, words):
     result = killcheck("drill", "--manifests", str(fixtures.path(night)), "--exec", "host", "--no-color")
     assert result.exit_code == 1, result.output

@@ -16,10 +16,10 @@ from click.testing import CliRunner
 from killcheck.probes.image_unusable import ImageUnusable
 
 from killcheck import fixtures
-from killcheck.lint import asking
 from killcheck.cli import main
 from killcheck.engine import connection, rehearsal
 from killcheck.engine.rehearsal import Rehearsal
+from killcheck.lint import asking
 from killcheck.reports.document import schema
 
 LACKING = Rehearsal(False, 'exec: "kubectl": executable file not found in $PATH')
@@ -71,7 +71,8 @@ def test_an_executor_that_cannot_start_ends_it_before_anything_is_drilled(drill,
     document = json.loads(result.stdout)
     found = document["findings"]
     assert [(f["probe"], f["severity"], f["file"] != "", f["line"] > 0) for f in found] == [
-        ("image-unusable", "error", True, True)]
+        ("image-unusable", "error", True, True)
+    ]
     assert "executable file not found" in found[0]["message"]
     assert found[0]["remedy"]
     assert (document["verdict"], document["exit_code"], document["drills"]) == ("inconclusive", 1, [])
@@ -113,26 +114,48 @@ def test_an_image_that_cannot_be_had_is_not_proven_and_is_drilled(drill):
 PATH = [{"name": "PATH", "value": "/tools:/bin"}]
 
 
-@pytest.mark.parametrize(("mounts", "env", "why", "proven"), [
-    (["/scripts"], [], 'exec: "/scripts/off.sh": no such file or directory', False),
-    (["/scripts"], [], "exit code 127: sh: kubectl: not found", True),
-    (["/tools"], PATH, "exit code 127: sh: kubectl: not found", False),
-    (["/tools"], [], "exit code 127: sh: kubectl: not found", True),
-    (["/opt/kubectl"], [], "exit code 127: sh: kubectl: not found", False),
-    (["/usr/local/bin"], [], "exit code 127: sh: kubectl: not found", False),
-    (["/var/run/docker.sock"], [], 'exec: "docker": executable file not found in $PATH', True),
-])
+@pytest.mark.parametrize(
+    ("mounts", "env", "why", "proven"),
+    [
+        (["/scripts"], [], 'exec: "/scripts/off.sh": no such file or directory', False),
+        (["/scripts"], [], "exit code 127: sh: kubectl: not found", True),
+        (["/tools"], PATH, "exit code 127: sh: kubectl: not found", False),
+        (["/tools"], [], "exit code 127: sh: kubectl: not found", True),
+        (["/opt/kubectl"], [], "exit code 127: sh: kubectl: not found", False),
+        (["/usr/local/bin"], [], "exit code 127: sh: kubectl: not found", False),
+        (["/var/run/docker.sock"], [], 'exec: "docker": executable file not found in $PATH', True),
+    ],
+)
 def test_what_a_mount_may_bring_is_no_finding(monkeypatch, mounts, env, why, proven):
     monkeypatch.setattr(rehearsal, "rehearse", lambda *_: Rehearsal(False, why))
     gpus = {"limits": {"nvidia.com/gpu": "1"}}
-    switch = {"name": "x", "image": "x:1", "command": ["kubectl", "scale", "deployment/vllm", "--replicas=0"],
-              "env": env, "volumeMounts": [{"name": "m", "mountPath": path} for path in mounts]}
-    world, _ = asking.world_of([
-        {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "vllm", "namespace": "a"},
-         "spec": {"template": {"spec": {"containers": [{"name": "v", "image": "v:1", "resources": gpus}]}}}},
-        {"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "gpu-off", "namespace": "a"},
-         "spec": {"schedule": "0 3 * * *", "jobTemplate": {"spec": {"template": {"spec": {"containers": [switch]}}}}}},
-    ], datetime(2026, 1, 15, 12, 0, tzinfo=UTC))
+    switch = {
+        "name": "x",
+        "image": "x:1",
+        "command": ["kubectl", "scale", "deployment/vllm", "--replicas=0"],
+        "env": env,
+        "volumeMounts": [{"name": "m", "mountPath": path} for path in mounts],
+    }
+    world, _ = asking.world_of(
+        [
+            {
+                "apiVersion": "apps/v1",
+                "kind": "Deployment",
+                "metadata": {"name": "vllm", "namespace": "a"},
+                "spec": {"template": {"spec": {"containers": [{"name": "v", "image": "v:1", "resources": gpus}]}}},
+            },
+            {
+                "apiVersion": "batch/v1",
+                "kind": "CronJob",
+                "metadata": {"name": "gpu-off", "namespace": "a"},
+                "spec": {
+                    "schedule": "0 3 * * *",
+                    "jobTemplate": {"spec": {"template": {"spec": {"containers": [switch]}}}},
+                },
+            },
+        ],
+        datetime(2026, 1, 15, 12, 0, tzinfo=UTC),
+    )
     found = asking.lint(world, probes=[ImageUnusable(FakeEngine("unix:///nowhere"))])
     FakeEngine.opened = 0
     assert [one.unproven for one in found.findings] == [not proven]

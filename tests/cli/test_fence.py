@@ -20,7 +20,8 @@ def test_the_reference_paths_pool_is_within_its_ceiling():
     document = json.loads(done.stdout)
     assert done.exit_code == 0, done.output
     assert {"pool", "verdict", "worst_instance", "max_devices_per_node", "max_usd_per_hour", "door", "remedy"} <= set(
-        document["fences"][0])
+        document["fences"][0]
+    )
 
 
 @pytest.mark.parametrize(("ceiling", "code"), [(["--max-devices", "8"], 0), (["--max-devices", "4"], 1), ([], 3)])
@@ -43,7 +44,7 @@ def test_the_spec_bounds_all_devices_forbids_types_and_brings_its_own_prices(tmp
 
     def with_fences(fences, more=""):
         spec = tmp_path / "killcheck.yaml"
-        spec.write_text(text[:text.index("fences:")] + f"fences: {fences}\n{more}")
+        spec.write_text(text[: text.index("fences:")] + f"fences: {fences}\n{more}")
         done = fence(str(spec), "--manifests", str(folder), "--json")
         return done.exit_code, json.loads(done.stdout)["fences"][0]
 
@@ -65,10 +66,16 @@ def test_a_catalogue_that_cannot_be_used_says_file_and_line(tmp_path):
     assert "Traceback" not in done.output
 
 
-@pytest.mark.parametrize(("argv", "says"), [
-    (("--live",), "name the cluster"), (("--ask", "3"), "--ask is for --live"),
-    (("--eks", "dev"), "--eks is for --aws"), (("--on", "x", "--manifests", "."), "name one"),
-    (("--max-devices", "-1"), "not in the range")])
+@pytest.mark.parametrize(
+    ("argv", "says"),
+    [
+        (("--live",), "name the cluster"),
+        (("--ask", "3"), "--ask is for --live"),
+        (("--eks", "dev"), "--eks is for --aws"),
+        (("--on", "x", "--manifests", "."), "name one"),
+        (("--max-devices", "-1"), "not in the range"),
+    ],
+)
 def test_what_does_not_fit_together_is_said(argv, says):
     done = fence(*argv)
     assert done.exit_code == 2

@@ -22,7 +22,8 @@ def run(*argv: str, tmp_path: Path, stdout=subprocess.PIPE, **env: str | None):
     for name in (k for k, v in env.items() if v is None):
         surroundings.pop(name, None)
     return subprocess.run(  # noqa: PLW1510 - the exit code is what is asked
-        [*DRILL, *argv], cwd=tmp_path, env=surroundings, stdout=stdout, stderr=subprocess.PIPE, timeout=120)
+        [*DRILL, *argv], cwd=tmp_path, env=surroundings, stdout=stdout, stderr=subprocess.PIPE, timeout=120
+    )
 
 
 def test_a_terminal_that_knows_only_ascii_gets_plainer_marks(tmp_path):
@@ -35,8 +36,13 @@ def test_a_terminal_that_knows_only_ascii_gets_plainer_marks(tmp_path):
 def test_without_a_home_and_without_a_standard_output_a_drill_is_a_drill(tmp_path):
     script = f"exec {' '.join(map(repr, DRILL))} -q >&-"
     done = subprocess.run(
-        ["/bin/sh", "-c", script], cwd=tmp_path, env={k: v for k, v in os.environ.items() if k != "HOME"},
-        stderr=subprocess.PIPE, timeout=120, check=False)
+        ["/bin/sh", "-c", script],
+        cwd=tmp_path,
+        env={k: v for k, v in os.environ.items() if k != "HOME"},
+        stderr=subprocess.PIPE,
+        timeout=120,
+        check=False,
+    )
     assert (done.returncode, done.stderr) == (0, b"")
     (record,) = tmp_path.glob(".killcheck/runs/*/run.jsonl")
     assert all(line.startswith("{") for line in record.read_text().splitlines())  # nothing else was written into it
@@ -90,8 +96,10 @@ def test_quiet_says_the_verdict(tmp_path):
     assert b"GPU pods gone" not in done.stdout
 
 
-@pytest.mark.parametrize("defect", [
-    ZeroDivisionError(), FileNotFoundError(2, "no such file", "data.csv"), ConnectionResetError(104, "reset")])
+@pytest.mark.parametrize(
+    "defect",
+    [ZeroDivisionError(), FileNotFoundError(2, "no such file", "data.csv"), ConnectionResetError(104, "reset")],
+)
 def test_a_defect_is_never_an_exit_code_that_says_exposed(monkeypatch, capsys, defect):
     def broken(*_args: object) -> object:
         raise defect
@@ -103,14 +111,22 @@ def test_a_defect_is_never_an_exit_code_that_says_exposed(monkeypatch, capsys, d
     assert f"a defect of killcheck itself ({type(defect).__name__}): nothing is proven" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("error", "said"), [
-    (OSError(28, "No space left on device"),
-     "cannot go on: no space left on device (standard output, or the run's folder under .killcheck)"),
-    (PermissionError(13, "Permission denied", "/x/run.jsonl"), "/x/run.jsonl: permission denied"),
-    (PermissionError(13, "Permission denied", ".killcheck/runs/r"), ".killcheck/runs/r: permission denied "
-     "(journals and run records are kept here: start killcheck in a folder that is yours)"),
-    (OSError("odd"), "odd"),
-])
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (
+            OSError(28, "No space left on device"),
+            "cannot go on: no space left on device (standard output, or the run's folder under .killcheck)",
+        ),
+        (PermissionError(13, "Permission denied", "/x/run.jsonl"), "/x/run.jsonl: permission denied"),
+        (
+            PermissionError(13, "Permission denied", ".killcheck/runs/r"),
+            ".killcheck/runs/r: permission denied "
+            "(journals and run records are kept here: start killcheck in a folder that is yours)",
+        ),
+        (OSError("odd"), "odd"),
+    ],
+)
 def test_what_the_system_refuses_is_said_with_its_place(error, said):
     assert errors._said(error) == said
 

@@ -10,8 +10,8 @@ import threading
 
 from wire_world import CONTEXT, WireWorld
 
-from killcheck.standins.aws import ACCOUNT, AMI, Ec2Machines, StandIn
 from killcheck.kube import resources as r
+from killcheck.standins.aws import ACCOUNT, AMI, Ec2Machines, StandIn
 
 __all__ = ["CONTEXT", "CloudWorld"]
 
@@ -32,7 +32,9 @@ class CloudWorld(WireWorld):
         spec = self.spec.read_text().replace("proof: [P1, P2, P4]", "proof: [P1, P2, P3, P4]")
         spec = spec.replace("held: 15m", "held: 2s")  # by the wall clock, on which killcheck lives
         assert "P3" in spec and "held: 2s" in spec  # noqa: PT018 - the reference path has changed
-        self.spec.write_text(spec + f"""
+        self.spec.write_text(
+            spec
+            + f"""
 cloud:
   endpoint: {self.stand_in.url}
   region: us-east-1
@@ -40,7 +42,8 @@ cloud:
   account: "{ACCOUNT}"
   queue: {self.stand_in.queue_url}
   experiment: {{role: "{ROLE}", stopAlarms: ["{ALARM}"], maxTargets: 1}}
-""")
+"""
+        )
 
     def prepare(self):
         """Before anything is launched."""
@@ -60,15 +63,22 @@ cloud:
 
     def states(self):
         """Instance id to state."""
-        return {one["InstanceId"]: one["State"]["Name"]
-                for page in self.ec2.describe_instances()["Reservations"] for one in page["Instances"]}
+        return {
+            one["InstanceId"]: one["State"]["Name"]
+            for page in self.ec2.describe_instances()["Reservations"]
+            for one in page["Instances"]
+        }
 
     def ghost(self):
         """A GPU machine of the cluster that never joined it."""
         tags = [{"Key": "kubernetes.io/cluster/dev", "Value": "owned"}]
         made = self.ec2.run_instances(
-            ImageId=AMI, InstanceType="p4d.24xlarge", MinCount=1, MaxCount=1,
-            TagSpecifications=[{"ResourceType": "instance", "Tags": tags}])
+            ImageId=AMI,
+            InstanceType="p4d.24xlarge",
+            MinCount=1,
+            MaxCount=1,
+            TagSpecifications=[{"ResourceType": "instance", "Tags": tags}],
+        )
         return made["Instances"][0]["InstanceId"]
 
     def consent(self):
@@ -85,8 +95,15 @@ cloud:
         self.stand_in.aws().client("iam").create_role(RoleName="fis", AssumeRolePolicyDocument=json.dumps(trust))
         watch = self.stand_in.aws().client("cloudwatch")
         watch.put_metric_alarm(
-            AlarmName="stop", MetricName="m", Namespace="n", Statistic="Sum", Period=60, EvaluationPeriods=1,
-            Threshold=1, ComparisonOperator="GreaterThanThreshold")
+            AlarmName="stop",
+            MetricName="m",
+            Namespace="n",
+            Statistic="Sum",
+            Period=60,
+            EvaluationPeriods=1,
+            Threshold=1,
+            ComparisonOperator="GreaterThanThreshold",
+        )
         watch.set_alarm_state(AlarmName="stop", StateValue="OK", StateReason="test")
 
     # -- killcheck -----------------------------------------------------------------------------------------
@@ -106,8 +123,18 @@ cloud:
     def killed_by(self, fault, folder):
         """A drill that dies by SIGKILL in the middle of starting its experiment, which goes on."""
         self.stand_in.fis.lingers = True
-        words = [*KILLCHECK, "drill", str(self.spec), "--on", CONTEXT, "--yes", "--under", fault, "--kubeconfig",
-                 str(self.kubeconfig)]
+        words = [
+            *KILLCHECK,
+            "drill",
+            str(self.spec),
+            "--on",
+            CONTEXT,
+            "--yes",
+            "--under",
+            fault,
+            "--kubeconfig",
+            str(self.kubeconfig),
+        ]
         with (folder / "out").open("wb") as out:
             doomed = subprocess.Popen(words, cwd=folder, env={**os.environ, **KEYS}, stdout=out, stderr=out)
             interrupt, self.stand_in.fis.interrupt = self.stand_in.fis.interrupt, lambda name, in_s: doomed.kill()
@@ -129,8 +156,13 @@ cloud:
         """``killcheck`` on another machine: another process, home, and folder; only the kubeconfig is the same."""
         folder.mkdir()
         done = subprocess.run(
-            [*KILLCHECK, *argv, "--kubeconfig", str(self.kubeconfig)], cwd=folder, check=False,
-            env={"PATH": os.environ["PATH"], "HOME": str(folder), **env}, capture_output=True, text=True)
+            [*KILLCHECK, *argv, "--kubeconfig", str(self.kubeconfig)],
+            cwd=folder,
+            check=False,
+            env={"PATH": os.environ["PATH"], "HOME": str(folder), **env},
+            capture_output=True,
+            text=True,
+        )
         return done.returncode, done.stdout + done.stderr
 
     def close(self):

@@ -6,24 +6,25 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from killcheck.witnesses import alarms
 from killcheck import fixtures
-from killcheck.spec import specfile
-from killcheck.witnesses.alarms import History
-from killcheck.spec.cloud_access import Alarm
 from killcheck.drill.sequence import Options
-from killcheck.spec.killpath import Proof
-from killcheck.witnesses.promql import Unsupported, duration_s, parse
 from killcheck.run.runner import PlannedDrill, Run
 from killcheck.run.session import Session
+from killcheck.spec import specfile
+from killcheck.spec.cloud_access import Alarm
+from killcheck.spec.killpath import Proof
+from killcheck.witnesses import alarms
+from killcheck.witnesses.alarms import History
+from killcheck.witnesses.promql import Unsupported, duration_s, parse
 
 
 class Series:
     """A source with the same value at every moment."""
 
     def __init__(self, **metrics):
-        self.metrics = {name: {frozenset(labels.items()): value for labels, value in series}
-                        for name, series in metrics.items()}
+        self.metrics = {
+            name: {frozenset(labels.items()): value for labels, value in series} for name, series in metrics.items()
+        }
 
     def known(self, name):
         return name in self.metrics
@@ -50,19 +51,38 @@ def value(text):
 PA, PB = (("ns", "x"), ("pod", "a")), (("ns", "y"), ("pod", "b"))
 
 
-@pytest.mark.parametrize(("text", "expected"), [
-    ("util", {PA: 0.0, PB: 80.0}), ("util < 5", {PA: 0.0}), ("util == bool 0", {PA: 1.0, PB: 0.0}),
-    ('util{ns="x"}', {PA: 0.0}), ('util{ns!="x"}', {PB: 80.0}), ('util{ns=~"x|z"}', {PA: 0.0}),
-    ('util{ns!~"x.*"}', {PB: 80.0}), ('util{missing=""}', {PA: 0.0, PB: 80.0}), ("sum(util)", {(): 80.0}),
-    ("avg by (ns) (util)", {(("ns", "x"),): 0.0, (("ns", "y"),): 80.0}),
-    ("max(util) without (ns)", {(("pod", "a"),): 0.0, (("pod", "b"),): 80.0}), ("count(util > 5)", {(): 1.0}),
-    ("avg_over_time(util[5m]) < 5", {PA: 0.0}), ("sum_over_time(util{ns='y'}[1m])", {PB: 160.0}),
-    ("util and on(pod) other", {PA: 0.0}), ("util unless on(pod) other", {PB: 80.0}),
-    ("util + on(pod) other", {(("pod", "a"),): 2.0}), ("absent(none)", {(): 1.0}), ("absent(util)", {}),
-    ("none or util", {PA: 0.0, PB: 80.0}), ("time() - 60", {(): 1000.0}), ("1 + 2 * 3 - 4 / 2", {(): 5.0}),
-    ("-(2) ", {(): -2.0}), ("80 - util", {PA: 80.0, PB: 0.0}), ("5 > util", {PA: 0.0}),
-    ("vector(1) > 0", {(): 1.0}), ("abs(-util)", {PA: 0.0, PB: 80.0}),
-])
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("util", {PA: 0.0, PB: 80.0}),
+        ("util < 5", {PA: 0.0}),
+        ("util == bool 0", {PA: 1.0, PB: 0.0}),
+        ('util{ns="x"}', {PA: 0.0}),
+        ('util{ns!="x"}', {PB: 80.0}),
+        ('util{ns=~"x|z"}', {PA: 0.0}),
+        ('util{ns!~"x.*"}', {PB: 80.0}),
+        ('util{missing=""}', {PA: 0.0, PB: 80.0}),
+        ("sum(util)", {(): 80.0}),
+        ("avg by (ns) (util)", {(("ns", "x"),): 0.0, (("ns", "y"),): 80.0}),
+        ("max(util) without (ns)", {(("pod", "a"),): 0.0, (("pod", "b"),): 80.0}),
+        ("count(util > 5)", {(): 1.0}),
+        ("avg_over_time(util[5m]) < 5", {PA: 0.0}),
+        ("sum_over_time(util{ns='y'}[1m])", {PB: 160.0}),
+        ("util and on(pod) other", {PA: 0.0}),
+        ("util unless on(pod) other", {PB: 80.0}),
+        ("util + on(pod) other", {(("pod", "a"),): 2.0}),
+        ("absent(none)", {(): 1.0}),
+        ("absent(util)", {}),
+        ("none or util", {PA: 0.0, PB: 80.0}),
+        ("time() - 60", {(): 1000.0}),
+        ("1 + 2 * 3 - 4 / 2", {(): 5.0}),
+        ("-(2) ", {(): -2.0}),
+        ("80 - util", {PA: 80.0, PB: 0.0}),
+        ("5 > util", {PA: 0.0}),
+        ("vector(1) > 0", {(): 1.0}),
+        ("abs(-util)", {PA: 0.0, PB: 80.0}),
+    ],
+)
 def test_what_is_understood_means_what_prometheus_means(text, expected):
     assert value(text) == expected
 
@@ -72,11 +92,28 @@ def test_a_division_by_zero_is_no_number_and_fires_nothing():
     assert value("other / on(pod) util > 0") == {}
 
 
-@pytest.mark.parametrize("text", [
-    "rate(util[5m])", "increase(util[1h])", "util offset 1h", "util[5m]", "histogram_quantile(0.9, util)",
-    "util * on(pod) group_left other", '{__name__="util"}', "util >", "sum(util", "util{ns=x}", "util{ns=~'('}",
-    "max_over_time(util[1h:5m])", "sum(1)", "unknown_metric > 0", "topk(1, util)", "util @ 5", "",
-])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "rate(util[5m])",
+        "increase(util[1h])",
+        "util offset 1h",
+        "util[5m]",
+        "histogram_quantile(0.9, util)",
+        "util * on(pod) group_left other",
+        '{__name__="util"}',
+        "util >",
+        "sum(util",
+        "util{ns=x}",
+        "util{ns=~'('}",
+        "max_over_time(util[1h:5m])",
+        "sum(1)",
+        "unknown_metric > 0",
+        "topk(1, util)",
+        "util @ 5",
+        "",
+    ],
+)
 def test_what_is_outside_is_refused_and_never_taken_for_silence(text):
     with pytest.raises(Unsupported):
         parse(text).evaluate(SOURCE, 0.0)
@@ -89,8 +126,11 @@ def test_durations(text, seconds):
 
 # -- rules on a history ------------------------------------------------------------------------------------
 START = datetime(2026, 11, 21, 3, tzinfo=UTC)
-POD = {"metadata": {"namespace": "inference", "name": "vllm-1"}, "spec": {"nodeName": "n1", "containers": [
-    {"name": "vllm", "resources": {"limits": {"nvidia.com/gpu": "2"}}}]}, "status": {"phase": "Running"}}
+POD = {
+    "metadata": {"namespace": "inference", "name": "vllm-1"},
+    "spec": {"nodeName": "n1", "containers": [{"name": "vllm", "resources": {"limits": {"nvidia.com/gpu": "2"}}}]},
+    "status": {"phase": "Running"},
+}
 
 
 def history(*, stay_on=False, gone_at=None):
@@ -102,21 +142,31 @@ def history(*, stay_on=False, gone_at=None):
 
 
 def rule(expr, wait="0s", name="GPUIdle"):
-    obj = {"metadata": {"namespace": "monitoring", "name": "gpus"}, "spec": {"groups": [
-        {"rules": [{"alert": name, "expr": expr, "for": wait}, {"record": "x", "expr": "DCGM_FI_DEV_GPU_UTIL"}]}]}}
+    obj = {
+        "metadata": {"namespace": "monitoring", "name": "gpus"},
+        "spec": {
+            "groups": [
+                {"rules": [{"alert": name, "expr": expr, "for": wait}, {"record": "x", "expr": "DCGM_FI_DEV_GPU_UTIL"}]}
+            ]
+        },
+    }
     return alarms.rules_of([obj], Alarm())
 
 
-@pytest.mark.parametrize(("expr", "wait", "fires"), [
-    ("DCGM_FI_DEV_GPU_UTIL < 5", "10m", 600.0), ("DCGM_FI_DEV_GPU_UTIL < 5", "0s", 0.0),
-    # Busy until the trigger: the average falls below 3 when one busy sample of sixty is left.
-    ("avg_over_time(DCGM_FI_DEV_GPU_UTIL[30m]) < 3", "0s", 1740.0),
-    ("avg_over_time(DCGM_FI_DEV_GPU_UTIL[30m]) < 3", "10m", 2340.0),
-    ("avg_over_time(DCGM_FI_DEV_GPU_UTIL[30m]) < 0", "0s", None),
-    ("DCGM_FI_DEV_GPU_UTIL < 5", "2h", None),
-    ('DCGM_FI_DEV_GPU_UTIL{exported_namespace="other"} < 5', "0s", None),
-    ('sum(kube_pod_container_resource_requests{resource="nvidia_com_gpu"}) > 1', "5m", 300.0),
-])
+@pytest.mark.parametrize(
+    ("expr", "wait", "fires"),
+    [
+        ("DCGM_FI_DEV_GPU_UTIL < 5", "10m", 600.0),
+        ("DCGM_FI_DEV_GPU_UTIL < 5", "0s", 0.0),
+        # Busy until the trigger: the average falls below 3 when one busy sample of sixty is left.
+        ("avg_over_time(DCGM_FI_DEV_GPU_UTIL[30m]) < 3", "0s", 1740.0),
+        ("avg_over_time(DCGM_FI_DEV_GPU_UTIL[30m]) < 3", "10m", 2340.0),
+        ("avg_over_time(DCGM_FI_DEV_GPU_UTIL[30m]) < 0", "0s", None),
+        ("DCGM_FI_DEV_GPU_UTIL < 5", "2h", None),
+        ('DCGM_FI_DEV_GPU_UTIL{exported_namespace="other"} < 5', "0s", None),
+        ('sum(kube_pod_container_resource_requests{resource="nvidia_com_gpu"}) > 1', "5m", 300.0),
+    ],
+)
 def test_when_a_rule_fires_while_the_gpus_stay_on(expr, wait, fires):
     (told,) = alarms.evaluate(rule(expr, wait), history(), 3600.0)
     assert (told.fires_s, told.unproven) == (fires, "")
@@ -144,10 +194,18 @@ def drilled(tmp_path, rules, *under, proof=True):
     path = specfile.load(fixtures.spec("dead-man"))
     wanted = path.proof | {Proof.P5} if proof else path.proof
     session = Session(fixture="dead-man", _kill_path=replace(path, proof=wanted, alarm=Alarm(within_s=3600.0)))
-    objects = [*session.objects, *({
-        "apiVersion": "monitoring.coreos.com/v1", "kind": "PrometheusRule", "metadata": {
-            "name": "gpus", "namespace": "inference"}, "spec": {"groups": [{"name": "gpus", "rules": rules}]}}
-        for _ in rules[:1])]
+    objects = [
+        *session.objects,
+        *(
+            {
+                "apiVersion": "monitoring.coreos.com/v1",
+                "kind": "PrometheusRule",
+                "metadata": {"name": "gpus", "namespace": "inference"},
+                "spec": {"groups": [{"name": "gpus", "rules": rules}]},
+            }
+            for _ in rules[:1]
+        ),
+    ]
     session._objects = objects
     planned = PlannedDrill("nightly-off", under, Options(horizon_s=7200.0))
     return Run(session, [planned], folder=tmp_path).execute().drills[0]
@@ -162,11 +220,18 @@ def test_p5_is_proven_by_a_rule_that_would_fire(tmp_path):
     assert any("alert GPUIdle fires 20 min after the trigger, had the GPUs stayed on" in note for note in drill.notes)
 
 
-@pytest.mark.parametrize(("rules", "verdict", "why"), [
-    ([], "exposed", "no alert is about idle GPUs"),
-    ([{**IDLE, "for": "12h"}], "exposed", "GPUIdle would not fire"),
-    ([{**IDLE, "expr": "rate(DCGM_FI_DEV_GPU_UTIL[5m]) == 0"}], "inconclusive", "P5 unproven: GPUIdle: not evaluated"),
-])
+@pytest.mark.parametrize(
+    ("rules", "verdict", "why"),
+    [
+        ([], "exposed", "no alert is about idle GPUs"),
+        ([{**IDLE, "for": "12h"}], "exposed", "GPUIdle would not fire"),
+        (
+            [{**IDLE, "expr": "rate(DCGM_FI_DEV_GPU_UTIL[5m]) == 0"}],
+            "inconclusive",
+            "P5 unproven: GPUIdle: not evaluated",
+        ),
+    ],
+)
 def test_p5_without_an_alarm_is_exposed_and_one_that_nobody_can_evaluate_unproven(tmp_path, rules, verdict, why):
     drill = drilled(tmp_path, rules)
     assert str(drill.verdict) == verdict

@@ -70,18 +70,22 @@ def test_an_undeclared_call_is_not_made(stand_in):
 KEY = "AKIASTANDIN000000000"
 
 
-@pytest.mark.parametrize(("service", "operation", "arguments", "expired", "revoked"), [
-    ("ec2", "describe_instances", {}, "RequestExpired", "AuthFailure"),
-    ("sts", "get_caller_identity", {}, "ExpiredToken", "InvalidClientTokenId"),
-    ("iam", "get_role", {"RoleName": "x"}, "ExpiredToken", "InvalidClientTokenId"),
-    ("autoscaling", "describe_auto_scaling_groups", {}, "ExpiredToken", "InvalidClientTokenId"),
-    ("s3", "list_objects_v2", {"Bucket": "b"}, "ExpiredToken", "InvalidAccessKeyId"),
-    ("eks", "list_nodegroups", {"clusterName": "x"}, "ExpiredTokenException", "UnrecognizedClientException"),
-    ("fis", "list_experiment_templates", {}, "ExpiredTokenException", "UnrecognizedClientException"),
-    ("pricing", "get_products", {"ServiceCode": "x"}, "ExpiredTokenException", "UnrecognizedClientException"),
-])
+@pytest.mark.parametrize(
+    ("service", "operation", "arguments", "expired", "revoked"),
+    [
+        ("ec2", "describe_instances", {}, "RequestExpired", "AuthFailure"),
+        ("sts", "get_caller_identity", {}, "ExpiredToken", "InvalidClientTokenId"),
+        ("iam", "get_role", {"RoleName": "x"}, "ExpiredToken", "InvalidClientTokenId"),
+        ("autoscaling", "describe_auto_scaling_groups", {}, "ExpiredToken", "InvalidClientTokenId"),
+        ("s3", "list_objects_v2", {"Bucket": "b"}, "ExpiredToken", "InvalidAccessKeyId"),
+        ("eks", "list_nodegroups", {"clusterName": "x"}, "ExpiredTokenException", "UnrecognizedClientException"),
+        ("fis", "list_experiment_templates", {}, "ExpiredTokenException", "UnrecognizedClientException"),
+        ("pricing", "get_products", {"ServiceCode": "x"}, "ExpiredTokenException", "UnrecognizedClientException"),
+    ],
+)
 def test_each_service_says_in_its_own_words_that_credentials_lapsed(
-        stand_in, service, operation, arguments, expired, revoked):
+    stand_in, service, operation, arguments, expired, revoked
+):
     for how, kind, code in (("expired", "expired", expired), ("revoked", "invalid-credentials", revoked)):
         stand_in.gate.lapse(KEY, how)
         with pytest.raises(AskError) as caught:
@@ -111,13 +115,16 @@ def test_what_the_stand_in_cannot_do_is_not_taken_for_an_answer(stand_in):
         session.call(stand_in.aws(), "ec2", "describe_capacity_reservations")
 
 
-@pytest.mark.parametrize(("aws", "kind"), [
-    (Aws("us-east-1", endpoint_url="http://127.0.0.1:1"), "no-credentials"),
-    (Aws("us-east-1", endpoint_url="http://127.0.0.1:1", keys=("k", "s", "")), "unreachable"),
-    (Aws(endpoint_url="http://127.0.0.1:1", keys=("k", "s", "")), "no-region"),
-    (Aws("not a region", endpoint_url="http://127.0.0.1:1", keys=("k", "s", "")), "no-region"),
-    (Aws("us-east-1", profile="nobody"), "bad-profile"),
-])
+@pytest.mark.parametrize(
+    ("aws", "kind"),
+    [
+        (Aws("us-east-1", endpoint_url="http://127.0.0.1:1"), "no-credentials"),
+        (Aws("us-east-1", endpoint_url="http://127.0.0.1:1", keys=("k", "s", "")), "unreachable"),
+        (Aws(endpoint_url="http://127.0.0.1:1", keys=("k", "s", "")), "no-region"),
+        (Aws("not a region", endpoint_url="http://127.0.0.1:1", keys=("k", "s", "")), "no-region"),
+        (Aws("us-east-1", profile="nobody"), "bad-profile"),
+    ],
+)
 def test_why_nothing_could_be_asked_has_a_name(aws, kind, monkeypatch):
     monkeypatch.setattr(session, "TRIES", 1)
     with pytest.raises(AskError) as caught:
@@ -131,12 +138,18 @@ def config(home: Path, text: str) -> None:
     (home / ".aws/config").write_text(text)
 
 
-@pytest.mark.parametrize(("text", "kind"), [
-    ("[profile dev]\nsso_session = corp\nsso_account_id = 1\nsso_role_name = r\n", "bad-profile"),
-    ("[profile dev]\nsso_start_url = https://x.awsapps.com/start\nsso_region = us-east-1\n", "bad-profile"),
-    ("[profile dev]\nsso_start_url = https://x.awsapps.com/start\nsso_region = us-east-1\nsso_account_id = 1\n"
-     "sso_role_name = r\n", "expired"),
-])
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("[profile dev]\nsso_session = corp\nsso_account_id = 1\nsso_role_name = r\n", "bad-profile"),
+        ("[profile dev]\nsso_start_url = https://x.awsapps.com/start\nsso_region = us-east-1\n", "bad-profile"),
+        (
+            "[profile dev]\nsso_start_url = https://x.awsapps.com/start\nsso_region = us-east-1\nsso_account_id = 1\n"
+            "sso_role_name = r\n",
+            "expired",
+        ),
+    ],
+)
 def test_half_configured_sso_is_told_as_such(tmp_path, text, kind):
     config(tmp_path / "home", text)
     with pytest.raises(AskError) as caught:
@@ -144,12 +157,20 @@ def test_half_configured_sso_is_told_as_such(tmp_path, text, kind):
     assert caught.value.kind in (kind, "no-credentials"), caught.value
 
 
-@pytest.mark.parametrize(("config", "lacks"), [
-    ("[profile half]\nsso_start_url = https://c.awsapps.com/start\nsso_region = us-east-1\nregion = us-east-1\n",
-     "sso_account_id, sso_role_name"),
-    ("[profile half]\nsso_session = corp\nsso_account_id = 1\nsso_role_name = d\nregion = us-east-1\n"
-     "[sso-session corp]\nsso_region = us-east-1\n", "sso_start_url (in [sso-session corp])"),
-])
+@pytest.mark.parametrize(
+    ("config", "lacks"),
+    [
+        (
+            "[profile half]\nsso_start_url = https://c.awsapps.com/start\nsso_region = us-east-1\nregion = us-east-1\n",
+            "sso_account_id, sso_role_name",
+        ),
+        (
+            "[profile half]\nsso_session = corp\nsso_account_id = 1\nsso_role_name = d\nregion = us-east-1\n"
+            "[sso-session corp]\nsso_region = us-east-1\n",
+            "sso_start_url (in [sso-session corp])",
+        ),
+    ],
+)
 def test_an_sso_profile_that_is_not_whole_is_told_by_what_it_lacks(tmp_path, monkeypatch, config, lacks):
     (tmp_path / "config").write_text(config)
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))

@@ -13,11 +13,11 @@ import pytest
 from test_founding_story import Prepared, run
 
 from killcheck import faults, fixtures
-from killcheck.spec import specfile
-from killcheck.standins.ecr import TokenService, registry_of
-from killcheck.spec.cloud_access import CloudAccess
-from killcheck.images.reference import parse
 from killcheck.embedded.nodes.registry import PullError, Registry, credentials
+from killcheck.images.reference import parse
+from killcheck.spec import specfile
+from killcheck.spec.cloud_access import CloudAccess
+from killcheck.standins.ecr import TokenService, registry_of
 
 HOST = "123456789012.dkr.ecr.us-east-1.amazonaws.com"
 IMAGE = f"{HOST}/off:1"
@@ -36,37 +36,73 @@ urllib.request.urlopen(urllib.request.Request(
     context=ssl.create_default_context(cafile=account + "/ca.crt")).read()
 print("refreshed until", data["expiresAt"])
 """
-ROLE = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
-        "metadata": {"name": "ecr-refresh", "namespace": "inference"},
-        "rules": [{"apiGroups": [""], "resources": ["secrets"], "resourceNames": ["ecr-pull"], "verbs": ["patch"]}]}
-BINDING = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
-           "metadata": {"name": "ecr-refresh", "namespace": "inference"},
-           "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "ecr-refresh"},
-           "subjects": [{"kind": "ServiceAccount", "name": "ecr-refresh", "namespace": "inference"}]}
+ROLE = {
+    "apiVersion": "rbac.authorization.k8s.io/v1",
+    "kind": "Role",
+    "metadata": {"name": "ecr-refresh", "namespace": "inference"},
+    "rules": [{"apiGroups": [""], "resources": ["secrets"], "resourceNames": ["ecr-pull"], "verbs": ["patch"]}],
+}
+BINDING = {
+    "apiVersion": "rbac.authorization.k8s.io/v1",
+    "kind": "RoleBinding",
+    "metadata": {"name": "ecr-refresh", "namespace": "inference"},
+    "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "ecr-refresh"},
+    "subjects": [{"kind": "ServiceAccount", "name": "ecr-refresh", "namespace": "inference"}],
+}
 ACCOUNT = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "ecr-refresh", "namespace": "inference"}}
 
 
 def refresher():
-    env = [{"name": "AWS_ACCESS_KEY_ID", "value": "AKIASTANDIN000000000"},
-           {"name": "AWS_SECRET_ACCESS_KEY", "value": "stand-in"}]
+    env = [
+        {"name": "AWS_ACCESS_KEY_ID", "value": "AKIASTANDIN000000000"},
+        {"name": "AWS_SECRET_ACCESS_KEY", "value": "stand-in"},
+    ]
     return {
-        "apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "ecr-refresh", "namespace": "inference"},
-        "spec": {"schedule": "2 3 * * *", "jobTemplate": {"spec": {"backoffLimit": 0, "template": {"spec": {
-            "serviceAccountName": "ecr-refresh", "restartPolicy": "Never", "containers": [{
-                "name": "refresh", "image": "public.ecr.aws/example/refresh:1", "env": env,
-                "command": ["python3", "-c", REFRESH]}]}}}}}}
+        "apiVersion": "batch/v1",
+        "kind": "CronJob",
+        "metadata": {"name": "ecr-refresh", "namespace": "inference"},
+        "spec": {
+            "schedule": "2 3 * * *",
+            "jobTemplate": {
+                "spec": {
+                    "backoffLimit": 0,
+                    "template": {
+                        "spec": {
+                            "serviceAccountName": "ecr-refresh",
+                            "restartPolicy": "Never",
+                            "containers": [
+                                {
+                                    "name": "refresh",
+                                    "image": "public.ecr.aws/example/refresh:1",
+                                    "env": env,
+                                    "command": ["python3", "-c", REFRESH],
+                                }
+                            ],
+                        }
+                    },
+                }
+            },
+        },
+    }
 
 
 def pull_secret():
     stale = base64.b64encode(json.dumps({"auths": {HOST: {"username": "AWS", "password": "stale"}}}).encode()).decode()
-    return {"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/dockerconfigjson",
-            "metadata": {"name": "ecr-pull", "namespace": "inference"}, "data": {".dockerconfigjson": stale}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "type": "kubernetes.io/dockerconfigjson",
+        "metadata": {"name": "ecr-pull", "namespace": "inference"},
+        "data": {".dockerconfigjson": stale},
+    }
 
 
 def drilled(tmp_path, *under, secret=True, look=lambda cluster: None):
     path = specfile.load(fixtures.spec("dead-man"))
-    session = Prepared(fixture="dead-man", _kill_path=replace(
-        path, cloud=CloudAccess(endpoint="stand-in", region="us-east-1", cluster="dev")))
+    session = Prepared(
+        fixture="dead-man",
+        _kill_path=replace(path, cloud=CloudAccess(endpoint="stand-in", region="us-east-1", cluster="dev")),
+    )
     session.look = look
     objects = deepcopy(list(session.objects))
     pod = next(o for o in objects if o["kind"] == "CronJob")["spec"]["jobTemplate"]["spec"]["template"]["spec"]
@@ -79,8 +115,9 @@ def drilled(tmp_path, *under, secret=True, look=lambda cluster: None):
 
 
 def asked(cluster):
-    return [(one.service, one.action, one.status) for one in cluster.levers["stand-in"].gate.seen
-            if one.service == "ecr"]
+    return [
+        (one.service, one.action, one.status) for one in cluster.levers["stand-in"].gate.seen if one.service == "ecr"
+    ]
 
 
 def test_undisturbed_the_token_opens_the_registry(tmp_path):
@@ -94,8 +131,10 @@ def test_an_expired_token_is_the_cause_and_the_refresher_is_named(tmp_path):
     drill, _ = drilled(tmp_path, "ecr-token-expired", look=lambda cluster: seen.extend(asked(cluster)))
     assert (str(drill.verdict), drill.stuck_at) == ("exposed", "image_pulled"), drill.why
     ask = f"https://{HOST}/v2/off/manifests/1"
-    assert f'failed to resolve reference "{IMAGE}": unexpected status from HEAD request to {ask}: 403 Forbidden' in (
-        drill.bites["ecr-token-expired"])
+    assert (
+        f'failed to resolve reference "{IMAGE}": unexpected status from HEAD request to {ask}: 403 Forbidden'
+        in (drill.bites["ecr-token-expired"])
+    )
     assert "Secret inference/ecr-pull: ECR's authorization token in it has expired" in drill.cause
     assert "CronJob inference/ecr-refresh" in drill.cause
     assert "mend CronJob inference/ecr-refresh" in drill.remedy
@@ -124,23 +163,36 @@ def test_a_token_that_nobody_ended_does_not_bite(tmp_path, monkeypatch):
 
 
 # -- by itself ---------------------------------------------------------------------------------------------
-@pytest.mark.parametrize(("image", "host"), [
-    (IMAGE, HOST), (f"{HOST}.cn/a/b@sha256:0", f"{HOST}.cn"), ("public.ecr.aws/x/y:1", ""),
-    ("12345.dkr.ecr.us-east-1.amazonaws.com/a", "")])
+@pytest.mark.parametrize(
+    ("image", "host"),
+    [
+        (IMAGE, HOST),
+        (f"{HOST}.cn/a/b@sha256:0", f"{HOST}.cn"),
+        ("public.ecr.aws/x/y:1", ""),
+        ("12345.dkr.ecr.us-east-1.amazonaws.com/a", ""),
+    ],
+)
 def test_which_images_are_ecrs(image, host):
     assert registry_of(image) == host
 
 
 def test_a_refresher_started_afresh_gets_a_token_of_twelve_hours_or_is_told_that_its_keys_have_expired(stand_in):
-    ask = ("import boto3\ntry:\n    d = boto3.client('ecr').get_authorization_token()['authorizationData'][0]\n"
-           "    print(d['expiresAt'].isoformat(), d['authorizationToken'])\n"
-           "except Exception as e:\n    print(type(e).__name__, e.response['Error']['Code'])\n")
-    env = {"PATH": os.environ["PATH"], **stand_in.environment(), "AWS_ACCESS_KEY_ID": "AKIAX",
-           "AWS_SECRET_ACCESS_KEY": "s"}
+    ask = (
+        "import boto3\ntry:\n    d = boto3.client('ecr').get_authorization_token()['authorizationData'][0]\n"
+        "    print(d['expiresAt'].isoformat(), d['authorizationToken'])\n"
+        "except Exception as e:\n    print(type(e).__name__, e.response['Error']['Code'])\n"
+    )
+    env = {
+        "PATH": os.environ["PATH"],
+        **stand_in.environment(),
+        "AWS_ACCESS_KEY_ID": "AKIAX",
+        "AWS_SECRET_ACCESS_KEY": "s",
+    }
 
     def afresh():
         return subprocess.run(
-            [sys.executable, "-c", ask], env=env, capture_output=True, text=True, check=True).stdout.split()
+            [sys.executable, "-c", ask], env=env, capture_output=True, text=True, check=True
+        ).stdout.split()
 
     end, token = afresh()
     assert abs(datetime.fromisoformat(end) - datetime.now(UTC) - timedelta(hours=12)) < timedelta(minutes=1)
@@ -167,8 +219,10 @@ def test_the_registrys_words():
 
     assert pull(("AWS", good))[0].reference.canonical == IMAGE
     for told, login, at in (
-        ("403 Forbidden", ("AWS", good), now + timedelta(hours=12)), ("401 Unauthorized", ("AWS", "x"), now),
-        ("401 Unauthorized", ("me", good), now), ("no basic auth credentials", (), now),
+        ("403 Forbidden", ("AWS", good), now + timedelta(hours=12)),
+        ("401 Unauthorized", ("AWS", "x"), now),
+        ("401 Unauthorized", ("me", good), now),
+        ("no basic auth credentials", (), now),
     ):
         with pytest.raises(PullError, match=told):
             pull(login, at)

@@ -7,17 +7,17 @@ from types import SimpleNamespace
 import pytest
 
 from killcheck import fixtures
-from killcheck.spec import specfile
-from killcheck.clock import WallLoop
-from killcheck.spec.cloud_access import CloudAccess
 from killcheck.capabilities.cluster import ClusterError, NotInstalled
+from killcheck.clock import WallLoop
 from killcheck.cluster.cloudword import equip_with_cloud
-from killcheck.spec.killpath import Command, Consent
 from killcheck.run.runner import PlannedDrill
 from killcheck.run.session import Session
+from killcheck.spec import specfile
+from killcheck.spec.cloud_access import CloudAccess
+from killcheck.spec.killpath import Command, Consent
 
 NODE = "gce://project/zone/gpu-1"
-SAYS = Command((sys.executable, "-c", "print('{\"gpu-1\": \"RUNNING\"}')"), 20.0)
+SAYS = Command((sys.executable, "-c", 'print(\'{"gpu-1": "RUNNING"}\')'), 20.0)
 
 
 def equipped(access, **settings):

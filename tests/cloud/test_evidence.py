@@ -6,8 +6,8 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from killcheck.run import evidence
 from killcheck.cli import main
+from killcheck.run import evidence
 from killcheck.run.evidence import Store, files_of, leave
 
 KEY = "AKIASTANDIN000000000"
@@ -33,8 +33,10 @@ def run(tmp_path):
 
 def kept(bucket):
     """What is in the bucket, each with its bytes: a body that nobody reads is a connection that nobody closes."""
-    found = {one["Key"]: bucket.get_object(Bucket="proofs", Key=one["Key"])
-             for one in bucket.list_objects_v2(Bucket="proofs").get("Contents", [])}
+    found = {
+        one["Key"]: bucket.get_object(Bucket="proofs", Key=one["Key"])
+        for one in bucket.list_objects_v2(Bucket="proofs").get("Contents", [])
+    }
     for got in found.values():
         with got["Body"] as body:
             got["Body"] = body.read()
@@ -44,7 +46,9 @@ def kept(bucket):
 def test_the_record_and_reports_go_and_the_journal_stays(stand_in, bucket, run):
     told = leave(stand_in.aws(), Store("s3://proofs/gpu/"), files_of(run / "run.jsonl"), run="r1")
     assert [(one.url, one.state) for one in told] == [
-        ("s3://proofs/gpu/r1/run.jsonl", "uploaded"), ("s3://proofs/gpu/r1/report.html", "uploaded")]
+        ("s3://proofs/gpu/r1/run.jsonl", "uploaded"),
+        ("s3://proofs/gpu/r1/report.html", "uploaded"),
+    ]
     found = kept(bucket)
     assert set(found) == {"gpu/r1/run.jsonl", "gpu/r1/report.html"}
     assert found["gpu/r1/run.jsonl"]["ServerSideEncryption"] == "AES256"
@@ -89,8 +93,9 @@ def test_a_large_record_is_taken_up_where_it_stopped(stand_in, bucket, run, monk
 def test_an_upload_of_other_content_is_given_up(stand_in, bucket, run, monkeypatch):
     monkeypatch.setattr(evidence, "PART", 5 * 1024 * 1024)
     begun = bucket.create_multipart_upload(Bucket="proofs", Key="r1/run.jsonl")
-    bucket.upload_part(Bucket="proofs", Key="r1/run.jsonl", UploadId=begun["UploadId"], PartNumber=1,
-                       Body=b"x" * (5 * 1024 * 1024))
+    bucket.upload_part(
+        Bucket="proofs", Key="r1/run.jsonl", UploadId=begun["UploadId"], PartNumber=1, Body=b"x" * (5 * 1024 * 1024)
+    )
     (run / "run.jsonl").write_text("y" * (6 * 1024 * 1024))
     (told,) = leave(stand_in.aws(), Store("s3://proofs"), [run / "run.jsonl"], run="r1")
     assert told.state == "uploaded"
@@ -115,7 +120,8 @@ def invoke(monkeypatch, tmp_path, *words, **env):
 
 
 def test_a_drill_leaves_its_evidence_and_a_bucket_that_is_not_there_changes_no_verdict(
-        stand_in, bucket, tmp_path, monkeypatch):
+    stand_in, bucket, tmp_path, monkeypatch
+):
     env = {**stand_in.environment(), "AWS_ACCESS_KEY_ID": KEY, "AWS_SECRET_ACCESS_KEY": "s"}
     good = invoke(monkeypatch, tmp_path, "drill", "--quiet", "--evidence", "s3://proofs/nightly", **env)
     assert good.exit_code == 0, good.output
@@ -129,8 +135,18 @@ def test_a_drill_leaves_its_evidence_and_a_bucket_that_is_not_there_changes_no_v
 
 def test_so_does_a_matrix_once_for_all_its_cells(stand_in, bucket, tmp_path, monkeypatch):
     env = {**stand_in.environment(), "AWS_ACCESS_KEY_ID": KEY, "AWS_SECRET_ACCESS_KEY": "s"}
-    result = invoke(monkeypatch, tmp_path, "drill", "--matrix", "--under", "image-gone", "--json", "--evidence",
-                    "s3://proofs/nightly", **env)
+    result = invoke(
+        monkeypatch,
+        tmp_path,
+        "drill",
+        "--matrix",
+        "--under",
+        "image-gone",
+        "--json",
+        "--evidence",
+        "s3://proofs/nightly",
+        **env,
+    )
     left = {key.rpartition("/")[2]: got["Body"] for key, got in kept(bucket).items()}
     assert result.exit_code == 0, result.output
     assert set(left) == {"run.jsonl", "report.html"}

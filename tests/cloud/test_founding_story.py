@@ -9,13 +9,13 @@ import pytest
 from killcheck.fixtures.story import CHAPTERS
 
 from killcheck import events, faults, fixtures
-from killcheck.run import matrix
-from killcheck.spec import specfile
-from killcheck.spec.cloud_access import CloudAccess
 from killcheck.drill.sequence import Options
-from killcheck.spec.killpath import Proof
+from killcheck.run import matrix
 from killcheck.run.runner import PlannedDrill, Run
 from killcheck.run.session import Session
+from killcheck.spec import specfile
+from killcheck.spec.cloud_access import CloudAccess
+from killcheck.spec.killpath import Proof
 
 RESULTS = ("s3://eval-runs/evals/nightly/results.json", "s3://eval-runs/evals/nightly/run.log")
 
@@ -65,9 +65,15 @@ def test_mended_the_laptop_dies_and_everything_ends_as_it_must(tmp_path):
     left = {}
 
     def look(cluster):
-        left.update(objects(cluster), portal=cluster.levers["stand-in"].portal.asked, states={
-            one["State"]["Name"] for page in cluster.levers["aws"].client("ec2").describe_instances()["Reservations"]
-            for one in page["Instances"]})
+        left.update(
+            objects(cluster),
+            portal=cluster.levers["stand-in"].portal.asked,
+            states={
+                one["State"]["Name"]
+                for page in cluster.levers["aws"].client("ec2").describe_instances()["Reservations"]
+                for one in page["Instances"]
+            },
+        )
 
     drill, told = drilled(tmp_path, "founding-story", "nightly-off", "sso-expired", look=look)
     assert (str(drill.verdict), drill.off_by) == ("survived", "nightly-off"), drill.why

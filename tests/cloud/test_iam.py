@@ -9,33 +9,44 @@ INSTANCES = "arn:aws:ec2:*:*:instance/*"
 
 
 def deny(condition, resource=INSTANCES, action="ec2:RunInstances", **more):
-    return {"Statement": {
-        "Sid": "NoBigBoxes", "Effect": "Deny", "Action": action, "Resource": resource, "Condition": condition} | more}
+    return {
+        "Statement": {
+            "Sid": "NoBigBoxes",
+            "Effect": "Deny",
+            "Action": action,
+            "Resource": resource,
+            "Condition": condition,
+        }
+        | more
+    }
 
 
 def allow(action, resource="*", **more):
     return {"Statement": [{"Effect": "Allow", "Action": action, "Resource": resource} | more]}
 
 
-@pytest.mark.parametrize(("condition", "effect"), [
-    ({"StringLike": {"ec2:InstanceType": ["p4*", "p5*"]}}, "explicit deny"),
-    ({"StringLike": {"ec2:InstanceType": "g*"}}, "allowed"),
-    ({"StringNotLike": {"ec2:InstanceType": ["t3.*", "m5.*"]}}, "explicit deny"),
-    ({"StringEquals": {"ec2:instancetype": "p5.48xlarge"}}, "explicit deny"),
-    ({"StringEquals": {"ec2:InstanceType": "P5.48XLARGE"}}, "allowed"),
-    ({"StringEqualsIgnoreCase": {"ec2:InstanceType": "P5.48XLARGE"}}, "explicit deny"),
-    ({"StringLike": {"ec2:InstanceType": "p5.48xlarg?"}}, "explicit deny"),
-    ({"StringLike": {"ec2:InstanceType": "p[5].48xlarge"}}, "allowed"),
-    ({"StringLikeIfExists": {"ec2:InstanceType": "p5*"}}, "explicit deny"),
-    ({"StringLike": {"ec2:InstanceType": "p5*"}, "StringEquals": {"ec2:InstanceMarketType": "spot"}}, "allowed"),
-    ({"NumericGreaterThan": {"ec2:InstanceType": "8"}}, "undecided"),
-    ({"ForAnyValue:StringLike": {"ec2:InstanceType": ["p5*"]}}, "undecided"),
-    ({"StringLike": {"ec2:InstanceType": "p5*"}, "StringNotEquals": {"aws:PrincipalTag/team": "ml"}}, "undecided"),
-    ({"StringLike": {"ec2:InstanceType": "${aws:PrincipalTag/type}"}}, "undecided"),
-    ({"Null": {"ec2:InstanceType": "false"}}, "explicit deny"),
-    ({"Null": {"ec2:InstanceType": "true"}}, "allowed"),
-    ({"Null": {"aws:TokenIssueTime": "true"}}, "undecided"),
-])
+@pytest.mark.parametrize(
+    ("condition", "effect"),
+    [
+        ({"StringLike": {"ec2:InstanceType": ["p4*", "p5*"]}}, "explicit deny"),
+        ({"StringLike": {"ec2:InstanceType": "g*"}}, "allowed"),
+        ({"StringNotLike": {"ec2:InstanceType": ["t3.*", "m5.*"]}}, "explicit deny"),
+        ({"StringEquals": {"ec2:instancetype": "p5.48xlarge"}}, "explicit deny"),
+        ({"StringEquals": {"ec2:InstanceType": "P5.48XLARGE"}}, "allowed"),
+        ({"StringEqualsIgnoreCase": {"ec2:InstanceType": "P5.48XLARGE"}}, "explicit deny"),
+        ({"StringLike": {"ec2:InstanceType": "p5.48xlarg?"}}, "explicit deny"),
+        ({"StringLike": {"ec2:InstanceType": "p[5].48xlarge"}}, "allowed"),
+        ({"StringLikeIfExists": {"ec2:InstanceType": "p5*"}}, "explicit deny"),
+        ({"StringLike": {"ec2:InstanceType": "p5*"}, "StringEquals": {"ec2:InstanceMarketType": "spot"}}, "allowed"),
+        ({"NumericGreaterThan": {"ec2:InstanceType": "8"}}, "undecided"),
+        ({"ForAnyValue:StringLike": {"ec2:InstanceType": ["p5*"]}}, "undecided"),
+        ({"StringLike": {"ec2:InstanceType": "p5*"}, "StringNotEquals": {"aws:PrincipalTag/team": "ml"}}, "undecided"),
+        ({"StringLike": {"ec2:InstanceType": "${aws:PrincipalTag/type}"}}, "undecided"),
+        ({"Null": {"ec2:InstanceType": "false"}}, "explicit deny"),
+        ({"Null": {"ec2:InstanceType": "true"}}, "allowed"),
+        ({"Null": {"aws:TokenIssueTime": "true"}}, "undecided"),
+    ],
+)
 def test_conditions_on_the_instance_type(condition, effect):
     access = Access([ALLOW_ALL], scps=[[ALLOW_ALL, deny(condition)]])
     assert run_instances("p5.48xlarge", access).effect == effect
@@ -73,10 +84,18 @@ def test_service_linked_roles_are_not_bound_by_scps():
 
 
 def test_an_allowance_of_one_image_is_enough_and_a_denial_of_one_too_little():
-    some = {"Statement": [
-        {"Effect": "Allow", "Action": "ec2:RunInstances", "Resource": ["arn:aws:ec2:*::image/ami-123", INSTANCES]},
-        {"Effect": "Allow", "Action": "ec2:Run*", "Resource": [
-            f"arn:aws:ec2:*:*:{kind}/*" for kind in ("subnet", "network-interface", "security-group", "volume")]}]}
+    some = {
+        "Statement": [
+            {"Effect": "Allow", "Action": "ec2:RunInstances", "Resource": ["arn:aws:ec2:*::image/ami-123", INSTANCES]},
+            {
+                "Effect": "Allow",
+                "Action": "ec2:Run*",
+                "Resource": [
+                    f"arn:aws:ec2:*:*:{kind}/*" for kind in ("subnet", "network-interface", "security-group", "volume")
+                ],
+            },
+        ]
+    }
     assert run_instances("p5.48xlarge", Access([some])).effect == "allowed"
     one_image = {"Statement": {"Effect": "Deny", "Action": "*", "Resource": "arn:aws:ec2:*::image/ami-999"}}
     assert run_instances("p5.48xlarge", Access([ALLOW_ALL, one_image])).effect == "allowed"
@@ -97,14 +116,18 @@ def test_regions_and_accounts_that_are_not_known_are_not_guessed():
     assert run_instances("p5.48xlarge", Access([ALLOW_ALL, outside]), region="us-east-1").effect == "explicit deny"
 
 
-@pytest.mark.parametrize(("policy", "effect"), [
-    (allow("EC2:runinstances"), "allowed"), (allow("ec2:Describe*"), "implicit deny"),
-    ({"Statement": [{"Effect": "Allow", "NotAction": "iam:*", "Resource": "*"}]}, "allowed"),
-    ({"Statement": [{"Effect": "Allow", "NotAction": "ec2:*", "Resource": "*"}]}, "implicit deny"),
-    ({"Statement": [{"Effect": "Allow", "Action": "*", "Resource": "*", "Sunset": "2027"}]}, "undecided"),
-    (allow("*", Condition={"StringEquals": {"aws:RequestTag/owner": "ml"}}), "undecided"),
-    (allow("*", Condition={"Bool": {"aws:SecureTransport": True}}), "undecided"),
-])
+@pytest.mark.parametrize(
+    ("policy", "effect"),
+    [
+        (allow("EC2:runinstances"), "allowed"),
+        (allow("ec2:Describe*"), "implicit deny"),
+        ({"Statement": [{"Effect": "Allow", "NotAction": "iam:*", "Resource": "*"}]}, "allowed"),
+        ({"Statement": [{"Effect": "Allow", "NotAction": "ec2:*", "Resource": "*"}]}, "implicit deny"),
+        ({"Statement": [{"Effect": "Allow", "Action": "*", "Resource": "*", "Sunset": "2027"}]}, "undecided"),
+        (allow("*", Condition={"StringEquals": {"aws:RequestTag/owner": "ml"}}), "undecided"),
+        (allow("*", Condition={"Bool": {"aws:SecureTransport": True}}), "undecided"),
+    ],
+)
 def test_actions_and_elements(policy, effect):
     assert run_instances("g5.xlarge", Access([json.dumps(policy)])).effect == effect
 
@@ -121,13 +144,15 @@ def test_a_fleet_needs_both_rights():
 
 def test_a_right_without_an_instance_type_key_cannot_be_fenced_by_one():
     scp = deny({"StringLike": {"ec2:InstanceType": "p5*"}}, resource="*", action="eks:CreateNodegroup")
-    request = Request("eks:CreateNodegroup", "arn:aws:eks:us-east-1:123456789012:cluster/x", absent=frozenset({
-        "ec2:instancetype"}))
+    request = Request(
+        "eks:CreateNodegroup", "arn:aws:eks:us-east-1:123456789012:cluster/x", absent=frozenset({"ec2:instancetype"})
+    )
     assert decide(request, Access([ALLOW_ALL, scp])).effect == "allowed"
 
 
-@pytest.mark.parametrize("document", [
-    "not json", "{}", '{"Statement": [{"Effect": "allow"}]}', 3, '{"Statement": ["x"]}'])
+@pytest.mark.parametrize(
+    "document", ["not json", "{}", '{"Statement": [{"Effect": "allow"}]}', 3, '{"Statement": ["x"]}']
+)
 def test_what_is_no_policy(document):
     with pytest.raises(PolicyError):
         run_instances("g5.xlarge", Access([document]))

@@ -8,11 +8,11 @@ import pytest
 from test_founding_story import Prepared, run
 
 from killcheck import faults, fixtures
-from killcheck.spec import specfile
-from killcheck.spec.cloud_access import CloudAccess
 from killcheck.embedded.cluster import EmbeddedCluster
 from killcheck.embedded.default_objects import node
 from killcheck.kube import resources as r
+from killcheck.spec import specfile
+from killcheck.spec.cloud_access import CloudAccess
 
 DANCE = """
 IMDS=http://169.254.169.254/latest TTL=X-aws-ec2-metadata-token-ttl-seconds
@@ -54,19 +54,38 @@ class World:
         made["spec"] = {**made.get("spec", {}), "providerID": self.instance.provider_id}
         if options:
             made["metadata"]["labels"]["karpenter.k8s.aws/ec2nodeclass"] = "default"
-            self.kube.create(self.kube.resource_for("karpenter.k8s.aws/v1", "EC2NodeClass"), {
-                "apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": {"name": "default"},
-                "spec": {"metadataOptions": options}})
+            self.kube.create(
+                self.kube.resource_for("karpenter.k8s.aws/v1", "EC2NodeClass"),
+                {
+                    "apiVersion": "karpenter.k8s.aws/v1",
+                    "kind": "EC2NodeClass",
+                    "metadata": {"name": "default"},
+                    "spec": {"metadataOptions": options},
+                },
+            )
         self.cluster.load([made])
 
     def run(self, command, **spec):
         """A pod; its name."""
-        self.kube.create(r.PODS, {
-            "apiVersion": "v1", "kind": "Pod", "metadata": {
-                "name": "asks", "namespace": "default", "labels": {"app": "asks"},
-                "annotations": {"killcheck.dev/run": "true"}},
-            "spec": {"restartPolicy": "Never", "nodeName": "worker", **spec, "containers": [
-                {"name": "c", "image": "public.ecr.aws/example/handler:1", "command": command}]}})
+        self.kube.create(
+            r.PODS,
+            {
+                "apiVersion": "v1",
+                "kind": "Pod",
+                "metadata": {
+                    "name": "asks",
+                    "namespace": "default",
+                    "labels": {"app": "asks"},
+                    "annotations": {"killcheck.dev/run": "true"},
+                },
+                "spec": {
+                    "restartPolicy": "Never",
+                    "nodeName": "worker",
+                    **spec,
+                    "containers": [{"name": "c", "image": "public.ecr.aws/example/handler:1", "command": command}],
+                },
+            },
+        )
 
     def phase(self):
         return self.kube.get(r.PODS, "asks", "default").get("status", {}).get("phase")
@@ -124,10 +143,15 @@ def test_a_hop_too_far_gets_no_token_and_the_nodes_own_network_does(world):
 
 
 def test_a_network_policy_that_does_not_name_it_cuts_it_off(world):
-    world.kube.create(r.NETWORKPOLICIES, {
-        "apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy",
-        "metadata": {"name": "api-only", "namespace": "default"},
-        "spec": {"podSelector": {}, "policyTypes": ["Egress"], "egress": [{"ports": [{"port": 6443}]}]}})
+    world.kube.create(
+        r.NETWORKPOLICIES,
+        {
+            "apiVersion": "networking.k8s.io/v1",
+            "kind": "NetworkPolicy",
+            "metadata": {"name": "api-only", "namespace": "default"},
+            "spec": {"podSelector": {}, "policyTypes": ["Egress"], "egress": [{"ports": [{"port": 6443}]}]},
+        },
+    )
     world.run(["sh", "-c", DANCE])
     phase, said = world.ended()
     assert (phase, "Timeout was reached" in said[0]) == ("Failed", True)
@@ -145,8 +169,10 @@ curl -fsS -H "X-aws-ec2-metadata-token: $TOKEN" $IMDS/meta-data/placement/region
 
 def drilled(tmp_path, first, *under):
     path = specfile.load(fixtures.spec("dead-man"))
-    session = Prepared(fixture="dead-man", _kill_path=replace(
-        path, cloud=CloudAccess(endpoint="stand-in", region="us-east-1", cluster="dev")))
+    session = Prepared(
+        fixture="dead-man",
+        _kill_path=replace(path, cloud=CloudAccess(endpoint="stand-in", region="us-east-1", cluster="dev")),
+    )
     objects = deepcopy(list(session.objects))
     job = next(o for o in objects if o["kind"] == "CronJob")["spec"]["jobTemplate"]["spec"]
     job["backoffLimit"] = 0
@@ -176,9 +202,15 @@ def test_where_nobody_asks_it_does_not_bite_and_a_matrix_leaves_it_out(tmp_path)
 
 def test_without_namespaces_a_variable_leads_there(world):
     world.cluster.nodes.runtime.isolation = "relocation"
-    world.run(["python3", "-c", "import os, urllib.request\n"
-               "url = os.environ['AWS_EC2_METADATA_SERVICE_ENDPOINT'] + '/latest/api/token'\n"
-               "ttl = {'X-aws-ec2-metadata-token-ttl-seconds': '60'}\n"
-               "print(len(urllib.request.urlopen(urllib.request.Request(url, method='PUT', headers=ttl)).read()))"])
+    world.run(
+        [
+            "python3",
+            "-c",
+            "import os, urllib.request\n"
+            "url = os.environ['AWS_EC2_METADATA_SERVICE_ENDPOINT'] + '/latest/api/token'\n"
+            "ttl = {'X-aws-ec2-metadata-token-ttl-seconds': '60'}\n"
+            "print(len(urllib.request.urlopen(urllib.request.Request(url, method='PUT', headers=ttl)).read()))",
+        ]
+    )
     phase, said = world.ended()
     assert (phase, int(said[0]) > 40) == ("Succeeded", True)

@@ -10,14 +10,14 @@ import pytest
 from killcheck.probes.cloud_bills import CloudBills
 
 from killcheck import fixtures
-from killcheck.lint import asking
-from killcheck.spec import specfile
 from killcheck.clock import WallLoop
 from killcheck.cloud.billed import billed
 from killcheck.cloud.instances import Ec2, Exported, Instances, instance_id_of, region_of
-from killcheck.standins.aws import AMI, Ec2Machines
+from killcheck.lint import asking
+from killcheck.spec import specfile
 from killcheck.spec.cloud_access import CloudAccess
 from killcheck.spec.killpath import Command
+from killcheck.standins.aws import AMI, Ec2Machines
 
 
 class Clock:
@@ -36,11 +36,15 @@ def launched(machines, **tags):
     return machines.launch("p4d.24xlarge", "us-east-1a", spot=True, tags=tags)
 
 
-@pytest.mark.parametrize(("provider_id", "instance", "region"), [
-    ("aws:///us-east-1a/i-0123456789abcdef0", "i-0123456789abcdef0", "us-east-1"),
-    ("aws:///us-gov-west-1b/i-01234567", "i-01234567", "us-gov-west-1"),
-    ("gce://project/europe-west4-a/gpu-1", "", ""), ("aws:///us-east-1a/fargate-ip-10", "", "us-east-1"),
-])
+@pytest.mark.parametrize(
+    ("provider_id", "instance", "region"),
+    [
+        ("aws:///us-east-1a/i-0123456789abcdef0", "i-0123456789abcdef0", "us-east-1"),
+        ("aws:///us-gov-west-1b/i-01234567", "i-01234567", "us-gov-west-1"),
+        ("gce://project/europe-west4-a/gpu-1", "", ""),
+        ("aws:///us-east-1a/fargate-ip-10", "", "us-east-1"),
+    ],
+)
 def test_a_provider_id_says_which_instance_and_where(provider_id, instance, region):
     assert instance_id_of(provider_id) == instance
     if instance:
@@ -77,8 +81,9 @@ def test_an_instance_that_ec2_never_listed_is_unknown_and_one_that_it_forgot_is_
     assert asked.state("aws:///us-east-1a/i-00000001") == "terminated"
 
 
-@pytest.mark.parametrize(("how", "code"), [
-    ("denied", "UnauthorizedOperation"), ("expired", "RequestExpired"), ("revoked", "AuthFailure")])
+@pytest.mark.parametrize(
+    ("how", "code"), [("denied", "UnauthorizedOperation"), ("expired", "RequestExpired"), ("revoked", "AuthFailure")]
+)
 def test_what_ec2_does_not_say_is_unproven_by_name(stand_in, machines, how, code):
     one = f"aws:///us-east-1a/{launched(machines)}"
     stand_in.gate.refuse("ec2", "DescribeInstances", how)
@@ -98,16 +103,28 @@ def test_another_clouds_machines_are_not_asked_of_ec2(stand_in):
 def test_an_export_is_read_anew_and_knows_each_clouds_words(tmp_path):
     file, clock = tmp_path / "states.json", Clock()
     asked = Instances(Exported(file=file), clock)
-    for text, state in (("RUNNING", "running"), ("TERMINATED", "terminated"), ("PowerState/stopped", "running"),
-                        ("PowerState/deallocated", "terminated"), ("STOPPING", "stopping")):
+    for text, state in (
+        ("RUNNING", "running"),
+        ("TERMINATED", "terminated"),
+        ("PowerState/stopped", "running"),
+        ("PowerState/deallocated", "terminated"),
+        ("STOPPING", "stopping"),
+    ):
         clock.now += 10
         file.write_text(json.dumps({"gpu-1": text}))
         assert asked.state("gce://p/europe-west4-a/gpu-1") == state
 
 
-@pytest.mark.parametrize(("text", "problem"), [
-    ("", "not JSON"), ("[]", "expected a JSON object"), ('{"gpu-1": "sleepy"}', "'sleepy' is no state"),
-    ('{"other": "running"}', "does not list"), (None, "No such file")])
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("", "not JSON"),
+        ("[]", "expected a JSON object"),
+        ('{"gpu-1": "sleepy"}', "'sleepy' is no state"),
+        ('{"other": "running"}', "does not list"),
+        (None, "No such file"),
+    ],
+)
 def test_an_export_that_does_not_say_proves_nothing(tmp_path, text, problem):
     file = tmp_path / "states.json"
     if text is not None:
@@ -148,11 +165,14 @@ def test_a_program_that_takes_too_long_leaves_no_child_behind(tmp_path):
     assert gone()
 
 
-@pytest.mark.parametrize(("code", "state", "problem"), [
-    ("print('{\"gpu-1\": \"terminated\"}')", "terminated", ""),
-    ("import sys; print('no access', file=sys.stderr); sys.exit(3)", "unknown", "exit code 3: no access"),
-    ("import time; time.sleep(30)", "unknown", "no answer within 0.5 s"),
-])
+@pytest.mark.parametrize(
+    ("code", "state", "problem"),
+    [
+        ('print(\'{"gpu-1": "terminated"}\')', "terminated", ""),
+        ("import sys; print('no access', file=sys.stderr); sys.exit(3)", "unknown", "exit code 3: no access"),
+        ("import time; time.sleep(30)", "unknown", "no answer within 0.5 s"),
+    ],
+)
 def test_a_program_may_answer_for_the_cloud(code, state, problem):
     timeout = 0.5 if "sleep" in code else 120
     asked = Instances(Exported(command=Command((sys.executable, "-c", code), timeout)), Clock())
@@ -163,11 +183,14 @@ def test_a_program_may_answer_for_the_cloud(code, state, problem):
 def test_a_program_gets_what_its_spec_passes_on_and_nothing_else(monkeypatch):
     monkeypatch.setenv("AZURE_CONFIG_DIR", "/etc/azure")
     monkeypatch.setenv("CLOUDSDK_CONFIG", "/etc/gcloud")
-    code = ("import json, os; print(json.dumps({'gpu-1': 'terminated' if os.environ.get('AZURE_CONFIG_DIR') == "
-            "'/etc/azure' and 'HOME' in os.environ and 'CLOUDSDK_CONFIG' not in os.environ else 'running'}))")
+    code = (
+        "import json, os; print(json.dumps({'gpu-1': 'terminated' if os.environ.get('AZURE_CONFIG_DIR') == "
+        "'/etc/azure' and 'HOME' in os.environ and 'CLOUDSDK_CONFIG' not in os.environ else 'running'}))"
+    )
     monkeypatch.setenv("HOME", "/root")
-    asked = Instances(Exported(command=Command(
-        (sys.executable, "-c", code), 120.0, pass_env=("AZURE_CONFIG_DIR",))), Clock())
+    asked = Instances(
+        Exported(command=Command((sys.executable, "-c", code), 120.0, pass_env=("AZURE_CONFIG_DIR",))), Clock()
+    )
     assert asked.state("gce://p/z/gpu-1") == "terminated", asked.problem
 
 
@@ -183,8 +206,15 @@ def test_a_running_instance_of_the_cluster_without_a_node_is_a_ghost(stand_in, m
     known, ghost = launched(machines), launched(machines)
     ec2 = stand_in.aws().client("ec2")
     ec2.run_instances(ImageId=AMI, InstanceType="p4d.24xlarge", MinCount=1, MaxCount=1)  # somebody else's
-    ec2.run_instances(ImageId=AMI, InstanceType="m5.large", MinCount=1, MaxCount=1, TagSpecifications=[
-        {"ResourceType": "instance", "Tags": [{"Key": "kubernetes.io/cluster/dev", "Value": "owned"}]}])  # no GPUs
+    ec2.run_instances(
+        ImageId=AMI,
+        InstanceType="m5.large",
+        MinCount=1,
+        MaxCount=1,
+        TagSpecifications=[
+            {"ResourceType": "instance", "Tags": [{"Key": "kubernetes.io/cluster/dev", "Value": "owned"}]}
+        ],
+    )  # no GPUs
     seen = found(stand_in, [f"aws:///us-east-1a/{known}"])
     assert [name for what, name in seen if what == "ghost-gpu"] == [ghost]
     assert seen["ghost-gpu", ghost].usd_per_hour == pytest.approx(21.957642)
@@ -203,14 +233,25 @@ def group(stand_in, name, **settings):
     aws = stand_in.aws()
     ec2 = aws.client("ec2")
     template = ec2.create_launch_template(
-        LaunchTemplateName=name, LaunchTemplateData={"InstanceType": "p4d.24xlarge", "ImageId": AMI})
+        LaunchTemplateName=name, LaunchTemplateData={"InstanceType": "p4d.24xlarge", "ImageId": AMI}
+    )
     subnet = ec2.describe_subnets()["Subnets"][0]["SubnetId"]
     aws.client("autoscaling").create_auto_scaling_group(
-        AutoScalingGroupName=name, MaxSize=4, VPCZoneIdentifier=subnet, MixedInstancesPolicy={"LaunchTemplate": {
-            "LaunchTemplateSpecification": {
-                "LaunchTemplateId": template["LaunchTemplate"]["LaunchTemplateId"], "Version": "$Latest"},
-            "Overrides": [{"InstanceType": "p4d.24xlarge"}]}},
-        Tags=[{"Key": "eks:cluster-name", "Value": "dev", "PropagateAtLaunch": True}], **settings)
+        AutoScalingGroupName=name,
+        MaxSize=4,
+        VPCZoneIdentifier=subnet,
+        MixedInstancesPolicy={
+            "LaunchTemplate": {
+                "LaunchTemplateSpecification": {
+                    "LaunchTemplateId": template["LaunchTemplate"]["LaunchTemplateId"],
+                    "Version": "$Latest",
+                },
+                "Overrides": [{"InstanceType": "p4d.24xlarge"}],
+            }
+        },
+        Tags=[{"Key": "eks:cluster-name", "Value": "dev", "PropagateAtLaunch": True}],
+        **settings,
+    )
 
 
 def test_floors_and_settings_that_bring_an_instance_back(stand_in):
@@ -218,11 +259,12 @@ def test_floors_and_settings_that_bring_an_instance_back(stand_in):
     group(stand_in, "wanted", MinSize=0, DesiredCapacity=1, NewInstancesProtectedFromScaleIn=True)
     group(stand_in, "stuck", MinSize=0)
     group(stand_in, "quiet", MinSize=0)
-    stand_in.aws().client("autoscaling").suspend_processes(
-        AutoScalingGroupName="stuck", ScalingProcesses=["Terminate"])
+    stand_in.aws().client("autoscaling").suspend_processes(AutoScalingGroupName="stuck", ScalingProcesses=["Terminate"])
     seen = [(one.what, one.object, one.message) for one in billed(ACCESS, [], aws=stand_in.aws())]
-    told = {name: [message for what, other, message in seen if other == name] for name in (
-        "warm", "wanted", "stuck", "quiet")}
+    told = {
+        name: [message for what, other, message in seen if other == name]
+        for name in ("warm", "wanted", "stuck", "quiet")
+    }
     assert told["quiet"] == []
     assert "its minimum is 1" in told["warm"][0]
     assert "protected from scale-in" in told["wanted"][0]
@@ -233,8 +275,9 @@ def test_floors_and_settings_that_bring_an_instance_back(stand_in):
 def test_persistent_spot_requests_are_told_and_one_time_ones_are_not(stand_in):
     ec2 = stand_in.aws().client("ec2")
     for kind, wanted in (("persistent", "p4d.24xlarge"), ("one-time", "p4d.24xlarge"), ("persistent", "m5.large")):
-        ec2.request_spot_instances(Type=kind, InstanceCount=1, LaunchSpecification={
-            "ImageId": AMI, "InstanceType": wanted})
+        ec2.request_spot_instances(
+            Type=kind, InstanceCount=1, LaunchSpecification={"ImageId": AMI, "InstanceType": wanted}
+        )
     seen = [one for one in found(stand_in).values() if one.what == "comes-back"]
     assert len(seen) == 1
     assert "a persistent spot request for p4d.24xlarge" in seen[0].message
@@ -247,10 +290,15 @@ ITEM = """<item><capacityReservationId>{}</capacityReservationId><instanceType>{
 
 
 def test_reserved_capacity_that_nothing_uses_bills(stand_in):
-    items = ITEM.format("cr-1", "p5.48xlarge", 2) + ITEM.format("cr-2", "p5.48xlarge", 0) + ITEM.format(
-        "cr-3", "m5.large", 2)
+    items = (
+        ITEM.format("cr-1", "p5.48xlarge", 2)
+        + ITEM.format("cr-2", "p5.48xlarge", 0)
+        + ITEM.format("cr-3", "m5.large", 2)
+    )
     stand_in.gate.answers["ec2", "DescribeCapacityReservations"] = lambda _: (
-        "text/xml", RESERVATION.format(items).encode())
+        "text/xml",
+        RESERVATION.format(items).encode(),
+    )
     seen = {name: one for (what, name), one in found(stand_in).items() if what == "unused-reservation"}
     assert list(seen) == ["cr-1"]
     assert "2 of 2 reserved p5.48xlarge are unused" in seen["cr-1"].message
@@ -270,8 +318,12 @@ def test_what_may_not_be_asked_is_unproven_and_the_rest_is_still_told(stand_in, 
 # -- as lint tells it --------------------------------------------------------------------------------------
 def test_lint_of_a_live_cluster_tells_what_bills_behind_its_back(stand_in, machines):
     known, ghost = launched(machines), launched(machines)
-    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}, "spec": {
-        "providerID": f"aws:///us-east-1a/{known}"}}
+    node = {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": "n1"},
+        "spec": {"providerID": f"aws:///us-east-1a/{known}"},
+    }
     path = replace(specfile.load(fixtures.spec("dead-man")), cloud=ACCESS)
     probe = CloudBills(stand_in.aws())
     world, _ = asking.world_of([node], datetime.now(UTC), kill_path=path, live=True, listed=["Node"])
@@ -281,7 +333,8 @@ def test_lint_of_a_live_cluster_tells_what_bills_behind_its_back(stand_in, machi
     assert told["unused-reservation/account"].unproven
     blind, _ = asking.world_of([], datetime.now(UTC), kill_path=path, live=True, unread={"Node": "403"}, listed=[])
     assert [f.message for f in asking.lint(blind, probes=[probe]).findings] == [
-        "not proven: Nodes could not be read: 403"]
+        "not proven: Nodes could not be read: 403"
+    ]
 
 
 def test_a_machine_of_the_model_without_a_node_is_a_ghost_too(tmp_path):

@@ -20,25 +20,48 @@ request = urllib.request.Request(
         "Authorization": "Bearer " + open(account + "/token").read(), "Content-Type": "application/merge-patch+json"})
 urllib.request.urlopen(request, context=ssl.create_default_context(cafile=account + "/ca.crt")).read()
 """
-ROLE = [{"name": "AWS_ROLE_ARN", "value": "arn:aws:iam::123456789012:role/off"},
-        {"name": "AWS_WEB_IDENTITY_TOKEN_FILE", "value": "/var/run/secrets/aws/token"}]
+ROLE = [
+    {"name": "AWS_ROLE_ARN", "value": "arn:aws:iam::123456789012:role/off"},
+    {"name": "AWS_WEB_IDENTITY_TOKEN_FILE", "value": "/var/run/secrets/aws/token"},
+]
 KEY = [{"name": "AWS_ACCESS_KEY_ID", "value": "AKIASTANDIN000000000"}, {"name": "AWS_SECRET_ACCESS_KEY", "value": "s"}]
 
 
 def drilled(tmp_path, env, *under):
     path = specfile.load(fixtures.spec("dead-man"))
-    session = Prepared(fixture="dead-man", _kill_path=replace(
-        path, cloud=CloudAccess(endpoint="stand-in", region="us-east-1", cluster="dev")))
+    session = Prepared(
+        fixture="dead-man",
+        _kill_path=replace(path, cloud=CloudAccess(endpoint="stand-in", region="us-east-1", cluster="dev")),
+    )
     objects = deepcopy(list(session.objects))
     spec = next(o for o in objects if o["kind"] == "CronJob")["spec"]["jobTemplate"]["spec"]
     spec["backoffLimit"] = 0
     pod = spec["template"]["spec"]
-    pod["containers"] = [{
-        "name": "executor", "image": "123456789012.dkr.ecr.us-east-1.amazonaws.com/off:1", "env": env,
-        "command": ["python3", "-c", SCRIPT],
-        "volumeMounts": [{"name": "aws", "mountPath": "/var/run/secrets/aws", "readOnly": True}]}]
-    pod["volumes"] = [{"name": "aws", "projected": {"sources": [{"serviceAccountToken": {
-        "audience": "sts.amazonaws.com", "expirationSeconds": 3600, "path": "token"}}]}}]
+    pod["containers"] = [
+        {
+            "name": "executor",
+            "image": "123456789012.dkr.ecr.us-east-1.amazonaws.com/off:1",
+            "env": env,
+            "command": ["python3", "-c", SCRIPT],
+            "volumeMounts": [{"name": "aws", "mountPath": "/var/run/secrets/aws", "readOnly": True}],
+        }
+    ]
+    pod["volumes"] = [
+        {
+            "name": "aws",
+            "projected": {
+                "sources": [
+                    {
+                        "serviceAccountToken": {
+                            "audience": "sts.amazonaws.com",
+                            "expirationSeconds": 3600,
+                            "path": "token",
+                        }
+                    }
+                ]
+            },
+        }
+    ]
     session._objects = objects
     return run(tmp_path, session, "nightly-off", *under)
 
@@ -48,11 +71,14 @@ def test_undisturbed_it_acts(tmp_path):
     assert str(drill.verdict) == "survived", drill.why
 
 
-@pytest.mark.parametrize(("env", "fault", "said", "cause"), [
-    (KEY, "static-key-revoked", "InvalidClientTokenId", "AWS does not know its access key"),
-    (ROLE, "sts-expired", "ExpiredToken", "session credentials have expired"),
-    (ROLE, "web-identity-expired", "ExpiredTokenException", "STS did not take its ServiceAccount's token"),
-])
+@pytest.mark.parametrize(
+    ("env", "fault", "said", "cause"),
+    [
+        (KEY, "static-key-revoked", "InvalidClientTokenId", "AWS does not know its access key"),
+        (ROLE, "sts-expired", "ExpiredToken", "session credentials have expired"),
+        (ROLE, "web-identity-expired", "ExpiredTokenException", "STS did not take its ServiceAccount's token"),
+    ],
+)
 def test_what_lapsed_is_the_cause(tmp_path, env, fault, said, cause):
     drill, _ = drilled(tmp_path, env, fault)
     assert (str(drill.verdict), drill.stuck_at) == ("exposed", "executor_finished"), drill.why

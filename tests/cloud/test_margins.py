@@ -7,14 +7,14 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from killcheck import events, fixtures
-from killcheck.spec import specfile
 from killcheck.drill.sequence import Options
-from killcheck.run.record import read
 from killcheck.reports.html import html
 from killcheck.reports.story import tell
 from killcheck.reports.terminal import Terminal, margin
+from killcheck.run.record import read
 from killcheck.run.runner import PlannedDrill, Run
 from killcheck.run.session import Session
+from killcheck.spec import specfile
 from killcheck.watch.timeline import PHASES, Timeline
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
@@ -27,7 +27,11 @@ def test_stages_are_held_against_the_notice():
         timeline.reach(phase, moment, moment, "")
     rows = {row["phase"]: row for row in timeline.rows()}
     assert [rows[p]["margin_s"] for p in ("triggered", "node_cordoned", "pods_gone", "node_gone")] == [
-        30, 28, -1.5, None]
+        30,
+        28,
+        -1.5,
+        None,
+    ]
     assert "margin_s" not in rows["held"]
     assert not any("margin_s" in row for row in Timeline(NOW, PHASES, {}).rows())
 
@@ -39,11 +43,13 @@ def test_a_faults_notice_is_told_stage_by_stage():
         timeline.reach(phase, moment, moment, "")
     assert timeline.reclaim(NOW - timedelta(seconds=4), 30.0) == (
         "node cordoned after 9 s (21 s left), pods gone after 24 s (6 s left), "
-        "instance gone after 94 s (64 s after the reclaim)")
+        "instance gone after 94 s (64 s after the reclaim)"
+    )
 
 
-@pytest.mark.parametrize(("seconds", "said"), [
-    (28.0, ", 28 s of the notice left"), (-1.5, ", 1.5 s after the reclaim"), (None, "")])
+@pytest.mark.parametrize(
+    ("seconds", "said"), [(28.0, ", 28 s of the notice left"), (-1.5, ", 1.5 s after the reclaim"), (None, "")]
+)
 def test_in_words(seconds, said):
     assert margin(seconds) == said
 

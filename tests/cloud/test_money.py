@@ -11,10 +11,17 @@ T0 = datetime(2026, 11, 21, 3, tzinfo=UTC)
 
 
 def node(name="n1", kind="p4d.24xlarge", capacity="spot", zone="us-east-1a", gpus=8):
-    return {"metadata": {"name": name, "labels": {
-        "node.kubernetes.io/instance-type": kind, "karpenter.sh/capacity-type": capacity,
-        "topology.kubernetes.io/zone": zone}}, "status": {"capacity": {"nvidia.com/gpu": str(gpus)},
-                                                          "allocatable": {"nvidia.com/gpu": str(gpus)}}}
+    return {
+        "metadata": {
+            "name": name,
+            "labels": {
+                "node.kubernetes.io/instance-type": kind,
+                "karpenter.sh/capacity-type": capacity,
+                "topology.kubernetes.io/zone": zone,
+            },
+        },
+        "status": {"capacity": {"nvidia.com/gpu": str(gpus)}, "allocatable": {"nvidia.com/gpu": str(gpus)}},
+    }
 
 
 def on_demand(kind):
@@ -25,10 +32,16 @@ def spot(kind, zone):
     return 7.0 if zone == "us-east-1a" else None
 
 
-@pytest.mark.parametrize(("counted", "overrides", "rate"), [
-    (node(), {}, 7.0), (node(capacity="on-demand"), {}, 22.0), (node(zone="us-east-1b"), {}, 22.0),
-    (node(), {"p4d.24xlarge": 3.0}, 3.0), (node(kind="x9.huge", zone="us-east-1b"), {}, None),
-])
+@pytest.mark.parametrize(
+    ("counted", "overrides", "rate"),
+    [
+        (node(), {}, 7.0),
+        (node(capacity="on-demand"), {}, 22.0),
+        (node(zone="us-east-1b"), {}, 22.0),
+        (node(), {"p4d.24xlarge": 3.0}, 3.0),
+        (node(kind="x9.huge", zone="us-east-1b"), {}, None),
+    ],
+)
 def test_the_specs_price_goes_before_spots_and_that_before_on_demand(counted, overrides, rate):
     meter = Meter(on_demand, overrides, spot=spot)
     meter.count(counted, T0)
@@ -46,8 +59,13 @@ def test_gpu_hours_are_the_nodes_devices_until_each_is_gone():
 
 def test_a_night_a_month_and_an_item():
     told = bill(usd=44.0, gpu_hours=16.0, rate=22.0, until_next_chance=528.0, items_per_hour=1100.0)
-    assert told == {"gpu_hours": 16.0, "usd_per_night": 528.0, "usd_per_month": 528.0 * 30, "usd_per_item": 0.02,
-                    "items_idled": 26400}
+    assert told == {
+        "gpu_hours": 16.0,
+        "usd_per_night": 528.0,
+        "usd_per_month": 528.0 * 30,
+        "usd_per_item": 0.02,
+        "items_idled": 26400,
+    }
     assert bill(usd=44.0, gpu_hours=1, rate=0.5, until_next_chance=100.0)["usd_per_month"] == 365.0  # never more
     assert bill(usd=2.0, gpu_hours=1, rate=22.0)["usd_per_night"] == 2.0
     unknown = bill(usd=None, gpu_hours=1, rate=None, items_per_hour=5.0)
@@ -56,8 +74,11 @@ def test_a_night_a_month_and_an_item():
 
 def test_spot_prices_are_ec2s_latest_and_asked_once(stand_in):
     prices = SpotPrices(stand_in.aws())
-    asked = stand_in.aws().client("ec2").describe_spot_price_history(
-        InstanceTypes=["p4d.24xlarge"], AvailabilityZone="us-east-1a")["SpotPriceHistory"]
+    asked = (
+        stand_in.aws()
+        .client("ec2")
+        .describe_spot_price_history(InstanceTypes=["p4d.24xlarge"], AvailabilityZone="us-east-1a")["SpotPriceHistory"]
+    )
     assert asked
     before = len(stand_in.gate.seen)
     found = prices("p4d.24xlarge", "us-east-1a")

@@ -10,17 +10,17 @@ import pytest
 from test_founding_story import Prepared
 
 from killcheck import fixtures
-from killcheck.spec import specfile
 from killcheck.cloud import session
 from killcheck.cloud.billed import ghosts
 from killcheck.cloud.instances import Ec2, Instances
 from killcheck.cloud.returning import members, returning
 from killcheck.cloud.session import AskError, Aws
-from killcheck.standins.aws import Ec2Machines, StandIn, StandInError
-from killcheck.spec.cloud_access import CloudAccess
 from killcheck.drill.sequence import Options
-from killcheck.spec.killpath import Proof
 from killcheck.run.runner import PlannedDrill, Run
+from killcheck.spec import specfile
+from killcheck.spec.cloud_access import CloudAccess
+from killcheck.spec.killpath import Proof
+from killcheck.standins.aws import Ec2Machines, StandIn, StandInError
 
 XML = '<{0}Response xmlns="http://ec2.amazonaws.com/doc/2016-11-15/"><requestId>r</requestId>{1}</{0}Response>'
 REQUEST = """<spotInstanceRequestSet><item><spotInstanceRequestId>sir-1</spotInstanceRequestId><type>{}</type>
@@ -63,9 +63,15 @@ def drilled(tmp_path, monkeypatch, edit, more=lambda stand_in: None):
     monkeypatch.setattr(session, "TRIES", 1)
     path = specfile.load(fixtures.spec("dead-man"))
     cloud = CloudAccess(endpoint="stand-in", region="eu-west-1", cluster="dev")  # and there its machines are
-    prepared = Prepared(fixture="dead-man", _kill_path=replace(
-        path, cloud=cloud, proof=path.proof | {Proof.P3},
-        deadlines=replace(path.deadlines, instance_gone_s=300.0, held_s=120.0)))
+    prepared = Prepared(
+        fixture="dead-man",
+        _kill_path=replace(
+            path,
+            cloud=cloud,
+            proof=path.proof | {Proof.P3},
+            deadlines=replace(path.deadlines, instance_gone_s=300.0, held_s=120.0),
+        ),
+    )
 
     def prepare(cluster):
         stand_in, begun = cluster.levers["stand-in"], cluster.loop.monotonic()
@@ -96,15 +102,23 @@ def test_one_that_was_stopped_and_is_started_again_is_on(tmp_path, monkeypatch):
 
 
 def test_a_persistent_spot_request_buys_it_back(tmp_path, monkeypatch):
-    drill = drilled(tmp_path, monkeypatch, spot, lambda stand_in: answers(
-        stand_in, "DescribeSpotInstanceRequests", REQUEST.format("persistent", "active")))
+    drill = drilled(
+        tmp_path,
+        monkeypatch,
+        spot,
+        lambda stand_in: answers(stand_in, "DescribeSpotInstanceRequests", REQUEST.format("persistent", "active")),
+    )
     assert (str(drill.verdict), drill.stuck_at) == ("exposed", "instance_gone"), drill.why
     assert "spot request sir-1 is persistent and active: it launches the next instance" in drill.cause
 
 
 def test_whether_one_does_may_not_be_asked(tmp_path, monkeypatch):
-    drill = drilled(tmp_path, monkeypatch, spot, lambda stand_in: stand_in.gate.refuse(
-        "ec2", "DescribeSpotInstanceRequests", "denied"))
+    drill = drilled(
+        tmp_path,
+        monkeypatch,
+        spot,
+        lambda stand_in: stand_in.gate.refuse("ec2", "DescribeSpotInstanceRequests", "denied"),
+    )
     assert str(drill.verdict) == "inconclusive", drill.why
     assert "it needs ec2:DescribeSpotInstanceRequests" in drill.why
 
@@ -119,8 +133,10 @@ def test_a_machine_that_names_nothing_needs_no_question(stand_in):
     assert stand_in.gate.seen == [one for one in stand_in.gate.seen if one.path == "/moto-api/reset"]
 
 
-@pytest.mark.parametrize(("kind", "state", "back"), [
-    ("persistent", "open", True), ("persistent", "cancelled", False), ("one-time", "active", False)])
+@pytest.mark.parametrize(
+    ("kind", "state", "back"),
+    [("persistent", "open", True), ("persistent", "cancelled", False), ("one-time", "active", False)],
+)
 def test_spot_requests(stand_in, kind, state, back):
     answers(stand_in, "DescribeSpotInstanceRequests", REQUEST.format(kind, state))
     assert bool(asked(stand_in, SpotInstanceRequestId="sir-1")) is back
@@ -132,8 +148,9 @@ def test_a_request_that_nobody_lists_is_not_over(stand_in):
         asked(stand_in, SpotInstanceRequestId="sir-1")
 
 
-@pytest.mark.parametrize(("unused", "kind", "bills"), [(1, "default", True), (0, "default", False),
-                                                       (1, "capacity-block", False)])
+@pytest.mark.parametrize(
+    ("unused", "kind", "bills"), [(1, "default", True), (0, "default", False), (1, "capacity-block", False)]
+)
 def test_reservations(stand_in, unused, kind, bills):
     answers(stand_in, "DescribeCapacityReservations", RESERVATION.format(unused, kind))
     said = asked(stand_in, CapacityReservationId="cr-1")
@@ -153,8 +170,9 @@ def test_a_group_that_has_filled_the_gap_already(stand_in):
     answers(stand_in, "DescribeAutoScalingGroups", GROUP.format(1, ""), "autoscaling")
     before = members(stand_in.aws(), [gpu])
     assert before == {"gpu": frozenset({"i-00000001"})}
-    answers(stand_in, "DescribeAutoScalingGroups", GROUP.format(1, "").replace("i-00000001", "i-00000002"),
-            "autoscaling")
+    answers(
+        stand_in, "DescribeAutoScalingGroups", GROUP.format(1, "").replace("i-00000001", "i-00000002"), "autoscaling"
+    )
     [(what, remedy)] = returning(stand_in.aws(), [gpu], before)
     assert what == "Auto Scaling group gpu has launched i-00000002 in place of what was turned off"
     assert "--desired-capacity 0" in remedy
@@ -163,8 +181,7 @@ def test_a_group_that_has_filled_the_gap_already(stand_in):
 
 def test_a_drill_sees_that_its_group_has_filled_the_gap(tmp_path, monkeypatch):
     def grouped(text, at):
-        return text.replace(
-            "<tagSet>", "<tagSet><item><key>aws:autoscaling:groupName</key><value>gpu</value></item>")
+        return text.replace("<tagSet>", "<tagSet><item><key>aws:autoscaling:groupName</key><value>gpu</value></item>")
 
     def group(stand_in):
         asked = []
@@ -184,30 +201,42 @@ def test_a_drill_sees_that_its_group_has_filled_the_gap(tmp_path, monkeypatch):
 def test_what_ec2_leaves_out_of_a_machine_that_is_off_is_remembered():
     word = Ec2(cast("Aws", None))
     tags = [{"Key": "aws:autoscaling:groupName", "Value": "gpu"}]
-    for one in ({"State": {"Name": "running"}, "Tags": tags, "SpotInstanceRequestId": "sir-1"},
-                {"State": {"Name": "terminated"}, "Tags": [], "SpotInstanceRequestId": ""}):
+    for one in (
+        {"State": {"Name": "running"}, "Tags": tags, "SpotInstanceRequestId": "sir-1"},
+        {"State": {"Name": "terminated"}, "Tags": [], "SpotInstanceRequestId": ""},
+    ):
         word._noted("aws:///us-east-1a/i-1", one)
     assert word.described["aws:///us-east-1a/i-1"] == {
-        "State": {"Name": "terminated"}, "Tags": tags, "SpotInstanceRequestId": "sir-1"}
+        "State": {"Name": "terminated"},
+        "Tags": tags,
+        "SpotInstanceRequestId": "sir-1",
+    }
 
 
 @pytest.mark.parametrize("how", ["throttled", "denied", "expired"])
 def test_what_is_not_answered_is_unknown(stand_in, monkeypatch, how):
     monkeypatch.setattr(session, "TRIES", 1)
-    for action, one in (("DescribeSpotInstanceRequests", {"SpotInstanceRequestId": "sir-1"}),
-                        ("DescribeCapacityReservations", {"CapacityReservationId": "cr-1"}),
-                        ("DescribeAutoScalingGroups", {"Tags": [{"Key": "aws:autoscaling:groupName", "Value": "g"}]})):
+    for action, one in (
+        ("DescribeSpotInstanceRequests", {"SpotInstanceRequestId": "sir-1"}),
+        ("DescribeCapacityReservations", {"CapacityReservationId": "cr-1"}),
+        ("DescribeAutoScalingGroups", {"Tags": [{"Key": "aws:autoscaling:groupName", "Value": "g"}]}),
+    ):
         stand_in.gate.refuse("*", action, how)
         with pytest.raises(AskError):
             asked(stand_in, **one)
 
 
 # -- states and pages --------------------------------------------------------------------------------------
-@pytest.mark.parametrize(("before", "after", "state"), [
-    ("<reservationSet>.*</reservationSet>", "<reservationSet/>", "unknown"),
-    (">terminated<", ">shutting-down<", "stopping"), (">terminated<", ">stopping<", "stopping"),
-    (">terminated<", ">hibernating<", "unknown"),
-    (">terminated<", ">terminated<", "terminated")])
+@pytest.mark.parametrize(
+    ("before", "after", "state"),
+    [
+        ("<reservationSet>.*</reservationSet>", "<reservationSet/>", "unknown"),
+        (">terminated<", ">shutting-down<", "stopping"),
+        (">terminated<", ">stopping<", "stopping"),
+        (">terminated<", ">hibernating<", "unknown"),
+        (">terminated<", ">terminated<", "terminated"),
+    ],
+)
 def test_what_is_half_said_or_half_done_is_not_gone(stand_in, before, after, state):
     """Over a drill, the first ends inconclusive and the second exposed, as what it is stuck at."""
     machines, clock = Ec2Machines(stand_in, lambda _: None), [0.0]
@@ -249,14 +278,20 @@ def test_without_one_each_machine_is_asked_after_in_its_own_and_so_are_ghosts(st
     assert {ghost for _, ghost in ids} <= {one.object for one in alone}  # also once the last Node has gone
 
 
-@pytest.mark.parametrize(("region", "said"), [
-    ("eu-wset-1", "did you mean eu-west-1?"), ("the moon", "the stand-in has no region 'the moon'")])
+@pytest.mark.parametrize(
+    ("region", "said"),
+    [("eu-wset-1", "did you mean eu-west-1?"), ("the moon", "the stand-in has no region 'the moon'")],
+)
 def test_a_region_that_is_none_is_said_before_anything_is_started(region, said):
     with pytest.raises(StandInError, match=re.escape(said)):
         StandIn(region=region)
 
 
 def test_a_machine_that_may_not_be_ended_is_exposed_and_no_defect(tmp_path, monkeypatch):
-    drill = drilled(tmp_path, monkeypatch, lambda text, at: text, lambda stand_in: stand_in.gate.refuse(
-        "ec2", "TerminateInstances", "denied"))
+    drill = drilled(
+        tmp_path,
+        monkeypatch,
+        lambda text, at: text,
+        lambda stand_in: stand_in.gate.refuse("ec2", "TerminateInstances", "denied"),
+    )
     assert (str(drill.verdict), drill.stuck_at) == ("exposed", "instance_gone"), drill.why

@@ -63,9 +63,16 @@ def detours(where: str, text: str):
                 yield from (f"{one.name} as {one.asname}" for one in node.names if one.name in ASKING and one.asname)
         elif isinstance(node, ast.Attribute) and node.attr in (*MAKES, "get_waiter", "get_paginator"):
             used = parents.get(node)
-            asked = isinstance(used, ast.Call) and used.func is node and used.args and (
-                used.args[0].value in SERVICES if isinstance(used.args[0], ast.Constant) and node.attr in MAKES
-                else node.attr not in MAKES or ast.unparse(node.value).endswith("aws"))
+            asked = (
+                isinstance(used, ast.Call)
+                and used.func is node
+                and used.args
+                and (
+                    used.args[0].value in SERVICES
+                    if isinstance(used.args[0], ast.Constant) and node.attr in MAKES
+                    else node.attr not in MAKES or ast.unparse(node.value).endswith("aws")
+                )
+            )
             after = parents.get(used)
             if asked and not (isinstance(after, ast.Attribute) and after.attr == "meta"):
                 yield ast.unparse(used)
@@ -74,8 +81,12 @@ def detours(where: str, text: str):
     for node in ast.walk(tree):
         if isinstance(node, ast.Name) and node.id in ours and isinstance(node.ctx, ast.Load):
             used = parents[node]
-            named = isinstance(used, ast.Call) and used.func is node and len(used.args) >= 3 and all(
-                isinstance(one, ast.Constant) for one in used.args[1:3])
+            named = (
+                isinstance(used, ast.Call)
+                and used.func is node
+                and len(used.args) >= 3
+                and all(isinstance(one, ast.Constant) for one in used.args[1:3])
+            )
             if not named:
                 yield ast.unparse(used)
 
@@ -85,24 +96,27 @@ def test_nothing_goes_past_the_table():
     assert found == []
 
 
-@pytest.mark.parametrize("text", [
-    "import boto3\nboto3.client('ec2').stop_instances()",
-    "def f():\n    from botocore.session import get_session\n    return get_session().create_client('ec2')",
-    "import botocore.session as b",
-    "from importlib import import_module\nimport_module('boto3').client('s3')",
-    "def f(aws):\n    aws.client('ec2').stop_instances(InstanceIds=[])",
-    "def f(aws):\n    client = aws.client('ec2')\n    client.delete_vpc()",
-    "def f(self, what):\n    return self.aws.client(what).delete_vpc()",
-    "def f(aws):\n    aws.client('ec2').get_waiter('instance_terminated').wait()",
-    "def f(client):\n    client.get_waiter('instance_terminated').wait()",
-    "from killcheck.cloud import session\nsession.call(None, 'ec2', 'delete_vpc')",
-    "import killcheck.cloud.session as s\ns.call(None, 'ec2', 'delete_vpc')",
-    "from killcheck.cloud.session import call as ask\nask(None, 'ec2', 'delete_vpc')",
-    "from killcheck.cloud.session import call\nfrom functools import partial\nask = partial(call, None, 'ec2')",
-    "from killcheck.cloud.session import pages\nit = pages\nit(None, 'ec2', 'describe_vpcs')",
-    "from killcheck.cloud.session import call\ndef f(aws, op):\n    return call(aws, 'ec2', op)",
-    "from killcheck.cloud.session import call\ndef f(*what):\n    return call(*what)",
-])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import boto3\nboto3.client('ec2').stop_instances()",
+        "def f():\n    from botocore.session import get_session\n    return get_session().create_client('ec2')",
+        "import botocore.session as b",
+        "from importlib import import_module\nimport_module('boto3').client('s3')",
+        "def f(aws):\n    aws.client('ec2').stop_instances(InstanceIds=[])",
+        "def f(aws):\n    client = aws.client('ec2')\n    client.delete_vpc()",
+        "def f(self, what):\n    return self.aws.client(what).delete_vpc()",
+        "def f(aws):\n    aws.client('ec2').get_waiter('instance_terminated').wait()",
+        "def f(client):\n    client.get_waiter('instance_terminated').wait()",
+        "from killcheck.cloud import session\nsession.call(None, 'ec2', 'delete_vpc')",
+        "import killcheck.cloud.session as s\ns.call(None, 'ec2', 'delete_vpc')",
+        "from killcheck.cloud.session import call as ask\nask(None, 'ec2', 'delete_vpc')",
+        "from killcheck.cloud.session import call\nfrom functools import partial\nask = partial(call, None, 'ec2')",
+        "from killcheck.cloud.session import pages\nit = pages\nit(None, 'ec2', 'describe_vpcs')",
+        "from killcheck.cloud.session import call\ndef f(aws, op):\n    return call(aws, 'ec2', op)",
+        "from killcheck.cloud.session import call\ndef f(*what):\n    return call(*what)",
+    ],
+)
 def test_and_each_way_past_it_would_be_found(text):
     assert list(detours("killcheck/cloud/sneaky.py", text))
 

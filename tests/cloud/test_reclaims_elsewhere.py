@@ -11,17 +11,17 @@ import pytest
 import urllib3
 
 from killcheck import fixtures
-from killcheck.spec import specfile
-from killcheck.standins.ec2_metadata import Watched
-from killcheck.standins.gce_metadata import Preempted
-from killcheck.standins.azure_metadata import ScheduledEvents
-from killcheck.standins.serving import serve
 from killcheck.discover import from_objects
 from killcheck.embedded.models.cloud import Cloud
-from killcheck.spec.killpath import NodePool
 from killcheck.kube.objects import copy
 from killcheck.run.runner import PlannedDrill, Run
 from killcheck.run.session import Session
+from killcheck.spec import specfile
+from killcheck.spec.killpath import NodePool
+from killcheck.standins.azure_metadata import ScheduledEvents
+from killcheck.standins.ec2_metadata import Watched
+from killcheck.standins.gce_metadata import Preempted
+from killcheck.standins.serving import serve
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 EVENTS = "/metadata/scheduledevents?api-version=2020-07-01"
@@ -56,9 +56,16 @@ def test_a_preempt_is_scheduled_its_time_fixed_and_starts_by_itself(asked):
     first = ask(EVENTS, headers=AZURE).json()
     (event,) = first["Events"]
     assert event | {"EventId": ""} == {
-        "EventId": "", "EventStatus": "Scheduled", "EventType": "Preempt", "ResourceType": "VirtualMachine",
-        "Resources": ["aks-gpu-1-vmss_3"], "NotBefore": "Sat, 21 Nov 2026 00:00:30 GMT", "Description": "",
-        "EventSource": "Platform", "DurationInSeconds": -1}
+        "EventId": "",
+        "EventStatus": "Scheduled",
+        "EventType": "Preempt",
+        "ResourceType": "VirtualMachine",
+        "Resources": ["aks-gpu-1-vmss_3"],
+        "NotBefore": "Sat, 21 Nov 2026 00:00:30 GMT",
+        "Description": "",
+        "EventSource": "Platform",
+        "DurationInSeconds": -1,
+    }
     clock[0] += timedelta(seconds=29)
     assert ask(EVENTS, headers=AZURE).json() == first
     clock[0] += timedelta(seconds=1)
@@ -87,10 +94,17 @@ def test_who_approves_it_ends_the_wait_and_again_is_no_error(asked):
     assert ask(EVENTS, headers=AZURE).json()["Events"][0]["EventStatus"] == "Started"
 
 
-@pytest.mark.parametrize(("path", "headers", "status"), [
-    (EVENTS, {}, 400), ("/metadata/scheduledevents", AZURE, 400), (EVENTS[:-10] + "latest", AZURE, 400),
-    (EVENTS, {**AZURE, "X-Forwarded-For": "10.0.0.1"}, 400), ("/latest/meta-data/instance-id", AZURE, 400),
-    ("/metadata/instance/compute/name?api-version=2021-02-01&format=text", AZURE, 200)])
+@pytest.mark.parametrize(
+    ("path", "headers", "status"),
+    [
+        (EVENTS, {}, 400),
+        ("/metadata/scheduledevents", AZURE, 400),
+        (EVENTS[:-10] + "latest", AZURE, 400),
+        (EVENTS, {**AZURE, "X-Forwarded-For": "10.0.0.1"}, 400),
+        ("/latest/meta-data/instance-id", AZURE, 400),
+        ("/metadata/instance/compute/name?api-version=2021-02-01&format=text", AZURE, 200),
+    ],
+)
 def test_what_azure_asks_of_a_request(asked, path, headers, status):
     assert asked(ScheduledEvents(lambda: NOW))(path, headers=headers).status == status
 
@@ -136,8 +150,10 @@ def test_a_request_waits_for_the_change(asked, tmp_path):
 
 
 # -- drills ------------------------------------------------------------------------------------------------
-POOLS = {"azure": ("Standard_NC24ads_A100_v4", "kubernetes.azure.com/scalesetpriority", "spot"),
-         "gcp": ("a2-highgpu-1g", "cloud.google.com/gke-spot", "true")}
+POOLS = {
+    "azure": ("Standard_NC24ads_A100_v4", "kubernetes.azure.com/scalesetpriority", "spot"),
+    "gcp": ("a2-highgpu-1g", "cloud.google.com/gke-spot", "true"),
+}
 #: What both handlers do once they know: cordon the node, evict the worker, and see it gone.
 DRAIN = """
 import json, os, ssl, sys, time, urllib.error, urllib.request
@@ -169,7 +185,8 @@ def metadata(path, headers, body=None):
         return ""
 """
 LISTENS = {
-    "azure": DRAIN + """
+    "azure": DRAIN
+    + """
 PATH, TRUE = "/metadata/scheduledevents?api-version=2020-07-01", {"Metadata": "true"}
 ME = metadata("/metadata/instance/compute/name?api-version=2021-02-01&format=text", TRUE)
 while True:
@@ -179,38 +196,67 @@ while True:
             APPROVE
     time.sleep(5)
 """,
-    "gcp": DRAIN + """
+    "gcp": DRAIN
+    + """
 while metadata("/computeMetadata/v1/instance/preempted", {"Metadata-Flavor": "Google"}) != "TRUE":
     time.sleep(5)
 drain()
 time.sleep(3600)
-"""}
-APPROVE = ('metadata(PATH, TRUE, json.dumps({"StartRequests": [{"EventId": event["EventId"]}]}).encode())')
+""",
+}
+APPROVE = 'metadata(PATH, TRUE, json.dumps({"StartRequests": [{"EventId": event["EventId"]}]}).encode())'
 
 
 def handler(code):
     """A DaemonSet of the spot pool, and its rights."""
+
     def meta(name):
         return {"name": name, "namespace": "kube-system"}
 
     who = {"kind": "ServiceAccount", **meta("listens")}
-    rules = [{"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]},
-             {"apiGroups": [""], "resources": ["nodes"], "verbs": ["patch"]},
-             {"apiGroups": [""], "resources": ["pods/eviction"], "verbs": ["create"]}]
+    rules = [
+        {"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]},
+        {"apiGroups": [""], "resources": ["nodes"], "verbs": ["patch"]},
+        {"apiGroups": [""], "resources": ["pods/eviction"], "verbs": ["create"]},
+    ]
     rbac = "rbac.authorization.k8s.io"
     return [
         {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": meta("listens")},
         {"apiVersion": f"{rbac}/v1", "kind": "ClusterRole", "metadata": {"name": "listens"}, "rules": rules},
-        {"apiVersion": f"{rbac}/v1", "kind": "ClusterRoleBinding", "metadata": {"name": "listens"}, "subjects": [who],
-         "roleRef": {"apiGroup": rbac, "kind": "ClusterRole", "name": "listens"}},
-        {"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": meta("listens"), "spec": {
-            "selector": {"matchLabels": {"app": "listens"}}, "template": {
-                "metadata": {"labels": {"app": "listens"}, "annotations": {"killcheck.dev/run": "true"}},
-                "spec": {"serviceAccountName": "listens", "tolerations": [{"operator": "Exists"}],
-                         "nodeSelector": {"pool": "gpu-spot"}, "containers": [{
-                             "name": "c", "image": "python:3.12-slim", "command": ["python3", "-c", code],
-                             "env": [{"name": "NODE_NAME", "valueFrom": {
-                                 "fieldRef": {"fieldPath": "spec.nodeName"}}}]}]}}}}]
+        {
+            "apiVersion": f"{rbac}/v1",
+            "kind": "ClusterRoleBinding",
+            "metadata": {"name": "listens"},
+            "subjects": [who],
+            "roleRef": {"apiGroup": rbac, "kind": "ClusterRole", "name": "listens"},
+        },
+        {
+            "apiVersion": "apps/v1",
+            "kind": "DaemonSet",
+            "metadata": meta("listens"),
+            "spec": {
+                "selector": {"matchLabels": {"app": "listens"}},
+                "template": {
+                    "metadata": {"labels": {"app": "listens"}, "annotations": {"killcheck.dev/run": "true"}},
+                    "spec": {
+                        "serviceAccountName": "listens",
+                        "tolerations": [{"operator": "Exists"}],
+                        "nodeSelector": {"pool": "gpu-spot"},
+                        "containers": [
+                            {
+                                "name": "c",
+                                "image": "python:3.12-slim",
+                                "command": ["python3", "-c", code],
+                                "env": [
+                                    {"name": "NODE_NAME", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}
+                                ],
+                            }
+                        ],
+                    },
+                },
+            },
+        },
+    ]
 
 
 def drill(tmp_path, cloud, code, notice_s=30.0):
@@ -218,20 +264,41 @@ def drill(tmp_path, cloud, code, notice_s=30.0):
     kind, label, value = POOLS[cloud]
     path = specfile.load(fixtures.spec("spot-training"))
     layer = replace(path.layers[0], notice_s=notice_s, checkpoint=None)
-    session = Session(fixture="spot-training", _kill_path=replace(
-        path, layers=(layer,), nodes=(NodePool("gpu-spot", selector="pool=gpu-spot"),),
-        deadlines=replace(path.deadlines, held_s=60.0)), night_s=900.0)
+    session = Session(
+        fixture="spot-training",
+        _kill_path=replace(
+            path,
+            layers=(layer,),
+            nodes=(NodePool("gpu-spot", selector="pool=gpu-spot"),),
+            deadlines=replace(path.deadlines, held_s=60.0),
+        ),
+        night_s=900.0,
+    )
     objects = [copy(o) for o in session.objects if o["kind"] not in ("NodePool", "EC2NodeClass")]
     for obj in objects:
         if obj["kind"] == "Job":
             obj["spec"]["template"]["spec"]["nodeSelector"] = {"pool": "gpu-spot"}
             obj["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] = 15
             del obj["spec"]["template"]["metadata"]["annotations"]
-    groups = [{"name": "gpu-spot", "instanceType": kind, "min": 1, "capacityType": "spot",
-               "labels": {"pool": "gpu-spot", label: value}}]
-    session._objects = [*objects, *(handler(code) if code else []), {
-        "apiVersion": "v1", "kind": "ConfigMap", "data": {"groups": json.dumps(groups)},
-        "metadata": {"name": "groups", "namespace": "kube-system", "labels": {"killcheck.dev/node-groups": "true"}}}]
+    groups = [
+        {
+            "name": "gpu-spot",
+            "instanceType": kind,
+            "min": 1,
+            "capacityType": "spot",
+            "labels": {"pool": "gpu-spot", label: value},
+        }
+    ]
+    session._objects = [
+        *objects,
+        *(handler(code) if code else []),
+        {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "data": {"groups": json.dumps(groups)},
+            "metadata": {"name": "groups", "namespace": "kube-system", "labels": {"killcheck.dev/node-groups": "true"}},
+        },
+    ]
     run = Run(session, [PlannedDrill("spot-reclaim", ())], folder=tmp_path).execute()
     return run.drills[0]
 
@@ -280,8 +347,9 @@ def test_two_minutes_that_azure_does_not_leave_prove_nothing(tmp_path, notice_s)
     assert "leaves 30 s: give it notice: 30s" in found.why
 
 
-@pytest.mark.parametrize(("group", "notice_s"), [
-    ("karpenter.k8s.aws", 120.0), ("karpenter.azure.com", 30.0), ("karpenter.k8s.gcp", 30.0)])
+@pytest.mark.parametrize(
+    ("group", "notice_s"), [("karpenter.k8s.aws", 120.0), ("karpenter.azure.com", 30.0), ("karpenter.k8s.gcp", 30.0)]
+)
 def test_a_spec_that_is_found_counts_on_what_the_pools_cloud_leaves(group, notice_s):
     objects = [copy(o) for o in Session(fixture="spot-training").objects]
     for obj in objects:

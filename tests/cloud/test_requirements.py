@@ -37,8 +37,10 @@ def entry_allows(entry, value):
     if operator in ("Exists", "DoesNotExist"):
         return operator == "Exists"
     number, bound = as_integer(value), int(values[0])
-    return number is not None and {
-        "Gt": number > bound, "Lt": number < bound, "Gte": number >= bound, "Lte": number <= bound}[operator]
+    return (
+        number is not None
+        and {"Gt": number > bound, "Lt": number < bound, "Gte": number >= bound, "Lte": number <= bound}[operator]
+    )
 
 
 def passes(found, offered):
@@ -106,24 +108,38 @@ def test_what_a_node_claim_keeps_never_excludes_more_values(found):
     assert (again.values, again.gte, again.lte, again.complement) == (kept.values, kept.gte, kept.lte, kept.complement)
 
 
-@pytest.mark.parametrize(("found", "operator", "lenient"), [
-    ([("Lt", ["8"])], "Exists", False),
-    ([("Lt", ["8"]), ("NotIn", ["3"])], "NotIn", True),
-    ([("Lt", ["8"]), ("NotIn", ["16"])], "Exists", False),
-    ([("In", ["t4"]), ("In", ["a100"])], "DoesNotExist", True),
-    ([("Gt", ["5"]), ("Lt", ["3"])], "DoesNotExist", True),
-    ([("Gt", [str(2**63 - 1)])], "DoesNotExist", True),
-    ([("NotIn", ["8"])], "NotIn", True),
-    ([("Exists", [])], "Exists", False),
-])
+@pytest.mark.parametrize(
+    ("found", "operator", "lenient"),
+    [
+        ([("Lt", ["8"])], "Exists", False),
+        ([("Lt", ["8"]), ("NotIn", ["3"])], "NotIn", True),
+        ([("Lt", ["8"]), ("NotIn", ["16"])], "Exists", False),
+        ([("In", ["t4"]), ("In", ["a100"])], "DoesNotExist", True),
+        ([("Gt", ["5"]), ("Lt", ["3"])], "DoesNotExist", True),
+        ([("Gt", [str(2**63 - 1)])], "DoesNotExist", True),
+        ([("NotIn", ["8"])], "NotIn", True),
+        ([("Exists", [])], "Exists", False),
+    ],
+)
 def test_how_karpenter_reads_combinations(found, operator, lenient):
     assert (combined(found).operator, combined(found).lenient) == (operator, lenient)
 
 
-@pytest.mark.parametrize(("operator", "values"), [
-    ("Between", ["1"]), ("in", ["a"]), ("Gt", []), ("Gt", ["1", "2"]), ("Lt", ["-1"]), ("Lt", ["eight"]),
-    ("Gte", ["1.5"]), ("Gt", [" 1"]), ("Gt", ["1_0"]), ("Gt", [str(2**63)]),
-])
+@pytest.mark.parametrize(
+    ("operator", "values"),
+    [
+        ("Between", ["1"]),
+        ("in", ["a"]),
+        ("Gt", []),
+        ("Gt", ["1", "2"]),
+        ("Lt", ["-1"]),
+        ("Lt", ["eight"]),
+        ("Gte", ["1.5"]),
+        ("Gt", [" 1"]),
+        ("Gt", ["1_0"]),
+        ("Gt", [str(2**63)]),
+    ],
+)
 def test_what_cannot_be_read_is_refused(operator, values):
     with pytest.raises(RequirementError):
         Requirement.of(KEY, operator, values)
@@ -142,19 +158,33 @@ def test_requirements_print_as_karpenter_prints_them():
 # -- against the catalogue -------------------------------------------------------------------------------------
 TYPES = launchable(shipped())
 LABELS = [
-    "gpu-count", "gpu-name", "gpu-manufacturer", "gpu-memory", "accelerator-count", "accelerator-name", "category",
-    "generation", "family", "size", "cpu", "memory", "local-nvme", "cpu-manufacturer"]
+    "gpu-count",
+    "gpu-name",
+    "gpu-manufacturer",
+    "gpu-memory",
+    "accelerator-count",
+    "accelerator-name",
+    "category",
+    "generation",
+    "family",
+    "size",
+    "cpu",
+    "memory",
+    "local-nvme",
+    "cpu-manufacturer",
+]
 
 
 def of_label(name):
     known = sorted({value for one in TYPES.types for value in one.labels[f"instance-{name}"]})
     numbers = [value for value in known if value.isdigit()] or ["1"]
-    return st.tuples(st.just(name), entries(
-        st.sampled_from([*known, "nothing"]), st.sampled_from([*numbers, "0"])))
+    return st.tuples(st.just(name), entries(st.sampled_from([*known, "nothing"]), st.sampled_from([*numbers, "0"])))
 
 
-@given(st.lists(st.sampled_from(LABELS).flatmap(of_label), min_size=1, max_size=4), st.sampled_from([
-    KARPENTER_AWS, AUTO_MODE]))
+@given(
+    st.lists(st.sampled_from(LABELS).flatmap(of_label), min_size=1, max_size=4),
+    st.sampled_from([KARPENTER_AWS, AUTO_MODE]),
+)
 def test_the_selected_types_are_those_that_a_look_at_each_finds(found, prefix):
     requirements = Requirements()
     for name, (operator, values) in found:
@@ -162,8 +192,11 @@ def test_the_selected_types_are_those_that_a_look_at_each_finds(found, prefix):
     selection = TYPES.select(requirements, prefix)
     assert selection.certain == selection.possible
     by_name = {name: [entry for other, entry in found if other == name] for name, _ in found}
-    expected = {one.name for one in TYPES.types if all(
-        passes(entries_, one.labels[f"instance-{name}"]) for name, entries_ in by_name.items())}
+    expected = {
+        one.name
+        for one in TYPES.types
+        if all(passes(entries_, one.labels[f"instance-{name}"]) for name, entries_ in by_name.items())
+    }
     assert {one.name for one in TYPES.members(selection.certain)} == expected
 
 

@@ -28,8 +28,9 @@ def afresh(stand_in, home, **more):
     return done.stdout.strip()
 
 
-@pytest.mark.parametrize(("kind", "said"), [
-    ("legacy", "UnauthorizedSSOTokenError"), ("sso-session", "TokenRetrievalError")])
+@pytest.mark.parametrize(
+    ("kind", "said"), [("legacy", "UnauthorizedSSOTokenError"), ("sso-session", "TokenRetrievalError")]
+)
 def test_an_sso_session_past_its_end(stand_in, tmp_path, kind, said):
     now = datetime.now(UTC)
     live, over = (SignIn(kind, now + timedelta(hours=h), token=f"t{h}") for h in (8, -1))
@@ -86,6 +87,7 @@ def metadata():
     clock = [datetime(2026, 11, 21, tzinfo=UTC)]
     served = Metadata(now=lambda: clock[0])
     with serve(served) as url, urllib3.PoolManager(retries=False) as pool:
+
         def ask(path, method="GET", **headers):
             return pool.request(method, url + path, headers={k.replace("_", "-"): v for k, v in headers.items()})
 
@@ -106,8 +108,10 @@ def test_the_token_dance(metadata):
     assert ask("/latest/meta-data/instance-id", X_aws_ec2_metadata_token=held).data == b"i-0123456789abcdef0"
     clock[0] += timedelta(seconds=61)
     assert ask("/latest/meta-data/instance-id", X_aws_ec2_metadata_token=held).status == 401
-    assert ask("/latest/api/token", "PUT", X_aws_ec2_metadata_token_ttl_seconds="60",
-               X_Forwarded_For="10.0.0.1").status == 403
+    assert (
+        ask("/latest/api/token", "PUT", X_aws_ec2_metadata_token_ttl_seconds="60", X_Forwarded_For="10.0.0.1").status
+        == 403
+    )
 
 
 def test_a_notice_is_404_until_it_is_there_and_its_time_is_fixed(metadata):
@@ -142,6 +146,7 @@ def test_the_notice_of_a_sidecar_is_a_file(metadata, tmp_path):
     _, _, clock = metadata
     watched = Watched(Metadata(now=lambda: clock[0], required=False), tmp_path / "notice")
     with serve(watched) as url, urllib3.PoolManager(retries=False) as pool:
+
         def ask():
             return pool.request("GET", url + ACTION)
 

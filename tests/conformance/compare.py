@@ -38,8 +38,7 @@ def differences(recording, seen, situation):
 
     found = list(_courses(recording, seen, situation, text))
     found += _events(recording, seen, situation, text)
-    found += [
-        f"answer to {request}: {got}, not {want}" for request, got, want in seen.answers if got != want]
+    found += [f"answer to {request}: {got}, not {want}" for request, got, want in seen.answers if got != want]
     for request, got, want in seen.bodies:
         found += [f"answer to {request}: {line}" for line in unlike(got, want, "")]
     return [f for f in found if not any(re.search(pattern, f) for pattern, _why in situation.allowed)]
@@ -105,8 +104,7 @@ def _events(recording, seen, situation, text):
         for told in events:
             key = (told.object, told.type, told.reason, text(told.message))
             before = found.get(key)
-            found[key] = told if before is None else Told(
-                min(before.at, told.at), *key, before.count + told.count)
+            found[key] = told if before is None else Told(min(before.at, told.at), *key, before.count + told.count)
         return found
 
     want, got = grouped(recording.events), grouped(seen.events)

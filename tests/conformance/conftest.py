@@ -44,8 +44,12 @@ def cluster(request):
     from killcheck.embedded.default_objects import node
 
     made = EmbeddedCluster(exec_mode=getattr(request.module, "EXEC_MODE", "none"), speed=30)
-    made.load([node("gpu-1", "g6.4xlarge", cpu=16, memory="64Gi", devices={"nvidia.com/gpu": 1}),
-               node("cpu-1", "m6i.xlarge", cpu=4, memory="16Gi")])
+    made.load(
+        [
+            node("gpu-1", "g6.4xlarge", cpu=16, memory="64Gi", devices={"nvidia.com/gpu": 1}),
+            node("cpu-1", "m6i.xlarge", cpu=4, memory="16Gi"),
+        ]
+    )
     stop = threading.Event()
     made.kubeconfig()
 
@@ -75,9 +79,14 @@ def kubectl(kubeconfig, tmp_path_factory):
 
     def run(command, stdin=None, rc=0, env=None):
         done = subprocess.run(
-            ["kubectl", "--kubeconfig", str(kubeconfig), *shlex.split(command)], check=False, input=stdin, text=True,
-            capture_output=True, timeout=150,
-            env={"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": str(home), **(env or {})})
+            ["kubectl", "--kubeconfig", str(kubeconfig), *shlex.split(command)],
+            check=False,
+            input=stdin,
+            text=True,
+            capture_output=True,
+            timeout=150,
+            env={"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": str(home), **(env or {})},
+        )
         said = done.stdout + done.stderr
         assert rc is None or done.returncode == rc, f"kubectl {command}: {done.returncode}\n{said}"
         return said

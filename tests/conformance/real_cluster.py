@@ -33,8 +33,7 @@ class RealCluster:
         self.kubelets = {}
         self.registry = Registry()
         self.made = []
-        self.nodes = HollowNodes(
-            lambda user: self.kube, self.loop, self.registry, rng=random.Random(3), server=self)
+        self.nodes = HollowNodes(lambda user: self.kube, self.loop, self.registry, rng=random.Random(3), server=self)
 
     def load(self, objects):
         for obj in objects:
@@ -54,7 +53,8 @@ class RealCluster:
         if body is not None and not isinstance(body, bytes):
             body = json.dumps(body).encode()
         status, _, answer = self.real.ask(
-            request.method, request.path + (f"?{query}" if query else ""), body, request.headers["content-type"])
+            request.method, request.path + (f"?{query}" if query else ""), body, request.headers["content-type"]
+        )
         return Response(status, answer)
 
     def forget(self, namespace):
@@ -78,4 +78,3 @@ class RealCluster:
             except NotFound:
                 continue
         self.loop.sleep(0.2)
-

@@ -83,8 +83,13 @@ class Aliases:
 
 def comparable(name, value):
     """A field's value with what differs from cluster to cluster taken out."""
-    if name in ("metadata.deletionTimestamp", "status.completionTime", "status.lastSuccessfulTime",
-                "status.lastScaleTime", "metadata.creationTimestamp"):
+    if name in (
+        "metadata.deletionTimestamp",
+        "status.completionTime",
+        "status.lastSuccessfulTime",
+        "status.lastScaleTime",
+        "metadata.creationTimestamp",
+    ):
         return "*"
     if name == "status.disruptedPods":
         return _TIME.sub("*", value)
@@ -150,9 +155,16 @@ class Recording:
 
     def _events(self):
         return merged(
-            Told((_moment(e["first"]) - self.trigger).total_seconds(), self._event_object(e["object"]), e["type"],
-                 e["reason"], self.aliases.of(e["message"]), e["count"] or 1)
-            for e in self.raw["events"])
+            Told(
+                (_moment(e["first"]) - self.trigger).total_seconds(),
+                self._event_object(e["object"]),
+                e["type"],
+                e["reason"],
+                self.aliases.of(e["message"]),
+                e["count"] or 1,
+            )
+            for e in self.raw["events"]
+        )
 
     def _event_object(self, text):
         kind, _, rest = text.partition("/")
@@ -165,8 +177,7 @@ def merged(events):
     found = {}
     for told in sorted(events, key=lambda e: e.at):
         before = found.get(told.key)
-        found[told.key] = told if before is None else Told(
-            before.at, *told.key, before.count + told.count)
+        found[told.key] = told if before is None else Told(before.at, *told.key, before.count + told.count)
     return list(found.values())
 
 

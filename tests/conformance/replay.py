@@ -23,25 +23,67 @@ NODE = "node-cpu"
 IMAGES = ("localhost:5000/rec/executor:1", "localhost:5000/rec/badarch:1")
 #: Debian with bash, Python and curl, and no kubectl.
 _PROGRAMS = (
-    "bash", "sh", "sleep", "cat", "echo", "true", "false", "env", "printf", "grep", "sed", "head", "tail", "tr",
-    "date", "mktemp", "curl", "python3", "kill", "test")
+    "bash",
+    "sh",
+    "sleep",
+    "cat",
+    "echo",
+    "true",
+    "false",
+    "env",
+    "printf",
+    "grep",
+    "sed",
+    "head",
+    "tail",
+    "tr",
+    "date",
+    "mktemp",
+    "curl",
+    "python3",
+    "kill",
+    "test",
+)
 EXECUTOR = Contents({f"/usr/bin/{name}": name for name in _PROGRAMS})
 
 GONE = (
-    "localhost:5000/rec/gone:1", "localhost:5000/rec/not-on-node:1",
-    "localhost:5000/library/python@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef")
-WATCHED = (
-    r.PODS, r.DEPLOYMENTS, r.REPLICASETS, r.JOBS, r.CRONJOBS, r.NODES, r.PDBS,
-    r.HPAS, r.RESOURCECLAIMS)
+    "localhost:5000/rec/gone:1",
+    "localhost:5000/rec/not-on-node:1",
+    "localhost:5000/library/python@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",
+)
+WATCHED = (r.PODS, r.DEPLOYMENTS, r.REPLICASETS, r.JOBS, r.CRONJOBS, r.NODES, r.PDBS, r.HPAS, r.RESOURCECLAIMS)
 _PLAIN = (
-    "spec.replicas", "spec.nodeName", "spec.podCIDR", "spec.suspend", "spec.concurrencyPolicy", "status.replicas",
-    "status.terminatingReplicas", "status.readyReplicas", "status.availableReplicas", "status.unavailableReplicas",
-    "status.fullyLabeledReplicas", "status.updatedReplicas", "status.ready", "status.terminating",
-    "status.succeeded", "status.failed", "status.lastScheduleTime", "status.lastSuccessfulTime",
-    "status.completionTime", "status.currentHealthy", "status.expectedPods", "status.disruptionsAllowed",
-    "status.desiredHealthy", "status.disruptedPods", "status.currentReplicas", "status.desiredReplicas",
-    "status.lastScaleTime", "metadata.finalizers", "metadata.deletionTimestamp",
-    "metadata.deletionGracePeriodSeconds")
+    "spec.replicas",
+    "spec.nodeName",
+    "spec.podCIDR",
+    "spec.suspend",
+    "spec.concurrencyPolicy",
+    "status.replicas",
+    "status.terminatingReplicas",
+    "status.readyReplicas",
+    "status.availableReplicas",
+    "status.unavailableReplicas",
+    "status.fullyLabeledReplicas",
+    "status.updatedReplicas",
+    "status.ready",
+    "status.terminating",
+    "status.succeeded",
+    "status.failed",
+    "status.lastScheduleTime",
+    "status.lastSuccessfulTime",
+    "status.completionTime",
+    "status.currentHealthy",
+    "status.expectedPods",
+    "status.disruptionsAllowed",
+    "status.desiredHealthy",
+    "status.disruptedPods",
+    "status.currentReplicas",
+    "status.desiredReplicas",
+    "status.lastScaleTime",
+    "metadata.finalizers",
+    "metadata.deletionTimestamp",
+    "metadata.deletionGracePeriodSeconds",
+)
 
 
 @dataclass
@@ -57,12 +99,17 @@ class Seen:
 
 def node(name, **spec):
     """A Node like the recording's: two cores, eight GPUs that nobody built in."""
-    capacity = {
-        "cpu": "2", "memory": "8Gi", "pods": "110", "ephemeral-storage": "100Gi", "nvidia.com/gpu": "8"}
+    capacity = {"cpu": "2", "memory": "8Gi", "pods": "110", "ephemeral-storage": "100Gi", "nvidia.com/gpu": "8"}
     return {
-        "apiVersion": "v1", "kind": "Node", "spec": spec, "status": {"capacity": capacity, "allocatable": capacity},
-        "metadata": {"name": name, "labels": {
-            "kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}}}
+        "apiVersion": "v1",
+        "kind": "Node",
+        "spec": spec,
+        "status": {"capacity": capacity, "allocatable": capacity},
+        "metadata": {
+            "name": name,
+            "labels": {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"},
+        },
+    }
 
 
 class Replay:
@@ -75,7 +122,8 @@ class Replay:
         self.aliases = Aliases(recording.aliases.fixed)
         self._last = {}
         self.namespace = next(
-            (o["metadata"]["name"] for o in recording.setup if o["kind"] == "Namespace"), situation.namespace)
+            (o["metadata"]["name"] for o in recording.setup if o["kind"] == "Namespace"), situation.namespace
+        )
 
     def run(self) -> Seen:
         steps = sorted(self._steps(), key=lambda step: step[:2])
@@ -123,8 +171,9 @@ class Replay:
         by_name = {f"{o['kind']}/{o['metadata']['name']}": o for o in self.recording.setup}
         begun = {t.object: t.at for t in self.recording.transitions if t.field == "object" and t.value == "ADDED"}
         made = {
-            f"{o['kind']}/{o['metadata']['name']}": self._second(o) for o in [
-                *self.recording.raw.get("objects", []), *self.recording.raw.get("deleted_objects", [])]}
+            f"{o['kind']}/{o['metadata']['name']}": self._second(o)
+            for o in [*self.recording.raw.get("objects", []), *self.recording.raw.get("deleted_objects", [])]
+        }
         at = min([-5.0, *made.values()]) if self.situation.setup_at is None else self.situation.setup_at
         steps = []
         batches = [c for c in self.recording.raw["commands"] if "(setup: " in c["command"]]
@@ -160,8 +209,9 @@ class Replay:
         """A raw request as the cluster's admin; returns the Response."""
         path, _, query = path.partition("?")
         data = None if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
-        return self.cluster.server.handle(Request(
-            method, path, parse_qs(query, keep_blank_values=True), {"content-type": content_type}, data, ADMIN))
+        return self.cluster.server.handle(
+            Request(method, path, parse_qs(query, keep_blank_values=True), {"content-type": content_type}, data, ADMIN)
+        )
 
     def _translated(self, text):
         """A recorded text with this cluster's generated names in place of the recording's."""
@@ -174,15 +224,22 @@ class Replay:
         body = exchange.get("request_body")
         if body is not None and not isinstance(body, str):
             body = json.loads(self._translated(json.dumps(body)))
-        answer = self.send(method, path, body.encode() if isinstance(body, str) else body,
-                           exchange.get("request_content_type") or "application/json")
+        answer = self.send(
+            method,
+            path,
+            body.encode() if isinstance(body, str) else body,
+            exchange.get("request_content_type") or "application/json",
+        )
         if "items" in exchange["body"]:  # how many: what each of them is, the transitions compare
-            answer.body, exchange = {"items": len(answer.body["items"])}, exchange | {
-                "body": {"items": len(exchange["body"]["items"])}}
+            answer.body, exchange = (
+                {"items": len(answer.body["items"])},
+                exchange | {"body": {"items": len(exchange["body"]["items"])}},
+            )
         label = f"{exchange['request']} ({exchange.get('note', '')}, {exchange['at_s']} s)"
         self.seen.answers.append((label, answer.status, exchange["status"]))
-        self.seen.bodies.append((
-            label, body_text(answer.body, self.aliases), body_text(exchange["body"], self.recording.aliases)))
+        self.seen.bodies.append(
+            (label, body_text(answer.body, self.aliases), body_text(exchange["body"], self.recording.aliases))
+        )
 
     def _command(self, text):
         words = shlex.split(self._translated(text))
@@ -198,15 +255,26 @@ class Replay:
 
     def _path(self, kind, name, namespace=None):
         resource = {
-            "deploy": r.DEPLOYMENTS, "deployment": r.DEPLOYMENTS, "pod": r.PODS, "job": r.JOBS,
-            "cronjob": r.CRONJOBS, "pdb": r.PDBS, "node": r.NODES,
-            "validatingwebhookconfiguration": r.VALIDATINGWEBHOOKS, "secret": r.SECRETS}[kind]
+            "deploy": r.DEPLOYMENTS,
+            "deployment": r.DEPLOYMENTS,
+            "pod": r.PODS,
+            "job": r.JOBS,
+            "cronjob": r.CRONJOBS,
+            "pdb": r.PDBS,
+            "node": r.NODES,
+            "validatingwebhookconfiguration": r.VALIDATINGWEBHOOKS,
+            "secret": r.SECRETS,
+        }[kind]
         return resource.path(namespace or self.namespace if resource.namespaced else None, name)
 
     def _kubectl_scale(self, _text, plain, options):
         kind, name = plain[0].split("/") if "/" in plain[0] else plain[:2]
-        self.send("PATCH", self._path(kind, name) + "/scale", {"spec": {"replicas": int(options["--replicas"])}},
-                  "application/merge-patch+json")
+        self.send(
+            "PATCH",
+            self._path(kind, name) + "/scale",
+            {"spec": {"replicas": int(options["--replicas"])}},
+            "application/merge-patch+json",
+        )
 
     def _kubectl_patch(self, text, plain, options):
         words = shlex.split(self._translated(text))
@@ -224,25 +292,43 @@ class Replay:
     def _kubectl_create(self, _text, plain, options):
         cronjob = self.cluster.kube.get(r.CRONJOBS, options["--from"].partition("/")[2], self.namespace)
         template = copy(cronjob["spec"]["jobTemplate"])
-        self.cluster.kube.create(r.JOBS, {
-            "metadata": {
-                "name": plain[1], "annotations": {"cronjob.kubernetes.io/instantiate": "manual"},
-                "ownerReferences": [{
-                    "apiVersion": "batch/v1", "kind": "CronJob", "name": cronjob["metadata"]["name"],
-                    "uid": cronjob["metadata"]["uid"], "controller": True}]},
-            "spec": template["spec"]}, self.namespace)
+        self.cluster.kube.create(
+            r.JOBS,
+            {
+                "metadata": {
+                    "name": plain[1],
+                    "annotations": {"cronjob.kubernetes.io/instantiate": "manual"},
+                    "ownerReferences": [
+                        {
+                            "apiVersion": "batch/v1",
+                            "kind": "CronJob",
+                            "name": cronjob["metadata"]["name"],
+                            "uid": cronjob["metadata"]["uid"],
+                            "controller": True,
+                        }
+                    ],
+                },
+                "spec": template["spec"],
+            },
+            self.namespace,
+        )
 
     def _kubectl_set(self, _text, plain, _options):
         name = plain[1].partition("/")[2]
-        container = dict(self.cluster.kube.get(
-            r.DEPLOYMENTS, name, self.namespace)["spec"]["template"]["spec"]["containers"][0])
+        container = dict(
+            self.cluster.kube.get(r.DEPLOYMENTS, name, self.namespace)["spec"]["template"]["spec"]["containers"][0]
+        )
         key, value = plain[-1].split("=")
         change = {"env": [{"name": key, "value": value}]} if plain[0] == "env" else {"image": value}
         self._template(name, {"containers": [{"name": container["name"]} | change]})
 
     def _template(self, name, spec):
-        self.send("PATCH", self._path("deployment", name), {"spec": {"template": {"spec": spec}}},
-                  "application/strategic-merge-patch+json")
+        self.send(
+            "PATCH",
+            self._path("deployment", name),
+            {"spec": {"template": {"spec": spec}}},
+            "application/strategic-merge-patch+json",
+        )
 
     def _kubectl_rollout(self, _text, plain, _options):
         if plain[0] != "undo":
@@ -253,8 +339,12 @@ class Replay:
         sets = sorted(sets, key=lambda s: int(s["metadata"]["annotations"][revision]))
         template = copy(sets[-2]["spec"]["template"])
         template["metadata"]["labels"].pop("pod-template-hash")
-        self.send("PATCH", self._path("deployment", name), [
-            {"op": "replace", "path": "/spec/template", "value": template}], "application/json-patch+json")
+        self.send(
+            "PATCH",
+            self._path("deployment", name),
+            [{"op": "replace", "path": "/spec/template", "value": template}],
+            "application/json-patch+json",
+        )
 
     # -- what is seen --------------------------------------------------------------------------------------
     def _saw(self, event):
@@ -263,7 +353,8 @@ class Replay:
             return
         namespace = obj["metadata"].get("namespace")
         if namespace not in (None, self.namespace) or (
-                obj["kind"] == "Node" and obj["metadata"]["name"] not in self.aliases.fixed):
+            obj["kind"] == "Node" and obj["metadata"]["name"] not in self.aliases.fixed
+        ):
             return
         self.aliases.add(obj["kind"], obj["metadata"]["name"])
         alias = self.aliases.of(f"{obj['kind']}/{obj['metadata']['name']}")
@@ -288,22 +379,40 @@ class Replay:
         for event in self.cluster.kube.list(r.EVENTS).items:
             about = event.get("involvedObject") or event.get("regarding")
             if about.get("namespace") not in (None, self.namespace) or (
-                    about["kind"] == "Node" and about["name"] not in self.aliases.fixed):
+                about["kind"] == "Node" and about["name"] not in self.aliases.fixed
+            ):
                 continue
             first = event.get("firstTimestamp") or event.get("eventTime") or event["metadata"]["creationTimestamp"]
             from recorded import _moment
 
             self.aliases.add(about["kind"], about["name"])
-            told.append(Told(
-                (_moment(first) - self.recording.trigger).total_seconds(),
-                self.aliases.of(f"{about['kind']}/{about['name']}"), event["type"], event["reason"],
-                self.aliases.of(event.get("message") or event.get("note") or ""), event.get("count") or 1))
+            told.append(
+                Told(
+                    (_moment(first) - self.recording.trigger).total_seconds(),
+                    self.aliases.of(f"{about['kind']}/{about['name']}"),
+                    event["type"],
+                    event["reason"],
+                    self.aliases.of(event.get("message") or event.get("note") or ""),
+                    event.get("count") or 1,
+                )
+            )
         self.seen.events = merged(told)
 
 
-_CLUSTERS_OWN = frozenset({
-    "managedFields", "resourceVersion", "uid", "podIP", "podIPs", "hostIP", "hostIPs", "containerID", "imageID",
-    "pod-template-hash"})
+_CLUSTERS_OWN = frozenset(
+    {
+        "managedFields",
+        "resourceVersion",
+        "uid",
+        "podIP",
+        "podIPs",
+        "hostIP",
+        "hostIPs",
+        "containerID",
+        "imageID",
+        "pod-template-hash",
+    }
+)
 #: What the recorded control plane put into every pod beside Kubernetes' own.
 _ITS_OWN = "openshift-service-ca.crt"
 
@@ -340,8 +449,9 @@ def _fields(obj):
     elif active is not None:
         found["status.active"] = json.dumps(active)
     if dig(obj, "spec", "taints", default=None):
-        found["spec.taints"] = json.dumps([
-            t["key"] + (f"={t['value']}" if t.get("value") else "") + f":{t['effect']}" for t in obj["spec"]["taints"]])
+        found["spec.taints"] = json.dumps(
+            [t["key"] + (f"={t['value']}" if t.get("value") else "") + f":{t['effect']}" for t in obj["spec"]["taints"]]
+        )
     for condition in dig(obj, "status", "conditions", default=None) or []:
         if "type" in condition:
             found[f"condition {condition['type']}"] = _condition(condition)

@@ -14,16 +14,31 @@ RBAC = "/apis/rbac.authorization.k8s.io/v1/namespaces/{ns}"
 
 POD_SPEC = {"containers": [{"name": "c", "image": "registry.local/busybox:1"}]}
 DEPLOYMENT = {
-    "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"},
-    "spec": {"replicas": 0, "selector": {"matchLabels": {"a": "b"}},
-             "template": {"metadata": {"labels": {"a": "b"}}, "spec": POD_SPEC}}}
+    "apiVersion": "apps/v1",
+    "kind": "Deployment",
+    "metadata": {"name": "d"},
+    "spec": {
+        "replicas": 0,
+        "selector": {"matchLabels": {"a": "b"}},
+        "template": {"metadata": {"labels": {"a": "b"}}, "spec": POD_SPEC},
+    },
+}
 JOB = {
-    "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"},
-    "spec": {"suspend": True, "template": {"spec": {"restartPolicy": "Never", **POD_SPEC}}}}
+    "apiVersion": "batch/v1",
+    "kind": "Job",
+    "metadata": {"name": "j"},
+    "spec": {"suspend": True, "template": {"spec": {"restartPolicy": "Never", **POD_SPEC}}},
+}
 CRONJOB = {
-    "apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "off"},
-    "spec": {"schedule": "0 3 * * *", "suspend": True, "jobTemplate": {"spec": {
-        "template": {"spec": {"restartPolicy": "Never", **POD_SPEC}}}}}}
+    "apiVersion": "batch/v1",
+    "kind": "CronJob",
+    "metadata": {"name": "off"},
+    "spec": {
+        "schedule": "0 3 * * *",
+        "suspend": True,
+        "jobTemplate": {"spec": {"template": {"spec": {"restartPolicy": "Never", **POD_SPEC}}}},
+    },
+}
 POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"nodeName": "nowhere", **POD_SPEC}}
 
 
@@ -46,44 +61,107 @@ def changed(obj, path, value):
 
 
 def tries(url, obj, changes, *, also=""):
-    return [(f"{path} = {str(value)[:60]}", f"POST {url}?dryRun=All{also}", changed(obj, path, value), JSON)
-            for path, value in changes]
+    return [
+        (f"{path} = {str(value)[:60]}", f"POST {url}?dryRun=All{also}", changed(obj, path, value), JSON)
+        for path, value in changes
+    ]
 
 
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 POOLS = "/apis/conformance.example.com/v1/namespaces/{ns}/pools"
 #: With rules in CEL of every sort: of the whole, of a field, of a change, with a reason, of items, of quantities.
 POOL_CRD = {
-    "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-    "metadata": {"name": "pools.conformance.example.com"}, "spec": {
-        "group": "conformance.example.com", "scope": "Namespaced",
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": "pools.conformance.example.com"},
+    "spec": {
+        "group": "conformance.example.com",
+        "scope": "Namespaced",
         "names": {"plural": "pools", "kind": "Pool", "singular": "pool", "listKind": "PoolList"},
-        "versions": [{"name": "v1", "served": True, "storage": True, "subresources": {
-            "status": {}, "scale": {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}},
-            "schema": {"openAPIV3Schema": {
-                "type": "object",
-                "x-kubernetes-validations": [{"rule": "self.metadata.name != 'bad'", "message": "no bad names"}],
-                "properties": {
-                    "status": {"type": "object", "properties": {"replicas": {"type": "integer"}}},
-                    "spec": {"type": "object", "x-kubernetes-validations": [
-                        {"rule": "!has(self.max) || self.replicas <= self.max", "message": "replicas above max"},
-                        {"rule": "self.replicas >= oldSelf.replicas - 5",
-                         "messageExpression": "self.replicas > 0 ? 'cannot drop that far' : 'cannot drop to nothing'"},
-                        {"rule": "self.memory == '' || quantity(self.memory).isLessThan(quantity('1Gi'))",
-                         "fieldPath": ".memory", "reason": "FieldValueForbidden"},
-                        {"rule": "!self.tags.exists(t, t.key.startsWith('kubernetes.io/'))",
-                         "message": "reserved tags"}],
+        "versions": [
+            {
+                "name": "v1",
+                "served": True,
+                "storage": True,
+                "subresources": {
+                    "status": {},
+                    "scale": {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"},
+                },
+                "schema": {
+                    "openAPIV3Schema": {
+                        "type": "object",
+                        "x-kubernetes-validations": [
+                            {"rule": "self.metadata.name != 'bad'", "message": "no bad names"}
+                        ],
                         "properties": {
-                            "replicas": {"type": "integer", "default": 1, "x-kubernetes-validations": [
-                                {"rule": "self >= 0", "message": "not negative"}]},
-                            "max": {"type": "integer"},
-                            "memory": {"type": "string", "default": "", "maxLength": 20},
-                            "zone": {"type": "string", "maxLength": 9, "enum": ["y", "z"], "x-kubernetes-validations": [
-                                {"rule": "self == oldSelf", "message": "immutable"}]},
-                            "tags": {"type": "array", "default": [], "maxItems": 10, "items": {
-                                "type": "object", "required": ["key"], "properties": {"key": {
-                                    "type": "string", "maxLength": 64, "x-kubernetes-validations": [
-                                        {"rule": "self.matches('^[a-z./]+$')", "message": "only letters"}]}}}}}}}}}}]}}
+                            "status": {"type": "object", "properties": {"replicas": {"type": "integer"}}},
+                            "spec": {
+                                "type": "object",
+                                "x-kubernetes-validations": [
+                                    {
+                                        "rule": "!has(self.max) || self.replicas <= self.max",
+                                        "message": "replicas above max",
+                                    },
+                                    {
+                                        "rule": "self.replicas >= oldSelf.replicas - 5",
+                                        "messageExpression": "self.replicas > 0 ? 'cannot drop that far' : 'cannot drop to nothing'",
+                                    },
+                                    {
+                                        "rule": "self.memory == '' || quantity(self.memory).isLessThan(quantity('1Gi'))",
+                                        "fieldPath": ".memory",
+                                        "reason": "FieldValueForbidden",
+                                    },
+                                    {
+                                        "rule": "!self.tags.exists(t, t.key.startsWith('kubernetes.io/'))",
+                                        "message": "reserved tags",
+                                    },
+                                ],
+                                "properties": {
+                                    "replicas": {
+                                        "type": "integer",
+                                        "default": 1,
+                                        "x-kubernetes-validations": [{"rule": "self >= 0", "message": "not negative"}],
+                                    },
+                                    "max": {"type": "integer"},
+                                    "memory": {"type": "string", "default": "", "maxLength": 20},
+                                    "zone": {
+                                        "type": "string",
+                                        "maxLength": 9,
+                                        "enum": ["y", "z"],
+                                        "x-kubernetes-validations": [
+                                            {"rule": "self == oldSelf", "message": "immutable"}
+                                        ],
+                                    },
+                                    "tags": {
+                                        "type": "array",
+                                        "default": [],
+                                        "maxItems": 10,
+                                        "items": {
+                                            "type": "object",
+                                            "required": ["key"],
+                                            "properties": {
+                                                "key": {
+                                                    "type": "string",
+                                                    "maxLength": 64,
+                                                    "x-kubernetes-validations": [
+                                                        {
+                                                            "rule": "self.matches('^[a-z./]+$')",
+                                                            "message": "only letters",
+                                                        }
+                                                    ],
+                                                }
+                                            },
+                                        },
+                                    },
+                                },
+                            },
+                        },
+                    }
+                },
+            }
+        ],
+    },
+}
 
 
 def pool(name="a", **spec):
@@ -141,66 +219,140 @@ def _may(prefix, lines):
     """Reviews of who may do what."""
     for who, verb, group, resource in map(str.split, lines.strip().splitlines()):
         plural, _, sub = resource.partition("/")
-        yield f"may {who} {verb} {resource}", "POST /apis/authorization.k8s.io/v1/subjectaccessreviews", {
-            "apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": {
-                "user": prefix + who, "groups": ["system:authenticated"], "resourceAttributes": {
-                    "verb": verb, "group": group.strip("-"), "resource": plural, "namespace": "{ns}",
-                    **({"subresource": sub} if sub else {})}}}, JSON
+        yield (
+            f"may {who} {verb} {resource}",
+            "POST /apis/authorization.k8s.io/v1/subjectaccessreviews",
+            {
+                "apiVersion": "authorization.k8s.io/v1",
+                "kind": "SubjectAccessReview",
+                "spec": {
+                    "user": prefix + who,
+                    "groups": ["system:authenticated"],
+                    "resourceAttributes": {
+                        "verb": verb,
+                        "group": group.strip("-"),
+                        "resource": plural,
+                        "namespace": "{ns}",
+                        **({"subresource": sub} if sub else {}),
+                    },
+                },
+            },
+            JSON,
+        )
 
 
-_KINDS = {"deployments": ("apps/v1", "Deployment"), "configmaps": ("v1", "ConfigMap"),
-          "serviceaccounts": ("v1", "ServiceAccount"), "networkpolicies": ("networking.k8s.io/v1", "NetworkPolicy")}
+_KINDS = {
+    "deployments": ("apps/v1", "Deployment"),
+    "configmaps": ("v1", "ConfigMap"),
+    "serviceaccounts": ("v1", "ServiceAccount"),
+    "networkpolicies": ("networking.k8s.io/v1", "NetworkPolicy"),
+}
 
 
 def _applies(plural, path, steps):
     """Configurations of one object, applied one after another by their managers."""
     version, kind = _KINDS[plural]
     for number, (manager, config) in enumerate(steps):
-        yield f"{plural}, {number}: {manager}", f"PATCH {path}?fieldManager={manager}", {
-            "apiVersion": version, "kind": kind, **config,
-            "metadata": {"name": path.rpartition("/")[2], **config.get("metadata", {})}}, APPLY
+        yield (
+            f"{plural}, {number}: {manager}",
+            f"PATCH {path}?fieldManager={manager}",
+            {
+                "apiVersion": version,
+                "kind": kind,
+                **config,
+                "metadata": {"name": path.rpartition("/")[2], **config.get("metadata", {})},
+            },
+            APPLY,
+        )
 
 
 def _deployment(env=({"name": "A", "value": "1"},), **spec):
-    return {"spec": {"replicas": 0, "selector": {"matchLabels": {"a": "b"}}, "template": {
-        "metadata": {"labels": {"a": "b"}}, "spec": {
-            "containers": [{"name": "c", "image": "i", "env": list(env), "ports": [{"containerPort": 80}]}], **spec}}}}
+    return {
+        "spec": {
+            "replicas": 0,
+            "selector": {"matchLabels": {"a": "b"}},
+            "template": {
+                "metadata": {"labels": {"a": "b"}},
+                "spec": {
+                    "containers": [{"name": "c", "image": "i", "env": list(env), "ports": [{"containerPort": 80}]}],
+                    **spec,
+                },
+            },
+        }
+    }
 
 
 POLICIES = "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicies"
 POLICY_BINDINGS = "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicybindings"
-_LABEL = 'Object{metadata: Object.metadata{labels: {%s}}}'
+_LABEL = "Object{metadata: Object.metadata{labels: {%s}}}"
 _TOLERATES = 'Object{spec: Object.spec{tolerations: [Object.spec.tolerations{key: "a", operator: "Exists"}]}}'
 #: Name of a policy -> (resource, mutations, what else its spec says); it concerns objects of its own name alone.
 _MUTATIONS = {
     "labels": ("configmaps", [_LABEL % '"team": request.namespace, "big": string(size(object.data) > 1)'], {}),
-    "patched": ("configmaps", [[
-        'JSONPatch{op: "add", path: "/metadata/annotations", value: {"a/b": "1"}}',
-        'JSONPatch{op: "add", path: "/metadata/annotations/" + jsonpatch.escapeKey("c/d"), value: "2"}']], {}),
-    "side": ("pods", [
-        'Object{spec: Object.spec{containers: object.spec.containers.map(c, Object.spec.containers{name: c.name, '
-        'env: [Object.spec.containers.env{name: "IMAGE", value: c.image}]}), initContainers: ['
-        'Object.spec.initContainers{name: "side", image: "a:1", restartPolicy: "Always"}]}}'], {}),
-    "image": ("pods", [[
-        'JSONPatch{op: "replace", path: "/spec/containers/0/image", value: "mirror.local/" + object.spec.containers[0]'
-        '.image}', 'JSONPatch{op: "add", path: "/spec/tolerations/-", value: '
-        'Object.spec.tolerations{key: "gpu", operator: "Exists"}}']], {}),
-    "tested": ("configmaps", [[
-        'JSONPatch{op: "test", path: "/data/x", value: "2"}', 'JSONPatch{op: "replace", path: "/data/x", value: "3"}'],
-        _LABEL % '"x": object.data.x'], {}),
+    "patched": (
+        "configmaps",
+        [
+            [
+                'JSONPatch{op: "add", path: "/metadata/annotations", value: {"a/b": "1"}}',
+                'JSONPatch{op: "add", path: "/metadata/annotations/" + jsonpatch.escapeKey("c/d"), value: "2"}',
+            ]
+        ],
+        {},
+    ),
+    "side": (
+        "pods",
+        [
+            "Object{spec: Object.spec{containers: object.spec.containers.map(c, Object.spec.containers{name: c.name, "
+            'env: [Object.spec.containers.env{name: "IMAGE", value: c.image}]}), initContainers: ['
+            'Object.spec.initContainers{name: "side", image: "a:1", restartPolicy: "Always"}]}}'
+        ],
+        {},
+    ),
+    "image": (
+        "pods",
+        [
+            [
+                'JSONPatch{op: "replace", path: "/spec/containers/0/image", value: "mirror.local/" + object.spec.containers[0]'
+                ".image}",
+                'JSONPatch{op: "add", path: "/spec/tolerations/-", value: '
+                'Object.spec.tolerations{key: "gpu", operator: "Exists"}}',
+            ]
+        ],
+        {},
+    ),
+    "tested": (
+        "configmaps",
+        [
+            [
+                'JSONPatch{op: "test", path: "/data/x", value: "2"}',
+                'JSONPatch{op: "replace", path: "/data/x", value: "3"}',
+            ],
+            _LABEL % '"x": object.data.x',
+        ],
+        {},
+    ),
     "turns": ("configmaps", [_LABEL % '"first": "1"', _LABEL % '"second": object.metadata.labels["first"] + "2"'], {}),
-    "varied": ("configmaps", ['variables.many ? ' + _LABEL % '"many": "yes"' + ' : Object{}'], {
-        "variables": [{"name": "many", "expression": "size(object.data) > 1"}]}),
+    "varied": (
+        "configmaps",
+        ["variables.many ? " + _LABEL % '"many": "yes"' + " : Object{}"],
+        {"variables": [{"name": "many", "expression": "size(object.data) > 1"}]},
+    ),
     "atomic": ("pods", [_TOLERATES], {}),
     "ignored": ("pods", [_TOLERATES], {"failurePolicy": "Ignore"}),
     "lacking": ("configmaps", [_LABEL % '"x": object.data.nope'], {}),
     "removing": ("configmaps", [['JSONPatch{op: "remove", path: "/data/nope"}']], {}),
     "adding": ("configmaps", [['JSONPatch{op: "add", path: "/metadata/annotations/a", value: "b"}']], {}),
     "replacing": ("configmaps", [['JSONPatch{op: "replace", path: "/metadata/annotations/a", value: "b"}']], {}),
-    "asked": ("configmaps", [_LABEL % '"team": params.data.team'], {
-        "paramKind": {"apiVersion": "v1", "kind": "ConfigMap"}}),
-    "unasked": ("secrets", [_LABEL % '"team": params.data.team'], {
-        "paramKind": {"apiVersion": "v1", "kind": "ConfigMap"}}),
+    "asked": (
+        "configmaps",
+        [_LABEL % '"team": params.data.team'],
+        {"paramKind": {"apiVersion": "v1", "kind": "ConfigMap"}},
+    ),
+    "unasked": (
+        "secrets",
+        [_LABEL % '"team": params.data.team'],
+        {"paramKind": {"apiVersion": "v1", "kind": "ConfigMap"}},
+    ),
 }
 _PARAMS = {"asked": "parameters", "unasked": "none"}
 
@@ -215,20 +367,49 @@ def _policies():
     """Every policy and its binding, in this namespace only."""
     here = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "{ns}"}}}
     for name, (resource, mutations, more) in _MUTATIONS.items():
-        yield f"the policy {name}", f"POST {POLICIES}", {
-            "apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingAdmissionPolicy",
-            "metadata": {"name": f"cf-{name}"}, "spec": {
-                "matchConstraints": {"resourceRules": [{
-                    "operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": [resource]}]},
-                "matchConditions": [{"name": "own", "expression": f"object.metadata.name == '{name}'"}],
-                "mutations": [_mutates(one) for one in mutations], "reinvocationPolicy": "Never", **more}}, JSON
+        yield (
+            f"the policy {name}",
+            f"POST {POLICIES}",
+            {
+                "apiVersion": "admissionregistration.k8s.io/v1",
+                "kind": "MutatingAdmissionPolicy",
+                "metadata": {"name": f"cf-{name}"},
+                "spec": {
+                    "matchConstraints": {
+                        "resourceRules": [
+                            {
+                                "operations": ["CREATE"],
+                                "apiGroups": [""],
+                                "apiVersions": ["v1"],
+                                "resources": [resource],
+                            }
+                        ]
+                    },
+                    "matchConditions": [{"name": "own", "expression": f"object.metadata.name == '{name}'"}],
+                    "mutations": [_mutates(one) for one in mutations],
+                    "reinvocationPolicy": "Never",
+                    **more,
+                },
+            },
+            JSON,
+        )
     for name in _MUTATIONS:
-        params = {"paramRef": {"name": _PARAMS[name], "namespace": "{ns}", "parameterNotFoundAction": "Deny"}} if (
-            name in _PARAMS) else {}
-        yield f"the binding of {name}", f"POST {POLICY_BINDINGS}", {
-            "apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingAdmissionPolicyBinding",
-            "metadata": {"name": f"cf-{name}"}, "spec": {
-                "policyName": f"cf-{name}", "matchResources": here, **params}}, JSON
+        params = (
+            {"paramRef": {"name": _PARAMS[name], "namespace": "{ns}", "parameterNotFoundAction": "Deny"}}
+            if (name in _PARAMS)
+            else {}
+        )
+        yield (
+            f"the binding of {name}",
+            f"POST {POLICY_BINDINGS}",
+            {
+                "apiVersion": "admissionregistration.k8s.io/v1",
+                "kind": "MutatingAdmissionPolicyBinding",
+                "metadata": {"name": f"cf-{name}"},
+                "spec": {"policyName": f"cf-{name}", "matchResources": here, **params},
+            },
+            JSON,
+        )
 
 
 C0 = "spec.template.spec.containers.0"
@@ -244,35 +425,74 @@ GROUPS = {
         ("another kind", f"POST {CORE}/configmaps", configmap("b") | {"kind": "Secret"}, JSON),
         ("another version", f"POST {CORE}/configmaps", configmap("b") | {"apiVersion": "v2"}, JSON),
         ("no kind", f"POST {CORE}/configmaps", {"metadata": {"name": "b"}, "data": {}}, JSON),
-        ("another namespace", f"POST {CORE}/configmaps",
-         configmap("b") | {"metadata": {"name": "b", "namespace": "other"}}, JSON),
+        (
+            "another namespace",
+            f"POST {CORE}/configmaps",
+            configmap("b") | {"metadata": {"name": "b", "namespace": "other"}},
+            JSON,
+        ),
         ("not JSON", f"POST {CORE}/configmaps", "{", JSON),
         ("an empty body", f"POST {CORE}/configmaps", "", JSON),
         ("a body in XML", f"POST {CORE}/configmaps", "<a/>", "application/xml"),
-        ("a body in YAML", f"POST {CORE}/configmaps",
-         "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: y}\ndata: {x: 'off'}\n", "application/yaml"),
-        ("YAML's off is no string", f"POST {CORE}/configmaps",
-         "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: z}\ndata: {x: off}\n", "application/yaml"),
-        ("bad label value", f"POST {CORE}/configmaps",
-         changed(configmap("b"), "metadata.labels", {"a": "b c"}), JSON),
+        (
+            "a body in YAML",
+            f"POST {CORE}/configmaps",
+            "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: y}\ndata: {x: 'off'}\n",
+            "application/yaml",
+        ),
+        (
+            "YAML's off is no string",
+            f"POST {CORE}/configmaps",
+            "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: z}\ndata: {x: off}\n",
+            "application/yaml",
+        ),
+        ("bad label value", f"POST {CORE}/configmaps", changed(configmap("b"), "metadata.labels", {"a": "b c"}), JSON),
         ("bad label key", f"POST {CORE}/configmaps", changed(configmap("b"), "metadata.labels", {"a/b/c": "d"}), JSON),
-        ("bad annotation key", f"POST {CORE}/configmaps",
-         changed(configmap("b"), "metadata.annotations", {"a b": "d"}), JSON),
+        (
+            "bad annotation key",
+            f"POST {CORE}/configmaps",
+            changed(configmap("b"), "metadata.annotations", {"a b": "d"}),
+            JSON,
+        ),
         ("bad finalizer", f"POST {CORE}/configmaps", changed(configmap("b"), "metadata.finalizers", ["x y"]), JSON),
-        ("owner without uid", f"POST {CORE}/configmaps", changed(
-            configmap("b"), "metadata.ownerReferences", [{"apiVersion": "v1", "kind": "Pod", "name": "p"}]), JSON),
-        ("a resourceVersion at create", f"POST {CORE}/configmaps",
-         changed(configmap("b"), "metadata.resourceVersion", "7"), JSON),
-        ("unknown field, warned", f"POST {CORE}/configmaps?dryRun=All&fieldValidation=Warn",
-         configmap("b") | {"dta": {}}, JSON),
-        ("unknown field, strict", f"POST {CORE}/configmaps?dryRun=All&fieldValidation=Strict",
-         configmap("b") | {"dta": {}}, JSON),
-        ("unknown field, ignored", f"POST {CORE}/configmaps?dryRun=All&fieldValidation=Ignore",
-         configmap("b") | {"dta": {}}, JSON),
+        (
+            "owner without uid",
+            f"POST {CORE}/configmaps",
+            changed(configmap("b"), "metadata.ownerReferences", [{"apiVersion": "v1", "kind": "Pod", "name": "p"}]),
+            JSON,
+        ),
+        (
+            "a resourceVersion at create",
+            f"POST {CORE}/configmaps",
+            changed(configmap("b"), "metadata.resourceVersion", "7"),
+            JSON,
+        ),
+        (
+            "unknown field, warned",
+            f"POST {CORE}/configmaps?dryRun=All&fieldValidation=Warn",
+            configmap("b") | {"dta": {}},
+            JSON,
+        ),
+        (
+            "unknown field, strict",
+            f"POST {CORE}/configmaps?dryRun=All&fieldValidation=Strict",
+            configmap("b") | {"dta": {}},
+            JSON,
+        ),
+        (
+            "unknown field, ignored",
+            f"POST {CORE}/configmaps?dryRun=All&fieldValidation=Ignore",
+            configmap("b") | {"dta": {}},
+            JSON,
+        ),
         ("bad fieldValidation", f"POST {CORE}/configmaps?fieldValidation=Maybe", configmap("b"), JSON),
         ("bad dryRun", f"POST {CORE}/configmaps?dryRun=Some", configmap("b"), JSON),
-        ("duplicate field, strict", f"POST {CORE}/configmaps?dryRun=All&fieldValidation=Strict",
-         '{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"b"},"data":{"x":"1","x":"2"}}', JSON),
+        (
+            "duplicate field, strict",
+            f"POST {CORE}/configmaps?dryRun=All&fieldValidation=Strict",
+            '{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"b"},"data":{"x":"1","x":"2"}}',
+            JSON,
+        ),
         ("get", f"GET {CORE}/configmaps/a", None, JSON),
         ("get none", f"GET {CORE}/configmaps/none", None, JSON),
         ("no such resource", f"GET {CORE}/nothings", None, JSON),
@@ -285,30 +505,57 @@ GROUPS = {
         ("PATCH on a collection", f"PATCH {CORE}/configmaps", {}, MERGE),
         ("update none", f"PUT {CORE}/configmaps/zz", configmap("zz"), JSON),
         ("update under another name", f"PUT {CORE}/configmaps/a", configmap("zz"), JSON),
-        ("update an old one", f"PUT {CORE}/configmaps/a",
-         changed(configmap(), "metadata.resourceVersion", "1"), JSON),
-        ("update with a bad resourceVersion", f"PUT {CORE}/configmaps/a",
-         changed(configmap(), "metadata.resourceVersion", "abc"), JSON),
-        ("update with another uid", f"PUT {CORE}/configmaps/a",
-         changed(configmap(), "metadata.uid", "00000000-0000-0000-0000-000000000000"), JSON),
+        ("update an old one", f"PUT {CORE}/configmaps/a", changed(configmap(), "metadata.resourceVersion", "1"), JSON),
+        (
+            "update with a bad resourceVersion",
+            f"PUT {CORE}/configmaps/a",
+            changed(configmap(), "metadata.resourceVersion", "abc"),
+            JSON,
+        ),
+        (
+            "update with another uid",
+            f"PUT {CORE}/configmaps/a",
+            changed(configmap(), "metadata.uid", "00000000-0000-0000-0000-000000000000"),
+            JSON,
+        ),
         ("update", f"PUT {CORE}/configmaps/a", configmap(x="2"), JSON),
         ("make immutable", f"PATCH {CORE}/configmaps/a", {"immutable": True}, MERGE),
         ("change what is immutable", f"PATCH {CORE}/configmaps/a", {"data": {"x": "3"}}, MERGE),
         ("make mutable again", f"PATCH {CORE}/configmaps/a", {"immutable": False}, MERGE),
-        ("delete with another uid", f"DELETE {CORE}/configmaps/a",
-         {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": "x"}}, JSON),
-        ("delete with another version", f"DELETE {CORE}/configmaps/a",
-         {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"resourceVersion": "1"}}, JSON),
-        ("delete with a bad policy", f"DELETE {CORE}/configmaps/a",
-         {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Never"}, JSON),
+        (
+            "delete with another uid",
+            f"DELETE {CORE}/configmaps/a",
+            {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": "x"}},
+            JSON,
+        ),
+        (
+            "delete with another version",
+            f"DELETE {CORE}/configmaps/a",
+            {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"resourceVersion": "1"}},
+            JSON,
+        ),
+        (
+            "delete with a bad policy",
+            f"DELETE {CORE}/configmaps/a",
+            {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Never"},
+            JSON,
+        ),
         ("delete, dry run", f"DELETE {CORE}/configmaps/a?dryRun=All", None, JSON),
         ("delete", f"DELETE {CORE}/configmaps/a", None, JSON),
         ("delete again", f"DELETE {CORE}/configmaps/a", None, JSON),
-        ("delete what has a finalizer: create", f"POST {CORE}/configmaps",
-         changed(configmap("held"), "metadata.finalizers", ["example.com/hold"]), JSON),
+        (
+            "delete what has a finalizer: create",
+            f"POST {CORE}/configmaps",
+            changed(configmap("held"), "metadata.finalizers", ["example.com/hold"]),
+            JSON,
+        ),
         ("delete what has a finalizer", f"DELETE {CORE}/configmaps/held", None, JSON),
-        ("add a finalizer to what is going", f"PATCH {CORE}/configmaps/held",
-         {"metadata": {"finalizers": ["example.com/hold", "example.com/more"]}}, MERGE),
+        (
+            "add a finalizer to what is going",
+            f"PATCH {CORE}/configmaps/held",
+            {"metadata": {"finalizers": ["example.com/hold", "example.com/more"]}},
+            MERGE,
+        ),
         ("take the finalizer away", f"PATCH {CORE}/configmaps/held", {"metadata": {"finalizers": None}}, MERGE),
         ("it is gone", f"GET {CORE}/configmaps/held", None, JSON),
     ],
@@ -328,16 +575,30 @@ GROUPS = {
         ("strategic replace", f"PATCH {CORE}/configmaps/a", {"data": {"$patch": "replace", "w": "4"}}, STRATEGIC),
         ("strategic bad directive", f"PATCH {CORE}/configmaps/a", {"data": {"$patch": "what"}}, STRATEGIC),
         ("JSON patch", f"PATCH {CORE}/configmaps/a", [{"op": "add", "path": "/data/v", "value": "5"}], JSON_PATCH),
-        ("JSON patch: test fails", f"PATCH {CORE}/configmaps/a",
-         [{"op": "test", "path": "/data/v", "value": "9"}], JSON_PATCH),
+        (
+            "JSON patch: test fails",
+            f"PATCH {CORE}/configmaps/a",
+            [{"op": "test", "path": "/data/v", "value": "9"}],
+            JSON_PATCH,
+        ),
         ("JSON patch: nothing there", f"PATCH {CORE}/configmaps/a", [{"op": "remove", "path": "/data/zz"}], JSON_PATCH),
         ("JSON patch: unknown op", f"PATCH {CORE}/configmaps/a", [{"op": "jump", "path": "/data/v"}], JSON_PATCH),
         ("JSON patch: an object", f"PATCH {CORE}/configmaps/a", {"op": "remove"}, JSON_PATCH),
-        ("JSON patch: replace nothing", f"PATCH {CORE}/configmaps/a",
-         [{"op": "replace", "path": "/data/q", "value": "1"}], JSON_PATCH),
-        ("JSON patch: copy and move", f"PATCH {CORE}/configmaps/a", [
-            {"op": "copy", "from": "/data/v", "path": "/data/u"}, {"op": "move", "from": "/data/v", "path": "/data/t"}],
-         JSON_PATCH),
+        (
+            "JSON patch: replace nothing",
+            f"PATCH {CORE}/configmaps/a",
+            [{"op": "replace", "path": "/data/q", "value": "1"}],
+            JSON_PATCH,
+        ),
+        (
+            "JSON patch: copy and move",
+            f"PATCH {CORE}/configmaps/a",
+            [
+                {"op": "copy", "from": "/data/v", "path": "/data/u"},
+                {"op": "move", "from": "/data/v", "path": "/data/t"},
+            ],
+            JSON_PATCH,
+        ),
         ("another content type", f"PATCH {CORE}/configmaps/a", {}, "text/plain"),
         ("JSON as a patch", f"PATCH {CORE}/configmaps/a", {}, JSON),
         ("apply makes", f"PATCH {CORE}/configmaps/ap?fieldManager=one", configmap("ap", x="1"), APPLY),
@@ -347,24 +608,56 @@ GROUPS = {
         ("apply what is now another's", f"PATCH {CORE}/configmaps/ap?fieldManager=one", configmap("ap"), APPLY),
         ("apply without a manager", f"PATCH {CORE}/configmaps/ap", configmap("ap"), APPLY),
         ("apply of another name", f"PATCH {CORE}/configmaps/ap?fieldManager=one", configmap("zz"), APPLY),
-        ("apply of another kind", f"PATCH {CORE}/configmaps/ap?fieldManager=one",
-         configmap("ap") | {"kind": "Secret"}, APPLY),
-        ("apply with managed fields", f"PATCH {CORE}/configmaps/ap?fieldManager=one",
-         changed(configmap("ap"), "metadata.managedFields", [{"manager": "x"}]), APPLY),
+        (
+            "apply of another kind",
+            f"PATCH {CORE}/configmaps/ap?fieldManager=one",
+            configmap("ap") | {"kind": "Secret"},
+            APPLY,
+        ),
+        (
+            "apply with managed fields",
+            f"PATCH {CORE}/configmaps/ap?fieldManager=one",
+            changed(configmap("ap"), "metadata.managedFields", [{"manager": "x"}]),
+            APPLY,
+        ),
         ("force on a merge", f"PATCH {CORE}/configmaps/a?force=true", {}, MERGE),
         ("a Deployment", f"POST {APPS}/deployments", DEPLOYMENT, JSON),
-        ("strategic by name", f"PATCH {APPS}/deployments/d", {"spec": {"template": {"spec": {"containers": [
-            {"name": "c", "env": [{"name": "A", "value": "1"}]}]}}}}, STRATEGIC),
-        ("strategic adds a container", f"PATCH {APPS}/deployments/d", {"spec": {"template": {"spec": {"containers": [
-            {"name": "side", "image": "i"}]}}}}, STRATEGIC),
-        ("strategic removes a container", f"PATCH {APPS}/deployments/d", {"spec": {"template": {"spec": {
-            "containers": [{"name": "side", "$patch": "delete"}]}}}}, STRATEGIC),
-        ("strategic without the key", f"PATCH {APPS}/deployments/d", {"spec": {"template": {"spec": {"containers": [
-            {"image": "i"}]}}}}, STRATEGIC),
-        ("merge replaces a list", f"PATCH {APPS}/deployments/d?dryRun=All", {"spec": {"template": {"spec": {
-            "containers": [{"name": "x", "image": "i"}]}}}}, MERGE),
-        ("the selector cannot change", f"PATCH {APPS}/deployments/d",
-         {"spec": {"selector": {"matchLabels": {"a": "c"}}}}, MERGE),
+        (
+            "strategic by name",
+            f"PATCH {APPS}/deployments/d",
+            {"spec": {"template": {"spec": {"containers": [{"name": "c", "env": [{"name": "A", "value": "1"}]}]}}}},
+            STRATEGIC,
+        ),
+        (
+            "strategic adds a container",
+            f"PATCH {APPS}/deployments/d",
+            {"spec": {"template": {"spec": {"containers": [{"name": "side", "image": "i"}]}}}},
+            STRATEGIC,
+        ),
+        (
+            "strategic removes a container",
+            f"PATCH {APPS}/deployments/d",
+            {"spec": {"template": {"spec": {"containers": [{"name": "side", "$patch": "delete"}]}}}},
+            STRATEGIC,
+        ),
+        (
+            "strategic without the key",
+            f"PATCH {APPS}/deployments/d",
+            {"spec": {"template": {"spec": {"containers": [{"image": "i"}]}}}},
+            STRATEGIC,
+        ),
+        (
+            "merge replaces a list",
+            f"PATCH {APPS}/deployments/d?dryRun=All",
+            {"spec": {"template": {"spec": {"containers": [{"name": "x", "image": "i"}]}}}},
+            MERGE,
+        ),
+        (
+            "the selector cannot change",
+            f"PATCH {APPS}/deployments/d",
+            {"spec": {"selector": {"matchLabels": {"a": "c"}}}},
+            MERGE,
+        ),
         ("status through the main resource", f"PATCH {APPS}/deployments/d", {"status": {"replicas": 7}}, MERGE),
         ("scale", f"GET {APPS}/deployments/d/scale", None, JSON),
         ("scale to nothing said", f"PATCH {APPS}/deployments/d/scale", {"spec": {}}, MERGE),
@@ -377,96 +670,210 @@ GROUPS = {
     ],
     "workloads": [
         ("a Deployment", f"POST {APPS}/deployments?dryRun=All", DEPLOYMENT, JSON),
-        *tries(f"{APPS}/deployments", DEPLOYMENT, [
-            ("spec.template.metadata.labels", {"x": "y"}), (f"{C0}.name", True), (f"{C0}.name", "A_b"),
-            (f"{C0}.name", "off"), (f"{C0}.image", ""), (f"{C0}.image", " i"), (f"{C0}.command", "sh -c x"),
-            (f"{C0}.args", [0]), (f"{C0}.env", [{"name": "A", "value": 1}]), (f"{C0}.env", [{"value": "1"}]),
-            (f"{C0}.env", [{"name": "A", "value": "1", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}]),
-            (f"{C0}.env", [{"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "spec.nope"}}}]),
-            (f"{C0}.imagePullPolicy", "Sometimes"), (f"{C0}.ports", [{"containerPort": 0}]),
-            (f"{C0}.ports", [{"containerPort": 70000}]), (f"{C0}.resources", {"limits": {"nvidia.com/gpu": "1"}}),
-            (f"{C0}.resources", {"requests": {"nvidia.com/gpu": "1"}}),
-            (f"{C0}.resources", {"requests": {"nvidia.com/gpu": "1"}, "limits": {"nvidia.com/gpu": "2"}}),
-            (f"{C0}.resources", {"limits": {"nvidia.com/gpu": "0.5"}}), (f"{C0}.resources", {"limits": {"cpu": "x"}}),
-            (f"{C0}.resources", {"requests": {"cpu": "2"}, "limits": {"cpu": "1"}}),
-            (f"{C0}.resources", {"limits": {"gpu": "1"}}), (f"{C0}.resources", {"limits": {"memory": "-1"}}),
-            (f"{C0}.volumeMounts", [{"name": "v", "mountPath": "/v"}]),
-            (f"{C0}.livenessProbe", {"httpGet": {"path": "/", "port": 0}}),
-            (f"{C0}.livenessProbe", {"periodSeconds": 5}), (f"{C0}.securityContext", {"runAsUser": -1}),
-            ("spec.template.spec.containers", []), ("spec.template.spec.containers", None),
-            ("spec.template.spec.restartPolicy", "Never"), ("spec.template.spec.nodeSelector", {"a": "b c"}),
-            ("spec.template.spec.terminationGracePeriodSeconds", -1),
-            ("spec.template.spec.tolerations", [{"key": "a", "operator": "Is"}]),
-            ("spec.template.spec.tolerations", [{"operator": "Exists", "value": "x"}]),
-            ("spec.template.spec.tolerations", [{"key": "a", "effect": "NoSchedule", "tolerationSeconds": 5}]),
-            ("spec.template.spec.volumes", [{"name": "v"}, {"name": "v"}]),
-            ("spec.template.spec.dnsPolicy", "None"), ("spec.template.spec.hostNetwork", "yes"),
-            ("spec.replicas", -1), ("spec.replicas", "1"), ("spec.replicas", 1.5), ("spec.selector", None),
-            ("spec.selector", {}), ("spec.selector", {"matchExpressions": [{"key": "a", "operator": "In"}]}),
-            ("spec.strategy", {"type": "Fast"}), ("spec.strategy", {"type": "Recreate", "rollingUpdate": {}}),
-            ("spec.strategy", {"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 0}}),
-            ("spec.strategy", {"rollingUpdate": {"maxSurge": "10"}}), ("spec.minReadySeconds", -1),
-            ("spec.progressDeadlineSeconds", 5), ("spec.revisionHistoryLimit", -1), ("metadata.name", "D"),
-        ]),
-        *tries(f"{APPS}/deployments", DEPLOYMENT, [("spec.wrong", 1), (f"{C0}.imag", "x")],
-               also="&fieldValidation=Strict"),
-        *tries(f"{APPS}/statefulsets", changed(DEPLOYMENT | {"kind": "StatefulSet"}, "spec.serviceName", "s"), [
-            ("metadata.name", "s"), ("spec.podManagementPolicy", "Some"), ("spec.updateStrategy", {"type": "Never"})]),
-        *tries(f"{APPS}/daemonsets", changed(DEPLOYMENT | {"kind": "DaemonSet"}, "spec.replicas", None), [
-            ("metadata.name", "s"), ("spec.updateStrategy", {"type": "Never"})]),
+        *tries(
+            f"{APPS}/deployments",
+            DEPLOYMENT,
+            [
+                ("spec.template.metadata.labels", {"x": "y"}),
+                (f"{C0}.name", True),
+                (f"{C0}.name", "A_b"),
+                (f"{C0}.name", "off"),
+                (f"{C0}.image", ""),
+                (f"{C0}.image", " i"),
+                (f"{C0}.command", "sh -c x"),
+                (f"{C0}.args", [0]),
+                (f"{C0}.env", [{"name": "A", "value": 1}]),
+                (f"{C0}.env", [{"value": "1"}]),
+                (f"{C0}.env", [{"name": "A", "value": "1", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}]),
+                (f"{C0}.env", [{"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "spec.nope"}}}]),
+                (f"{C0}.imagePullPolicy", "Sometimes"),
+                (f"{C0}.ports", [{"containerPort": 0}]),
+                (f"{C0}.ports", [{"containerPort": 70000}]),
+                (f"{C0}.resources", {"limits": {"nvidia.com/gpu": "1"}}),
+                (f"{C0}.resources", {"requests": {"nvidia.com/gpu": "1"}}),
+                (f"{C0}.resources", {"requests": {"nvidia.com/gpu": "1"}, "limits": {"nvidia.com/gpu": "2"}}),
+                (f"{C0}.resources", {"limits": {"nvidia.com/gpu": "0.5"}}),
+                (f"{C0}.resources", {"limits": {"cpu": "x"}}),
+                (f"{C0}.resources", {"requests": {"cpu": "2"}, "limits": {"cpu": "1"}}),
+                (f"{C0}.resources", {"limits": {"gpu": "1"}}),
+                (f"{C0}.resources", {"limits": {"memory": "-1"}}),
+                (f"{C0}.volumeMounts", [{"name": "v", "mountPath": "/v"}]),
+                (f"{C0}.livenessProbe", {"httpGet": {"path": "/", "port": 0}}),
+                (f"{C0}.livenessProbe", {"periodSeconds": 5}),
+                (f"{C0}.securityContext", {"runAsUser": -1}),
+                ("spec.template.spec.containers", []),
+                ("spec.template.spec.containers", None),
+                ("spec.template.spec.restartPolicy", "Never"),
+                ("spec.template.spec.nodeSelector", {"a": "b c"}),
+                ("spec.template.spec.terminationGracePeriodSeconds", -1),
+                ("spec.template.spec.tolerations", [{"key": "a", "operator": "Is"}]),
+                ("spec.template.spec.tolerations", [{"operator": "Exists", "value": "x"}]),
+                ("spec.template.spec.tolerations", [{"key": "a", "effect": "NoSchedule", "tolerationSeconds": 5}]),
+                ("spec.template.spec.volumes", [{"name": "v"}, {"name": "v"}]),
+                ("spec.template.spec.dnsPolicy", "None"),
+                ("spec.template.spec.hostNetwork", "yes"),
+                ("spec.replicas", -1),
+                ("spec.replicas", "1"),
+                ("spec.replicas", 1.5),
+                ("spec.selector", None),
+                ("spec.selector", {}),
+                ("spec.selector", {"matchExpressions": [{"key": "a", "operator": "In"}]}),
+                ("spec.strategy", {"type": "Fast"}),
+                ("spec.strategy", {"type": "Recreate", "rollingUpdate": {}}),
+                ("spec.strategy", {"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 0}}),
+                ("spec.strategy", {"rollingUpdate": {"maxSurge": "10"}}),
+                ("spec.minReadySeconds", -1),
+                ("spec.progressDeadlineSeconds", 5),
+                ("spec.revisionHistoryLimit", -1),
+                ("metadata.name", "D"),
+            ],
+        ),
+        *tries(
+            f"{APPS}/deployments", DEPLOYMENT, [("spec.wrong", 1), (f"{C0}.imag", "x")], also="&fieldValidation=Strict"
+        ),
+        *tries(
+            f"{APPS}/statefulsets",
+            changed(DEPLOYMENT | {"kind": "StatefulSet"}, "spec.serviceName", "s"),
+            [("metadata.name", "s"), ("spec.podManagementPolicy", "Some"), ("spec.updateStrategy", {"type": "Never"})],
+        ),
+        *tries(
+            f"{APPS}/daemonsets",
+            changed(DEPLOYMENT | {"kind": "DaemonSet"}, "spec.replicas", None),
+            [("metadata.name", "s"), ("spec.updateStrategy", {"type": "Never"})],
+        ),
     ],
     "jobs": [
-        *tries(f"{BATCH}/jobs", JOB, [
-            ("metadata.name", "ok"), ("spec.template.spec.restartPolicy", "Always"),
-            ("spec.template.spec.restartPolicy", None), ("spec.backoffLimit", -1), ("spec.parallelism", -1),
-            ("spec.completions", -1), ("spec.activeDeadlineSeconds", -1), ("spec.activeDeadlineSeconds", "10"),
-            ("spec.ttlSecondsAfterFinished", -1), ("spec.completionMode", "Both"), ("spec.completionMode", "Indexed"),
-            ("spec.selector", {"matchLabels": {"a": "b"}}), ("spec.podFailurePolicy", {"rules": [{"action": "Stop"}]}),
-            ("spec.podReplacementPolicy", "Never"), ("metadata.name", "n" * 64), ("metadata.name", "a.b"),
-            ("spec.suspend", "yes"), ("spec.manualSelector", True), ("spec.backoffLimitPerIndex", 1)]),
-        *tries(f"{BATCH}/cronjobs", CRONJOB, [
-            ("metadata.name", "ok"), ("spec.schedule", "0 25 * * *"), ("spec.schedule", ""),
-            ("spec.schedule", "@daily"),
-            ("spec.schedule", "0 3 * * MON-FRI"), ("spec.schedule", "0 3 * *"), ("spec.schedule", "TZ=UTC 0 3 * * *"),
-            ("spec.schedule", "0 3 * * 7"), ("spec.schedule", "60 3 * * *"), ("spec.schedule", "* * * * * *"),
-            ("spec.timeZone", "Mars/Base"), ("spec.timeZone", ""), ("spec.timeZone", "Local"),
-            ("spec.timeZone", "Europe/Berlin"), ("spec.timeZone", "europe/berlin"),
-            ("spec.concurrencyPolicy", "Never"), ("spec.concurrencyPolicy", "Replace"),
-            ("spec.startingDeadlineSeconds", -1), ("spec.successfulJobsHistoryLimit", -1), ("spec.suspend", "false"),
-            ("metadata.name", "n" * 53), ("metadata.name", "n" * 52), ("spec.jobTemplate", {}),
-            ("spec.jobTemplate.spec.template.spec.restartPolicy", "Always")]),
+        *tries(
+            f"{BATCH}/jobs",
+            JOB,
+            [
+                ("metadata.name", "ok"),
+                ("spec.template.spec.restartPolicy", "Always"),
+                ("spec.template.spec.restartPolicy", None),
+                ("spec.backoffLimit", -1),
+                ("spec.parallelism", -1),
+                ("spec.completions", -1),
+                ("spec.activeDeadlineSeconds", -1),
+                ("spec.activeDeadlineSeconds", "10"),
+                ("spec.ttlSecondsAfterFinished", -1),
+                ("spec.completionMode", "Both"),
+                ("spec.completionMode", "Indexed"),
+                ("spec.selector", {"matchLabels": {"a": "b"}}),
+                ("spec.podFailurePolicy", {"rules": [{"action": "Stop"}]}),
+                ("spec.podReplacementPolicy", "Never"),
+                ("metadata.name", "n" * 64),
+                ("metadata.name", "a.b"),
+                ("spec.suspend", "yes"),
+                ("spec.manualSelector", True),
+                ("spec.backoffLimitPerIndex", 1),
+            ],
+        ),
+        *tries(
+            f"{BATCH}/cronjobs",
+            CRONJOB,
+            [
+                ("metadata.name", "ok"),
+                ("spec.schedule", "0 25 * * *"),
+                ("spec.schedule", ""),
+                ("spec.schedule", "@daily"),
+                ("spec.schedule", "0 3 * * MON-FRI"),
+                ("spec.schedule", "0 3 * *"),
+                ("spec.schedule", "TZ=UTC 0 3 * * *"),
+                ("spec.schedule", "0 3 * * 7"),
+                ("spec.schedule", "60 3 * * *"),
+                ("spec.schedule", "* * * * * *"),
+                ("spec.timeZone", "Mars/Base"),
+                ("spec.timeZone", ""),
+                ("spec.timeZone", "Local"),
+                ("spec.timeZone", "Europe/Berlin"),
+                ("spec.timeZone", "europe/berlin"),
+                ("spec.concurrencyPolicy", "Never"),
+                ("spec.concurrencyPolicy", "Replace"),
+                ("spec.startingDeadlineSeconds", -1),
+                ("spec.successfulJobsHistoryLimit", -1),
+                ("spec.suspend", "false"),
+                ("metadata.name", "n" * 53),
+                ("metadata.name", "n" * 52),
+                ("spec.jobTemplate", {}),
+                ("spec.jobTemplate.spec.template.spec.restartPolicy", "Always"),
+            ],
+        ),
         ("a CronJob", f"POST {BATCH}/cronjobs", CRONJOB, JSON),
         ("patch it to what it is", f"PATCH {BATCH}/cronjobs/off", {"spec": {"suspend": True}}, MERGE),
         ("patch the schedule", f"PATCH {BATCH}/cronjobs/off", {"spec": {"schedule": "every night"}}, MERGE),
         ("an old version", "GET /apis/batch/v1beta1/cronjobs", None, JSON),
     ],
     "pods": [
-        *tries(f"{CORE}/pods", POD, [
-            ("metadata.name", "ok"), ("spec.serviceAccountName", "nobody"), ("spec.priorityClassName", "nope"),
-            ("spec.priority", 7), ("spec.containers.0.image", "Bad Image"), ("spec.restartPolicy", "Maybe"),
-            ("spec.containers.0.resources", {"requests": {"nvidia.com/gpu": "1"}}),
-            ("spec.containers", [{"name": "c", "image": "i"}, {"name": "c", "image": "i"}]),
-            ("spec.initContainers", [{"name": "c", "image": "i"}]), ("spec.activeDeadlineSeconds", 0),
-            ("spec.ephemeralContainers", [{"name": "e", "image": "i"}]), ("metadata.name", "p" * 254),
-            ("metadata.generateName", "g-"), ("spec.nodeName", "a b")]),
+        *tries(
+            f"{CORE}/pods",
+            POD,
+            [
+                ("metadata.name", "ok"),
+                ("spec.serviceAccountName", "nobody"),
+                ("spec.priorityClassName", "nope"),
+                ("spec.priority", 7),
+                ("spec.containers.0.image", "Bad Image"),
+                ("spec.restartPolicy", "Maybe"),
+                ("spec.containers.0.resources", {"requests": {"nvidia.com/gpu": "1"}}),
+                ("spec.containers", [{"name": "c", "image": "i"}, {"name": "c", "image": "i"}]),
+                ("spec.initContainers", [{"name": "c", "image": "i"}]),
+                ("spec.activeDeadlineSeconds", 0),
+                ("spec.ephemeralContainers", [{"name": "e", "image": "i"}]),
+                ("metadata.name", "p" * 254),
+                ("metadata.generateName", "g-"),
+                ("spec.nodeName", "a b"),
+            ],
+        ),
         ("logs of none", f"GET {CORE}/pods/none/log", None, JSON),
-        ("evict none", f"POST {CORE}/pods/none/eviction", {
-            "apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "none", "namespace": "{ns}"}}, JSON),
-        ("a pod", f"POST {CORE}/pods", changed(POD, "spec.schedulingGates", [{"name": "example.com/wait"}])
-         | {"spec": {**POD_SPEC, "schedulingGates": [{"name": "example.com/wait"}]}}, JSON),
-        ("its image may change", f"PATCH {CORE}/pods/p", {"spec": {"containers": [
-            {"name": "c", "image": "registry.local/curl:1"}]}}, STRATEGIC),
-        ("its command may not", f"PATCH {CORE}/pods/p", {"spec": {"containers": [
-            {"name": "c", "command": ["x"]}]}}, STRATEGIC),
-        ("no containers are added", f"PATCH {CORE}/pods/p", {"spec": {"containers": [
-            {"name": "d", "image": "x"}]}}, STRATEGIC),
-        ("bind to a node while gated", f"POST {CORE}/pods/p/binding", {
-            "apiVersion": "v1", "kind": "Binding", "metadata": {"name": "p"},
-            "target": {"kind": "Node", "name": "n"}}, JSON),
-        ("eviction of another name", f"POST {CORE}/pods/p/eviction", {
-            "apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "q", "namespace": "{ns}"}}, JSON),
-        ("eviction, dry run", f"POST {CORE}/pods/p/eviction?dryRun=All", {
-            "apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "p", "namespace": "{ns}"}}, JSON),
+        (
+            "evict none",
+            f"POST {CORE}/pods/none/eviction",
+            {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "none", "namespace": "{ns}"}},
+            JSON,
+        ),
+        (
+            "a pod",
+            f"POST {CORE}/pods",
+            changed(POD, "spec.schedulingGates", [{"name": "example.com/wait"}])
+            | {"spec": {**POD_SPEC, "schedulingGates": [{"name": "example.com/wait"}]}},
+            JSON,
+        ),
+        (
+            "its image may change",
+            f"PATCH {CORE}/pods/p",
+            {"spec": {"containers": [{"name": "c", "image": "registry.local/curl:1"}]}},
+            STRATEGIC,
+        ),
+        (
+            "its command may not",
+            f"PATCH {CORE}/pods/p",
+            {"spec": {"containers": [{"name": "c", "command": ["x"]}]}},
+            STRATEGIC,
+        ),
+        (
+            "no containers are added",
+            f"PATCH {CORE}/pods/p",
+            {"spec": {"containers": [{"name": "d", "image": "x"}]}},
+            STRATEGIC,
+        ),
+        (
+            "bind to a node while gated",
+            f"POST {CORE}/pods/p/binding",
+            {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "p"}, "target": {"kind": "Node", "name": "n"}},
+            JSON,
+        ),
+        (
+            "eviction of another name",
+            f"POST {CORE}/pods/p/eviction",
+            {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "q", "namespace": "{ns}"}},
+            JSON,
+        ),
+        (
+            "eviction, dry run",
+            f"POST {CORE}/pods/p/eviction?dryRun=All",
+            {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "p", "namespace": "{ns}"}},
+            JSON,
+        ),
         ("status with a bad phase type", f"PATCH {CORE}/pods/p/status", {"status": {"phase": 1}}, MERGE),
         ("exec without a command", f"POST {CORE}/pods/none/exec", None, JSON),
         ("delete at once", f"DELETE {CORE}/pods/p?gracePeriodSeconds=0", None, JSON),
@@ -475,14 +882,38 @@ GROUPS = {
     "lists": [
         ("one", f"POST {CORE}/configmaps", changed(configmap("l1", x="1"), "metadata.labels", {"k": "1"}), JSON),
         ("two", f"POST {CORE}/configmaps", changed(configmap("l2", x="1"), "metadata.labels", {"k": "2"}), JSON),
-        *[(f"labels {selector}", f"GET {CORE}/configmaps?labelSelector={selector}", None, JSON) for selector in (
-            "k", "k=1", "k==2", "k!=1,k", "k%20in%20(1,2)", "k%20notin%20(1),k", "a%20in%20(b", "k=a%20b", "=1",
-            "k%3E0", "k%20exists", "k%3Dx%3Dy")],
-        *[(f"fields {selector}", f"GET {CORE}/{kind}?fieldSelector={selector}", None, JSON) for kind, selector in (
-            ("configmaps", "metadata.name=l1"), ("configmaps", "metadata.name!=l1,metadata.name!=kube-root-ca.crt"),
-            ("configmaps", "data.x=1"), ("pods", "spec.nope=1"), ("pods", "status.phase=Running"),
-            ("pods", "spec.nodeName="), ("events", "involvedObject.kind=Pod"), ("secrets", "type=Opaque"),
-            ("configmaps", "metadata.name"), ("configmaps", "metadata.name%3E1"))],
+        *[
+            (f"labels {selector}", f"GET {CORE}/configmaps?labelSelector={selector}", None, JSON)
+            for selector in (
+                "k",
+                "k=1",
+                "k==2",
+                "k!=1,k",
+                "k%20in%20(1,2)",
+                "k%20notin%20(1),k",
+                "a%20in%20(b",
+                "k=a%20b",
+                "=1",
+                "k%3E0",
+                "k%20exists",
+                "k%3Dx%3Dy",
+            )
+        ],
+        *[
+            (f"fields {selector}", f"GET {CORE}/{kind}?fieldSelector={selector}", None, JSON)
+            for kind, selector in (
+                ("configmaps", "metadata.name=l1"),
+                ("configmaps", "metadata.name!=l1,metadata.name!=kube-root-ca.crt"),
+                ("configmaps", "data.x=1"),
+                ("pods", "spec.nope=1"),
+                ("pods", "status.phase=Running"),
+                ("pods", "spec.nodeName="),
+                ("events", "involvedObject.kind=Pod"),
+                ("secrets", "type=Opaque"),
+                ("configmaps", "metadata.name"),
+                ("configmaps", "metadata.name%3E1"),
+            )
+        ],
         ("first page", f"GET {CORE}/configmaps?limit=1&labelSelector=k", None, JSON),
         ("a bad limit", f"GET {CORE}/configmaps?limit=x", None, JSON),
         ("a bad continue", f"GET {CORE}/configmaps?limit=1&continue=xyz", None, JSON),
@@ -493,72 +924,192 @@ GROUPS = {
         ("none left", f"GET {CORE}/configmaps?labelSelector=k", None, JSON),
     ],
     "policies": [
-        *tries(f"{RBAC}/roles", {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
-                                 "metadata": {"name": "r"}, "rules": []}, [
-            ("rules", [{"verbs": ["get"]}]), ("rules", [{"verbs": [], "resources": ["pods"], "apiGroups": [""]}]),
-            ("rules", [{"verbs": ["get"], "resources": ["pods"], "apiGroups": [""]}]),
-            ("rules", [{"verbs": ["get"], "nonResourceURLs": ["/x"]}]), ("metadata.name", "a:b"),
-            ("metadata.name", "a/b")]),
-        *tries(f"{RBAC}/rolebindings", {
-            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": {"name": "r"},
-            "roleRef": {"kind": "Role", "name": "r", "apiGroup": "rbac.authorization.k8s.io"}}, [
-            ("metadata.name", "ok"), ("roleRef.kind", "User"), ("roleRef.name", ""),
-            ("subjects", [{"kind": "ServiceAccount", "name": "s"}]), ("subjects", [{"kind": "Robot", "name": "s"}]),
-            ("subjects", [{"kind": "User", "name": "u"}])]),
-        *tries(f"{CORE}/resourcequotas", {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q"}}, [
-            ("spec.hard", {"pods": "0", "requests.nvidia.com/gpu": "1"}), ("spec.hard", {"nonsense": "1"}),
-            ("spec.hard", {"pods": "-1"}), ("spec.hard", {"limits.nvidia.com/gpu": "1"}), ("spec.scopes", ["Odd"])]),
-        *tries(f"{CORE}/limitranges", {"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "l"}}, [
-            ("spec.limits", [{"type": "Container", "default": {"cpu": "1"}}]), ("spec.limits", [{"type": "Odd"}]),
-            ("spec.limits", [{"type": "Container", "min": {"cpu": "2"}, "max": {"cpu": "1"}}])]),
-        *tries("/apis/policy/v1/namespaces/{ns}/poddisruptionbudgets", {
-            "apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "b"}, "spec": {}}, [
-            ("spec", {"minAvailable": 1, "maxUnavailable": 1}), ("spec", {"minAvailable": "150%", "selector": {}}),
-            ("spec", {"minAvailable": -1}), ("spec", {"unhealthyPodEvictionPolicy": "Never"}), ("spec", {})]),
-        *tries("/apis/autoscaling/v2/namespaces/{ns}/horizontalpodautoscalers", {
-            "apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler", "metadata": {"name": "h"}, "spec": {
-                "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d"}, "maxReplicas": 3}}, [
-            ("spec.minReplicas", 1), ("spec.minReplicas", 0), ("spec.minReplicas", 5), ("spec.maxReplicas", 0),
-            ("spec.scaleTargetRef", {}), ("spec.metrics", [{"type": "Odd"}])]),
-        *tries("/apis/scheduling.k8s.io/v1/priorityclasses", {
-            "apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "cf"}, "value": 1}, [
-            ("value", 2000000000), ("preemptionPolicy", "Always"), ("metadata.name", "system-x")]),
-        *tries("/apis/networking.k8s.io/v1/namespaces/{ns}/networkpolicies", {
-            "apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": {"name": "n"},
-            "spec": {"podSelector": {}}}, [
-            ("spec.policyTypes", ["Egress"]), ("spec.policyTypes", ["Sideways"]),
-            ("spec.egress", [{"to": [{"ipBlock": {"cidr": "10.0.0.0"}}]}])]),
-        *[(f"may {user} {verb} {resource}", "POST /apis/authorization.k8s.io/v1/subjectaccessreviews", {
-            "apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": {
-                "user": user, "resourceAttributes": {"verb": verb, "resource": resource, "namespace": "{ns}"}}}, JSON)
-          for user, verb, resource in (
-              ("nobody", "get", "pods"), ("system:kube-scheduler", "list", "pods"),
-              ("system:serviceaccount:{ns}:default", "patch", "deployments"))],
-        ("may I", "POST /apis/authorization.k8s.io/v1/selfsubjectaccessreviews", {
-            "apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
-            "spec": {"resourceAttributes": {"verb": "get", "resource": "pods"}}}, JSON),
-        ("may nobody", "POST /apis/authorization.k8s.io/v1/subjectaccessreviews", {
-            "apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview",
-            "spec": {"resourceAttributes": {"verb": "get", "resource": "pods"}}}, JSON),
-        ("may who do what", "POST /apis/authorization.k8s.io/v1/subjectaccessreviews", {
-            "apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": {"user": "u"}}, JSON),
-        ("a token for none", f"POST {CORE}/serviceaccounts/nobody/token", {
-            "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}, JSON),
-        ("a token for a minute", f"POST {CORE}/serviceaccounts/default/token", {
-            "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 60}}, JSON),
-        ("a review of nothing", "POST /apis/authentication.k8s.io/v1/tokenreviews", {
-            "apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {}}, JSON),
-        ("a review of garbage", "POST /apis/authentication.k8s.io/v1/tokenreviews", {
-            "apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": "garbage"}}, JSON),
+        *tries(
+            f"{RBAC}/roles",
+            {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"name": "r"}, "rules": []},
+            [
+                ("rules", [{"verbs": ["get"]}]),
+                ("rules", [{"verbs": [], "resources": ["pods"], "apiGroups": [""]}]),
+                ("rules", [{"verbs": ["get"], "resources": ["pods"], "apiGroups": [""]}]),
+                ("rules", [{"verbs": ["get"], "nonResourceURLs": ["/x"]}]),
+                ("metadata.name", "a:b"),
+                ("metadata.name", "a/b"),
+            ],
+        ),
+        *tries(
+            f"{RBAC}/rolebindings",
+            {
+                "apiVersion": "rbac.authorization.k8s.io/v1",
+                "kind": "RoleBinding",
+                "metadata": {"name": "r"},
+                "roleRef": {"kind": "Role", "name": "r", "apiGroup": "rbac.authorization.k8s.io"},
+            },
+            [
+                ("metadata.name", "ok"),
+                ("roleRef.kind", "User"),
+                ("roleRef.name", ""),
+                ("subjects", [{"kind": "ServiceAccount", "name": "s"}]),
+                ("subjects", [{"kind": "Robot", "name": "s"}]),
+                ("subjects", [{"kind": "User", "name": "u"}]),
+            ],
+        ),
+        *tries(
+            f"{CORE}/resourcequotas",
+            {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q"}},
+            [
+                ("spec.hard", {"pods": "0", "requests.nvidia.com/gpu": "1"}),
+                ("spec.hard", {"nonsense": "1"}),
+                ("spec.hard", {"pods": "-1"}),
+                ("spec.hard", {"limits.nvidia.com/gpu": "1"}),
+                ("spec.scopes", ["Odd"]),
+            ],
+        ),
+        *tries(
+            f"{CORE}/limitranges",
+            {"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "l"}},
+            [
+                ("spec.limits", [{"type": "Container", "default": {"cpu": "1"}}]),
+                ("spec.limits", [{"type": "Odd"}]),
+                ("spec.limits", [{"type": "Container", "min": {"cpu": "2"}, "max": {"cpu": "1"}}]),
+            ],
+        ),
+        *tries(
+            "/apis/policy/v1/namespaces/{ns}/poddisruptionbudgets",
+            {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "b"}, "spec": {}},
+            [
+                ("spec", {"minAvailable": 1, "maxUnavailable": 1}),
+                ("spec", {"minAvailable": "150%", "selector": {}}),
+                ("spec", {"minAvailable": -1}),
+                ("spec", {"unhealthyPodEvictionPolicy": "Never"}),
+                ("spec", {}),
+            ],
+        ),
+        *tries(
+            "/apis/autoscaling/v2/namespaces/{ns}/horizontalpodautoscalers",
+            {
+                "apiVersion": "autoscaling/v2",
+                "kind": "HorizontalPodAutoscaler",
+                "metadata": {"name": "h"},
+                "spec": {
+                    "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d"},
+                    "maxReplicas": 3,
+                },
+            },
+            [
+                ("spec.minReplicas", 1),
+                ("spec.minReplicas", 0),
+                ("spec.minReplicas", 5),
+                ("spec.maxReplicas", 0),
+                ("spec.scaleTargetRef", {}),
+                ("spec.metrics", [{"type": "Odd"}]),
+            ],
+        ),
+        *tries(
+            "/apis/scheduling.k8s.io/v1/priorityclasses",
+            {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "cf"}, "value": 1},
+            [("value", 2000000000), ("preemptionPolicy", "Always"), ("metadata.name", "system-x")],
+        ),
+        *tries(
+            "/apis/networking.k8s.io/v1/namespaces/{ns}/networkpolicies",
+            {
+                "apiVersion": "networking.k8s.io/v1",
+                "kind": "NetworkPolicy",
+                "metadata": {"name": "n"},
+                "spec": {"podSelector": {}},
+            },
+            [
+                ("spec.policyTypes", ["Egress"]),
+                ("spec.policyTypes", ["Sideways"]),
+                ("spec.egress", [{"to": [{"ipBlock": {"cidr": "10.0.0.0"}}]}]),
+            ],
+        ),
+        *[
+            (
+                f"may {user} {verb} {resource}",
+                "POST /apis/authorization.k8s.io/v1/subjectaccessreviews",
+                {
+                    "apiVersion": "authorization.k8s.io/v1",
+                    "kind": "SubjectAccessReview",
+                    "spec": {
+                        "user": user,
+                        "resourceAttributes": {"verb": verb, "resource": resource, "namespace": "{ns}"},
+                    },
+                },
+                JSON,
+            )
+            for user, verb, resource in (
+                ("nobody", "get", "pods"),
+                ("system:kube-scheduler", "list", "pods"),
+                ("system:serviceaccount:{ns}:default", "patch", "deployments"),
+            )
+        ],
+        (
+            "may I",
+            "POST /apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
+            {
+                "apiVersion": "authorization.k8s.io/v1",
+                "kind": "SelfSubjectAccessReview",
+                "spec": {"resourceAttributes": {"verb": "get", "resource": "pods"}},
+            },
+            JSON,
+        ),
+        (
+            "may nobody",
+            "POST /apis/authorization.k8s.io/v1/subjectaccessreviews",
+            {
+                "apiVersion": "authorization.k8s.io/v1",
+                "kind": "SubjectAccessReview",
+                "spec": {"resourceAttributes": {"verb": "get", "resource": "pods"}},
+            },
+            JSON,
+        ),
+        (
+            "may who do what",
+            "POST /apis/authorization.k8s.io/v1/subjectaccessreviews",
+            {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": {"user": "u"}},
+            JSON,
+        ),
+        (
+            "a token for none",
+            f"POST {CORE}/serviceaccounts/nobody/token",
+            {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}},
+            JSON,
+        ),
+        (
+            "a token for a minute",
+            f"POST {CORE}/serviceaccounts/default/token",
+            {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 60}},
+            JSON,
+        ),
+        (
+            "a review of nothing",
+            "POST /apis/authentication.k8s.io/v1/tokenreviews",
+            {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {}},
+            JSON,
+        ),
+        (
+            "a review of garbage",
+            "POST /apis/authentication.k8s.io/v1/tokenreviews",
+            {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": "garbage"}},
+            JSON,
+        ),
     ],
     "customs": [
-        ("rules that are none", f"POST {CRDS}", changed(
-            POOL_CRD, "spec.versions.0.schema.openAPIV3Schema.x-kubernetes-validations", [{"rule": " "}]), JSON),
+        (
+            "rules that are none",
+            f"POST {CRDS}",
+            changed(POOL_CRD, "spec.versions.0.schema.openAPIV3Schema.x-kubernetes-validations", [{"rule": " "}]),
+            JSON,
+        ),
         ("a definition", f"POST {CRDS}", POOL_CRD, JSON),
         ("a rule of the whole", f"POST {POOLS}", pool("bad"), JSON),
         ("rules of a spec and of a field", f"POST {POOLS}", pool(replicas=-1, max=-3), JSON),
-        ("four rules at once", f"POST {POOLS}", pool(
-            replicas=5, max=3, memory="2Gi", tags=[{"key": "kubernetes.io/x"}, {"key": "A1"}]), JSON),
+        (
+            "four rules at once",
+            f"POST {POOLS}",
+            pool(replicas=5, max=3, memory="2Gi", tags=[{"key": "kubernetes.io/x"}, {"key": "A1"}]),
+            JSON,
+        ),
         ("what the schema refuses is not asked", f"POST {POOLS}", pool(replicas="x"), JSON),
         ("none of the values", f"POST {POOLS}", pool(zone="x"), JSON),
         ("a field is missing", f"POST {POOLS}", pool(tags=[{}]), JSON),
@@ -588,78 +1139,216 @@ GROUPS = {
     ],
     "connects": [
         ("a pod on a node that nobody has", f"POST {CORE}/pods", POD, JSON),
-        ("a pod that nobody schedules", f"POST {CORE}/pods", changed(changed(changed(
-            POD, "metadata.name", "q"), "spec.nodeName", None), "spec.schedulingGates", [{"name": "a.b/c"}]), JSON),
-        ("two containers", f"POST {CORE}/pods", changed(changed(changed(changed(
-            POD, "metadata.name", "two"), "spec.nodeName", None), "spec.schedulingGates", [{"name": "a.b/c"}]),
-            "spec.containers", [{"name": "a", "image": "a"}, {"name": "b", "image": "b"}]), JSON),
-        *((f"{what}, {why}", f"{method} {CORE}/pods/{pod}/{what}?{query}", None, JSON)
-          for what, query in (("exec", "command=x&stdout=true"), ("attach", "stdout=true"), ("portforward", "ports=80"))
-          for method, pod, why in (("GET", "p", "no such node"), ("POST", "p", "no such node, by POST"),
-                                   ("GET", "q", "not scheduled"), ("GET", "nope", "no such pod"),
-                                   ("PUT", "p", "by PUT"), ("DELETE", "p", "by DELETE"))),
-        ("exec in a container that is not there", f"GET {CORE}/pods/q/exec?command=x&container=z&stdout=true", None,
-         JSON),
+        (
+            "a pod that nobody schedules",
+            f"POST {CORE}/pods",
+            changed(
+                changed(changed(POD, "metadata.name", "q"), "spec.nodeName", None),
+                "spec.schedulingGates",
+                [{"name": "a.b/c"}],
+            ),
+            JSON,
+        ),
+        (
+            "two containers",
+            f"POST {CORE}/pods",
+            changed(
+                changed(
+                    changed(changed(POD, "metadata.name", "two"), "spec.nodeName", None),
+                    "spec.schedulingGates",
+                    [{"name": "a.b/c"}],
+                ),
+                "spec.containers",
+                [{"name": "a", "image": "a"}, {"name": "b", "image": "b"}],
+            ),
+            JSON,
+        ),
+        *(
+            (f"{what}, {why}", f"{method} {CORE}/pods/{pod}/{what}?{query}", None, JSON)
+            for what, query in (
+                ("exec", "command=x&stdout=true"),
+                ("attach", "stdout=true"),
+                ("portforward", "ports=80"),
+            )
+            for method, pod, why in (
+                ("GET", "p", "no such node"),
+                ("POST", "p", "no such node, by POST"),
+                ("GET", "q", "not scheduled"),
+                ("GET", "nope", "no such pod"),
+                ("PUT", "p", "by PUT"),
+                ("DELETE", "p", "by DELETE"),
+            )
+        ),
+        (
+            "exec in a container that is not there",
+            f"GET {CORE}/pods/q/exec?command=x&container=z&stdout=true",
+            None,
+            JSON,
+        ),
         ("exec in one of two", f"GET {CORE}/pods/two/exec?command=x&stdout=true", None, JSON),
         ("attach to one of two", f"GET {CORE}/pods/two/attach?stdout=true", None, JSON),
         ("exec with a flag that is none", f"GET {CORE}/pods/q/exec?command=x&stdout=maybe", None, JSON),
         ("a port that is none", f"GET {CORE}/pods/q/portforward?ports=x", None, JSON),
-        *((f"log, {about}", f"GET {CORE}/pods/q/log?{query}", None, JSON) for about, query in (
-            ("of nobody's node", ""), ("one stream", "stream=Stdout"), ("all streams", "stream=All"),
-            ("a stream that is none", "stream=Some"), ("the tail of a stream", "stream=Stderr&tailLines=1"))),
+        *(
+            (f"log, {about}", f"GET {CORE}/pods/q/log?{query}", None, JSON)
+            for about, query in (
+                ("of nobody's node", ""),
+                ("one stream", "stream=Stdout"),
+                ("all streams", "stream=All"),
+                ("a stream that is none", "stream=Some"),
+                ("the tail of a stream", "stream=Stderr&tailLines=1"),
+            )
+        ),
         ("log, no such node", f"GET {CORE}/pods/p/log", None, JSON),
         ("Endpoints are deprecated", f"GET {CORE}/endpoints", None, JSON),
         ("one of them, too", f"GET {CORE}/endpoints/nope", None, JSON),
-        ("and their creation", f"POST {CORE}/endpoints", {
-            "apiVersion": "v1", "kind": "Endpoints", "metadata": {"name": "e"}}, JSON),
-        ("their slices are not", "GET /apis/discovery.k8s.io/v1/namespaces/{ns}/endpointslices?labelSelector=none",
-         None, JSON),
-        ("resize, another class", f"PATCH {CORE}/pods/q/resize", {"spec": {"containers": [
-            {"name": "c", "resources": {"requests": {"cpu": "1m"}}}]}}, STRATEGIC),
-        ("a claim is protected", f"POST {CORE}/persistentvolumeclaims", {
-            "apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "v"}, "spec": {
-                "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}},
-                "storageClassName": "none"}}, JSON),
+        (
+            "and their creation",
+            f"POST {CORE}/endpoints",
+            {"apiVersion": "v1", "kind": "Endpoints", "metadata": {"name": "e"}},
+            JSON,
+        ),
+        (
+            "their slices are not",
+            "GET /apis/discovery.k8s.io/v1/namespaces/{ns}/endpointslices?labelSelector=none",
+            None,
+            JSON,
+        ),
+        (
+            "resize, another class",
+            f"PATCH {CORE}/pods/q/resize",
+            {"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1m"}}}]}},
+            STRATEGIC,
+        ),
+        (
+            "a claim is protected",
+            f"POST {CORE}/persistentvolumeclaims",
+            {
+                "apiVersion": "v1",
+                "kind": "PersistentVolumeClaim",
+                "metadata": {"name": "v"},
+                "spec": {
+                    "accessModes": ["ReadWriteOnce"],
+                    "resources": {"requests": {"storage": "1Gi"}},
+                    "storageClassName": "none",
+                },
+            },
+            JSON,
+        ),
     ],
     "roles": [
-        *((f"the role {name}", f"GET /apis/rbac.authorization.k8s.io/v1/clusterroles/{name}", None, JSON) for name in (
-            "view", "edit", "admin", "cluster-admin", "system:node", "system:controller:job-controller",
-            "system:controller:horizontal-pod-autoscaler", "system:kube-controller-manager")),
-        *((f"the binding {name}", f"GET /apis/rbac.authorization.k8s.io/v1/clusterrolebindings/{name}", None, JSON)
-          for name in ("system:controller:cronjob-controller", "system:public-info-viewer", "system:node")),
-        *((f"the {plural} of {space}", f"GET /apis/rbac.authorization.k8s.io/v1/namespaces/{space}/{plural}?"
-           "labelSelector=kubernetes.io%2Fbootstrapping%3Drbac-defaults", None, JSON)
-          for space, plural in (("kube-system", "roles"), ("kube-public", "rolebindings"))),
+        *(
+            (f"the role {name}", f"GET /apis/rbac.authorization.k8s.io/v1/clusterroles/{name}", None, JSON)
+            for name in (
+                "view",
+                "edit",
+                "admin",
+                "cluster-admin",
+                "system:node",
+                "system:controller:job-controller",
+                "system:controller:horizontal-pod-autoscaler",
+                "system:kube-controller-manager",
+            )
+        ),
+        *(
+            (f"the binding {name}", f"GET /apis/rbac.authorization.k8s.io/v1/clusterrolebindings/{name}", None, JSON)
+            for name in ("system:controller:cronjob-controller", "system:public-info-viewer", "system:node")
+        ),
+        *(
+            (
+                f"the {plural} of {space}",
+                f"GET /apis/rbac.authorization.k8s.io/v1/namespaces/{space}/{plural}?"
+                "labelSelector=kubernetes.io%2Fbootstrapping%3Drbac-defaults",
+                None,
+                JSON,
+            )
+            for space, plural in (("kube-system", "roles"), ("kube-public", "rolebindings"))
+        ),
         *_may("system:serviceaccount:kube-system:", _OF_CONTROLLERS),
         *_may("", _OF_COMPONENTS),
     ],
     "applies": [
-        *_applies("deployments", f"{APPS}/deployments/d", [
-            ("one", _deployment(nodeSelector={"a": "b"}, imagePullSecrets=[{"name": "x"}], tolerations=[{"key": "k"}])),
-            ("another", {"metadata": {"labels": {"c": "d"}}, "spec": {"replicas": 1}}),
-            ("another", {"spec": {"template": {"spec": {"nodeSelector": {"e": "f"}}}}}),
-            ("one", _deployment(nodeSelector={}, env=[{"name": "B", "value": "2"}])),
-            ("one", {"metadata": {"labels": {"a": "b"}, "annotations": {}}, **_deployment()}),
-            ("one", _deployment())]),
-        *_applies("configmaps", f"{CORE}/configmaps/m", [
-            ("one", {"data": {"x": "1", "y": "2"}, "metadata": {"labels": {"a": "b"}, "finalizers": ["a.b/c"]}}),
-            ("another", {"data": {"x": "1"}}), ("another", {"data": {"x": "2"}}), ("another", {"data": {}}),
-            ("one", {"data": {}}), ("one", {}), ("another", {"data": {"z": "1"}}), ("another", {})]),
-        *_applies("serviceaccounts", f"{CORE}/serviceaccounts/s", [
-            ("one", {"imagePullSecrets": [{"name": "x"}], "secrets": [{"name": "yy"}, {"name": "zz"}]}),
-            ("another", {"imagePullSecrets": [{"name": "y"}]}), ("one", {"secrets": [{"name": "zz"}]})]),
-        *_applies("networkpolicies", "/apis/networking.k8s.io/v1/namespaces/{ns}/networkpolicies/n", [
-            ("one", {"spec": {"podSelector": {"matchLabels": {"a": "b"}}, "policyTypes": ["Egress"]}}),
-            ("another", {"spec": {"podSelector": {"matchLabels": {"c": "d"}}}})]),
-        ("an update between", f"PATCH {APPS}/deployments/d?fieldManager=third", {"spec": {"template": {"spec": {
-            "nodeSelector": {"g": "h"}, "tolerations": None, "imagePullSecrets": [{"name": "z"}]}}}}, MERGE),
-        ("and one again", f"PATCH {APPS}/deployments/d?fieldManager=one", {
-            "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"},
-            **_deployment(nodeSelector={"i": "j"})}, APPLY),
-        ("without a name", f"PATCH {CORE}/configmaps/m?fieldManager=one", {
-            "apiVersion": "v1", "kind": "ConfigMap", "data": {"x": "1"}}, APPLY),
-        ("without a name, a new one", f"PATCH {CORE}/configmaps/new?fieldManager=one", {
-            "apiVersion": "v1", "kind": "ConfigMap", "data": {"x": "1"}}, APPLY),
+        *_applies(
+            "deployments",
+            f"{APPS}/deployments/d",
+            [
+                (
+                    "one",
+                    _deployment(nodeSelector={"a": "b"}, imagePullSecrets=[{"name": "x"}], tolerations=[{"key": "k"}]),
+                ),
+                ("another", {"metadata": {"labels": {"c": "d"}}, "spec": {"replicas": 1}}),
+                ("another", {"spec": {"template": {"spec": {"nodeSelector": {"e": "f"}}}}}),
+                ("one", _deployment(nodeSelector={}, env=[{"name": "B", "value": "2"}])),
+                ("one", {"metadata": {"labels": {"a": "b"}, "annotations": {}}, **_deployment()}),
+                ("one", _deployment()),
+            ],
+        ),
+        *_applies(
+            "configmaps",
+            f"{CORE}/configmaps/m",
+            [
+                ("one", {"data": {"x": "1", "y": "2"}, "metadata": {"labels": {"a": "b"}, "finalizers": ["a.b/c"]}}),
+                ("another", {"data": {"x": "1"}}),
+                ("another", {"data": {"x": "2"}}),
+                ("another", {"data": {}}),
+                ("one", {"data": {}}),
+                ("one", {}),
+                ("another", {"data": {"z": "1"}}),
+                ("another", {}),
+            ],
+        ),
+        *_applies(
+            "serviceaccounts",
+            f"{CORE}/serviceaccounts/s",
+            [
+                ("one", {"imagePullSecrets": [{"name": "x"}], "secrets": [{"name": "yy"}, {"name": "zz"}]}),
+                ("another", {"imagePullSecrets": [{"name": "y"}]}),
+                ("one", {"secrets": [{"name": "zz"}]}),
+            ],
+        ),
+        *_applies(
+            "networkpolicies",
+            "/apis/networking.k8s.io/v1/namespaces/{ns}/networkpolicies/n",
+            [
+                ("one", {"spec": {"podSelector": {"matchLabels": {"a": "b"}}, "policyTypes": ["Egress"]}}),
+                ("another", {"spec": {"podSelector": {"matchLabels": {"c": "d"}}}}),
+            ],
+        ),
+        (
+            "an update between",
+            f"PATCH {APPS}/deployments/d?fieldManager=third",
+            {
+                "spec": {
+                    "template": {
+                        "spec": {"nodeSelector": {"g": "h"}, "tolerations": None, "imagePullSecrets": [{"name": "z"}]}
+                    }
+                }
+            },
+            MERGE,
+        ),
+        (
+            "and one again",
+            f"PATCH {APPS}/deployments/d?fieldManager=one",
+            {
+                "apiVersion": "apps/v1",
+                "kind": "Deployment",
+                "metadata": {"name": "d"},
+                **_deployment(nodeSelector={"i": "j"}),
+            },
+            APPLY,
+        ),
+        (
+            "without a name",
+            f"PATCH {CORE}/configmaps/m?fieldManager=one",
+            {"apiVersion": "v1", "kind": "ConfigMap", "data": {"x": "1"}},
+            APPLY,
+        ),
+        (
+            "without a name, a new one",
+            f"PATCH {CORE}/configmaps/new?fieldManager=one",
+            {"apiVersion": "v1", "kind": "ConfigMap", "data": {"x": "1"}},
+            APPLY,
+        ),
     ],
     "components": [
         ("the store's health", "GET /api/v1/componentstatuses/etcd-0", None, JSON),
@@ -668,8 +1357,10 @@ GROUPS = {
         ("by its name", "GET /api/v1/componentstatuses?fieldSelector=metadata.name%3Dcontroller-manager", None, JSON),
         ("by a label", "GET /api/v1/componentstatuses?labelSelector=a%3Db", None, JSON),
         ("by a field that is none", "GET /api/v1/componentstatuses?fieldSelector=spec.x%3Db", None, JSON),
-        *((f"{method} of one", f"{method} /api/v1/componentstatuses/etcd-0", {}, MERGE if method == "PATCH" else JSON)
-          for method in ("PUT", "PATCH", "DELETE")),
+        *(
+            (f"{method} of one", f"{method} /api/v1/componentstatuses/etcd-0", {}, MERGE if method == "PATCH" else JSON)
+            for method in ("PUT", "PATCH", "DELETE")
+        ),
         ("watched", "GET /api/v1/componentstatuses?watch=1", None, JSON),
         ("created", "POST /api/v1/componentstatuses", {}, JSON),
         ("deleted", "DELETE /api/v1/componentstatuses", None, JSON),
@@ -680,38 +1371,101 @@ GROUPS = {
     "mutations": [
         ("what a policy asks for", f"POST {CORE}/configmaps", configmap("parameters", team="gpu"), JSON),
         *_policies(),
-        *((f"a pod, {name}", f"POST {CORE}/pods?dryRun=All", changed(
-            changed(POD, "metadata.name", name), "spec.automountServiceAccountToken", False), JSON)
-          for name in ("side", "image", "atomic", "ignored", "p")),
-        *((f"a ConfigMap, {name}", f"POST {CORE}/configmaps?dryRun=All", configmap(name, **data), JSON)
-          for name, data in (
-              ("labels", {"x": "1"}), ("patched", {}), ("tested", {"x": "1"}), ("turns", {}), ("varied", {"x": "1"}),
-              ("varied", {"x": "1", "y": "2"}), ("lacking", {"x": "1"}), ("removing", {"x": "1"}), ("adding", {}),
-              ("replacing", {}), ("asked", {}))),
-        ("a Secret, unasked", f"POST {CORE}/secrets?dryRun=All", {
-            "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "other"}}, JSON),
-        ("one by server-side apply", f"PATCH {CORE}/configmaps/labels?dryRun=All&fieldManager=m", configmap(
-            "labels", x="1"), APPLY),
-        ("no reinvocationPolicy", f"POST {POLICIES}?dryRun=All", {
-            "apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingAdmissionPolicy",
-            "metadata": {"name": "x"}, "spec": {}}, JSON),
-        *tries(POLICIES, {
-            "apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingAdmissionPolicy",
-            "metadata": {"name": "x"}, "spec": {
-                "matchConstraints": {"resourceRules": [{
-                    "operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"]}]},
-                "mutations": [_mutates("Object{}")], "reinvocationPolicy": "IfNeeded"}}, [
-            ("metadata.name", "A_"), ("spec.reinvocationPolicy", "Often"), ("spec.failurePolicy", "Odd"),
-            ("spec.matchConstraints.resourceRules", []), ("spec.mutations", [{}]),
-            ("spec.mutations.0.patchType", "Odd"), ("spec.mutations.0.patchType", "JSONPatch"),
-            ("spec.mutations.0.applyConfiguration", None), ("spec.mutations.0.applyConfiguration", {}),
-            ("spec.matchConstraints.resourceRules.0.operations", ["DELETE"]),
-            ("spec.matchConstraints.resourceRules.0.operations", []), ("spec.mutation", [])]),
-        ("no policyName", f"POST {POLICY_BINDINGS}?dryRun=All", {
-            "apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingAdmissionPolicyBinding",
-            "metadata": {"name": "x"}, "spec": {}}, JSON),
-        *((f"without {name}", f"DELETE {path}/cf-{name}", None, JSON)
-          for name in _MUTATIONS for path in (POLICY_BINDINGS, POLICIES)),
+        *(
+            (
+                f"a pod, {name}",
+                f"POST {CORE}/pods?dryRun=All",
+                changed(changed(POD, "metadata.name", name), "spec.automountServiceAccountToken", False),
+                JSON,
+            )
+            for name in ("side", "image", "atomic", "ignored", "p")
+        ),
+        *(
+            (f"a ConfigMap, {name}", f"POST {CORE}/configmaps?dryRun=All", configmap(name, **data), JSON)
+            for name, data in (
+                ("labels", {"x": "1"}),
+                ("patched", {}),
+                ("tested", {"x": "1"}),
+                ("turns", {}),
+                ("varied", {"x": "1"}),
+                ("varied", {"x": "1", "y": "2"}),
+                ("lacking", {"x": "1"}),
+                ("removing", {"x": "1"}),
+                ("adding", {}),
+                ("replacing", {}),
+                ("asked", {}),
+            )
+        ),
+        (
+            "a Secret, unasked",
+            f"POST {CORE}/secrets?dryRun=All",
+            {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "other"}},
+            JSON,
+        ),
+        (
+            "one by server-side apply",
+            f"PATCH {CORE}/configmaps/labels?dryRun=All&fieldManager=m",
+            configmap("labels", x="1"),
+            APPLY,
+        ),
+        (
+            "no reinvocationPolicy",
+            f"POST {POLICIES}?dryRun=All",
+            {
+                "apiVersion": "admissionregistration.k8s.io/v1",
+                "kind": "MutatingAdmissionPolicy",
+                "metadata": {"name": "x"},
+                "spec": {},
+            },
+            JSON,
+        ),
+        *tries(
+            POLICIES,
+            {
+                "apiVersion": "admissionregistration.k8s.io/v1",
+                "kind": "MutatingAdmissionPolicy",
+                "metadata": {"name": "x"},
+                "spec": {
+                    "matchConstraints": {
+                        "resourceRules": [
+                            {"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"]}
+                        ]
+                    },
+                    "mutations": [_mutates("Object{}")],
+                    "reinvocationPolicy": "IfNeeded",
+                },
+            },
+            [
+                ("metadata.name", "A_"),
+                ("spec.reinvocationPolicy", "Often"),
+                ("spec.failurePolicy", "Odd"),
+                ("spec.matchConstraints.resourceRules", []),
+                ("spec.mutations", [{}]),
+                ("spec.mutations.0.patchType", "Odd"),
+                ("spec.mutations.0.patchType", "JSONPatch"),
+                ("spec.mutations.0.applyConfiguration", None),
+                ("spec.mutations.0.applyConfiguration", {}),
+                ("spec.matchConstraints.resourceRules.0.operations", ["DELETE"]),
+                ("spec.matchConstraints.resourceRules.0.operations", []),
+                ("spec.mutation", []),
+            ],
+        ),
+        (
+            "no policyName",
+            f"POST {POLICY_BINDINGS}?dryRun=All",
+            {
+                "apiVersion": "admissionregistration.k8s.io/v1",
+                "kind": "MutatingAdmissionPolicyBinding",
+                "metadata": {"name": "x"},
+                "spec": {},
+            },
+            JSON,
+        ),
+        *(
+            (f"without {name}", f"DELETE {path}/cf-{name}", None, JSON)
+            for name in _MUTATIONS
+            for path in (POLICY_BINDINGS, POLICIES)
+        ),
         ("a status of one", f"GET {POLICIES}/x/status", None, JSON),
     ],
 }

@@ -29,12 +29,21 @@ class Embedded:
 
     def ask(self, method, path, body=None, content_type="application/json"):
         path, _, query = path.partition("?")
-        answer = self.cluster.server.handle(Request(
-            method, path, parse_qs(query, keep_blank_values=True),
-            {"content-type": content_type, "accept": "application/json", "user-agent": AGENT, **CERTIFICATE}, body))
+        answer = self.cluster.server.handle(
+            Request(
+                method,
+                path,
+                parse_qs(query, keep_blank_values=True),
+                {"content-type": content_type, "accept": "application/json", "user-agent": AGENT, **CERTIFICATE},
+                body,
+            )
+        )
         said = answer.body
-        return answer.status, answer.headers.get("Warning"), json.loads(said) if isinstance(said, str | bytes) and (
-            said[:1] in (b"{", "{")) else said
+        return (
+            answer.status,
+            answer.headers.get("Warning"),
+            json.loads(said) if isinstance(said, str | bytes) and (said[:1] in (b"{", "{")) else said,
+        )
 
     def settle(self):
         self.cluster.loop.sleep(2)

@@ -25,10 +25,18 @@ class Terminal:
         fcntl.ioctl(ours, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 100, 0, 0))
         self._file = ours
         self._process = subprocess.Popen(
-            ["kubectl", "--kubeconfig", str(kubeconfig), *shlex.split(command)], stdin=theirs, stdout=theirs,
-            stderr=theirs, start_new_session=True,
-            env={"PATH": "/usr/local/bin:/usr/bin:/bin", "TERM": "dumb",
-                 "HOME": str(Path(kubeconfig).parent), **(env or {})})
+            ["kubectl", "--kubeconfig", str(kubeconfig), *shlex.split(command)],
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            start_new_session=True,
+            env={
+                "PATH": "/usr/local/bin:/usr/bin:/bin",
+                "TERM": "dumb",
+                "HOME": str(Path(kubeconfig).parent),
+                **(env or {}),
+            },
+        )
         os.close(theirs)
 
     def __enter__(self):

@@ -44,18 +44,24 @@ def applied(kubectl):
 def test_apply_says_what_it_did_and_diff_what_it_would(kubectl, applied):
     assert "deployment.apps/vllm unchanged" in kubectl("apply -f -", MANIFEST)
     other = MANIFEST.replace("0 3 * * *", "0 4 * * *")
-    assert '+  schedule: 0 4 * * *' in kubectl("diff -f -", other, rc=1)
-    assert "cronjob.batch/nightly serverside-applied" in kubectl(
-        "apply --server-side --force-conflicts -f -", MANIFEST)
+    assert "+  schedule: 0 4 * * *" in kubectl("diff -f -", other, rc=1)
+    assert "cronjob.batch/nightly serverside-applied" in kubectl("apply --server-side --force-conflicts -f -", MANIFEST)
 
 
 @kubectl_only
-@pytest.mark.parametrize(("output", "part"), [
-    ("", "vllm   1/1     1            1"), ("-o wide", "vllm/vllm-openai:v1   app=vllm"),
-    ("-o name", "deployment.apps/vllm"),
-    ("-o yaml", "kind: Deployment"), ("-o json", '"kind": "Deployment"'), ("-o jsonpath={.spec.replicas}", "1"),
-    ("-o custom-columns=N:.metadata.name,R:.spec.replicas", "N      R\nvllm   1"), ("--show-labels", "app=vllm"),
-])
+@pytest.mark.parametrize(
+    ("output", "part"),
+    [
+        ("", "vllm   1/1     1            1"),
+        ("-o wide", "vllm/vllm-openai:v1   app=vllm"),
+        ("-o name", "deployment.apps/vllm"),
+        ("-o yaml", "kind: Deployment"),
+        ("-o json", '"kind": "Deployment"'),
+        ("-o jsonpath={.spec.replicas}", "1"),
+        ("-o custom-columns=N:.metadata.name,R:.spec.replicas", "N      R\nvllm   1"),
+        ("--show-labels", "app=vllm"),
+    ],
+)
 def test_get_in_every_output(kubectl, applied, output, part):
     assert part in kubectl(f"get deployment vllm {output}")
 
@@ -65,7 +71,8 @@ def test_reading_verbs(kubectl, applied):
     assert "StrategyType:           RollingUpdate" in kubectl("describe deployment vllm")
     assert "nvidia.com/gpu" in kubectl("describe node gpu-1")
     assert "The number of desired pods" in " ".join(kubectl("explain deployment.spec.replicas").split()) or (
-        "Number of desired pods" in kubectl("explain deployment.spec.replicas"))
+        "Number of desired pods" in kubectl("explain deployment.spec.replicas")
+    )
     assert "ScalingReplicaSet" in kubectl("events --for deployment/vllm")
     assert "deployments" in kubectl("api-resources --api-group=apps")
     assert "resource.k8s.io/v1" in kubectl("api-versions")
@@ -81,7 +88,8 @@ def test_writing_verbs(kubectl, applied):
     assert "annotated" in kubectl("annotate deployment vllm note=x")
     assert "patched" in kubectl("""patch deployment vllm --type=merge -p '{"spec":{"revisionHistoryLimit":5}}'""")
     assert "patched" in kubectl(
-        """patch deployment vllm --type=json -p '[{"op":"replace","path":"/spec/revisionHistoryLimit","value":6}]'""")
+        """patch deployment vllm --type=json -p '[{"op":"replace","path":"/spec/revisionHistoryLimit","value":6}]'"""
+    )
     assert "patched" in kubectl("""patch deployment vllm -p '{"spec":{"revisionHistoryLimit":7}}'""")
     assert "scaled" in kubectl("scale deployment vllm --replicas=0")
     kubectl("wait --for=jsonpath={.status.observedGeneration} deployment/vllm --timeout=60s")
@@ -138,8 +146,12 @@ def test_a_session_of_the_kubernetes_package(cluster, kubeconfig):
     core.create_namespaced_config_map("default", {"metadata": {"name": "typed"}, "data": {"a": "1"}})
     core.patch_namespaced_config_map("typed", "default", {"data": {"b": "2"}})
     assert core.read_namespaced_config_map("typed", "default").data == {"a": "1", "b": "2"}
-    seen = [event["object"].metadata.name for event in watch.Watch().stream(
-        core.list_namespaced_config_map, "default", field_selector="metadata.name=typed", timeout_seconds=1)]
+    seen = [
+        event["object"].metadata.name
+        for event in watch.Watch().stream(
+            core.list_namespaced_config_map, "default", field_selector="metadata.name=typed", timeout_seconds=1
+        )
+    ]
     assert seen == ["typed"]
     core.delete_namespaced_config_map("typed", "default")
     with pytest.raises(client.ApiException) as caught:
@@ -148,8 +160,11 @@ def test_a_session_of_the_kubernetes_package(cluster, kubeconfig):
     api.close()
 
 
-@pytest.mark.filterwarnings("ignore:Kubernetes version:UserWarning", "ignore::ResourceWarning",
-                            "ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.filterwarnings(
+    "ignore:Kubernetes version:UserWarning",
+    "ignore::ResourceWarning",
+    "ignore::pytest.PytestUnraisableExceptionWarning",
+)
 def test_a_session_of_kr8s(cluster, kubeconfig):
     kr8s = pytest.importorskip("kr8s")
     from kr8s.objects import ConfigMap

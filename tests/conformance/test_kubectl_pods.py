@@ -49,7 +49,8 @@ def talker(kubectl):
 @kubectl_only
 def test_commands_run_where_the_executor_runs(kubectl, talker):
     assert kubectl(f"exec {talker} -- bash -c 'echo $GREETING; exit 3'", rc=3) == (
-        "hello\ncommand terminated with exit code 3\n")
+        "hello\ncommand terminated with exit code 3\n"
+    )
     assert kubectl(f"exec {talker} -- cat /var/run/secrets/kubernetes.io/serviceaccount/namespace") == "default"
     assert 'exec: "nope": executable file not found in $PATH' in kubectl(f"exec {talker} -- nope", rc=1)
     assert kubectl(f"exec {talker} -- bash -c 'echo out; echo err >&2'") == "out\nerr\n"
@@ -85,7 +86,8 @@ def test_a_shell_is_talked_to_through_a_terminal(kubeconfig, kubectl, talker):
 @kubectl_only
 def test_a_log_is_followed_to_its_end(kubectl):
     pod = started(
-        kubectl, "tell", "until [ -e go ]; do sleep 1; done; for i in 1 2 3 4 5 6; do echo line $i; sleep 20; done")
+        kubectl, "tell", "until [ -e go ]; do sleep 1; done; for i in 1 2 3 4 5 6; do echo line $i; sleep 20; done"
+    )
     kubectl(f"exec {pod} -- touch go")
     said = kubectl(f"logs -f {pod}")
     assert said.splitlines() == [f"line {n}" for n in range(1, 7)]
@@ -124,7 +126,10 @@ def test_a_part_of_a_log_is_read_by_time_lines_and_bytes(kubectl):
     assert kubectl("logs pair -c a --timestamps --limit-bytes=7") == timed[:7]
     # kubectl asks for one container after the other in the order of a Go map: none.
     assert sorted(kubectl("logs pair --all-containers --prefix").splitlines()) == [
-        "[pod/pair/a] a1", "[pod/pair/a] a2", "[pod/pair/b] again"]
+        "[pod/pair/a] a1",
+        "[pod/pair/a] a2",
+        "[pod/pair/b] again",
+    ]
     assert kubectl("logs pair -c b -p") == "b1\n"
     assert 'previous terminated container "a" in pod "pair" not found' in kubectl("logs pair -c a -p", rc=1)
 
@@ -135,8 +140,10 @@ def test_a_debugging_container_is_added_to_the_pod(kubeconfig, kubectl):
     kubectl("wait --for=condition=Ready pod/server --timeout=60s")
     kubectl("debug server --image=busybox:1 --container=debug -- true")
     assert kubectl("get pod server -o jsonpath={.spec.ephemeralContainers[*].name}") == "debug"
-    kubectl("wait --for=jsonpath={.status.ephemeralContainerStatuses[0].state.terminated.exitCode}=0 pod/server "
-            "--timeout=60s")
+    kubectl(
+        "wait --for=jsonpath={.status.ephemeralContainerStatuses[0].state.terminated.exitCode}=0 pod/server "
+        "--timeout=60s"
+    )
     with Terminal(kubeconfig, "debug server -it --image=busybox:1 --container=look -- sh") as terminal:
         terminal.expect("If you don't see a command prompt, try pressing enter.")  # it came before anybody listened
         terminal.say("echo $((6 * 7)); exit\r")
@@ -161,7 +168,7 @@ def web(kubectl):
     kubectl("apply -f -", SERVER)
     kubectl("wait --for=condition=Ready pod/web --timeout=60s")
     for _ in range(50):
-        asked = "import socket; socket.create_connection((\"127.0.0.1\", 8080))"
+        asked = 'import socket; socket.create_connection(("127.0.0.1", 8080))'
         if "refused" not in kubectl(f"exec web -- python3 -c '{asked}'", rc=None):
             return "web"
     return pytest.fail("it never listens")
@@ -222,12 +229,29 @@ def test_a_hollow_pod_says_that_it_is_hollow(kubectl):
 def test_the_kubernetes_package_runs_a_command(kubeconfig, cluster):
     api = config.new_client_from_config(str(kubeconfig))
     core, batch = client.CoreV1Api(api), client.BatchV1Api(api)
-    batch.create_namespaced_job("default", {"metadata": {"name": "quiet"}, "spec": {"template": {"spec": {
-        "restartPolicy": "Never", "containers": [
-            {"name": "c", "image": "bash:5.2", "command": ["bash", "-c", "sleep 1000000"]}]}}}})
+    batch.create_namespaced_job(
+        "default",
+        {
+            "metadata": {"name": "quiet"},
+            "spec": {
+                "template": {
+                    "spec": {
+                        "restartPolicy": "Never",
+                        "containers": [{"name": "c", "image": "bash:5.2", "command": ["bash", "-c", "sleep 1000000"]}],
+                    }
+                }
+            },
+        },
+    )
     name = _running(core, "job-name=quiet")
-    session = stream(core.connect_get_namespaced_pod_exec, name, "default", command=["bash", "-c", "echo from python"],
-                     stdout=True, _preload_content=False)
+    session = stream(
+        core.connect_get_namespaced_pod_exec,
+        name,
+        "default",
+        command=["bash", "-c", "echo from python"],
+        stdout=True,
+        _preload_content=False,
+    )
     session.run_forever(timeout=120)
     assert session.read_stdout() == "from python\n"
     assert session.returncode == 0

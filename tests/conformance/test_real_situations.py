@@ -17,9 +17,16 @@ from situations import SITUATIONS
 from killcheck.kube import resources as r
 
 NAMES = (
-    "11-serviceaccount-missing", "12b-resourcequota-must-specify", "13-limitrange-rejects", "14-podsecurity-restricted",
-    "16-unschedulable-nodeselector", "16b-unschedulable-gpu", "16c-unschedulable-taint", "16d-insufficient-cpu",
-    "20b-active-deadline-on-image-pull", "22-pod-finalizer",
+    "11-serviceaccount-missing",
+    "12b-resourcequota-must-specify",
+    "13-limitrange-rejects",
+    "14-podsecurity-restricted",
+    "16-unschedulable-nodeselector",
+    "16b-unschedulable-gpu",
+    "16c-unschedulable-taint",
+    "16d-insufficient-cpu",
+    "20b-active-deadline-on-image-pull",
+    "22-pod-finalizer",
 )
 #: The machine under a real control plane is not ours alone: what a watch brings may be late.
 SLACK_S = 3.0

@@ -18,8 +18,11 @@ def play(server, name, requests):
     """Ask everything of a group in a fresh namespace; returns [{about, request, status, warning, body}]."""
     space = f"conformance-{name}"
     _await(server, f"/api/v1/namespaces/{space}", 404)  # an earlier run's may still be going
-    server.ask("POST", "/api/v1/namespaces", json.dumps(
-        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": space}}).encode())
+    server.ask(
+        "POST",
+        "/api/v1/namespaces",
+        json.dumps({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": space}}).encode(),
+    )
     _await(server, f"/api/v1/namespaces/{space}/serviceaccounts/default", 200)
     _await(server, f"/api/v1/namespaces/{space}/configmaps/kube-root-ca.crt", 200)
     told = []
@@ -28,13 +31,15 @@ def play(server, name, requests):
             method, path = request.replace("{ns}", space).split(" ", 1)
             text = body if body is None or isinstance(body, str) else json.dumps(body)
             status, warning, answer = server.ask(
-                method, path, None if text is None else text.replace("{ns}", space).encode(), content_type)
+                method, path, None if text is None else text.replace("{ns}", space).encode(), content_type
+            )
             if path == CRDS and status == 201:
                 _await(server, POOLS.replace("{ns}", space), 200)
             elif path == POLICY_BINDINGS and status == 201:
                 server.settle()  # policies are read anew once a second (policy/generic/policy_source.go)
-            told.append({
-                "about": about, "request": request, "status": status, "warning": warning, "body": plain(answer)})
+            told.append(
+                {"about": about, "request": request, "status": status, "warning": warning, "body": plain(answer)}
+            )
     finally:
         server.ask("DELETE", f"{CRDS}/{POOL_CRD['metadata']['name']}")
         server.ask("DELETE", f"/api/v1/namespaces/{space}")

@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 
 from killcheck import discover, fixtures
-from killcheck.spec import specfile
 from killcheck.discover import Discovery, DiscoveryError
-from killcheck.spec.killpath import Deadlines, Layer, LayerType, NodePool, Target
 from killcheck.kube import manifests
 from killcheck.kube.client import Answer, Closer, Kube
 from killcheck.kube.errors import Forbidden, KubeError
 from killcheck.kube.objects import Obj, dig, name_of, namespace_of
 from killcheck.kube.permissions import Permissions
+from killcheck.spec import specfile
+from killcheck.spec.killpath import Deadlines, Layer, LayerType, NodePool, Target
 
 DEPLOYMENT = """
 apiVersion: apps/v1

@@ -10,7 +10,7 @@ from killcheck.executor.shell_script import UNKNOWN, ShellSyntaxError
 
 SCALE = "patch deployments/scale.apps inference/vllm"
 URL = "https://kubernetes.default.svc/apis/apps/v1/namespaces/$NS/deployments/vllm/scale"
-CURL = "curl {} -X PATCH " + URL + " -d '{{\"spec\":{{\"replicas\":0}}}}'"
+CURL = "curl {} -X PATCH " + URL + ' -d \'{{"spec":{{"replicas":0}}}}\''
 ENV = [{"name": "NS", "valueFrom": {"fieldRef": {"fieldPath": "metadata.namespace"}}}, {"name": "WHO", "value": "vllm"}]
 
 
@@ -140,8 +140,13 @@ def test_a_request_to_something_else_is_not_understood():
             "timeout 60 kubectl wait --for=delete pod -l app=a",
             ["list pods inference -l app=a", "watch pods inference -l app=a"],
         ),
-        ("kubectl patch lws/a -p {}", ["get leaderworkersets.leaderworkerset.x-k8s.io inference/a",
-                                       "patch leaderworkersets.leaderworkerset.x-k8s.io inference/a"]),
+        (
+            "kubectl patch lws/a -p {}",
+            [
+                "get leaderworkersets.leaderworkerset.x-k8s.io inference/a",
+                "patch leaderworkersets.leaderworkerset.x-k8s.io inference/a",
+            ],
+        ),
         ("kubectl delete mpijobs.v2beta1.kubeflow.org/a --wait=false", ["delete mpijobs.kubeflow.org inference/a"]),
         ("kubectl delete gpus.v1.acme.io/a --wait=false", ["delete gpus.acme.io inference/a"]),
         ("kubectl delete gpus.acme.io a --wait=false", ["delete gpus.acme.io inference/a"]),

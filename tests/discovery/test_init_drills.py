@@ -9,11 +9,11 @@ import pytest
 from click.testing import CliRunner
 
 from killcheck import discover, fixtures
-from killcheck.spec import specfile
 from killcheck.cli import main
 from killcheck.kube import manifests
 from killcheck.run.runner import PlannedDrill, Run
 from killcheck.run.session import Session
+from killcheck.spec import specfile
 
 #: What a drill of each layer that is found must say: its verdict, and where it is stuck.
 EXPECTED = {
@@ -32,7 +32,10 @@ EXPECTED = {
 
 @pytest.mark.parametrize(("name", "layer"), [(name, layer) for name, layers in EXPECTED.items() for layer in layers])
 def test_the_written_spec_drills_as_it_is(
-    name: str, layer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    layer: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     deploy = tmp_path / "deploy"
     shutil.copytree(fixtures.path(name), deploy, ignore=shutil.ignore_patterns("killcheck.yaml"))

@@ -213,7 +213,9 @@ def test_a_spec_among_manifests_is_told_of_only_where_none_was_named(tmp_path):
     told = f"{tmp_path}/values.yaml: not read: not a Kubernetes object (no kind and apiVersion)"
     assert loaded.passed_over(spec=True) == [told]
     assert loaded.passed_over(spec=False) == [
-        f"{tmp_path}/killcheck.yaml: not read: a killcheck spec (give it as SPEC)", told]
+        f"{tmp_path}/killcheck.yaml: not read: a killcheck spec (give it as SPEC)",
+        told,
+    ]
 
 
 def test_links_that_are_not_followed_and_those_that_lead_nowhere_are_told_of(tmp_path):
@@ -224,7 +226,8 @@ def test_links_that_are_not_followed_and_those_that_lead_nowhere_are_told_of(tmp
     (tmp_path / "deploy/gone.yaml").symlink_to("nowhere.yaml")
     assert manifests.load(tmp_path / "deploy").passed_over(spec=True) == [
         f"{tmp_path}/deploy/base: not read: a link to a folder, not followed: name that folder too",
-        f"{tmp_path}/deploy/gone.yaml: not read: a link that leads nowhere, or no file"]
+        f"{tmp_path}/deploy/gone.yaml: not read: a link that leads nowhere, or no file",
+    ]
 
 
 @pytest.mark.parametrize("key", ["name", "namespace"])

@@ -8,10 +8,14 @@ from killcheck.executor import Reading
 
 def read(script: str, *arguments: str, **env: str) -> Reading:
     spec = {
-        "containers": [{
-            "name": "c", "command": ["python3", "/app/main.py", *arguments],
-            "env": [{"name": key, "value": value} for key, value in env.items()],
-            "volumeMounts": [{"name": "app", "mountPath": "/app"}]}],
+        "containers": [
+            {
+                "name": "c",
+                "command": ["python3", "/app/main.py", *arguments],
+                "env": [{"name": key, "value": value} for key, value in env.items()],
+                "volumeMounts": [{"name": "app", "mountPath": "/app"}],
+            }
+        ],
         "volumes": [{"name": "app", "configMap": {"name": "app"}}],
     }
     return executor.read(spec, "ml", {("ml", "app"): {"data": {"main.py": script, "lib.py": ""}}})
@@ -56,14 +60,17 @@ main()
 
 def test_pairs_and_mappings_are_gone_through() -> None:
     for what in ('(("n1", "a"), ("n2", "b"))', '{"n1": "a", "n2": "b"}.items()'):
-        script = f'for ns, name in {what}:\n    apps.patch_namespaced_stateful_set_scale(name, ns, {{}})\n'
+        script = f"for ns, name in {what}:\n    apps.patch_namespaced_stateful_set_scale(name, ns, {{}})\n"
         assert calls(read(script)) == ["patch statefulsets/scale.apps n1/a", "patch statefulsets/scale.apps n2/b"]
 
 
-@pytest.mark.parametrize(("listed", "where"), [
-    ('list_cluster_custom_object("kubeflow.org", "v1", "notebooks")', ""),
-    ('list_namespaced_custom_object("kubeflow.org", "v1", "one", "notebooks")', "one"),
-])
+@pytest.mark.parametrize(
+    ("listed", "where"),
+    [
+        ('list_cluster_custom_object("kubeflow.org", "v1", "notebooks")', ""),
+        ('list_namespaced_custom_object("kubeflow.org", "v1", "one", "notebooks")', "one"),
+    ],
+)
 def test_what_a_list_names_is_where_the_list_is(listed: str, where: str) -> None:
     script = f"""
 for nb in crd.{listed}["items"]:
@@ -92,13 +99,16 @@ apps.patch_namespaced_deployment_scale("a", ns, {})
     assert calls(read(script)) == ["patch deployments/scale.apps ml/a"]
 
 
-@pytest.mark.parametrize(("ending", "honest"), [
-    ("errors.append(n)\nif errors:\n    raise SystemExit(1)", True),
-    ("failed += 1\nsys.exit(1 if failed else 0)", True),
-    ("ok = False\nassert ok", True),
-    ("errors.append(n)\nprint(errors)", False),
-    ("print('oh')\nsys.exit(0)", False),
-])
+@pytest.mark.parametrize(
+    ("ending", "honest"),
+    [
+        ("errors.append(n)\nif errors:\n    raise SystemExit(1)", True),
+        ("failed += 1\nsys.exit(1 if failed else 0)", True),
+        ("ok = False\nassert ok", True),
+        ("errors.append(n)\nprint(errors)", False),
+        ("print('oh')\nsys.exit(0)", False),
+    ],
+)
 def test_a_handler_that_remembers_is_no_swallower(ending: str, honest: bool) -> None:
     first, _, rest = ending.partition("\n")
     script = f"""
@@ -112,11 +122,17 @@ for n in ["a"]:
     assert (not read(script).false_green) is honest
 
 
-@pytest.mark.parametrize(("how", "honest"), [
-    ('subprocess.run([*K], check=True)', True), ('subprocess.check_call(K)', True),
-    ('subprocess.run(K)', False), ('os.system("kubectl delete deploy/a")', False),
-    ('r = subprocess.run(K)\nsys.exit(r.returncode)', True), ('sys.exit(subprocess.call(K))', True),
-])
+@pytest.mark.parametrize(
+    ("how", "honest"),
+    [
+        ("subprocess.run([*K], check=True)", True),
+        ("subprocess.check_call(K)", True),
+        ("subprocess.run(K)", False),
+        ('os.system("kubectl delete deploy/a")', False),
+        ("r = subprocess.run(K)\nsys.exit(r.returncode)", True),
+        ("sys.exit(subprocess.call(K))", True),
+    ],
+)
 def test_an_exit_code_that_nobody_looks_at(how: str, honest: bool) -> None:
     how = how.replace("[*K]", "K").replace("K", '["kubectl", "delete", "deploy/a"]')
     reading = read(f"import os, subprocess, sys\n{how}\n")
@@ -129,12 +145,15 @@ def test_what_python_has_to_find_beside_its_standard_library() -> None:
 
 
 # -- the shell's own lists -----------------------------------------------------------------------------------
-@pytest.mark.parametrize("script", [
-    "kubectl get deploy -n a -l gpu=1 -o name | xargs -r -n1 kubectl scale -n a --replicas=0",
-    "kubectl get deploy -n a -l gpu=1 -o name | xargs -I{} kubectl -n a scale {} --replicas=0",
-    "kubectl get deploy -n a -l gpu=1 -oname | while read -r d; do kubectl -n a scale $d --replicas=0; done",
-    "for d in $(kubectl get deploy -n a -l gpu=1 -o name); do kubectl -n a scale $d --replicas=0; done",
-])
+@pytest.mark.parametrize(
+    "script",
+    [
+        "kubectl get deploy -n a -l gpu=1 -o name | xargs -r -n1 kubectl scale -n a --replicas=0",
+        "kubectl get deploy -n a -l gpu=1 -o name | xargs -I{} kubectl -n a scale {} --replicas=0",
+        "kubectl get deploy -n a -l gpu=1 -oname | while read -r d; do kubectl -n a scale $d --replicas=0; done",
+        "for d in $(kubectl get deploy -n a -l gpu=1 -o name); do kubectl -n a scale $d --replicas=0; done",
+    ],
+)
 def test_names_that_kubectl_lists(script: str) -> None:
     patch = sh(script).calls[-1]
     assert (str(patch), patch.named, patch.replicas) == ("patch deployments/scale.apps a -l gpu=1", True, 0)
@@ -142,17 +161,30 @@ def test_names_that_kubectl_lists(script: str) -> None:
 
 @pytest.mark.parametrize("options", ["-euo pipefail", "-eu -o pipefail", "-o errexit -o pipefail"])
 def test_how_the_shell_was_started(options: str) -> None:
-    spec = {"containers": [{"name": "c", "command": [
-        "bash", *options.split(), "-c", "kubectl delete deploy/a | tee /dev/stderr\necho done"]}]}
+    spec = {
+        "containers": [
+            {
+                "name": "c",
+                "command": ["bash", *options.split(), "-c", "kubectl delete deploy/a | tee /dev/stderr\necho done"],
+            }
+        ]
+    }
     reading = executor.read(spec, "ml", {})
     assert "delete deployments.apps ml/a" in calls(reading)
     assert not reading.false_green
 
 
-@pytest.mark.parametrize(("command", "unread"), [
-    (["node", "/app/off.js"], True), (["gpu-curfew", "--all"], True), (["ruby", "-e", "puts 1"], True),
-    (["sleep", "1"], False), (["sh", "-c", "gpu-report; sleep 1"], False), (["perl", "-e", "1"], True),
-])
+@pytest.mark.parametrize(
+    ("command", "unread"),
+    [
+        (["node", "/app/off.js"], True),
+        (["gpu-curfew", "--all"], True),
+        (["ruby", "-e", "puts 1"], True),
+        (["sleep", "1"], False),
+        (["sh", "-c", "gpu-report; sleep 1"], False),
+        (["perl", "-e", "1"], True),
+    ],
+)
 def test_a_program_that_is_not_read_here_is_said(command: list[str], unread: bool) -> None:
     reading = executor.read({"containers": [{"name": "c", "command": command}]}, "ml", {})
     assert bool(reading.not_understood) is unread

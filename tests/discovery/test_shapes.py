@@ -13,17 +13,37 @@ from killcheck.kube import manifests
 SCALED = "apiVersion: keda.sh/v1alpha1\nkind: ScaledObject\nmetadata: {name: s, namespace: inference}\nspec:\n"
 #: (file, what is in it, what is there instead, the text of the line that is named, a part of what is said)
 EDITS = [
-    ("gpu-nightly-off.yaml", "            - name: executor", "              name: executor", "containers:",
-     "cannot unmarshal object into Go struct field PodSpec.spec.jobTemplate.spec.template.spec.containers"),
+    (
+        "gpu-nightly-off.yaml",
+        "            - name: executor",
+        "              name: executor",
+        "containers:",
+        "cannot unmarshal object into Go struct field PodSpec.spec.jobTemplate.spec.template.spec.containers",
+    ),
     ("inference.yaml", "replicas: 1", "replicas: [1]", "[1]", "cannot unmarshal array into Go struct field"),
-    ("inference.yaml", "terminationGracePeriodSeconds: 30", "terminationGracePeriodSeconds: half a minute",
-     "half a minute", "cannot unmarshal string into Go struct field"),
-    ("nodepool.yaml", "      requirements:", "      requirements: many\n      others:", "many",
-     "must be of type array"),
+    (
+        "inference.yaml",
+        "terminationGracePeriodSeconds: 30",
+        "terminationGracePeriodSeconds: half a minute",
+        "half a minute",
+        "cannot unmarshal string into Go struct field",
+    ),
+    (
+        "nodepool.yaml",
+        "      requirements:",
+        "      requirements: many\n      others:",
+        "many",
+        "must be of type array",
+    ),
     ("inference.yaml", "matchLabels: {app: vllm}", "matchLabels: {app: v/llm}", "v/llm", "a valid label must be"),
     ("keda.yaml", "", SCALED + "  scaleTargetRef: vllm\n", "vllm", "scaleTargetRef in body must be of type object"),
-    ("keda.yaml", "", SCALED.replace("metadata: {", "metadata: {annotations: [paused], ") + "  triggers: []\n",
-     "paused", "Go struct field ObjectMeta.annotations of type map"),
+    (
+        "keda.yaml",
+        "",
+        SCALED.replace("metadata: {", "metadata: {annotations: [paused], ") + "  triggers: []\n",
+        "paused",
+        "Go struct field ObjectMeta.annotations of type map",
+    ),
 ]
 
 

@@ -58,7 +58,8 @@ class Host:
         if not self.client.images.list(name=f"kept/{name}"):
             root = _root(programs, files)
             made = self.client.api.import_image_from_data(
-                root, repository=f"kept/{name}", tag="1", changes=["ENV PATH=/bin", *changes])
+                root, repository=f"kept/{name}", tag="1", changes=["ENV PATH=/bin", *changes]
+            )
             assert "error" not in made, made
         return f"kept/{name}:1"
 
@@ -74,7 +75,8 @@ class Host:
         """A container on no network unless asked otherwise, that consents unless asked otherwise."""
         more = {"network": "none", **more}
         made = self.client.containers.create(
-            image or self.busybox, list(command) or IDLE, name=name, labels=dict(labels), **more)
+            image or self.busybox, list(command) or IDLE, name=name, labels=dict(labels), **more
+        )
         if start:
             made.start()
         return made
@@ -91,17 +93,36 @@ class Host:
 
     def registry(self, labels=CONSENT):
         """A real registry; returns where images of it are named."""
-        image = self.image("registry", ["docker-registry"], {"config.yml": REGISTRY_CONFIG, "tmp/.keep": "",
-                                                             "var/lib/registry/.keep": ""}, "EXPOSE 5000")
+        image = self.image(
+            "registry",
+            ["docker-registry"],
+            {"config.yml": REGISTRY_CONFIG, "tmp/.keep": "", "var/lib/registry/.keep": ""},
+            "EXPOSE 5000",
+        )
         network = self.client.networks.create("registry-net")
-        made = self.run("registry", "docker-registry", "serve", "/config.yml", image=image, network=network.name,
-                        ports={"5000/tcp": ("127.0.0.1", None)})
+        made = self.run(
+            "registry",
+            "docker-registry",
+            "serve",
+            "/config.yml",
+            image=image,
+            network=network.name,
+            ports={"5000/tcp": ("127.0.0.1", None)},
+        )
         made.reload()
         port = made.attrs["NetworkSettings"]["Ports"]["5000/tcp"][0]["HostPort"]
         # The same port each time it starts: as Compose files have it.
         made.remove(force=True)
-        self.run("registry", "docker-registry", "serve", "/config.yml", image=image, network=network.name,
-                 labels=labels, ports={"5000/tcp": ("127.0.0.1", int(port))})
+        self.run(
+            "registry",
+            "docker-registry",
+            "serve",
+            "/config.yml",
+            image=image,
+            network=network.name,
+            labels=labels,
+            ports={"5000/tcp": ("127.0.0.1", int(port))},
+        )
         where = f"localhost:{port}"
         until(lambda: _answers(where), "the registry answers")
         return where
@@ -117,14 +138,24 @@ class Host:
         containers = {}
         for one in self.client.api.containers(all=True):
             found = self.client.api.inspect_container(one["Id"])
-            networks = {name: sorted(set(net.get("Aliases") or []) - {one["Id"][:12], found["Name"].lstrip("/")})
-                        for name, net in found["NetworkSettings"]["Networks"].items()}
+            networks = {
+                name: sorted(set(net.get("Aliases") or []) - {one["Id"][:12], found["Name"].lstrip("/")})
+                for name, net in found["NetworkSettings"]["Networks"].items()
+            }
             containers[found["Name"].lstrip("/")] = {
-                "on": found["State"]["Running"], "paused": found["State"]["Paused"], "networks": networks,
-                "image": found["Config"]["Image"], "env": found["Config"]["Env"], "cmd": found["Config"]["Cmd"],
-                "labels": found["Config"]["Labels"]}
-        return {"containers": containers, "volumes": sorted(v.name for v in self.client.volumes.list()),
-                "images": sorted(tag for image in self.client.images.list() for tag in image.tags)}
+                "on": found["State"]["Running"],
+                "paused": found["State"]["Paused"],
+                "networks": networks,
+                "image": found["Config"]["Image"],
+                "env": found["Config"]["Env"],
+                "cmd": found["Config"]["Cmd"],
+                "labels": found["Config"]["Labels"],
+            }
+        return {
+            "containers": containers,
+            "volumes": sorted(v.name for v in self.client.volumes.list()),
+            "images": sorted(tag for image in self.client.images.list() for tag in image.tags),
+        }
 
 
 def _root(programs: list[str], files: dict[str, str]) -> bytes:
@@ -177,14 +208,21 @@ class Spec:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def write(self, layers: str, *, targets: str = "[{name: vllm, kind: Container, object: vllm}]", more: str = "",
-              held: str = "1s") -> Path:
+    def write(
+        self,
+        layers: str,
+        *,
+        targets: str = "[{name: vllm, kind: Container, object: vllm}]",
+        more: str = "",
+        held: str = "1s",
+    ) -> Path:
         file = self.folder / "killcheck.yaml"
         file.write_text(
             "apiVersion: killcheck/v1\nname: workstation\n"
             f"targets: {targets}\nlayers:\n{layers}\n"
             f"deadlines: {{containerStarted: 60s, podsGone: 90s, held: {held}}}\n"
-            f"consent: {{contexts: ['docker*'], commands: ['*']}}\n{more}")
+            f"consent: {{contexts: ['docker*'], commands: ['*']}}\n{more}"
+        )
         return file
 
 
@@ -218,7 +256,8 @@ def drilled(host, spec, fault, *argv):
     """One drill under a fault that bites, after which the engine is as it was: (exit code, the drill)."""
     before = host.picture()
     code, out, document = killcheck(
-        spec.parent, "drill", str(spec), "--on", f"docker:{host.address}", "--under", fault, "--yes", "--json", *argv)
+        spec.parent, "drill", str(spec), "--on", f"docker:{host.address}", "--under", fault, "--yes", "--json", *argv
+    )
     assert document, out
     result = document["drills"][0]
     assert fault in result["bites"], result

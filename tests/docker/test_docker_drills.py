@@ -10,7 +10,8 @@ from docker_host import CONSENT, CRON_LAYER, IDLE, ONE_SHOT_LAYER, killcheck
 
 def drill(host, spec, *argv):
     code, out, document = killcheck(
-        spec.parent, "drill", str(spec), "--on", f"docker:{host.address}", "--yes", "--json", *argv)
+        spec.parent, "drill", str(spec), "--on", f"docker:{host.address}", "--yes", "--json", *argv
+    )
     assert document, out
     return code, document["drills"][0]
 
@@ -57,8 +58,15 @@ def test_the_tag_of_a_one_shot_executor_is_deleted_for_real_and_given_back(host,
     where = host.registry()
     host.push(host.cli, f"{where}/gpu-off:1")
     host.gpu_server()
-    host.run("gpu-off", "docker", "stop", "vllm", image=f"{where}/gpu-off:1", start=False,
-             volumes=[f"{host.socket}:/var/run/docker.sock"])
+    host.run(
+        "gpu-off",
+        "docker",
+        "stop",
+        "vllm",
+        image=f"{where}/gpu-off:1",
+        start=False,
+        volumes=[f"{host.socket}:/var/run/docker.sock"],
+    )
     spec, before = path.write(ONE_SHOT_LAYER), host.picture()
 
     code, result = drill(host, spec, "--under", "tag-deleted", "--watch", "5s")
@@ -75,8 +83,11 @@ def test_the_tag_of_a_one_shot_executor_is_deleted_for_real_and_given_back(host,
 
 def test_a_container_that_its_end_removes_is_made_again_as_it_was(host, path):
     """docker run --rm: stopped, it is gone; its environment stays on the engine and in no journal."""
-    host.gpu_server(environment={"HF_TOKEN": "hf_notforjournals"}, auto_remove=True,
-                    labels={**CONSENT, "com.docker.compose.service": "vllm"})
+    host.gpu_server(
+        environment={"HF_TOKEN": "hf_notforjournals"},
+        auto_remove=True,
+        labels={**CONSENT, "com.docker.compose.service": "vllm"},
+    )
     host.cron()
     before = host.picture()
     spec = path.write(CRON_LAYER, targets="[{name: vllm, kind: Container, selector: com.docker.compose.service=vllm}]")
@@ -164,7 +175,8 @@ def test_two_targets_of_which_the_layer_forgets_one(host, path):
     host.cron()
     spec = path.write(
         CRON_LAYER.replace("covers: [vllm]", "covers: [vllm, embedder]"),
-        targets="[{name: vllm, kind: Container, object: vllm}, {name: embedder, kind: Container, object: embedder}]")
+        targets="[{name: vllm, kind: Container, object: vllm}, {name: embedder, kind: Container, object: embedder}]",
+    )
     code, result = drill(host, spec, "--watch", "8s")
     assert (code, result["verdict"]) == (1, "exposed"), result
     assert result["gpu_pods"] == ["docker/embedder"]

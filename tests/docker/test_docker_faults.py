@@ -43,7 +43,8 @@ def test_a_fault_that_acts_through_kubernetes_means_nothing_here(host, path):
     host.cron()
     spec, on = path.write(CRON_LAYER), f"docker:{host.address}"
     code, out, document = killcheck(
-        spec.parent, "drill", str(spec), "--on", on, "--under", "egress-denied", "--yes", "--json")
+        spec.parent, "drill", str(spec), "--on", on, "--under", "egress-denied", "--yes", "--json"
+    )
     assert (code, document["drills"][0]["verdict"]) == (3, "inconclusive"), out
     assert "a Docker Engine has none" in document["drills"][0]["why"]
 
@@ -55,6 +56,7 @@ def test_a_registry_that_did_not_opt_in_is_left_alone(host, path):
     host.run("gpu-off", "docker", "stop", "vllm", image=f"{where}/gpu-off:1", start=False)
     before, spec = host.picture(), path.write(ONE_SHOT_LAYER)
     code, out, _ = killcheck(
-        spec.parent, "drill", str(spec), "--on", f"docker:{host.address}", "--under", "tag-deleted", "--yes")
+        spec.parent, "drill", str(spec), "--on", f"docker:{host.address}", "--under", "tag-deleted", "--yes"
+    )
     assert (code, "container registry has not opted in" in out) == (3, True), out
     assert host.picture() == before

@@ -15,8 +15,12 @@ from mortal import Mortals, kill_points
 
 #: Faults, and how many kill points of each are tried by default.
 SETS = {
-    "tag-deleted": 3, "registry-throttles": 3, "container-disconnected": 2, "container-paused": 2,
-    "container-stopped": 2}
+    "tag-deleted": 3,
+    "registry-throttles": 3,
+    "container-disconnected": 2,
+    "container-paused": 2,
+    "container-stopped": 2,
+}
 
 
 def chosen(steps, how_many):
@@ -33,8 +37,15 @@ def test_killed_anywhere_restore_leaves_nothing_paused_stopped_or_cut_off(host, 
     if fault.startswith(("tag", "registry")):
         where = host.registry()
         host.push(host.cli, f"{where}/gpu-off:1")
-        host.run("gpu-off", "docker", "stop", "vllm", image=f"{where}/gpu-off:1", start=False,
-                 volumes=[f"{host.socket}:/var/run/docker.sock"])
+        host.run(
+            "gpu-off",
+            "docker",
+            "stop",
+            "vllm",
+            image=f"{where}/gpu-off:1",
+            start=False,
+            volumes=[f"{host.socket}:/var/run/docker.sock"],
+        )
     else:
         host.client.networks.create("backend")
         host.cron(network="backend")
@@ -43,8 +54,9 @@ def test_killed_anywhere_restore_leaves_nothing_paused_stopped_or_cut_off(host, 
     mortals = Mortals("engine")
 
     def drill(folder, **death):
-        return mortals.order(folder, "drill", str(spec), "--on", on, "--under", fault, "--watch", "1s", "--yes",
-                             "--json", **death)
+        return mortals.order(
+            folder, "drill", str(spec), "--on", on, "--under", fault, "--watch", "1s", "--yes", "--json", **death
+        )
 
     before = picture(host, where)
     try:
@@ -62,8 +74,10 @@ def test_killed_anywhere_restore_leaves_nothing_paused_stopped_or_cut_off(host, 
                 continue
             restored = mortals.order(folder, "restore", "--on", on)
             assert restored["code"] == 0, (what, restored["out"])
-            until(lambda: picture(host, where) == before, f"the engine is as it was: {what}; {restored['out']}; "
-                  f"{picture(host, where)}")
+            until(
+                lambda: picture(host, where) == before,
+                f"the engine is as it was: {what}; {restored['out']}; {picture(host, where)}",
+            )
     finally:
         mortals.close()
 

@@ -22,9 +22,16 @@ def pulling(kept_host):
     where = kept_host.registry()
     kept_host.push(kept_host.cli, f"{where}/gpu-off:1")
     kept_host.gpu_server()
-    kept_host.run("gpu-off", "docker", "stop", "vllm", image=f"{where}/gpu-off:1", start=False,
-                  labels={**CONSENT, "killcheck.dev/pull": "always"},
-                  volumes=[f"{kept_host.socket}:/var/run/docker.sock"])
+    kept_host.run(
+        "gpu-off",
+        "docker",
+        "stop",
+        "vllm",
+        image=f"{where}/gpu-off:1",
+        start=False,
+        labels={**CONSENT, "killcheck.dev/pull": "always"},
+        volumes=[f"{kept_host.socket}:/var/run/docker.sock"],
+    )
     return kept_host
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from killcheck.spec import specfile
 from killcheck.engine.connection import host_of, is_docker
 from killcheck.engine.projection import container_of, creation, devices, moment, pod_of, seconds
 from killcheck.engine.registry import parts_of, registry_of
-from killcheck.spec.killpath import ContainerRun, Proof
 from killcheck.kube.errors import KubeConfigError
+from killcheck.spec import specfile
+from killcheck.spec.killpath import ContainerRun, Proof
 
 SPEC = """
 apiVersion: killcheck/v1
@@ -26,30 +26,51 @@ consent: {contexts: ["docker*"]}
 
 
 def inspected(host=None, config=None, **state):
-    return {"Id": "a" * 64, "Name": "/vllm", "Created": "2026-01-01T00:00:00.123456789Z",
-            "HostConfig": host or {}, "Config": {"Image": "vllm:1", "Labels": {}, **(config or {})}, "Mounts": [],
-            "State": {"Status": "running", "Running": True, "StartedAt": "2026-01-01T00:00:01Z", **state},
-            "NetworkSettings": {"Networks": {
-                "backend": {"Aliases": ["vllm", "llm", "a" * 12], "IPAddress": "10.0.0.2"}}}}
+    return {
+        "Id": "a" * 64,
+        "Name": "/vllm",
+        "Created": "2026-01-01T00:00:00.123456789Z",
+        "HostConfig": host or {},
+        "Config": {"Image": "vllm:1", "Labels": {}, **(config or {})},
+        "Mounts": [],
+        "State": {"Status": "running", "Running": True, "StartedAt": "2026-01-01T00:00:01Z", **state},
+        "NetworkSettings": {"Networks": {"backend": {"Aliases": ["vllm", "llm", "a" * 12], "IPAddress": "10.0.0.2"}}},
+    }
 
 
-@pytest.mark.parametrize(("host", "config", "count"), [
-    ({"DeviceRequests": [{"Count": 4, "Capabilities": [["gpu"]]}]}, {}, 4),
-    ({"DeviceRequests": [{"Count": -1, "Capabilities": [["gpu"]]}]}, {}, 1),  # all of them: at least one
-    ({"DeviceRequests": [{"Count": 0, "DeviceIDs": ["0", "3"], "Capabilities": [["gpu", "utility"]]}]}, {}, 2),
-    ({"DeviceRequests": [{"Driver": "cdi", "DeviceIDs": ["nvidia.com/gpu=all"]}]}, {}, 1),
-    ({"DeviceRequests": [{"Driver": "tpu-vendor", "Capabilities": [["tpm"]]}]}, {}, 0),
-    ({"Runtime": "nvidia"}, {"Env": ["NVIDIA_VISIBLE_DEVICES=0,1,2"]}, 3),
-    ({"Runtime": "nvidia"}, {"Env": ["NVIDIA_VISIBLE_DEVICES=void"]}, 0),
-    ({"Runtime": "runc"}, {"Env": ["NVIDIA_VISIBLE_DEVICES=all"]}, 0),  # CUDA images say so; runc does nothing about it
-    ({"Devices": [{"PathOnHost": "/dev/nvidia0"}, {"PathOnHost": "/dev/nvidia1"}, {"PathOnHost": "/dev/nvidiactl"}]},
-     {}, 2),
-    ({"Devices": [{"PathOnHost": "/dev/kfd"}, {"PathOnHost": "/dev/dri/renderD128"}]}, {}, 1),
-    ({"Devices": [{"PathOnHost": "/dev/fuse"}]}, {}, 0),
-    ({}, {"Labels": {"killcheck.dev/gpus": "8"}}, 8),
-    ({}, {"Labels": {"killcheck.dev/gpus": "many"}}, 1),  # in doubt it holds one
-    ({}, {}, 0),
-])
+@pytest.mark.parametrize(
+    ("host", "config", "count"),
+    [
+        ({"DeviceRequests": [{"Count": 4, "Capabilities": [["gpu"]]}]}, {}, 4),
+        ({"DeviceRequests": [{"Count": -1, "Capabilities": [["gpu"]]}]}, {}, 1),  # all of them: at least one
+        ({"DeviceRequests": [{"Count": 0, "DeviceIDs": ["0", "3"], "Capabilities": [["gpu", "utility"]]}]}, {}, 2),
+        ({"DeviceRequests": [{"Driver": "cdi", "DeviceIDs": ["nvidia.com/gpu=all"]}]}, {}, 1),
+        ({"DeviceRequests": [{"Driver": "tpu-vendor", "Capabilities": [["tpm"]]}]}, {}, 0),
+        ({"Runtime": "nvidia"}, {"Env": ["NVIDIA_VISIBLE_DEVICES=0,1,2"]}, 3),
+        ({"Runtime": "nvidia"}, {"Env": ["NVIDIA_VISIBLE_DEVICES=void"]}, 0),
+        (
+            {"Runtime": "runc"},
+            {"Env": ["NVIDIA_VISIBLE_DEVICES=all"]},
+            0,
+        ),  # CUDA images say so; runc does nothing about it
+        (
+            {
+                "Devices": [
+                    {"PathOnHost": "/dev/nvidia0"},
+                    {"PathOnHost": "/dev/nvidia1"},
+                    {"PathOnHost": "/dev/nvidiactl"},
+                ]
+            },
+            {},
+            2,
+        ),
+        ({"Devices": [{"PathOnHost": "/dev/kfd"}, {"PathOnHost": "/dev/dri/renderD128"}]}, {}, 1),
+        ({"Devices": [{"PathOnHost": "/dev/fuse"}]}, {}, 0),
+        ({}, {"Labels": {"killcheck.dev/gpus": "8"}}, 8),
+        ({}, {"Labels": {"killcheck.dev/gpus": "many"}}, 1),  # in doubt it holds one
+        ({}, {}, 0),
+    ],
+)
 def test_gpus_are_counted_however_a_container_gets_them(host, config, count):
     assert devices(inspected(host, config)) == count
 
@@ -74,17 +95,21 @@ def test_times_have_the_engines_nanoseconds_cut():
     assert moment("0001-01-01T00:00:00Z") == ""
 
 
-@pytest.mark.parametrize("text", [
-    "2026-01-01T00:00:00.12Z", "2026-01-01T01:00:00.120+01:00", "2025-12-31T19:00:00.120000000-05:00"])
+@pytest.mark.parametrize(
+    "text", ["2026-01-01T00:00:00.12Z", "2026-01-01T01:00:00.120+01:00", "2025-12-31T19:00:00.120000000-05:00"]
+)
 def test_an_engine_may_tell_its_time_in_any_zone(text):
     assert seconds(text) == "1767225600.120000000"
 
 
-@pytest.mark.parametrize(("image", "parts"), [
-    ("localhost:5000/gpu-off:1", ("localhost:5000", "gpu-off", "1")),
-    ("registry:5000/team/gpu-off", ("registry:5000", "team/gpu-off", "latest")),
-    ("busybox:1", ("", "busybox", "1")),
-])
+@pytest.mark.parametrize(
+    ("image", "parts"),
+    [
+        ("localhost:5000/gpu-off:1", ("localhost:5000", "gpu-off", "1")),
+        ("registry:5000/team/gpu-off", ("registry:5000", "team/gpu-off", "latest")),
+        ("busybox:1", ("", "busybox", "1")),
+    ],
+)
 def test_an_image_reference_names_its_registry(image, parts):
     assert parts_of(image) == parts
 
@@ -134,7 +159,8 @@ def test_a_spec_of_kubernetes_is_not_drilled_on_an_engine(tmp_path):
     code, out, _ = killcheck(tmp_path, "drill", "--on", "docker", "--yes")
     assert code == 2
     assert "needs a spec" in out
-    (tmp_path / "killcheck.yaml").write_text(SPEC.replace(
-        "kind: Container, object: vllm", "kind: Deployment, namespace: a, object: vllm"))
+    (tmp_path / "killcheck.yaml").write_text(
+        SPEC.replace("kind: Container, object: vllm", "kind: Deployment, namespace: a, object: vllm")
+    )
     code, out, _ = killcheck(tmp_path, "drill", "killcheck.yaml", "--on", "docker", "--yes")
     assert (code, "are of a Kubernetes cluster" in out, "Traceback" in out) == (4, True, False), out

@@ -42,16 +42,24 @@ class Sdk:
         return asked
 
 
-@pytest.mark.parametrize(("how", "begins"), [
-    ("new", ("create_container_from_config", "start")), ("exec", ("exec_start",))])
+@pytest.mark.parametrize(
+    ("how", "begins"), [("new", ("create_container_from_config", "start")), ("exec", ("exec_start",))]
+)
 def test_a_firing_that_was_taken_away_before_it_began_never_begins(how, begins):
     """Its image takes long to pull; the drill is over by then, and everything has been put back."""
     sdk = Sdk(containers=[], pull=[])
     engine = SimpleNamespace(api=sdk, another=lambda timeout_s: sdk)
-    template = {"metadata": {"annotations": {SOURCE: "cron", HOW: how}},
-                "spec": {"containers": [{"image": "cron:1", "command": ["true"], "imagePullPolicy": "Always"}]}}
-    firing = Firing({"metadata": {"name": "off"}, "spec": {"template": template}}, engine, VirtualLoop(NOW), "node",
-                    lambda kind, obj: None)
+    template = {
+        "metadata": {"annotations": {SOURCE: "cron", HOW: how}},
+        "spec": {"containers": [{"image": "cron:1", "command": ["true"], "imagePullPolicy": "Always"}]},
+    }
+    firing = Firing(
+        {"metadata": {"name": "off"}, "spec": {"template": template}},
+        engine,
+        VirtualLoop(NOW),
+        "node",
+        lambda kind, obj: None,
+    )
     sdk.meanwhile = firing.remove
     firing._run()
     assert firing.gone
@@ -59,8 +67,10 @@ def test_a_firing_that_was_taken_away_before_it_began_never_begins(how, begins):
     assert not set(begins) & set(sdk.asked)
 
 
-@pytest.mark.parametrize(("state", "said", "starts"), [
-    ({"Running": True}, b"", True), ({"Running": False, "ExitCode": 127}, b"sh: curl: not found", False)])
+@pytest.mark.parametrize(
+    ("state", "said", "starts"),
+    [({"Running": True}, b"", True), ({"Running": False, "ExitCode": 127}, b"sh: curl: not found", False)],
+)
 def test_what_is_not_waited_for_any_longer_is_looked_at(state, said, starts):
     sdk = Sdk(wait=NoAnswer(), inspect_container={"State": state}, logs=said)
     assert _watch(SimpleNamespace(api=sdk, host="here"), "made").starts is starts
@@ -69,8 +79,11 @@ def test_what_is_not_waited_for_any_longer_is_looked_at(state, said, starts):
 def test_what_a_killed_rehearsal_left_goes_and_one_under_way_elsewhere_stays():
     ages = {"left": 300, "elsewhere": 3}
     sdk = Sdk(
-        info={"SystemTime": "2026-01-15T00:00:00.123456789Z"}, wait={"StatusCode": 0}, logs=b"",
-        containers=[{"Id": name, "Created": int(NOW.timestamp()) - age} for name, age in ages.items()])
+        info={"SystemTime": "2026-01-15T00:00:00.123456789Z"},
+        wait={"StatusCode": 0},
+        logs=b"",
+        containers=[{"Id": name, "Created": int(NOW.timestamp()) - age} for name, age in ages.items()],
+    )
     assert _run(SimpleNamespace(api=sdk, host="here"), "off:1", [], {}).starts is True
     assert sdk.removed == ["left", "made"]
 
@@ -102,8 +115,10 @@ def test_every_tag_that_goes_with_a_manifest_is_known_before_it_is_deleted(statu
     assert found["spec"]["tags"] == tags
 
 
-@pytest.mark.parametrize(("digest", "status", "why"), [
-    ("sha256:1", 429, "answers 429 for off:latest"), ("", 200, "gives registry.example.com/off:1 no digest")])
+@pytest.mark.parametrize(
+    ("digest", "status", "why"),
+    [("sha256:1", 429, "answers 429 for off:latest"), ("", 200, "gives registry.example.com/off:1 no digest")],
+)
 def test_where_a_registry_does_not_tell_which_tags_go_none_is_deleted(digest, status, why):
     """The other tag would go with this one, and nobody would put it back; or be put back as what it never was."""
     with pytest.raises(Refusal, match=why):

@@ -85,7 +85,8 @@ def drilled(host, tmp_path, monkeypatch):
         (tmp_path / "deploy" / "all.yaml").write_text(MANIFESTS.format(image=image, command=command))
         before = host.picture()
         code, out, document = killcheck(
-            tmp_path, "drill", "killcheck.yaml", "--manifests", "deploy", "--exec", "docker", "--json")
+            tmp_path, "drill", "killcheck.yaml", "--manifests", "deploy", "--exec", "docker", "--json"
+        )
         assert document, out
         assert host.picture() == before
         assert [n.name for n in host.client.networks.list() if n.name.startswith("killcheck")] == []

@@ -34,7 +34,7 @@ class Stand:
         home.mkdir()
         program = folder / "bin" / "kind"
         program.parent.mkdir()
-        program.write_text(f"#!/bin/sh\nexec {sys.executable} {Path(__file__).parent / 'fake_kind.py'} \"$@\"\n")
+        program.write_text(f'#!/bin/sh\nexec {sys.executable} {Path(__file__).parent / "fake_kind.py"} "$@"\n')
         program.chmod(program.stat().st_mode | stat.S_IXUSR)
         monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
         monkeypatch.setenv("FAKE_KIND_HOME", str(home))
@@ -43,13 +43,22 @@ class Stand:
         (home / "nodes").write_text(json.dumps(NODES))
         host.client.networks.create("kind")
         image = host.image("kind-node", [], {"etc/containerd/.keep": "", "usr/bin/kubectl": "kubectl"})
-        registry = host.image("kind-registry", ["docker-registry"], {
-            "config.yml": host.registry_config, "tmp/.keep": "", "var/lib/registry/.keep": ""},
-            "EXPOSE 5000", 'CMD ["docker-registry", "serve", "/config.yml"]')
+        registry = host.image(
+            "kind-registry",
+            ["docker-registry"],
+            {"config.yml": host.registry_config, "tmp/.keep": "", "var/lib/registry/.keep": ""},
+            "EXPOSE 5000",
+            'CMD ["docker-registry", "serve", "/config.yml"]',
+        )
         host.client.images.get(registry).tag("registry", "3")
         for name in NODES:
-            host.run(name, *IDLE, image=image, network="kind", labels={
-                "io.x-k8s.kind.cluster": "killcheck", "io.x-k8s.kind.role": name.split("-")[1].rstrip("2")})
+            host.run(
+                name,
+                *IDLE,
+                image=image,
+                network="kind",
+                labels={"io.x-k8s.kind.cluster": "killcheck", "io.x-k8s.kind.role": name.split("-")[1].rstrip("2")},
+            )
         self.cluster = EmbeddedCluster(start=wall_now(), exec_mode="host", speed=1.0)
         self.over = False
         for name in NODES:
@@ -65,9 +74,15 @@ class Stand:
     def register(self, name: str) -> None:
         labels = {"killcheck.dev/gpu": "true"} if name.endswith("2") else {}
         capacity = {"cpu": "4", "memory": "8Gi", "pods": "110"}
-        self.cluster.kube.create(r.NODES, {
-            "apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels},
-            "status": {"capacity": capacity, "allocatable": capacity}})
+        self.cluster.kube.create(
+            r.NODES,
+            {
+                "apiVersion": "v1",
+                "kind": "Node",
+                "metadata": {"name": name, "labels": labels},
+                "status": {"capacity": capacity, "allocatable": capacity},
+            },
+        )
 
     def live(self) -> None:
         self.cluster.loop.run_until(lambda: self.over)
@@ -110,15 +125,27 @@ def test_up_makes_a_cluster_and_down_takes_down_what_it_made(stand, tmp_path):
     code, out, _ = killcheck(tmp_path, "cluster", "up", "--on", "kind", "--gpus", "4")
     assert code == 0, out
     create = next(argv for argv in stand.calls() if argv[:2] == ["create", "cluster"])
-    assert create == ["create", "cluster", "--name", "killcheck", "--config", "-", "--kubeconfig",
-                      ".killcheck/kind/killcheck.kubeconfig", "--wait", "180s"]
-    stdin = next(json.loads(line)["stdin"] for line in (stand.home / "calls").read_text().splitlines()
-                 if '"create"' in line)
+    assert create == [
+        "create",
+        "cluster",
+        "--name",
+        "killcheck",
+        "--config",
+        "-",
+        "--kubeconfig",
+        ".killcheck/kind/killcheck.kubeconfig",
+        "--wait",
+        "180s",
+    ]
+    stdin = next(
+        json.loads(line)["stdin"] for line in (stand.home / "calls").read_text().splitlines() if '"create"' in line
+    )
     assert [node["role"] for node in json.loads(stdin)["nodes"]] == ["control-plane", "worker", "worker"]
     assert dig(stand.ask(r.NODES, NODES[2]), "status", "capacity", "nvidia.com/gpu") == "4"
     assert stand.ask(r.CRONJOBS, "gpu-nightly-off", "inference") is not None
     _, hosts = stand.host.client.containers.get(NODES[1]).exec_run(
-        ["cat", "/etc/containerd/certs.d/localhost:5001/hosts.toml"])
+        ["cat", "/etc/containerd/certs.d/localhost:5001/hosts.toml"]
+    )
     assert b"http://killcheck-registry:5000" in hosts
     registry = stand.host.client.containers.get("killcheck-registry")
     assert "kind" in registry.attrs["NetworkSettings"]["Networks"]
@@ -156,13 +183,16 @@ def test_a_drill_watches_the_node_go_and_its_machine_end(stand, tmp_path):
     assert stand.host.picture() == before
 
 
-@pytest.mark.parametrize(("fault", "evidence"), [
-    ("node-paused", "is paused"), ("node-disconnected", "is on no network"), ("node-stopped", "is stopped")])
+@pytest.mark.parametrize(
+    ("fault", "evidence"),
+    [("node-paused", "is paused"), ("node-disconnected", "is on no network"), ("node-stopped", "is stopped")],
+)
 def test_a_fault_of_the_node_container_bites_and_heals(stand, tmp_path, fault, evidence):
     assert killcheck(tmp_path, "cluster", "up", "--on", "kind")[0] == 0
     before = stand.host.picture()
     code, out, document = killcheck(
-        tmp_path, "drill", str(quick(tmp_path)), "--on", "kind", "--under", fault, "--watch", "1s", "--yes", "--json")
+        tmp_path, "drill", str(quick(tmp_path)), "--on", "kind", "--under", fault, "--watch", "1s", "--yes", "--json"
+    )
     assert document, out
     result = document["drills"][0]
     assert evidence in result["bites"][fault], result
@@ -179,8 +209,19 @@ def test_a_reclaimed_node_has_notice_then_its_machine_ends_and_is_put_back(stand
     before, spec = stand.host.picture(), stand.ask(r.NODES, NODES[2])["spec"]
     begun = f"{wall_now().timestamp():.6f}"
     code, out, document = killcheck(
-        tmp_path, "drill", str(quick(tmp_path)), "--on", "kind", "--under", "node-reclaimed", "--watch", "4s", "--yes",
-        "--json", first=SHORT_NOTICE)
+        tmp_path,
+        "drill",
+        str(quick(tmp_path)),
+        "--on",
+        "kind",
+        "--under",
+        "node-reclaimed",
+        "--watch",
+        "4s",
+        "--yes",
+        "--json",
+        first=SHORT_NOTICE,
+    )
     assert document, out
     result = document["drills"][0]
     assert f"node {NODES[2]} has notice" in result["bites"]["node-reclaimed"], result
@@ -190,8 +231,11 @@ def test_a_reclaimed_node_has_notice_then_its_machine_ends_and_is_put_back(stand
     told = {one["event"]: datetime.fromisoformat(one["at"]).timestamp() for one in record}
     # The engine's own word: the machine ended once, after its notice and while the drill watched, and came back.
     told_by_engine = stand.host.client.api.events(
-        since=begun, until=f"{wall_now().timestamp():.6f}", decode=True,
-        filters={"container": NODES[2], "event": ["die", "start"]})
+        since=begun,
+        until=f"{wall_now().timestamp():.6f}",
+        decode=True,
+        filters={"container": NODES[2], "event": ["die", "start"]},
+    )
     seen = [(one["Action"], one["timeNano"] / 1e9) for one in told_by_engine]
     assert [action for action, _ in seen] == ["die", "start"], seen
     assert told["FaultInjected"] + 0.9 <= seen[0][1] <= told["Judged"] <= seen[1][1] <= told["Healed"], (told, seen)
@@ -226,8 +270,8 @@ def test_real_kind(tmp_path):
         assert document, out
         assert (code, document["drills"][0]["verdict"]) == (0, "survived"), document
         code, out, document = killcheck(
-            tmp_path, "drill", "--on", "kind", "--under", "image-gone", "--watch", "45s", "--yes", "--json",
-            timeout=900)
+            tmp_path, "drill", "--on", "kind", "--under", "image-gone", "--watch", "45s", "--yes", "--json", timeout=900
+        )
         assert document, out
         result = document["drills"][0]
         assert (code, result["verdict"], result["stuck_at"]) == (1, "exposed", "image_pulled"), result

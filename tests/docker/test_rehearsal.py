@@ -17,15 +17,18 @@ from killcheck.engine.connection import Engine
 from killcheck.engine.rehearsal import rehearse
 
 
-@pytest.mark.parametrize(("argv", "starts", "why"), [
-    (["sh", "-c", "exit 0"], True, "it starts"),
-    (["curl", "-f", "https://x"], False, "executable file not found"),
-    (["sh", "-c", "curl https://x"], False, "curl: not found"),
-    (["sh", "-c", "curl https://x; true"], False, "goes on without curl"),
-    (["sh", "-c", "set -u; echo $TOKEN"], True, "for want of a variable"),
-    (["sh", "-c", "wget -q http://10.96.0.1/ || exit 7"], True, "exit code 7 without a network"),
-    (["sh", "-c", "test ! -e /var/run/docker.sock && test $(ip -o link | wc -l) -eq 1"], True, "exit code 0"),
-])
+@pytest.mark.parametrize(
+    ("argv", "starts", "why"),
+    [
+        (["sh", "-c", "exit 0"], True, "it starts"),
+        (["curl", "-f", "https://x"], False, "executable file not found"),
+        (["sh", "-c", "curl https://x"], False, "curl: not found"),
+        (["sh", "-c", "curl https://x; true"], False, "goes on without curl"),
+        (["sh", "-c", "set -u; echo $TOKEN"], True, "for want of a variable"),
+        (["sh", "-c", "wget -q http://10.96.0.1/ || exit 7"], True, "exit code 7 without a network"),
+        (["sh", "-c", "test ! -e /var/run/docker.sock && test $(ip -o link | wc -l) -eq 1"], True, "exit code 0"),
+    ],
+)
 def test_whether_a_command_can_start_in_its_image(host, argv, starts, why, monkeypatch):
     monkeypatch.setattr("killcheck.engine.rehearsal.PATIENCE_S", 120)  # each of them ends: on a busy machine, later
     engine = Engine(host.address)
@@ -86,8 +89,15 @@ def test_a_preflight_ends_a_drill_before_its_trigger_and_leaves_nothing(host, pa
     assert (host.picture(), server.attrs["State"]["StartedAt"]) == (before, started)
 
     host.client.containers.get("gpu-off").remove()
-    host.run("gpu-off", "docker", "stop", "vllm", image=host.cli, start=False,
-             volumes=[f"{host.socket}:/var/run/docker.sock"])
+    host.run(
+        "gpu-off",
+        "docker",
+        "stop",
+        "vllm",
+        image=host.cli,
+        start=False,
+        volumes=[f"{host.socket}:/var/run/docker.sock"],
+    )
     code, out, document = killcheck(spec.parent, *argv)
     assert (code, document["drills"][0]["verdict"], document["findings"]) == (0, "survived", []), out
 
@@ -97,7 +107,8 @@ def test_a_command_inside_a_container_that_is_on_has_no_image_to_try_and_that_is
     host.cron()
     spec, before = path.write(CRON_LAYER), host.picture()
     code, out, _ = killcheck(
-        spec.parent, "drill", str(spec), "--on", f"docker:{host.address}", "--preflight", "--dry-run")
+        spec.parent, "drill", str(spec), "--on", f"docker:{host.address}", "--preflight", "--dry-run"
+    )
     assert code == 0, out
     assert "preflight: nightly-off has no image of its own to try" in out
     assert host.picture() == before
@@ -187,7 +198,8 @@ def test_what_an_engine_out_of_reach_does_not_say_is_no_zero(host, path, tmp_pat
 """)
     try:
         code, out, document = killcheck(
-            tmp_path, "drill", str(spec), "--on", f"docker:unix://{line.path}", "--watch", "3s", "--yes", "--json")
+            tmp_path, "drill", str(spec), "--on", f"docker:unix://{line.path}", "--watch", "3s", "--yes", "--json"
+        )
     finally:
         flag.touch()
         line.over = True

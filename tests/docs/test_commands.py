@@ -17,8 +17,11 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 MARK = "@@killcheck-docs@@"
-PAGES = [page for page in sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), ROOT / "ci/README.md"])
-         if "```console" in page.read_text(encoding="utf-8")]
+PAGES = [
+    page
+    for page in sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), ROOT / "ci/README.md"])
+    if "```console" in page.read_text(encoding="utf-8")
+]
 
 
 def steps(page):
@@ -51,12 +54,25 @@ def test_the_page_can_be_followed(page, tmp_path):
         pytest.skip("kubectl is not installed")
     script = "\n".join(f"{command}\nprintf '\\n{MARK} %s\\n' $?" for command, _, _ in wanted)
     environment = {
-        **os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "COLUMNS": "160", "NO_COLOR": "1",
-        "HOME": str(tmp_path), "CI": "1"}
+        **os.environ,
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "COLUMNS": "160",
+        "NO_COLOR": "1",
+        "HOME": str(tmp_path),
+        "CI": "1",
+    }
     environment.pop("KUBECONFIG", None)
     done = subprocess.run(
-        ["bash", "-c", script], check=False, cwd=tmp_path, env=environment, stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=240)
+        ["bash", "-c", script],
+        check=False,
+        cwd=tmp_path,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=240,
+    )
     outputs = re.split(rf"\n{MARK} (\d+)\n", done.stdout)
     assert len(outputs) == 2 * len(wanted) + 1, done.stdout
     for (command, code, lines), printed, got in zip(wanted, outputs[0::2], outputs[1::2], strict=False):

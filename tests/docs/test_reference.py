@@ -41,8 +41,11 @@ def test_links_lead_somewhere(page):
 def test_the_map_names_every_room():
     text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
     named = re.findall(r"[\w*]+(?:\.py|/)", text)
-    rooms = [room.name if room.is_file() else f"{room.name}/" for room in (ROOT / "killcheck").iterdir()
-             if not room.name.startswith("__") and (room.suffix == ".py" or room.is_dir())]
+    rooms = [
+        room.name if room.is_file() else f"{room.name}/"
+        for room in (ROOT / "killcheck").iterdir()
+        if not room.name.startswith("__") and (room.suffix == ".py" or room.is_dir())
+    ]
     assert [room for room in sorted(rooms) if not any(fnmatch(room, name) for name in named)] == []
     patterns = re.findall(r"`(?:killcheck/)?([\w*/]+\.py)`", text)
     found = {str(path.relative_to(ROOT / "killcheck")) for path in (ROOT / "killcheck").rglob("*.py")}

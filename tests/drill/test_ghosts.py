@@ -9,8 +9,8 @@ import pytest
 from killcheck import fixtures
 from killcheck.drill.sequence import Options
 from killcheck.kube import resources as r
-from killcheck.watch.scene import Scene
 from killcheck.run.session import Session
+from killcheck.watch.scene import Scene
 
 STRAY = """
 apiVersion: v1
@@ -35,8 +35,11 @@ def test_a_force_deleted_pod_counts_until_its_node_is_gone(in_pool):
     with session.cluster() as (cluster, kill_path):
         scene = Scene(cluster, kill_path, lambda change, old, new: None).open()
         cluster.loop.run_until(
-            lambda: any(scene.pods.get(p.name, p.namespace)["status"].get("phase") == "Running"
-                        for p in scene.gpu_pods()), 900)
+            lambda: any(
+                scene.pods.get(p.name, p.namespace)["status"].get("phase") == "Running" for p in scene.gpu_pods()
+            ),
+            900,
+        )
         (held,) = scene.gpu_pods()
         if not in_pool:
             scene.known_nodes.clear()
@@ -61,8 +64,10 @@ def test_a_pod_that_was_about_to_start_and_vanished_by_force_may_have_started(me
         held = scene.gpu_pods()[0]
         obj = scene.pods.get(held.name, held.namespace)
         starting = {
-            **obj, "metadata": {**obj["metadata"], "name": "late", "uid": "late", **meta},
-            "status": {"phase": "Pending", "containerStatuses": [{"name": "vllm", "state": {"waiting": {}}}]}}
+            **obj,
+            "metadata": {**obj["metadata"], "name": "late", "uid": "late", **meta},
+            "status": {"phase": "Pending", "containerStatuses": [{"name": "vllm", "state": {"waiting": {}}}]},
+        }
         scene._changed("deleted", starting, starting)
         assert [pod.name for pod in scene.gpu_pods() if pod.ghost] == ["late"] * ghosts
         scene.close()

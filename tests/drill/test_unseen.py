@@ -9,15 +9,15 @@ import pytest
 
 from killcheck import clock, events, faults, fixtures
 from killcheck.clock import WallLoop
-from killcheck.watch.cost import Meter
+from killcheck.drill.progress import Progress
 from killcheck.drill.sequence import Drill, Options
-from killcheck.safety.journal import Journal
 from killcheck.kube import resources as r
 from killcheck.kube.errors import Expired
 from killcheck.kube.informer import Informer
-from killcheck.drill.progress import Progress
-from killcheck.watch.scene import Scene
 from killcheck.run.session import Session
+from killcheck.safety.journal import Journal
+from killcheck.watch.cost import Meter
+from killcheck.watch.scene import Scene
 from killcheck.watch.timeline import PHASES, Timeline
 
 SECOND = """
@@ -44,8 +44,9 @@ def test_a_target_of_which_no_pod_is_on_is_not_proven_to_go_off(drill, tmp_path)
     text = spec.read_text().replace("covers: [vllm]", "covers: [vllm, embedder]")
     one = "  - name: vllm\n"
     assert one in text
-    spec.write_text(text.replace(
-        one, "  - {name: embedder, kind: Deployment, namespace: inference, object: embedder}\n" + one, 1))
+    spec.write_text(
+        text.replace(one, "  - {name: embedder, kind: Deployment, namespace: inference, object: embedder}\n" + one, 1)
+    )
     session = Session(spec=spec, manifests=[folder], exec_mode="host")
     result = drill(session=session, options=Options(steady_timeout_s=600)).only
     assert str(result.verdict) == "inconclusive"
@@ -107,10 +108,13 @@ def _deaf(monkeypatch):
     return on, lambda: [hear(informer, happened) for informer, happened in missed]
 
 
-@pytest.mark.parametrize(("told", "words"), [
-    ("never", "the watch has not shown what a list made now has: GPU pod inference/stray"),
-    ("late", "the watch showed too late what was on before zero had been proven: GPU pod inference/stray"),
-])
+@pytest.mark.parametrize(
+    ("told", "words"),
+    [
+        ("never", "the watch has not shown what a list made now has: GPU pod inference/stray"),
+        ("late", "the watch showed too late what was on before zero had been proven: GPU pod inference/stray"),
+    ],
+)
 def test_a_pod_that_was_seen_waiting_is_not_seen_where_it_runs(drill, monkeypatch, told, words):
     """The watch has shown that it is there, and not that it has been given to a node."""
     on, catch_up = _deaf(monkeypatch)
@@ -121,9 +125,16 @@ def test_a_pod_that_was_seen_waiting_is_not_seen_where_it_runs(drill, monkeypatc
         if "node_gone" in self.timeline.reached and not on:
             on.extend((self.scene.pods, self.scene.nodes))
             template = kube.get(r.DEPLOYMENTS, "vllm", "inference")["spec"]["template"]
-            kube.create(r.PODS, {
-                "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "stray", "namespace": "inference"},
-                "spec": template["spec"]}, "inference")
+            kube.create(
+                r.PODS,
+                {
+                    "apiVersion": "v1",
+                    "kind": "Pod",
+                    "metadata": {"name": "stray", "namespace": "inference"},
+                    "spec": template["spec"],
+                },
+                "inference",
+            )
         held(self, now, wake_in)
 
     monkeypatch.setattr(Progress, "_held", stray)
@@ -188,7 +199,9 @@ def test_the_cloud_is_asked_about_every_machine_that_came_since_the_trigger():
         progress.node_changed("added", again, cluster.loop.now())
         progress.node_changed("deleted", again, cluster.loop.now())
         assert {str(n["spec"]["providerID"]) for n in progress._machines.values()} == {
-            node["spec"]["providerID"], "aws:///us-east-1a/i-0again"}
+            node["spec"]["providerID"],
+            "aws:///us-east-1a/i-0again",
+        }
         scene.close()
 
 
@@ -214,8 +227,16 @@ def test_a_disk_that_is_full_while_it_heals_leaves_nothing_behind(drill):
     session = Session()
     with session.cluster() as (cluster, kill_path):
         journal = Journal("r", cluster.loop, cluster.kube, levers=cluster.levers)
-        one = Drill(cluster, kill_path, kill_path.layers[0], [faults.named("suspended")], run="r", journal=journal,
-                    sink=full, options=Options(horizon_s=600))
+        one = Drill(
+            cluster,
+            kill_path,
+            kill_path.layers[0],
+            [faults.named("suspended")],
+            run="r",
+            journal=journal,
+            sink=full,
+            options=Options(horizon_s=600),
+        )
         with pytest.raises(OSError, match="No space left"):
             one.run()
         assert journal.entries

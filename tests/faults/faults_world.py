@@ -8,11 +8,11 @@ from pathlib import Path
 
 from killcheck.fixtures import path
 
-from killcheck.spec import specfile
 from killcheck.cluster.embedded import EmbeddedDrillCluster
 from killcheck.drill.sequence import Drill, Options
-from killcheck.safety.journal import Journal
 from killcheck.kube import manifests
+from killcheck.safety.journal import Journal
+from killcheck.spec import specfile
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "safety"))
 
@@ -43,9 +43,16 @@ class World:
     def drill(self, *kinds, horizon_s=3 * 3600.0):
         journal = Journal(RUN, self.cluster.loop, self.cluster.kube, levers=self.cluster.levers)
         return Drill(
-            self.cluster, self.kill_path, self.kill_path.layers[0], [kind() for kind in kinds], run=RUN,
-            journal=journal, sink=self.seen.append, price=lambda kind: 10.0,
-            options=Options(horizon_s=horizon_s)).run()
+            self.cluster,
+            self.kill_path,
+            self.kill_path.layers[0],
+            [kind() for kind in kinds],
+            run=RUN,
+            journal=journal,
+            sink=self.seen.append,
+            price=lambda kind: 10.0,
+            options=Options(horizon_s=horizon_s),
+        ).run()
 
     def close(self):
         self.cluster.close()

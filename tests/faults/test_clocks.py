@@ -67,8 +67,10 @@ def test_on_any_other_night_it_says_so_and_proves_nothing():
     assert "not tonight" in result.why
 
 
-@pytest.mark.parametrize(("zone", "told"), [
-    ("America/Sao_Paulo", "timeZone is none"), (None, "timeZone is Etc/GMT+8"), ("UTC", "timeZone is Etc/GMT+8")])
+@pytest.mark.parametrize(
+    ("zone", "told"),
+    [("America/Sao_Paulo", "timeZone is none"), (None, "timeZone is Etc/GMT+8"), ("UTC", "timeZone is Etc/GMT+8")],
+)
 def test_a_zone_is_dropped_or_has_the_wrong_sign(zone, told):
     with night_of(faults.ZoneChanged, timeZone=zone) as world:
         result = world.drill(faults.ZoneChanged)
@@ -95,8 +97,12 @@ def test_a_missed_slot_without_a_deadline_fires_late():
 def test_more_than_a_hundred_missed_slots_are_a_warning_and_the_last_one_runs():
     with night_of(faults.MissedFirings, startingDeadlineSeconds=None, schedule="*/10 3-23 * * *") as world:
         result = world.drill(faults.MissedFirings, horizon_s=24 * 3600.0)
-        reasons = [event["reason"] for event in world.cluster.embedded.kube.list(
-            world.cluster.embedded.kube.resource_for("v1", "Event"), "inference").items]
+        reasons = [
+            event["reason"]
+            for event in world.cluster.embedded.kube.list(
+                world.cluster.embedded.kube.resource_for("v1", "Event"), "inference"
+            ).items
+        ]
     assert str(result.verdict) == "exposed"
     assert "missed-firings" in result.bites
     assert "TooManyMissedTimes" in reasons

@@ -23,9 +23,14 @@ PAIRS = os.environ.get("KILLCHECK_PAIRS", "16")
 MAKES_UP = "passed while CronJob gpu-nightly-off could not fire: it makes up for it by itself"
 
 CLASHING = [
-    ("image-gone", "pull-secret-expired"), ("token-dead", "token-audience"), ("egress-denied", "dns-denied"),
-    ("keda-minimum", "rival-operator"), ("spot-notice", "spot-reclaim"), ("clocks-back", "image-gone"),
-    ("missed-firings", "controller-manager-down"), ("registry-quota", "registry-unreachable"),
+    ("image-gone", "pull-secret-expired"),
+    ("token-dead", "token-audience"),
+    ("egress-denied", "dns-denied"),
+    ("keda-minimum", "rival-operator"),
+    ("spot-notice", "spot-reclaim"),
+    ("clocks-back", "image-gone"),
+    ("missed-firings", "controller-manager-down"),
+    ("registry-quota", "registry-unreachable"),
 ]
 
 

@@ -8,12 +8,12 @@ from types import SimpleNamespace
 import pytest
 
 from killcheck import faults
-from killcheck.standins.sso import Portal
 from killcheck.faults import FaultError
 from killcheck.faults.other_layer import Elsewhere, may_be_elsewhere
-from killcheck.spec.killpath import Command, KillPath, Layer, LayerType, Target
 from killcheck.kube.objects import format_time
 from killcheck.machine.programs import Files, Ran
+from killcheck.spec.killpath import Command, KillPath, Layer, LayerType, Target
+from killcheck.standins.sso import Portal
 
 NOW = datetime(2026, 1, 15, 3, 0, 0, tzinfo=UTC)
 TARGET = Target("vllm", "apps/v1", "Deployment", "inference", "vllm")
@@ -36,22 +36,38 @@ class Journal:
 
 def stage_of(*, now=NOW, levers=None, events=(), nodes=(), claims=(), objects=(), start=NOW):
     levers = levers or {}
-    listed = {name: {str(n): one for n, one in enumerate(items)} for name, items in (
-        ("events", events), ("claims", claims))}
+    listed = {
+        name: {str(n): one for n, one in enumerate(items)} for name, items in (("events", events), ("claims", claims))
+    }
     return SimpleNamespace(
         cluster=SimpleNamespace(levers=levers, loop=SimpleNamespace(now=lambda: now), real=True),
         scene=SimpleNamespace(
-            known_nodes={name: {} for name in nodes}, objects_of=lambda target: list(objects),
-            events=listed["events"], claims=listed["claims"], census=SimpleNamespace(
-                broken=lambda: None, all_on=lambda: 0, targets=[1])),
-        kill_path=KillPath("test", (TARGET,), (LAYER,)), journal=Journal(levers), run="20260115-030001-abc123-0",
-        testimony=SimpleNamespace(logs={}, events={}, pods={}), timeline=SimpleNamespace(start=start), rewrites=[])
+            known_nodes={name: {} for name in nodes},
+            objects_of=lambda target: list(objects),
+            events=listed["events"],
+            claims=listed["claims"],
+            census=SimpleNamespace(broken=lambda: None, all_on=lambda: 0, targets=[1]),
+        ),
+        kill_path=KillPath("test", (TARGET,), (LAYER,)),
+        journal=Journal(levers),
+        run="20260115-030001-abc123-0",
+        testimony=SimpleNamespace(logs={}, events={}, pods={}),
+        timeline=SimpleNamespace(start=start),
+        rewrites=[],
+    )
 
 
 # -- a sign-in that ended by itself ------------------------------------------------------------------------
 def asked(portal, token):
-    portal({"PATH_INFO": "/federation/credentials", "REQUEST_METHOD": "GET", "HTTP_X_AMZ_SSO_BEARER_TOKEN": token,
-            "QUERY_STRING": "account_id=1&role_name=x"}, lambda status, headers: None)
+    portal(
+        {
+            "PATH_INFO": "/federation/credentials",
+            "REQUEST_METHOD": "GET",
+            "HTTP_X_AMZ_SSO_BEARER_TOKEN": token,
+            "QUERY_STRING": "account_id=1&role_name=x",
+        },
+        lambda status, headers: None,
+    )
 
 
 @pytest.fixture
@@ -64,8 +80,9 @@ def portal():
 
 def expired(portal):
     """sso-expired, injected, and its moment past."""
-    stand_in = SimpleNamespace(portal=portal, limit_sessions=lambda until: setattr(
-        portal, "limit", datetime.fromisoformat(until)))
+    stand_in = SimpleNamespace(
+        portal=portal, limit_sessions=lambda until: setattr(portal, "limit", datetime.fromisoformat(until))
+    )
     fault = faults.SsoExpired()
     fault.inject(stage_of(levers={"stand-in": stand_in}), RUN)
     portal.clock[0] = NOW + timedelta(seconds=fault.lives_on_s + 60)
@@ -93,8 +110,11 @@ def test_a_session_that_it_cut_short_is_one(portal):
 # -- KEDA's hand of yesterday ------------------------------------------------------------------------------
 @pytest.mark.parametrize(("written", "bites"), [(-86400, False), (-30, False), (30, True)])
 def test_keda_has_bitten_when_it_wrote_after_the_trigger(written, bites):
-    hand = {"manager": "keda-operator", "fieldsV1": {"f:spec": {"f:replicas": {}}},
-            "time": format_time(NOW + timedelta(seconds=written))}
+    hand = {
+        "manager": "keda-operator",
+        "fieldsV1": {"f:spec": {"f:replicas": {}}},
+        "time": format_time(NOW + timedelta(seconds=written)),
+    }
     target = {"metadata": {"name": "vllm", "namespace": "inference", "managedFields": [hand]}, "spec": {"replicas": 1}}
     stage = stage_of(objects=[target], now=NOW + timedelta(seconds=60))
     assert bool(faults.KedaMinimum().bitten(stage, RUN)) is bites
@@ -102,13 +122,23 @@ def test_keda_has_bitten_when_it_wrote_after_the_trigger(written, bites):
 
 # -- another node's notice ---------------------------------------------------------------------------------
 def said(kind, name):
-    return {"reason": "SpotInterrupted", "involvedObject": {"kind": kind, "name": name},
-            "lastTimestamp": format_time(NOW + timedelta(seconds=5)), "metadata": {"name": "e"}}
+    return {
+        "reason": "SpotInterrupted",
+        "involvedObject": {"kind": kind, "name": name},
+        "lastTimestamp": format_time(NOW + timedelta(seconds=5)),
+        "metadata": {"name": "e"},
+    }
 
 
-@pytest.mark.parametrize(("kind", "name", "bites"), [
-    ("Node", "gpu-1", True), ("NodeClaim", "claim-of-gpu-1", True), ("Node", "web-7", False),
-    ("NodeClaim", "claim-of-web-7", False)])
+@pytest.mark.parametrize(
+    ("kind", "name", "bites"),
+    [
+        ("Node", "gpu-1", True),
+        ("NodeClaim", "claim-of-gpu-1", True),
+        ("Node", "web-7", False),
+        ("NodeClaim", "claim-of-web-7", False),
+    ],
+)
 def test_a_handler_has_heard_the_message_when_it_speaks_of_a_node_in_scope(kind, name, bites):
     claims = [{"metadata": {"name": f"claim-of-{node}"}, "status": {"nodeName": node}} for node in ("gpu-1", "web-7")]
     fault = faults.SpotQueueMessage()
@@ -118,16 +148,21 @@ def test_a_handler_has_heard_the_message_when_it_speaks_of_a_node_in_scope(kind,
 
 
 # -- another file that is not there ------------------------------------------------------------------------
-@pytest.mark.parametrize(("errors", "bites"), [
-    ("/bin/sh: 0: cannot open scripts/stop.sh: No such file", True),
-    ("scripts/stop.sh: line 4: aws-v3: command not found", False),
-    ("sh: 1: jq: not found", False),
-])
+@pytest.mark.parametrize(
+    ("errors", "bites"),
+    [
+        ("/bin/sh: 0: cannot open scripts/stop.sh: No such file", True),
+        ("scripts/stop.sh: line 4: aws-v3: command not found", False),
+        ("sh: 1: jq: not found", False),
+    ],
+)
 def test_a_script_is_gone_when_it_is_the_script_that_is_not_found(errors, bites, monkeypatch):
     command = Command(("sh", "scripts/stop.sh"))
     monkeypatch.setattr("killcheck.faults.machine.parts.scripts.own_script", lambda *args: "scripts/stop.sh")
-    layer = SimpleNamespace(layer=Layer("off", LayerType.COMMAND, covers=("vllm",), command=command),
-                            ran=Ran(command, NOW, NOW, 127, errors=errors))
+    layer = SimpleNamespace(
+        layer=Layer("off", LayerType.COMMAND, covers=("vllm",), command=command),
+        ran=Ran(command, NOW, NOW, 127, errors=errors),
+    )
     fault = faults.ScriptGone()
     stage = stage_of(levers={"machine": SimpleNamespace(lose_script=lambda name, how: None)})
     fault.inject(stage, layer)

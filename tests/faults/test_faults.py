@@ -143,7 +143,16 @@ def test_every_fault_says_what_it_is():
         assert all((kind.name, kind.simulates, kind.family, kind.failures)), kind
         assert "row" in (kind.__doc__ or ""), kind
     assert {kind.family for kind in faults.ALL} == {
-        "image", "credentials", "network", "spot", "orchestrator", "schedule", "admission", "rivals", "drain"}
+        "image",
+        "credentials",
+        "network",
+        "spot",
+        "orchestrator",
+        "schedule",
+        "admission",
+        "rivals",
+        "drain",
+    }
 
 
 def test_a_foreign_fault_is_held_to_the_contract(monkeypatch):

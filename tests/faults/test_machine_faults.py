@@ -9,14 +9,14 @@ import shutil
 import pytest
 
 from killcheck import events, faults, fixtures, layers
-from killcheck.spec import specfile
 from killcheck.cluster.embedded import EmbeddedDrillCluster
 from killcheck.cluster.equipment import equip
 from killcheck.drill.sequence import Drill, Options
 from killcheck.faults.shipped import MACHINE
-from killcheck.safety.journal import Journal
-from killcheck.spec.killpath import Command
 from killcheck.run.session import Session
+from killcheck.safety.journal import Journal
+from killcheck.spec import specfile
+from killcheck.spec.killpath import Command
 
 KINDS = {kind.name: kind for kind in MACHINE}
 #: Of the daily cycle: verdict, who turned it off, a part of the cause (or of the reason).
@@ -72,17 +72,35 @@ class MachineWorld:
     def drill(self, *kinds, watch_s=3900.0):
         journal = Journal("20260115-030001-abc123-0", self.cluster.loop, self.cluster.kube, levers=self.cluster.levers)
         return Drill(
-            self.cluster, self.kill_path, self.layer, [kind() for kind in kinds], run="20260115-030001-abc123-0",
-            journal=journal, sink=self.seen.append, price=lambda kind: 0.71, options=Options(horizon_s=watch_s)).run()
+            self.cluster,
+            self.kill_path,
+            self.layer,
+            [kind() for kind in kinds],
+            run="20260115-030001-abc123-0",
+            journal=journal,
+            sink=self.seen.append,
+            price=lambda kind: 0.71,
+            options=Options(horizon_s=watch_s),
+        ).run()
 
     def picture(self):
         """What is wrong with the machine, its timers and its files."""
         timers = self.machine.timers
-        files = sorted(str(p.relative_to(self.machine.path("/srv/foundry/data")))
-                       for p in self.machine.path("/srv/foundry/data").rglob("*"))
-        return (dict(self.machine.stand_ins), dict(self.machine.lost), self.machine.read_only, timers.behind_s,
-                timers.away_s, self.machine.full, {name: kept.stopped for name, kept in timers.kept.items()}, files,
-                self.machine.path("/var/lib/machine/yoyo-batch.status").read_text())
+        files = sorted(
+            str(p.relative_to(self.machine.path("/srv/foundry/data")))
+            for p in self.machine.path("/srv/foundry/data").rglob("*")
+        )
+        return (
+            dict(self.machine.stand_ins),
+            dict(self.machine.lost),
+            self.machine.read_only,
+            timers.behind_s,
+            timers.away_s,
+            self.machine.full,
+            {name: kept.stopped for name, kept in timers.kept.items()},
+            files,
+            self.machine.path("/var/lib/machine/yoyo-batch.status").read_text(),
+        )
 
 
 @pytest.fixture
@@ -194,11 +212,14 @@ def test_what_no_unit_is_known_of_makes_up_for_nothing(world):
     assert "asleep when the slot comes" in result.cause
 
 
-@pytest.mark.parametrize(("guard", "name"), [
-    ('exec 8> /srv/foundry/data/stop.lock\nflock 8\n', "lock-held"),
-    ('if [ -e /srv/foundry/data/stop.pid ]; then log "already at work"; exit 0; fi\n', "lock-stale"),
-    ('mkdir /srv/foundry/data/stop.lock || exit 1\n', "lock-stale"),
-])
+@pytest.mark.parametrize(
+    ("guard", "name"),
+    [
+        ("exec 8> /srv/foundry/data/stop.lock\nflock 8\n", "lock-held"),
+        ('if [ -e /srv/foundry/data/stop.pid ]; then log "already at work"; exit 0; fi\n', "lock-stale"),
+        ("mkdir /srv/foundry/data/stop.lock || exit 1\n", "lock-stale"),
+    ],
+)
 def test_a_stop_that_waits_for_a_lock_is_found(world, edited, guard, name):
     def first(path):
         edited(path / "yoyo-daily-cycle.sh", "stop() {\n", f"stop() {{\n{guard}")
@@ -208,8 +229,9 @@ def test_a_stop_that_waits_for_a_lock_is_found(world, edited, guard, name):
     assert result.problems == ()
 
 
-@pytest.mark.parametrize(("name", "words"), [
-    ("disk-read-only", "Read-only file system"), ("disk-full", "No space left on device")])
+@pytest.mark.parametrize(
+    ("name", "words"), [("disk-read-only", "Read-only file system"), ("disk-full", "No space left on device")]
+)
 def test_a_stop_that_writes_first_ends_on_a_full_or_read_only_disk(world, edited, name, words):
     def first(path):
         edited(path / "yoyo-daily-cycle.sh", "stop() {\n", "stop() {\n  date > /srv/foundry/data/last-stop\n")
@@ -222,11 +244,16 @@ def test_a_stop_that_writes_first_ends_on_a_full_or_read_only_disk(world, edited
 
 def test_a_monitor_that_empties_its_own_state_on_a_full_disk_is_found(world, edited):
     """It writes down since when the machine idles, and then believes what it reads: nothing, so that it never has."""
+
     def remembers(path):
-        edited(path / "yoyo-idle-monitor.sh", "  gcloud compute instances stop", """\
+        edited(
+            path / "yoyo-idle-monitor.sh",
+            "  gcloud compute instances stop",
+            """\
   echo yes > /srv/foundry/data/idle || true
   [[ "$(cat /srv/foundry/data/idle)" == yes ]] || exit 0
-  gcloud compute instances stop""")
+  gcloud compute instances stop""",
+        )
 
     result = world("idle-monitor", remembers).drill(KINDS["disk-full"], watch_s=600.0)
     assert str(result.verdict) == "exposed"
@@ -246,7 +273,19 @@ def test_what_a_program_does_to_a_full_disk_the_next_one_finds(world):
     assert "took longer than 5 s" in tell("touch stopped; sleep 100", 5.0).why
     machine.full = False
     assert tell("cat a/kept emptied made; wc -c < grown; ls -A . a").output.split() == [
-        "1", "4096", ".:", "README", "a", "emptied", "grown", "made", "stopped", "a:", "kept", "made"]
+        "1",
+        "4096",
+        ".:",
+        "README",
+        "a",
+        "emptied",
+        "grown",
+        "made",
+        "stopped",
+        "a:",
+        "kept",
+        "made",
+    ]
 
 
 def test_what_is_stopped_by_the_cloud_comes_back_where_nobody_else_stops_it(world, edited):
@@ -273,12 +312,22 @@ def test_they_are_for_programs_of_machines_and_nothing_else_is():
 
 
 def test_without_a_cloud_in_the_script_its_faults_mean_nothing(world, edited):
-    made = world(change=lambda path: edited(
-        path / "killcheck.yaml", "argv: [./yoyo-daily-cycle.sh, stop]", "argv: [systemctl, poweroff]"))
+    made = world(
+        change=lambda path: edited(
+            path / "killcheck.yaml", "argv: [./yoyo-daily-cycle.sh, stop]", "argv: [systemctl, poweroff]"
+        )
+    )
     layer = made.kill_path.layer("daily-cycle")
     meant = {kind.name for kind in MACHINE if faults.means_something(kind, made.kill_path, layer)}
-    assert meant == {"timer-stopped", "machine-off", "machine-asleep", "clock-behind", "disk-read-only",
-                     "disk-full", "second-controller"}
+    assert meant == {
+        "timer-stopped",
+        "machine-off",
+        "machine-asleep",
+        "clock-behind",
+        "disk-read-only",
+        "disk-full",
+        "second-controller",
+    }
     assert layers.drillable(layer)
 
 

@@ -21,8 +21,9 @@ def asking(objects):
         if obj["kind"] == "CronJob":
             job = obj["spec"]["jobTemplate"]["spec"]
             job["backoffLimit"] = 0
-            job["template"]["spec"]["containers"][0]["args"][0] = ASKS + (
-                job["template"]["spec"]["containers"][0]["args"][0])
+            job["template"]["spec"]["containers"][0]["args"][0] = (
+                ASKS + (job["template"]["spec"]["containers"][0]["args"][0])
+            )
 
 
 @pytest.fixture

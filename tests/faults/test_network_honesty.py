@@ -62,19 +62,32 @@ def test_where_they_are_enforced_a_probe_has_met_both(world, kind):
     assert "with it: killcheck probe: blocked" in told
 
 
-@pytest.mark.parametrize(("fails", "code", "says"), [
-    ("no", 0, "through"), ("once", 0, "through"), ("every other time", 0, "through"), ("from then on", 3, "blocked")])
+@pytest.mark.parametrize(
+    ("fails", "code", "says"),
+    [("no", 0, "through"), ("once", 0, "through"), ("every other time", 0, "through"), ("from then on", 3, "blocked")],
+)
 def test_one_connection_that_fails_is_no_policy(tmp_path, fails, code, says):
     counted = 'n=$(cat "$0.n" 2>/dev/null); n=$((n + 1)); echo $n >"$0.n"; '
-    how = {"no": "exit 0", "once": "[ $n -ne 2 ]", "every other time": "[ $((n % 2)) -eq 0 ]",
-           "from then on": "[ $n -lt 3 ]"}
+    how = {
+        "no": "exit 0",
+        "once": "[ $n -ne 2 ]",
+        "every other time": "[ $((n % 2)) -eq 0 ]",
+        "from then on": "[ $n -lt 3 ]",
+    }
     for name, text in (("curl", counted + how[fails]), ("sleep", "exit 0")):
         (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
         (tmp_path / name).chmod(0o755)
     script = probe_pod.script(
-        "api", wanted="blocked", in_a_row=probe_pod.HELD_BACK, found=probe_pod.BLOCKED, otherwise=probe_pod.THROUGH)
-    done = subprocess.run(["sh", "-c", script], env={"PATH": f"{tmp_path}:{os.environ['PATH']}"}, capture_output=True,
-                          text=True, timeout=120, check=False)
+        "api", wanted="blocked", in_a_row=probe_pod.HELD_BACK, found=probe_pod.BLOCKED, otherwise=probe_pod.THROUGH
+    )
+    done = subprocess.run(
+        ["sh", "-c", script],
+        env={"PATH": f"{tmp_path}:{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
     assert (done.returncode, done.stdout) == (code, f"killcheck probe: {says}\n")
 
 
@@ -115,14 +128,16 @@ def test_a_cluster_whose_plugin_is_known_needs_no_probe():
 
 def test_a_probe_that_is_still_at_it_goes_at_once(monkeypatch):
     """Whatever grace the executor itself is given, and however it takes a signal."""
+
     def slow(objects):
         for obj in objects:
             if obj["kind"] == "CronJob":
                 obj["spec"]["jobTemplate"]["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] = 900
 
     monkeypatch.setattr(probe_pod, "ANSWERS_WITHIN_S", 1.0)
-    monkeypatch.setattr(probe_pod, "_SCRIPT", "trap '' TERM\nsleep 600 # {host}{tries}{wanted}{in_a_row}{found}"
-                                              "{otherwise}{cannot}\n")
+    monkeypatch.setattr(
+        probe_pod, "_SCRIPT", "trap '' TERM\nsleep 600 # {host}{tries}{wanted}{in_a_row}{found}{otherwise}{cannot}\n"
+    )
     result = without_egress(slow)
     assert "did not come to an end in time" in result.why
     assert result.problems == ()

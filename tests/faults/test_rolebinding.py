@@ -15,8 +15,13 @@ ACCOUNT = {"kind": "ServiceAccount", "name": "gpu-nightly-off", "namespace": "in
 
 def binding(kind, name, subjects, role, namespace=None, role_kind="ClusterRole"):
     meta = {"name": name} | ({"namespace": namespace} if namespace else {})
-    return {"apiVersion": f"{GROUP}/v1", "kind": kind, "metadata": meta, "subjects": subjects,
-            "roleRef": {"apiGroup": GROUP, "kind": role_kind, "name": role}}
+    return {
+        "apiVersion": f"{GROUP}/v1",
+        "kind": kind,
+        "metadata": meta,
+        "subjects": subjects,
+        "roleRef": {"apiGroup": GROUP, "kind": role_kind, "name": role},
+    }
 
 
 def scaler(name="scaler"):
@@ -44,10 +49,14 @@ def user(name):
 
 def test_every_binding_that_gives_what_it_needs_loses_it_and_nobody_else_loses_anything(world):
     other = {"kind": "ServiceAccount", "name": "somebody", "namespace": "inference"}
-    create(world, scaler(),
-           binding("RoleBinding", "shared", [other, ACCOUNT], "scaler", "inference"),
-           binding("ClusterRoleBinding", "everywhere", [user("system:serviceaccount:inference:gpu-nightly-off")],
-                   "scaler"))
+    create(
+        world,
+        scaler(),
+        binding("RoleBinding", "shared", [other, ACCOUNT], "scaler", "inference"),
+        binding(
+            "ClusterRoleBinding", "everywhere", [user("system:serviceaccount:inference:gpu-nightly-off")], "scaler"
+        ),
+    )
     before = picture(world.cluster.embedded)
     seen = {}
     kube = world.cluster.embedded.kube
@@ -61,8 +70,9 @@ def test_every_binding_that_gives_what_it_needs_loses_it_and_nobody_else_loses_a
 
     world.cluster.kube.transport.request = watching
     taken = []
-    world.seen = type("Sink", (list,), {"append": lambda self, event: taken.append(dict(seen)) or list.append(
-        self, event)})()
+    world.seen = type(
+        "Sink", (list,), {"append": lambda self, event: taken.append(dict(seen)) or list.append(self, event)}
+    )()
     result = world.drill(faults.RoleBindingGone)
     assert str(result.verdict) == "exposed", result.why
     assert "403" in result.cause
@@ -74,20 +84,30 @@ def test_every_binding_that_gives_what_it_needs_loses_it_and_nobody_else_loses_a
 
 def test_a_binding_that_gives_it_nothing_it_needs_is_left_alone(world):
     rule = {"apiGroups": [""], "resources": ["services"], "verbs": ["list"]}
-    create(world,
-           {"apiVersion": f"{GROUP}/v1", "kind": "Role", "metadata": {"name": "other", "namespace": "inference"},
-            "rules": [rule]},
-           binding("RoleBinding", "other", [ACCOUNT], "other", "inference", "Role"))
+    create(
+        world,
+        {
+            "apiVersion": f"{GROUP}/v1",
+            "kind": "Role",
+            "metadata": {"name": "other", "namespace": "inference"},
+            "rules": [rule],
+        },
+        binding("RoleBinding", "other", [ACCOUNT], "other", "inference", "Role"),
+    )
     result = world.drill(faults.RoleBindingGone, horizon_s=1800.0)
     assert list(result.bites) == ["rolebinding-gone"]
     assert [said for said in result.healed if "RoleBinding/" in said] == [
-        "restored: took gpu-nightly-off out of RoleBinding/inference/gpu-nightly-off"]
+        "restored: took gpu-nightly-off out of RoleBinding/inference/gpu-nightly-off"
+    ]
 
 
 @pytest.mark.parametrize("group", ["system:serviceaccounts:inference", "system:authenticated"])
 def test_what_a_whole_group_has_cannot_be_taken_from_one(world, group):
-    create(world, scaler(), binding("ClusterRoleBinding", "all", [
-        {"kind": "Group", "apiGroup": GROUP, "name": group}], "scaler"))
+    create(
+        world,
+        scaler(),
+        binding("ClusterRoleBinding", "all", [{"kind": "Group", "apiGroup": GROUP, "name": group}], "scaler"),
+    )
     result = world.drill(faults.RoleBindingGone, horizon_s=1800.0)
     assert str(result.verdict) == "inconclusive"
     assert "ClusterRoleBinding/all gives a group what ServiceAccount inference/gpu-nightly-off needs" in result.why
@@ -103,7 +123,8 @@ def test_on_somebodys_cluster_a_clusterrolebinding_has_to_opt_in():
         assert str(result.verdict) == "inconclusive"
         assert "kubectl label clusterrolebinding everywhere killcheck.dev/consent=true" in result.why
         world.cluster.embedded.kube.patch(
-            r.CLUSTERROLEBINDINGS, "everywhere", {"metadata": {"labels": {"killcheck.dev/consent": "true"}}})
+            r.CLUSTERROLEBINDINGS, "everywhere", {"metadata": {"labels": {"killcheck.dev/consent": "true"}}}
+        )
         result = world.drill(faults.RoleBindingGone, horizon_s=1800.0)
     finally:
         world.close()

@@ -21,5 +21,9 @@ def load(name):
 def ceiling(case):
     stated = case["ceiling"]
     return Ceiling(
-        stated.get("maxDevicesPerNode"), stated.get("maxUsdPerHour"), stated.get("maxDevices"), stated.get("maxNodes"),
-        tuple(stated.get("forbiddenTypes", ())))
+        stated.get("maxDevicesPerNode"),
+        stated.get("maxUsdPerHour"),
+        stated.get("maxDevices"),
+        stated.get("maxNodes"),
+        tuple(stated.get("forbiddenTypes", ())),
+    )

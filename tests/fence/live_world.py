@@ -22,8 +22,11 @@ class LiveWorld(WireWorld):
         """Everything that a canary could leave."""
         with self.cluster.loop.entered():
             kube = self.cluster.kube
-            left = [p["metadata"]["name"] for p in kube.list(r.PODS, "inference").items
-                    if "killcheck.dev/canary" in p["metadata"].get("labels", {})]
+            left = [
+                p["metadata"]["name"]
+                for p in kube.list(r.PODS, "inference").items
+                if "killcheck.dev/canary" in p["metadata"].get("labels", {})
+            ]
             for resource, label in ((r.CONFIGMAPS, "killcheck.dev/run"), (r.LEASES, "killcheck.dev/lease")):
                 left += [one["metadata"]["name"] for one in kube.list(resource, "inference", labels=label).items]
             return left

@@ -7,31 +7,59 @@ import pytest
 from botocore.stub import Stubber
 
 from killcheck.cloud import session
-from killcheck.instances.catalogue import shipped
 from killcheck.cloud.iam import Decision
 from killcheck.fence import Account, Ceiling, asking, evaluate
+from killcheck.instances.catalogue import shipped
 
 ROLE = "arn:aws:iam::123456789012:role/karpenter"
 TYPES = ["g5.xlarge", "p4d.24xlarge"]
 #: An operator that is not decided offline.
-ODD = {"Version": "2012-10-17", "Statement": [
-    {"Effect": "Allow", "Action": "ec2:*", "Resource": "*"},
-    {"Effect": "Deny", "Action": "ec2:RunInstances", "Resource": "*",
-     "Condition": {"DateGreaterThan": {"aws:CurrentTime": "2020-01-01T00:00:00Z"}}}]}
+ODD = {
+    "Version": "2012-10-17",
+    "Statement": [
+        {"Effect": "Allow", "Action": "ec2:*", "Resource": "*"},
+        {
+            "Effect": "Deny",
+            "Action": "ec2:RunInstances",
+            "Resource": "*",
+            "Condition": {"DateGreaterThan": {"aws:CurrentTime": "2020-01-01T00:00:00Z"}},
+        },
+    ],
+}
 
 
 def account(simulator=None):
-    found = Account.of([{"RoleDetailList": [{
-        "RoleName": "karpenter", "Arn": ROLE, "RolePolicyList": [{"PolicyName": "p", "PolicyDocument": ODD}]}]}])
+    found = Account.of(
+        [
+            {
+                "RoleDetailList": [
+                    {
+                        "RoleName": "karpenter",
+                        "Arn": ROLE,
+                        "RolePolicyList": [{"PolicyName": "p", "PolicyDocument": ODD}],
+                    }
+                ]
+            }
+        ]
+    )
     found.simulator = simulator
     return found
 
 
 def pool():
-    return {"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "gpu"}, "spec": {
-        "template": {"spec": {
-            "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "x"},
-            "requirements": [{"key": "node.kubernetes.io/instance-type", "operator": "In", "values": TYPES}]}}}}
+    return {
+        "apiVersion": "karpenter.sh/v1",
+        "kind": "NodePool",
+        "metadata": {"name": "gpu"},
+        "spec": {
+            "template": {
+                "spec": {
+                    "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "x"},
+                    "requirements": [{"key": "node.kubernetes.io/instance-type", "operator": "In", "values": TYPES}],
+                }
+            }
+        },
+    }
 
 
 def judged(simulator):
@@ -44,9 +72,15 @@ def test_what_policies_leave_undecided_is_unproven_without_an_account():
     assert (result.verdict, code) == ("unproven", 3)
 
 
-@pytest.mark.parametrize(("effect", "verdict", "code"), [
-    ("implicit deny", "safe", 0), ("explicit deny", "safe", 0), ("allowed", "exposed", 1),
-    ("undecided", "unproven", 3)])
+@pytest.mark.parametrize(
+    ("effect", "verdict", "code"),
+    [
+        ("implicit deny", "safe", 0),
+        ("explicit deny", "safe", 0),
+        ("allowed", "exposed", 1),
+        ("undecided", "unproven", 3),
+    ],
+)
 def test_the_simulator_decides_or_leaves_it_undecided(effect, verdict, code):
     asked = []
 
@@ -80,8 +114,10 @@ def refusal(code, message="no"):
 FAMILY = shipped().of("aws")
 
 
-@pytest.mark.parametrize(("code", "verdict"), [
-    ("DryRunOperation", "exposed"), ("UnauthorizedOperation", "safe"), ("InvalidSubnetID.NotFound", "unproven")])
+@pytest.mark.parametrize(
+    ("code", "verdict"),
+    [("DryRunOperation", "exposed"), ("UnauthorizedOperation", "safe"), ("InvalidSubnetID.NotFound", "unproven")],
+)
 def test_the_callers_own_credentials_are_a_door(monkeypatch, code, verdict):
     names = [one.name for one in FAMILY if one.name.startswith("p4d.")]
     aws, stub = stubbed(monkeypatch, "ec2", run=[refusal(code)] * len(names))

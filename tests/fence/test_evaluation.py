@@ -5,19 +5,25 @@ import itertools
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from killcheck.fence import Ceiling, evaluate
+from killcheck.fence.bounds import most, value
 from killcheck.instances.catalogue import Catalogue, shipped
 from killcheck.instances.launchable import launchable
 from killcheck.instances.requirements import Requirement
-from killcheck.fence import Ceiling, evaluate
-from killcheck.fence.bounds import most, value
 
 TYPES = launchable(shipped())
 PREFIX = "karpenter.k8s.aws/instance-"
 NUMBERS = {
-    "gpu-count": range(9), "accelerator-count": range(17), "cpu": (2, 4, 8, 16, 96, 192), "generation": range(1, 9)}
+    "gpu-count": range(9),
+    "accelerator-count": range(17),
+    "cpu": (2, 4, 8, 16, 96, 192),
+    "generation": range(1, 9),
+}
 LISTS = {
-    "category": ("c", "m", "r", "g", "p", "trn", "inf", "t"), "family": ("g5", "p5", "m5", "trn1", "g6f", "c7i"),
-    "gpu-name": ("a10g", "h100", "l4", "t4")}
+    "category": ("c", "m", "r", "g", "p", "trn", "inf", "t"),
+    "family": ("g5", "p5", "m5", "trn1", "g6f", "c7i"),
+    "gpu-name": ("a10g", "h100", "l4", "t4"),
+}
 
 
 @st.composite
@@ -34,10 +40,19 @@ def entries(draw):
 
 def node_pool(requirements, limits):
     return {
-        "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "x"}, "spec": {
-            "limits": limits, "template": {"spec": {
-                "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "x"},
-                "requirements": [{"key": k, "operator": o, "values": v} for k, o, v in requirements]}}}}
+        "apiVersion": "karpenter.sh/v1",
+        "kind": "NodePool",
+        "metadata": {"name": "x"},
+        "spec": {
+            "limits": limits,
+            "template": {
+                "spec": {
+                    "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "x"},
+                    "requirements": [{"key": k, "operator": o, "values": v} for k, o, v in requirements],
+                }
+            },
+        },
+    }
 
 
 def brute(requirements, limits):
@@ -58,8 +73,12 @@ def brute(requirements, limits):
     return found
 
 
-@given(st.lists(entries(), min_size=1, max_size=4), st.dictionaries(
-    st.sampled_from(["cpu", "nvidia.com/gpu", "aws.amazon.com/neuron"]), st.integers(0, 400), max_size=2))
+@given(
+    st.lists(entries(), min_size=1, max_size=4),
+    st.dictionaries(
+        st.sampled_from(["cpu", "nvidia.com/gpu", "aws.amazon.com/neuron"]), st.integers(0, 400), max_size=2
+    ),
+)
 @settings(max_examples=60, deadline=None)
 def test_the_worst_type_is_the_worst_that_a_look_at_each_finds(requirements, limits):
     types = brute(requirements, limits)
@@ -72,12 +91,19 @@ def test_the_worst_type_is_the_worst_that_a_look_at_each_finds(requirements, lim
         assert result.type_count == len(types)
 
 
-SMALL = [one for one in TYPES.types if one.name in (
-    "g5.xlarge", "g5.12xlarge", "g6.48xlarge", "p5.48xlarge", "trn1.32xlarge", "m5.large", "g4dn.metal")]
+SMALL = [
+    one
+    for one in TYPES.types
+    if one.name in ("g5.xlarge", "g5.12xlarge", "g6.48xlarge", "p5.48xlarge", "trn1.32xlarge", "m5.large", "g4dn.metal")
+]
 
 
-@given(st.sets(st.sampled_from(SMALL), min_size=1, max_size=4), st.integers(0, 500), st.integers(0, 20),
-       st.sampled_from(["devices", "usd"]))
+@given(
+    st.sets(st.sampled_from(SMALL), min_size=1, max_size=4),
+    st.integers(0, 500),
+    st.integers(0, 20),
+    st.sampled_from(["devices", "usd"]),
+)
 @settings(max_examples=80, deadline=None)
 def test_what_a_pool_adds_up_to_is_never_more_than_the_bound_and_what_is_reached_can_be(chosen, cpu, nodes, measure):
     limits = {"cpu": float(cpu), "nodes": float(nodes)}
@@ -130,12 +156,27 @@ def test_the_json_is_what_the_result_schema_names():
 
 
 def test_karpenters_own_feature_gates_are_read():
-    overlay = {"apiVersion": "karpenter.sh/v1alpha1", "kind": "NodeOverlay", "metadata": {"name": "x"}, "spec": {
-        "requirements": [], "capacity": {"nvidia.com/gpu": "0"}}}
+    overlay = {
+        "apiVersion": "karpenter.sh/v1alpha1",
+        "kind": "NodeOverlay",
+        "metadata": {"name": "x"},
+        "spec": {"requirements": [], "capacity": {"nvidia.com/gpu": "0"}},
+    }
     types = ["g5.xlarge", "p4d.24xlarge"]
     pool = node_pool([("node.kubernetes.io/instance-type", "In", types)], {"nvidia.com/gpu": "4"})
-    karpenter = {"kind": "Deployment", "metadata": {"name": "karpenter"}, "spec": {"template": {"spec": {"containers": [
-        {"env": [{"name": "FEATURE_GATES", "value": "NodeOverlay=false,StaticCapacity=false"}]}]}}}}
+    karpenter = {
+        "kind": "Deployment",
+        "metadata": {"name": "karpenter"},
+        "spec": {
+            "template": {
+                "spec": {
+                    "containers": [
+                        {"env": [{"name": "FEATURE_GATES", "value": "NodeOverlay=false,StaticCapacity=false"}]}
+                    ]
+                }
+            }
+        },
+    }
     ceiling = Ceiling(max_devices_per_node=1)
     assert evaluate([pool, overlay], ceiling).results[0].verdict == "unproven"
     assert evaluate([pool, overlay, karpenter], ceiling).results[0].verdict == "safe"

@@ -1,11 +1,11 @@
 import pytest
 from fence_zoo import CASES, FOLDER, ceiling, load
 
-from killcheck.instances.catalogue import shipped
-from killcheck.instances.launchable import launchable
 from killcheck.fence import evaluate
 from killcheck.fence.karpenter import Context, feature_gates, node_classes, read_node_claim, read_node_pool
 from killcheck.fence.overlays import read_overlays
+from killcheck.instances.catalogue import shipped
+from killcheck.instances.launchable import launchable
 
 READ = {"NodePool": read_node_pool, "NodeClaim": read_node_claim}
 
@@ -25,10 +25,16 @@ def test_every_fence_is_judged_as_an_expert_would(name):
     for pool, expected in case["expect"].items():
         result = report.of(pool)
         seen = {
-            "verdict": result.verdict, "worst": result.worst_instance, "devices": result.max_devices_per_node,
-            "maxUsdPerHour": result.max_usd_per_hour, "bounded": result.bounded, "floor": result.floor}
+            "verdict": result.verdict,
+            "worst": result.worst_instance,
+            "devices": result.max_devices_per_node,
+            "maxUsdPerHour": result.max_usd_per_hour,
+            "bounded": result.bounded,
+            "floor": result.floor,
+        }
         assert {key: seen[key] for key in expected if key in seen} == {
-            key: value for key, value in expected.items() if key in seen}, result
+            key: value for key, value in expected.items() if key in seen
+        }, result
         assert expected.get("door", "") in result.door
         assert any(expected.get("reason", "") in text for text in (*result.reasons, "")), result.reasons
         assert any(expected.get("note", "") in text for text in (*result.notes, "")), result.notes
@@ -76,6 +82,10 @@ def merged(target, patch):
 
 def test_most_exposed_pools_of_the_zoo_get_a_patch():
     patched = [
-        result.pool for name in CASES for case, objects in [load(name)]
-        for result in evaluate(objects, ceiling(case)).results if result.patch]
+        result.pool
+        for name in CASES
+        for case, objects in [load(name)]
+        for result in evaluate(objects, ceiling(case)).results
+        if result.patch
+    ]
     assert len(patched) >= 5

@@ -1,22 +1,33 @@
 import pytest
 
-from killcheck.instances.catalogue import shipped
 from killcheck.fence import Account, AccountError, Ceiling, evaluate
 from killcheck.fence.evaluate import pools_of
+from killcheck.instances.catalogue import shipped
 
 ONE = Ceiling(max_devices_per_node=1)
 
 
 def asg(name="gpu", *, least=0, most=4, **spec):
-    return {"AutoScalingGroups": [{
-        "AutoScalingGroupName": name, "MinSize": least, "MaxSize": most, "DesiredCapacity": least, **spec}]}
+    return {
+        "AutoScalingGroups": [
+            {"AutoScalingGroupName": name, "MinSize": least, "MaxSize": most, "DesiredCapacity": least, **spec}
+        ]
+    }
 
 
 def versions(name, *types, default=1, **data):
-    return {"LaunchTemplateVersions": [
-        {"LaunchTemplateName": name, "LaunchTemplateId": f"lt-{name}", "VersionNumber": number,
-         "DefaultVersion": number == default, "LaunchTemplateData": {"InstanceType": kind, **data}}
-        for number, kind in enumerate(types, 1)]}
+    return {
+        "LaunchTemplateVersions": [
+            {
+                "LaunchTemplateName": name,
+                "LaunchTemplateId": f"lt-{name}",
+                "VersionNumber": number,
+                "DefaultVersion": number == default,
+                "LaunchTemplateData": {"InstanceType": kind, **data},
+            }
+            for number, kind in enumerate(types, 1)
+        ]
+    }
 
 
 def template(name, version=None):
@@ -24,34 +35,61 @@ def template(name, version=None):
 
 
 def mixed(name, *overrides, version=None):
-    return {"MixedInstancesPolicy": {"LaunchTemplate": {
-        "LaunchTemplateSpecification": template(name, version)["LaunchTemplate"], "Overrides": list(overrides)}}}
+    return {
+        "MixedInstancesPolicy": {
+            "LaunchTemplate": {
+                "LaunchTemplateSpecification": template(name, version)["LaunchTemplate"],
+                "Overrides": list(overrides),
+            }
+        }
+    }
 
 
 def only(*documents, objects=(), ceiling=ONE):
     report = evaluate(list(objects), ceiling, account=Account.of(documents))
-    result, = report.results
+    (result,) = report.results
     return result
 
 
-@pytest.mark.parametrize(("documents", "verdict", "worst", "reason"), [
-    ([asg(**template("t")), versions("t", "g5.xlarge")], "safe", "g5.xlarge", ""),
-    ([asg(**template("t")), versions("t", "p5.48xlarge")], "exposed", "p5.48xlarge", "8 devices"),
-    ([asg(**template("t", "2")), versions("t", "g5.xlarge", "p5.48xlarge")], "exposed", "p5.48xlarge", ""),
-    ([asg(**template("t", "$Latest")), versions("t", "g5.xlarge", "p5.48xlarge")], "exposed", "p5.48xlarge", ""),
-    ([asg(**template("t", "$Default")), versions("t", "g5.xlarge", "p5.48xlarge")], "safe", "g5.xlarge", ""),
-    ([asg(**template("t", "3")), versions("t", "g5.xlarge")], "unproven", None, "version 3 was not exported"),
-    ([asg(**template("other"))], "unproven", None, "launch template other"),
-    ([asg()], "unproven", "", "neither a launch template nor a launch configuration"),
-    ([asg(LaunchConfigurationName="old"), {"LaunchConfigurations": [
-        {"LaunchConfigurationName": "old", "InstanceType": "p3.16xlarge"}]}], "exposed", "p3.16xlarge", ""),
-    ([asg(**template("t")), versions("t", "p9.96xlarge")], "unproven", "", "p9.96xlarge is not in the catalogue"),
-    ([asg(**mixed("t", {"InstanceType": "g5.xlarge"}, {"InstanceType": "trn1.32xlarge"})), versions("t", "g5.xlarge")],
-     "exposed", "trn1.32xlarge", "16 devices"),
-    ([asg(**mixed("t", {"InstanceType": "g5.xlarge"}, {})), versions("t", "p4d.24xlarge")],
-     "exposed", "p4d.24xlarge", ""),
-    ([asg(most=None, **template("t")), versions("t", "g5.xlarge")], "unproven", "g5.xlarge", "size is None"),
-])
+@pytest.mark.parametrize(
+    ("documents", "verdict", "worst", "reason"),
+    [
+        ([asg(**template("t")), versions("t", "g5.xlarge")], "safe", "g5.xlarge", ""),
+        ([asg(**template("t")), versions("t", "p5.48xlarge")], "exposed", "p5.48xlarge", "8 devices"),
+        ([asg(**template("t", "2")), versions("t", "g5.xlarge", "p5.48xlarge")], "exposed", "p5.48xlarge", ""),
+        ([asg(**template("t", "$Latest")), versions("t", "g5.xlarge", "p5.48xlarge")], "exposed", "p5.48xlarge", ""),
+        ([asg(**template("t", "$Default")), versions("t", "g5.xlarge", "p5.48xlarge")], "safe", "g5.xlarge", ""),
+        ([asg(**template("t", "3")), versions("t", "g5.xlarge")], "unproven", None, "version 3 was not exported"),
+        ([asg(**template("other"))], "unproven", None, "launch template other"),
+        ([asg()], "unproven", "", "neither a launch template nor a launch configuration"),
+        (
+            [
+                asg(LaunchConfigurationName="old"),
+                {"LaunchConfigurations": [{"LaunchConfigurationName": "old", "InstanceType": "p3.16xlarge"}]},
+            ],
+            "exposed",
+            "p3.16xlarge",
+            "",
+        ),
+        ([asg(**template("t")), versions("t", "p9.96xlarge")], "unproven", "", "p9.96xlarge is not in the catalogue"),
+        (
+            [
+                asg(**mixed("t", {"InstanceType": "g5.xlarge"}, {"InstanceType": "trn1.32xlarge"})),
+                versions("t", "g5.xlarge"),
+            ],
+            "exposed",
+            "trn1.32xlarge",
+            "16 devices",
+        ),
+        (
+            [asg(**mixed("t", {"InstanceType": "g5.xlarge"}, {})), versions("t", "p4d.24xlarge")],
+            "exposed",
+            "p4d.24xlarge",
+            "",
+        ),
+        ([asg(most=None, **template("t")), versions("t", "g5.xlarge")], "unproven", "g5.xlarge", "size is None"),
+    ],
+)
 def test_auto_scaling_groups(documents, verdict, worst, reason):
     result = only(*documents)
     assert result.verdict == verdict, result
@@ -81,19 +119,22 @@ def test_a_floor_bills_whatever_pods_want():
 ATTRIBUTES = {"VCpuCount": {"Min": 4, "Max": 200}, "MemoryMiB": {"Min": 8192}}
 
 
-@pytest.mark.parametrize(("more", "verdict", "reason"), [
-    ({"AcceleratorCount": {"Max": 0}}, "safe", ""),
-    ({"AcceleratorCount": {"Max": 1}, "AcceleratorTypes": ["gpu"]}, "safe", ""),
-    ({"AcceleratorCount": {"Min": 1}}, "exposed", "devices"),
-    ({"AcceleratorManufacturers": ["nvidia"]}, "exposed", "devices"),
-    ({"AcceleratorNames": ["h100"]}, "exposed", "p5.48xlarge"),
-    ({"AcceleratorTypes": ["inference"]}, "exposed", "devices"),
-    ({}, "unproven", "price protection"),
-    ({"ExcludedInstanceTypes": ["p*", "g*", "inf*", "trn*", "dl*", "f*", "vt*"]}, "safe", ""),
-    ({"AllowedInstanceTypes": ["m5.*"]}, "safe", ""),
-    ({"InstanceGenerations": ["current"], "AcceleratorCount": {"Min": 8}}, "unproven", "InstanceGenerations"),
-    ({"Sunniness": "high"}, "unproven", "attribute Sunniness is not known"),
-])
+@pytest.mark.parametrize(
+    ("more", "verdict", "reason"),
+    [
+        ({"AcceleratorCount": {"Max": 0}}, "safe", ""),
+        ({"AcceleratorCount": {"Max": 1}, "AcceleratorTypes": ["gpu"]}, "safe", ""),
+        ({"AcceleratorCount": {"Min": 1}}, "exposed", "devices"),
+        ({"AcceleratorManufacturers": ["nvidia"]}, "exposed", "devices"),
+        ({"AcceleratorNames": ["h100"]}, "exposed", "p5.48xlarge"),
+        ({"AcceleratorTypes": ["inference"]}, "exposed", "devices"),
+        ({}, "unproven", "price protection"),
+        ({"ExcludedInstanceTypes": ["p*", "g*", "inf*", "trn*", "dl*", "f*", "vt*"]}, "safe", ""),
+        ({"AllowedInstanceTypes": ["m5.*"]}, "safe", ""),
+        ({"InstanceGenerations": ["current"], "AcceleratorCount": {"Min": 8}}, "unproven", "InstanceGenerations"),
+        ({"Sunniness": "high"}, "unproven", "attribute Sunniness is not known"),
+    ],
+)
 def test_attribute_based_selection(more, verdict, reason):
     result = only(asg(**mixed("t", {"InstanceRequirements": ATTRIBUTES | more})))
     assert result.verdict == verdict, result
@@ -103,8 +144,26 @@ def test_attribute_based_selection(more, verdict, reason):
 def test_attributes_leave_out_metal_and_burstable_types_unless_asked():
     types = {}
     for name, more in (("plain", {}), ("metal", {"BareMetal": "included", "BurstablePerformance": "required"})):
-        pool, = pools_of([], account=Account.of([asg(**mixed("t", {"InstanceRequirements": {
-            "VCpuCount": {"Min": 2}, "MemoryMiB": {"Min": 1}, "AcceleratorCount": {"Max": 0}} | more}))]))
+        (pool,) = pools_of(
+            [],
+            account=Account.of(
+                [
+                    asg(
+                        **mixed(
+                            "t",
+                            {
+                                "InstanceRequirements": {
+                                    "VCpuCount": {"Min": 2},
+                                    "MemoryMiB": {"Min": 1},
+                                    "AcceleratorCount": {"Max": 0},
+                                }
+                                | more
+                            },
+                        )
+                    )
+                ]
+            ),
+        )
         types[name] = {one.name for one in pool.types.members(pool.possible)}
     assert "m5.metal" not in types["plain"]
     assert "t3.medium" not in types["plain"]
@@ -113,9 +172,15 @@ def test_attributes_leave_out_metal_and_burstable_types_unless_asked():
 
 
 def node_group(*types, least=0, most=2, **more):
-    return {"nodegroup": {
-        "nodegroupName": "gpu", "clusterName": "dev", "scalingConfig": {"minSize": least, "maxSize": most},
-        "instanceTypes": list(types), **more}}
+    return {
+        "nodegroup": {
+            "nodegroupName": "gpu",
+            "clusterName": "dev",
+            "scalingConfig": {"minSize": least, "maxSize": most},
+            "instanceTypes": list(types),
+            **more,
+        }
+    }
 
 
 def test_managed_node_groups_and_the_groups_behind_them_are_counted_once():
@@ -139,24 +204,40 @@ def test_fargate_has_no_devices():
 
 
 def gke(machine="a2-highgpu-1g", *, accelerators=(), locations=("us-central1-a",), **more):
-    return {"name": "gpu", "config": {"machineType": machine, "accelerators": list(accelerators)},
-            "locations": list(locations), "initialNodeCount": 1, **more}
+    return {
+        "name": "gpu",
+        "config": {"machineType": machine, "accelerators": list(accelerators)},
+        "locations": list(locations),
+        "initialNodeCount": 1,
+        **more,
+    }
 
 
-@pytest.mark.parametrize(("pool", "verdict", "nodes", "devices"), [
-    (gke(), "safe", 1, 1),
-    (gke("a3-highgpu-8g"), "exposed", 1, 8),
-    (gke("ct6e-standard-8t"), "exposed", 1, 8),
-    (gke("e2-standard-4"), "safe", 1, 0),
-    (gke("n1-standard-16", accelerators=[{"acceleratorType": "nvidia-tesla-v100", "acceleratorCount": "4"}]),
-     "exposed", 1, 4),
-    (gke("n1-standard-16", accelerators=[{"acceleratorType": "nvidia-tesla-v100"}]), "unproven", 1, 0),
-    (gke("a9-ultragpu-16g"), "unproven", None, 0),
-    (gke(locations=("a", "b", "c"), autoscaling={"enabled": True, "minNodeCount": 1, "maxNodeCount": 4}),
-     "safe", 12, 1),
-    (gke(locations=("a", "b"), autoscaling={"enabled": True, "totalMaxNodeCount": 5}), "safe", 5, 1),
-    (gke(autoscaling={"enabled": True}), "unproven", 0, 1),
-])
+@pytest.mark.parametrize(
+    ("pool", "verdict", "nodes", "devices"),
+    [
+        (gke(), "safe", 1, 1),
+        (gke("a3-highgpu-8g"), "exposed", 1, 8),
+        (gke("ct6e-standard-8t"), "exposed", 1, 8),
+        (gke("e2-standard-4"), "safe", 1, 0),
+        (
+            gke("n1-standard-16", accelerators=[{"acceleratorType": "nvidia-tesla-v100", "acceleratorCount": "4"}]),
+            "exposed",
+            1,
+            4,
+        ),
+        (gke("n1-standard-16", accelerators=[{"acceleratorType": "nvidia-tesla-v100"}]), "unproven", 1, 0),
+        (gke("a9-ultragpu-16g"), "unproven", None, 0),
+        (
+            gke(locations=("a", "b", "c"), autoscaling={"enabled": True, "minNodeCount": 1, "maxNodeCount": 4}),
+            "safe",
+            12,
+            1,
+        ),
+        (gke(locations=("a", "b"), autoscaling={"enabled": True, "totalMaxNodeCount": 5}), "safe", 5, 1),
+        (gke(autoscaling={"enabled": True}), "unproven", 0, 1),
+    ],
+)
 def test_gke_node_pools(pool, verdict, nodes, devices):
     result = only([pool])
     assert (result.verdict, result.max_devices_per_node) == (verdict, devices), result
@@ -164,22 +245,36 @@ def test_gke_node_pools(pool, verdict, nodes, devices):
 
 
 def test_gke_auto_provisioning_may_choose_any_shape_with_the_accelerator():
-    cluster = {"name": "dev", "nodePools": [gke("e2-medium")], "autoscaling": {
-        "enableNodeAutoprovisioning": True, "resourceLimits": [
-            {"resourceType": "cpu", "maximum": "200"}, {"resourceType": "nvidia-tesla-a100", "maximum": "8"}]}}
+    cluster = {
+        "name": "dev",
+        "nodePools": [gke("e2-medium")],
+        "autoscaling": {
+            "enableNodeAutoprovisioning": True,
+            "resourceLimits": [
+                {"resourceType": "cpu", "maximum": "200"},
+                {"resourceType": "nvidia-tesla-a100", "maximum": "8"},
+            ],
+        },
+    }
     report = evaluate([], ONE, account=Account.of([cluster]))
     automatic = report.of("GKEAutoProvisioning/dev")
     assert (automatic.verdict, automatic.max_devices_per_node, automatic.max_devices) == ("unproven", 8, 8)
 
 
-@pytest.mark.parametrize(("pool", "verdict", "nodes"), [
-    ({"vmSize": "Standard_NC24ads_A100_v4", "count": 3}, "safe", 3),
-    ({"vmSize": "Standard_ND96isr_H100_v5", "count": 0, "enableAutoScaling": True, "minCount": 0, "maxCount": 2},
-     "exposed", 2),
-    ({"vmSize": "Standard_D4s_v5", "count": 3}, "safe", 3),
-    ({"vmSize": "Standard_NX96_v9", "count": 1}, "unproven", None),
-    ({"vmSize": "Standard_NC24ads_A100_v4", "enableAutoScaling": True}, "unproven", None),
-])
+@pytest.mark.parametrize(
+    ("pool", "verdict", "nodes"),
+    [
+        ({"vmSize": "Standard_NC24ads_A100_v4", "count": 3}, "safe", 3),
+        (
+            {"vmSize": "Standard_ND96isr_H100_v5", "count": 0, "enableAutoScaling": True, "minCount": 0, "maxCount": 2},
+            "exposed",
+            2,
+        ),
+        ({"vmSize": "Standard_D4s_v5", "count": 3}, "safe", 3),
+        ({"vmSize": "Standard_NX96_v9", "count": 1}, "unproven", None),
+        ({"vmSize": "Standard_NC24ads_A100_v4", "enableAutoScaling": True}, "unproven", None),
+    ],
+)
 def test_aks_node_pools(pool, verdict, nodes):
     result = only([{"name": "gpu", **pool}])
     assert result.verdict == verdict
@@ -189,45 +284,132 @@ def test_aks_node_pools(pool, verdict, nodes):
 
 
 MANIFESTS = [
-    ({"apiVersion": "eksctl.io/v1alpha5", "kind": "ClusterConfig", "metadata": {"name": "dev"}, "managedNodeGroups": [
-        {"name": "gpu", "instanceTypes": ["p5.48xlarge"], "minSize": 1, "maxSize": 3}]},
-     "EKSNodegroup/gpu", "exposed", 3),
-    ({"apiVersion": "eksctl.io/v1alpha5", "kind": "ClusterConfig", "metadata": {"name": "dev"}, "nodeGroups": [
-        {"name": "cpu", "instanceType": "m5.large", "desiredCapacity": 2}]}, "EKSNodegroup/cpu", "safe", 2),
-    ({"apiVersion": "eksctl.io/v1alpha5", "kind": "ClusterConfig", "metadata": {"name": "dev"}, "nodeGroups": [
-        {"name": "any", "instanceSelector": {"vCPUs": 4}, "maxSize": 1}]}, "EKSNodegroup/any", "unproven", 1),
-    ({"apiVersion": "eks.services.k8s.aws/v1alpha1", "kind": "Nodegroup", "metadata": {"name": "gpu"}, "spec": {
-        "instanceTypes": ["g5.48xlarge"], "scalingConfig": {"maxSize": 1, "minSize": 0}}},
-     "EKSNodegroup/gpu", "exposed", 1),
-    ({"apiVersion": "infrastructure.cluster.x-k8s.io/v1beta2", "kind": "AWSManagedMachinePool", "metadata": {
-        "name": "gpu"}, "spec": {"instanceType": "g5.xlarge", "scaling": {"maxSize": 2}}},
-     "EKSNodegroup/gpu", "safe", 2),
-    ({"apiVersion": "eks.aws.upbound.io/v1beta1", "kind": "NodeGroup", "metadata": {"name": "gpu"}, "spec": {
-        "forProvider": {"instanceTypes": ["trn1.32xlarge"], "scalingConfig": [{"maxSize": 1, "minSize": 0}]}}},
-     "EKSNodegroup/gpu", "exposed", 1),
-    ({"apiVersion": "container.cnrm.cloud.google.com/v1beta1", "kind": "ContainerNodePool", "metadata": {"name": "gpu"},
-      "spec": {"nodeConfig": {"machineType": "n1-standard-8", "guestAccelerator": [{"type": "t4", "count": 2}]},
-               "autoscaling": {"maxNodeCount": 3}, "nodeLocations": ["a", "b"]}}, "GKENodePool/gpu", "exposed", 6),
-    ({"apiVersion": "containerservice.azure.com/v1api20240901", "kind": "ManagedClustersAgentPool", "metadata": {
-        "name": "gpu"}, "spec": {"vmSize": "Standard_NC6s_v3", "count": 1}}, "AKSNodePool/gpu", "safe", 1),
-    ({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "groups", "labels": {
-        "killcheck.dev/node-groups": "true"}}, "data": {"groups": "[{name: gpu, instanceType: p4d.24xlarge, max: 2}]"}},
-     "NodeGroup/gpu", "exposed", 2),
+    (
+        {
+            "apiVersion": "eksctl.io/v1alpha5",
+            "kind": "ClusterConfig",
+            "metadata": {"name": "dev"},
+            "managedNodeGroups": [{"name": "gpu", "instanceTypes": ["p5.48xlarge"], "minSize": 1, "maxSize": 3}],
+        },
+        "EKSNodegroup/gpu",
+        "exposed",
+        3,
+    ),
+    (
+        {
+            "apiVersion": "eksctl.io/v1alpha5",
+            "kind": "ClusterConfig",
+            "metadata": {"name": "dev"},
+            "nodeGroups": [{"name": "cpu", "instanceType": "m5.large", "desiredCapacity": 2}],
+        },
+        "EKSNodegroup/cpu",
+        "safe",
+        2,
+    ),
+    (
+        {
+            "apiVersion": "eksctl.io/v1alpha5",
+            "kind": "ClusterConfig",
+            "metadata": {"name": "dev"},
+            "nodeGroups": [{"name": "any", "instanceSelector": {"vCPUs": 4}, "maxSize": 1}],
+        },
+        "EKSNodegroup/any",
+        "unproven",
+        1,
+    ),
+    (
+        {
+            "apiVersion": "eks.services.k8s.aws/v1alpha1",
+            "kind": "Nodegroup",
+            "metadata": {"name": "gpu"},
+            "spec": {"instanceTypes": ["g5.48xlarge"], "scalingConfig": {"maxSize": 1, "minSize": 0}},
+        },
+        "EKSNodegroup/gpu",
+        "exposed",
+        1,
+    ),
+    (
+        {
+            "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta2",
+            "kind": "AWSManagedMachinePool",
+            "metadata": {"name": "gpu"},
+            "spec": {"instanceType": "g5.xlarge", "scaling": {"maxSize": 2}},
+        },
+        "EKSNodegroup/gpu",
+        "safe",
+        2,
+    ),
+    (
+        {
+            "apiVersion": "eks.aws.upbound.io/v1beta1",
+            "kind": "NodeGroup",
+            "metadata": {"name": "gpu"},
+            "spec": {
+                "forProvider": {"instanceTypes": ["trn1.32xlarge"], "scalingConfig": [{"maxSize": 1, "minSize": 0}]}
+            },
+        },
+        "EKSNodegroup/gpu",
+        "exposed",
+        1,
+    ),
+    (
+        {
+            "apiVersion": "container.cnrm.cloud.google.com/v1beta1",
+            "kind": "ContainerNodePool",
+            "metadata": {"name": "gpu"},
+            "spec": {
+                "nodeConfig": {"machineType": "n1-standard-8", "guestAccelerator": [{"type": "t4", "count": 2}]},
+                "autoscaling": {"maxNodeCount": 3},
+                "nodeLocations": ["a", "b"],
+            },
+        },
+        "GKENodePool/gpu",
+        "exposed",
+        6,
+    ),
+    (
+        {
+            "apiVersion": "containerservice.azure.com/v1api20240901",
+            "kind": "ManagedClustersAgentPool",
+            "metadata": {"name": "gpu"},
+            "spec": {"vmSize": "Standard_NC6s_v3", "count": 1},
+        },
+        "AKSNodePool/gpu",
+        "safe",
+        1,
+    ),
+    (
+        {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": "groups", "labels": {"killcheck.dev/node-groups": "true"}},
+            "data": {"groups": "[{name: gpu, instanceType: p4d.24xlarge, max: 2}]"},
+        },
+        "NodeGroup/gpu",
+        "exposed",
+        2,
+    ),
 ]
 
 
 @pytest.mark.parametrize(("manifest", "pool", "verdict", "nodes"), MANIFESTS)
 def test_manifests_that_make_pools(manifest, pool, verdict, nodes):
-    result, = evaluate([manifest], ONE).results
+    (result,) = evaluate([manifest], ONE).results
     assert (result.pool, result.verdict, result.max_nodes) == (pool, verdict, nodes)
     if verdict == "exposed":
         assert result.door
         assert result.remedy
 
 
-@pytest.mark.parametrize(("kind", "version"), [
-    ("MachineDeployment", "cluster.x-k8s.io/v1beta1"), ("ComputeClass", "cloud.google.com/v1"),
-    ("Provisioner", "karpenter.sh/v1alpha5"), ("NodePool", "hypershift.openshift.io/v1beta1")])
+@pytest.mark.parametrize(
+    ("kind", "version"),
+    [
+        ("MachineDeployment", "cluster.x-k8s.io/v1beta1"),
+        ("ComputeClass", "cloud.google.com/v1"),
+        ("Provisioner", "karpenter.sh/v1alpha5"),
+        ("NodePool", "hypershift.openshift.io/v1beta1"),
+    ],
+)
 def test_what_launches_machines_and_is_not_evaluated_is_never_passed_over(kind, version):
     report = evaluate([{"apiVersion": version, "kind": kind, "metadata": {"name": "x"}, "spec": {}}], ONE)
     assert (report.results[0].verdict, report.verdict, report.exit_code) == ("unproven", "unproven", 3)

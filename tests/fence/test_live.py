@@ -20,7 +20,7 @@ def world(tmp_path_factory):
 def test_a_fence_that_holds_keeps_it_pending_and_nothing_is_left(world, tmp_path):
     before = world.machines()
     done = world.fence(tmp_path, "--deadline", "2s", "--yes", "--json")
-    found = json.loads(done["out"][done["out"].index("{"):])
+    found = json.loads(done["out"][done["out"].index("{") :])
     assert (done["code"], found["canary"]["outcome"], found["canary"]["devices"]) == (0, "held", 9), done["out"]
     assert found["canary"]["expected"] == "pending"
     assert world.there() == []
@@ -31,7 +31,8 @@ def test_one_that_would_launch_is_not_sent_out_and_that_is_an_exposure(world, tm
     done = world.fence(tmp_path, "--ask", "8", "--yes")
     assert done["code"] == 1, done["out"]
     assert "not sent out: the evaluation says that it would launch: NodePool/gpu would launch" in done["out"] or (
-        "not sent out: the evaluation says that it would launch: Node/" in done["out"])
+        "not sent out: the evaluation says that it would launch: Node/" in done["out"]
+    )
     assert not any(step.startswith("POST") for step in done["steps"])
 
 
@@ -40,10 +41,16 @@ def test_one_that_nobody_can_judge_is_not_sent_out_and_proves_nothing(world, tmp
     from killcheck.fence import would
 
     assert would([odd], 9, namespace="inference").outcome == "unproven"
-    spec = {"nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "gpu"}, "requirements": [
-        {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["p9.96xlarge"]}]}
-    pool = {"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "odd"},
-            "spec": {"template": {"spec": spec}}}
+    spec = {
+        "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "gpu"},
+        "requirements": [{"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["p9.96xlarge"]}],
+    }
+    pool = {
+        "apiVersion": "karpenter.sh/v1",
+        "kind": "NodePool",
+        "metadata": {"name": "odd"},
+        "spec": {"template": {"spec": spec}},
+    }
     with world.cluster.loop.entered():
         world.cluster.kube.create(r.NODEPOOLS, pool)
     try:
@@ -56,9 +63,13 @@ def test_one_that_nobody_can_judge_is_not_sent_out_and_proves_nothing(world, tmp
     assert not any(step.startswith("POST") for step in done["steps"])
 
 
-@pytest.mark.parametrize(("change", "says"), [
-    (("[inference]", "[elsewhere]"), "namespace inference is not named in the spec"),
-    ((f"[{CONTEXT}]", "[staging]"), f"context {CONTEXT} is not among consent.contexts")])
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (("[inference]", "[elsewhere]"), "namespace inference is not named in the spec"),
+        ((f"[{CONTEXT}]", "[staging]"), f"context {CONTEXT} is not among consent.contexts"),
+    ],
+)
 def test_nothing_is_made_where_nobody_consented(world, tmp_path, change, says):
     spec = tmp_path / "killcheck.yaml"
     spec.write_text(world.spec.read_text().replace(*change))

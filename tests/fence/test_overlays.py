@@ -10,22 +10,39 @@ CEILING = Ceiling(max_devices_per_node=4)
 
 def pool(limits=None, labels=None):
     return {
-        "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "gpu"}, "spec": {
-            "limits": limits or {"nvidia.com/gpu": "4"}, "template": {"metadata": {"labels": labels or {}}, "spec": {
-                "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "x"},
-                "requirements": [{"key": TYPE, "operator": "In", "values": ["g5.xlarge", "p4d.24xlarge"]}]}}}}
+        "apiVersion": "karpenter.sh/v1",
+        "kind": "NodePool",
+        "metadata": {"name": "gpu"},
+        "spec": {
+            "limits": limits or {"nvidia.com/gpu": "4"},
+            "template": {
+                "metadata": {"labels": labels or {}},
+                "spec": {
+                    "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "x"},
+                    "requirements": [{"key": TYPE, "operator": "In", "values": ["g5.xlarge", "p4d.24xlarge"]}],
+                },
+            },
+        },
+    }
 
 
 def overlay(name, *requirements, weight=None, **spec):
     more = {} if weight is None else {"weight": weight}
     asked = [{"key": key, "operator": operator, "values": list(values)} for key, operator, *values in requirements]
-    return {"apiVersion": "karpenter.sh/v1alpha1", "kind": "NodeOverlay", "metadata": {"name": name}, "spec": {
-        "requirements": asked, **more, **spec}}
+    return {
+        "apiVersion": "karpenter.sh/v1alpha1",
+        "kind": "NodeOverlay",
+        "metadata": {"name": name},
+        "spec": {"requirements": asked, **more, **spec},
+    }
 
 
 def karpenter(gates="NodeOverlay=true"):
-    return {"kind": "Deployment", "metadata": {"name": "karpenter"}, "spec": {"template": {"spec": {"containers": [
-        {"env": [{"name": "FEATURE_GATES", "value": gates}]}]}}}}
+    return {
+        "kind": "Deployment",
+        "metadata": {"name": "karpenter"},
+        "spec": {"template": {"spec": {"containers": [{"env": [{"name": "FEATURE_GATES", "value": gates}]}]}}},
+    }
 
 
 def judged(*objects, ceiling=CEILING):
@@ -41,8 +58,9 @@ def test_a_box_that_counts_for_nothing_passes_every_limit_on_devices():
     assert (result.verdict, result.worst_instance, result.bounded) == ("exposed", "p4d.24xlarge", False)
 
 
-@pytest.mark.parametrize("requirement", [
-    ("karpenter.sh/nodepool", "In", "other"), ("team", "In", "research"), (TYPE, "In", "p5.48xlarge")])
+@pytest.mark.parametrize(
+    "requirement", [("karpenter.sh/nodepool", "In", "other"), ("team", "In", "research"), (TYPE, "In", "p5.48xlarge")]
+)
 def test_one_for_other_pools_labels_or_types_changes_nothing(requirement):
     assert judged(overlay("elsewhere", BOX, requirement, **NOTHING)).verdict == "safe"
 

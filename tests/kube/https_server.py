@@ -99,7 +99,8 @@ class HttpsServer:
         self._streams: list[Stream] = []
         self._server = _Server(("127.0.0.1", 0), self._handler())
         self._server.socket = pki.server_context().wrap_socket(
-            self._server.socket, server_side=True, do_handshake_on_connect=False)
+            self._server.socket, server_side=True, do_handshake_on_connect=False
+        )
         self.port = self._server.server_address[1]
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True)
         self._thread.start()
@@ -172,16 +173,30 @@ def _read(handler: BaseHTTPRequestHandler) -> Seen:
 
 
 def kubeconfig(
-    path: Path, url: str, pki: Pki, user: dict[str, Any], *, context: str = "here", **cluster: Any,
+    path: Path,
+    url: str,
+    pki: Pki,
+    user: dict[str, Any],
+    *,
+    context: str = "here",
+    **cluster: Any,
 ) -> Path:
     """A kubeconfig with one context."""
-    path.write_text(yaml.safe_dump({
-        "clusters": [{"name": "c", "cluster": {
-            "server": url, "certificate-authority-data": base64_of(pki.ca_pem), **cluster}}],
-        "users": [{"name": "somebody", "user": user}],
-        "contexts": [{"name": context, "context": {"cluster": "c", "user": "somebody"}}],
-        "current-context": context,
-    }))
+    path.write_text(
+        yaml.safe_dump(
+            {
+                "clusters": [
+                    {
+                        "name": "c",
+                        "cluster": {"server": url, "certificate-authority-data": base64_of(pki.ca_pem), **cluster},
+                    }
+                ],
+                "users": [{"name": "somebody", "user": user}],
+                "contexts": [{"name": context, "context": {"cluster": "c", "user": "somebody"}}],
+                "current-context": context,
+            }
+        )
+    )
     return path
 
 
@@ -193,4 +208,6 @@ def base64_of(text: str) -> str:
 
 def certificate_user(identity: Identity) -> dict[str, str]:
     return {
-        "client-certificate-data": base64_of(identity.certificate_pem), "client-key-data": base64_of(identity.key_pem)}
+        "client-certificate-data": base64_of(identity.certificate_pem),
+        "client-key-data": base64_of(identity.key_pem),
+    }

@@ -38,13 +38,24 @@ def plugin(tmp_path: Path, script: str, **config: Any) -> dict[str, Any]:
     """A user whose credentials come from a shell script beside the kubeconfig."""
     (tmp_path / "login").write_text(f"#!/bin/sh\n{script}\n")
     (tmp_path / "login").chmod(0o755)
-    return {"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": "./login",
-                     "interactiveMode": "Never", **config}}
+    return {
+        "exec": {
+            "apiVersion": "client.authentication.k8s.io/v1",
+            "command": "./login",
+            "interactiveMode": "Never",
+            **config,
+        }
+    }
 
 
 def credential(token: str, **status: str) -> str:
-    return json.dumps({"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential",
-                       "status": {"token": token, **status}})
+    return json.dumps(
+        {
+            "apiVersion": "client.authentication.k8s.io/v1",
+            "kind": "ExecCredential",
+            "status": {"token": token, **status},
+        }
+    )
 
 
 # -- contexts ----------------------------------------------------------------------------------------------------
@@ -63,7 +74,9 @@ def test_the_current_context_is_not_a_default(tmp_path: Path, pki: Pki) -> None:
 
 
 def test_several_files_are_merged_and_the_first_wins(
-    server: HttpsServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    server: HttpsServer,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     (tmp_path / "one").mkdir()
     (tmp_path / "two").mkdir()
@@ -82,21 +95,45 @@ def test_several_files_are_merged_and_the_first_wins(
     assert version(connect("merged", loop=WallLoop())) == "v1.36.2"
 
 
-@pytest.mark.parametrize(("change", "said"), [
-    ({"contexts": [{"name": "here", "context": {"cluster": "c", "user": "nobody"}}]}, "user 'nobody', which is not"),
-    ({"contexts": [{"name": "here", "context": {"cluster": "x", "user": "somebody"}}]}, "cluster 'x', which is not"),
-    ({"contexts": [{"name": "here", "context": {"cluster": "c"}}]}, "context here names no user"),
-    ({"clusters": [{"name": "c", "cluster": {}}]}, "cluster c has no server"),
-    ({"clusters": [{"name": "c", "cluster": {"server": "localhost:6443"}}]}, "must be an https:// address"),
-    ({"clusters": [{"name": "c", "cluster": {"server": "https://localhost:port"}}]}, "must be an https:// address"),
-    ({"clusters": [{"name": "c", "cluster": {
-        "server": "https://localhost", "certificate-authority-data": "eA==", "insecure-skip-tls-verify": True}}]},
-     "exclude each other"),
-    ({"users": [{"name": "somebody", "user": {}}]}, "user somebody .* has no credentials"),
-    ({"users": [{"name": "somebody", "user": {"token": f"{SECRET}\nX-Evil: 1"}}]}, "does not hold a token"),
-    ({"users": [{"name": "somebody", "user": {"auth-provider": {"name": "gcp"}}}]}, "gcp was removed from Kubernetes"),
-    ({"users": "none"}, "users must be a list"),
-])
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (
+            {"contexts": [{"name": "here", "context": {"cluster": "c", "user": "nobody"}}]},
+            "user 'nobody', which is not",
+        ),
+        (
+            {"contexts": [{"name": "here", "context": {"cluster": "x", "user": "somebody"}}]},
+            "cluster 'x', which is not",
+        ),
+        ({"contexts": [{"name": "here", "context": {"cluster": "c"}}]}, "context here names no user"),
+        ({"clusters": [{"name": "c", "cluster": {}}]}, "cluster c has no server"),
+        ({"clusters": [{"name": "c", "cluster": {"server": "localhost:6443"}}]}, "must be an https:// address"),
+        ({"clusters": [{"name": "c", "cluster": {"server": "https://localhost:port"}}]}, "must be an https:// address"),
+        (
+            {
+                "clusters": [
+                    {
+                        "name": "c",
+                        "cluster": {
+                            "server": "https://localhost",
+                            "certificate-authority-data": "eA==",
+                            "insecure-skip-tls-verify": True,
+                        },
+                    }
+                ]
+            },
+            "exclude each other",
+        ),
+        ({"users": [{"name": "somebody", "user": {}}]}, "user somebody .* has no credentials"),
+        ({"users": [{"name": "somebody", "user": {"token": f"{SECRET}\nX-Evil: 1"}}]}, "does not hold a token"),
+        (
+            {"users": [{"name": "somebody", "user": {"auth-provider": {"name": "gcp"}}}]},
+            "gcp was removed from Kubernetes",
+        ),
+        ({"users": "none"}, "users must be a list"),
+    ],
+)
 def test_a_kubeconfig_that_makes_no_sense(tmp_path: Path, pki: Pki, change: dict[str, Any], said: str) -> None:
     path = kubeconfig(tmp_path / "config", "https://127.0.0.1:1", pki, {"token": SECRET})
     path.write_text(yaml.safe_dump({**yaml.safe_load(path.read_text()), **change}))
@@ -155,7 +192,9 @@ def test_a_token_file_is_read_anew(server: HttpsServer, kube_for: Callable[..., 
 
 
 def test_a_stored_token_that_was_replaced_meanwhile(
-    server: HttpsServer, kube_for: Callable[..., Kube], tmp_path: Path,
+    server: HttpsServer,
+    kube_for: Callable[..., Kube],
+    tmp_path: Path,
 ) -> None:
     kube = kube_for({"token": "old"})
     kubeconfig(tmp_path / "config", server.url, server.pki, {"token": "new"})
@@ -203,28 +242,47 @@ def test_an_oidc_token_that_expired(server: HttpsServer, kube_for: Callable[...,
 
 
 # -- exec plugins ------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize(("script", "config", "said"), [
-    (f"echo 'SSO session has expired; token={SECRET} Authorization: Bearer {SECRET}' >&2; exit 3", {},
-     r"`\./login` failed with exit code 3: SSO session has expired"),
-    ("exit 255", {}, "exit code 255; it said nothing on stderr"),
-    ("exit 0", {}, "printed nothing: log in again"),
-    (f"echo {SECRET}", {}, "printed something that is not JSON"),
-    ("read answer && exit 0; echo 'MFA code?' >&2; exit 1", {}, r"exit code 1: MFA code\?"),
-    ("echo no", {"interactiveMode": "Always"}, "must ask a person .* there is no terminal"),
-    ("exit 0", {"command": "kubelogin-of-nobody", "installHint": "brew install it"},
-     "`kubelogin-of-nobody` was not found on the PATH: brew install it"),
-    ("exit 0", {"command": "./nowhere"}, "could not be started: No such file"),
-    (f"echo '{credential('')}'", {}, "without a token or a client certificate"),
-    (f"echo '{credential(SECRET).replace('/v1', '/v1beta1')}'", {}, "another version than the kubeconfig's"),
-    (f"echo '{credential(SECRET, expirationTimestamp='2026-11-21T11:59:59Z')}'", {},
-     "gave credentials that had expired at 2026-11-21T11:59:59Z"),
-    (f"echo '{credential(SECRET, expirationTimestamp='tomorrow')}'", {}, "that is not a time"),
-    ("echo \"$1 $KEY_SECRET\" >&2; exit 1", {
-        "args": [f"--client-secret={SECRET}"], "env": [{"name": "KEY_SECRET", "value": SECRET}]},
-     r"`\./login --client-secret=<redacted>` failed"),
-])
+@pytest.mark.parametrize(
+    ("script", "config", "said"),
+    [
+        (
+            f"echo 'SSO session has expired; token={SECRET} Authorization: Bearer {SECRET}' >&2; exit 3",
+            {},
+            r"`\./login` failed with exit code 3: SSO session has expired",
+        ),
+        ("exit 255", {}, "exit code 255; it said nothing on stderr"),
+        ("exit 0", {}, "printed nothing: log in again"),
+        (f"echo {SECRET}", {}, "printed something that is not JSON"),
+        ("read answer && exit 0; echo 'MFA code?' >&2; exit 1", {}, r"exit code 1: MFA code\?"),
+        ("echo no", {"interactiveMode": "Always"}, "must ask a person .* there is no terminal"),
+        (
+            "exit 0",
+            {"command": "kubelogin-of-nobody", "installHint": "brew install it"},
+            "`kubelogin-of-nobody` was not found on the PATH: brew install it",
+        ),
+        ("exit 0", {"command": "./nowhere"}, "could not be started: No such file"),
+        (f"echo '{credential('')}'", {}, "without a token or a client certificate"),
+        (f"echo '{credential(SECRET).replace('/v1', '/v1beta1')}'", {}, "another version than the kubeconfig's"),
+        (
+            f"echo '{credential(SECRET, expirationTimestamp='2026-11-21T11:59:59Z')}'",
+            {},
+            "gave credentials that had expired at 2026-11-21T11:59:59Z",
+        ),
+        (f"echo '{credential(SECRET, expirationTimestamp='tomorrow')}'", {}, "that is not a time"),
+        (
+            'echo "$1 $KEY_SECRET" >&2; exit 1',
+            {"args": [f"--client-secret={SECRET}"], "env": [{"name": "KEY_SECRET", "value": SECRET}]},
+            r"`\./login --client-secret=<redacted>` failed",
+        ),
+    ],
+)
 def test_an_exec_plugin_that_fails_is_named_and_nothing_is_sent(
-    server: HttpsServer, kube_for: Callable[..., Kube], tmp_path: Path, script: str, config: dict[str, Any], said: str,
+    server: HttpsServer,
+    kube_for: Callable[..., Kube],
+    tmp_path: Path,
+    script: str,
+    config: dict[str, Any],
+    said: str,
 ) -> None:
     script = script.replace(f"token={SECRET} ", "")
     kube = kube_for(plugin(tmp_path, script, **config), loop=VirtualLoop(NOON))
@@ -235,7 +293,10 @@ def test_an_exec_plugin_that_fails_is_named_and_nothing_is_sent(
 
 
 def test_an_exec_plugin_that_hangs_is_killed_with_its_children(
-    server: HttpsServer, kube_for: Callable[..., Kube], tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    server: HttpsServer,
+    kube_for: Callable[..., Kube],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("killcheck.kube.exec_plugin.ExecPlugin.__init__.__defaults__", _impatient(), raising=True)
     said, spawn = tmp_path / "said", ExecPlugin._spawn
@@ -258,13 +319,22 @@ def _impatient() -> tuple[Any, ...]:
 
 
 def test_an_exec_token_is_renewed_when_it_expires(
-    server: HttpsServer, kube_for: Callable[..., Kube], tmp_path: Path,
+    server: HttpsServer,
+    kube_for: Callable[..., Kube],
+    tmp_path: Path,
 ) -> None:
-    first, second = (credential(name, expirationTimestamp=f"2026-11-21T1{hour}:00:00Z") for name, hour in
-                     (("first", 3), ("second", 4)))
+    first, second = (
+        credential(name, expirationTimestamp=f"2026-11-21T1{hour}:00:00Z")
+        for name, hour in (("first", 3), ("second", 4))
+    )
     loop = VirtualLoop(NOON)
-    kube = kube_for(plugin(tmp_path, f"[ -e ran ] && echo '{second}' || echo '{first}'; touch ran".replace(
-        "ran", str(tmp_path / "ran"))), loop=loop)
+    kube = kube_for(
+        plugin(
+            tmp_path,
+            f"[ -e ran ] && echo '{second}' || echo '{first}'; touch ran".replace("ran", str(tmp_path / "ran")),
+        ),
+        loop=loop,
+    )
     version(kube)
     loop.sleep(3000)
     version(kube)
@@ -274,7 +344,9 @@ def test_an_exec_token_is_renewed_when_it_expires(
 
 
 def test_an_exec_token_that_is_refused_is_renewed_once(
-    server: HttpsServer, kube_for: Callable[..., Kube], tmp_path: Path,
+    server: HttpsServer,
+    kube_for: Callable[..., Kube],
+    tmp_path: Path,
 ) -> None:
     script = f"echo x >> {tmp_path}/runs; echo '{credential('token-N')}' | sed s/N/$(wc -l < {tmp_path}/runs)/"
     kube = kube_for(plugin(tmp_path, script))
@@ -287,11 +359,18 @@ def test_an_exec_token_that_is_refused_is_renewed_once(
 
 
 def test_an_exec_plugin_may_give_a_client_certificate_and_is_told_of_the_cluster(
-    server: HttpsServer, kube_for: Callable[..., Kube], tmp_path: Path,
+    server: HttpsServer,
+    kube_for: Callable[..., Kube],
+    tmp_path: Path,
 ) -> None:
     identity = server.pki.client("from-plugin")
-    answer = json.dumps({"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": {
-        "clientCertificateData": identity.certificate_pem, "clientKeyData": identity.key_pem}})
+    answer = json.dumps(
+        {
+            "apiVersion": "client.authentication.k8s.io/v1",
+            "kind": "ExecCredential",
+            "status": {"clientCertificateData": identity.certificate_pem, "clientKeyData": identity.key_pem},
+        }
+    )
     (tmp_path / "answer").write_text(answer)
     script = f'printf %s "$KUBERNETES_EXEC_INFO" > {tmp_path}/info; cat {tmp_path}/answer'
     version(kube_for(plugin(tmp_path, script, provideClusterInfo=True)))

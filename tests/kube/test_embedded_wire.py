@@ -41,8 +41,13 @@ class Cluster:
         store, rng = Store(), random.Random(1)
         issuer, authorizer = Issuer(store, self.loop, rng=rng), Authorizer(store)
         server = ApiServer(
-            store, self.loop, authenticator=Authenticator(issuer, authorizer), authorizer=authorizer,
-            admission=Chain(store, self.loop, authorizer, rng), rng=rng)
+            store,
+            self.loop,
+            authenticator=Authenticator(issuer, authorizer),
+            authorizer=authorizer,
+            admission=Chain(store, self.loop, authorizer, rng),
+            rng=rng,
+        )
         self.kube = Kube(InProcessTransport(server, self.loop, ADMIN))
         self.wire = Server(server, self.loop, pki)
         self._over = False
@@ -89,8 +94,12 @@ def test_its_own_kubeconfig_lets_us_in_and_a_watch_sees_what_others_do(cluster: 
     assert "default" in [name_of(obj) for obj in kube.list(r.NAMESPACES).items]
     changes: list[tuple[str, str]] = []
     informer = Informer(
-        kube, loop, r.CONFIGMAPS, namespace="default",
-        on_change=lambda change, old, new: changes.append((change, name_of(new or old or {}))))
+        kube,
+        loop,
+        r.CONFIGMAPS,
+        namespace="default",
+        on_change=lambda change, old, new: changes.append((change, name_of(new or old or {}))),
+    )
     informer.start()
     seen = len(changes)
     cluster.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "default"}})
@@ -104,8 +113,11 @@ def test_its_own_kubeconfig_lets_us_in_and_a_watch_sees_what_others_do(cluster: 
 def test_a_service_account_is_told_what_it_lacks_and_the_rules_help(cluster: Cluster, tmp_path: Path, pki: Pki) -> None:
     path = kubeconfig(tmp_path / "config", cluster.wire.url, pki, {"token": cluster.token()})
     kube = connect("here", kubeconfig=path, loop=WallLoop())
-    wanted = [Permission("list", "", "pods"), Permission("patch", "apps", "deployments", "scale", "default", "vllm"),
-              Permission("create", "authorization.k8s.io", "selfsubjectaccessreviews")]
+    wanted = [
+        Permission("list", "", "pods"),
+        Permission("patch", "apps", "deployments", "scale", "default", "vllm"),
+        Permission("create", "authorization.k8s.io", "selfsubjectaccessreviews"),
+    ]
     lacking = missing(kube, wanted)
     assert lacking == wanted[:2]
     with pytest.raises(Forbidden, match='User "system:serviceaccount:default:killcheck" cannot list resource "pods"'):
@@ -116,9 +128,15 @@ def test_a_service_account_is_told_what_it_lacks_and_the_rules_help(cluster: Clu
         cluster.create(role)
         subject = {"kind": "ServiceAccount", "name": "killcheck", "namespace": "default"}
         reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": role["kind"], "name": "killcheck"}
-        cluster.create({
-            "apiVersion": role["apiVersion"], "kind": f"{role['kind']}Binding", "metadata": role["metadata"],
-            "subjects": [subject], "roleRef": reference})
+        cluster.create(
+            {
+                "apiVersion": role["apiVersion"],
+                "kind": f"{role['kind']}Binding",
+                "metadata": role["metadata"],
+                "subjects": [subject],
+                "roleRef": reference,
+            }
+        )
     assert missing(kube, wanted) == []
     assert kube.list(r.PODS).items == []
 

@@ -31,8 +31,14 @@ def test_everything_that_is_missing_is_listed_at_once(server: HttpsServer, kube_
     assert asked == [
         {"verb": "get", "resource": "pods", "subresource": "log", "namespace": "night"},
         {"verb": "list", "resource": "nodes"},
-        {"verb": "patch", "group": "apps", "resource": "deployments", "subresource": "scale", "namespace": "night",
-         "name": "vllm"},
+        {
+            "verb": "patch",
+            "group": "apps",
+            "resource": "deployments",
+            "subresource": "scale",
+            "namespace": "night",
+            "name": "vllm",
+        },
     ]
     assert str(SCALE) == "patch deployments.apps/scale vllm in namespace night"
     assert str(NODES) == "list nodes cluster-wide"
@@ -40,27 +46,45 @@ def test_everything_that_is_missing_is_listed_at_once(server: HttpsServer, kube_
 
 def test_a_plan_says_each_object_once_with_all_that_is_done_to_it() -> None:
     assert in_words([*JOBS, NODES, LOGS, *JOBS]) == [
-        "jobs.batch in namespace night: create, delete", "nodes cluster-wide: list", "pods/log in namespace night: get"]
+        "jobs.batch in namespace night: create, delete",
+        "nodes cluster-wide: list",
+        "pods/log in namespace night: get",
+    ]
 
 
 def test_the_rules_grant_what_is_missing_and_no_more() -> None:
     wanted = [LOGS, NODES, SCALE, *JOBS, NAMED]
     roles = list(yaml.safe_load_all(rules(wanted)))
     assert [(role["kind"], role["metadata"].get("namespace")) for role in roles] == [
-        ("ClusterRole", None), ("Role", "night")]
+        ("ClusterRole", None),
+        ("Role", "night"),
+    ]
     subject = {"kind": "ServiceAccount", "name": "sa", "namespace": "night"}
-    bindings = [{
-        "kind": f"{role['kind']}Binding", "metadata": role["metadata"], "subjects": [subject],
-        "roleRef": {"kind": role["kind"], "name": "killcheck"}} for role in roles]
+    bindings = [
+        {
+            "kind": f"{role['kind']}Binding",
+            "metadata": role["metadata"],
+            "subjects": [subject],
+            "roleRef": {"kind": role["kind"], "name": "killcheck"},
+        }
+        for role in roles
+    ]
     granted = Permissions([*roles, *bindings])
 
     def allows(verb: str, group: str, resource: str, sub: str = "", name: str = "", namespace: str = "") -> bool:
-        return granted.allows("sa", "night", verb=verb, group=group, resource=resource, subresource=sub,
-                              name=name, namespace=namespace)
+        return granted.allows(
+            "sa", "night", verb=verb, group=group, resource=resource, subresource=sub, name=name, namespace=namespace
+        )
 
     for permission in wanted:
-        assert allows(permission.verb, permission.group, permission.resource, permission.subresource,
-                      permission.name, permission.namespace), permission
+        assert allows(
+            permission.verb,
+            permission.group,
+            permission.resource,
+            permission.subresource,
+            permission.name,
+            permission.namespace,
+        ), permission
     assert not allows("patch", "apps", "deployments", "scale", "other", "night")
     assert not allows("patch", "apps", "deployments", "", "vllm", "night")
     assert not allows("get", "", "pods", "log", "", "elsewhere")

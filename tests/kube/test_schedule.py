@@ -27,49 +27,55 @@ def firings(text: str, tz: str | None, after: str, count: int) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize(("text", "tz", "words"), [
-    ("61 * * * *", None, "end of range (61) above maximum (59): 61"),
-    ("0 3 * *", None, "expected exactly 5 fields, found 4: [0 3 * *]"),
-    ("0 0 3 * * *", None, "expected exactly 5 fields, found 6: [0 0 3 * * *]"),
-    ("every night at 3", None, "expected exactly 5 fields, found 4: [every night at 3]"),
-    ("", None, "empty spec string"),
-    ("@reboot", None, "unrecognized descriptor: @reboot"),
-    ("0 3 * * 7", None, "end of range (7) above maximum (6): 7"),
-    ("0 3 0 * *", None, "beginning of range (0) below minimum (1): 0"),
-    ("0 5-3 * * *", None, "beginning of range (5) beyond end of range (3): 5-3"),
-    ("*/0 * * * *", None, "step of range should be a positive number: */0"),
-    ("*/5/2 * * * *", None, "too many slashes: */5/2"),
-    ("1-2-3 * * * *", None, "too many hyphens: 1-2-3"),
-    ("0 x * * *", None, 'failed to parse int from x: strconv.Atoi: parsing "x": invalid syntax'),
-    ("*/-5 * * * *", None, "negative number (-5) not allowed: -5"),
-    ("@every 1d", None, 'failed to parse duration @every 1d: time: unknown unit "d" in duration "1d"'),
-    ("@every 5", None, 'failed to parse duration @every 5: time: missing unit in duration "5"'),
-    ("@every soon", None, 'failed to parse duration @every soon: time: invalid duration "soon"'),
-    ("0 3 * * *", "Mars/Phobos", "unknown time zone Mars/Phobos"),
-    ("0 3 * * *", "europe/berlin", "unknown time zone europe/berlin"),
-    ("0 3 * * *", "PST", "unknown time zone PST"),
-    ("TZ=Mars/Phobos 0 3 * * *", None, "provided bad location Mars/Phobos: unknown time zone Mars/Phobos"),
-])
+@pytest.mark.parametrize(
+    ("text", "tz", "words"),
+    [
+        ("61 * * * *", None, "end of range (61) above maximum (59): 61"),
+        ("0 3 * *", None, "expected exactly 5 fields, found 4: [0 3 * *]"),
+        ("0 0 3 * * *", None, "expected exactly 5 fields, found 6: [0 0 3 * * *]"),
+        ("every night at 3", None, "expected exactly 5 fields, found 4: [every night at 3]"),
+        ("", None, "empty spec string"),
+        ("@reboot", None, "unrecognized descriptor: @reboot"),
+        ("0 3 * * 7", None, "end of range (7) above maximum (6): 7"),
+        ("0 3 0 * *", None, "beginning of range (0) below minimum (1): 0"),
+        ("0 5-3 * * *", None, "beginning of range (5) beyond end of range (3): 5-3"),
+        ("*/0 * * * *", None, "step of range should be a positive number: */0"),
+        ("*/5/2 * * * *", None, "too many slashes: */5/2"),
+        ("1-2-3 * * * *", None, "too many hyphens: 1-2-3"),
+        ("0 x * * *", None, 'failed to parse int from x: strconv.Atoi: parsing "x": invalid syntax'),
+        ("*/-5 * * * *", None, "negative number (-5) not allowed: -5"),
+        ("@every 1d", None, 'failed to parse duration @every 1d: time: unknown unit "d" in duration "1d"'),
+        ("@every 5", None, 'failed to parse duration @every 5: time: missing unit in duration "5"'),
+        ("@every soon", None, 'failed to parse duration @every soon: time: invalid duration "soon"'),
+        ("0 3 * * *", "Mars/Phobos", "unknown time zone Mars/Phobos"),
+        ("0 3 * * *", "europe/berlin", "unknown time zone europe/berlin"),
+        ("0 3 * * *", "PST", "unknown time zone PST"),
+        ("TZ=Mars/Phobos 0 3 * * *", None, "provided bad location Mars/Phobos: unknown time zone Mars/Phobos"),
+    ],
+)
 def test_what_is_refused_is_refused_in_kubernetes_words(text: str, tz: str | None, words: str) -> None:
     with pytest.raises(ScheduleError) as caught:
         parse(text, tz)
     assert str(caught.value) == words
 
 
-@pytest.mark.parametrize(("text", "after", "expected"), [
-    ("*/90 * * * *", "2026-11-21T02:01:00", ["2026-11-21T03:00:00", "2026-11-21T04:00:00"]),
-    ("@daily", "2026-11-21T00:00:00", ["2026-11-22T00:00:00", "2026-11-23T00:00:00"]),
-    ("@every 1h", "2026-11-21T02:01:05", ["2026-11-21T03:01:05", "2026-11-21T04:01:05"]),
-    ("@every 1500ms", "2026-11-21T02:01:05", ["2026-11-21T02:01:06"]),
-    ("@every 10ms", "2026-11-21T02:01:05", ["2026-11-21T02:01:06"]),
-    ("0 3 * * MON-fri", "2026-11-20T03:00:00", ["2026-11-23T03:00:00", "2026-11-24T03:00:00"]),
-    ("5/20 3 * * ?", "2026-11-21T02:01:05", ["2026-11-21T03:05:00", "2026-11-21T03:25:00", "2026-11-21T03:45:00"]),
-    ("0 0 29 2 *", "2026-11-21T00:00:00", ["2028-02-29T00:00:00"]),
-    # A star in either day field: both must match. No star: one is enough. A stepped star is none.
-    ("0 0 13 * FRI", "2026-11-01T00:00:00", ["2026-11-06T00:00:00", "2026-11-13T00:00:00", "2026-11-20T00:00:00"]),
-    ("0 0 */16 * MON", "2026-11-01T12:00:00", ["2026-11-02T00:00:00", "2026-11-09T00:00:00"]),
-    ("CRON_TZ=Europe/Berlin 0 3 * * *", "2026-11-21T00:00:00", ["2026-11-21T02:00:00"]),
-])
+@pytest.mark.parametrize(
+    ("text", "after", "expected"),
+    [
+        ("*/90 * * * *", "2026-11-21T02:01:00", ["2026-11-21T03:00:00", "2026-11-21T04:00:00"]),
+        ("@daily", "2026-11-21T00:00:00", ["2026-11-22T00:00:00", "2026-11-23T00:00:00"]),
+        ("@every 1h", "2026-11-21T02:01:05", ["2026-11-21T03:01:05", "2026-11-21T04:01:05"]),
+        ("@every 1500ms", "2026-11-21T02:01:05", ["2026-11-21T02:01:06"]),
+        ("@every 10ms", "2026-11-21T02:01:05", ["2026-11-21T02:01:06"]),
+        ("0 3 * * MON-fri", "2026-11-20T03:00:00", ["2026-11-23T03:00:00", "2026-11-24T03:00:00"]),
+        ("5/20 3 * * ?", "2026-11-21T02:01:05", ["2026-11-21T03:05:00", "2026-11-21T03:25:00", "2026-11-21T03:45:00"]),
+        ("0 0 29 2 *", "2026-11-21T00:00:00", ["2028-02-29T00:00:00"]),
+        # A star in either day field: both must match. No star: one is enough. A stepped star is none.
+        ("0 0 13 * FRI", "2026-11-01T00:00:00", ["2026-11-06T00:00:00", "2026-11-13T00:00:00", "2026-11-20T00:00:00"]),
+        ("0 0 */16 * MON", "2026-11-01T12:00:00", ["2026-11-02T00:00:00", "2026-11-09T00:00:00"]),
+        ("CRON_TZ=Europe/Berlin 0 3 * * *", "2026-11-21T00:00:00", ["2026-11-21T02:00:00"]),
+    ],
+)
 def test_when_it_fires(text: str, after: str, expected: list[str]) -> None:
     assert firings(text, None, after, len(expected)) == expected
 
@@ -85,21 +91,32 @@ def test_what_never_comes_is_accepted_and_never_fires(text: str) -> None:
 def test_a_time_that_does_not_exist_is_skipped() -> None:
     # 29 March 2026: 02:00 becomes 03:00 in Berlin.
     assert firings("30 2 * * *", "Europe/Berlin", "2026-03-27T12:00:00", 3) == [
-        "2026-03-28T01:30:00", "2026-03-30T00:30:00", "2026-03-31T00:30:00"]
+        "2026-03-28T01:30:00",
+        "2026-03-30T00:30:00",
+        "2026-03-31T00:30:00",
+    ]
 
 
 def test_a_time_that_comes_twice_fires_twice() -> None:
     # 25 October 2026: 03:00 becomes 02:00 in Berlin; 1 November 2026: 02:00 becomes 01:00 in New York.
     assert firings("30 2 * * *", "Europe/Berlin", "2026-10-24T12:00:00", 3) == [
-        "2026-10-25T00:30:00", "2026-10-25T01:30:00", "2026-10-26T01:30:00"]
+        "2026-10-25T00:30:00",
+        "2026-10-25T01:30:00",
+        "2026-10-26T01:30:00",
+    ]
     assert firings("30 1 * * *", "America/New_York", "2026-10-31T12:00:00", 3) == [
-        "2026-11-01T05:30:00", "2026-11-01T06:30:00", "2026-11-02T06:30:00"]
+        "2026-11-01T05:30:00",
+        "2026-11-01T06:30:00",
+        "2026-11-02T06:30:00",
+    ]
 
 
 def test_a_midnight_that_does_not_exist() -> None:
     # 4 November 2018: midnight became 01:00 in Sao Paulo; robfig/cron skips the night's firing, as for any gap.
     assert firings("0 0 * * *", "America/Sao_Paulo", "2018-11-02T12:00:00", 2) == [
-        "2018-11-03T03:00:00", "2018-11-05T02:00:00"]
+        "2018-11-03T03:00:00",
+        "2018-11-05T02:00:00",
+    ]
 
 
 def test_etc_zones_count_westward() -> None:
@@ -123,9 +140,16 @@ def test_most_recent_of_an_uneven_schedule() -> None:
     assert missed.latest == at("2026-11-23T06:30:00")
 
 
-@pytest.mark.parametrize(("text", "nanoseconds"), [
-    ("1h30m", 5400 * 10**9), ("-1.5s", -1500 * 10**6), ("0", 0), ("1\N{MICRO SIGN}s", 1000), (".5s", 5 * 10**8),
-])
+@pytest.mark.parametrize(
+    ("text", "nanoseconds"),
+    [
+        ("1h30m", 5400 * 10**9),
+        ("-1.5s", -1500 * 10**6),
+        ("0", 0),
+        ("1\N{MICRO SIGN}s", 1000),
+        (".5s", 5 * 10**8),
+    ],
+)
 def test_go_durations(text: str, nanoseconds: int) -> None:
     assert parse_go_duration(text) == nanoseconds
 
@@ -134,9 +158,12 @@ def test_go_durations(text: str, nanoseconds: int) -> None:
 def field(least: int, most: int) -> st.SearchStrategy[str]:
     number = st.integers(least, most)
     part = st.one_of(
-        st.just("*"), number.map(str), st.tuples(number, number).map(lambda p: f"{min(p)}-{max(p)}"),
+        st.just("*"),
+        number.map(str),
+        st.tuples(number, number).map(lambda p: f"{min(p)}-{max(p)}"),
         st.integers(1, most).map(lambda n: f"*/{n}"),
-        st.tuples(number, st.integers(1, most)).map(lambda p: f"{p[0]}/{p[1]}"))
+        st.tuples(number, st.integers(1, most)).map(lambda p: f"{p[0]}/{p[1]}"),
+    )
     return st.lists(part, min_size=1, max_size=2).map(",".join)
 
 

@@ -49,7 +49,9 @@ def loop() -> VirtualLoop:
 
 # -- what is tried again -----------------------------------------------------------------------------------------
 def test_a_get_whose_connection_breaks_is_tried_again_a_few_times(
-    server: HttpsServer, kube_for: Callable[..., Kube], loop: VirtualLoop,
+    server: HttpsServer,
+    kube_for: Callable[..., Kube],
+    loop: VirtualLoop,
 ) -> None:
     kube = kube_for(loop=loop)
     server.answer = scripted(Break(), Break(), Reply(200, POD))
@@ -77,7 +79,9 @@ def test_throttling_is_waited_out(server: HttpsServer, kube_for: Callable[..., K
 
 
 def test_throttling_is_not_waited_out_for_ever(
-    server: HttpsServer, kube_for: Callable[..., Kube], loop: VirtualLoop,
+    server: HttpsServer,
+    kube_for: Callable[..., Kube],
+    loop: VirtualLoop,
 ) -> None:
     server.answer = lambda seen: throttled(20)
     with pytest.raises(TooManyRequests):
@@ -86,7 +90,9 @@ def test_throttling_is_not_waited_out_for_ever(
 
 
 def test_an_eviction_that_a_budget_refuses_is_an_answer(
-    server: HttpsServer, kube_for: Callable[..., Kube], loop: VirtualLoop,
+    server: HttpsServer,
+    kube_for: Callable[..., Kube],
+    loop: VirtualLoop,
 ) -> None:
     server.answer = lambda seen: throttled(10)
     with pytest.raises(TooManyRequests):
@@ -113,16 +119,23 @@ def test_bodies_patches_and_logs(server: HttpsServer, kube_for: Callable[..., Ku
     assert kube.logs("p", "a") == "line one\nline {two}\n"
 
 
-@pytest.mark.parametrize("text", [
-    'failed to try resolving symlinks in path "/var/log/pods/a_p_1/c/0.log": lstat /var/log/pods/a_p_1/c: no such file '
-    "or directory",
-    "unable to retrieve container logs for containerd://4abf",
-    'failed to open log file "/var/log/pods/a_p_1/c/0.log": open /var/log/pods/a_p_1/c/0.log: permission denied\n'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        'failed to try resolving symlinks in path "/var/log/pods/a_p_1/c/0.log": lstat /var/log/pods/a_p_1/c: no such file '
+        "or directory",
+        "unable to retrieve container logs for containerd://4abf",
+        'failed to open log file "/var/log/pods/a_p_1/c/0.log": open /var/log/pods/a_p_1/c/0.log: permission denied\n',
+    ],
+)
 def test_what_a_kubelet_says_in_place_of_a_log_is_no_log(
-    server: HttpsServer, kube_for: Callable[..., Kube], text: str,
+    server: HttpsServer,
+    kube_for: Callable[..., Kube],
+    text: str,
 ) -> None:
     server.answer = scripted(
-        Reply(200, text.encode(), kind="text/plain"), Reply(200, f"failed\n{text}".encode(), kind="text/plain"))
+        Reply(200, text.encode(), kind="text/plain"), Reply(200, f"failed\n{text}".encode(), kind="text/plain")
+    )
     with pytest.raises(ServerFault, match=re.escape(text.strip())):
         kube_for().logs("p", "a")
     assert kube_for().logs("p", "a").startswith("failed\n")  # a program that quotes it
@@ -132,16 +145,23 @@ def test_a_server_behind_a_path_and_names_that_need_quoting(server: HttpsServer,
     kube = kube_for(server=f"{server.url}/k8s/clusters/c-1/")
     kube.get(r.CLUSTERROLES, "system:node proxier")
     assert server.seen[0].path == (
-        "/k8s/clusters/c-1/apis/rbac.authorization.k8s.io/v1/clusterroles/system:node%20proxier")
+        "/k8s/clusters/c-1/apis/rbac.authorization.k8s.io/v1/clusterroles/system:node%20proxier"
+    )
 
 
-@pytest.mark.parametrize(("reply", "said"), [
-    (Reply(200, b"<html>Log in</html>", kind="text/html"), "answered like a web page"),
-    (Reply(302, b"", {"Location": "https://sso.example/"}), "answered like a web page"),
-    (Reply(200, b'{"items": [', kind="application/json"), "half an answer, or no JSON"),
-])
+@pytest.mark.parametrize(
+    ("reply", "said"),
+    [
+        (Reply(200, b"<html>Log in</html>", kind="text/html"), "answered like a web page"),
+        (Reply(302, b"", {"Location": "https://sso.example/"}), "answered like a web page"),
+        (Reply(200, b'{"items": [', kind="application/json"), "half an answer, or no JSON"),
+    ],
+)
 def test_what_no_api_server_says_is_no_answer(
-    server: HttpsServer, kube_for: Callable[..., Kube], reply: Reply, said: str,
+    server: HttpsServer,
+    kube_for: Callable[..., Kube],
+    reply: Reply,
+    said: str,
 ) -> None:
     server.answer = lambda seen: reply
     with pytest.raises(Unreachable, match=said):
@@ -219,13 +239,21 @@ def test_a_server_that_never_answers(server: HttpsServer, kube_for: Callable[...
 
 
 # -- secrets -----------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("answer", [
-    Break(), Reply(403, {"kind": "Status", "message": f"you sent Bearer {SECRET}"}),
-    Reply(500, f"panic: Authorization: Bearer {SECRET}".encode(), kind="text/plain"),
-    Reply(200, b"{", {"X-Echo": SECRET}), Reply(200, b"<html>", kind="text/html"),
-])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Break(),
+        Reply(403, {"kind": "Status", "message": f"you sent Bearer {SECRET}"}),
+        Reply(500, f"panic: Authorization: Bearer {SECRET}".encode(), kind="text/plain"),
+        Reply(200, b"{", {"X-Echo": SECRET}),
+        Reply(200, b"<html>", kind="text/html"),
+    ],
+)
 def test_a_token_is_never_told(
-    server: HttpsServer, kube_for: Callable[..., Kube], caplog: pytest.LogCaptureFixture, answer: Any,
+    server: HttpsServer,
+    kube_for: Callable[..., Kube],
+    caplog: pytest.LogCaptureFixture,
+    answer: Any,
 ) -> None:
     caplog.set_level(logging.DEBUG)
     server.answer = lambda seen: answer

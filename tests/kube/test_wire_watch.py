@@ -63,7 +63,10 @@ def listing(version: int, *pods: Obj) -> Reply:
 
 
 def test_events_arrive_in_order_on_the_loop(
-    server: HttpsServer, kube_for: Callable[..., Kube], loop: WallLoop, watched: Watched,
+    server: HttpsServer,
+    kube_for: Callable[..., Kube],
+    loop: WallLoop,
+    watched: Watched,
 ) -> None:
     stream = server.stream()
     server.answer = lambda seen: stream
@@ -82,7 +85,10 @@ def test_events_arrive_in_order_on_the_loop(
 
 
 def test_an_event_that_comes_in_pieces(
-    server: HttpsServer, kube_for: Callable[..., Kube], loop: WallLoop, watched: Watched,
+    server: HttpsServer,
+    kube_for: Callable[..., Kube],
+    loop: WallLoop,
+    watched: Watched,
 ) -> None:
     stream = server.stream()
     server.answer = lambda seen: stream
@@ -95,7 +101,10 @@ def test_an_event_that_comes_in_pieces(
 
 
 def test_nothing_is_called_after_close_and_the_thread_ends(
-    server: HttpsServer, kube_for: Callable[..., Kube], loop: WallLoop, watched: Watched,
+    server: HttpsServer,
+    kube_for: Callable[..., Kube],
+    loop: WallLoop,
+    watched: Watched,
 ) -> None:
     stream = server.stream()
     server.answer = lambda seen: stream
@@ -114,15 +123,22 @@ def test_nothing_is_called_after_close_and_the_thread_ends(
     assert (watched.events, watched.ends) == ([("ADDED", "one")], [])
 
 
-@pytest.mark.parametrize(("spoil", "said"), [
-    (lambda stream: stream.break_off(), "broke the connection off"),
-    (lambda stream: (stream.raw('{"type":"ADDED","obj'), stream.end()), "half an event arrived"),
-    (lambda stream: stream.raw("upstream timed out\n"), "half an event arrived"),
-    (lambda stream: stream.raw("[1]\n"), "half an event arrived"),
-])
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (lambda stream: stream.break_off(), "broke the connection off"),
+        (lambda stream: (stream.raw('{"type":"ADDED","obj'), stream.end()), "half an event arrived"),
+        (lambda stream: stream.raw("upstream timed out\n"), "half an event arrived"),
+        (lambda stream: stream.raw("[1]\n"), "half an event arrived"),
+    ],
+)
 def test_a_stream_that_breaks_is_not_one_that_ends(
-    server: HttpsServer, kube_for: Callable[..., Kube], loop: WallLoop, watched: Watched,
-    spoil: Callable[[Stream], Any], said: str,
+    server: HttpsServer,
+    kube_for: Callable[..., Kube],
+    loop: WallLoop,
+    watched: Watched,
+    spoil: Callable[[Stream], Any],
+    said: str,
 ) -> None:
     stream = server.stream()
     server.answer = lambda seen: stream
@@ -138,7 +154,10 @@ def test_a_stream_that_breaks_is_not_one_that_ends(
 
 
 def test_silence_is_a_dead_connection(
-    server: HttpsServer, kube_for: Callable[..., Kube], loop: WallLoop, watched: Watched,
+    server: HttpsServer,
+    kube_for: Callable[..., Kube],
+    loop: WallLoop,
+    watched: Watched,
 ) -> None:
     stream = server.stream()
     server.answer = lambda seen: stream
@@ -151,13 +170,20 @@ def test_silence_is_a_dead_connection(
     close()
 
 
-@pytest.mark.parametrize(("answer", "kind"), [
-    (Reply(403, {"kind": "Status", "code": 403, "message": "cannot watch"}), Forbidden),
-    (Reply(410, {"kind": "Status", "code": 410, "message": "too old"}), Expired),
-    (Break(), Unreachable),
-])
+@pytest.mark.parametrize(
+    ("answer", "kind"),
+    [
+        (Reply(403, {"kind": "Status", "code": 403, "message": "cannot watch"}), Forbidden),
+        (Reply(410, {"kind": "Status", "code": 410, "message": "too old"}), Expired),
+        (Break(), Unreachable),
+    ],
+)
 def test_a_watch_that_is_refused_ends_with_the_reason(
-    server: HttpsServer, kube_for: Callable[..., Kube], loop: WallLoop, watched: Watched, answer: Any,
+    server: HttpsServer,
+    kube_for: Callable[..., Kube],
+    loop: WallLoop,
+    watched: Watched,
+    answer: Any,
     kind: type[KubeError],
 ) -> None:
     server.answer = lambda seen: answer
@@ -168,7 +194,9 @@ def test_a_watch_that_is_refused_ends_with_the_reason(
 
 
 def test_an_informer_resumes_where_the_stream_ended(
-    server: HttpsServer, kube_for: Callable[..., Kube], loop: WallLoop,
+    server: HttpsServer,
+    kube_for: Callable[..., Kube],
+    loop: WallLoop,
 ) -> None:
     streams = [server.stream(), server.stream()]
     asked: list[str] = []
@@ -182,7 +210,8 @@ def test_an_informer_resumes_where_the_stream_ended(
     server.answer = answer
     changes: list[tuple[str, str]] = []
     informer = Informer(
-        kube_for(loop=loop), loop, r.PODS, on_change=lambda c, old, new: changes.append((c, name_of(new or old or {}))))
+        kube_for(loop=loop), loop, r.PODS, on_change=lambda c, old, new: changes.append((c, name_of(new or old or {})))
+    )
     informer.start()
     streams[0].event("ADDED", "new", 6)
     streams[0].raw('{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"9"}}}\n')
@@ -196,7 +225,10 @@ def test_an_informer_resumes_where_the_stream_ended(
 
 @pytest.mark.parametrize("broken", [True, False])
 def test_an_informer_lists_again_after_410_or_a_broken_stream(
-    server: HttpsServer, kube_for: Callable[..., Kube], loop: WallLoop, broken: bool,
+    server: HttpsServer,
+    kube_for: Callable[..., Kube],
+    loop: WallLoop,
+    broken: bool,
 ) -> None:
     streams = [server.stream(), server.stream()]
     lists = [listing(5, pod("x", 3)), listing(20, pod("y", 18))]

@@ -7,10 +7,10 @@ import shutil
 import pytest
 
 from killcheck import fixtures
-from killcheck.spec import specfile
 from killcheck.kube.objects import copy
 from killcheck.run.runner import PlannedDrill, Run
 from killcheck.run.session import Session
+from killcheck.spec import specfile
 
 
 @pytest.fixture

@@ -17,8 +17,11 @@ def forecast(text: str, zone: str = "Etc/UTC"):
 
 
 def cron_job(last: str = "2026-01-15T03:00:00Z", **spec):
-    return {"metadata": {"name": "off", "creationTimestamp": "2026-01-01T00:00:00Z"},
-            "spec": {"schedule": "0 3 * * *", **spec}, "status": {"lastScheduleTime": last}}
+    return {
+        "metadata": {"name": "off", "creationTimestamp": "2026-01-01T00:00:00Z"},
+        "spec": {"schedule": "0 3 * * *", **spec},
+        "status": {"lastScheduleTime": last},
+    }
 
 
 def test_half_past_two_is_skipped_once_and_comes_twice_once_in_berlin():
@@ -29,10 +32,16 @@ def test_half_past_two_is_skipped_once_and_comes_twice_once_in_berlin():
     assert "come twice" in autumn
 
 
-@pytest.mark.parametrize(("text", "zone"), [
-    ("0 4 * * *", "Europe/Berlin"), ("30 2 * * *", "Etc/UTC"), ("30 2 * * *", ""), ("*/5 * * * *", "Europe/Berlin"),
-    ("30 2 * * *", "Asia/Tokyo"),
-])
+@pytest.mark.parametrize(
+    ("text", "zone"),
+    [
+        ("0 4 * * *", "Europe/Berlin"),
+        ("30 2 * * *", "Etc/UTC"),
+        ("30 2 * * *", ""),
+        ("*/5 * * * *", "Europe/Berlin"),
+        ("30 2 * * *", "Asia/Tokyo"),
+    ],
+)
 def test_a_schedule_out_of_the_way_of_the_clocks_is_not_warned_of(text, zone):
     assert forecast(text, zone).clocks == ()
 
@@ -43,13 +52,17 @@ def test_the_next_firing_and_the_longest_stretch_without_one():
     assert weekdays.longest_gap_s == 73 * 3600  # a weekend, and the hour that autumn gives back
 
 
-@pytest.mark.parametrize(("made", "why"), [
-    (cron_job(schedule="0 0 31 2 *"), "never comes"),
-    (cron_job(timeZone="Mars/Phobos"), "unknown time zone Mars/Phobos"),
-    (cron_job(startingDeadlineSeconds=0), "every firing is too late"), (cron_job(suspend=True), "is suspended"),
-    (cron_job(schedule="every night"), "cannot be read"),
-    (cron_job(last="2026-01-13T03:00:00Z"), "its slot of 2026-01-15 03:00 UTC came and CronJob off made no Job"),
-])
+@pytest.mark.parametrize(
+    ("made", "why"),
+    [
+        (cron_job(schedule="0 0 31 2 *"), "never comes"),
+        (cron_job(timeZone="Mars/Phobos"), "unknown time zone Mars/Phobos"),
+        (cron_job(startingDeadlineSeconds=0), "every firing is too late"),
+        (cron_job(suspend=True), "is suspended"),
+        (cron_job(schedule="every night"), "cannot be read"),
+        (cron_job(last="2026-01-13T03:00:00Z"), "its slot of 2026-01-15 03:00 UTC came and CronJob off made no Job"),
+    ],
+)
 def test_what_never_fires_says_why_and_what_to_do(made, why):
     found = firing.of_cron_job(made, NOW)
     assert why in found.never
@@ -58,8 +71,7 @@ def test_what_never_fires_says_why_and_what_to_do(made, why):
 
 def test_what_may_keep_a_firing_from_happening_is_a_warning():
     assert firing.of_cron_job(cron_job(), NOW).warnings == ()
-    short, forbid = firing.of_cron_job(
-        cron_job(startingDeadlineSeconds=30, concurrencyPolicy="Forbid"), NOW).warnings
+    short, forbid = firing.of_cron_job(cron_job(startingDeadlineSeconds=30, concurrencyPolicy="Forbid"), NOW).warnings
     assert "startingDeadlineSeconds 30" in short
     assert "24 h later" in short
     assert "Forbid" in forbid

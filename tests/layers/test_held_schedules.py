@@ -15,9 +15,16 @@ def monitored():
         yield cluster, kill_path
 
 
-@pytest.mark.parametrize(("fault", "held"), [
-    ("token-dead", True), ("webhook-down", True), ("egress-denied", True), ("rolebinding-gone", False),
-    ("registry-unreachable", False)])
+@pytest.mark.parametrize(
+    ("fault", "held"),
+    [
+        ("token-dead", True),
+        ("webhook-down", True),
+        ("egress-denied", True),
+        ("rolebinding-gone", False),
+        ("registry-unreachable", False),
+    ],
+)
 def test_the_plan_names_the_edit_and_what_it_needs(monitored, fault, held):
     cluster, kill_path = monitored
     plan = plan_for(cluster, kill_path, [PlannedDrill("idle-monitor", (fault,))], "r-1")

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from killcheck.machine.modelled import Machine
 from killcheck.kube.objects import dig
+from killcheck.machine.modelled import Machine
 from killcheck.verdict import Verdict
 
-AS_WORKLOAD = ("    cronJob: {namespace: batch, name: idle-monitor}\n",
-               "    workload: {kind: Deployment, namespace: batch, name: idle-monitor}\n"
-               "    deadlines: {scaleWritten: 20m, podsGone: 22m, nodeDrained: 28m, nodeGone: 33m}\n")
+AS_WORKLOAD = (
+    "    cronJob: {namespace: batch, name: idle-monitor}\n",
+    "    workload: {kind: Deployment, namespace: batch, name: idle-monitor}\n"
+    "    deadlines: {scaleWritten: 20m, podsGone: 22m, nodeDrained: 28m, nodeGone: 33m}\n",
+)
 
 
 def deployment(idle_minutes="15", loop="while true; do python3 /app/monitor.py; sleep 180; done"):
     """The idle monitor's CronJob as a Deployment that looks every three minutes."""
+
     def change(obj):
         if obj["kind"] == "Job":  # the workers do nothing here: one is enough
             obj["spec"]["parallelism"] = 1
@@ -35,8 +38,13 @@ def deployment(idle_minutes="15", loop="while true; do python3 /app/monitor.py; 
 
 def monitor(drilled, edited, change, night_s=1300.0):
     return drilled(
-        "self-terminating", "idle-monitor", change, exec_mode="host", night_s=night_s,
-        folder=lambda path: edited(path / "killcheck.yaml", *AS_WORKLOAD))
+        "self-terminating",
+        "idle-monitor",
+        change,
+        exec_mode="host",
+        night_s=night_s,
+        folder=lambda path: edited(path / "killcheck.yaml", *AS_WORKLOAD),
+    )
 
 
 def test_a_deployment_that_watches_turns_off_what_has_been_idle(drilled, edited):
@@ -83,7 +91,7 @@ def fed(monkeypatch):
     monkeypatch.setattr(Machine, "run", run)
 
 
-def with_work(edited, argv="[\"true\"]"):
+def with_work(edited, argv='["true"]'):
     fed = f"    idle: 10m\n    busy: {{argv: {argv}}}\n"
     return lambda path: edited(path / "killcheck.yaml", "    idle: 10m\n", fed)
 
@@ -96,7 +104,8 @@ def alone(obj):
 
 def test_a_gap_shorter_than_the_delay_does_not_end_a_worker(drilled, edited, fed):
     result = drilled(
-        "self-terminating", "worker-idle-exit", alone, folder=with_work(edited), exec_mode="host", night_s=3600.0)
+        "self-terminating", "worker-idle-exit", alone, folder=with_work(edited), exec_mode="host", night_s=3600.0
+    )
     assert result.verdict is Verdict.SURVIVED, result.why
     assert "after a gap of 6 min it was fed (true)" in result.notes
     assert result.seconds_to_zero > 590  # the whole delay again, from the item on
@@ -110,14 +119,14 @@ def test_a_worker_that_counts_from_its_start_dies_in_the_gap_after_its_item(dril
             obj["data"]["worker.py"] = obj["data"]["worker.py"].replace(before, "")
 
     result = drilled(
-        "self-terminating", "worker-idle-exit", forgets, folder=with_work(edited), exec_mode="host", night_s=3600.0)
+        "self-terminating", "worker-idle-exit", forgets, folder=with_work(edited), exec_mode="host", night_s=3600.0
+    )
     assert result.verdict is Verdict.EXPOSED
     assert "before the 600 it must wait" in result.cause
 
 
 def test_a_worker_that_cannot_be_fed_leaves_it_unproven(drilled, edited):
-    result = drilled(
-        "self-terminating", "worker-idle-exit", folder=with_work(edited, "[\"false\"]"), exec_mode="host")
+    result = drilled("self-terminating", "worker-idle-exit", folder=with_work(edited, '["false"]'), exec_mode="host")
     assert result.verdict is Verdict.INCONCLUSIVE
     assert "could not be fed: false: exit code 1" in result.why
 
@@ -135,8 +144,13 @@ def test_exit_0_under_a_deployment_is_started_again(drilled, edited):
         file.write_text(file.read_text().replace("kind: Job", "kind: Deployment"))
 
     result = drilled(
-        "self-terminating", "worker-idle-exit", under_a_deployment, folder=as_deployment, exec_mode="host",
-        night_s=960.0)
+        "self-terminating",
+        "worker-idle-exit",
+        under_a_deployment,
+        folder=as_deployment,
+        exec_mode="host",
+        night_s=960.0,
+    )
     assert result.verdict is Verdict.EXPOSED
     assert "exit 0 is no end" in result.cause
     assert "a Deployment starts it again" in result.cause
@@ -144,14 +158,17 @@ def test_exit_0_under_a_deployment_is_started_again(drilled, edited):
 
 def test_under_kueue_a_switch_that_deletes_pods_turns_nothing_off(drilled):
     """Seed 4: what is deleted is admitted again; only a queue that is held keeps it off."""
+
     def deletes_pods(obj):
         if obj["kind"] == "ClusterRole":
             obj["rules"] = [{"apiGroups": [""], "resources": ["pods"], "verbs": ["deletecollection"]}]
         elif obj["kind"] == "CronJob":
             args = dig(obj, "spec", "jobTemplate", "spec", "template", "spec", "containers", 0, "args")
-            head = args[0].partition("-H \"Content-Type")[0]
-            args[0] = head + ("-X DELETE 'https://kubernetes.default.svc/api/v1/namespaces/ml-research/pods"
-                              "?labelSelector=app=training-run-82'\n")
+            head = args[0].partition('-H "Content-Type')[0]
+            args[0] = head + (
+                "-X DELETE 'https://kubernetes.default.svc/api/v1/namespaces/ml-research/pods"
+                "?labelSelector=app=training-run-82'\n"
+            )
 
     result = drilled("kueue-quota", "nightly-hold", deletes_pods)
     assert result.verdict is Verdict.EXPOSED

@@ -9,10 +9,16 @@ from killcheck.kube.objects import dig
 from killcheck.verdict import Verdict
 
 REFERENCES = [
-    ("dead-man", "nightly-off"), ("two-switches", "nightly-off"), ("two-switches", "second-switch"),
-    ("self-terminating", "worker-idle-exit"), ("self-terminating", "idle-monitor"),
-    ("scale-to-zero", "render-ui-idle"), ("scale-to-zero", "video-idle"),
-    ("single-controller", "daily-cycle"), ("single-controller", "idle-monitor"), ("single-controller", "kill-switch"),
+    ("dead-man", "nightly-off"),
+    ("two-switches", "nightly-off"),
+    ("two-switches", "second-switch"),
+    ("self-terminating", "worker-idle-exit"),
+    ("self-terminating", "idle-monitor"),
+    ("scale-to-zero", "render-ui-idle"),
+    ("scale-to-zero", "video-idle"),
+    ("single-controller", "daily-cycle"),
+    ("single-controller", "idle-monitor"),
+    ("single-controller", "kill-switch"),
     ("kueue-quota", "nightly-hold"),
 ]
 

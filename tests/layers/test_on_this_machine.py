@@ -29,8 +29,7 @@ def arguments(*more: str) -> list[str]:
 
 
 def drill(folder: Path, *more: str) -> tuple[int, dict, str]:
-    done = forked.killcheck(
-        folder, "drill", "killcheck.yaml", "--on", "host", "--yes", "--json", *more, timeout=200)
+    done = forked.killcheck(folder, "drill", "killcheck.yaml", "--on", "host", "--yes", "--json", *more, timeout=200)
     return done.returncode, json.loads(done.stdout) if done.stdout.startswith("{") else {}, done.stderr
 
 
@@ -85,7 +84,8 @@ def test_an_interrupted_drill_leaves_nothing_that_is_not_put_back(machine, numbe
     """Under the sentinel with the starter still at it: killed, the file stays until restore; interrupted, it goes."""
     (machine / "starter.sh").write_text("#!/bin/sh\ntouch reached\nsleep 300\n")
     running = subprocess.Popen(
-        arguments("--layer", "hold"), cwd=machine, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        arguments("--layer", "hold"), cwd=machine, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
     try:
         until = 120.0
         while not (machine / "reached").exists() and until > 0:
@@ -112,7 +112,8 @@ def test_what_a_killed_drill_had_started_is_ended_before_anything_is_put_back(ma
     """Else it turns off, a while later, what was counted and found on."""
     (machine / "stop.sh").write_text("#!/bin/sh\nsleep 300 &\necho $! > sleeping\nwait\necho 0 > state\n")
     running = subprocess.Popen(
-        arguments("--layer", "nightly-stop"), cwd=machine, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        arguments("--layer", "nightly-stop"), cwd=machine, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     try:
         while not (machine / "sleeping").exists() or not (machine / "sleeping").read_text().strip():
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -124,7 +125,8 @@ def test_what_a_killed_drill_had_started_is_ended_before_anything_is_put_back(ma
     left = Path("/proc", (machine / "sleeping").read_text().strip(), "stat")
     assert left.exists()
     restored = subprocess.run(
-        [*KILLCHECK, "restore"], cwd=machine, capture_output=True, text=True, check=False, timeout=120)
+        [*KILLCHECK, "restore"], cwd=machine, capture_output=True, text=True, check=False, timeout=120
+    )
     assert restored.returncode == 0, restored.stdout + restored.stderr
     assert "ended 2 programs that run" in restored.stdout
     until = wall_seconds() + 120.0  # what was killed may not have had its turn to end
@@ -141,8 +143,8 @@ def _runs(stat: Path) -> bool:
 
 
 def test_one_run_at_a_time(machine):
-    from killcheck.safety.local_locks import Locks
     from killcheck.safety.lease import Busy, wanted
+    from killcheck.safety.local_locks import Locks
     from killcheck.spec.specfile import load
 
     path = load(machine / "killcheck.yaml")
@@ -159,7 +161,8 @@ def test_a_path_in_kubernetes_is_not_of_this_machine(tmp_path):
     from killcheck import fixtures
 
     (tmp_path / "killcheck.yaml").write_text(
-        fixtures.spec("dead-man").read_text().replace("contexts: [staging]", "contexts: [host]"))
+        fixtures.spec("dead-man").read_text().replace("contexts: [staging]", "contexts: [host]")
+    )
     code, _, errors = drill(tmp_path)
     assert code == 2
     assert "--on host is this machine, and" in errors
@@ -175,8 +178,11 @@ def clouded(tmp_path, monkeypatch):
 
 #: What is another gcloud for the drilled program alone, and what of it is in the cause.
 FAULTS = {
-    "cli-denied": "PERMISSION_DENIED (403)", "cli-gone": "not found", "credentials-expired": "Reauthentication",
-    "cli-no-effect": "ended with exit code 0, and 1 of box still on"}
+    "cli-denied": "PERMISSION_DENIED (403)",
+    "cli-gone": "not found",
+    "credentials-expired": "Reauthentication",
+    "cli-no-effect": "ended with exit code 0, and 1 of box still on",
+}
 
 
 @pytest.fixture(scope="module")
@@ -191,8 +197,13 @@ def sabotaged(tmp_path_factory):
             soon = spec.read_text().replace("executorFinished: 60s", "executorFinished: 10s")
             spec.write_text(soon.replace("instanceGone: 75s", "instanceGone: 12s"))
             running[fault] = subprocess.Popen(
-                arguments("--json", "--layer", "nightly-stop", "--under", fault), cwd=folder, text=True,
-                env={**os.environ, **environment}, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+                arguments("--json", "--layer", "nightly-stop", "--under", fault),
+                cwd=folder,
+                text=True,
+                env={**os.environ, **environment},
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+            )
         said = {fault: process.communicate(timeout=200) for fault, process in running.items()}
     finally:
         for process in running.values():
@@ -217,8 +228,13 @@ def test_another_controller_starts_it_as_the_spec_says(clouded):
     spec = clouded / "killcheck.yaml"
     spec.write_text(spec.read_text().replace("held: 1s", "held: 90s").replace("instanceGone: 75s", "instanceGone: 80s"))
     running = subprocess.run(
-        arguments("--json", "--layer", "nightly-stop", "--under", "second-controller", "--dry-run"), cwd=clouded,
-        capture_output=True, text=True, check=False, timeout=120)
+        arguments("--json", "--layer", "nightly-stop", "--under", "second-controller", "--dry-run"),
+        cwd=clouded,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
     assert running.returncode == 0, running.stderr
     assert "box is started again with ./start.sh" in running.stdout + running.stderr
 
@@ -233,8 +249,12 @@ def test_what_only_a_machine_of_killchecks_own_can_have_is_refused(clouded):
 
 def test_killed_under_a_fault_of_the_command_line_nothing_of_it_stays(clouded):
     running = subprocess.Popen(
-        arguments("--layer", "nightly-stop", "--under", "cli-hangs"), cwd=clouded, stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT, text=True)
+        arguments("--layer", "nightly-stop", "--under", "cli-hangs"),
+        cwd=clouded,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
     try:
         until = 120.0
         while not list((clouded / "tmp").glob("killcheck-*/calls")) and until > 0:

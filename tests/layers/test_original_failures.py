@@ -33,7 +33,8 @@ def test_a_worker_that_waits_for_a_dead_orchestrator_waits_for_ever(drilled):
     def waiting(obj):
         if obj["kind"] == "Job":
             dig(obj, "spec", "template", "spec", "containers")[0]["env"] = [
-                {"name": "MAX_IDLE_MINUTES", "value": "100000"}]
+                {"name": "MAX_IDLE_MINUTES", "value": "100000"}
+            ]
         elif obj["kind"] == "CronJob":
             obj["spec"]["suspend"] = True
 

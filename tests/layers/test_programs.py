@@ -10,15 +10,16 @@ from pathlib import Path
 import pytest
 
 from killcheck.clock import WallLoop, wall_now, wall_seconds
-from killcheck.spec.killpath import Command
 from killcheck.machine.programs import CountUnknown, Files, LocalPrograms, Ran, again, counted, put_back
 from killcheck.safety.undo import UndoProblem
+from killcheck.spec.killpath import Command
 
 
 @pytest.fixture
 def programs(tmp_path):
     made = LocalPrograms(
-        WallLoop(), str(tmp_path), {"PATH": os.environ["PATH"], "HOME": "/home/x", "AWS_PROFILE": "dev", "TOKEN": "s"})
+        WallLoop(), str(tmp_path), {"PATH": os.environ["PATH"], "HOME": "/home/x", "AWS_PROFILE": "dev", "TOKEN": "s"}
+    )
     yield made
     made.close()
 
@@ -68,8 +69,10 @@ def test_it_runs_in_the_specs_folder_and_finds_what_lies_there(programs, tmp_pat
     assert programs.run(Command(("./here.sh",))).output.strip() == str(tmp_path)
 
 
-@pytest.mark.parametrize(("argv", "why"), [
-    (("no-such-program-anywhere",), "no such file"), (("./nothing.sh",), "no such file"), (("/etc",), "denied")])
+@pytest.mark.parametrize(
+    ("argv", "why"),
+    [(("no-such-program-anywhere",), "no such file"), (("./nothing.sh",), "no such file"), (("/etc",), "denied")],
+)
 def test_what_cannot_be_started_says_why(programs, argv, why):
     ran = programs.run(Command(argv))
     assert ran.code is None
@@ -134,14 +137,18 @@ def answer(text: str, code: int | None = 0, *, cut: bool = False) -> Ran:
     return Ran(Command(("count",)), wall_now(), wall_now(), code, text, cut=cut)
 
 
-@pytest.mark.parametrize(("text", "number"), [
-    ("0\n", 0), (" 2 ", 2), ("[]", 0), ('["i-1", "i-2"]', 2), ('{"count": 3}', 3), ('[{"id": "a"}]', 1)])
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [("0\n", 0), (" 2 ", 2), ("[]", 0), ('["i-1", "i-2"]', 2), ('{"count": 3}', 3), ('[{"id": "a"}]', 1)],
+)
 def test_an_answer_is_a_count(text, number):
     assert counted(answer(text)) == number
 
 
-@pytest.mark.parametrize("text", [
-    "", "none", "zero", "-1", "1.5", "true", "null", "{}", '{"count": "0"}', '{"count": null}', "0 instances", "[0"])
+@pytest.mark.parametrize(
+    "text",
+    ["", "none", "zero", "-1", "1.5", "true", "null", "{}", '{"count": "0"}', '{"count": null}', "0 instances", "[0"],
+)
 def test_anything_else_is_unknown_and_never_zero(text):
     with pytest.raises(CountUnknown, match="expected a count"):
         counted(answer(text))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from killcheck.verdict import Verdict
 
-HELD = "*'\"hold\":\"true\"'* | *'\"hold\": \"true\"'*) echo \"held: nothing is started\"; exit 0 ;;"
+HELD = '*\'"hold":"true"\'* | *\'"hold": "true"\'*) echo "held: nothing is started"; exit 0 ;;'
 
 
 def script_of(obj):
@@ -59,8 +59,11 @@ def test_a_morning_that_could_not_start_anyway_shows_nothing(drilled):
 
 def test_an_annotation_is_a_sentinel_like_any_other(drilled, edited):
     def by_annotation(path):
-        edited(path / "killcheck.yaml", "configMap: {namespace: inference, name: gpu-hold, key: hold}",
-               "annotation: {kind: ConfigMap, namespace: inference, name: gpu-hold, key: hold}")
+        edited(
+            path / "killcheck.yaml",
+            "configMap: {namespace: inference, name: gpu-hold, key: hold}",
+            "annotation: {kind: ConfigMap, namespace: inference, name: gpu-hold, key: hold}",
+        )
 
     result = drilled("held-mornings", "hold", folder=by_annotation, exec_mode="host")
     # Its starter asks for '"hold":"true"' anywhere in the object: the annotation is found there too.

@@ -20,14 +20,14 @@ GUARD = """\
 @pytest.fixture
 def broken(drilled):
     """broken(layer, folder): a drill of the path as the test left it, its programs allowed to run."""
-    return lambda layer, folder, night_s=1500.0: drilled(
-        PATH, layer, folder=folder, exec_mode="host", night_s=night_s)
+    return lambda layer, folder, night_s=1500.0: drilled(PATH, layer, folder=folder, exec_mode="host", night_s=night_s)
 
 
 def second_timer(path):
     (path / "local-corpus-threshold.timer").write_text("[Timer]\nOnCalendar=*:0/30\n")
     (path / "local-corpus-threshold.service").write_text(
-        "[Service]\nType=oneshot\nExecStart=/usr/bin/python3 /srv/foundry/bin/old-threshold.py\n")
+        "[Service]\nType=oneshot\nExecStart=/usr/bin/python3 /srv/foundry/bin/old-threshold.py\n"
+    )
     guarded = (path / "corpus-threshold.py").read_text()
     assert GUARD in guarded
     (path / "old-threshold.py").write_text(guarded.replace(GUARD, ""))
@@ -65,6 +65,7 @@ def test_a_sentinel_that_aborts_the_stop_too_is_found(broken, edited):
 
 def test_two_starters_and_one_stopper(broken, edited):
     """The corpus check starts the VM and has no way to stop it: without the idle monitor it bills."""
+
     def nobody_stops(path):
         edited(path / "yoyo-idle-monitor.sh", "  gcloud compute instances stop", "  echo would stop")
 
@@ -76,6 +77,7 @@ def test_two_starters_and_one_stopper(broken, edited):
 
 def test_a_refusal_that_is_none_proves_nothing(broken, edited):
     """A starter that could not start anything anyway has not been held back by the sentinel."""
+
     def broken_starter(path):
         edited(path / "corpus-threshold.py", '"gcloud", "compute"', '"false", "compute"')
 
@@ -96,6 +98,7 @@ def test_a_sentinel_that_is_set_already_is_left_alone(broken, edited):
 
 def test_a_sentinel_that_somebody_else_took_over_meanwhile_proves_nothing(broken, edited):
     """It was to be lifted, to see whether the starters start anything without it: it is not ours to lift any more."""
+
     def takes_over(path):
         edited(path / "corpus-threshold.py", GUARD, f"    KILL_SWITCH.write_text('closed for good')\n{GUARD}")
 
@@ -115,8 +118,11 @@ def test_an_idle_monitor_that_stops_a_busy_vm_is_found(broken, edited):
 
 def test_an_idle_monitor_that_is_kept_awake_by_its_own_probe_is_found(broken, edited):
     def probes(path):
-        edited(path / "yoyo-idle-monitor.sh", '[[ "$status" == RUNNING ]] || exit 0\n',
-               '[[ "$status" == RUNNING ]] || exit 0\ndate +%s > /srv/foundry/data/yoyo-last-request # GET /health\n')
+        edited(
+            path / "yoyo-idle-monitor.sh",
+            '[[ "$status" == RUNNING ]] || exit 0\n',
+            '[[ "$status" == RUNNING ]] || exit 0\ndate +%s > /srv/foundry/data/yoyo-last-request # GET /health\n',
+        )
 
     result = broken("idle-monitor", probes)
     assert result.verdict is Verdict.EXPOSED
@@ -126,7 +132,7 @@ def test_an_idle_monitor_that_is_kept_awake_by_its_own_probe_is_found(broken, ed
 
 def test_a_target_that_cannot_be_made_busy_leaves_half_of_it_unproven(broken, edited):
     def no_request(path):
-        edited(path / "killcheck.yaml", "shell: date +%s > /srv/foundry/data/yoyo-last-request", "argv: [\"false\"]")
+        edited(path / "killcheck.yaml", "shell: date +%s > /srv/foundry/data/yoyo-last-request", 'argv: ["false"]')
 
     result = broken("idle-monitor", no_request)
     assert result.verdict is Verdict.INCONCLUSIVE
@@ -136,9 +142,12 @@ def test_a_target_that_cannot_be_made_busy_leaves_half_of_it_unproven(broken, ed
 # -- the controller ----------------------------------------------------------------------------------------
 def test_expired_credentials_of_the_stop_are_the_cause_in_their_own_words(broken, edited):
     def expired(path):
-        edited(path / "machine/bin/gcloud", '"compute instances stop $vm "*)\n',
-               '"compute instances stop $vm "*)\n  echo "ERROR: (gcloud.compute.instances.stop) There was a problem '
-               'refreshing your current auth tokens: Reauthentication failed." >&2\n  exit 1\n')
+        edited(
+            path / "machine/bin/gcloud",
+            '"compute instances stop $vm "*)\n',
+            '"compute instances stop $vm "*)\n  echo "ERROR: (gcloud.compute.instances.stop) There was a problem '
+            'refreshing your current auth tokens: Reauthentication failed." >&2\n  exit 1\n',
+        )
 
     result = broken("daily-cycle", expired)
     assert result.verdict is Verdict.EXPOSED
@@ -148,7 +157,7 @@ def test_expired_credentials_of_the_stop_are_the_cause_in_their_own_words(broken
 
 def test_exit_code_zero_is_no_proof(broken, edited):
     def green(path):
-        edited(path / "yoyo-daily-cycle.sh", '  stop\n  exit 0', '  stop || true\n  exit 0')
+        edited(path / "yoyo-daily-cycle.sh", "  stop\n  exit 0", "  stop || true\n  exit 0")
         edited(path / "machine/bin/gcloud", '  echo TERMINATED > "$STATE/$vm.status"', "  true")
         edited(path / "yoyo-daily-cycle.sh", "    exit 1\n", "    return 0\n")
 
@@ -166,10 +175,15 @@ def test_the_idle_monitor_covers_for_a_stop_that_fails(broken, edited):
     assert "its own timer went off" in result.why
 
 
-@pytest.mark.parametrize(("answer", "why"), [
-    ("exit 1", "exit code 1"), ("echo none", "expected a count of what is on, found 'none'"),
-    ("true", "expected a count of what is on, found nothing"), ("sleep 3600", "took longer than 30 s"),
-])
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        ("exit 1", "exit code 1"),
+        ("echo none", "expected a count of what is on, found 'none'"),
+        ("true", "expected a count of what is on, found nothing"),
+        ("sleep 3600", "took longer than 30 s"),
+    ],
+)
 def test_a_count_that_fails_is_never_zero(broken, answer, why):
     result = broken("daily-cycle", lambda path: (path / "count-running.sh").write_text(f"#!/bin/sh\n{answer}\n"))
     assert result.verdict is Verdict.INCONCLUSIVE
@@ -180,8 +194,11 @@ def test_a_count_that_fails_is_never_zero(broken, answer, why):
 def test_a_count_that_fails_after_the_stop_leaves_it_unproven(broken, edited):
     def later(path):
         # Asked as it ends: a count that is under way meanwhile may have read what the stop has left.
-        edited(path / "count-running.sh", "set -eu\n",
-               "set -eu\ntrap 'if grep -q \" stop \" /var/lib/machine/calls; then exit 1; fi' EXIT\n")
+        edited(
+            path / "count-running.sh",
+            "set -eu\n",
+            "set -eu\ntrap 'if grep -q \" stop \" /var/lib/machine/calls; then exit 1; fi' EXIT\n",
+        )
 
     result = broken("daily-cycle", later)
     assert result.verdict is Verdict.INCONCLUSIVE
@@ -202,13 +219,20 @@ def test_a_cloud_without_a_stand_in_has_an_unknown_outcome(broken):
 
 def test_a_vm_that_comes_back_was_not_off(broken, edited):
     """Something outside every script starts it again five minutes later: it did not hold."""
+
     def rival(path):
-        edited(path / "machine/bin/gcloud", '  echo TERMINATED > "$STATE/$vm.status"\n',
-               '  echo TERMINATED > "$STATE/$vm.status"\n  date +%s > "$STATE/stopped"\n')
-        edited(path / "machine/bin/gcloud", "case \"$*\" in\n",
-               'if [ -e "$STATE/stopped" ] && [ $(($(date +%s) - $(cat "$STATE/stopped"))) -gt 300 ]; then\n'
-               '  status=RUNNING; echo RUNNING > "$STATE/$vm.status"; echo "$now" > "$STATE/$vm.started"\nfi\n'
-               "case \"$*\" in\n")
+        edited(
+            path / "machine/bin/gcloud",
+            '  echo TERMINATED > "$STATE/$vm.status"\n',
+            '  echo TERMINATED > "$STATE/$vm.status"\n  date +%s > "$STATE/stopped"\n',
+        )
+        edited(
+            path / "machine/bin/gcloud",
+            'case "$*" in\n',
+            'if [ -e "$STATE/stopped" ] && [ $(($(date +%s) - $(cat "$STATE/stopped"))) -gt 300 ]; then\n'
+            '  status=RUNNING; echo RUNNING > "$STATE/$vm.status"; echo "$now" > "$STATE/$vm.started"\nfi\n'
+            'case "$*" in\n',
+        )
 
     result = broken("daily-cycle", rival)
     assert result.verdict is Verdict.EXPOSED

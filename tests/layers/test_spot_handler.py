@@ -86,20 +86,37 @@ def test_a_handler_that_polls_the_metadata_drains_the_node(drilled, edited, monk
     name = "aws-node-termination-handler"
     labels = {"app.kubernetes.io/name": name}
     handler = {
-        "apiVersion": "apps/v1", "kind": "DaemonSet",
+        "apiVersion": "apps/v1",
+        "kind": "DaemonSet",
         "metadata": {"name": name, "namespace": "kube-system", "labels": labels},
-        "spec": {"selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}, "spec": {
-            "tolerations": [{"operator": "Exists"}], "containers": [{
-                "name": name, "image": "public.ecr.aws/aws-ec2/aws-node-termination-handler:v1.25.3"}]}}}}
+        "spec": {
+            "selector": {"matchLabels": labels},
+            "template": {
+                "metadata": {"labels": labels},
+                "spec": {
+                    "tolerations": [{"operator": "Exists"}],
+                    "containers": [
+                        {"name": name, "image": "public.ecr.aws/aws-ec2/aws-node-termination-handler:v1.25.3"}
+                    ],
+                },
+            },
+        },
+    }
 
     from killcheck.embedded.models.karpenter.interruption import Interruption
 
     monkeypatch.setattr(Interruption, "_receive", lambda self, body: None)
     result = drill(
-        drilled, lambda obj: [handler] if obj["kind"] == "Namespace" else [],
-        lambda path: edited(path / "killcheck.yaml", "    notice: 2m", f"""\
+        drilled,
+        lambda obj: [handler] if obj["kind"] == "Namespace" else [],
+        lambda path: edited(
+            path / "killcheck.yaml",
+            "    notice: 2m",
+            f"""\
     workload: {{kind: DaemonSet, namespace: kube-system, name: {name}}}
-    notice: 2m"""))
+    notice: 2m""",
+        ),
+    )
     assert result.verdict is Verdict.SURVIVED, (result.why, result.cause)
     assert "a cordon drained" in result.why
     phases = {p["phase"]: p["at_s"] for p in result.phases}

@@ -12,10 +12,10 @@ import sys
 import pytest
 from click.testing import CliRunner
 
-from killcheck.run import explore as searching
 from killcheck import fixtures
 from killcheck.cli import main
 from killcheck.kube.objects import copy, dig
+from killcheck.run import explore as searching
 from killcheck.run.session import Session
 from killcheck.verdict import DrillResult, Verdict
 
@@ -34,8 +34,11 @@ def test_what_holds_an_exposing_set_is_not_tried_again():
     tried = list(searching.levels(names, exposing, 3))
     assert tried
     assert not [found for found in tried if any(one <= set(found) for one in exposing)]
-    free = [s for s in itertools.combinations(sorted(set(names) - {"image-gone"}), 3)
-            if not {"suspended", "finalizer"} <= set(s)]
+    free = [
+        s
+        for s in itertools.combinations(sorted(set(names) - {"image-gone"}), 3)
+        if not {"suspended", "finalizer"} <= set(s)
+    ]
     assert sorted(tried) == sorted(free)
 
 
@@ -49,12 +52,15 @@ def test_minimal_sets_are_found_and_confirmed_by_drills_that_run():
     argv = [word for name in FAULTS for word in ("--under", name)]
     found = json.loads(explore(*argv, "--max-faults", "3", "--json", code=1).stdout)
     assert {tuple(one["faults"]): one["confirmed"] for one in found["minimal"]} == {
-        ("image-gone",): True, ("cached-copy-evicted", "registry-unreachable"): True}
+        ("image-gone",): True,
+        ("cached-copy-evicted", "registry-unreachable"): True,
+    }
     assert found["scenarios"] == 1 + 3 + 1, "undisturbed, each alone, the pair without what exposes; no triple is left"
     assert found["left"] == {}
     pair = next(one for one in found["minimal"] if len(one["faults"]) == 2)
     assert pair["replay"] == (
-        "killcheck drill --layer nightly-off --under cached-copy-evicted --under registry-unreachable")
+        "killcheck drill --layer nightly-off --under cached-copy-evicted --under registry-unreachable"
+    )
 
 
 def test_sets_across_layers_are_found_by_following_who_saved_the_night():
@@ -62,8 +68,10 @@ def test_sets_across_layers_are_found_by_following_who_saved_the_night():
     argv = [fixtures.spec("two-switches"), "--layer", "nightly-off", "--under", "image-gone", "--under", "token-dead"]
     found = json.loads(explore(*map(str, argv), "--max-faults", "2", "--json", code=1).stdout)
     sets = {tuple(one["faults"]): one["confirmed"] for one in found["minimal"]}
-    first, second = ("image-gone@nightly-off", "token-dead@nightly-off"), (
-        "image-gone@second-switch", "token-dead@second-switch")
+    first, second = (
+        ("image-gone@nightly-off", "token-dead@nightly-off"),
+        ("image-gone@second-switch", "token-dead@second-switch"),
+    )
     assert sets == {tuple(sorted(pair)): True for pair in itertools.product(first, second)}
     assert found["inconclusive"] == [], "of two faults that stop one executor, one hides the other: not tried together"
     assert found["left"] == {}
@@ -71,8 +79,11 @@ def test_sets_across_layers_are_found_by_following_who_saved_the_night():
 
 def test_a_fault_of_a_named_layer_is_there_whoever_is_pulled():
     path = str(fixtures.spec("two-switches"))
-    for under, verdict in ((["token-dead@second-switch"], "survived"), (["image-gone@nightly-off"], "covered"),
-                           (["image-gone@nightly-off", "token-dead@second-switch"], "exposed")):
+    for under, verdict in (
+        (["token-dead@second-switch"], "survived"),
+        (["image-gone@nightly-off"], "covered"),
+        (["image-gone@nightly-off", "token-dead@second-switch"], "exposed"),
+    ):
         argv = [word for name in under for word in ("--under", name)]
         done = CliRunner().invoke(main, ["drill", path, "--layer", "nightly-off", *argv, "--json"])
         (result,) = json.loads(done.stdout)["drills"]
@@ -80,10 +91,14 @@ def test_a_fault_of_a_named_layer_is_there_whoever_is_pulled():
         assert result["problems"] == []
 
 
-@pytest.mark.parametrize(("name", "code", "says"), [
-    ("image-gone@second-swich", 2, "the spec has no layer 'second-swich'; did you mean second-switch?"),
-    ("image-goen@second-switch", 2, "did you mean image-gone?"),
-    ("keda-minimum@second-switch", 3, "keda-minimum is no fault of a layer's own executor")])
+@pytest.mark.parametrize(
+    ("name", "code", "says"),
+    [
+        ("image-gone@second-swich", 2, "the spec has no layer 'second-swich'; did you mean second-switch?"),
+        ("image-goen@second-switch", 2, "did you mean image-gone?"),
+        ("keda-minimum@second-switch", 3, "keda-minimum is no fault of a layer's own executor"),
+    ],
+)
 def test_a_fault_that_cannot_be_another_layers_says_why(name, code, says):
     path = str(fixtures.spec("two-switches"))
     done = CliRunner().invoke(main, ["drill", path, "--layer", "nightly-off", "--under", name, "--no-color"])
@@ -99,10 +114,14 @@ def test_nothing_found_is_proven_only_where_everything_was_tried():
     assert "not tried: api-brownout" in told
 
 
-@pytest.mark.parametrize(("name", "why"), [
-    ("ecr-token-expired", "ecr-token-expired"),  # of another cluster
-    ("image-gone@nightly-off", ""),  # of a named layer: tried as such
-    ("cli-gone", "means nothing to nightly-off")])
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("ecr-token-expired", "ecr-token-expired"),  # of another cluster
+        ("image-gone@nightly-off", ""),  # of a named layer: tried as such
+        ("cli-gone", "means nothing to nightly-off"),
+    ],
+)
 def test_what_was_named_is_never_left_out(name, why):
     found = json.loads(explore("--under", name, "--max-faults", "1", "--json", code=3 if why else 1).stdout)
     assert found["scenarios"] == 2, "undisturbed, and under it"
@@ -153,9 +172,13 @@ def test_a_path_that_does_not_work_undisturbed_is_its_own_minimal_set():
     assert found.tried == 1
 
 
-@pytest.mark.parametrize(("change", "why"), [
-    (lambda spec: spec.update(replicas=0), "nothing to turn off"),
-    (lambda spec: dig(spec, "template", "spec").update(nodeSelector={"of": "nowhere"}), "no steady state")])
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (lambda spec: spec.update(replicas=0), "nothing to turn off"),
+        (lambda spec: dig(spec, "template", "spec").update(nodeSelector={"of": "nowhere"}), "no steady state"),
+    ],
+)
 def test_a_path_that_never_gets_on_is_found_so_by_every_scenario(change, why):
     """What ready-making came to is thrown away: each fork looks for itself, and says what it saw."""
     found = searched(change, "Deployment", ("spec",), only_faults=["image-gone", "suspended"])
@@ -164,23 +187,34 @@ def test_a_path_that_never_gets_on_is_found_so_by_every_scenario(change, why):
     assert found.minimal == ()
 
 
-@pytest.mark.parametrize(("fixture", "layer", "flaw"), [
-    ("self-terminating", "idle-monitor", "acts on a busy target"), ("held-mornings", "hold", "although ConfigMap")])
+@pytest.mark.parametrize(
+    ("fixture", "layer", "flaw"),
+    [("self-terminating", "idle-monitor", "acts on a busy target"), ("held-mornings", "hold", "although ConfigMap")],
+)
 def test_what_acts_only_under_a_condition_is_not_exposed_by_a_model_that_has_none(fixture, layer, flaw):
     found = searching.explore(
-        Session(fixture=fixture), seconds=lambda: 0.0, workers=1, max_faults=1, only_layers=[layer],
-        only_faults=["suspended"])
+        Session(fixture=fixture),
+        seconds=lambda: 0.0,
+        workers=1,
+        max_faults=1,
+        only_layers=[layer],
+        only_faults=["suspended"],
+    )
     (undisturbed,) = [one for one in found.inconclusive if not one.scenario.faults]
     assert flaw in undisturbed.why
     assert not [one for one in found.minimal if not one.scenario.faults]
 
 
-@pytest.mark.parametrize(("dies", "why"), [
-    (lambda: os.kill(os.getpid(), signal.SIGKILL), "its process died"),
-    (lambda: os.kill(os.getpid(), signal.SIGALRM), "took longer than"),
-    (lambda: os._exit(0), "its process died"),
-    (lambda: {}["nothing"], "KeyError"),
-    (sys.exit, "SystemExit")])
+@pytest.mark.parametrize(
+    ("dies", "why"),
+    [
+        (lambda: os.kill(os.getpid(), signal.SIGKILL), "its process died"),
+        (lambda: os.kill(os.getpid(), signal.SIGALRM), "took longer than"),
+        (lambda: os._exit(0), "its process died"),
+        (lambda: {}["nothing"], "KeyError"),
+        (sys.exit, "SystemExit"),
+    ],
+)
 def test_a_scenario_whose_process_dies_proves_nothing(dies, why):
     scenario = searching.Scenario("nightly-off", ())
     found = searching._forked(dies, scenario)
@@ -188,10 +222,15 @@ def test_a_scenario_whose_process_dies_proves_nothing(dies, why):
     assert why in found.why
 
 
-@pytest.mark.parametrize(("argv", "says"), [
-    (("--under", "image-gone@nightly"), "the spec has no layer 'nightly'; did you mean nightly-off?"),
-    (("--layer", "nightly"), "did you mean nightly-off?"), (("--under", "image-goen"), "did you mean image-gone?"),
-    (("--max-faults", "9"), "not in the range")])
+@pytest.mark.parametrize(
+    ("argv", "says"),
+    [
+        (("--under", "image-gone@nightly"), "the spec has no layer 'nightly'; did you mean nightly-off?"),
+        (("--layer", "nightly"), "did you mean nightly-off?"),
+        (("--under", "image-goen"), "did you mean image-gone?"),
+        (("--max-faults", "9"), "not in the range"),
+    ],
+)
 def test_bad_input_is_one_sentence(argv, says):
     done = explore(*argv, code=2)
     assert says in done.stderr

@@ -25,16 +25,16 @@ def gate(*argv, code=None):
     return done
 
 
-@pytest.mark.parametrize(("codes", "found"), [
-    ([], 3), ([0, 0], 0), ([0, 3], 3), ([3, 1], 1), ([1, 4], 4), ([5, 4, 1], 5), ([2, 1], 2)])
+@pytest.mark.parametrize(
+    ("codes", "found"), [([], 3), ([0, 0], 0), ([0, 3], 3), ([3, 1], 1), ([1, 4], 4), ([5, 4, 1], 5), ([2, 1], 2)]
+)
 def test_the_worst_part_decides(codes, found):
     assert worst(codes) == found
 
 
 def test_nothing_looked_at_is_nothing_proven():
     assert (Gate("error").verdict, Gate("error").skipped) == ("inconclusive", ["lint", "fences", "drills"])
-    assert "nothing would be proven" in gate(
-        "--skip", "lint", "--skip", "fences", "--skip", "drills", code=2).stderr
+    assert "nothing would be proven" in gate("--skip", "lint", "--skip", "fences", "--skip", "drills", code=2).stderr
 
 
 def test_the_reference_path_passes_undisturbed_with_every_part():
@@ -96,7 +96,12 @@ def test_bad_input_is_one_sentence(tmp_path):
 def test_ctrl_c_leaves_nothing_running(tmp_path):
     running = subprocess.Popen(
         [sys.executable, "-c", "from killcheck.cli import main; main()", "gate", "--skip=lint", "--skip=fences"],
-        cwd=tmp_path, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
+        cwd=tmp_path,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
     for line in running.stderr:
         if " of " in line:
             break

@@ -8,11 +8,11 @@ import pytest
 from click.testing import CliRunner
 from killcheck.fixtures import spec
 
-from killcheck.run import matrix
 from killcheck.cli import main
-from killcheck.spec.killpath import Outcome
+from killcheck.run import matrix
 from killcheck.run.runner import PlannedDrill, Run
 from killcheck.run.session import Session
+from killcheck.spec.killpath import Outcome
 from killcheck.spec.specfile import load
 from killcheck.verdict import DrillResult, Verdict
 
@@ -23,7 +23,9 @@ def test_every_layer_is_drilled_undisturbed_and_under_what_applies():
     planned = matrix.plan(PATH, only_faults=["image-gone", "suspended"])
     assert [(d.layer, d.faults, d.require) for d in planned] == [
         (layer, faults, Outcome.COVERED if faults else Outcome.SURVIVED)
-        for layer in ("nightly-off", "second-switch") for faults in ((), ("image-gone",), ("suspended",))]
+        for layer in ("nightly-off", "second-switch")
+        for faults in ((), ("image-gone",), ("suspended",))
+    ]
 
 
 def test_faults_without_their_lever_are_left_out_and_named():
@@ -31,20 +33,31 @@ def test_faults_without_their_lever_are_left_out_and_named():
     assert "argo-selfheal" not in {name for d in matrix.plan(PATH, levers=set()) for name in d.faults}
 
 
-@pytest.mark.parametrize(("fixture", "layer", "fault", "there"), [
-    ("kueue-quota", "nightly-hold", "keda-minimum", False), ("scale-to-zero", "video-idle", "keda-minimum", True),
-    ("scale-to-zero", "video-idle", "pool-floor", False), ("kueue-quota", "nightly-hold", "pool-floor", True),
-    ("spot-training", "spot-reclaim", "spot-notice", False), ("kueue-quota", "nightly-hold", "spot-notice", True)])
+@pytest.mark.parametrize(
+    ("fixture", "layer", "fault", "there"),
+    [
+        ("kueue-quota", "nightly-hold", "keda-minimum", False),
+        ("scale-to-zero", "video-idle", "keda-minimum", True),
+        ("scale-to-zero", "video-idle", "pool-floor", False),
+        ("kueue-quota", "nightly-hold", "pool-floor", True),
+        ("spot-training", "spot-reclaim", "spot-notice", False),
+        ("kueue-quota", "nightly-hold", "spot-notice", True),
+    ],
+)
 def test_what_finds_nothing_to_act_on_is_no_cell(fixture, layer, fault, there):
     planned = matrix.plan(load(spec(fixture)), only_layers=[layer])
     assert ((fault,) in [d.faults for d in planned]) is there
 
 
-@pytest.mark.parametrize(("named", "why"), [
-    ("machine-off", "machine-off means nothing to nightly-off: the layer is no program of a machine"),
-    ("ecr-token-expired", "ecr-token-expired cannot be injected on embedded: it needs stand-in"),
-    ("suspended+machine-off", "machine-off means nothing to nightly-off"),
-    ("suspended@nightly-off", "")])
+@pytest.mark.parametrize(
+    ("named", "why"),
+    [
+        ("machine-off", "machine-off means nothing to nightly-off: the layer is no program of a machine"),
+        ("ecr-token-expired", "ecr-token-expired cannot be injected on embedded: it needs stand-in"),
+        ("suspended+machine-off", "machine-off means nothing to nightly-off"),
+        ("suspended@nightly-off", ""),
+    ],
+)
 def test_what_was_named_is_never_left_out(named, why, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     run = CliRunner().invoke(main, ["drill", "--matrix", "--under", named, "--json"])
@@ -58,11 +71,19 @@ def test_what_was_named_is_never_left_out(named, why, tmp_path, monkeypatch):
         assert cells[1]["verdict"] in ("survived", "covered", "exposed"), cells[1]
 
 
-@pytest.mark.parametrize(("required", "verdict", "passes"), [
-    (Outcome.SURVIVED, Verdict.SURVIVED, True), (Outcome.SURVIVED, Verdict.COVERED, False),
-    (Outcome.COVERED, Verdict.COVERED, True), (Outcome.COVERED, Verdict.EXPOSED, False),
-    (Outcome.COVERED, Verdict.INCONCLUSIVE, False), (Outcome.KNOWN, Verdict.EXPOSED, True),
-    (Outcome.KNOWN, Verdict.SURVIVED, True), (Outcome.KNOWN, Verdict.INCONCLUSIVE, False)])
+@pytest.mark.parametrize(
+    ("required", "verdict", "passes"),
+    [
+        (Outcome.SURVIVED, Verdict.SURVIVED, True),
+        (Outcome.SURVIVED, Verdict.COVERED, False),
+        (Outcome.COVERED, Verdict.COVERED, True),
+        (Outcome.COVERED, Verdict.EXPOSED, False),
+        (Outcome.COVERED, Verdict.INCONCLUSIVE, False),
+        (Outcome.KNOWN, Verdict.EXPOSED, True),
+        (Outcome.KNOWN, Verdict.SURVIVED, True),
+        (Outcome.KNOWN, Verdict.INCONCLUSIVE, False),
+    ],
+)
 def test_the_policy_decides(required, verdict, passes):
     assert matrix.Cell("l", "f", required, DrillResult("l", ("f",), verdict, "")).passes is passes
     other = matrix.Cell("l", "f", required, DrillResult("l", ("f",), verdict, "", cause="it is gone"), ("401",))
@@ -81,24 +102,51 @@ def test_side_by_side_finds_what_one_after_the_other_finds(tmp_path):
     assert [t[:2] for t in told[0]] == [t[:2] for t in told[1]]
 
 
-@pytest.mark.parametrize(("cause", "known"), [
-    ((), True), (("is suspended",), True), (("cronjob * IS Suspended: nothing",), True), (("401", "suspended"), True),
-    (("401",), False), (("suspended * CronJob",), False), (("is (suspended)",), False)])
+@pytest.mark.parametrize(
+    ("cause", "known"),
+    [
+        ((), True),
+        (("is suspended",), True),
+        (("cronjob * IS Suspended: nothing",), True),
+        (("401", "suspended"), True),
+        (("401",), False),
+        (("suspended * CronJob",), False),
+        (("is (suspended)",), False),
+    ],
+)
 def test_a_known_exposure_is_one_of_the_causes_that_are_named(cause, known):
     result = DrillResult("l", ("f",), Verdict.EXPOSED, "", cause="CronJob off is suspended: nothing fires")
     assert result.meets(Outcome.KNOWN, cause) is known
     assert not result.meets(Outcome.COVERED, cause)
 
 
-@pytest.mark.parametrize(("rule", "passes", "code"), [
-    ("{fault: suspended, cause: '*'}", True, 0), ("{fault: suspended, cause: is suspended}", True, 0),
-    ("{fault: suspended, cause: ['401', image]}", False, 1), ("{fault: suspended, require: covered}", False, 1)])
+@pytest.mark.parametrize(
+    ("rule", "passes", "code"),
+    [
+        ("{fault: suspended, cause: '*'}", True, 0),
+        ("{fault: suspended, cause: is suspended}", True, 0),
+        ("{fault: suspended, cause: ['401', image]}", False, 1),
+        ("{fault: suspended, require: covered}", False, 1),
+    ],
+)
 def test_the_command_prints_one_document_and_fails_by_policy(tmp_path, rule, passes, code):
     copied = tmp_path / "killcheck.yaml"
     copied.write_text(spec("dead-man").read_text().replace("  rules:\n", f"  rules:\n    - {rule}\n"))
-    done = CliRunner().invoke(main, [
-        "drill", str(copied), "--matrix", "--under", "suspended", "--json", "--exec", "host", "--manifests",
-        str(spec("dead-man").parent)])
+    done = CliRunner().invoke(
+        main,
+        [
+            "drill",
+            str(copied),
+            "--matrix",
+            "--under",
+            "suspended",
+            "--json",
+            "--exec",
+            "host",
+            "--manifests",
+            str(spec("dead-man").parent),
+        ],
+    )
     document = json.loads(done.stdout)
     assert done.exit_code == code, done.output
     cells = {(c["layer"], c["fault"]): (c["verdict"], c["passes"]) for c in document["matrix"]["cells"]}

@@ -12,17 +12,19 @@ from pathlib import Path
 import pytest
 
 from killcheck import fixtures, layers
-from killcheck.run import matrix, parallel
 from killcheck.drill.sequence import Options
-from killcheck.spec.killpath import Outcome
+from killcheck.run import matrix, parallel
 from killcheck.run.runner import PlannedDrill, Run
 from killcheck.run.session import Session
+from killcheck.spec.killpath import Outcome
 from killcheck.verdict import Verdict
 
 #: Paths that are broken on purpose, and what their first layer's undisturbed night must be found out for.
 BROKEN = {
-    "dead-man-image-gone": "not found", "dead-man-no-curl": "curl: (command )?not found|127",
-    "dead-man-false-green": "403"}
+    "dead-man-image-gone": "not found",
+    "dead-man-no-curl": "curl: (command )?not found|127",
+    "dead-man-false-green": "403",
+}
 #: Those with AWS beneath them have tests of their own.
 SOUND = [name for name in fixtures.names() if name not in BROKEN and not name.startswith("founding-story")]
 KNOWN = "exposed (known)"
@@ -35,7 +37,10 @@ STAGING = {
     ("kueue-quota", "nightly-hold"): {"finalizer": KNOWN, "clocks-forward": "survived"},
     ("held-mornings", "nightly-off"): {"api-brownout": "survived"},
     ("held-mornings", "hold"): {
-        "run-never-finishes": "survived", "controller-manager-down": KNOWN, "long-grace": KNOWN},
+        "run-never-finishes": "survived",
+        "controller-manager-down": KNOWN,
+        "long-grace": KNOWN,
+    },
     ("scale-to-zero", "video-idle"): {"run-never-finishes": "survived", "finalizer": KNOWN},
     ("self-terminating", "worker-idle-exit"): {"laptop-killed": "survived", "spot-notice": "survived"},
     ("self-terminating", "idle-monitor"): {"suspended": KNOWN, "cached-copy-evicted": "survived"},
@@ -50,27 +55,32 @@ PROVEN = {
         "layers/test_layers.py::test_a_monitor_that_kills_busy_workers_is_found",
         "layers/test_idle_workloads.py::test_exit_0_under_a_deployment_is_started_again",
         "layers/test_original_failures.py::test_one_gpu_that_is_kept_warm_bills_for_the_night",
-        "layers/test_original_failures.py::test_a_worker_that_waits_for_a_dead_orchestrator_waits_for_ever"),
+        "layers/test_original_failures.py::test_a_worker_that_waits_for_a_dead_orchestrator_waits_for_ever",
+    ),
     "scale-to-zero": (
         "layers/test_layers.py::test_a_minimum_keeps_the_cards_on",
         "layers/test_original_failures.py::test_an_interface_that_nobody_uses_owns_a_card_all_day",
-        "layers/test_original_failures.py::test_what_nothing_wakes_again_was_turned_off_for_good"),
+        "layers/test_original_failures.py::test_what_nothing_wakes_again_was_turned_off_for_good",
+    ),
     "kueue-quota": ("layers/test_idle_workloads.py::test_under_kueue_a_switch_that_deletes_pods_turns_nothing_off",),
     "held-mornings": (
         "layers/test_sentinel_in_kubernetes.py::test_a_morning_that_does_not_ask_is_found",
-        "layers/test_sentinel_in_kubernetes.py::test_a_night_that_is_held_too_is_found"),
+        "layers/test_sentinel_in_kubernetes.py::test_a_night_that_is_held_too_is_found",
+    ),
     "single-controller": (
         "layers/test_single_controller.py::test_a_second_timer_with_start_authority_is_found_by_reading_and_ignores_"
         "the_sentinel",
         "layers/test_single_controller.py::test_a_sentinel_that_aborts_the_stop_too_is_found",
         "layers/test_single_controller.py::test_two_starters_and_one_stopper",
         "layers/test_single_controller.py::test_an_idle_monitor_that_is_kept_awake_by_its_own_probe_is_found",
-        "layers/test_single_controller.py::test_the_idle_monitor_covers_for_a_stop_that_fails"),
+        "layers/test_single_controller.py::test_the_idle_monitor_covers_for_a_stop_that_fails",
+    ),
     "spot-training": (
         "layers/test_spot_handler.py::test_work_that_starts_again_from_nothing_is_lost_and_counted",
         "layers/test_spot_handler.py::test_work_that_nobody_takes_up_again_is_found",
         "layers/test_spot_handler.py::test_an_on_demand_node_in_its_place_is_a_flaw",
-        "layers/test_spot_handler.py::test_a_notice_that_nobody_hears_ends_with_the_reclaim"),
+        "layers/test_spot_handler.py::test_a_notice_that_nobody_hears_ends_with_the_reclaim",
+    ),
 }
 
 
@@ -96,9 +106,13 @@ def test_install_every_layer_turns_the_gpus_off_undisturbed(fixture, tmp_path):
 @pytest.mark.parametrize(("fixture", "layer"), STAGING)
 def test_staging_holds_by_policy(fixture, layer, tmp_path):
     wanted = STAGING[fixture, layer]
-    planned = [cell for cell in matrix.plan(
-        Session(fixture=fixture).kill_path, only_layers=[layer], only_faults=list(wanted), options=Options())
-        if cell.faults]
+    planned = [
+        cell
+        for cell in matrix.plan(
+            Session(fixture=fixture).kill_path, only_layers=[layer], only_faults=list(wanted), options=Options()
+        )
+        if cell.faults
+    ]
     found, whole = judged(fixture, planned, tmp_path)
     assert {cell.fault: cell.word for cell in whole.cells} == wanted
     assert [(c.layer, c.fault, c.word, c.required) for c in whole.failures()] == []
@@ -111,8 +125,7 @@ def test_staging_holds_by_policy(fixture, layer, tmp_path):
 def test_staging_holds_in_every_cell(fixture, tmp_path):
     session = Session(fixture=fixture)
     longest = matrix.estimate(session.kill_path, [PlannedDrill(layer.name) for layer in session.kill_path.layers])
-    planned = matrix.plan(
-        session.kill_path, options=Options(horizon_s=longest.longest_s), objects=session.objects)
+    planned = matrix.plan(session.kill_path, options=Options(horizon_s=longest.longest_s), objects=session.objects)
     found, whole = judged(fixture, planned, tmp_path, workers=parallel.processors())
     assert [(c.layer, c.fault, c.word, c.wanted, c.result.cause or c.result.why) for c in whole.failures()] == []
     assert found.exit_code == 0

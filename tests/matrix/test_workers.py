@@ -10,8 +10,8 @@ import sys
 
 import pytest
 
-from killcheck.run import parallel
 from killcheck.capabilities.cluster import ClusterError
+from killcheck.run import parallel
 
 #: A process with two workers, each at work with a child of its own.
 MADE = """
@@ -35,8 +35,9 @@ with parallel.mortal_workers(2) as pool:
 
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGINT])
 def test_no_worker_outlives_who_made_it(end):
-    with subprocess.Popen([sys.executable, "-c", MADE], stdout=subprocess.PIPE, bufsize=0,
-                          stderr=subprocess.DEVNULL) as made:
+    with subprocess.Popen(
+        [sys.executable, "-c", MADE], stdout=subprocess.PIPE, bufsize=0, stderr=subprocess.DEVNULL
+    ) as made:
         told = b""
         while told.count(b" ") < 4:
             told += made.stdout.read(64)

@@ -33,16 +33,23 @@ def team(pytester):
 def test_a_teams_own_test_passes_and_the_summary_tells_the_drill(team):
     done = team().runpytest_subprocess()
     done.assert_outcomes(passed=1)
-    done.stdout.fnmatch_lines([
-        "*= killcheck =*", "under *nightly-off", "(undisturbed) *survived  zero *, drained *, $*"])
+    done.stdout.fnmatch_lines(
+        ["*= killcheck =*", "under *nightly-off", "(undisturbed) *survived  zero *, drained *, $*"]
+    )
 
 
 def test_a_failure_shows_diagnosis_and_timeline_and_no_traceback(team):
     done = team(under=["image-gone"]).runpytest_subprocess("--junitxml=junit.xml")
     done.assert_outcomes(failed=1)
-    done.stdout.fnmatch_lines([
-        "*the GPUs must go off: exposed*", "*stuck before image_pulled*", "*cause:*not found*", "*remedy:*",
-        "*pods_gone*never (deadline 5 min)*"])
+    done.stdout.fnmatch_lines(
+        [
+            "*the GPUs must go off: exposed*",
+            "*stuck before image_pulled*",
+            "*cause:*not found*",
+            "*remedy:*",
+            "*pods_gone*never (deadline 5 min)*",
+        ]
+    )
     done.stdout.no_fnmatch_line("*Traceback*")
     done.stdout.no_fnmatch_line("*def test_it*")
     done.stdout.fnmatch_lines(["*= killcheck =*", "image-gone *exposed (known)  $*"])
@@ -51,13 +58,18 @@ def test_a_failure_shows_diagnosis_and_timeline_and_no_traceback(team):
     assert "not found" in (case.text or "")
 
 
-@pytest.mark.parametrize(("call", "says"), [
-    ('drill("nightly-of")', "the spec has no layer 'nightly-of'; did you mean nightly-off?"),
-    ('drill("nightly-off", under="image-goen")', "no fault is called image-goen; did you mean image-gone?*"),
-    ('drill("nightly-off", under=["suspended", "suspended"])', "suspended is named twice"),
-    ('assert drill("nightly-off", under="suspended").replicas_zero_within("5m")',
-     "nightly-off under suspended: exposed, not replicas_zero_within('5m')"),
-])
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        ('drill("nightly-of")', "the spec has no layer 'nightly-of'; did you mean nightly-off?"),
+        ('drill("nightly-off", under="image-goen")', "no fault is called image-goen; did you mean image-gone?*"),
+        ('drill("nightly-off", under=["suspended", "suspended"])', "suspended is named twice"),
+        (
+            'assert drill("nightly-off", under="suspended").replicas_zero_within("5m")',
+            "nightly-off under suspended: exposed, not replicas_zero_within('5m')",
+        ),
+    ],
+)
 def test_what_is_wrong_is_one_sentence_and_no_traceback(pytester, call, says):
     pytester.makepyfile(f"def test_it(drill):\n    {call}\n")
     done = pytester.runpytest_subprocess()
@@ -76,14 +88,21 @@ def test_what_is_not_run_proves_nothing(team, allowed, outcome):
 
 def test_the_suites_have_readable_ids(pytester):
     done = pytester.runpytest_subprocess(
-        "--pyargs", "killcheck.suites", "--collect-only", "-q",
-        "--killcheck-under=image-gone,suspended,machine-off,dns-denied+suspended")
-    done.stdout.fnmatch_lines([
-        "*test_install.py::test_layer_turns_the_gpus_off?nightly-off]",
-        "*test_staging.py::test_gpus_go_off?nightly-off under image-gone]",
-        "*test_staging.py::test_gpus_go_off?nightly-off under suspended]",
-        "*test_staging.py::test_gpus_go_off?nightly-off under dns-denied+suspended]",
-        "*test_staging.py::test_gpus_go_off?nightly-off under machine-off]"])  # says that it means nothing there
+        "--pyargs",
+        "killcheck.suites",
+        "--collect-only",
+        "-q",
+        "--killcheck-under=image-gone,suspended,machine-off,dns-denied+suspended",
+    )
+    done.stdout.fnmatch_lines(
+        [
+            "*test_install.py::test_layer_turns_the_gpus_off?nightly-off]",
+            "*test_staging.py::test_gpus_go_off?nightly-off under image-gone]",
+            "*test_staging.py::test_gpus_go_off?nightly-off under suspended]",
+            "*test_staging.py::test_gpus_go_off?nightly-off under dns-denied+suspended]",
+            "*test_staging.py::test_gpus_go_off?nightly-off under machine-off]",
+        ]
+    )  # says that it means nothing there
 
 
 def test_settings_come_from_options_then_environment_then_ini(pytester, monkeypatch):
@@ -118,8 +137,10 @@ def test_allure_has_steps_and_attachments(team):
     assert json.loads(kept["nightly-off: result"])["verdict"] == "survived"
     assert "SuccessfulCreate" in kept["nightly-off: events"]
     assert "kind: CronJob" in kept["nightly-off: manifest"]
-    assert any(name.startswith("nightly-off: log of inference/") or name.startswith("nightly-off: log of gpu-nightly")
-               for name in kept)
+    assert any(
+        name.startswith("nightly-off: log of inference/") or name.startswith("nightly-off: log of gpu-nightly")
+        for name in kept
+    )
     assert "kill_path=dead-man\n" in (pytester.path / "allure" / "environment.properties").read_text()
     assert json.loads((pytester.path / "allure" / "categories.json").read_text())
 
@@ -128,9 +149,15 @@ def suites(pytester, *argv):
     return pytester.runpytest_subprocess("--pyargs", "killcheck.suites", *argv)
 
 
-@pytest.mark.parametrize(("chosen", "tests"), [
-    (["--killcheck-suite=install"], 2), (["--killcheck-suite=staging"], 3), (["--killcheck-suite=release"], 6),
-    (["-m", "killcheck(suite='release')"], 3)])
+@pytest.mark.parametrize(
+    ("chosen", "tests"),
+    [
+        (["--killcheck-suite=install"], 2),
+        (["--killcheck-suite=staging"], 3),
+        (["--killcheck-suite=release"], 6),
+        (["-m", "killcheck(suite='release')"], 3),
+    ],
+)
 def test_each_suite_holds_those_before_it(pytester, chosen, tests):
     done = suites(pytester, *chosen, "--killcheck-under=suspended", "--collect-only", "-q")
     assert len([line for line in done.outlines if "::" in line]) == tests
@@ -140,19 +167,23 @@ def test_release_asserts_fences_and_findings(pytester, tmp_path):
     shutil.copytree(path("dead-man"), tmp_path / "deploy")
     spec = tmp_path / "deploy" / "killcheck.yaml"
     spec.write_text(spec.read_text().replace("maxDevicesPerNode: 8", "maxDevicesPerNode: 4"))
-    done = suites(
-        pytester, f"--killcheck-spec={spec}", f"--killcheck-manifests={tmp_path / 'deploy'}", "-k", "release")
+    done = suites(pytester, f"--killcheck-spec={spec}", f"--killcheck-manifests={tmp_path / 'deploy'}", "-k", "release")
     done.assert_outcomes(passed=1, failed=2)
-    done.stdout.fnmatch_lines([
-        "*NodePool/gpu is exposed: worst is g6e.48xlarge*", "*door: NodePool/gpu can launch*", "*remedy: *"])
+    done.stdout.fnmatch_lines(
+        ["*NodePool/gpu is exposed: worst is g6e.48xlarge*", "*door: NodePool/gpu can launch*", "*remedy: *"]
+    )
     done.stdout.no_fnmatch_line("*Traceback*")
 
 
-@pytest.mark.parametrize(("argv", "says"), [
-    (("--killcheck-layer=nightly",), "*the spec has no layer 'nightly'*did you mean nightly-off?*"),
-    (("--killcheck-under=image-goen",), "*no fault is called image-goen; did you mean image-gone?*"),
-    (("--killcheck-spec=absent.yaml",), "*absent.yaml: no such file or directory*"),
-    (("--killcheck-suite=night",), "*--killcheck-suite is install, staging, release, not 'night'*")])
+@pytest.mark.parametrize(
+    ("argv", "says"),
+    [
+        (("--killcheck-layer=nightly",), "*the spec has no layer 'nightly'*did you mean nightly-off?*"),
+        (("--killcheck-under=image-goen",), "*no fault is called image-goen; did you mean image-gone?*"),
+        (("--killcheck-spec=absent.yaml",), "*absent.yaml: no such file or directory*"),
+        (("--killcheck-suite=night",), "*--killcheck-suite is install, staging, release, not 'night'*"),
+    ],
+)
 def test_bad_settings_are_one_sentence(pytester, argv, says):
     done = suites(pytester, *argv)
     assert done.ret != 0

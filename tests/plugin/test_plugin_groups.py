@@ -7,8 +7,8 @@ import xml.etree.ElementTree as ET
 import pytest
 from killcheck.fixtures import spec
 
-from killcheck.spec import specfile
 from killcheck.pytest.groups import groups_of
+from killcheck.spec import specfile
 
 pytest_plugins = ["pytester"]
 
@@ -60,7 +60,8 @@ def run(pytester, *argv):
     pytester.makefile(".yaml", killcheck=SPEC)
     pytester.makepyfile(TESTS)
     done = pytester.runpytest_subprocess(
-        "-n", "2", "--killcheck-spec=killcheck.yaml", "--junitxml=junit.xml", "-v", *argv)
+        "-n", "2", "--killcheck-spec=killcheck.yaml", "--junitxml=junit.xml", "-v", *argv
+    )
     done.assert_outcomes(passed=17)
     workers: dict[str, set] = {}
     for case in ET.parse("junit.xml").iter("testcase"):

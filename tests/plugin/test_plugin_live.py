@@ -25,8 +25,13 @@ def test_on_a_real_cluster_drills_of_one_target_take_turns(pytester, tmp_path):
     world = LiveWorld(tmp_path, exec_mode="host", speed=400.0)
     try:
         done = pytester.runpytest_subprocess(
-            "-n", "2", f"--killcheck-on={CONTEXT}", f"--killcheck-kubeconfig={world.kubeconfig}",
-            f"--killcheck-spec={world.spec}", "--junitxml=junit.xml")
+            "-n",
+            "2",
+            f"--killcheck-on={CONTEXT}",
+            f"--killcheck-kubeconfig={world.kubeconfig}",
+            f"--killcheck-spec={world.spec}",
+            "--junitxml=junit.xml",
+        )
     finally:
         world.close()
     done.assert_outcomes(passed=2)  # where they did not, the second would find the first one's Lease

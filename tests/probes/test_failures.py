@@ -46,6 +46,8 @@ def test_nothing_refers_to_a_row_that_is_not_there() -> None:
 def test_cases_are_found_by_probes_that_know_their_row() -> None:
     by_id = {probe.id: set(probe.failures) for probe in ALL}
     strangers = [
-        case.name for case in zoo.cases() if case.failures
-        and not set(case.failures) & {row for probe in case.findings for row in by_id[probe]}]
+        case.name
+        for case in zoo.cases()
+        if case.failures and not set(case.failures) & {row for probe in case.findings for row in by_id[probe]}
+    ]
     assert strangers == []

@@ -17,9 +17,9 @@ from killcheck.probes.image_missing import ImageMissing
 from killcheck.probes.oci import Registries, credentials_for
 
 from killcheck import fixtures
-from killcheck.lint import asking
 from killcheck.images.reference import parse
 from killcheck.kube import manifests
+from killcheck.lint import asking
 
 NOW = datetime(2026, 1, 15, 12, 0, tzinfo=UTC)
 USER, PASSWORD = "robot", "hunter2-of-the-robot"
@@ -58,7 +58,9 @@ class Handler(BaseHTTPRequestHandler):
 
     def _image(self, path: str) -> None:
         said, family = self.headers.get("Authorization"), path.partition("/")[0]
-        realm = f'Bearer realm="http://{self.headers["Host"]}/token",service="here",scope="repository:{family}/off:pull"'
+        realm = (
+            f'Bearer realm="http://{self.headers["Host"]}/token",service="here",scope="repository:{family}/off:pull"'
+        )
         if family in ("private", "open", "forbidden") and said is None:
             self._answer(401, {"errors": [{"code": "UNAUTHORIZED"}]}, {"WWW-Authenticate": realm})
         elif said != {"private": "Bearer for-the-robot", "basic": f"Basic {BASIC}"}.get(family, said):
@@ -121,9 +123,15 @@ def findings(image: str, *, secret: dict[str, Any] | None = None, arch: str = ""
             spec["imagePullSecrets"] = [{"name": "pull"}] if secret is not None else []
     if secret:
         data = base64.b64encode(json.dumps({"auths": secret}).encode()).decode()
-        objects.append({
-            "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "pull", "namespace": "inference"},
-            "type": "kubernetes.io/dockerconfigjson", "data": {".dockerconfigjson": data}})
+        objects.append(
+            {
+                "apiVersion": "v1",
+                "kind": "Secret",
+                "metadata": {"name": "pull", "namespace": "inference"},
+                "type": "kubernetes.io/dockerconfigjson",
+                "data": {".dockerconfigjson": data},
+            }
+        )
     world, _ = asking.world_of(objects, NOW)
     return [f for f in asking.lint(world, probes=[ImageMissing()]).findings if f.probe == "image-missing"]
 
@@ -131,14 +139,25 @@ def findings(image: str, *, secret: dict[str, Any] | None = None, arch: str = ""
 def test_an_image_that_is_there_is_asked_for_once_and_with_its_token(registry: Registry) -> None:
     assert findings(f"{registry.host}/open/off:1.2", arch="amd64") == []
     assert [(method, auth) for method, _, auth in registry.seen] == [
-        ("HEAD", ""), ("GET", ""), ("HEAD", "Bearer for-anybody"), ("GET", "Bearer for-anybody")]
+        ("HEAD", ""),
+        ("GET", ""),
+        ("HEAD", "Bearer for-anybody"),
+        ("GET", "Bearer for-anybody"),
+    ]
     assert "scope=repository%3Aopen%2Foff%3Apull" in registry.seen[1][1]
 
 
-@pytest.mark.parametrize(("path", "words"), [
-    ("open/off:1.3", "no such tag"), ("open/nowhere:1.2", "no such repository"), ("forbidden/off:1.2", "403"),
-    ("busy/off:1.2", "429"), ("private/off:1.2", "a login is wanted"), ("basic/off:1.2", "a login is wanted"),
-])
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        ("open/off:1.3", "no such tag"),
+        ("open/nowhere:1.2", "no such repository"),
+        ("forbidden/off:1.2", "403"),
+        ("busy/off:1.2", "429"),
+        ("private/off:1.2", "a login is wanted"),
+        ("basic/off:1.2", "a login is wanted"),
+    ],
+)
 def test_refusals_are_told_apart(registry: Registry, path: str, words: str) -> None:
     (found,) = findings(f"{registry.host}/{path}")
     assert words in found.message
@@ -171,8 +190,10 @@ def test_a_registry_that_is_ill_or_not_there_proves_nothing(registry: Registry) 
     assert "did not answer" in found.message
 
 
-@pytest.mark.parametrize(("tag", "arch", "wrong"), [
-    ("1.2", "arm64", False), ("1.2", "riscv64", True), ("arm", "arm64", False), ("arm", "amd64", True)])
+@pytest.mark.parametrize(
+    ("tag", "arch", "wrong"),
+    [("1.2", "arm64", False), ("1.2", "riscv64", True), ("arm", "arm64", False), ("arm", "amd64", True)],
+)
 def test_the_platform_is_that_of_the_nodes(registry: Registry, tag: str, arch: str, wrong: bool) -> None:
     found = findings(f"{registry.host}/open/off:{tag}", arch=arch)
     assert ["exec format error" in f.message for f in found] == ([True] if wrong else [])
@@ -191,12 +212,20 @@ def test_no_credential_is_told_to_anyone_else(registry: Registry, caplog: pytest
     assert not [auth for _, _, auth in registry.seen if BASIC in auth]
 
 
-@pytest.mark.parametrize(("entry", "image", "same"), [
-    ("ghcr.io", "ghcr.io/a/b", True), ("https://ghcr.io", "ghcr.io/a/b", True), ("cr.io", "ghcr.io/a/b", False),
-    ("ghcr.io", "cr.io/a/b", False), ("*.dkr.ecr.eu-west-1.amazonaws.com", "1.dkr.ecr.eu-west-1.amazonaws.com/a", True),
-    ("*.amazonaws.com", "1.dkr.ecr.eu-west-1.amazonaws.com/a", False), ("https://index.docker.io/v1/", "nginx", True),
-    ("ghcr.io/team", "ghcr.io/team/b", True), ("ghcr.io/team", "ghcr.io/teammate/b", False),
-])
+@pytest.mark.parametrize(
+    ("entry", "image", "same"),
+    [
+        ("ghcr.io", "ghcr.io/a/b", True),
+        ("https://ghcr.io", "ghcr.io/a/b", True),
+        ("cr.io", "ghcr.io/a/b", False),
+        ("ghcr.io", "cr.io/a/b", False),
+        ("*.dkr.ecr.eu-west-1.amazonaws.com", "1.dkr.ecr.eu-west-1.amazonaws.com/a", True),
+        ("*.amazonaws.com", "1.dkr.ecr.eu-west-1.amazonaws.com/a", False),
+        ("https://index.docker.io/v1/", "nginx", True),
+        ("ghcr.io/team", "ghcr.io/team/b", True),
+        ("ghcr.io/team", "ghcr.io/teammate/b", False),
+    ],
+)
 def test_entries_of_a_pull_secret_are_for_their_own_host(entry: str, image: str, same: bool) -> None:
     reference = parse(image)
     found = credentials_for(reference.host, reference.path, [{"auths": {entry: {"auth": BASIC}}}])

@@ -12,12 +12,12 @@ from click.testing import CliRunner, Result
 from killcheck.fixtures.zoo import Case, cases
 
 from killcheck import fixtures
-from killcheck.lint import asking
-from killcheck.spec import specfile
 from killcheck.cli import main
 from killcheck.kube import manifests
 from killcheck.kube.client import Answer, Kube
 from killcheck.kube.listing import read
+from killcheck.lint import asking
+from killcheck.spec import specfile
 
 NOW = datetime(2026, 1, 15, 12, 0, tzinfo=UTC)
 FALSE_GREEN = fixtures.path("dead-man-false-green")
@@ -108,13 +108,16 @@ def test_a_baseline_that_is_none_is_wrong_usage(tmp_path: Path) -> None:
     assert "not a baseline file" in result.output
 
 
-@pytest.mark.parametrize(("note", "suppressed"), [
-    ("suspended until 2026-02-01: the cluster moves", True),
-    ("suspended until 2026-01-14: the cluster moved", False),
-    ("suspended until 2026-02-01:", False),
-    ("suspended: whatever", False),
-    ("image-gone until 2026-02-01: another probe", False),
-])
+@pytest.mark.parametrize(
+    ("note", "suppressed"),
+    [
+        ("suspended until 2026-02-01: the cluster moves", True),
+        ("suspended until 2026-01-14: the cluster moved", False),
+        ("suspended until 2026-02-01:", False),
+        ("suspended: whatever", False),
+        ("image-gone until 2026-02-01: another probe", False),
+    ],
+)
 def test_an_annotation_suppresses_with_a_reason_until_a_day(note: str, suppressed: bool) -> None:
     objects = manifests.load(case("suspended").files("broken")).objects
     for obj in objects:
@@ -153,7 +156,8 @@ class Counted:
         self.objects = objects
         self.pods = [
             {"metadata": {"name": f"p{i}", "namespace": "inference", "uid": f"u{i}"}, "spec": {"containers": []}}
-            for i in range(pods)]
+            for i in range(pods)
+        ]
 
     def request(self, method: str, path: str, query: Any, body: Any, headers: Any) -> Answer:
         assert method == "GET"
@@ -241,15 +245,22 @@ def test_no_probe_asks_for_secrets() -> None:
 @pytest.mark.parametrize(("ready", "down"), [(0, True), (1, False)])
 def test_a_webhook_whose_pods_are_not_ready_is_down(ready: int, down: bool) -> None:
     hook = {
-        "name": "pods.example.com", "failurePolicy": "Fail",
+        "name": "pods.example.com",
+        "failurePolicy": "Fail",
         "clientConfig": {"service": {"name": "hook", "namespace": "hooks"}},
-        "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}]}
+        "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}],
+    }
     objects = [
         *reference(),
         {"kind": "ValidatingWebhookConfiguration", "metadata": {"name": "hooks"}, "webhooks": [hook]},
         {"kind": "Service", "metadata": {"name": "hook", "namespace": "hooks"}, "spec": {"selector": {"app": "hook"}}},
-        {"kind": "Deployment", "metadata": {"name": "hook", "namespace": "hooks"}, "status": {"readyReplicas": ready},
-         "spec": {"replicas": 1, "template": {"metadata": {"labels": {"app": "hook"}}, "spec": {"containers": []}}}}]
+        {
+            "kind": "Deployment",
+            "metadata": {"name": "hook", "namespace": "hooks"},
+            "status": {"readyReplicas": ready},
+            "spec": {"replicas": 1, "template": {"metadata": {"labels": {"app": "hook"}}, "spec": {"containers": []}}},
+        },
+    ]
     world, _ = asking.world_of(objects, NOW, live=True)
     found = [f.message for f in asking.lint(world).findings if f.probe == "webhook-down"]
     assert bool(found) is down

@@ -32,7 +32,8 @@ class Live:
         self.folder = folder
         self.cluster = EmbeddedCluster(start=wall_now(), exec_mode="none", speed=0.0)
         self.cluster.load(
-            m.obj for m in manifests.load([path("dead-man")]).manifests if m.obj.get("apiVersion") != "killcheck/v1")
+            m.obj for m in manifests.load([path("dead-man")]).manifests if m.obj.get("apiVersion") != "killcheck/v1"
+        )
         self.seen: list[Request] = []
         self.cluster.wire.interceptor = self._look
         self.cluster.wire.start()
@@ -70,10 +71,15 @@ class Live:
         rbac = "rbac.authorization.k8s.io"
         self.create({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": "default"}})
         self.create({"apiVersion": f"{rbac}/v1", "kind": "ClusterRole", "metadata": {"name": name}, "rules": rules})
-        self.create({
-            "apiVersion": f"{rbac}/v1", "kind": "ClusterRoleBinding", "metadata": {"name": name},
-            "roleRef": {"apiGroup": rbac, "kind": "ClusterRole", "name": name},
-            "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": "default"}]})
+        self.create(
+            {
+                "apiVersion": f"{rbac}/v1",
+                "kind": "ClusterRoleBinding",
+                "metadata": {"name": name},
+                "roleRef": {"apiGroup": rbac, "kind": "ClusterRole", "name": name},
+                "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": "default"}],
+            }
+        )
         request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 900}}
         with self.cluster.loop.entered():
             issued = self.cluster.kube.create(r.SERVICEACCOUNTS, request, "default", name=name, subresource="token")
@@ -112,13 +118,25 @@ def test_the_number_of_requests_grows_with_pages_alone(live: Live) -> None:
     live.lint()
     few = Counter((q.method, q.path) for q in live.seen)
     for index in range(PODS):
-        live.create({
-            "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": f"c{index}", "namespace": "default"},
-            "data": {"a": "b"}})
-        live.create({
-            "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": f"j{index}", "namespace": "default"},
-            "spec": {"suspend": True, "template": {"spec": {
-                "restartPolicy": "Never", "containers": [{"name": "c", "image": "busybox"}]}}}})
+        live.create(
+            {
+                "apiVersion": "v1",
+                "kind": "ConfigMap",
+                "metadata": {"name": f"c{index}", "namespace": "default"},
+                "data": {"a": "b"},
+            }
+        )
+        live.create(
+            {
+                "apiVersion": "batch/v1",
+                "kind": "Job",
+                "metadata": {"name": f"j{index}", "namespace": "default"},
+                "spec": {
+                    "suspend": True,
+                    "template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "busybox"}]}},
+                },
+            }
+        )
     live.lint()
     many = Counter((q.method, q.path) for q in live.seen)
     pages = -(-PODS // 500)
@@ -126,8 +144,12 @@ def test_the_number_of_requests_grows_with_pages_alone(live: Live) -> None:
 
 
 def test_admission_is_asked_with_the_pod_itself(live: Live) -> None:
-    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "none", "namespace": "inference"},
-             "spec": {"hard": {"count/pods": "1"}}}
+    quota = {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": {"name": "none", "namespace": "inference"},
+        "spec": {"hard": {"count/pods": "1"}},
+    }
     live.create(quota)
     live.cluster.loop.advance(10)
     (found,) = findings(live.lint(), "pod-refused")
@@ -144,8 +166,11 @@ def test_a_dry_run_that_is_not_wanted_is_not_made(live: Live) -> None:
 
 READ = {"apiGroups": ["*"], "resources": ["*"], "verbs": ["get", "list"]}
 NO_RBAC = [
-    {"apiGroups": ["", "apps", "batch", "karpenter.sh", "networking.k8s.io", "discovery.k8s.io", "policy"],
-     "resources": ["*"], "verbs": ["get", "list"]},
+    {
+        "apiGroups": ["", "apps", "batch", "karpenter.sh", "networking.k8s.io", "discovery.k8s.io", "policy"],
+        "resources": ["*"],
+        "verbs": ["get", "list"],
+    },
 ]
 
 
@@ -163,8 +188,7 @@ def test_what_may_not_be_read_is_named_and_not_proven(live: Live) -> None:
 
 
 def test_an_access_review_answers_where_rbac_may_not_be_read(live: Live) -> None:
-    reviews = {
-        "apiGroups": ["authorization.k8s.io"], "resources": ["subjectaccessreviews"], "verbs": ["create"]}
+    reviews = {"apiGroups": ["authorization.k8s.io"], "resources": ["subjectaccessreviews"], "verbs": ["create"]}
     document = live.lint(kubeconfig=live.as_account([*NO_RBAC, reviews]))
     assert not [f for f in findings(document, "rbac-missing") if "may" in f["message"]]
     with live.cluster.loop.entered():
@@ -176,10 +200,10 @@ def test_an_access_review_answers_where_rbac_may_not_be_read(live: Live) -> None
 
 def test_init_finds_the_kill_path_over_the_wire(live: Live) -> None:
     spec = live.folder / "killcheck.yaml"
-    result = CliRunner().invoke(
-        main, ["init", "--on", CONTEXT, "--kubeconfig", str(live.kubeconfig), "-o", str(spec)])
+    result = CliRunner().invoke(main, ["init", "--on", CONTEXT, "--kubeconfig", str(live.kubeconfig), "-o", str(spec)])
     assert result.exit_code == 0, result.output
     assert {q.method for q in live.seen} == {"GET"}
     result = CliRunner().invoke(
-        main, ["lint", str(spec), "--on", CONTEXT, "--kubeconfig", str(live.kubeconfig), "--json"])
+        main, ["lint", str(spec), "--on", CONTEXT, "--kubeconfig", str(live.kubeconfig), "--json"]
+    )
     assert result.exit_code == 0, result.output

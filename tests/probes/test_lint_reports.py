@@ -17,9 +17,9 @@ from click.testing import CliRunner, Result
 from killcheck.probes import ALL, Finding, Probe, World
 
 from killcheck import fixtures
-from killcheck.lint import asking
 from killcheck.cli import main
 from killcheck.kube import manifests
+from killcheck.lint import asking
 from killcheck.reports import findings_junit
 from killcheck.reports.sarif import document
 
@@ -38,31 +38,61 @@ def listed(items: dict[str, Any], **more: Any) -> dict[str, Any]:
 
 TEXT = closed(["text"], text={"type": "string"})
 RULE = closed(
-    ["id"], id={"type": "string"}, name={"type": "string"}, shortDescription=TEXT, fullDescription=TEXT, help=TEXT,
-    defaultConfiguration=closed([], level=LEVEL), properties={"type": "object"})
+    ["id"],
+    id={"type": "string"},
+    name={"type": "string"},
+    shortDescription=TEXT,
+    fullDescription=TEXT,
+    help=TEXT,
+    defaultConfiguration=closed([], level=LEVEL),
+    properties={"type": "object"},
+)
 LOCATION = closed(
-    [], physicalLocation=closed(
-        ["artifactLocation"], region=closed(["startLine"], startLine={"type": "integer", "minimum": 1}),
-        artifactLocation=closed(["uri"], uri={"type": "string", "format": "uri-reference", "pattern": r"^[^\s\\]+$"})),
-    logicalLocations=listed(closed([], fullyQualifiedName={"type": "string"}, kind={"type": "string"})))
+    [],
+    physicalLocation=closed(
+        ["artifactLocation"],
+        region=closed(["startLine"], startLine={"type": "integer", "minimum": 1}),
+        artifactLocation=closed(["uri"], uri={"type": "string", "format": "uri-reference", "pattern": r"^[^\s\\]+$"}),
+    ),
+    logicalLocations=listed(closed([], fullyQualifiedName={"type": "string"}, kind={"type": "string"})),
+)
 RESULT = closed(
-    ["message", "ruleId"], ruleId={"type": "string"}, ruleIndex={"type": "integer", "minimum": 0}, level=LEVEL,
-    kind={"enum": ["notApplicable", "pass", "fail", "review", "open", "informational"]}, message=TEXT,
-    partialFingerprints={"type": "object", "additionalProperties": {"type": "string"}}, locations=listed(LOCATION),
+    ["message", "ruleId"],
+    ruleId={"type": "string"},
+    ruleIndex={"type": "integer", "minimum": 0},
+    level=LEVEL,
+    kind={"enum": ["notApplicable", "pass", "fail", "review", "open", "informational"]},
+    message=TEXT,
+    partialFingerprints={"type": "object", "additionalProperties": {"type": "string"}},
+    locations=listed(LOCATION),
     baselineState={"enum": ["new", "unchanged", "updated", "absent"]},
-    suppressions=listed(closed(
-        ["kind"], kind={"enum": ["inSource", "external"]}, status={"enum": ["accepted", "underReview", "rejected"]})))
+    suppressions=listed(
+        closed(
+            ["kind"], kind={"enum": ["inSource", "external"]}, status={"enum": ["accepted", "underReview", "rejected"]}
+        )
+    ),
+)
 RESULT["if"] = {"properties": {"kind": {"not": {"const": "fail"}}}}
 RESULT["then"] = {"properties": {"level": {"const": "none"}}}
 DRIVER = closed(
-    ["name"], name={"type": "string"}, version={"type": "string"}, semanticVersion={"type": "string"},
-    rules=listed(RULE, uniqueItems=True))
+    ["name"],
+    name={"type": "string"},
+    version={"type": "string"},
+    semanticVersion={"type": "string"},
+    rules=listed(RULE, uniqueItems=True),
+)
 RUN = closed(
-    ["tool"], tool=closed(["driver"], driver=DRIVER), results=listed(RESULT),
-    columnKind={"enum": ["utf16CodeUnits", "unicodeCodePoints"]})
+    ["tool"],
+    tool=closed(["driver"], driver=DRIVER),
+    results=listed(RESULT),
+    columnKind={"enum": ["utf16CodeUnits", "unicodeCodePoints"]},
+)
 SARIF = closed(
-    ["version", "runs"], **{"$schema": {"type": "string", "format": "uri"}}, version={"const": "2.1.0"},
-    runs=listed(RUN))
+    ["version", "runs"],
+    **{"$schema": {"type": "string", "format": "uri"}},
+    version={"const": "2.1.0"},
+    runs=listed(RUN),
+)
 
 
 @pytest.fixture
@@ -130,7 +160,8 @@ def test_sarif_tells_new_from_known_and_suppressed() -> None:
     file = next(Path("my deploy").glob("gpu-nightly-off.yaml"))
     text = file.read_text().replace(
         "kind: CronJob\nmetadata:\n",
-        'kind: CronJob\nmetadata:\n  annotations: {killcheck.dev/ignore: "false-green until 2999-01-01: we know"}\n')
+        'kind: CronJob\nmetadata:\n  annotations: {killcheck.dev/ignore: "false-green until 2999-01-01: we know"}\n',
+    )
     file.write_text(text)
     (green,) = [r for r in sarif()["results"] if r["ruleId"] == "false-green"]
     assert green["suppressions"] == [{"kind": "external", "status": "accepted"}]

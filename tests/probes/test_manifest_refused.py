@@ -10,25 +10,45 @@ import pytest
 from killcheck.probes.manifest_refused import ManifestRefused
 
 from killcheck import fixtures
+from killcheck.kube import manifests
 from killcheck.lint import asking
 from killcheck.spec import specfile
 from killcheck.spec.killpath import KillPath
-from killcheck.kube import manifests
 
 NOW = datetime(2026, 1, 15, 12, 0, tzinfo=UTC)
 SWITCH = "gpu-nightly-off.yaml"
 #: What is edited, into what, and what is said of it: (file, old, new, the line's own text, a part of the message).
 EDITS = [
-    (SWITCH, "  concurrencyPolicy:", "  concurencyPolicy:", "concurencyPolicy",
-     'unknown field "spec.concurencyPolicy"'),
+    (
+        SWITCH,
+        "  concurrencyPolicy:",
+        "  concurencyPolicy:",
+        "concurencyPolicy",
+        'unknown field "spec.concurencyPolicy"',
+    ),
     (SWITCH, "      backoffLimit: 5", '      backoffLimit: "five"', "five", "cannot unmarshal string into Go struct"),
-    (SWITCH, "restartPolicy: Never", "restartPolicy: Always", "Always",
-     'spec.jobTemplate.spec.template.spec.restartPolicy: Required value: valid values: "OnFailure", "Never"'),
+    (
+        SWITCH,
+        "restartPolicy: Never",
+        "restartPolicy: Always",
+        "Always",
+        'spec.jobTemplate.spec.template.spec.restartPolicy: Required value: valid values: "OnFailure", "Never"',
+    ),
     (SWITCH, "cpu: 10m", "cpu: 10 m", "10 m", "quantities must match the regular expression"),
-    (SWITCH, "apiVersion: batch/v1", "apiVersion: batch/v1beta1", "batch/v1beta1",
-     'no matches for kind "CronJob" in version "batch/v1beta1"; there is CronJob in batch/v1'),
-    (SWITCH, "kind: RoleBinding", "kind: Rolebinding", "kind: Rolebinding",
-     'no matches for kind "Rolebinding" in version "rbac.authorization.k8s.io/v1"; there is RoleBinding'),
+    (
+        SWITCH,
+        "apiVersion: batch/v1",
+        "apiVersion: batch/v1beta1",
+        "batch/v1beta1",
+        'no matches for kind "CronJob" in version "batch/v1beta1"; there is CronJob in batch/v1',
+    ),
+    (
+        SWITCH,
+        "kind: RoleBinding",
+        "kind: Rolebinding",
+        "kind: Rolebinding",
+        'no matches for kind "Rolebinding" in version "rbac.authorization.k8s.io/v1"; there is RoleBinding',
+    ),
     ("inference.yaml", "nvidia.com/gpu: 8", "nvidia.com/gpu: 1500m", "1500m", "must be an integer"),
     # What a schedule says for an older cluster, schedule-trap reads; no API server of today takes it.
     (SWITCH, 'schedule: "0', 'schedule: "TZ=UTC 0', "TZ=UTC", "cannot use TZ or CRON_TZ in schedule"),
@@ -66,27 +86,31 @@ def test_it_is_told_with_its_line_in_the_servers_words(folder: Path, file, old, 
 def test_all_that_is_wrong_is_told_at_once(folder: Path) -> None:
     text = (folder / SWITCH).read_text()
     (folder / SWITCH).write_text(
-        text.replace("  concurrencyPolicy:", "  concurencyPolicy:").replace("- name: executor", "- name: the_executor"))
+        text.replace("  concurrencyPolicy:", "  concurencyPolicy:").replace("- name: executor", "- name: the_executor")
+    )
     assert [one.evidence[0].path.rpartition(".")[2] for one in found(folder)] == ["concurencyPolicy", "name"]
 
 
 @pytest.mark.parametrize("name", [name for name in fixtures.names() if name != "single-controller"])
 def test_what_is_shipped_is_taken(name: str) -> None:
-    world, _ = asking.world_of(
-        manifests.load(fixtures.path(name)), NOW, kill_path=specfile.load(fixtures.spec(name)))
+    world, _ = asking.world_of(manifests.load(fixtures.path(name)), NOW, kill_path=specfile.load(fixtures.spec(name)))
     assert list(ManifestRefused().ask(world)) == []
 
 
-@pytest.mark.parametrize("other", [
-    "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x, namespace: somebody-elses}\ndatta: {}\n",
-    "apiVersion: keda.sh/v1alpha1\nkind: ScaledObject\nmetadata: {name: x, namespace: inference}\nspec: {news: 1}\n",
-    "apiVersion: batch/v7\nkind: Nightly\nmetadata: {name: x, namespace: inference}\n",
-    "apiVersion: autoscaling/v2\nkind: HorizontalPodAutoscaler\nmetadata: {name: x, namespace: inference}\nspec:\n"
-    "  minReplicas: 0\n  maxReplicas: 3\n  scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: vllm}\n"
-    "  metrics: [{type: External, external: {metric: {name: q}, target: {type: Value, value: \"1\"}}}]\n",
-    "apiVersion: v1\nkind: Secret\nmetadata: {name: x, namespace: inference}\ntype: kubernetes.io/dockerconfigjson\n"
-    "data: {.dockerconfigjson: e30=}\n",
-], ids=["another-namespace", "custom", "unknown-type", "feature-gate", "secret"])
+@pytest.mark.parametrize(
+    "other",
+    [
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x, namespace: somebody-elses}\ndatta: {}\n",
+        "apiVersion: keda.sh/v1alpha1\nkind: ScaledObject\nmetadata: {name: x, namespace: inference}\nspec: {news: 1}\n",
+        "apiVersion: batch/v7\nkind: Nightly\nmetadata: {name: x, namespace: inference}\n",
+        "apiVersion: autoscaling/v2\nkind: HorizontalPodAutoscaler\nmetadata: {name: x, namespace: inference}\nspec:\n"
+        "  minReplicas: 0\n  maxReplicas: 3\n  scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: vllm}\n"
+        '  metrics: [{type: External, external: {metric: {name: q}, target: {type: Value, value: "1"}}}]\n',
+        "apiVersion: v1\nkind: Secret\nmetadata: {name: x, namespace: inference}\ntype: kubernetes.io/dockerconfigjson\n"
+        "data: {.dockerconfigjson: e30=}\n",
+    ],
+    ids=["another-namespace", "custom", "unknown-type", "feature-gate", "secret"],
+)
 def test_what_is_not_ours_to_say_is_left_alone(folder: Path, other: str) -> None:
     (folder / "other.yaml").write_text(other)
     assert found(folder) == []

@@ -27,18 +27,21 @@ def test_the_alerts_fire_on_what_they_are_for(tmp_path):
     checked = subprocess.run([promtool, "check", "rules", "rules.yaml"], check=False, cwd=tmp_path, capture_output=True)
     assert checked.returncode == 0, checked.stderr
     done = subprocess.run(
-        [promtool, "test", "rules", "alerts.test.yaml"], check=False, cwd=tmp_path, capture_output=True, text=True)
+        [promtool, "test", "rules", "alerts.test.yaml"], check=False, cwd=tmp_path, capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_alerts_and_dashboard_ask_for_metrics_that_there_are():
-    told = story([result(), result(verdict="exposed", faults=["x"], seconds_to_drained=3.0)], findings=[FINDING],
-                 fences=[FENCE])
+    told = story(
+        [result(), result(verdict="exposed", faults=["x"], seconds_to_drained=3.0)], findings=[FINDING], fences=[FENCE]
+    )
     written = set(re.findall(r"^(killcheck_\w+)\{", prometheus(told), re.MULTILINE))
     rules = RULES["groups"][0]["rules"]
     dashboard = json.loads((CI / "grafana/killcheck.json").read_text())
     queries = [rule["expr"] for rule in rules] + [
-        target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
+        target["expr"] for panel in dashboard["panels"] for target in panel["targets"]
+    ]
     asked = {name for query in queries for name in re.findall(r"killcheck_\w+", query)}
     assert asked <= written
     assert len({panel["id"] for panel in dashboard["panels"]}) == len(dashboard["panels"])
@@ -50,5 +53,6 @@ def test_metrics_as_promtool_reads_them():
         pytest.skip("promtool is not installed")
     told = story([result(), result(verdict="exposed", faults=["x"])], findings=[FINDING], fences=[FENCE])
     done = subprocess.run(
-        [promtool, "check", "metrics"], check=False, input=prometheus(told), capture_output=True, text=True)
+        [promtool, "check", "metrics"], check=False, input=prometheus(told), capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stdout + done.stderr

@@ -14,19 +14,33 @@ from killcheck.reports.html import html
 from killcheck.reports.mend import first
 
 
-@pytest.mark.parametrize(("before", "after", "kind", "bad"), [
-    ("survived", "exposed", "broke", True), ("covered", "inconclusive", "broke", True),
-    ("survived", "covered", "worse", True), ("inconclusive", "exposed", "worse", True),
-    ("exposed", "survived", "mended", False), ("exposed", "inconclusive", "better", False),
-    ("covered", "survived", "better", False)])
+@pytest.mark.parametrize(
+    ("before", "after", "kind", "bad"),
+    [
+        ("survived", "exposed", "broke", True),
+        ("covered", "inconclusive", "broke", True),
+        ("survived", "covered", "worse", True),
+        ("inconclusive", "exposed", "worse", True),
+        ("exposed", "survived", "mended", False),
+        ("exposed", "inconclusive", "better", False),
+        ("covered", "survived", "better", False),
+    ],
+)
 def test_a_verdict_that_changed(before, after, kind, bad):
     [change] = compare(story([result(verdict=before)]), story([result(verdict=after)])).changes
     assert (change.kind, change.bad, change.before, change.after) == (kind, bad, before, after)
 
 
-@pytest.mark.parametrize(("before", "after", "kinds"), [
-    (10.0, 19.0, []), (10.0, 21.0, ["slower"]), (100.0, 120.0, []), (100.0, 126.0, ["slower"]),
-    (60.0, 40.0, ["faster"])])
+@pytest.mark.parametrize(
+    ("before", "after", "kinds"),
+    [
+        (10.0, 19.0, []),
+        (10.0, 21.0, ["slower"]),
+        (100.0, 120.0, []),
+        (100.0, 126.0, ["slower"]),
+        (60.0, 40.0, ["faster"]),
+    ],
+)
 def test_slower_is_more_than_what_periods_explain(before, after, kinds):
     found = compare(story([result(seconds_to_zero=before)]), story([result(seconds_to_zero=after)]))
     assert [change.kind for change in found.changes] == kinds
@@ -43,10 +57,14 @@ def test_drills_and_findings_that_come_and_go():
 
 
 def test_one_cause_of_many_drills_is_mended_once_and_the_dearest_first():
-    causes = first([
-        result(verdict="exposed", usd=5.0, cause="pod off-killcheck-ab1-0 Pending"),
-        result(verdict="exposed", usd=7.0, faults=["quota"], cause="pod off-killcheck-cd2-1 Pending"),
-        result(verdict="exposed", usd=100.0, cause="401 Unauthorized"), result()])
+    causes = first(
+        [
+            result(verdict="exposed", usd=5.0, cause="pod off-killcheck-ab1-0 Pending"),
+            result(verdict="exposed", usd=7.0, faults=["quota"], cause="pod off-killcheck-cd2-1 Pending"),
+            result(verdict="exposed", usd=100.0, cause="401 Unauthorized"),
+            result(),
+        ]
+    )
     assert [(one.usd, len(one.drills)) for one in causes] == [(100.0, 1), (12.0, 2)]
 
 

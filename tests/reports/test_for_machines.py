@@ -108,7 +108,8 @@ def test_allure_follows_a_drill_from_night_to_night(tmp_path):
         allure.write(story(WHOLE, run=run), tmp_path / run)
     nights = [
         {r["historyId"]: r for r in (json.loads(p.read_text()) for p in (tmp_path / run).glob("*-result.json"))}
-        for run in ("r1", "r2")]
+        for run in ("r1", "r2")
+    ]
     assert set(nights[0]) == set(nights[1])
     assert not {r["uuid"] for r in nights[0].values()} & {r["uuid"] for r in nights[1].values()}
     exposed = next(r for r in nights[0].values() if r["status"] == "failed")
@@ -154,11 +155,13 @@ def test_what_a_verdict_rests_on_is_in_every_short_report_once():
     note = "no price for p5e.48xlarge: dollars are unknown <x>"
     told = story([result(verdict="survived", notes=[note]), result(verdict="survived", notes=[note])])
     assert [case.findtext("system-out") for case in ElementTree.fromstring(junit(told).encode()).iter("testcase")] == [
-        f"rests on: {note}"] * 2
+        f"rests on: {note}"
+    ] * 2
     assert markdown(told).count("no price for p5e.48xlarge") == 1
     assert "### Rests on" in markdown(told)
     assert slack(told)["blocks"][-1]["text"]["text"] == (
-        "Rests on:\n- no price for p5e.48xlarge: dollars are unknown &lt;x&gt;")
+        "Rests on:\n- no price for p5e.48xlarge: dollars are unknown &lt;x&gt;"
+    )
     plain = story([result(verdict="survived")])
     assert "ests on" not in f"{junit(plain)}{markdown(plain)}{slack(plain)}"
 
@@ -209,8 +212,16 @@ def test_the_command_posts_and_says_what_went_wrong(server, tmp_path):
 
 def test_the_command_writes_every_file(tmp_path):
     file = saved(tmp_path / "run.jsonl", record(WHOLE, exit_code=1, findings=[FINDING], fences=[FENCE]))
-    options = {"--html": "r.html", "--json": "r.json", "--junit": "r.xml", "--sarif": "r.sarif", "--allure": "allure",
-               "--prometheus": "r.prom", "--github-summary": "r.md", "--slack": "slack.json"}
+    options = {
+        "--html": "r.html",
+        "--json": "r.json",
+        "--junit": "r.xml",
+        "--sarif": "r.sarif",
+        "--allure": "allure",
+        "--prometheus": "r.prom",
+        "--github-summary": "r.md",
+        "--slack": "slack.json",
+    }
     words = [word for option, name in options.items() for word in (option, str(tmp_path / name))]
     done = CliRunner().invoke(main, ["report", str(file), *words])
     assert done.exit_code == 0, done.output

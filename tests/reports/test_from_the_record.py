@@ -12,7 +12,6 @@ from click.testing import CliRunner
 
 from killcheck import events, fixtures
 from killcheck.cli import main
-from killcheck.run.record import read
 from killcheck.reports import allure, sarif_drills
 from killcheck.reports.document import document
 from killcheck.reports.html import html, sentence
@@ -20,6 +19,7 @@ from killcheck.reports.junit import junit
 from killcheck.reports.prometheus import prometheus
 from killcheck.reports.story import tell
 from killcheck.reports.summary import markdown, slack
+from killcheck.run.record import read
 from killcheck.run.runner import PlannedDrill, Run
 from killcheck.run.session import Session
 
@@ -37,16 +37,34 @@ def made(**texts):
     """A record of one drill with these words in it."""
     began = events.RunStarted(at=AT, run="r", version="0", cluster="c", real=False, kill_path="p")
     drill = events.DrillStarted(
-        at=AT, drill="d", layer="l", layer_type="dead-man", faults=[], deadlines={}, proof=["P1"])
+        at=AT, drill="d", layer="l", layer_type="dead-man", faults=[], deadlines={}, proof=["P1"]
+    )
     result = {
-        "layer": "l", "faults": [], "title": "", "verdict": "exposed", "why": "",
-        "cause": texts.get("cause", ""), "remedy": "", "evidence": [], "stuck_at": "x",
-        "watched_s": 60.0, "usd": None, "seconds_to_zero": None, "next_chance": None, "phases": [], "bites": {},
-        "notes": [], "usd_until_next_chance": None, "usd_per_hour": None, "off_by": None,
+        "layer": "l",
+        "faults": [],
+        "title": "",
+        "verdict": "exposed",
+        "why": "",
+        "cause": texts.get("cause", ""),
+        "remedy": "",
+        "evidence": [],
+        "stuck_at": "x",
+        "watched_s": 60.0,
+        "usd": None,
+        "seconds_to_zero": None,
+        "next_chance": None,
+        "phases": [],
+        "bites": {},
+        "notes": [],
+        "usd_until_next_chance": None,
+        "usd_per_hour": None,
+        "off_by": None,
     }
     end = AT + timedelta(minutes=1)
     return [
-        began, drill, events.DrillFinished(at=end, drill="d", result=result),
+        began,
+        drill,
+        events.DrillFinished(at=end, drill="d", result=result),
         events.RunFinished(at=end, verdict="exposed", exit_code=1),
     ]
 
@@ -117,8 +135,11 @@ def test_a_record_cut_short_proves_nothing(record, tmp_path):
 
 def test_the_command_makes_them_all(record, tmp_path):
     names = ("page.html", "junit.xml", "killcheck.prom")
-    options = [word for option, name in zip(("--html", "--junit", "--prometheus"), names, strict=True)
-               for word in (option, str(tmp_path / name))]
+    options = [
+        word
+        for option, name in zip(("--html", "--junit", "--prometheus"), names, strict=True)
+        for word in (option, str(tmp_path / name))
+    ]
     done = CliRunner().invoke(main, ["report", str(record), *options])
     assert done.exit_code == 0, done.output
     assert sorted(p.name for p in tmp_path.iterdir()) == sorted(names)
@@ -136,8 +157,11 @@ def test_a_planted_secret_is_in_no_report(tmp_path, monkeypatch):
     folder = tmp_path / "deploy"
     folder.mkdir()
     for file in fixtures.path("dead-man").glob("*.yaml"):
-        text = file.read_text().replace("set -eu\n", "set -eu\n                  cat /var/run/secrets/kubernetes.io/"
-                                        "serviceaccount/token; echo; echo password=hunter22\n")
+        text = file.read_text().replace(
+            "set -eu\n",
+            "set -eu\n                  cat /var/run/secrets/kubernetes.io/"
+            "serviceaccount/token; echo; echo password=hunter22\n",
+        )
         (folder / file.name).write_text(text)
     monkeypatch.chdir(tmp_path)
     session = Session(spec=folder / "killcheck.yaml", manifests=[folder], exec_mode="host")
@@ -147,9 +171,17 @@ def test_a_planted_secret_is_in_no_report(tmp_path, monkeypatch):
     assert any("<token>" in text for text in logs)
     allure.write(story, tmp_path / "allure")
     texts = [
-        result.record.read_text(), html(story), junit(story), prometheus(story), str(result.to_json()),
-        str(document(story)), str(sarif_drills.document(story)), markdown(story), str(slack(story)),
-        *(file.read_text() for file in (tmp_path / "allure").iterdir())]
+        result.record.read_text(),
+        html(story),
+        junit(story),
+        prometheus(story),
+        str(result.to_json()),
+        str(document(story)),
+        str(sarif_drills.document(story)),
+        markdown(story),
+        str(slack(story)),
+        *(file.read_text() for file in (tmp_path / "allure").iterdir()),
+    ]
     for text in texts:
         assert "eyJ" not in text
         assert "hunter22" not in text
@@ -175,15 +207,25 @@ def test_drills_that_a_kill_kept_from_beginning_are_no_passes(record, tmp_path, 
     assert [drill["verdict"] for drill in document(tell(read(cut)))["drills"]] == ["inconclusive", "inconclusive"]
 
 
-@pytest.mark.parametrize(("damage", "said"), [
-    (lambda lines: [*lines, *lines], "a second run begins here: a record is one run"),
-    (lambda lines: [line.replace('"verdict":"exposed"', '"verdict":"great"') for line in lines], "'great' is not one"),
-    (lambda lines: [re.sub(r'"seconds_to_zero":[\d.]+', '"seconds_to_zero":"x"', line) for line in lines],
-     "drills[0].seconds_to_zero: 'x' is not of type"),
-    (lambda lines: [line[: len(line) // 2] if i == 3 else line for i, line in enumerate(lines)],
-     "not a line of a killcheck run record"),
-    (lambda lines: ["hello", *lines], ":1: not a line of a killcheck run record"),
-])
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        (lambda lines: [*lines, *lines], "a second run begins here: a record is one run"),
+        (
+            lambda lines: [line.replace('"verdict":"exposed"', '"verdict":"great"') for line in lines],
+            "'great' is not one",
+        ),
+        (
+            lambda lines: [re.sub(r'"seconds_to_zero":[\d.]+', '"seconds_to_zero":"x"', line) for line in lines],
+            "drills[0].seconds_to_zero: 'x' is not of type",
+        ),
+        (
+            lambda lines: [line[: len(line) // 2] if i == 3 else line for i, line in enumerate(lines)],
+            "not a line of a killcheck run record",
+        ),
+        (lambda lines: ["hello", *lines], ":1: not a line of a killcheck run record"),
+    ],
+)
 def test_a_record_that_was_changed_is_refused(record, tmp_path, damage, said):
     broken = tmp_path / "broken.jsonl"
     broken.write_text("\n".join(damage(lines_of(record))) + "\n")

@@ -12,17 +12,26 @@ from killcheck.reports.compare import compare
 from killcheck.reports.html import html
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-         "--disable-component-update", "--disable-sync"]
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
 #: For a browser on a busy machine, in milliseconds.
 LIMIT_MS = 120_000.0
 
 pytestmark = pytest.mark.skipif(not CHROMIUM, reason="Chromium is not installed")
 
 RESULTS = [
-    result(), result(faults=["image-gone"], verdict="exposed", evidence=["Failed to pull <image>"], usd=9.0),
+    result(),
+    result(faults=["image-gone"], verdict="exposed", evidence=["Failed to pull <image>"], usd=9.0),
     result(layer="idle", verdict="covered", off_by="nightly-off"),
-    result(layer="idle", faults=["image-gone"], verdict="inconclusive")]
+    result(layer="idle", faults=["image-gone"], verdict="inconclusive"),
+]
 
 
 @pytest.fixture(scope="module")

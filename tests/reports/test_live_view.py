@@ -16,12 +16,19 @@ from killcheck.reports.terminal import Terminal
 def standing(*more):
     """A drill that was triggered at AT, with the GPUs on at $36 an hour."""
     started = events.DrillStarted(
-        at=AT, drill="d", layer="l", layer_type="dead-man", faults=[], proof=["P1"],
-        deadlines={"job_created": 30.0, "pods_gone": 300.0, "node_drained": 900.0})
+        at=AT,
+        drill="d",
+        layer="l",
+        layer_type="dead-man",
+        faults=[],
+        proof=["P1"],
+        deadlines={"job_created": 30.0, "pods_gone": 300.0, "node_drained": 900.0},
+    )
     made = Standing(started)
     for event in (
         events.SteadyState(at=AT, gpu_pods=["a/b"], nodes=["n"], devices=8, usd_per_hour=36.0, replicas={"b": 1}),
-        events.Triggered(at=AT, how="by hand"), *more,
+        events.Triggered(at=AT, how="by hand"),
+        *more,
     ):
         made.hear(event)
     return made

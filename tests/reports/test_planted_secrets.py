@@ -8,8 +8,8 @@ import pytest
 from click.testing import CliRunner
 
 from killcheck import fixtures
-from killcheck.text import redaction
 from killcheck.cli import main
+from killcheck.text import redaction
 
 PASSWORD = "Tr0ub4dor-and-3"
 LITERAL = "b7c1-literal-in-the-manifest"
@@ -61,10 +61,11 @@ def test_nothing_that_a_drill_leaves_or_prints_holds_a_secret(deploy, tmp_path):
     assert told.exit_code == 0, told.output
     again = CliRunner().invoke(main, ["report", str(record)])
     as_json = CliRunner().invoke(
-        main, ["drill", "--manifests", str(deploy), "--exec", "host", "--watch", "40m", "--json"])
+        main, ["drill", "--manifests", str(deploy), "--exec", "host", "--watch", "40m", "--json"]
+    )
     texts = {"stdout": done.output, "report": again.output, "--json": as_json.output} | {
-        str(path): path.read_text() for path in tmp_path.rglob("*")
-        if path.is_file() and deploy not in path.parents}
+        str(path): path.read_text() for path in tmp_path.rglob("*") if path.is_file() and deploy not in path.parents
+    }
     assert len(texts) > len(FILES) + 3
     assert "<redacted>" in texts[str(record)]  # it was printed, and quoted
     for name, text in texts.items():

@@ -29,8 +29,19 @@ class KillWorld(WireWorld):
     def drill(self, cwd, names, **death):
         under = [word for name in names for word in ("--under", name)]
         return self.order(
-            cwd, "drill", str(self.spec), "--on", CONTEXT, *under, "--watch", "1s", "--yes", "--json",
-            settings=QUICK, **death)
+            cwd,
+            "drill",
+            str(self.spec),
+            "--on",
+            CONTEXT,
+            *under,
+            "--watch",
+            "1s",
+            "--yes",
+            "--json",
+            settings=QUICK,
+            **death,
+        )
 
     def settled(self):
         """What is different, once what is under way has come to its end."""
@@ -45,5 +56,8 @@ class KillWorld(WireWorld):
         with self.cluster.loop.entered():
             pods = self.cluster.kube.list(r.PODS, "inference", labels="app=vllm").items
             jobs = self.cluster.kube.list(r.PODS, "inference", labels="batch.kubernetes.io/job-name").items
-        return not jobs and [p["status"].get("phase") for p in pods if "deletionTimestamp" not in p["metadata"]] == [
-            "Running"] and len(pods) == 1
+        return (
+            not jobs
+            and [p["status"].get("phase") for p in pods if "deletionTimestamp" not in p["metadata"]] == ["Running"]
+            and len(pods) == 1
+        )

@@ -27,8 +27,11 @@ def picture(cluster, *, uids=True):
             ours = any(key.startswith("killcheck.dev/") for key in meta.get("labels", {}))
             if obj.get("kind") in GENERATED and not (ours and obj["kind"] != "Pod"):
                 continue
-            if obj.get("kind") == "Job" and not ours and any(
-                    owner["kind"] == "CronJob" for owner in meta.get("ownerReferences", ())):
+            if (
+                obj.get("kind") == "Job"
+                and not ours
+                and any(owner["kind"] == "CronJob" for owner in meta.get("ownerReferences", ()))
+            ):
                 continue  # what the schedule made by itself
             bare = {key: value for key, value in copy(obj).items() if key != "status"}
             for key in _META if not uids else tuple(k for k in _META if k != "uid"):
@@ -52,8 +55,11 @@ def differences(before, after):
     """What is left behind, in words; empty: nothing."""
     told = [f"new: {key}" for key in after if key not in before]
     told += [f"gone: {key}" for key in before if key not in after]
-    told += [f"changed: {key}: {before[key]} -> {after[key]}" for key in before if key in after and (
-        before[key] != after[key])]
+    told += [
+        f"changed: {key}: {before[key]} -> {after[key]}"
+        for key in before
+        if key in after and (before[key] != after[key])
+    ]
     return told
 
 
@@ -63,9 +69,13 @@ def small_cluster(**settings):
     kube = cluster.kube
     kube.create(r.NAMESPACES, {"metadata": {"name": "inference", "labels": {"killcheck.dev/consent": "true"}}})
     template = {"metadata": {"labels": {"app": "vllm"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
-    kube.create(r.DEPLOYMENTS, {
-        "metadata": {"name": "vllm", "namespace": "inference", "annotations": {"kept": "yes"}},
-        "spec": {"replicas": 2, "selector": {"matchLabels": {"app": "vllm"}}, "template": template}})
+    kube.create(
+        r.DEPLOYMENTS,
+        {
+            "metadata": {"name": "vllm", "namespace": "inference", "annotations": {"kept": "yes"}},
+            "spec": {"replicas": 2, "selector": {"matchLabels": {"app": "vllm"}}, "template": template},
+        },
+    )
     kube.create(r.CONFIGMAPS, {"metadata": {"name": "settings", "namespace": "inference"}, "data": {"a": "1"}})
     cluster.loop.sleep(5)
     return cluster

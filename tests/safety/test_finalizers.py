@@ -13,12 +13,17 @@ def pod(*finalizers):
     return {"metadata": {"finalizers": list(finalizers)}}
 
 
-@pytest.mark.parametrize(("was", "now", "kept"), [
-    ([TRACKING], [TRACKING, OURS], [TRACKING]),  # nobody did anything
-    ([TRACKING], [OURS], []),  # the Job controller took its own away
-    ([], [OURS, THEIRS], [THEIRS]),  # somebody else set one
-    ([TRACKING], [TRACKING], None), ([TRACKING], [], None), ([TRACKING], [THEIRS], None),  # ours is gone already
-])
+@pytest.mark.parametrize(
+    ("was", "now", "kept"),
+    [
+        ([TRACKING], [TRACKING, OURS], [TRACKING]),  # nobody did anything
+        ([TRACKING], [OURS], []),  # the Job controller took its own away
+        ([], [OURS, THEIRS], [THEIRS]),  # somebody else set one
+        ([TRACKING], [TRACKING], None),
+        ([TRACKING], [], None),
+        ([TRACKING], [THEIRS], None),  # ours is gone already
+    ],
+)
 def test_only_our_own_is_taken_away(was, now, kept):
     mine, theirs = compare(pod(*now), pod(*was, OURS), pod(*was))
     assert theirs == []

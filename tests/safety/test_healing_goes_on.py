@@ -8,22 +8,29 @@ import platform
 import pytest
 from safety_world import differences, picture, through
 
-from killcheck.safety import local_locks, lease, orphans
 from killcheck.cluster.host import HostCluster
 from killcheck.commands.errors import Interrupted
-from killcheck.safety.journal import Journal, config_map_name, parse
-from killcheck.spec.killpath import KillPath, Layer, LayerType, Target
 from killcheck.kube import resources as r
 from killcheck.kube.client import Answer
+from killcheck.safety import lease, local_locks, orphans
+from killcheck.safety.journal import Journal, config_map_name, parse
 from killcheck.safety.undo import FINALIZERS, Undo, adding
+from killcheck.spec.killpath import KillPath, Layer, LayerType, Target
 
 RUN = "20260115-030001-abc123-0"
 MADE = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "made", "namespace": "inference"}}
 
 
 def journal_of(cluster, tmp_path, **more):
-    return Journal(RUN, cluster.loop, more.pop("kube", cluster.kube), path=tmp_path / "runs" / "r" / "journal-0.jsonl",
-                   home="inference", context="here", **more)
+    return Journal(
+        RUN,
+        cluster.loop,
+        more.pop("kube", cluster.kube),
+        path=tmp_path / "runs" / "r" / "journal-0.jsonl",
+        home="inference",
+        context="here",
+        **more,
+    )
 
 
 class Stubborn:
@@ -87,8 +94,9 @@ def test_what_is_still_going_is_not_there_again(cluster, tmp_path):
     cluster.kube.patch(r.CONFIGMAPS, "settings", {"metadata": {"finalizers": ["example.com/slow"]}}, "inference")
     journal = journal_of(cluster, tmp_path)
     journal.delete(r.CONFIGMAPS, "settings", "inference", "deleted settings")
-    cluster.loop.call_later(8.0, cluster.kube.patch, r.CONFIGMAPS, "settings", {"metadata": {"finalizers": None}},
-                            "inference")
+    cluster.loop.call_later(
+        8.0, cluster.kube.patch, r.CONFIGMAPS, "settings", {"metadata": {"finalizers": None}}, "inference"
+    )
     assert journal.undo_all()[1] == []
     cluster.loop.sleep(60)
     found = cluster.kube.get(r.CONFIGMAPS, "settings", "inference")
@@ -122,13 +130,28 @@ def test_taints_are_put_back_each_its_own(cluster, tmp_path):
 def planted(cluster, undo):
     """A journal in the cluster, by whoever may write a ConfigMap, that claims to be this machine's."""
     header = {"journal": {"run": RUN, "context": "here", "home": "inference", "host": platform.node(), "pid": 0}}
-    entry = {"run": RUN, "number": 0, "what": "box was on (1)", "undo": undo, "expires": "2026-01-15T09:00:00Z",
-             "state": "applied", "lever": "programs"}
-    cluster.kube.create(r.CONFIGMAPS, {
-        "apiVersion": "v1", "kind": "ConfigMap",
-        "metadata": {"name": config_map_name(RUN), "namespace": "inference",
-                     "labels": {"killcheck.dev/run": RUN, "killcheck.dev/journal": "true"}},
-        "data": {"journal.jsonl": json.dumps(header) + "\n" + json.dumps(entry) + "\n"}})
+    entry = {
+        "run": RUN,
+        "number": 0,
+        "what": "box was on (1)",
+        "undo": undo,
+        "expires": "2026-01-15T09:00:00Z",
+        "state": "applied",
+        "lever": "programs",
+    }
+    cluster.kube.create(
+        r.CONFIGMAPS,
+        {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {
+                "name": config_map_name(RUN),
+                "namespace": "inference",
+                "labels": {"killcheck.dev/run": RUN, "killcheck.dev/journal": "true"},
+            },
+            "data": {"journal.jsonl": json.dumps(header) + "\n" + json.dumps(entry) + "\n"},
+        },
+    )
 
 
 def start_of(marker):
@@ -173,8 +196,14 @@ def test_a_process_that_has_only_its_number_is_another(tmp_path):
     """After a reboot a dead run's number is soon somebody else's."""
     host = HostCluster()
     (tmp_path / "flag").write_text("x\n")
-    journal = Journal(RUN, host.loop, host.kube, path=tmp_path / "runs" / "r" / "journal-0.jsonl", context="host",
-                      levers=local_locks.levers(host.loop))
+    journal = Journal(
+        RUN,
+        host.loop,
+        host.kube,
+        path=tmp_path / "runs" / "r" / "journal-0.jsonl",
+        context="host",
+        levers=local_locks.levers(host.loop),
+    )
     undo = Undo("call", "take_away", [str(tmp_path / "flag"), "x\n"])
     with journal.change("set the sentinel", undo, lever="files"):
         pass
@@ -192,7 +221,8 @@ def test_a_journal_that_cannot_be_read_is_told_and_kept(cluster):
     """Of a newer killcheck, say: what it owes is not known here, and so not forgotten."""
     planted(cluster, {**start_of("x"), "hitherto-unheard-of": True})
     outcome = orphans.restore(
-        cluster.kube, cluster.loop, orphans.find(cluster.kube, cluster.loop, context="here", folder=None))
+        cluster.kube, cluster.loop, orphans.find(cluster.kube, cluster.loop, context="here", folder=None)
+    )
     (problem,) = outcome.problems
     assert f"the journal of run {RUN} in inference/{config_map_name(RUN)} cannot be read" in problem
     assert cluster.kube.find(r.CONFIGMAPS, config_map_name(RUN), "inference") is not None
@@ -211,16 +241,24 @@ def test_a_run_whose_lease_is_in_another_namespace_is_not_dead(cluster, tmp_path
     leases = lease.wanted(KillPath("test", (target,), (layer,)), layer, "inference")
     alive = lease.Claim(cluster.kube, cluster.loop, RUN, leases)
     alive.acquire()
-    journal = Journal(RUN, cluster.loop, cluster.kube, home="inference", context="here",
-                      places=sorted({place for place, _, _ in leases}))
+    journal = Journal(
+        RUN,
+        cluster.loop,
+        cluster.kube,
+        home="inference",
+        context="here",
+        places=sorted({place for place, _, _ in leases}),
+    )
     journal.merge(r.DEPLOYMENTS, "vllm", "inference", {"spec": {"replicas": 5}}, "scaled vllm")
     settled = orphans.settle(
-        cluster.kube, cluster.loop, context="here", namespaces=["inference", "team-b"], folder=None)
+        cluster.kube, cluster.loop, context="here", namespaces=["inference", "team-b"], folder=None
+    )
     assert (settled.skipped, settled.undone) == ([RUN], [])
     alive.abandon()
     cluster.loop.sleep(lease.DURATION_S + 1)
     settled = orphans.settle(
-        cluster.kube, cluster.loop, context="here", namespaces=["inference", "team-b"], folder=None)
+        cluster.kube, cluster.loop, context="here", namespaces=["inference", "team-b"], folder=None
+    )
     assert settled.undone == ["restored: scaled vllm"]
 
 
@@ -240,7 +278,8 @@ def test_a_run_whose_leases_may_not_be_looked_at_is_left_alone(cluster):
     journal = Journal(RUN, cluster.loop, cluster.kube, home="inference", context="here", places=["team-a"])
     journal.merge(r.DEPLOYMENTS, "vllm", "inference", {"spec": {"replicas": 5}}, "scaled vllm")
     settled = orphans.settle(
-        through(cluster, Closed), cluster.loop, context="here", namespaces=["inference"], folder=None)
+        through(cluster, Closed), cluster.loop, context="here", namespaces=["inference"], folder=None
+    )
     assert (settled.skipped, settled.undone) == ([RUN], [])
 
 

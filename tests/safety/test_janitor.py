@@ -19,15 +19,15 @@ from safety_world import differences, picture
 
 import killcheck
 from killcheck import faults, layers
-from killcheck.spec import specfile
-from killcheck.watch import steady
 from killcheck.cluster.embedded import EmbeddedDrillCluster
 from killcheck.faults.combination import in_order
-from killcheck.safety.journal import Journal
 from killcheck.kube import manifests
 from killcheck.kube import resources as r
 from killcheck.kube.objects import dig
 from killcheck.layers.base import Stage
+from killcheck.safety.journal import Journal
+from killcheck.spec import specfile
+from killcheck.watch import steady
 from killcheck.watch.scene import Scene
 
 CI = Path(__file__).parents[2] / "ci"
@@ -37,11 +37,17 @@ LIFETIME_S = 900.0
 LONG_S = 12 * 3600
 #: What a dead run can leave on somebody's cluster (levers die with its process), in sets that do not clash.
 SETS = (
-    ("image-gone", "token-dead", "command-missing"), ("pull-secret-expired", "token-audience", "no-room"),
-    ("rolebinding-gone", "token-not-mounted", "registry-unreachable"), ("egress-denied",), ("dns-denied",),
-    ("api-unreachable", "zone-changed"), ("suspended", "job-hung-under-forbid"),
-    ("quota-exhausted", "webhook-down", "podsecurity"), ("keda-minimum", "pool-floor", "volume-stuck"),
-    ("rival-operator", "finalizer"), ("second-starter", "long-grace"),
+    ("image-gone", "token-dead", "command-missing"),
+    ("pull-secret-expired", "token-audience", "no-room"),
+    ("rolebinding-gone", "token-not-mounted", "registry-unreachable"),
+    ("egress-denied",),
+    ("dns-denied",),
+    ("api-unreachable", "zone-changed"),
+    ("suspended", "job-hung-under-forbid"),
+    ("quota-exhausted", "webhook-down", "podsecurity"),
+    ("keda-minimum", "pool-floor", "volume-stuck"),
+    ("rival-operator", "finalizer"),
+    ("second-starter", "long-grace"),
     ("pdb-blocks", "do-not-disrupt", "laptop-killed", "run-never-finishes"),
 )
 #: Needs an autoscaler's Deployment; the rest of what is not in a set needs a lever.
@@ -72,11 +78,14 @@ def recipe():
             (container,) = spec["containers"]
             assert container["command"][0] == "killcheck"
             container["command"] = ["python3", "-c", START, *container["command"][1:]]
-            container["volumeMounts"] = [
-                *container.get("volumeMounts", []), {"name": "source", "mountPath": "/source"}]
+            container["volumeMounts"] = [*container.get("volumeMounts", []), {"name": "source", "mountPath": "/source"}]
             spec["volumes"] = [*spec.get("volumes", []), {"name": "source", "configMap": {"name": "source"}}]
-    held = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "source", "namespace": "killcheck"},
-            "binaryData": {"killcheck.zip": source()}}
+    held = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "source", "namespace": "killcheck"},
+        "binaryData": {"killcheck.zip": source()},
+    }
     return [*found, held]
 
 
@@ -98,8 +107,7 @@ class Abandoned(EmbeddedDrillCluster):
         """As a drill does, and then nothing more."""
         layer = self.kill_path.layer("nightly-off")
         scene = Scene(self, self.kill_path, lambda change, old, new: None, namespaces=["inference"], layer=layer)
-        journal = Journal(
-            RUN, self.loop, self.kube, home="inference", context="staging", lifetime_s=LIFETIME_S)
+        journal = Journal(RUN, self.loop, self.kube, home="inference", context="staging", lifetime_s=LIFETIME_S)
         stage = Stage(self, self.kill_path, scene, journal, RUN)
         runner = layers.of(layer, stage)
         runner.prepare()

@@ -8,10 +8,10 @@ import json
 import pytest
 from safety_world import Dead, Lossy, Mortal, differences, picture, through
 
-from killcheck.safety import orphans
-from killcheck.safety.journal import Journal, JournalError, config_map_name, parse
 from killcheck.kube import resources as r
 from killcheck.kube.errors import Conflict, ServerFault
+from killcheck.safety import orphans
+from killcheck.safety.journal import Journal, JournalError, config_map_name, parse
 from killcheck.safety.undo import Undo
 
 RUN = "20260115-030001-abc123-0"
@@ -20,8 +20,13 @@ JOB = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "made", "na
 
 def journal_of(cluster, tmp_path, kube=None):
     return Journal(
-        RUN, cluster.loop, kube or cluster.kube, path=tmp_path / "runs" / "r" / "journal-0.jsonl", home="inference",
-        context="here")
+        RUN,
+        cluster.loop,
+        kube or cluster.kube,
+        path=tmp_path / "runs" / "r" / "journal-0.jsonl",
+        home="inference",
+        context="here",
+    )
 
 
 def sabotage(journal):
@@ -158,8 +163,12 @@ def test_a_change_that_was_refused_leaves_nothing(cluster, tmp_path):
 
         def request(self, method, path, query, body, headers):
             if method == "PATCH" and path.endswith("/vllm") and "resourceVersion" in body.get("metadata", {}):
-                cluster.kube.patch(r.DEPLOYMENTS, "vllm", {"metadata": {"annotations": {"n": str(
-                    cluster.loop.monotonic())}}}, "inference")
+                cluster.kube.patch(
+                    r.DEPLOYMENTS,
+                    "vllm",
+                    {"metadata": {"annotations": {"n": str(cluster.loop.monotonic())}}},
+                    "inference",
+                )
             return self.inner.request(method, path, query, body, headers)
 
     journal = journal_of(cluster, tmp_path, through(cluster, Racing))
@@ -181,8 +190,10 @@ def test_a_disk_that_fills_up_refuses_changes_and_no_end(tmp_path, monkeypatch, 
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("killcheck.safety.journal.os.fsync", full)
-    with pytest.raises(JournalError, match=r"No space left on device; nothing was changed by it: scale"), \
-            journal.change("scale", Undo("merge", "/x", {})):
+    with (
+        pytest.raises(JournalError, match=r"No space left on device; nothing was changed by it: scale"),
+        journal.change("scale", Undo("merge", "/x", {})),
+    ):
         pytest.fail("the change must not happen")
     assert not journal.entries
     journal.close()

@@ -51,7 +51,7 @@ def chosen(steps, offset):
     if os.environ.get("KILLCHECK_KILL_POINTS") == "all":
         return points
     stride = max(1, len(points) // SAMPLE)
-    return points[offset % stride::stride]
+    return points[offset % stride :: stride]
 
 
 def restore(mortals, folder, elsewhere):
@@ -102,16 +102,25 @@ def test_what_would_refuse_it_is_a_part_of_the_plan(mortals, tmp_path):
     assert shown["steps"] == []
 
 
-@pytest.mark.parametrize(("under", "code", "words"), [
-    (["image-gone+pull-secret-expired"], 3, "cannot be there together: image-gone and pull-secret-expired both set"),
-    (["suspended+"], 2, "the name of a fault is missing beside a +"),
-    (["suspended", "image-gone+suspended"], 2, "suspended is named twice"),
-    (["registry-quota"], 3, "it needs registry"),
-], ids=["clash", "half", "twice", "lever"])
+@pytest.mark.parametrize(
+    ("under", "code", "words"),
+    [
+        (
+            ["image-gone+pull-secret-expired"],
+            3,
+            "cannot be there together: image-gone and pull-secret-expired both set",
+        ),
+        (["suspended+"], 2, "the name of a fault is missing beside a +"),
+        (["suspended", "image-gone+suspended"], 2, "suspended is named twice"),
+        (["registry-quota"], 3, "it needs registry"),
+    ],
+    ids=["clash", "half", "twice", "lever"],
+)
 def test_faults_that_cannot_be_had_are_refused_before_anything_is_changed(mortals, tmp_path, under, code, words):
     words_of = [word for name in under for word in ("--under", name)]
     answer = mortals.order(
-        tmp_path / "a", "drill", str(mortals.spec), "--on", CONTEXT, *words_of, "--watch", "1s", "--yes")
+        tmp_path / "a", "drill", str(mortals.spec), "--on", CONTEXT, *words_of, "--watch", "1s", "--yes"
+    )
     assert (answer["code"], answer["steps"]) == (code, []), answer["out"]
     assert words in answer["out"]
 

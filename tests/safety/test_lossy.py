@@ -15,20 +15,28 @@ from killcheck.fixtures import path
 from safety_world import Lossy, differences, picture, through
 
 from killcheck import faults
-from killcheck.safety import lease
-from killcheck.spec import specfile
 from killcheck.cluster.embedded import EmbeddedDrillCluster
 from killcheck.drill.sequence import Drill, Options
-from killcheck.safety.journal import Journal, JournalError
 from killcheck.kube import manifests
 from killcheck.kube.errors import KubeError
+from killcheck.safety import lease
+from killcheck.safety.journal import Journal, JournalError
+from killcheck.spec import specfile
 
 #: What is drilled, and the only verdict that may be claimed of it.
 DRILLS = (
-    ((), "survived"), (("image-gone",), "exposed"), (("rolebinding-gone",), "exposed"), (("suspended",), "exposed"),
-    (("token-dead",), "exposed"), (("quota-exhausted",), "exposed"), (("finalizer",), "exposed"),
-    (("podsecurity", "registry-unreachable"), "survived"), (("rival-operator",), "exposed"),
-    (("zone-changed",), "exposed"), (("laptop-killed", "volume-stuck"), "survived"), (("second-starter",), "exposed"),
+    ((), "survived"),
+    (("image-gone",), "exposed"),
+    (("rolebinding-gone",), "exposed"),
+    (("suspended",), "exposed"),
+    (("token-dead",), "exposed"),
+    (("quota-exhausted",), "exposed"),
+    (("finalizer",), "exposed"),
+    (("podsecurity", "registry-unreachable"), "survived"),
+    (("rival-operator",), "exposed"),
+    (("zone-changed",), "exposed"),
+    (("laptop-killed", "volume-stuck"), "survived"),
+    (("second-starter",), "exposed"),
     (("missed-firings",), "exposed"),
 )
 RUNS = int(os.environ.get("KILLCHECK_LOSSY_RUNS", "48"))
@@ -55,14 +63,21 @@ class LossyCluster(EmbeddedDrillCluster):
     def drill(self, names, folder):
         run = "20260115-030001-abc123-0"
         layer = self.kill_path.layer("nightly-off")
-        journal = Journal(run, self.loop, self.kube, path=folder / "journal-0.jsonl", home="inference",
-                          levers=self.levers)
+        journal = Journal(
+            run, self.loop, self.kube, path=folder / "journal-0.jsonl", home="inference", levers=self.levers
+        )
         claim = lease.Claim(self.kube, self.loop, run, lease.wanted(self.kill_path, layer, "inference"))
         claim.acquire()
         journal.guard = claim.check
         drill = Drill(
-            self, self.kill_path, layer, [faults.named(name) for name in names], run=run, journal=journal,
-            options=Options(horizon_s=3600.0))
+            self,
+            self.kill_path,
+            layer,
+            [faults.named(name) for name in names],
+            run=run,
+            journal=journal,
+            options=Options(horizon_s=3600.0),
+        )
         try:
             result = drill.run()
         finally:

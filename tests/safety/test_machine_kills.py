@@ -20,8 +20,10 @@ from killcheck.faults.shipped import MACHINE
 
 #: Layer, fault, and how many kill points are tried by default; each way of laying hands on a machine is in one.
 SETS = {
-    "replaced": ("nightly-stop", "reclaimed-while-stopping", 2), "hidden": ("nightly-stop", "cli-gone", 1),
-    "started": ("nightly-stop", "second-controller", 1), "sentinel": ("hold", "sentinel-lost", 2),
+    "replaced": ("nightly-stop", "reclaimed-while-stopping", 2),
+    "hidden": ("nightly-stop", "cli-gone", 1),
+    "started": ("nightly-stop", "second-controller", 1),
+    "sentinel": ("hold", "sentinel-lost", 2),
 }
 #: What would wait does not.
 QUICK = {"second-controller": {"after_s": 0.1}}
@@ -46,7 +48,9 @@ class Machine:
         """Every file but killcheck's own records, by path."""
         return {
             str(path.relative_to(self.folder)): "" if path.is_symlink() or path.is_dir() else path.read_text()
-            for path in self.folder.rglob("*") if ".killcheck" not in path.parts}
+            for path in self.folder.rglob("*")
+            if ".killcheck" not in path.parts
+        }
 
     def order(self, mortals, *argv, **death):
         return mortals.order(self.folder, *argv, **death)
@@ -74,8 +78,22 @@ def killed_anywhere(name, folder):
 
     def drill(**death):
         return machine.order(
-            mortals, "drill", "killcheck.yaml", "--on", "host", "--layer", layer, "--under", fault, "--watch", "1s",
-            "--yes", "--json", settings=QUICK, **death)
+            mortals,
+            "drill",
+            "killcheck.yaml",
+            "--on",
+            "host",
+            "--layer",
+            layer,
+            "--under",
+            fault,
+            "--watch",
+            "1s",
+            "--yes",
+            "--json",
+            settings=QUICK,
+            **death,
+        )
 
     try:
         whole = drill()
@@ -116,6 +134,8 @@ def test_killed_anywhere_on_this_machine_it_is_put_back(deaths, name, record_pro
     wrong, points, steps = deaths[name]
     assert wrong == []
     assert points >= SETS[name][2]
-    assert any(step.startswith({"replaced": "write_text", "hidden": "symlink_to", "started": "start",
-                                "sentinel": "put"}[name]) for step in steps), steps
+    assert any(
+        step.startswith({"replaced": "write_text", "hidden": "symlink_to", "started": "start", "sentinel": "put"}[name])
+        for step in steps
+    ), steps
     record_property("kill_points", points)

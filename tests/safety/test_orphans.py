@@ -12,11 +12,11 @@ from datetime import timedelta
 import pytest
 from safety_world import differences, picture
 
-from killcheck.safety import lease, orphans
 from killcheck.clock import VirtualLoop
+from killcheck.kube import resources as r
+from killcheck.safety import lease, orphans
 from killcheck.safety.journal import Dirty, Journal, JournalError
 from killcheck.spec.killpath import KillPath, Layer, LayerType, Target
-from killcheck.kube import resources as r
 
 TARGET = Target("vllm", "apps/v1", "Deployment", "inference", "vllm")
 LAYER = Layer("off", LayerType.DEAD_MAN, covers=("vllm",))
@@ -197,9 +197,13 @@ work()
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda n: n.name)
 def test_a_signal_unwinds_and_a_second_one_does_not_cut_the_healing_short(number):
     process = subprocess.Popen(
-        [sys.executable, "-c", INTERRUPTED], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        [sys.executable, "-c", INTERRUPTED],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
-        env={**os.environ, "PYTHONUNBUFFERED": "1"})
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    )
     try:
         assert process.stdout.readline() == "working\n"
         process.send_signal(number)

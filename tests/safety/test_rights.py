@@ -9,33 +9,38 @@ from pathlib import Path
 import pytest
 from killcheck.fixtures import path
 
-from killcheck.safety import consent, lease
 from killcheck import faults
-from killcheck.spec import specfile
 from killcheck.cluster.embedded import EmbeddedDrillCluster
 from killcheck.drill.sequence import Drill, Options
 from killcheck.embedded.api.http import User
-from killcheck.safety.journal import Journal
 from killcheck.kube import manifests
 from killcheck.kube import resources as r
 from killcheck.kube.client import Kube
 from killcheck.run.runner import PlannedDrill, plan_for
+from killcheck.safety import consent, lease
+from killcheck.safety.journal import Journal
+from killcheck.spec import specfile
 
 CI = Path(__file__).parents[2] / "ci"
 ACCOUNT = User(
     "system:serviceaccount:killcheck:killcheck",
-    ("system:serviceaccounts", "system:serviceaccounts:killcheck", "system:authenticated"))
+    ("system:serviceaccounts", "system:serviceaccounts:killcheck", "system:authenticated"),
+)
 RUN = "20260115-030001-abc123-0"
 #: What can be injected through the API alone (autoscaler-down needs a Deployment of an autoscaler).
 API_FAULTS = [k.name for k in faults.ALL if not k.needs and k.name != "autoscaler-down"]
 _OURS = re.compile(r"killcheck-")
 #: Objects of others that a plan names, and the one field of them that may be changed.
 _NAMED = (
-    "/apis/apps/v1/namespaces/inference/deployments/vllm", "/api/v1/namespaces/inference",
-    "/apis/batch/v1/namespaces/inference/cronjobs/gpu-nightly-off", "/apis/karpenter.sh/v1/nodepools/gpu",
+    "/apis/apps/v1/namespaces/inference/deployments/vllm",
+    "/api/v1/namespaces/inference",
+    "/apis/batch/v1/namespaces/inference/cronjobs/gpu-nightly-off",
+    "/apis/karpenter.sh/v1/nodepools/gpu",
     "/apis/rbac.authorization.k8s.io/v1/namespaces/inference/rolebindings/gpu-nightly-off",
-    "/api/v1/namespaces/inference/pods/vllm-", "/apis/apps/v1/namespaces/inference/replicasets/vllm-",
-    "/api/v1/namespaces/inference/serviceaccounts/gpu-nightly-off/token")
+    "/api/v1/namespaces/inference/pods/vllm-",
+    "/apis/apps/v1/namespaces/inference/replicasets/vllm-",
+    "/api/v1/namespaces/inference/serviceaccounts/gpu-nightly-off/token",
+)
 
 
 class Audit:
@@ -54,8 +59,11 @@ class Audit:
         return self.inner.watch(url, *args)
 
     def writes(self):
-        return [(method, url, body) for method, url, body, status in self.seen
-                if method not in ("GET", "WATCH") and not url.endswith("accessreviews") and status < 400]
+        return [
+            (method, url, body)
+            for method, url, body, status in self.seen
+            if method not in ("GET", "WATCH") and not url.endswith("accessreviews") and status < 400
+        ]
 
 
 class RealCluster(EmbeddedDrillCluster):
@@ -66,8 +74,11 @@ class RealCluster(EmbeddedDrillCluster):
     def __init__(self):
         folder = path("dead-man")
         self.kill_path = specfile.load(folder / "killcheck.yaml")
-        found = [m.obj for m in manifests.load([folder, CI / "rbac.yaml"]).manifests if m.obj.get(
-            "apiVersion") != "killcheck/v1"]
+        found = [
+            m.obj
+            for m in manifests.load([folder, CI / "rbac.yaml"]).manifests
+            if m.obj.get("apiVersion") != "killcheck/v1"
+        ]
         super().__init__(found, exec_mode="host", start=datetime(2026, 1, 15, 3, 0, 1, tzinfo=UTC))
         self.embedded.kube.patch(r.NAMESPACES, "inference", {"metadata": {"labels": {"killcheck.dev/consent": "true"}}})
         self.loop.run_until(lambda: False, 400)
@@ -88,8 +99,14 @@ class RealCluster(EmbeddedDrillCluster):
         claim.acquire()
         journal = Journal(RUN, self.loop, self.kube, home="inference")
         result = Drill(
-            self, self.kill_path, layer, [faults.named(n) for n in under], run=RUN, journal=journal,
-            options=Options(horizon_s=1800.0)).run()
+            self,
+            self.kill_path,
+            layer,
+            [faults.named(n) for n in under],
+            run=RUN,
+            journal=journal,
+            options=Options(horizon_s=1800.0),
+        ).run()
         claim.release()
         return plan, result
 
@@ -124,8 +141,14 @@ def _planned(plan, method, url, created):
     resource, name, sub = [*rest, "", "", ""][:3]
     verb = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}[method]
     return any(
-        p.verb == verb and p.group == group and p.resource == resource and p.subresource == sub
-        and p.namespace in ("", namespace) and (not p.name or p.name == name) for p in plan.permissions)
+        p.verb == verb
+        and p.group == group
+        and p.resource == resource
+        and p.subresource == sub
+        and p.namespace in ("", namespace)
+        and (not p.name or p.name == name)
+        for p in plan.permissions
+    )
 
 
 def test_a_right_that_is_missing_is_named_before_anything_is_changed(cluster):
@@ -135,12 +158,18 @@ def test_a_right_that_is_missing_is_named_before_anything_is_changed(cluster):
     assert cluster.audit.writes() == []
 
 
-@pytest.mark.parametrize(("change", "words"), [
-    (lambda c: c.embedded.kube.patch(r.NAMESPACES, "inference", {"metadata": {"labels": {consent.LABEL: None}}}),
-     "has not opted in"),
-    (lambda c: setattr(c, "name", "eu-prod-1"), "not among consent.contexts"),
-    (lambda c: setattr(c, "name", "minikube"), "not among consent.contexts"),
-], ids=["no label", "production", "another context"])
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (
+            lambda c: c.embedded.kube.patch(r.NAMESPACES, "inference", {"metadata": {"labels": {consent.LABEL: None}}}),
+            "has not opted in",
+        ),
+        (lambda c: setattr(c, "name", "eu-prod-1"), "not among consent.contexts"),
+        (lambda c: setattr(c, "name", "minikube"), "not among consent.contexts"),
+    ],
+    ids=["no label", "production", "another context"],
+)
 def test_without_consent_nothing_is_touched(cluster, change, words):
     change(cluster)
     with pytest.raises(consent.ConsentError, match=words):
@@ -152,8 +181,9 @@ def test_a_protected_cluster_is_refused_under_any_context(cluster):
     from dataclasses import replace
 
     uid = cluster.embedded.kube.get(r.NAMESPACES, "kube-system")["metadata"]["uid"]
-    cluster.kill_path = replace(cluster.kill_path, consent=replace(
-        cluster.kill_path.consent, protected=(f"uid:{uid}",)))
+    cluster.kill_path = replace(
+        cluster.kill_path, consent=replace(cluster.kill_path.consent, protected=(f"uid:{uid}",))
+    )
     with pytest.raises(consent.ConsentError, match="this cluster is protected"):
         cluster.drill("")
 

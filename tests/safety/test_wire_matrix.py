@@ -22,18 +22,21 @@ def world(tmp_path_factory):
 def matrix(world, folder, *more, **death):
     under = [word for name in UNDER for word in ("--under", name)]
     return world.order(
-        folder, "drill", str(world.spec), "--on", CONTEXT, "--matrix", *under, "--watch", "1s", *more, **death)
+        folder, "drill", str(world.spec), "--on", CONTEXT, "--matrix", *under, "--watch", "1s", *more, **death
+    )
 
 
 def test_it_says_how_long_it_takes_and_how_far_it_is_and_a_cell_that_cannot_be_had_is_inconclusive(world, tmp_path):
     done = matrix(world, tmp_path, "--yes", "--json")
     said, _, document = done["out"].partition("{")
     assert f"3 drills on {CONTEXT}, one after the other: 3 s of watching at most (1 s the longest)" in said, done["out"]
-    found = json.loads("{" + document[:document.rindex("}") + 1])
+    found = json.loads("{" + document[: document.rindex("}") + 1])
     cells = {c["fault"]: (c["verdict"], c["passes"]) for c in found["matrix"]["cells"]}
     assert cells == {
         None: ("exposed", False),  # a second is too short for thirty seconds of grace
-        "autoscaler-down": ("inconclusive", False), "suspended": ("exposed", True)}
+        "autoscaler-down": ("inconclusive", False),
+        "suspended": ("exposed", True),
+    }
     assert "2 of 3 drills" in done["out"]
     assert "to go at this pace" in done["out"]
     cannot = next(c for c in found["matrix"]["cells"] if c["fault"] == "autoscaler-down")

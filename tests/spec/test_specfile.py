@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 import killcheck
 from killcheck.spec import specfile
-from killcheck.text import yamlfile
 from killcheck.spec.cloud_access import Alarm, CloudAccess, Experiment
 from killcheck.spec.killpath import (
     PHASES,
@@ -34,6 +33,7 @@ from killcheck.spec.killpath import (
     Target,
 )
 from killcheck.spec.specfile import SpecError
+from killcheck.text import yamlfile
 
 MINIMAL = """\
 apiVersion: killcheck/v1
@@ -101,56 +101,94 @@ def test_the_folder_is_where_it_was_read_from(tmp_path: Path):
 
 
 # -- what is refused ---------------------------------------------------------------------------------------
-@pytest.mark.parametrize(("text", "said"), [
-    ("", ": empty; a spec begins with 'apiVersion: killcheck/v1'"),
-    ("# only a comment\n", ": empty"),
-    ("a: [1, 2", ":1: not YAML: while parsing a flow sequence"),
-    ("a:\n\t- b", ":2: not YAML: a tab character indents this line"),
-    ("a: " + "[" * 500 + "]" * 500, ":1: not YAML: nested more than 100 deep"),
-    (MINIMAL.replace("nights", "{{ .Values.name }}"), ":2: not YAML: a key must be text, not a list or a mapping (a t"),
-    (MINIMAL.replace("nights", "n" * 300), "found 'nnnnnnn"),
-    (with_line("deadlines: {podsGone: 0s}"), ":5: deadlines.podsGone: 0s: nothing can be reached"),
-    (with_line("deadlines: {podsGone: 99999999999999999999h}"), ":5: deadlines.podsGone: expected a duration of at mo"),
-    (with_line("itemsPerHour: " + "9" * 5000), ":5: itemsPerHour: input should be a finite number"),
-    (with_line("suppress: [{probe: x, reason: xy, until: 2027-01-31}]"), "expected at least 3 characters, found 'xy'"),
-    (with_line("consent: {namespaces: [In_Ference]}"), ":5: consent.namespaces[0]: expected the name of a namespace"),
-    (MINIMAL.replace("targets:\n", "targets:\n  -\n"), ":4: targets[0]: expected a mapping, found nothing"),
-    ("- a\n- b", ":1: expected a mapping that begins with 'apiVersion: killcheck/v1', found a list"),
-    ("hello", "found 'hello'"),
-    ("name: x", ":1: apiVersion: expected killcheck/v1, it is missing"),
-    ("apiVersion: killcheck/v2\nname: x", ":1: apiVersion: this killcheck reads killcheck/v1, found 'killcheck/v2'"),
-    ("kind: Deployment\napiVersion: apps/v1", ":2: apiVersion: expected killcheck/v1; this is a Kubernetes Deployment"),
-    (MINIMAL + "---\nname: again\n", ":11: a second YAML document begins here"),
-    (MINIMAL + "name: again\n", ":10: name: given twice"),
-    (MINIMAL.replace("name: nights", "kind: Deployment\nname: nights"), ":2: kind: expected KillPath"),
-    (MINIMAL.replace("nights", "off"), ':2: name: YAML 1.1 reads off as a boolean; write "off" in quotes'),
-    (MINIMAL.replace("nights", "12"), ':2: name: expected text, found the number 12; write "12" in quotes'),
-    (MINIMAL.replace("inference, object", "on, object"), ":4: targets[0].namespace: YAML 1.1 reads on"),
-    (with_line("prices: {on: 3}"), ':5: prices.on: YAML 1.1 reads the key on as a boolean'),
-    (with_line("prices: {p4d: cheap}"), ":5: prices.p4d: expected a number, found 'cheap'"),
-    (with_line("prices: {p4d: -1}"), ":5: prices.p4d: "),
-    (with_line("nmae: x"), ":5: nmae: unknown field; did you mean name?"),
-    (MINIMAL.replace("name: gpu-n", "nmae: gpu-n"), ":9: layers[0].cronJob.nmae: unknown field; did you mean name?"),
-    (MINIMAL.replace("dead-man", "deadman"), "found 'deadman'; did you mean dead-man?"),
-    (MINIMAL.replace("[vllm]", "[vlm]"), ":8: layers[0].covers[0]: no target is named 'vlm'; did you mean vllm?"),
-    (MINIMAL.replace("[vllm]", "vllm"), ":8: layers[0].covers: expected a list, found 'vllm'"),
-    (MINIMAL.replace("[vllm]", "[]"), ":8: layers[0].covers: expected at least one entry, found an empty list"),
-    (MINIMAL.replace("Deployment", "Deplyment"), ":4: targets[0].kind: 'Deplyment' is a kind that killcheck does not"),
-    (MINIMAL.replace(", object: vllm", ""), ":4: targets[0]: expected exactly one of object, selector and count"),
-    (MINIMAL.replace("object: vllm", "selector: 'a=(b'"), ":4: targets[0].selector: expected a label selector"),
-    (MINIMAL.replace("cronJob", "scaler"),
-     ":6: layers[0]: a dead-man layer needs exactly one of cronJob, container, found none"),
-    (MINIMAL + "    command: {argv: [x]}\n", ":10: layers[0].command: a dead-man layer has no command"),
-    (MINIMAL + "    idle: 5\n", ":10: layers[0].idle: expected a duration with its unit, such as 5s or 5m, found 5"),
-    (with_line("deadlines: {podsGone: 5x}"), ":5: deadlines.podsGone: expected a duration such as 90s, 5m or 1h30m"),
-    (with_line("deadlines: {podsGone: 5m, nodeGone: 1m}"), "deadlines.nodeGone: nodeGone (1m) is before podsGone (5m)"),
-    (with_line("proof: [P6]"), ":5: proof[0]: expected P1 | P2 | P3 | P4 | P5, found 'P6'"),
-    (with_line("consent: {pools: [gpu]}"), ":5: consent.pools[0]: no entry of nodes is named 'gpu'"),
-    (with_line("consent: {maxGpuNodes: yes}"), "expected a whole number, found yes (a boolean in YAML 1.1)"),
-    (with_line("nodes: [{name: gpu}]"), ":5: nodes[0]: expected nodePool (Karpenter), selector"),
-    (with_line("policy: {rules: [{require: covered, layer: nightly}]}"), "'nightly'; did you mean nightly-off?"),
-    (with_line("suppress: [{probe: p, reason: because, until: someday}]"), "expected a date such as 2027-01-31"),
-])
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", ": empty; a spec begins with 'apiVersion: killcheck/v1'"),
+        ("# only a comment\n", ": empty"),
+        ("a: [1, 2", ":1: not YAML: while parsing a flow sequence"),
+        ("a:\n\t- b", ":2: not YAML: a tab character indents this line"),
+        ("a: " + "[" * 500 + "]" * 500, ":1: not YAML: nested more than 100 deep"),
+        (
+            MINIMAL.replace("nights", "{{ .Values.name }}"),
+            ":2: not YAML: a key must be text, not a list or a mapping (a t",
+        ),
+        (MINIMAL.replace("nights", "n" * 300), "found 'nnnnnnn"),
+        (with_line("deadlines: {podsGone: 0s}"), ":5: deadlines.podsGone: 0s: nothing can be reached"),
+        (
+            with_line("deadlines: {podsGone: 99999999999999999999h}"),
+            ":5: deadlines.podsGone: expected a duration of at mo",
+        ),
+        (with_line("itemsPerHour: " + "9" * 5000), ":5: itemsPerHour: input should be a finite number"),
+        (
+            with_line("suppress: [{probe: x, reason: xy, until: 2027-01-31}]"),
+            "expected at least 3 characters, found 'xy'",
+        ),
+        (
+            with_line("consent: {namespaces: [In_Ference]}"),
+            ":5: consent.namespaces[0]: expected the name of a namespace",
+        ),
+        (MINIMAL.replace("targets:\n", "targets:\n  -\n"), ":4: targets[0]: expected a mapping, found nothing"),
+        ("- a\n- b", ":1: expected a mapping that begins with 'apiVersion: killcheck/v1', found a list"),
+        ("hello", "found 'hello'"),
+        ("name: x", ":1: apiVersion: expected killcheck/v1, it is missing"),
+        (
+            "apiVersion: killcheck/v2\nname: x",
+            ":1: apiVersion: this killcheck reads killcheck/v1, found 'killcheck/v2'",
+        ),
+        (
+            "kind: Deployment\napiVersion: apps/v1",
+            ":2: apiVersion: expected killcheck/v1; this is a Kubernetes Deployment",
+        ),
+        (MINIMAL + "---\nname: again\n", ":11: a second YAML document begins here"),
+        (MINIMAL + "name: again\n", ":10: name: given twice"),
+        (MINIMAL.replace("name: nights", "kind: Deployment\nname: nights"), ":2: kind: expected KillPath"),
+        (MINIMAL.replace("nights", "off"), ':2: name: YAML 1.1 reads off as a boolean; write "off" in quotes'),
+        (MINIMAL.replace("nights", "12"), ':2: name: expected text, found the number 12; write "12" in quotes'),
+        (MINIMAL.replace("inference, object", "on, object"), ":4: targets[0].namespace: YAML 1.1 reads on"),
+        (with_line("prices: {on: 3}"), ":5: prices.on: YAML 1.1 reads the key on as a boolean"),
+        (with_line("prices: {p4d: cheap}"), ":5: prices.p4d: expected a number, found 'cheap'"),
+        (with_line("prices: {p4d: -1}"), ":5: prices.p4d: "),
+        (with_line("nmae: x"), ":5: nmae: unknown field; did you mean name?"),
+        (
+            MINIMAL.replace("name: gpu-n", "nmae: gpu-n"),
+            ":9: layers[0].cronJob.nmae: unknown field; did you mean name?",
+        ),
+        (MINIMAL.replace("dead-man", "deadman"), "found 'deadman'; did you mean dead-man?"),
+        (MINIMAL.replace("[vllm]", "[vlm]"), ":8: layers[0].covers[0]: no target is named 'vlm'; did you mean vllm?"),
+        (MINIMAL.replace("[vllm]", "vllm"), ":8: layers[0].covers: expected a list, found 'vllm'"),
+        (MINIMAL.replace("[vllm]", "[]"), ":8: layers[0].covers: expected at least one entry, found an empty list"),
+        (
+            MINIMAL.replace("Deployment", "Deplyment"),
+            ":4: targets[0].kind: 'Deplyment' is a kind that killcheck does not",
+        ),
+        (MINIMAL.replace(", object: vllm", ""), ":4: targets[0]: expected exactly one of object, selector and count"),
+        (MINIMAL.replace("object: vllm", "selector: 'a=(b'"), ":4: targets[0].selector: expected a label selector"),
+        (
+            MINIMAL.replace("cronJob", "scaler"),
+            ":6: layers[0]: a dead-man layer needs exactly one of cronJob, container, found none",
+        ),
+        (MINIMAL + "    command: {argv: [x]}\n", ":10: layers[0].command: a dead-man layer has no command"),
+        (
+            MINIMAL + "    idle: 5\n",
+            ":10: layers[0].idle: expected a duration with its unit, such as 5s or 5m, found 5",
+        ),
+        (
+            with_line("deadlines: {podsGone: 5x}"),
+            ":5: deadlines.podsGone: expected a duration such as 90s, 5m or 1h30m",
+        ),
+        (
+            with_line("deadlines: {podsGone: 5m, nodeGone: 1m}"),
+            "deadlines.nodeGone: nodeGone (1m) is before podsGone (5m)",
+        ),
+        (with_line("proof: [P6]"), ":5: proof[0]: expected P1 | P2 | P3 | P4 | P5, found 'P6'"),
+        (with_line("consent: {pools: [gpu]}"), ":5: consent.pools[0]: no entry of nodes is named 'gpu'"),
+        (with_line("consent: {maxGpuNodes: yes}"), "expected a whole number, found yes (a boolean in YAML 1.1)"),
+        (with_line("nodes: [{name: gpu}]"), ":5: nodes[0]: expected nodePool (Karpenter), selector"),
+        (with_line("policy: {rules: [{require: covered, layer: nightly}]}"), "'nightly'; did you mean nightly-off?"),
+        (with_line("suppress: [{probe: p, reason: because, until: someday}]"), "expected a date such as 2027-01-31"),
+    ],
+)
 def test_a_mistake_is_named_with_its_line_and_what_was_expected(text: str, said: str):
     assert any(said in line for line in problems(text)), problems(text)
 
@@ -182,8 +220,12 @@ namespaces = names.filter(lambda name: "." not in name and "_" not in name)
 texts = st.one_of(names, st.text(st.characters(codec="utf-8", exclude_categories=["C", "Z"]), min_size=1, max_size=12))
 seconds = st.integers(1, 500_000).map(lambda milli: milli / 1000 if milli % 7 == 0 else float(milli))
 commands = st.builds(
-    Command, st.lists(texts, min_size=1, max_size=3).map(tuple), seconds, st.dictionaries(names, texts, max_size=2),
-    st.lists(st.sampled_from(["AWS_PROFILE", "_x"]), max_size=2).map(tuple))
+    Command,
+    st.lists(texts, min_size=1, max_size=3).map(tuple),
+    seconds,
+    st.dictionaries(names, texts, max_size=2),
+    st.lists(st.sampled_from(["AWS_PROFILE", "_x"]), max_size=2).map(tuple),
+)
 
 
 @st.composite
@@ -205,20 +247,39 @@ def layers(draw: st.DrawFn, name: str) -> Layer:
         LayerType.SELF_TERMINATING: {"workload": refs("Widget", "example.com/v1")},
         LayerType.SCALE_TO_ZERO: {"scaler": refs("ScaledObject", "keda.sh/v1alpha1"), "idle_s": seconds},
         LayerType.SPOT_HANDLER: {
-            "workload": refs("DaemonSet", "apps/v1"), "command": st.none() | commands, "notice_s": seconds,
+            "workload": refs("DaemonSet", "apps/v1"),
+            "command": st.none() | commands,
+            "notice_s": seconds,
             "checkpoint": st.one_of(
-                st.builds(Checkpoint, commands),
-                st.builds(Checkpoint, st.none(), refs("ConfigMap", "v1"), texts))},
-        LayerType.SENTINEL: {"sentinel": st.one_of(
-            st.builds(
-                Sentinel, path=texts.map("/".__add__), starters=st.lists(commands, min_size=1, max_size=2).map(tuple),
-                units=st.lists(texts, max_size=2).map(tuple), stopped_within_s=st.none() | seconds),
-            st.builds(
-                Sentinel, path=st.just(""), config_map=refs("ConfigMap", "v1"), key=texts, value=texts,
-                start_jobs=st.lists(refs("CronJob", "batch/v1"), min_size=1, max_size=2).map(tuple)),
-            st.builds(
-                Sentinel, path=st.just(""), annotated=refs("Widget", "example.com/v1"), key=texts,
-                units=st.lists(texts, min_size=1, max_size=2).map(tuple)))},
+                st.builds(Checkpoint, commands), st.builds(Checkpoint, st.none(), refs("ConfigMap", "v1"), texts)
+            ),
+        },
+        LayerType.SENTINEL: {
+            "sentinel": st.one_of(
+                st.builds(
+                    Sentinel,
+                    path=texts.map("/".__add__),
+                    starters=st.lists(commands, min_size=1, max_size=2).map(tuple),
+                    units=st.lists(texts, max_size=2).map(tuple),
+                    stopped_within_s=st.none() | seconds,
+                ),
+                st.builds(
+                    Sentinel,
+                    path=st.just(""),
+                    config_map=refs("ConfigMap", "v1"),
+                    key=texts,
+                    value=texts,
+                    start_jobs=st.lists(refs("CronJob", "batch/v1"), min_size=1, max_size=2).map(tuple),
+                ),
+                st.builds(
+                    Sentinel,
+                    path=st.just(""),
+                    annotated=refs("Widget", "example.com/v1"),
+                    key=texts,
+                    units=st.lists(texts, min_size=1, max_size=2).map(tuple),
+                ),
+            )
+        },
         LayerType.COMMAND: {"command": commands, "schedule": st.just("0 3 * * *"), "time_zone": st.just("Etc/UTC")},
     }[kind]
     chosen = {key: draw(strategy) for key, strategy in parts.items()}
@@ -228,11 +289,20 @@ def layers(draw: st.DrawFn, name: str) -> Layer:
 def clouds() -> st.SearchStrategy[CloudAccess]:
     role, alarms = "arn:aws:iam::111122223333:role/fis", ("arn:aws:cloudwatch:us-east-1:111122223333:alarm:stop",)
     return st.builds(
-        CloudAccess, region=texts, profile=texts, endpoint=st.sampled_from(["", "stand-in", "http://127.0.0.1:5000"]),
-        account=st.just("111122223333"), cluster=texts, tags=st.dictionaries(texts, texts, max_size=2),
-        launch_templates=st.lists(texts, max_size=2).map(tuple), queue=st.just("https://sqs.example/1/q"),
+        CloudAccess,
+        region=texts,
+        profile=texts,
+        endpoint=st.sampled_from(["", "stand-in", "http://127.0.0.1:5000"]),
+        account=st.just("111122223333"),
+        cluster=texts,
+        tags=st.dictionaries(texts, texts, max_size=2),
+        launch_templates=st.lists(texts, max_size=2).map(tuple),
+        queue=st.just("https://sqs.example/1/q"),
         experiment=st.none() | st.builds(Experiment, st.just(role), st.just(alarms), st.integers(1, 9)),
-        states=st.just(""), command=st.none() | commands, results=st.just(("s3://runs/eval/",)))
+        states=st.just(""),
+        command=st.none() | commands,
+        results=st.just(("s3://runs/eval/",)),
+    )
 
 
 @st.composite
@@ -247,18 +317,29 @@ def kill_paths(draw: st.DrawFn) -> KillPath:
         targets=(
             Target("t", "apps/v1", "StatefulSet", draw(namespaces), draw(names)),
             Target("u", "example.com/v1", "Widget", draw(namespaces), selector="a=b"),
-            Target("v", count=draw(commands), start=draw(st.none() | commands), instance_type=draw(texts))),
-        layers=(draw(layers("l1")), draw(layers("l2"))), nodes=(pool,), deadlines=draw(deadlines()),
+            Target("v", count=draw(commands), start=draw(st.none() | commands), instance_type=draw(texts)),
+        ),
+        layers=(draw(layers("l1")), draw(layers("l2"))),
+        nodes=(pool,),
+        deadlines=draw(deadlines()),
         proof=draw(st.frozensets(st.sampled_from(Proof), min_size=1)),
-        consent=Consent((draw(namespaces),), (pool.name,), (draw(texts),), draw(st.just(("*prod*",)) | st.just(())), 0,
-                        1.5, draw(st.just(()) | st.tuples(texts))),
+        consent=Consent(
+            (draw(namespaces),),
+            (pool.name,),
+            (draw(texts),),
+            draw(st.just(("*prod*",)) | st.just(())),
+            0,
+            1.5,
+            draw(st.just(()) | st.tuples(texts)),
+        ),
         prices={draw(texts): 2.25},
         policy=Policy(draw(proven), draw(proven), (rule, known)),
         fences=FenceCeiling(0, 3.5, None, 16, ("p5*", draw(texts)), ("our-types.csv",)),
         suppress=(Suppression(draw(names), "because of x", date(2027, 1, 31), draw(texts)),),
-        cloud=draw(st.none() | clouds()), alarm=draw(st.none() | st.builds(
-            Alarm, st.lists(texts, max_size=2).map(tuple), seconds)),
-        items_per_hour=draw(st.sampled_from([None, 1200.0])))
+        cloud=draw(st.none() | clouds()),
+        alarm=draw(st.none() | st.builds(Alarm, st.lists(texts, max_size=2).map(tuple), seconds)),
+        items_per_hour=draw(st.sampled_from([None, 1200.0])),
+    )
 
 
 @settings(max_examples=60, deadline=None)
@@ -306,9 +387,14 @@ def test_policy_takes_the_first_rule_that_matches_and_the_mildest_of_several_fau
 
 
 def test_a_policy_names_the_causes_of_what_is_known():
-    policy = Policy(faulted=Outcome.KNOWN, rules=(
-        Rule(Outcome.KNOWN, fault="token-*", causes=("401",)), Rule(Outcome.KNOWN, fault="dns-denied", causes=("-3",)),
-        Rule(Outcome.COVERED, fault="image-gone")))
+    policy = Policy(
+        faulted=Outcome.KNOWN,
+        rules=(
+            Rule(Outcome.KNOWN, fault="token-*", causes=("401",)),
+            Rule(Outcome.KNOWN, fault="dns-denied", causes=("-3",)),
+            Rule(Outcome.COVERED, fault="image-gone"),
+        ),
+    )
     assert policy.causes("l", ["token-dead"]) == ("401",)
     assert policy.causes("l", ["token-dead", "dns-denied"]) == ("401", "-3")
     assert policy.causes("l", ["token-dead", "image-gone"]) == ("401",)
@@ -316,10 +402,16 @@ def test_a_policy_names_the_causes_of_what_is_known():
     assert policy.causes("l", ["image-gone"]) == policy.causes("l") == ()
 
 
-@pytest.mark.parametrize(("rule", "told"), [
-    ("{fault: x}", "expected require"), ("{fault: x, require: covered, cause: y}", "only a known exposure has a cause"),
-    ("{fault: x, cause: []}", "expected require"), ("{fault: x, require: known}", "expected cause: with require"),
-    ("{fault: x, require: known, cause: []}", "so that no other is taken for it")])
+@pytest.mark.parametrize(
+    ("rule", "told"),
+    [
+        ("{fault: x}", "expected require"),
+        ("{fault: x, require: covered, cause: y}", "only a known exposure has a cause"),
+        ("{fault: x, cause: []}", "expected require"),
+        ("{fault: x, require: known}", "expected cause: with require"),
+        ("{fault: x, require: known, cause: []}", "so that no other is taken for it"),
+    ],
+)
 def test_a_rule_says_what_is_required_or_what_is_known(rule, told):
     with pytest.raises(specfile.SpecError, match=told):
         specfile.loads(f"{MINIMAL}policy: {{rules: [{rule}]}}\n")

@@ -8,13 +8,46 @@ from killcheck.text.durations import format_duration, parse_duration
 from killcheck.text.yamlfile import YamlError, documents, format_path, reads_as_text
 
 
-@pytest.mark.parametrize(("written", "read"), [
-    ("off", False), ("On", True), ("y", True), ("N", False), ("yes", True), ("true", True), ("nO", "nO"), ("oN", "oN"),
-    ("~", None), ("null", None), ("", None), ("1e3", 1000), ("1.5", 1.5), (".5", 0.5), ("017", 15), ("0o17", 15),
-    ("0x1F", 31), ("0b11", 3), ("1_000", 1000), ("-12", -12), ("+3", 3), ("08", 8), ("03:00", "03:00"),
-    ("1:30", "1:30"), ("2026-11-21", "2026-11-21"), ("1.2.3", "1.2.3"), ("0x", "0x"), ("'off'", "off"), ('"12"', "12"),
-    ("!!str off", "off"), ("!!int '7'", 7), ("|-\n  off", "off"), ("<<", "<<"), ("8Gi", "8Gi"), ("-", [None]),
-])
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        ("off", False),
+        ("On", True),
+        ("y", True),
+        ("N", False),
+        ("yes", True),
+        ("true", True),
+        ("nO", "nO"),
+        ("oN", "oN"),
+        ("~", None),
+        ("null", None),
+        ("", None),
+        ("1e3", 1000),
+        ("1.5", 1.5),
+        (".5", 0.5),
+        ("017", 15),
+        ("0o17", 15),
+        ("0x1F", 31),
+        ("0b11", 3),
+        ("1_000", 1000),
+        ("-12", -12),
+        ("+3", 3),
+        ("08", 8),
+        ("03:00", "03:00"),
+        ("1:30", "1:30"),
+        ("2026-11-21", "2026-11-21"),
+        ("1.2.3", "1.2.3"),
+        ("0x", "0x"),
+        ("'off'", "off"),
+        ('"12"', "12"),
+        ("!!str off", "off"),
+        ("!!int '7'", 7),
+        ("|-\n  off", "off"),
+        ("<<", "<<"),
+        ("8Gi", "8Gi"),
+        ("-", [None]),
+    ],
+)
 def test_scalars_mean_what_they_mean_to_go_yaml(written: str, read: object):
     assert documents(f"a: {written}\n" if written != "-" else "a:\n-\n", "f")[0].value == {"a": read}
 
@@ -66,16 +99,19 @@ def test_duplicates_are_noticed_and_the_last_one_wins():
     assert doc.duplicates == ((("b", "c"), 4),)
 
 
-@pytest.mark.parametrize(("text", "line", "said"), [
-    ("a: b: c", 1, "mapping values are not allowed"),
-    ("a:\n\tb: 1", 2, "a tab character"),
-    ("x: 1\na: {{ .Values.x }}\n", 2, "a key must be text"),
-    ("x: 1\na: {{ .Values.x }} b\n", 2, "a template\\? render it first"),
-    ("a: \x01", 1, "control characters are not allowed"),
-    ("a: &a [*a]", 1, "an alias that contains itself"),
-    ("? [a]\n: b", 1, "a key must be text"),
-    ("m: {<<: 3}", 1, "map merge requires"),
-])
+@pytest.mark.parametrize(
+    ("text", "line", "said"),
+    [
+        ("a: b: c", 1, "mapping values are not allowed"),
+        ("a:\n\tb: 1", 2, "a tab character"),
+        ("x: 1\na: {{ .Values.x }}\n", 2, "a key must be text"),
+        ("x: 1\na: {{ .Values.x }} b\n", 2, "a template\\? render it first"),
+        ("a: \x01", 1, "control characters are not allowed"),
+        ("a: &a [*a]", 1, "an alias that contains itself"),
+        ("? [a]\n: b", 1, "a key must be text"),
+        ("m: {<<: 3}", 1, "map merge requires"),
+    ],
+)
 def test_what_is_no_yaml_is_one_error_with_its_line(text: str, line: int, said: str):
     with pytest.raises(YamlError, match=said) as caught:
         documents(text, "f")
@@ -89,8 +125,9 @@ def test_aliases_that_multiply_end_in_an_error_and_not_in_all_memory():
         documents("\n".join(lines), "f")
 
 
-@pytest.mark.parametrize("text", [
-    "a: " + "[" * 200_000, "{a: " * 200_000, "- " * 200_000 + "x", "[" * 90_000 + "]" * 90_000])
+@pytest.mark.parametrize(
+    "text", ["a: " + "[" * 200_000, "{a: " * 200_000, "- " * 200_000 + "x", "[" * 90_000 + "]" * 90_000]
+)
 def test_what_is_nested_deeper_than_a_stack_is_ends_in_an_error_and_not_in_a_crash(text: str):
     with pytest.raises(YamlError, match="nested more than 100 deep"):
         documents(text, "f")

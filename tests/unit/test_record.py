@@ -12,7 +12,8 @@ from killcheck.run.record import RecordError, RecordWriter, read
 AT = datetime(2026, 1, 15, 3, 0, 0, 123456, tzinfo=UTC)
 STARTED = events.RunStarted(at=AT, run="r", version="0", cluster="embedded", real=False, kill_path="p")
 PHASE = events.PhaseReached(
-    at=AT, drill="d", phase="pods_gone", at_s=38.0, observed_s=38.1, deadline_s=300.0, evidence="no GPU pod")
+    at=AT, drill="d", phase="pods_gone", at_s=38.0, observed_s=38.1, deadline_s=300.0, evidence="no GPU pod"
+)
 
 
 def written(path, *what):

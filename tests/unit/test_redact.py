@@ -7,38 +7,41 @@ from datetime import UTC, datetime
 
 import pytest
 
-from killcheck.text import redaction
 from killcheck.events import Said
+from killcheck.text import redaction
 from killcheck.text.redaction import clean, hide, hide_environment, redact
 
 TOKEN = "eyJhbGciOiJFUzI1NiJ9.eyJpc3MiOiJrdWJlcm5ldGVzIn0.c2lnbmF0dXJl"  # the parts say so themselves
 
 
-@pytest.mark.parametrize(("text", "secret"), [
-    (f"token: {TOKEN}", TOKEN),
-    ("Authorization: Bearer abcdef0123456789", "abcdef0123456789"),
-    ('{"authorization": "Basic dXNlcjpwYXNz"}', "dXNlcjpwYXNz"),
-    ("AWS_SECRET_ACCESS_KEY=wJalrXUtnFEMIK7MDENG", "wJalrXUtnFEMIK7MDENG"),
-    ("key AKIAIOSFODNN7EXAMPLE used", "AKIAIOSFODNN7EXAMPLE"),
-    ("password: hunter22", "hunter22"),
-    ("https://user:s3cret@registry.example/v2/", "s3cret"),
-    ("postgres://user:s3cret@db.example/x", "s3cret"),
-    ("git clone https://ghp_abcdefghijklmnopqrstuvwx012345@github.com/x/y", "ghp_abcdefghijklmnopqrstuvwx012345"),
-    ("clone https://0123456789abcdef0123@git.example/x", "0123456789abcdef0123"),
-    ("export HF_TOKEN=hf_abcdefghijklmnopqrstuvwx", "hf_abcdefghijklmnopqrstuvwx"),
-    ("curl https://hooks.slack.com/services/T000/B000/XXXXXXXX", "XXXXXXXX"),
-    ("GET https://b.s3.amazonaws.com/k?X-Amz-Signature=0123456789abcdef&x=1", "0123456789abcdef"),
-    ("vault login --token s.0123456789abcdef", "s.0123456789abcdef"),
-    ("https://acr.example?sig=abc%2Fdef%3D", "abc%2Fdef"),
-    ('{"access_token":"0123456789abcdefghij"}', "0123456789abcdefghij"),
-    ('{"auths":{"r.example":{"auth":"dXNlcjpodW50ZXIy"}}}', "dXNlcjpodW50ZXIy"),
-    ("token: " + base64.b64encode(TOKEN.encode()).decode(), base64.b64encode(TOKEN.encode()).decode()[:30]),
-    ("LS0tLS1CRUdJTiBFQyBQUklWQVRFIEtFWS0tLS0tCk1IY0NBUUVFSUs=", "BFQyBQUklWQVRFIEtFWS0tLS0tCk1IY0NBUUVFSUs"),
-    ('I1 response: {"kind":"Secret","apiVersion":"v1","data":{"x":"aHVudGVyMg=="}}', "aHVudGVyMg"),
-    (r'msg="{\"kind\":\"Secret\",\"data\":{\"x\":\"aHVudGVyMg==\"}}"', "aHVudGVyMg"),
-    ("apiVersion: v1\ndata:\n  x: aHVudGVyMg==\n  y: eA==\nkind: Secret\n", "aHVudGVyMg"),
-    ("-----BEGIN EC PRIVATE KEY-----\nMHcCAQEEIK\n-----END EC PRIVATE KEY-----", "MHcCAQEEIK"),
-])
+@pytest.mark.parametrize(
+    ("text", "secret"),
+    [
+        (f"token: {TOKEN}", TOKEN),
+        ("Authorization: Bearer abcdef0123456789", "abcdef0123456789"),
+        ('{"authorization": "Basic dXNlcjpwYXNz"}', "dXNlcjpwYXNz"),
+        ("AWS_SECRET_ACCESS_KEY=wJalrXUtnFEMIK7MDENG", "wJalrXUtnFEMIK7MDENG"),
+        ("key AKIAIOSFODNN7EXAMPLE used", "AKIAIOSFODNN7EXAMPLE"),
+        ("password: hunter22", "hunter22"),
+        ("https://user:s3cret@registry.example/v2/", "s3cret"),
+        ("postgres://user:s3cret@db.example/x", "s3cret"),
+        ("git clone https://ghp_abcdefghijklmnopqrstuvwx012345@github.com/x/y", "ghp_abcdefghijklmnopqrstuvwx012345"),
+        ("clone https://0123456789abcdef0123@git.example/x", "0123456789abcdef0123"),
+        ("export HF_TOKEN=hf_abcdefghijklmnopqrstuvwx", "hf_abcdefghijklmnopqrstuvwx"),
+        ("curl https://hooks.slack.com/services/T000/B000/XXXXXXXX", "XXXXXXXX"),
+        ("GET https://b.s3.amazonaws.com/k?X-Amz-Signature=0123456789abcdef&x=1", "0123456789abcdef"),
+        ("vault login --token s.0123456789abcdef", "s.0123456789abcdef"),
+        ("https://acr.example?sig=abc%2Fdef%3D", "abc%2Fdef"),
+        ('{"access_token":"0123456789abcdefghij"}', "0123456789abcdefghij"),
+        ('{"auths":{"r.example":{"auth":"dXNlcjpodW50ZXIy"}}}', "dXNlcjpodW50ZXIy"),
+        ("token: " + base64.b64encode(TOKEN.encode()).decode(), base64.b64encode(TOKEN.encode()).decode()[:30]),
+        ("LS0tLS1CRUdJTiBFQyBQUklWQVRFIEtFWS0tLS0tCk1IY0NBUUVFSUs=", "BFQyBQUklWQVRFIEtFWS0tLS0tCk1IY0NBUUVFSUs"),
+        ('I1 response: {"kind":"Secret","apiVersion":"v1","data":{"x":"aHVudGVyMg=="}}', "aHVudGVyMg"),
+        (r'msg="{\"kind\":\"Secret\",\"data\":{\"x\":\"aHVudGVyMg==\"}}"', "aHVudGVyMg"),
+        ("apiVersion: v1\ndata:\n  x: aHVudGVyMg==\n  y: eA==\nkind: Secret\n", "aHVudGVyMg"),
+        ("-----BEGIN EC PRIVATE KEY-----\nMHcCAQEEIK\n-----END EC PRIVATE KEY-----", "MHcCAQEEIK"),
+    ],
+)
 def test_secrets_go(text, secret):
     assert secret not in redact(text)
 
@@ -48,12 +51,20 @@ def test_ordinary_words_stay():
     assert redact(text) == text
 
 
-@pytest.mark.parametrize("text", [
-    "kubectl get secret pull -o yaml: forbidden", "the token expired at 2026-11-21T11:00:00Z",
-    "token audience: https://kubernetes.default.svc.cluster.local", "kind: Deployment\ndata: x\n",
-    "system:serviceaccount:inference:killcheck cannot patch", "s3://bucket/prefix", "ssh://git@host/x",
-    "docker.io/vllm/vllm-openai:v0.11.0 on ip-10-0-244-77.ec2.internal", "policy/v1 Eviction refused: keyless",
-])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "kubectl get secret pull -o yaml: forbidden",
+        "the token expired at 2026-11-21T11:00:00Z",
+        "token audience: https://kubernetes.default.svc.cluster.local",
+        "kind: Deployment\ndata: x\n",
+        "system:serviceaccount:inference:killcheck cannot patch",
+        "s3://bucket/prefix",
+        "ssh://git@host/x",
+        "docker.io/vllm/vllm-openai:v0.11.0 on ip-10-0-244-77.ec2.internal",
+        "policy/v1 Eviction refused: keyless",
+    ],
+)
 def test_what_a_diagnosis_says_stays(text):
     assert redact(text) == text
 
@@ -78,9 +89,15 @@ def test_a_known_secret_goes_also_where_base64_wraps_it(around):
 
 @pytest.mark.usefixtures("known")
 def test_what_the_environment_calls_secret_goes_and_where_it_is_stays():
-    hide_environment({
-        "REGISTRY_PASSWORD": "swordfish1", "AWS_WEB_IDENTITY_TOKEN_FILE": "/var/run/token", "PATH": "/usr/bin:/bin",
-        "API_TOKEN": "short", "TOKEN_URL": "https://login.example"})
+    hide_environment(
+        {
+            "REGISTRY_PASSWORD": "swordfish1",
+            "AWS_WEB_IDENTITY_TOKEN_FILE": "/var/run/token",
+            "PATH": "/usr/bin:/bin",
+            "API_TOKEN": "short",
+            "TOKEN_URL": "https://login.example",
+        }
+    )
     text = "/var/run/token short https://login.example /usr/bin:/bin"
     assert redact(f"swordfish1 {text}") == f"<redacted> {text}"
 
@@ -88,8 +105,16 @@ def test_what_the_environment_calls_secret_goes_and_where_it_is_stays():
 @pytest.mark.usefixtures("known")
 def test_every_text_of_an_event_is_cleaned():
     hide("swordfish1")
-    said = Said(at=datetime(2026, 1, 1, tzinfo=UTC), drill="d", object="Pod/x", type="Warning", reason="Failed",
-                message="401 for swordfish1", count=1, component="kubelet")
+    said = Said(
+        at=datetime(2026, 1, 1, tzinfo=UTC),
+        drill="d",
+        object="Pod/x",
+        type="Warning",
+        reason="Failed",
+        message="401 for swordfish1",
+        count=1,
+        component="kubelet",
+    )
     assert clean(said).message == "401 for <redacted>"
     assert clean(said).at == said.at
     assert clean({"a": ["swordfish1", 1, None, ("swordfish1",)]}) == {"a": ["<redacted>", 1, None, ("<redacted>",)]}

@@ -25,9 +25,13 @@ def test_only_the_clock_reads_a_clock_or_sleeps(path):
     if path.name == "clock.py" or path.name in INSIDE:
         return
     calls = [
-        f"{path.name}:{node.lineno}" for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
-        and isinstance(node.func.value, ast.Name) and node.func.value.id == "time" and node.func.attr in CLOCKS
+        f"{path.name}:{node.lineno}"
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and isinstance(node.func.value, ast.Name)
+        and node.func.value.id == "time"
+        and node.func.attr in CLOCKS
     ]
     assert calls == []
 

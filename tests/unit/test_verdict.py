@@ -13,10 +13,16 @@ def result(verdict, **more):
     return DrillResult(layer="l", faults=(), verdict=Verdict(verdict), why="", **more)
 
 
-@pytest.mark.parametrize(("verdicts", "expected"), [
-    ([], ("inconclusive", 3)), (["survived"], ("survived", 0)), (["survived", "covered"], ("covered", 0)),
-    (["survived", "inconclusive"], ("inconclusive", 3)), (["inconclusive", "exposed"], ("exposed", 1)),
-])
+@pytest.mark.parametrize(
+    ("verdicts", "expected"),
+    [
+        ([], ("inconclusive", 3)),
+        (["survived"], ("survived", 0)),
+        (["survived", "covered"], ("covered", 0)),
+        (["survived", "inconclusive"], ("inconclusive", 3)),
+        (["inconclusive", "exposed"], ("exposed", 1)),
+    ],
+)
 def test_the_worst_counts(verdicts, expected):
     assert overall([result(v) for v in verdicts]) == expected
 

@@ -9,8 +9,8 @@ from killcheck.fixtures import zoo
 from killcheck.probes import Finding
 from zoo_score import NOW
 
-from killcheck.lint import asking
 from killcheck.kube import manifests
+from killcheck.lint import asking
 
 NEIGHBOURS = sorted((Path(__file__).parent / "neighbours").glob("*.yaml"))
 PATHS = sorted(path for path in (Path(zoo.__file__).parent / "zoo" / "shared").iterdir())

@@ -21,8 +21,10 @@ def test_there_are_at_least_sixty_pairs() -> None:
 
 def test_the_two_halves_differ_in_something() -> None:
     same = [
-        case.name for case in cases()
-        if [f.read_text() for f in case.files("broken")] == [f.read_text() for f in case.files("mended")]]
+        case.name
+        for case in cases()
+        if [f.read_text() for f in case.files("broken")] == [f.read_text() for f in case.files("mended")]
+    ]
     assert same == []
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from killcheck.fixtures.zoo import Case, Part, cases
 
-from killcheck.spec.killpath import LayerType
 from killcheck.run.runner import PlannedDrill, Run
 from killcheck.run.session import Session
+from killcheck.spec.killpath import LayerType
 from killcheck.verdict import DrillResult
 
 BROKEN = [case for case in cases() if case.drill]

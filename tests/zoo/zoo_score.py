@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 from killcheck.fixtures.zoo import Case, Part, cases
 from killcheck.probes import Finding
 
-from killcheck.lint import asking
 from killcheck.kube import manifests
+from killcheck.lint import asking
 
 #: The morning on which the zoo is looked at: what is stale or stuck in it is so by then.
 NOW = datetime(2026, 1, 15, 12, 0, tzinfo=UTC)
@@ -36,8 +36,10 @@ def look(case: Case) -> Seen:
     """Both halves. An alarm is an error or a warning, or the very probe that the broken twin is about."""
     found = {f.probe for f in findings(case, "broken") if not f.unproven}
     alarms = [
-        f for f in findings(case, "mended")
-        if not f.unproven and (f.severity in ("error", "warning") or f.probe in case.findings)]
+        f
+        for f in findings(case, "mended")
+        if not f.unproven and (f.severity in ("error", "warning") or f.probe in case.findings)
+    ]
     return Seen(case, tuple(p for p in case.findings if p not in found), tuple(alarms))
 
 
@@ -50,7 +52,9 @@ def lines(seen: Iterable[Seen]) -> list[str]:
     out += [f"  not found: {one.case.name}: {', '.join(one.missing)}" for one in every if one.missing]
     out += [
         f"  false alarm: {one.case.name}: {f.severity} {f.probe}: {f.object}: {f.message}"
-        for one in every for f in one.false_alarms]
+        for one in every
+        for f in one.false_alarms
+    ]
     return out
 
 

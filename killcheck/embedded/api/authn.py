@@ -90,15 +90,18 @@ class Authenticator:
         """The user whom the headers ask to be. Repeated group headers arrive joined by commas."""
         name, uid = headers.get(_USER, ""), headers.get(_UID, "")
         groups = [group.strip() for group in headers.get(_GROUP, "").split(",") if group.strip()]
-        extra = {
-            unquote(key.removeprefix(_EXTRA)): [value] for key, value in headers.items() if key.startswith(_EXTRA)}
+        extra = {unquote(key.removeprefix(_EXTRA)): [value] for key, value in headers.items() if key.startswith(_EXTRA)}
         if not name:
             if groups or uid or extra:
                 raise _without_user(groups, uid, extra)
             return user
         account = _service_account(name)
-        self._allow(user, account[1] if account else name, "serviceaccounts" if account else "users",
-                    namespace=account[0] if account else "")
+        self._allow(
+            user,
+            account[1] if account else name,
+            "serviceaccounts" if account else "users",
+            namespace=account[0] if account else "",
+        )
         for group in groups:
             self._allow(user, group, "groups")
         for key, values in extra.items():
@@ -111,7 +114,14 @@ class Authenticator:
         return User(name, _completed(name, groups), uid, extra)
 
     def _allow(
-        self, user: User, name: str, resource: str, *, group: str = "", subresource: str = "", namespace: str = "",
+        self,
+        user: User,
+        name: str,
+        resource: str,
+        *,
+        group: str = "",
+        subresource: str = "",
+        namespace: str = "",
     ) -> None:
         self.authorizer.check(user, Attributes("impersonate", group, resource, subresource, name, namespace))
 

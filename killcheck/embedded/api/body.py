@@ -72,7 +72,7 @@ def _collect(value: Any, path: str, found: list[str]) -> Any:
 
 def _go_words(text: str, error: json.JSONDecodeError) -> str:
     """What encoding/json says about the same text."""
-    rest = text[error.pos:].lstrip() if error.pos < len(text) else ""
+    rest = text[error.pos :].lstrip() if error.pos < len(text) else ""
     if not rest:
         return "unexpected end of JSON input"
     char = rest[0]
@@ -84,7 +84,7 @@ def _go_words(text: str, error: json.JSONDecodeError) -> str:
     if error.msg.startswith("Expecting ':'"):
         return f"invalid character {shown} after object key"
     if error.msg.startswith("Expecting ',' delimiter"):
-        opened = text[:error.pos]
+        opened = text[: error.pos]
         in_object = opened.count("{") > opened.count("}")
         inside = "object key:value pair" if in_object else "array element"
         return f"invalid character {shown} after {inside}"
@@ -182,15 +182,20 @@ def read_object(call: Call) -> Parsed:
     else:
         raise unsupported_media_type(
             "the body of the request was in an unknown format - accepted media types include: application/json, "
-            "application/yaml, application/vnd.kubernetes.protobuf")
+            "application/yaml, application/vnd.kubernetes.protobuf"
+        )
     raw = body or b""
     try:
         parsed = parse(raw)
     except GoJSONError as error:
-        why = str(error) if content_type == "application/yaml" else (
-            f"couldn't get version/kind; json parse error: {error}")
+        why = (
+            str(error)
+            if content_type == "application/yaml"
+            else (f"couldn't get version/kind; json parse error: {error}")
+        )
         raise bad_request(
-            f"the object provided is unrecognized (must be of type {kind}): {why} ({_summary(raw)})") from error
+            f"the object provided is unrecognized (must be of type {kind}): {why} ({_summary(raw)})"
+        ) from error
     if not isinstance(parsed.value, dict):
         raise _not_an_object(call, parsed.value)
     return parsed
@@ -220,4 +225,5 @@ def _not_an_object(call: Call, value: Any) -> StatusError:
     go = {list: "array", str: "string", bool: "bool", int: "number", float: "number"}.get(type(value), "null")
     return bad_request(
         f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: '
-        f"json: cannot unmarshal {go} into Go value of type {resource.kind}")
+        f"json: cannot unmarshal {go} into Go value of type {resource.kind}"
+    )

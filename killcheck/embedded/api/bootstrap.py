@@ -44,13 +44,19 @@ def priority_classes() -> list[Obj]:
     """The two that Kubernetes reserves for itself."""
     return [
         {
-            "apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, "value": value,
+            "apiVersion": "scheduling.k8s.io/v1",
+            "kind": "PriorityClass",
+            "metadata": {"name": name},
+            "value": value,
             "description": f"Used for system critical pods that must {what}.",
             "preemptionPolicy": "PreemptLowerPriority",
         }
         for name, value, what in (
-            ("system-cluster-critical", 2_000_000_000, "run in the cluster, but can be moved to another node if "
-             "necessary"),
+            (
+                "system-cluster-critical",
+                2_000_000_000,
+                "run in the cluster, but can be moved to another node if necessary",
+            ),
             ("system-node-critical", 2_000_001_000, "not be moved from their current node"),
         )
     ]
@@ -65,8 +71,10 @@ def roles() -> tuple[Obj, ...]:
 
 def _default(kind: str, name: str, namespace: str = "", labels: dict[str, str] | None = None, **content: Obj) -> Obj:
     meta: Obj = {
-        "name": name, "labels": {"kubernetes.io/bootstrapping": "rbac-defaults", **(labels or {})},
-        "annotations": {"rbac.authorization.kubernetes.io/autoupdate": "true"}}
+        "name": name,
+        "labels": {"kubernetes.io/bootstrapping": "rbac-defaults", **(labels or {})},
+        "annotations": {"rbac.authorization.kubernetes.io/autoupdate": "true"},
+    }
     meta |= {"namespace": namespace} if namespace else {}
     return {"kind": kind, "apiVersion": API, "metadata": meta, **content}
 
@@ -91,18 +99,28 @@ def _service(endpoint: tuple[str, int]) -> list[Obj]:
     address, port = endpoint
     return [
         {
-            "apiVersion": "v1", "kind": "Service",
+            "apiVersion": "v1",
+            "kind": "Service",
             "metadata": {"name": "kubernetes", "namespace": "default", "labels": labels},
             "spec": {
-                "clusterIP": SERVICE_IP, "clusterIPs": [SERVICE_IP], "type": "ClusterIP", "sessionAffinity": "None",
-                "internalTrafficPolicy": "Cluster", "ipFamilies": ["IPv4"], "ipFamilyPolicy": "SingleStack",
+                "clusterIP": SERVICE_IP,
+                "clusterIPs": [SERVICE_IP],
+                "type": "ClusterIP",
+                "sessionAffinity": "None",
+                "internalTrafficPolicy": "Cluster",
+                "ipFamilies": ["IPv4"],
+                "ipFamilyPolicy": "SingleStack",
                 "ports": [{"name": "https", "port": 443, "protocol": "TCP", "targetPort": port}],
             },
         },
         {
-            "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
+            "apiVersion": "discovery.k8s.io/v1",
+            "kind": "EndpointSlice",
+            "addressType": "IPv4",
             "metadata": {
-                "name": "kubernetes", "namespace": "default", "labels": {"kubernetes.io/service-name": "kubernetes"},
+                "name": "kubernetes",
+                "namespace": "default",
+                "labels": {"kubernetes.io/service-name": "kubernetes"},
             },
             "endpoints": [{"addresses": [address], "conditions": {"ready": True}}],
             "ports": [{"name": "https", "port": port, "protocol": "TCP"}],

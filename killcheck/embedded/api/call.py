@@ -84,7 +84,8 @@ class Call:
     def options_kind(self) -> str:
         """The meta.k8s.io type that the query's options belong to."""
         return {"create": "CreateOptions", "update": "UpdateOptions", "patch": "PatchOptions"}.get(
-            self.verb, "DeleteOptions")
+            self.verb, "DeleteOptions"
+        )
 
     @property
     def validation(self) -> str:

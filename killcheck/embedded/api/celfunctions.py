@@ -81,7 +81,7 @@ def _substring(text: str, start: int, end: int | None = None) -> Any:
     last = len(text) if end is None else int(end)
     if not 0 <= start <= last <= len(text):
         raise ValueError(f"index out of range: {start}")
-    return _text(str(text)[int(start):last])
+    return _text(str(text)[int(start) : last])
 
 
 def _replace(text: str, old: str, new: str, most: int = -1) -> Any:
@@ -172,25 +172,42 @@ def _passing_errors(function: Callable[..., Any]) -> Callable[..., Any]:
 
 _METHODS: dict[str, Callable[..., Any]] = {
     "string": lambda value: _text(str(value).lower() if type(value).__name__ == "BoolType" else value),
-    "find": _find, "findAll": _find_all, "split": _split, "indexOf": _index_of, "lastIndexOf": _last_index_of,
-    "substring": _substring, "replace": _replace, "lowerAscii": lambda text: _text(text.lower()),
-    "upperAscii": lambda text: _text(text.upper()), "trim": lambda text: _text(text.strip()),
-    "charAt": lambda text, at: _text(str(text)[int(at):int(at) + 1]),
+    "find": _find,
+    "findAll": _find_all,
+    "split": _split,
+    "indexOf": _index_of,
+    "lastIndexOf": _last_index_of,
+    "substring": _substring,
+    "replace": _replace,
+    "lowerAscii": lambda text: _text(text.lower()),
+    "upperAscii": lambda text: _text(text.upper()),
+    "trim": lambda text: _text(text.strip()),
+    "charAt": lambda text, at: _text(str(text)[int(at) : int(at) + 1]),
     "join": lambda items, by="": _text(str(by).join(str(item) for item in items)),
-    "isSorted": _sorted, "sum": _sum, "min": min, "max": max,
-    "quantity": _quantity, "isQuantity": _is_quantity,
-    "isLessThan": lambda a, b: _truth(a.amount < b.amount), "isGreaterThan": lambda a, b: _truth(a.amount > b.amount),
-    "compareTo": _compare, "add": lambda a, b: Quantity(a.amount + _amount(b)),
+    "isSorted": _sorted,
+    "sum": _sum,
+    "min": min,
+    "max": max,
+    "quantity": _quantity,
+    "isQuantity": _is_quantity,
+    "isLessThan": lambda a, b: _truth(a.amount < b.amount),
+    "isGreaterThan": lambda a, b: _truth(a.amount > b.amount),
+    "compareTo": _compare,
+    "add": lambda a, b: Quantity(a.amount + _amount(b)),
     "sub": lambda a, b: Quantity(a.amount - _amount(b)),
     "sign": lambda a: _number((a.amount > 0) - (a.amount < 0)),
     "isInteger": lambda a: _truth(a.amount.denominator == 1),
-    "asInteger": lambda a: _number(int(a.amount)), "format": _format,
+    "asInteger": lambda a: _number(int(a.amount)),
+    "format": _format,
     "sets_contains": lambda all_, some: _truth(all(each in all_ for each in some)),
     "sets_equivalent": lambda a, b: _truth(all(each in b for each in a) and all(each in a for each in b)),
     "sets_intersects": lambda a, b: _truth(any(each in b for each in a)),
-    "math_greatest": lambda *values: max(_spread(values)), "math_least": lambda *values: min(_spread(values)),
+    "math_greatest": lambda *values: max(_spread(values)),
+    "math_least": lambda *values: min(_spread(values)),
     "jsonpatch_escapeKey": lambda key: _text(key.replace("~", "~0").replace("/", "~1")),
-    "math_abs": abs, "math_sign": lambda value: _number((value > 0) - (value < 0)),
+    "math_abs": abs,
+    "math_sign": lambda value: _number((value > 0) - (value < 0)),
 }
 FUNCTIONS: Mapping[str, Callable[..., Any]] = {
-    name: _passing_errors(each) for name, each in _METHODS.items()} | celnetwork.FUNCTIONS
+    name: _passing_errors(each) for name, each in _METHODS.items()
+} | celnetwork.FUNCTIONS

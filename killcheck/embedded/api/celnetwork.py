@@ -20,8 +20,10 @@ class _Address:
         try:
             self.value = ip_address(text)
         except ValueError:
-            raise ValueError(f'IP Address "{text}" parse error during conversion from string: ParseAddr("{text}"): '
-                             "unable to parse IP") from None
+            raise ValueError(
+                f'IP Address "{text}" parse error during conversion from string: ParseAddr("{text}"): '
+                "unable to parse IP"
+            ) from None
         if "%" in text:
             raise ValueError(f'IP address "{text}" with zone value is not allowed')
         if self.value.version == 6 and self.value.ipv4_mapped is not None:
@@ -54,8 +56,11 @@ class _Network:
 
     def contains(self, other: Any) -> bool:
         """A network or an address, or the text of one."""
-        inner = other if isinstance(other, _Address | _Network) else (
-            _Network(str(other)) if "/" in str(other) else _Address(str(other)))
+        inner = (
+            other
+            if isinstance(other, _Address | _Network)
+            else (_Network(str(other)) if "/" in str(other) else _Address(str(other)))
+        )
         if isinstance(inner, _Address):
             return inner.value in self.value
         return inner.value.version == self.value.version and inner.value.subnet_of(self.value)  # type: ignore[arg-type]
@@ -80,9 +85,12 @@ def _wrapped(value: Any) -> Any:
     if isinstance(value, str):
         return celtypes.StringType(value)
     if isinstance(value, dict):
-        return celtypes.MapType({
-            celtypes.StringType(key): celtypes.ListType([celtypes.StringType(each) for each in listed])
-            for key, listed in value.items()})
+        return celtypes.MapType(
+            {
+                celtypes.StringType(key): celtypes.ListType([celtypes.StringType(each) for each in listed])
+                for key, listed in value.items()
+            }
+        )
     return value
 
 
@@ -118,22 +126,34 @@ def _host(url: _Url) -> str:
 
 
 _METHODS: dict[str, Callable[..., Any]] = {
-    "isIP": _is(_Address), "ip": lambda of: _Address(str(of.address if isinstance(of, _Network) else of)),
-    "family": lambda address: address.value.version, "isUnspecified": lambda address: address.value.is_unspecified,
+    "isIP": _is(_Address),
+    "ip": lambda of: _Address(str(of.address if isinstance(of, _Network) else of)),
+    "family": lambda address: address.value.version,
+    "isUnspecified": lambda address: address.value.is_unspecified,
     "isLoopback": lambda address: address.value.is_loopback,
     "isLinkLocalMulticast": lambda address: address.value.is_multicast and address.value.is_link_local,
     "isLinkLocalUnicast": lambda address: address.value.is_link_local,
-    "isGlobalUnicast": lambda address: not (
-        address.value.is_multicast or address.value.is_loopback or address.value.is_unspecified
-        or address.value.is_link_local),
-    "isCIDR": _is(_Network), "cidr": lambda text: _Network(str(text)),
+    "isGlobalUnicast": lambda address: (
+        not (
+            address.value.is_multicast
+            or address.value.is_loopback
+            or address.value.is_unspecified
+            or address.value.is_link_local
+        )
+    ),
+    "isCIDR": _is(_Network),
+    "cidr": lambda text: _Network(str(text)),
     "containsIP": lambda network, inner: network.contains(inner),
     "containsCIDR": lambda network, inner: network.contains(inner),
     "prefixLength": lambda network: network.value.prefixlen,
     "masked": lambda network: _Network(str(network.value)),
-    "isURL": _is(_Url), "url": lambda text: _Url(str(text)), "getScheme": lambda url: url.parts.scheme,
-    "getHost": _host, "getHostname": lambda url: url.parts.hostname or "",
-    "getPort": lambda url: str(url.parts.port or ""), "getEscapedPath": lambda url: url.parts.path,
+    "isURL": _is(_Url),
+    "url": lambda text: _Url(str(text)),
+    "getScheme": lambda url: url.parts.scheme,
+    "getHost": _host,
+    "getHostname": lambda url: url.parts.hostname or "",
+    "getPort": lambda url: str(url.parts.port or ""),
+    "getEscapedPath": lambda url: url.parts.path,
     "getQuery": lambda url: parse_qs(url.parts.query, keep_blank_values=True),
 }
 FUNCTIONS: dict[str, Callable[..., Any]] = {name: _careful(each) for name, each in _METHODS.items()}

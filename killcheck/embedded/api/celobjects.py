@@ -16,7 +16,9 @@ TYPE = "@type"
 _TOKEN = re.compile(
     r"""(?P<text>[rR]?(?:\"(?:\\.|[^"\\])*\"|'(?:\\.|[^'\\])*'))"""
     r"|(?P<note>//[^\n]*)|(?P<object>(?<![\w.])(?:Object(?:\.\w+)*|JSONPatch)\s*\{)|(?P<open>[\[({])|(?P<close>[\])}])"
-    r"|(?P<field>(?<![\w.])[A-Za-z_]\w*(?=\s*:))|(?P<comma>,)|(?P<rest>\w+|\s+|.)", re.DOTALL)
+    r"|(?P<field>(?<![\w.])[A-Za-z_]\w*(?=\s*:))|(?P<comma>,)|(?P<rest>\w+|\s+|.)",
+    re.DOTALL,
+)
 
 
 def readable(text: str) -> str:
@@ -40,7 +42,8 @@ def readable(text: str) -> str:
         elif what == "field" and field_next:
             piece = f'"{piece}"'
         field_next = (what == "comma" and inside[-1] == "object") or (
-            field_next and (piece.isspace() or what == "note"))
+            field_next and (piece.isspace() or what == "note")
+        )
         put.append(piece)
     return "".join(put)
 
@@ -81,8 +84,10 @@ def type_errors(value: Any, path: str = "Object") -> Iterator[str]:
     if isinstance(value, dict):
         written = value[TYPE] if TYPE in value else None  # noqa: SIM401 - celpy's maps have a get() of their own
         if written is not None and written != path:
-            yield (f'unexpected type name "{written}", expected "{path}", which matches field name path from root '
-                   "Object type")
+            yield (
+                f'unexpected type name "{written}", expected "{path}", which matches field name path from root '
+                "Object type"
+            )
         for key, one in value.items():
             yield from type_errors(one, path if written is None else f"{path}.{key}")
     elif isinstance(value, list):

@@ -25,15 +25,41 @@ RULES = "x-kubernetes-validations"
 NOT_CHECKED: Obj = {
     "reason": "FieldValueInvalid",
     "message": "Invalid value: null: some validation rules were not checked because the object was invalid; correct "
-               "the existing errors to complete validation", "field": "<nil>"}
-_BLOCKING = frozenset({
-    "FieldValueNotSupported", "FieldValueRequired", "FieldValueTooLong", "FieldValueTooMany", "FieldValueTypeInvalid"})
-_WORDS = {"FieldValueForbidden": "Forbidden", "FieldValueRequired": "Required value",
-          "FieldValueDuplicate": "Duplicate value", "FieldValueInvalid": "Invalid value"}
+    "the existing errors to complete validation",
+    "field": "<nil>",
+}
+_BLOCKING = frozenset(
+    {"FieldValueNotSupported", "FieldValueRequired", "FieldValueTooLong", "FieldValueTooMany", "FieldValueTypeInvalid"}
+)
+_WORDS = {
+    "FieldValueForbidden": "Forbidden",
+    "FieldValueRequired": "Required value",
+    "FieldValueDuplicate": "Duplicate value",
+    "FieldValueInvalid": "Invalid value",
+}
 _META = ("name", "generateName")
-_KEYWORDS = frozenset({
-    "true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function", "if", "import", "let",
-    "loop", "package", "namespace", "return"})
+_KEYWORDS = frozenset(
+    {
+        "true",
+        "false",
+        "null",
+        "in",
+        "as",
+        "break",
+        "const",
+        "continue",
+        "else",
+        "for",
+        "function",
+        "if",
+        "import",
+        "let",
+        "loop",
+        "package",
+        "namespace",
+        "return",
+    }
+)
 _OLD = re.compile(r"\boldSelf\b")
 _NOTHING: Any = object()
 
@@ -51,8 +77,10 @@ def check(schema: Obj, obj: Obj, old: Obj | None) -> list[Obj]:
 def unread(schema: Obj) -> list[str]:
     """Rules below a schema that cannot be evaluated here, a sentence each."""
     found = [
-        f"rule {json.dumps(rule.get('rule', ''))} is not evaluated here: {why}" for rule in schema.get(RULES) or []
-        if isinstance(why := _compiled(rule.get("rule", ""), bool(rule.get("optionalOldSelf"))), str)]
+        f"rule {json.dumps(rule.get('rule', ''))} is not evaluated here: {why}"
+        for rule in schema.get(RULES) or []
+        if isinstance(why := _compiled(rule.get("rule", ""), bool(rule.get("optionalOldSelf"))), str)
+    ]
     for below in [*(schema.get("properties") or {}).values(), schema.get("items"), schema.get("additionalProperties")]:
         if isinstance(below, dict):
             found += unread(below)
@@ -65,14 +93,21 @@ def broken(schema: Obj, path: str) -> list[Obj]:
     for i, rule in enumerate(schema.get(RULES) or []):
         text, where = str(rule.get("rule", "")), f"{path}.{RULES}[{i}].rule"
         if not text.strip():
-            found.append({"reason": "FieldValueRequired", "field": where,
-                          "message": "Required value: rule is not specified"})
-        elif (why := _syntax(text)):
-            shown = json.dumps({
-                "Rule": text, "Message": rule.get("message", ""),
-                "MessageExpression": rule.get("messageExpression", ""), "Reason": rule.get("reason"),
-                "FieldPath": rule.get("fieldPath", ""), "OptionalOldSelf": rule.get("optionalOldSelf")},
-                separators=(",", ":"))
+            found.append(
+                {"reason": "FieldValueRequired", "field": where, "message": "Required value: rule is not specified"}
+            )
+        elif why := _syntax(text):
+            shown = json.dumps(
+                {
+                    "Rule": text,
+                    "Message": rule.get("message", ""),
+                    "MessageExpression": rule.get("messageExpression", ""),
+                    "Reason": rule.get("reason"),
+                    "FieldPath": rule.get("fieldPath", ""),
+                    "OptionalOldSelf": rule.get("optionalOldSelf"),
+                },
+                separators=(",", ":"),
+            )
             said = f"Invalid value: {shown}: compilation failed: ERROR: <input>: Syntax error: {why}"
             found.append({"reason": "FieldValueInvalid", "message": said, "field": where})
     for name, below in (schema.get("properties") or {}).items():
@@ -164,8 +199,11 @@ def _ask(rule: Obj, place: _Place, *, root: bool) -> Iterator[Obj]:
         yield {"reason": "FieldValueInvalid", "message": message, "field": place.path or "<nil>"}
     elif not outcome:
         said = _message(rule, variables)
-        shown = "" if isinstance(place.value, dict | list) or reason != "FieldValueInvalid" else (
-            json.dumps(place.value, ensure_ascii=False) + ": ")
+        shown = (
+            ""
+            if isinstance(place.value, dict | list) or reason != "FieldValueInvalid"
+            else (json.dumps(place.value, ensure_ascii=False) + ": ")
+        )
         yield {"reason": reason, "message": f"{_WORDS[reason]}: {shown}{said}", "field": path or "<nil>"}
 
 

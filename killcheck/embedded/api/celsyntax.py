@@ -17,7 +17,8 @@ _LITERAL = re.compile(r"""\"(?:\\.|[^"\\])*\"|'(?:\\.|[^'\\])*'""")
 _HELD = re.compile(r"\x00(\d+)\x00")
 _NAMESPACED = re.compile(r"(?<![\w.])(sets|math)\.(\w+)\(")
 _CHAIN = re.compile(
-    r"(?<![\w.\])])([A-Za-z_]\w*(?:\.\w+)*)((?:\.\?\w+)(?:\.\??\w+(?!\w*\())*)\.(orValue|hasValue|value)\(")
+    r"(?<![\w.\])])([A-Za-z_]\w*(?:\.\w+)*)((?:\.\?\w+)(?:\.\??\w+(?!\w*\())*)\.(orValue|hasValue|value)\("
+)
 _OLD = re.compile(r"(?<![\w.])oldSelf\.(orValue|hasValue|value)\(")
 
 
@@ -57,10 +58,10 @@ def _replaced(text: str, found: re.Match[str], known: str, path: str) -> str:
     while end < len(text) and depth:
         depth += {"(": 1, ")": -1}.get(text[end], 0)
         end += 1
-    argument = text[found.end():end - 1]
+    argument = text[found.end() : end - 1]
     method = found.groups()[-1]
     put = {"hasValue": known, "value": path}.get(method, f"({known} ? {path} : ({argument}))")
-    return text[:found.start()] + put + text[end:]
+    return text[: found.start()] + put + text[end:]
 
 
 def parted(tree: Any) -> Any:
@@ -72,8 +73,14 @@ def parted(tree: Any) -> Any:
         arguments = rest[0] if rest else None
         if name == "map" and arguments is not None and len(arguments.children) == 3:
             variable, condition, value = arguments.children
-            kept = Tree("member_dot_arg", [
-                member, Token("IDENT", "filter"), Tree("exprlist", [variable, condition], arguments.meta)], node.meta)
+            kept = Tree(
+                "member_dot_arg",
+                [member, Token("IDENT", "filter"), Tree("exprlist", [variable, condition], arguments.meta)],
+                node.meta,
+            )
             node.children = [
-                Tree("member", [kept], node.meta), name, Tree("exprlist", [variable, value], arguments.meta)]
+                Tree("member", [kept], node.meta),
+                name,
+                Tree("exprlist", [variable, value], arguments.meta),
+            ]
     return tree

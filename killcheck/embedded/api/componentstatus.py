@@ -35,8 +35,11 @@ def respond(server: ApiServer, call: Call) -> Response:
     found = statuses(server.down())
     if call.verb == "watch":
         raise status.StatusError(
-            405, "MethodNotAllowed", 'watch is not supported on resources of kind "componentstatuses"',
-            details={"kind": "componentstatuses"})
+            405,
+            "MethodNotAllowed",
+            'watch is not supported on resources of kind "componentstatuses"',
+            details={"kind": "componentstatuses"},
+        )
     shape = negotiation.shape_of(call)
     if call.name:
         found = [one for one in found if one["metadata"]["name"] == call.name]
@@ -68,5 +71,7 @@ def _of(name: str, *, down: bool) -> Obj:
     if down:
         at = f"127.0.0.1:{_PORTS[name]}"
         condition |= {
-            "status": "False", "message": f'Get "https://{at}/healthz": dial tcp {at}: connect: connection refused'}
+            "status": "False",
+            "message": f'Get "https://{at}/healthz": dial tcp {at}: connect: connection refused',
+        }
     return {"kind": "ComponentStatus", "apiVersion": "v1", "metadata": {"name": name}, "conditions": [condition]}

@@ -13,9 +13,13 @@ __all__ = ["converted", "to_storage"]
 
 #: core/v1 name -> events.k8s.io/v1 name
 _EVENT_FIELDS = {
-    "involvedObject": "regarding", "message": "note", "reportingComponent": "reportingController",
-    "source": "deprecatedSource", "firstTimestamp": "deprecatedFirstTimestamp",
-    "lastTimestamp": "deprecatedLastTimestamp", "count": "deprecatedCount",
+    "involvedObject": "regarding",
+    "message": "note",
+    "reportingComponent": "reportingController",
+    "source": "deprecatedSource",
+    "firstTimestamp": "deprecatedFirstTimestamp",
+    "lastTimestamp": "deprecatedLastTimestamp",
+    "count": "deprecatedCount",
 }
 _EVENT_FIELDS_BACK = {new: old for old, new in _EVENT_FIELDS.items()}
 EVENTS_GROUP = "events.k8s.io"
@@ -73,11 +77,15 @@ def _hpa_to_v2(obj: Obj) -> Obj:
     spec, status = new.get("spec", {}), new.get("status", {})
     target = spec.pop("targetCPUUtilizationPercentage", None)
     if target is not None:
-        spec["metrics"] = [{
-            "type": "Resource",
-            "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": target}}}]
+        spec["metrics"] = [
+            {
+                "type": "Resource",
+                "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": target}},
+            }
+        ]
     current = status.pop("currentCPUUtilizationPercentage", None)
     if current is not None:
-        status["currentMetrics"] = [{
-            "type": "Resource", "resource": {"name": "cpu", "current": {"averageUtilization": current}}}]
+        status["currentMetrics"] = [
+            {"type": "Resource", "resource": {"name": "cpu", "current": {"averageUtilization": current}}}
+        ]
     return new

@@ -46,10 +46,14 @@ class CustomResources:
         known = state.get("storedVersions") or []
         now = format_time(self.server.loop.now())
         crd["status"] = {
-            "conditions": state.get("conditions") or [
+            "conditions": state.get("conditions")
+            or [
                 _condition("NamesAccepted", "NoConflicts", "no conflicts found", now),
-                _condition("Established", "InitialNamesAccepted", "the initial names have been accepted", now)],
-            "acceptedNames": names, "storedVersions": known + [v for v in stored if v not in known]}
+                _condition("Established", "InitialNamesAccepted", "the initial names have been accepted", now),
+            ],
+            "acceptedNames": names,
+            "storedVersions": known + [v for v in stored if v not in known],
+        }
 
     # -- inside --------------------------------------------------------------------------------------------
     def _changed(self, change: Change) -> None:

@@ -21,7 +21,11 @@ __all__ = ["apply_defaults", "has_rules", "prune", "schema_of", "validate"]
 _MAX_INT32 = 2**31 - 1
 _ROOT = frozenset({"apiVersion", "kind", "metadata"})
 _TYPES: dict[str, tuple[type, ...]] = {
-    "string": (str,), "boolean": (bool,), "object": (dict,), "array": (list,), "integer": (int,),
+    "string": (str,),
+    "boolean": (bool,),
+    "object": (dict,),
+    "array": (list,),
+    "integer": (int,),
     "number": (int, float),
 }
 
@@ -110,7 +114,8 @@ def validate(kind: Kind, obj: Obj, old: Obj | None = None, *, status: bool = Fal
         below = (schema.get("properties") or {}).get("status") or {}
         causes += [
             cause | {"field": "status" + (f".{cause['field']}" if cause["field"] not in ("", "<nil>") else "")}
-            for cause in _check(obj.get("status"), below, "")]
+            for cause in _check(obj.get("status"), below, "")
+        ]
     elif schema:
         rest = {name: value for name, value in obj.items() if name not in _ROOT}
         required = [name for name in schema.get("required") or [] if name not in _ROOT]
@@ -141,7 +146,8 @@ def _scale(kind: Kind, obj: Obj) -> Iterator[Obj]:
             continue
         if isinstance(value, bool) or not isinstance(value, int):
             go = {str: "string", bool: "bool", float: "float64", dict: "map[string]interface {}"}.get(
-                type(value), "[]interface {}")
+                type(value), "[]interface {}"
+            )
             why = f"{path} accessor error: {_go_shown(value)} is of the type {go}, expected int64"
             yield _invalid(path, "0", why)
         elif value < 0:

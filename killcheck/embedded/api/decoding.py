@@ -32,7 +32,12 @@ def say_strict(call: Call, problems: list[str]) -> str:
 
 
 def decode_object(
-    call: Call, parsed: Parsed, *, kind_name: str = "", api_version: str = "", schema: str | None = None,
+    call: Call,
+    parsed: Parsed,
+    *,
+    kind_name: str = "",
+    api_version: str = "",
+    schema: str | None = None,
 ) -> Obj:
     """A private copy of a POSTed or PUT object of the call's type (or of the one named). Raises StatusError 400."""
     resource = call.kind.resource
@@ -45,12 +50,14 @@ def decode_object(
         raise bad_request(
             f'{got_kind} in version "{got_version.rpartition("/")[2]}" cannot be handled as a {want_kind}: no kind '
             f'"{got_kind}" is registered for version "{got_version}" in scheme '
-            '"k8s.io/kubernetes/pkg/api/legacyscheme/scheme.go:30"')
+            '"k8s.io/kubernetes/pkg/api/legacyscheme/scheme.go:30"'
+        )
     if got_kind != want_kind:
         raise _wrong_kind(str(got_kind), str(got_version), want_kind, want_version)
     if got_version != want_version:
         raise bad_request(
-            f"the API version in the data ({got_version}) does not match the expected API version ({want_version})")
+            f"the API version in the data ({got_version}) does not match the expected API version ({want_version})"
+        )
     version = want_version.rpartition("/")[2]
     prefix = f'{want_kind} in version "{version}" cannot be handled as a {want_kind}: '
     try:
@@ -70,13 +77,27 @@ def decode_object(
 
 
 #: Versions that the scheme still knows, though nothing serves them (k8s.io/api v0.36).
-_FORMER = frozenset({
-    "admissionregistration.k8s.io/v1beta1", "apps/v1beta1", "apps/v1beta2", "authentication.k8s.io/v1beta1",
-    "authorization.k8s.io/v1beta1", "batch/v1beta1",
-    "coordination.k8s.io/v1beta1", "discovery.k8s.io/v1beta1", "events.k8s.io/v1beta1", "networking.k8s.io/v1beta1",
-    "node.k8s.io/v1beta1", "policy/v1beta1", "rbac.authorization.k8s.io/v1beta1", "resource.k8s.io/v1beta1",
-    "resource.k8s.io/v1beta2", "scheduling.k8s.io/v1beta1", "storage.k8s.io/v1beta1",
-})
+_FORMER = frozenset(
+    {
+        "admissionregistration.k8s.io/v1beta1",
+        "apps/v1beta1",
+        "apps/v1beta2",
+        "authentication.k8s.io/v1beta1",
+        "authorization.k8s.io/v1beta1",
+        "batch/v1beta1",
+        "coordination.k8s.io/v1beta1",
+        "discovery.k8s.io/v1beta1",
+        "events.k8s.io/v1beta1",
+        "networking.k8s.io/v1beta1",
+        "node.k8s.io/v1beta1",
+        "policy/v1beta1",
+        "rbac.authorization.k8s.io/v1beta1",
+        "resource.k8s.io/v1beta1",
+        "resource.k8s.io/v1beta2",
+        "scheduling.k8s.io/v1beta1",
+        "storage.k8s.io/v1beta1",
+    }
+)
 
 
 @cache
@@ -97,7 +118,8 @@ def _check_custom(kind: str, api_version: str, call: Call, obj: Obj) -> None:
     if api_version != resource.api_version:
         raise bad_request(
             f"the API version in the data ({api_version}) does not match the expected API version "
-            f"({resource.api_version})")
+            f"({resource.api_version})"
+        )
     if kind != resource.kind:
         message = f'Invalid value: "{kind}": must be {resource.kind}'
         causes = [{"reason": "FieldValueInvalid", "message": message, "field": "kind"}]
@@ -109,7 +131,8 @@ def _wrong_kind(kind: str, api_version: str, want_kind: str, want_version: str) 
     want = want_version.rpartition("/")[0].partition(".")[0] or "core"  # decoding ends in the internal type
     return bad_request(
         f'{kind} in version "{version}" cannot be handled as a {want_kind}: converting ({version}.{kind}) to '
-        f"({want}.{want_kind}): unknown conversion")
+        f"({want}.{want_kind}): unknown conversion"
+    )
 
 
 def check_name(call: Call, obj: Obj) -> None:
@@ -118,7 +141,8 @@ def check_name(call: Call, obj: Obj) -> None:
     name = meta.get("name")
     if not name:
         raise bad_request(
-            f"the name of the object ({call.name} based on URL) was undeterminable: name must be provided")
+            f"the name of the object ({call.name} based on URL) was undeterminable: name must be provided"
+        )
     if name != call.name:
         raise bad_request(f"the name of the object ({name}) does not match the name on the URL ({call.name})")
     check_namespace(call, obj)

@@ -146,12 +146,15 @@ def _cron_job(obj: Obj) -> None:
 # -- autoscaling -----------------------------------------------------------------------------------------------
 _EVERY_15_S = {"periodSeconds": 15}
 _SCALE_UP: Obj = {
-    "stabilizationWindowSeconds": 0, "selectPolicy": "Max",
+    "stabilizationWindowSeconds": 0,
+    "selectPolicy": "Max",
     "policies": [{"type": "Pods", "value": 4} | _EVERY_15_S, {"type": "Percent", "value": 100} | _EVERY_15_S],
 }
 _SCALE_DOWN: Obj = {"selectPolicy": "Max", "policies": [{"type": "Percent", "value": 100} | _EVERY_15_S]}
 _CPU_80: Obj = {
-    "type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}}}
+    "type": "Resource",
+    "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}},
+}
 
 
 def _hpa(obj: Obj) -> None:
@@ -294,8 +297,12 @@ def _ingress_class(obj: Obj) -> None:
 def _csi_driver(obj: Obj) -> None:
     spec = _spec(obj)
     for field, value in (
-        ("attachRequired", True), ("podInfoOnMount", False), ("storageCapacity", False), ("requiresRepublish", False),
-        ("seLinuxMount", False), ("fsGroupPolicy", "ReadWriteOnceWithFSType"),
+        ("attachRequired", True),
+        ("podInfoOnMount", False),
+        ("storageCapacity", False),
+        ("requiresRepublish", False),
+        ("seLinuxMount", False),
+        ("fsGroupPolicy", "ReadWriteOnceWithFSType"),
     ):
         spec.setdefault(field, value)
     _unless(spec, "volumeLifecycleModes", ["Persistent"])
@@ -377,18 +384,31 @@ def _resource_slice(obj: Obj, now: datetime) -> None:
 
 
 _BY_KIND: dict[tuple[str, str], Callable[[Obj], None]] = {
-    ("", "Pod"): poddefaults.pod, ("", "PodTemplate"): _pod_template, ("", "Service"): _service,
-    ("", "Secret"): _secret, ("", "Namespace"): _namespace, ("", "Node"): _node,
-    ("", "ReplicationController"): _replication_controller, ("", "PersistentVolume"): _volume,
-    ("", "PersistentVolumeClaim"): _claim, ("", "LimitRange"): _limit_range, ("", "ResourceQuota"): _quota,
+    ("", "Pod"): poddefaults.pod,
+    ("", "PodTemplate"): _pod_template,
+    ("", "Service"): _service,
+    ("", "Secret"): _secret,
+    ("", "Namespace"): _namespace,
+    ("", "Node"): _node,
+    ("", "ReplicationController"): _replication_controller,
+    ("", "PersistentVolume"): _volume,
+    ("", "PersistentVolumeClaim"): _claim,
+    ("", "LimitRange"): _limit_range,
+    ("", "ResourceQuota"): _quota,
     ("", "Endpoints"): _endpoints,
-    ("apps", "Deployment"): _deployment, ("apps", "ReplicaSet"): _replica_set, ("apps", "DaemonSet"): _daemon_set,
+    ("apps", "Deployment"): _deployment,
+    ("apps", "ReplicaSet"): _replica_set,
+    ("apps", "DaemonSet"): _daemon_set,
     ("apps", "StatefulSet"): _stateful_set,
-    ("batch", "Job"): _job, ("batch", "CronJob"): _cron_job,
+    ("batch", "Job"): _job,
+    ("batch", "CronJob"): _cron_job,
     ("autoscaling", "HorizontalPodAutoscaler"): _hpa,
-    (_RBAC, "RoleBinding"): _binding, (_RBAC, "ClusterRoleBinding"): _binding,
-    ("networking.k8s.io", "NetworkPolicy"): _network_policy, ("networking.k8s.io", "IngressClass"): _ingress_class,
-    ("storage.k8s.io", "StorageClass"): _storage_class, ("storage.k8s.io", "CSIDriver"): _csi_driver,
+    (_RBAC, "RoleBinding"): _binding,
+    (_RBAC, "ClusterRoleBinding"): _binding,
+    ("networking.k8s.io", "NetworkPolicy"): _network_policy,
+    ("networking.k8s.io", "IngressClass"): _ingress_class,
+    ("storage.k8s.io", "StorageClass"): _storage_class,
+    ("storage.k8s.io", "CSIDriver"): _csi_driver,
     ("scheduling.k8s.io", "PriorityClass"): _priority_class,
     ("discovery.k8s.io", "EndpointSlice"): _endpoint_slice,
     ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration"): _webhooks,

@@ -30,16 +30,30 @@ _JOBS = ("batch", "jobs")
 ORPHAN = "orphan"
 FOREGROUND = "foregroundDeletion"
 #: Types that answer a DELETE with the object itself.
-_RETURNS_OBJECT = frozenset({
-    _PODS, ("", "persistentvolumeclaims"), ("", "persistentvolumes"), ("", "serviceaccounts"), ("", "podtemplates"),
-    ("", "resourcequotas"), ("", "services"), ("storage.k8s.io", "storageclasses"), ("storage.k8s.io", "csinodes"),
-    ("storage.k8s.io", "volumeattachments"), ("storage.k8s.io", "csidrivers"), ("apps", "controllerrevisions"),
-    ("resource.k8s.io", "resourceclaims"), ("resource.k8s.io", "resourceclaimtemplates"),
-    ("resource.k8s.io", "deviceclasses"), ("resource.k8s.io", "resourceslices"),
-})
+_RETURNS_OBJECT = frozenset(
+    {
+        _PODS,
+        ("", "persistentvolumeclaims"),
+        ("", "persistentvolumes"),
+        ("", "serviceaccounts"),
+        ("", "podtemplates"),
+        ("", "resourcequotas"),
+        ("", "services"),
+        ("storage.k8s.io", "storageclasses"),
+        ("storage.k8s.io", "csinodes"),
+        ("storage.k8s.io", "volumeattachments"),
+        ("storage.k8s.io", "csidrivers"),
+        ("apps", "controllerrevisions"),
+        ("resource.k8s.io", "resourceclaims"),
+        ("resource.k8s.io", "resourceclaimtemplates"),
+        ("resource.k8s.io", "deviceclasses"),
+        ("resource.k8s.io", "resourceslices"),
+    }
+)
 _JOB_WARNING = (
     "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set "
-    "propagationPolicy=Orphan to suppress this warning")
+    "propagationPolicy=Orphan to suppress this warning"
+)
 
 
 @dataclass(slots=True)
@@ -59,8 +73,11 @@ def ready_to_go(obj: Obj) -> bool:
     meta = obj["metadata"]
     if obj.get("kind") == "Namespace" and dig(obj, "spec", "finalizers"):
         return False
-    return bool(meta.get("deletionTimestamp")) and not meta.get("finalizers") and not meta.get(
-        "deletionGracePeriodSeconds")
+    return (
+        bool(meta.get("deletionTimestamp"))
+        and not meta.get("finalizers")
+        and not meta.get("deletionGracePeriodSeconds")
+    )
 
 
 class Deleter:
@@ -92,8 +109,7 @@ class Deleter:
             meta = obj["metadata"]
             call.name = meta["name"]
             call.namespace = meta.get("namespace", "")
-            single = DeleteOptions(
-                options.grace_s, options.propagation, options.orphan, dry_run=options.dry_run)
+            single = DeleteOptions(options.grace_s, options.propagation, options.orphan, dry_run=options.dry_run)
             if self.store.get(kind.table, call.key) is not None:
                 self.delete_object(call, obj, single)
         call.name = ""
@@ -101,8 +117,11 @@ class Deleter:
         if call.over_wire and not kind.crd:
             items = [{k: v for k, v in obj.items() if k not in ("apiVersion", "kind")} for obj in items]
         body: Obj = {
-            "kind": kind.list_kind, "apiVersion": kind.resource.api_version,
-            "metadata": {"resourceVersion": str(self.store.revision)}, "items": items}
+            "kind": kind.list_kind,
+            "apiVersion": kind.resource.api_version,
+            "metadata": {"resourceVersion": str(self.store.revision)},
+            "items": items,
+        }
         return Response(200, body)
 
     def delete_object(self, call: Call, obj: Obj, options: DeleteOptions) -> tuple[Obj, bool]:
@@ -218,15 +237,21 @@ class Deleter:
         resource, meta = call.kind.resource, obj["metadata"]
         if options.uid and options.uid != meta["uid"]:
             raise status.conflict(
-                resource.kind, resource.group, meta["name"],
+                resource.kind,
+                resource.group,
+                meta["name"],
                 f"the UID in the precondition ({options.uid}) does not match the UID in record ({meta['uid']}). The "
-                "object might have been deleted and then recreated")
+                "object might have been deleted and then recreated",
+            )
         version = options.resource_version
         if version and version != meta["resourceVersion"]:
             raise status.conflict(
-                resource.kind, resource.group, meta["name"],
+                resource.kind,
+                resource.group,
+                meta["name"],
                 f"the ResourceVersion in the precondition ({version}) does not match the ResourceVersion in record "
-                f"({meta['resourceVersion']}). The object might have been modified")
+                f"({meta['resourceVersion']}). The object might have been modified",
+            )
 
     def _warn(self, call: Call, options: DeleteOptions) -> None:
         if call.kind.table == _JOBS and not options.propagation and options.orphan is None:
@@ -264,8 +289,7 @@ def options_from(body: Obj, call: Call) -> DeleteOptions:
         raise bad_dry_run("DeleteOptions", dry_run)
     propagation = body.get("propagationPolicy") or ""
     if propagation not in ("", "Background", "Foreground", "Orphan"):
-        message = (
-            f'Unsupported value: "{propagation}": supported values: "Foreground", "Background", "Orphan", "nil"')
+        message = f'Unsupported value: "{propagation}": supported values: "Foreground", "Background", "Orphan", "nil"'
         cause = {"reason": "FieldValueNotSupported", "message": message, "field": "propagationPolicy"}
         raise status.invalid("DeleteOptions", "meta.k8s.io", "", [cause])
     orphan = body.get("orphanDependents")
@@ -276,8 +300,13 @@ def options_from(body: Obj, call: Call) -> DeleteOptions:
     preconditions = body.get("preconditions") or {}
     grace = body.get("gracePeriodSeconds")
     return DeleteOptions(
-        None if grace is None else int(grace), propagation, orphan, str(preconditions.get("uid") or ""),
-        str(preconditions.get("resourceVersion") or ""), bool(dry_run) or call.dry_run)
+        None if grace is None else int(grace),
+        propagation,
+        orphan,
+        str(preconditions.get("uid") or ""),
+        str(preconditions.get("resourceVersion") or ""),
+        bool(dry_run) or call.dry_run,
+    )
 
 
 def _finalizers(kind: Kind, meta: Obj, options: DeleteOptions) -> list[str]:

@@ -43,8 +43,11 @@ def _aggregated_version(request: Request) -> str:
         if media in ("application/json", "*/*"):
             if not given or "q" in given:
                 return ""
-            if given.get("g") == _AGGREGATED and given.get("v") in _VERSIONS and (
-                    given.get("as") == "APIGroupDiscoveryList"):
+            if (
+                given.get("g") == _AGGREGATED
+                and given.get("v") in _VERSIONS
+                and (given.get("as") == "APIGroupDiscoveryList")
+            ):
                 return given["v"]
     return ""
 
@@ -62,8 +65,10 @@ def _by_group(registry: Registry) -> dict[str, dict[str, list[Kind]]]:
 def _api_versions(request: Request) -> Obj:
     address = request.headers.get("host", "127.0.0.1")
     return {
-        "kind": "APIVersions", "versions": ["v1"],
-        "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": address}]}
+        "kind": "APIVersions",
+        "versions": ["v1"],
+        "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": address}],
+    }
 
 
 def _groups(registry: Registry) -> Obj:
@@ -99,8 +104,12 @@ def _resources(registry: Registry, group: str, version: str) -> Obj | None:
 def _resource(kind: Kind) -> Obj:
     resource = kind.resource
     entry: Obj = {
-        "name": resource.plural, "singularName": kind.singular, "namespaced": resource.namespaced,
-        "kind": resource.kind, "verbs": list(kind.verbs)}
+        "name": resource.plural,
+        "singularName": kind.singular,
+        "namespaced": resource.namespaced,
+        "kind": resource.kind,
+        "verbs": list(kind.verbs),
+    }
     if kind.short_names:
         entry["shortNames"] = list(kind.short_names)
     if kind.categories:
@@ -119,10 +128,13 @@ def _subresource(kind: Kind, name: str) -> Obj:
 
 # -- the aggregated document -----------------------------------------------------------------------------------
 def _aggregated(registry: Registry, version: str, *, core: bool) -> Response:
-    items = [
-        _group_item(name, versions) for name, versions in _by_group(registry).items() if bool(name) is not core]
+    items = [_group_item(name, versions) for name, versions in _by_group(registry).items() if bool(name) is not core]
     body: Obj = {
-        "kind": "APIGroupDiscoveryList", "apiVersion": f"{_AGGREGATED}/{version}", "metadata": {}, "items": items}
+        "kind": "APIGroupDiscoveryList",
+        "apiVersion": f"{_AGGREGATED}/{version}",
+        "metadata": {},
+        "items": items,
+    }
     content_type = f"application/json;g={_AGGREGATED};v={version};as=APIGroupDiscoveryList"
     return Response(200, body, {"Content-Type": content_type, "Vary": "Accept"})
 
@@ -132,7 +144,8 @@ def _group_item(name: str, versions: dict[str, list[Kind]]) -> Obj:
         "metadata": {"name": name} if name else {},
         "versions": [
             {"version": version, "resources": [_resource_item(kind) for kind in kinds], "freshness": "Current"}
-            for version, kinds in versions.items()],
+            for version, kinds in versions.items()
+        ],
     }
 
 
@@ -158,5 +171,7 @@ def _subresource_item(kind: Kind, name: str) -> Obj:
     sub = subresource_of(kind, name)
     assert sub is not None
     return {
-        "subresource": name, "responseKind": {"group": sub.group, "version": sub.version, "kind": sub.kind},
-        "verbs": list(sub.verbs)}
+        "subresource": name,
+        "responseKind": {"group": sub.group, "version": sub.version, "kind": sub.kind},
+        "verbs": list(sub.verbs),
+    }

@@ -40,7 +40,8 @@ class Evictor:
     def handle(self, call: Call) -> Response:
         """Answer a call on the eviction subresource."""
         eviction = decode_object(
-            call, read_object(call), kind_name="Eviction", api_version="policy/v1", schema="V1Eviction")
+            call, read_object(call), kind_name="Eviction", api_version="policy/v1", schema="V1Eviction"
+        )
         if eviction["metadata"].get("name") != call.name:
             raise status.bad_request("name in URL does not match name in Eviction object")
         options = options_from(eviction.get("deleteOptions") or {}, call)
@@ -75,8 +76,11 @@ class Evictor:
             raise status.forbidden("poddisruptionbudget", "policy", name, "pdb disruptions allowed is negative")
         if len(state.get("disruptedPods") or {}) > MAX_DISRUPTED:
             raise status.forbidden(
-                "poddisruptionbudget", "policy", name,
-                "DisruptedPods map too big - too many evictions not confirmed by PDB controller")
+                "poddisruptionbudget",
+                "policy",
+                name,
+                "DisruptedPods map too big - too many evictions not confirmed by PDB controller",
+            )
         if allowed == 0:
             raise self._refused(_why(pdb, state))
 
@@ -93,8 +97,12 @@ class Evictor:
         known = condition(new, "DisruptionAllowed")
         if state["disruptionsAllowed"] == 0 and known is not None and known["status"] != "False":
             known |= {
-                "status": "False", "lastTransitionTime": now, "reason": "InsufficientPods", "message": "",
-                "observedGeneration": state.get("observedGeneration", 0)}
+                "status": "False",
+                "lastTransitionTime": now,
+                "reason": "InsufficientPods",
+                "message": "",
+                "observedGeneration": state.get("observedGeneration", 0),
+            }
         return new
 
     def _evict(self, call: Call, pod: Obj, options: DeleteOptions) -> None:
@@ -103,12 +111,20 @@ class Evictor:
         meta = pod["metadata"]
         if uid and uid != meta["uid"]:
             raise status.conflict(
-                "Pod", "", call.name, f"the UID in the precondition ({uid}) does not match the UID in record "
-                f"({meta['uid']}). The object might have been deleted and then recreated")
+                "Pod",
+                "",
+                call.name,
+                f"the UID in the precondition ({uid}) does not match the UID in record "
+                f"({meta['uid']}). The object might have been deleted and then recreated",
+            )
         if version and version != meta["resourceVersion"]:
             raise status.conflict(
-                "Pod", "", call.name, f"the ResourceVersion in the precondition ({version}) does not match the "
-                f"ResourceVersion in record ({meta['resourceVersion']}). The object might have been modified")
+                "Pod",
+                "",
+                call.name,
+                f"the ResourceVersion in the precondition ({version}) does not match the "
+                f"ResourceVersion in record ({meta['resourceVersion']}). The object might have been modified",
+            )
         if not options.dry_run:
             marked = self._marked(pod)
             if marked != pod:
@@ -120,9 +136,13 @@ class Evictor:
         new = copy(pod)
         conditions = new.setdefault("status", {}).setdefault("conditions", [])
         target = {
-            "type": "DisruptionTarget", "status": "True", "lastProbeTime": None,
-            "lastTransitionTime": format_time(self.server.loop.now()), "reason": "EvictionByEvictionAPI",
-            "message": "Eviction API: evicting"}
+            "type": "DisruptionTarget",
+            "status": "True",
+            "lastProbeTime": None,
+            "lastTransitionTime": format_time(self.server.loop.now()),
+            "reason": "EvictionByEvictionAPI",
+            "message": "Eviction API: evicting",
+        }
         known = condition(new, "DisruptionTarget")
         if known is None:
             conditions.append(target)
@@ -157,8 +177,7 @@ def _why(pdb: Obj, state: Obj) -> str:
     message = known.get("message") or ""
     told = known.get("status") == "False" and message
     if told and known.get("reason") == "SyncFailed":
-        return (
-            f"The disruption budget {name} does not allow evicting pods currently because it failed sync: {message}")
+        return f"The disruption budget {name} does not allow evicting pods currently because it failed sync: {message}"
     current, desired = int(state.get("currentHealthy", 0)), int(state.get("desiredHealthy", 0))
     if current <= desired:
         return f"The disruption budget {name} needs {desired} healthy pods and has {current} currently"

@@ -14,14 +14,30 @@ __all__ = ["check_fields", "value_of"]
 
 _META = ("metadata.name", "metadata.namespace")
 _EVENT = (
-    "involvedObject.kind", "involvedObject.namespace", "involvedObject.name", "involvedObject.uid",
-    "involvedObject.apiVersion", "involvedObject.resourceVersion", "involvedObject.fieldPath", "reason",
-    "reportingComponent", "source", "type",
+    "involvedObject.kind",
+    "involvedObject.namespace",
+    "involvedObject.name",
+    "involvedObject.uid",
+    "involvedObject.apiVersion",
+    "involvedObject.resourceVersion",
+    "involvedObject.fieldPath",
+    "reason",
+    "reportingComponent",
+    "source",
+    "type",
 )
 _EXTRA: dict[tuple[str, str], tuple[str, ...]] = {
     ("", "pods"): (
-        "spec.nodeName", "spec.restartPolicy", "spec.schedulerName", "spec.serviceAccountName", "spec.hostNetwork",
-        "status.phase", "status.podIP", "status.podIPs", "status.nominatedNodeName"),
+        "spec.nodeName",
+        "spec.restartPolicy",
+        "spec.schedulerName",
+        "spec.serviceAccountName",
+        "spec.hostNetwork",
+        "status.phase",
+        "status.podIP",
+        "status.podIPs",
+        "status.nominatedNodeName",
+    ),
     ("", "events"): _EVENT,
     ("", "nodes"): ("spec.unschedulable",),
     ("", "namespaces"): ("status.phase",),
@@ -48,8 +64,7 @@ def check_fields(kind: Kind, selector: FieldSelector) -> None:
             continue
         if extra or kind.crd:
             raise bad_request(f"field label not supported: {field}")
-        raise bad_request(
-            f'"{field}" is not a known field selector: only "metadata.name", "metadata.namespace"')
+        raise bad_request(f'"{field}" is not a known field selector: only "metadata.name", "metadata.namespace"')
 
 
 def value_of(obj: Obj, field: str) -> str:

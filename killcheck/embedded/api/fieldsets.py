@@ -14,18 +14,38 @@ from killcheck.embedded.api.mergekeys import KEY_DEFAULTS, ApplyLists
 from killcheck.kube.objects import Obj
 
 __all__ = [
-    "BUILT_IN", "Fields", "applied_fields", "changed", "fields_of", "intersect", "item_element", "merged", "paths",
-    "show_path", "subtract", "with_members",
+    "BUILT_IN",
+    "Fields",
+    "applied_fields",
+    "changed",
+    "fields_of",
+    "intersect",
+    "item_element",
+    "merged",
+    "paths",
+    "show_path",
+    "subtract",
+    "with_members",
 ]
 
 Fields = dict[str, Any]
 #: How the lists of built-in types merge.
 BUILT_IN = ApplyLists(None)
 #: Metadata that nobody manages.
-_SYSTEM = frozenset({
-    "name", "namespace", "uid", "creationTimestamp", "generation", "resourceVersion", "managedFields", "selfLink",
-    "deletionTimestamp", "deletionGracePeriodSeconds",
-})
+_SYSTEM = frozenset(
+    {
+        "name",
+        "namespace",
+        "uid",
+        "creationTimestamp",
+        "generation",
+        "resourceVersion",
+        "managedFields",
+        "selfLink",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+    }
+)
 
 
 #: A list that is written even when it is empty: it is there from the start, and nobody's.
@@ -44,8 +64,10 @@ def applied_fields(config: Obj, lists: ApplyLists = BUILT_IN) -> Fields:
 
 def _named(fields: Fields, *, item: bool = False) -> Fields:
     return {
-        element: _named(tree, item=element.startswith("k:")) for element, tree in fields.items()
-        if element != "." or item}
+        element: _named(tree, item=element.startswith("k:"))
+        for element, tree in fields.items()
+        if element != "." or item
+    }
 
 
 def with_members(fields: Fields) -> Fields:
@@ -85,8 +107,7 @@ def _diff(old: Any, new: Any, path: tuple[str, ...], lists: ApplyLists, existed:
     if isinstance(new, list):
         keys = lists.keys(path)
         if keys is not None and new:
-            return _items(old if isinstance(old, list) else [], new, path, lists, keys=keys,
-                          existed=existed)
+            return _items(old if isinstance(old, list) else [], new, path, lists, keys=keys, existed=existed)
     return {}
 
 
@@ -100,7 +121,13 @@ def _members(old: Obj, new: Obj, path: tuple[str, ...], lists: ApplyLists) -> Fi
 
 
 def _items(
-    old: list[Any], new: list[Any], path: tuple[str, ...], lists: ApplyLists, *, keys: tuple[str, ...], existed: bool,
+    old: list[Any],
+    new: list[Any],
+    path: tuple[str, ...],
+    lists: ApplyLists,
+    *,
+    keys: tuple[str, ...],
+    existed: bool,
 ) -> Fields | None:
     found: Fields = {} if existed or path[-1:] == _NEVER_ABSENT else {".": {}}
     before = {item_element(item, keys): item for item in old}

@@ -20,7 +20,9 @@ _TOKEN = re.compile(
       | \[(?P<quote>['"])(?P<name>.*?)(?P=quote)\]
       | \[(?P<index>-?\d+)\]
       | \[(?P<all>\*)\]
-      | (?P<star>\.\*)""", re.VERBOSE)
+      | (?P<star>\.\*)""",
+    re.VERBOSE,
+)
 
 
 class _Step(NamedTuple):

@@ -120,14 +120,20 @@ class Registry:
 
     def by_kind(self, group: str, kind: str, version: str = "") -> Kind | None:
         """The type of objects of a kind: in ``version``, or in the version preferred."""
-        return next((
-            k for k in self._kinds.values()
-            if k.resource.group == group and k.resource.kind == kind and version in ("", k.resource.version)), None)
+        return next(
+            (
+                k
+                for k in self._kinds.values()
+                if k.resource.group == group and k.resource.kind == kind and version in ("", k.resource.version)
+            ),
+            None,
+        )
 
     def of_resource(self, group: str, plural: str) -> Kind | None:
         """The type in whatever version is preferred."""
-        return next((
-            k for k in self._kinds.values() if k.resource.group == group and k.resource.plural == plural), None)
+        return next(
+            (k for k in self._kinds.values() if k.resource.group == group and k.resource.plural == plural), None
+        )
 
     def has_group(self, group: str, version: str) -> bool:
         """Whether anything is served in a group and version."""
@@ -147,13 +153,27 @@ class Registry:
 
 
 def _kind(
-    resource: Resource, short: str = "", *, sub: str = "", categories: str = "", schema: str = "",
-    verbs: tuple[str, ...] = VERBS, generation: bool = False, stored_as: tuple[str, str] | None = None,
+    resource: Resource,
+    short: str = "",
+    *,
+    sub: str = "",
+    categories: str = "",
+    schema: str = "",
+    verbs: tuple[str, ...] = VERBS,
+    generation: bool = False,
+    stored_as: tuple[str, str] | None = None,
 ) -> Kind:
     return Kind(
-        resource, tuple(short.split()), frozenset(sub.split()), tuple(categories.split()),
-        schema or f"{resource.version[0].upper()}{resource.version[1:]}{resource.kind}", None, verbs, generation,
-        stored_as)
+        resource,
+        tuple(short.split()),
+        frozenset(sub.split()),
+        tuple(categories.split()),
+        schema or f"{resource.version[0].upper()}{resource.version[1:]}{resource.kind}",
+        None,
+        verbs,
+        generation,
+        stored_as,
+    )
 
 
 def _core() -> list[Kind]:
@@ -172,8 +192,12 @@ def _core() -> list[Kind]:
         _kind(r.PERSISTENTVOLUMECLAIMS, "pvc", sub="status"),
         _kind(r.PERSISTENTVOLUMES, "pv", sub="status"),
         _kind(
-            r.PODS, "po", sub="attach binding ephemeralcontainers eviction exec log portforward resize status",
-            categories="all", generation=True),
+            r.PODS,
+            "po",
+            sub="attach binding ephemeralcontainers eviction exec log portforward resize status",
+            categories="all",
+            generation=True,
+        ),
         _kind(core("podtemplates", "PodTemplate"), generation=True),
         _kind(r.REPLICATIONCONTROLLERS, "rc", sub="scale status", categories="all", generation=True),
         _kind(r.RESOURCEQUOTAS, "quota", sub="status"),
@@ -212,7 +236,10 @@ def _access() -> list[Kind]:
         review(authz, "selfsubjectaccessreviews", "SelfSubjectAccessReview"),
         review(authz, "selfsubjectrulesreviews", "SelfSubjectRulesReview"),
         review(authz, "subjectaccessreviews", "SubjectAccessReview"),
-        _kind(r.CLUSTERROLEBINDINGS), _kind(r.CLUSTERROLES), _kind(r.ROLEBINDINGS), _kind(r.ROLES),
+        _kind(r.CLUSTERROLEBINDINGS),
+        _kind(r.CLUSTERROLES),
+        _kind(r.ROLEBINDINGS),
+        _kind(r.ROLES),
     ]
 
 
@@ -238,15 +265,28 @@ def _cluster() -> list[Kind]:
         _kind(r.RESOURCECLAIMS, sub="status", schema="ResourceV1ResourceClaim"),
         _kind(r.RESOURCECLAIMTEMPLATES),
         _kind(r.RESOURCESLICES, generation=True),
-        _kind(of(policies, "mutatingadmissionpolicies", "MutatingAdmissionPolicy"), categories="api-extensions",
-              generation=True),
-        _kind(of(policies, "mutatingadmissionpolicybindings", "MutatingAdmissionPolicyBinding"),
-              categories="api-extensions", generation=True),
+        _kind(
+            of(policies, "mutatingadmissionpolicies", "MutatingAdmissionPolicy"),
+            categories="api-extensions",
+            generation=True,
+        ),
+        _kind(
+            of(policies, "mutatingadmissionpolicybindings", "MutatingAdmissionPolicyBinding"),
+            categories="api-extensions",
+            generation=True,
+        ),
         _kind(r.MUTATINGWEBHOOKS, categories="api-extensions", generation=True),
-        _kind(of(policies, "validatingadmissionpolicies", "ValidatingAdmissionPolicy"), sub="status",
-              categories="api-extensions", generation=True),
-        _kind(of(policies, "validatingadmissionpolicybindings", "ValidatingAdmissionPolicyBinding"),
-              categories="api-extensions", generation=True),
+        _kind(
+            of(policies, "validatingadmissionpolicies", "ValidatingAdmissionPolicy"),
+            sub="status",
+            categories="api-extensions",
+            generation=True,
+        ),
+        _kind(
+            of(policies, "validatingadmissionpolicybindings", "ValidatingAdmissionPolicyBinding"),
+            categories="api-extensions",
+            generation=True,
+        ),
         _kind(r.VALIDATINGWEBHOOKS, categories="api-extensions", generation=True),
         _kind(r.CRDS, "crd crds", sub="status", categories="api-extensions", generation=True),
         _kind(r.ENDPOINTSLICES, generation=True),
@@ -260,8 +300,9 @@ def _beside(of: Callable[..., Resource]) -> list[Kind]:
     flow, certificates, net = "flowcontrol.apiserver.k8s.io", "certificates.k8s.io", "networking.k8s.io"
     return [
         _kind(of("apiregistration.k8s.io", "apiservices", "APIService"), sub="status", categories="api-extensions"),
-        _kind(of(certificates, "certificatesigningrequests", "CertificateSigningRequest"), "csr",
-              sub="approval status"),
+        _kind(
+            of(certificates, "certificatesigningrequests", "CertificateSigningRequest"), "csr", sub="approval status"
+        ),
         _kind(of(flow, "flowschemas", "FlowSchema"), sub="status", generation=True),
         _kind(of(flow, "prioritylevelconfigurations", "PriorityLevelConfiguration"), sub="status", generation=True),
         _kind(of(net, "ipaddresses", "IPAddress"), "ip"),
@@ -283,10 +324,20 @@ def from_crd(crd: Obj) -> list[Kind]:
         if not version.get("served"):
             continue
         resource = Resource(
-            spec["group"], version["name"], names["plural"], names["kind"], spec.get("scope") == "Namespaced")
-        kinds.append(Kind(
-            resource, tuple(names.get("shortNames") or ()), frozenset(version.get("subresources") or {}),
-            tuple(names.get("categories") or ()), None, crd, VERBS, True))
+            spec["group"], version["name"], names["plural"], names["kind"], spec.get("scope") == "Namespaced"
+        )
+        kinds.append(
+            Kind(
+                resource,
+                tuple(names.get("shortNames") or ()),
+                frozenset(version.get("subresources") or {}),
+                tuple(names.get("categories") or ()),
+                None,
+                crd,
+                VERBS,
+                True,
+            )
+        )
     return kinds
 
 

@@ -30,7 +30,8 @@ class LegacyTokens:
         self.issuer = issuer
         self.ca = ca
         self._stop = [
-            store.listen(SECRETS, self._secret_changed), store.listen(SERVICE_ACCOUNTS, self._account_changed),
+            store.listen(SECRETS, self._secret_changed),
+            store.listen(SERVICE_ACCOUNTS, self._account_changed),
         ]
 
     def stop(self) -> None:
@@ -63,15 +64,21 @@ class LegacyTokens:
         filled = copy(secret)
         filled["metadata"].setdefault("annotations", {})[UID] = uid_of(account)
         data = {
-            "token": self.issuer.legacy(account, secret), "ca.crt": self.ca(), "namespace": namespace_of(secret),
+            "token": self.issuer.legacy(account, secret),
+            "ca.crt": self.ca(),
+            "namespace": namespace_of(secret),
         }
         kept: Obj = filled.get("data") or {}
         filled["data"] = {key: base64.b64encode(text.encode()).decode() for key, text in data.items()} | {
-            key: value for key, value in kept.items() if value}
+            key: value for key, value in kept.items() if value
+        }
         return filled
 
 
 def _complete(secret: Obj) -> bool:
     data: Obj = secret.get("data") or {}
-    return bool(name_of(secret)) and all(data.get(key) for key in ("token", "ca.crt", "namespace")) and (
-        UID in annotations_of(secret))
+    return (
+        bool(name_of(secret))
+        and all(data.get(key) for key in ("token", "ca.crt", "namespace"))
+        and (UID in annotations_of(secret))
+    )

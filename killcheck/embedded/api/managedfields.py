@@ -56,7 +56,13 @@ class ManagedFields:
         self._records: dict[tuple[Table, Key], _Record] = {}
 
     def record(
-        self, call: Call, key: Key, old: Obj | None, new: Obj, *, operation: str = "Update",
+        self,
+        call: Call,
+        key: Key,
+        old: Obj | None,
+        new: Obj,
+        *,
+        operation: str = "Update",
         applied: Fields | None = None,
     ) -> None:
         """Note a write. ``applied``: the fields of an apply's own configuration."""
@@ -64,7 +70,13 @@ class ManagedFields:
         self.note(call.kind, key, manager, new, old=old, applied=applied)
 
     def note(
-        self, kind: Kind, key: Key, manager: Manager, new: Obj, *, old: Obj | None = None,
+        self,
+        kind: Kind,
+        key: Key,
+        manager: Manager,
+        new: Obj,
+        *,
+        old: Obj | None = None,
         applied: Fields | None = None,
     ) -> None:
         """As :meth:`record`, of a manager by name."""
@@ -107,8 +119,11 @@ class ManagedFields:
             if not entry.get("manager") and not entry.get("operation"):
                 return
             manager = Manager(
-                str(entry.get("manager", "")), str(entry.get("operation", "")), str(entry.get("apiVersion", "")),
-                str(entry.get("subresource", "")))
+                str(entry.get("manager", "")),
+                str(entry.get("operation", "")),
+                str(entry.get("apiVersion", "")),
+                str(entry.get("subresource", "")),
+            )
             sets[manager] = merged(sets.get(manager, {}), entry.get("fieldsV1") or {})
             times[manager] = str(entry.get("time") or "")
         record.sets, record.times = sets, times
@@ -133,8 +148,13 @@ class ManagedFields:
         entries = []
         for manager in ordered:
             entry: Obj = {
-                "manager": manager.name, "operation": manager.operation, "apiVersion": manager.api_version,
-                "time": record.times[manager], "fieldsType": "FieldsV1", "fieldsV1": _sorted(record.sets[manager])}
+                "manager": manager.name,
+                "operation": manager.operation,
+                "apiVersion": manager.api_version,
+                "time": record.times[manager],
+                "fieldsType": "FieldsV1",
+                "fieldsV1": _sorted(record.sets[manager]),
+            }
             if manager.subresource:
                 entry["subresource"] = manager.subresource
             entries.append(entry)

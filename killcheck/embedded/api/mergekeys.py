@@ -14,15 +14,32 @@ __all__ = ["MAPS", "ApplyLists", "merge_key", "merges_primitives", "retains_keys
 Path = tuple[str, ...]
 
 _BY_NAME: dict[str, str] = {
-    "containers": "name", "initContainers": "name", "ephemeralContainers": "name", "env": "name", "volumes": "name",
-    "volumeMounts": "mountPath", "volumeDevices": "devicePath", "imagePullSecrets": "name", "hostAliases": "ip",
-    "ownerReferences": "uid", "conditions": "type", "topologySpreadConstraints": "topologyKey",
-    "resourceClaims": "name", "schedulingGates": "name", "webhooks": "name", "secrets": "name", "podIPs": "ip",
-    "hostIPs": "ip", "matchConditions": "name",
+    "containers": "name",
+    "initContainers": "name",
+    "ephemeralContainers": "name",
+    "env": "name",
+    "volumes": "name",
+    "volumeMounts": "mountPath",
+    "volumeDevices": "devicePath",
+    "imagePullSecrets": "name",
+    "hostAliases": "ip",
+    "ownerReferences": "uid",
+    "conditions": "type",
+    "topologySpreadConstraints": "topologyKey",
+    "resourceClaims": "name",
+    "schedulingGates": "name",
+    "webhooks": "name",
+    "secrets": "name",
+    "podIPs": "ip",
+    "hostIPs": "ip",
+    "matchConditions": "name",
 }
 _BY_PATH: dict[Path, str] = {
-    ("containers", "ports"): "containerPort", ("initContainers", "ports"): "containerPort",
-    ("ephemeralContainers", "ports"): "containerPort", ("spec", "ports"): "port", ("status", "addresses"): "type",
+    ("containers", "ports"): "containerPort",
+    ("initContainers", "ports"): "containerPort",
+    ("ephemeralContainers", "ports"): "containerPort",
+    ("spec", "ports"): "port",
+    ("status", "addresses"): "type",
     ("spec", "taints"): "key",
 }
 _PRIMITIVES = frozenset({"finalizers"})
@@ -45,31 +62,95 @@ def retains_keys(path: Path) -> bool:
 
 
 #: Objects that are maps with free keys, not structures, in built-in types.
-MAPS = frozenset({
-    "labels", "annotations", "matchLabels", "nodeSelector", "data", "binaryData", "limits", "requests", "capacity",
-    "allocatable", "hard", "used", "parameters", "overhead", "disruptedPods", "allocatedResourceStatuses",
-    "allocatedResources", "attachmentMetadata", "extra", "options", "podFixed", "stringData", "volumeAttributes",
-})
+MAPS = frozenset(
+    {
+        "labels",
+        "annotations",
+        "matchLabels",
+        "nodeSelector",
+        "data",
+        "binaryData",
+        "limits",
+        "requests",
+        "capacity",
+        "allocatable",
+        "hard",
+        "used",
+        "parameters",
+        "overhead",
+        "disruptedPods",
+        "allocatedResourceStatuses",
+        "allocatedResources",
+        "attachmentMetadata",
+        "extra",
+        "options",
+        "podFixed",
+        "stringData",
+        "volumeAttributes",
+    }
+)
 #: Where such a name is a structure's.
 _STRUCTURES = frozenset({("drivers", "allocatable"), ("spec", "parameters"), ("overhead",)})
 #: Objects that server-side apply owns as a whole, by their own name, or by that and the one above.
-_ATOMIC = frozenset({
-    "selector", "labelSelector", "namespaceSelector", "objectSelector", "podSelector", "scopeSelector", "nodeSelector",
-    "nodeTopology", "requiredDuringSchedulingIgnoredDuringExecution", "fieldRef", "resourceFieldRef", "secretKeyRef",
-    "configMapKeyRef", "fileKeyRef", "secretRef", "nodePublishSecretRef", "nodeStageSecretRef", "nodeExpandSecretRef",
-    "controllerPublishSecretRef", "controllerExpandSecretRef", "dataSource",
-    "involvedObject", "regarding", "related", "roleRef", "paramKind", "paramRef", "matchConstraints", "matchResources",
-})
-_ATOMIC_BY_PATH = frozenset({
-    ("nodeAffinity", "required"), ("service", "port"), ("backend", "resource"), ("defaultBackend", "resource")})
+_ATOMIC = frozenset(
+    {
+        "selector",
+        "labelSelector",
+        "namespaceSelector",
+        "objectSelector",
+        "podSelector",
+        "scopeSelector",
+        "nodeSelector",
+        "nodeTopology",
+        "requiredDuringSchedulingIgnoredDuringExecution",
+        "fieldRef",
+        "resourceFieldRef",
+        "secretKeyRef",
+        "configMapKeyRef",
+        "fileKeyRef",
+        "secretRef",
+        "nodePublishSecretRef",
+        "nodeStageSecretRef",
+        "nodeExpandSecretRef",
+        "controllerPublishSecretRef",
+        "controllerExpandSecretRef",
+        "dataSource",
+        "involvedObject",
+        "regarding",
+        "related",
+        "roleRef",
+        "paramKind",
+        "paramRef",
+        "matchConstraints",
+        "matchResources",
+    }
+)
+_ATOMIC_BY_PATH = frozenset(
+    {("nodeAffinity", "required"), ("service", "port"), ("backend", "resource"), ("defaultBackend", "resource")}
+)
 
 _APPLY_BY_NAME: dict[str, tuple[str, ...]] = {
-    "containers": ("name",), "initContainers": ("name",), "ephemeralContainers": ("name",), "env": ("name",),
-    "volumes": ("name",), "volumeMounts": ("mountPath",), "volumeDevices": ("devicePath",),
-    "imagePullSecrets": ("name",), "hostAliases": ("ip",), "ownerReferences": ("uid",), "conditions": ("type",),
-    "topologySpreadConstraints": ("topologyKey", "whenUnsatisfiable"), "resourceClaims": ("name",),
-    "schedulingGates": ("name",), "webhooks": ("name",), "secrets": ("name",), "podIPs": ("ip",),
-    "claims": ("name",), "matchConditions": ("name",), "resourceClaimStatuses": ("name",), "reservedFor": ("uid",),
+    "containers": ("name",),
+    "initContainers": ("name",),
+    "ephemeralContainers": ("name",),
+    "env": ("name",),
+    "volumes": ("name",),
+    "volumeMounts": ("mountPath",),
+    "volumeDevices": ("devicePath",),
+    "imagePullSecrets": ("name",),
+    "hostAliases": ("ip",),
+    "ownerReferences": ("uid",),
+    "conditions": ("type",),
+    "topologySpreadConstraints": ("topologyKey", "whenUnsatisfiable"),
+    "resourceClaims": ("name",),
+    "schedulingGates": ("name",),
+    "webhooks": ("name",),
+    "secrets": ("name",),
+    "podIPs": ("ip",),
+    "claims": ("name",),
+    "matchConditions": ("name",),
+    "resourceClaimStatuses": ("name",),
+    "reservedFor": ("uid",),
 }
 _ATOMIC_ITEMS = frozenset({"imagePullSecrets", "secrets", "ownerReferences"})
 #: Lists of values of which each is there once.
@@ -79,15 +160,19 @@ _APPLY_WHOLE = frozenset({("imagePullSecrets",), ("spec", "finalizers")})
 _APPLY_BY_PATH: dict[Path, tuple[str, ...]] = {
     ("containers", "ports"): ("containerPort", "protocol"),
     ("initContainers", "ports"): ("containerPort", "protocol"),
-    ("ephemeralContainers", "ports"): ("containerPort", "protocol"), ("spec", "ports"): ("port", "protocol"),
-    ("status", "addresses"): ("type",), ("spec", "drivers"): ("name",),
+    ("ephemeralContainers", "ports"): ("containerPort", "protocol"),
+    ("spec", "ports"): ("port", "protocol"),
+    ("status", "addresses"): ("type",),
+    ("spec", "drivers"): ("name",),
     ("status", "devices"): ("driver", "device", "pool", "shareID"),
-    ("uncountedTerminatedPods", "failed"): (), ("uncountedTerminatedPods", "succeeded"): (),
+    ("uncountedTerminatedPods", "failed"): (),
+    ("uncountedTerminatedPods", "succeeded"): (),
 }
 #: What differs by the kind: Job's conditions are one value, the variables of a validating policy are known by name.
 _WHOLE_OF_KIND = frozenset({("Job", ("status", "conditions"))})
 _MAP_OF_KIND: dict[tuple[str, Path], tuple[str, ...]] = {
-    ("ValidatingAdmissionPolicy", ("spec", "variables")): ("name",)}
+    ("ValidatingAdmissionPolicy", ("spec", "variables")): ("name",)
+}
 #: What a key field left out of an item counts as.
 KEY_DEFAULTS = {"protocol": "TCP"}
 
@@ -131,7 +216,8 @@ class ApplyLists:
     def items_are_atomic(self, path: Path) -> bool:
         """Whether each item of the list at ``path`` is owned as a whole."""
         return (path[-1] in _ATOMIC_ITEMS or (self.kind, path) in _MAP_OF_KIND) and (
-            path[0] == "metadata" or not self.custom)
+            path[0] == "metadata" or not self.custom
+        )
 
     def _at(self, path: Path) -> Obj:
         schema = self.schema

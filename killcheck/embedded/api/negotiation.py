@@ -45,7 +45,8 @@ def shape_of(call: Call) -> Shape:
             return Shape(as_kind, given["v"])
     raise status.not_acceptable(
         "only the following media types are accepted: application/json, application/yaml, "
-        "application/vnd.kubernetes.protobuf")
+        "application/vnd.kubernetes.protobuf"
+    )
 
 
 _SHAPES = frozenset({"Table", "PartialObjectMetadata", "PartialObjectMetadataList"})
@@ -61,7 +62,9 @@ def shaped(shape: Shape, call: Call, items: list[Obj], list_meta: Obj, now: date
     if shape.as_kind == "PartialObjectMetadata" and call.name:
         return _partial(items[0], api_version)
     return {
-        "kind": "PartialObjectMetadataList", "apiVersion": api_version, "metadata": list_meta,
+        "kind": "PartialObjectMetadataList",
+        "apiVersion": api_version,
+        "metadata": list_meta,
         "items": [_partial(item, api_version) for item in items],
     }
 

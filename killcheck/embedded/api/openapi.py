@@ -28,21 +28,39 @@ _SPECIAL: dict[str, tuple[str, Obj]] = {
     "Quantity": ("io.k8s.apimachinery.pkg.api.resource.Quantity", {"oneOf": [{"type": "string"}, {"type": "number"}]}),
     "IntOrString": (
         "io.k8s.apimachinery.pkg.util.intstr.IntOrString",
-        {"format": "int-or-string", "oneOf": [{"type": "integer"}, {"type": "string"}]}),
+        {"format": "int-or-string", "oneOf": [{"type": "integer"}, {"type": "string"}]},
+    ),
     "Time": (f"{_META}.Time", {"type": "string", "format": "date-time"}),
     "MicroTime": (f"{_META}.MicroTime", {"type": "string", "format": "date-time"}),
     "any": ("io.k8s.apimachinery.pkg.runtime.RawExtension", {"type": "object"}),
 }
 _SCALARS: dict[str, Obj] = {
-    "string": {"type": "string"}, "bool": {"type": "boolean"}, "int32": {"type": "integer", "format": "int32"},
-    "int64": {"type": "integer", "format": "int64"}, "float64": {"type": "number", "format": "double"},
-    "bytes": {"type": "string", "format": "byte"}, "Duration": {"type": "string"},
+    "string": {"type": "string"},
+    "bool": {"type": "boolean"},
+    "int32": {"type": "integer", "format": "int32"},
+    "int64": {"type": "integer", "format": "int64"},
+    "float64": {"type": "number", "format": "double"},
+    "bytes": {"type": "string", "format": "byte"},
+    "Duration": {"type": "string"},
 }
 #: Types of meta/v1, which every group uses.
-_META_TYPES = frozenset({
-    "V1ObjectMeta", "V1ListMeta", "V1OwnerReference", "V1ManagedFieldsEntry", "V1LabelSelector",
-    "V1LabelSelectorRequirement", "V1Condition", "V1DeleteOptions", "V1Preconditions", "V1Status", "V1StatusDetails",
-    "V1StatusCause", "V1FieldSelectorRequirement"})
+_META_TYPES = frozenset(
+    {
+        "V1ObjectMeta",
+        "V1ListMeta",
+        "V1OwnerReference",
+        "V1ManagedFieldsEntry",
+        "V1LabelSelector",
+        "V1LabelSelectorRequirement",
+        "V1Condition",
+        "V1DeleteOptions",
+        "V1Preconditions",
+        "V1Status",
+        "V1StatusDetails",
+        "V1StatusCause",
+        "V1FieldSelectorRequirement",
+    }
+)
 #: What the parent of a field is called where the field's merge key depends on it.
 _PARENTS = {"V1Container": "containers", "V1EphemeralContainer": "ephemeralContainers"}
 _CACHED = {"Cache-Control": "public, immutable", "Expires": "Fri, 31 Dec 2100 23:59:59 GMT", "Vary": "Accept"}
@@ -75,10 +93,27 @@ def paths(registry: Registry) -> list[str]:
     """Every path that is served and is no resource: the index at ``/``."""
     roots = {f"/{_root(kind)}" for kind in registry.all()}
     groups = {root.rpartition("/")[0] for root in roots if root.startswith("/apis")}
-    return sorted({
-        *roots, *groups, "/.well-known/openid-configuration", "/api", "/apis", "/apis/", "/healthz", "/healthz/ping",
-        "/livez", "/livez/ping", "/openapi/v2", "/openapi/v3", "/openapi/v3/", "/openid/v1/jwks", "/readyz",
-        "/readyz/ping", "/version"})
+    return sorted(
+        {
+            *roots,
+            *groups,
+            "/.well-known/openid-configuration",
+            "/api",
+            "/apis",
+            "/apis/",
+            "/healthz",
+            "/healthz/ping",
+            "/livez",
+            "/livez/ping",
+            "/openapi/v2",
+            "/openapi/v3",
+            "/openapi/v3/",
+            "/openid/v1/jwks",
+            "/readyz",
+            "/readyz/ping",
+            "/version",
+        }
+    )
 
 
 def _group_version(parts: list[str]) -> tuple[str, str] | None:
@@ -101,8 +136,8 @@ def _index(registry: Registry) -> Obj:
     for kind in registry.all():
         by_root.setdefault(_root(kind), []).append(kind)
     return {
-        root: {"serverRelativeURL": f"/openapi/v3/{root}?hash={_tag(kinds)}"}
-        for root, kinds in sorted(by_root.items())}
+        root: {"serverRelativeURL": f"/openapi/v3/{root}?hash={_tag(kinds)}"} for root, kinds in sorted(by_root.items())
+    }
 
 
 @cache
@@ -128,8 +163,11 @@ def _v3(kinds: list[Kind]) -> Obj:
         _add_kind(components, kind, "#/components/schemas/")
         paths |= _paths(kind)
     return {
-        "openapi": "3.0.0", "info": {"title": "Kubernetes", "version": "unversioned"}, "paths": paths,
-        "components": {"schemas": dict(sorted(components.items()))}}
+        "openapi": "3.0.0",
+        "info": {"title": "Kubernetes", "version": "unversioned"},
+        "paths": paths,
+        "components": {"schemas": dict(sorted(components.items()))},
+    }
 
 
 def _v2(registry: Registry) -> Obj:
@@ -142,8 +180,11 @@ def _v2(registry: Registry) -> Obj:
         if name in definitions:
             definitions[name] = {"type": "string"} | {k: v for k, v in body.items() if k != "oneOf"}
     return {
-        "swagger": "2.0", "info": {"title": "Kubernetes", "version": "unversioned"}, "paths": paths,
-        "definitions": dict(sorted(definitions.items()))}
+        "swagger": "2.0",
+        "info": {"title": "Kubernetes", "version": "unversioned"},
+        "paths": paths,
+        "definitions": dict(sorted(definitions.items())),
+    }
 
 
 def _gvk(kind: Kind) -> Obj:
@@ -159,13 +200,12 @@ def _paths(kind: Kind) -> Obj:
     resource, gvk = kind.resource, _gvk(kind)
     root = f"/{_root(kind)}/" + ("namespaces/{namespace}/" if resource.namespaced else "") + resource.plural
     options = [
-        {"name": name, "in": "query", "schema": {"type": "boolean" if name == "force" else "string"}}
-        for name in _QUERY]
+        {"name": name, "in": "query", "schema": {"type": "boolean" if name == "force" else "string"}} for name in _QUERY
+    ]
 
     def operation(action: str, *, parameters: bool = False) -> Obj:
         body: Obj = {"x-kubernetes-action": action, "x-kubernetes-group-version-kind": gvk}
-        return body | ({"parameters": options} if parameters else {}) | {
-            "responses": {"200": {"description": "OK"}}}
+        return body | ({"parameters": options} if parameters else {}) | {"responses": {"200": {"description": "OK"}}}
 
     collection: Obj = {"post": operation("post", parameters=True)} if "create" in kind.verbs else {}
     if "list" in kind.verbs:
@@ -173,8 +213,11 @@ def _paths(kind: Kind) -> Obj:
     paths: Obj = {root: collection}
     if "get" in kind.verbs:
         paths[root + "/{name}"] = {
-            "get": operation("get"), "put": operation("put", parameters=True),
-            "patch": operation("patch", parameters=True), "delete": operation("delete")}
+            "get": operation("get"),
+            "put": operation("put", parameters=True),
+            "patch": operation("patch", parameters=True),
+            "delete": operation("delete"),
+        }
     return paths
 
 
@@ -219,7 +262,8 @@ def _definition_name(schema: str) -> str:
 @cache
 def _words() -> dict[str, dict[str, str]]:
     found: dict[str, dict[str, str]] = json.loads(
-        Path(schemas.__file__).with_name("descriptions.json").read_text("utf-8"))
+        Path(schemas.__file__).with_name("descriptions.json").read_text("utf-8")
+    )
     return found
 
 
@@ -237,7 +281,8 @@ def _add(components: dict[str, Obj], schema: str, prefix: str) -> None:
             properties[field]["description"] = words[field]
     body: Obj = {"type": "object", "properties": properties}
     required = [
-        field for field, spec in fields.items() if spec.always and not spec.pointer and spec.base not in _SPECIAL]
+        field for field, spec in fields.items() if spec.always and not spec.pointer and spec.base not in _SPECIAL
+    ]
     if required:
         body["required"] = required
     components[name] = body
@@ -245,7 +290,7 @@ def _add(components: dict[str, Obj], schema: str, prefix: str) -> None:
 
 def _property(components: dict[str, Obj], schema: str, field: str, spec: Field, prefix: str) -> Obj:
     body = _base(components, spec, prefix)
-    for level in reversed([spec.shape[i:i + 2] for i in range(0, len(spec.shape), 2)]):
+    for level in reversed([spec.shape[i : i + 2] for i in range(0, len(spec.shape), 2)]):
         body = {"type": "array", "items": body} if level == "[]" else {"type": "object", "additionalProperties": body}
     parent = _PARENTS.get(schema) or ("status" if schema.endswith("Status") else "spec")
     path = (parent, field)

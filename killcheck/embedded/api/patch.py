@@ -224,6 +224,7 @@ def _in_order(merged: list[Any], wanted: list[Any], before: list[Any], key: str 
 
     So what is new comes first (``normalizeElementOrder``).
     """
+
     def identity(item: Any) -> Any:
         if key is None or not isinstance(item, dict):
             return item
@@ -232,8 +233,7 @@ def _in_order(merged: list[Any], wanted: list[Any], before: list[Any], key: str 
         return item[key]
 
     order, old = [identity(item) for item in wanted], [identity(item) for item in before]
-    mine = sorted(
-        (item for item in merged if identity(item) in order), key=lambda item: order.index(identity(item)))
+    mine = sorted((item for item in merged if identity(item) in order), key=lambda item: order.index(identity(item)))
     rest = [item for item in merged if identity(item) not in order]
     result: list[Any] = []
     while mine and rest:
@@ -288,7 +288,11 @@ def apply_merge(live: Any, config: Any, lists: ApplyLists, path: Path = ()) -> A
 
 
 def _apply_items(
-    live: list[Any], config: list[Any], lists: ApplyLists, path: Path, keys: tuple[str, ...],
+    live: list[Any],
+    config: list[Any],
+    lists: ApplyLists,
+    path: Path,
+    keys: tuple[str, ...],
 ) -> list[Any]:
     """Applied items first where they are new in front of others: the applied order, then what only the live has."""
     before = {item_element(item, keys): item for item in live}
@@ -345,5 +349,3 @@ def _remove_items(items: list[Any], fields: Fields, lists: ApplyLists, path: Pat
         elif tree and "." not in tree:
             result.append(remove_fields(item, tree, lists, path))
     return result
-
-

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from killcheck.embedded.api import schemas, type_dispatch, status
+from killcheck.embedded.api import schemas, status, type_dispatch
 from killcheck.embedded.api.body import GoJSONError, Parsed, dumps, parse_json, parse_yaml
 from killcheck.embedded.api.call import Call
 from killcheck.embedded.api.decoding import say_strict, strict_problems
@@ -77,7 +77,8 @@ class Patcher:
             if call.kind.crd:
                 raise status.unsupported_media_type(
                     "the body of the request was in an unknown format - accepted media types include: "
-                    + ", ".join(supported))
+                    + ", ".join(supported)
+                )
             raise StatusError(415, "UnsupportedMediaType", "415: Unsupported Media Type", details={})
         manager, force = call.request.param("fieldManager"), call.request.param("force")
         if content_type == APPLY and not manager:
@@ -125,27 +126,38 @@ class Patcher:
             except GoJSONError as error:
                 raise status.bad_request(f"error decoding patch: {error}") from error
         if not isinstance(parsed.value, wanted):
-            go = "object" if isinstance(parsed.value, dict) else "array" if isinstance(
-                parsed.value, list) else "value"
+            go = "object" if isinstance(parsed.value, dict) else "array" if isinstance(parsed.value, list) else "value"
             target = "[]handlers.jsonPatchOp" if content_type == JSON else "map[string]interface {}"
             raise status.bad_request(
-                f"error decoding patch: json: cannot unmarshal {go} into Go value of type {target}")
+                f"error decoding patch: json: cannot unmarshal {go} into Go value of type {target}"
+            )
         return parsed
 
     def _decoded(
-        self, call: Call, old: Obj, new: Any, *, parsed: Parsed, schema: str | None, content_type: str,
+        self,
+        call: Call,
+        old: Obj,
+        new: Any,
+        *,
+        parsed: Parsed,
+        schema: str | None,
+        content_type: str,
     ) -> Obj:
         """The patched object, typed. Raises StatusError 422 with the whole object in it, as there."""
         if not isinstance(new, dict):
             raise _failed(content_type, "")
         # A patch of the status shares with the stored object, decoded long ago, whatever it does not speak of; the rest
         # of the object is taken from there anyway.
-        shared = {key for key, value in new.items() if value.__class__ is dict and value is old.get(key)} - _OWN if (
-            call.subresource == "status" and schema is not None) else ()
+        shared = (
+            {key for key, value in new.items() if value.__class__ is dict and value is old.get(key)} - _OWN
+            if (call.subresource == "status" and schema is not None)
+            else ()
+        )
         try:
             if shared:
                 clean, unknown = type_dispatch.decode(
-                    call.kind, {key: value for key, value in new.items() if key not in shared}, schema)
+                    call.kind, {key: value for key, value in new.items() if key not in shared}, schema
+                )
                 clean |= {key: new[key] for key in shared}
             else:
                 clean, unknown = type_dispatch.decode(call.kind, new, schema)
@@ -161,7 +173,14 @@ class Patcher:
         return clean
 
     def _invalid(
-        self, call: Call, old: Obj, parsed: Parsed, content_type: str, *, why: str, schema: str | None,
+        self,
+        call: Call,
+        old: Obj,
+        parsed: Parsed,
+        content_type: str,
+        *,
+        why: str,
+        schema: str | None,
     ) -> StatusError:
         """422 that shows the patch, or the patched object as Go would have written it."""
         if content_type == STRATEGIC:
@@ -191,7 +210,8 @@ class Patcher:
                 raise status.not_found(call.kind.resource.plural, call.kind.resource.group, call.name)
             if not meta.get("name"):
                 raise status.bad_request(
-                    f"the name of the object ({call.name} based on URL) was undeterminable: name must be provided")
+                    f"the name of the object ({call.name} based on URL) was undeterminable: name must be provided"
+                )
             self.server.authorize_create(call)
             created = writer.create(call, _typed(call, copy(config)), operation="Apply", applied=applied)
             return Response(201, writer.answer(call, created))
@@ -228,17 +248,21 @@ class Patcher:
         name, namespace = meta.get("name"), meta.get("namespace")
         if name and name != call.name:
             raise status.bad_request(
-                f"the name of the object ({name}) does not match the name on the URL ({call.name})")
+                f"the name of the object ({name}) does not match the name on the URL ({call.name})"
+            )
         if namespace and namespace != call.namespace:
             raise status.bad_request(
-                "the namespace of the provided object does not match the namespace sent on the request")
+                "the namespace of the provided object does not match the namespace sent on the request"
+            )
         try:
             clean, unknown = type_dispatch.decode(call.kind, config, schema, partial=True)
         except StatusError as error:
             if error.code != 400:
                 raise
-            raise status.bad_request(f"failed to create typed patch object ({call.namespace}/{call.name}; {api_version}"
-                                     f", Kind={kind}): {error}") from error
+            raise status.bad_request(
+                f"failed to create typed patch object ({call.namespace}/{call.name}; {api_version}"
+                f", Kind={kind}): {error}"
+            ) from error
         refused = say_strict(call, strict_problems(parsed.duplicates, unknown))
         if refused:
             raise status.bad_request(f"error decoding YAML: {refused}")
@@ -251,7 +275,12 @@ class Patcher:
             raise status.bad_request(f"error decoding YAML: {error}") from error
 
     def applied(
-        self, call: Call, old: Obj, config: Obj, applied: Fields, lists: ApplyLists,
+        self,
+        call: Call,
+        old: Obj,
+        config: Obj,
+        applied: Fields,
+        lists: ApplyLists,
     ) -> tuple[Obj, Fields]:
         """The object with a configuration applied, and the fields taken from others by force.
 
@@ -266,8 +295,8 @@ class Patcher:
             new = _typed(call, new)
         differs = intersect(changed(old, new, lists), applied)
         conflicts = [
-            (manager, hit) for manager, fields in sets.items()
-            if manager != me and (hit := intersect(fields, differs))]
+            (manager, hit) for manager, fields in sets.items() if manager != me and (hit := intersect(fields, differs))
+        ]
         if conflicts and not call.request.flag("force"):
             raise self._conflict(call, conflicts)
         dropped = subtract(sets.get(me, {}), with_members(applied))
@@ -288,13 +317,14 @@ class Patcher:
             for path in paths(fields):
                 field = show_path(path)
                 by_manager.setdefault(who, []).append(field)
-                causes.append({
-                    "reason": "FieldManagerConflict", "message": f"conflict with {who}", "field": field})
+                causes.append({"reason": "FieldManagerConflict", "message": f"conflict with {who}", "field": field})
         if len(causes) == 1:
             text = f"Apply failed with 1 conflict: conflict with {who}: {causes[0]['field']}"
         else:
-            lines = [f"conflicts with {who}:\n" + "\n".join(f"- {field}" for field in fields)
-                     for who, fields in sorted(by_manager.items())]
+            lines = [
+                f"conflicts with {who}:\n" + "\n".join(f"- {field}" for field in fields)
+                for who, fields in sorted(by_manager.items())
+            ]
             text = f"Apply failed with {len(causes)} conflicts: " + "\n".join(lines)
         return StatusError(409, "Conflict", text, details={"causes": causes})
 
@@ -306,7 +336,8 @@ def _check_home(call: Call, obj: Obj) -> None:
         raise status.bad_request(f"the name of the object ({name}) does not match the name on the URL ({call.name})")
     if call.kind.resource.namespaced and dig(obj, "metadata", "namespace", default="") not in ("", call.namespace):
         raise status.bad_request(
-            "the namespace of the provided object does not match the namespace sent on the request")
+            "the namespace of the provided object does not match the namespace sent on the request"
+        )
 
 
 def _speaks_of_managers(patch: Any) -> bool:

@@ -52,9 +52,16 @@ def cells(pod: Obj, age: Ago) -> list[Any]:
         restarts = f"{summary.restarts} ({age(summary.last_restart)} ago)"
     meta = pod["metadata"]
     return [
-        meta["name"], f"{summary.ready}/{total}", summary.reason, restarts, age(meta.get("creationTimestamp")),
-        dig(status, "podIPs", 0, "ip") or status.get("podIP") or "<none>", spec.get("nodeName") or "<none>",
-        status.get("nominatedNodeName") or "<none>", _gates(pod)]
+        meta["name"],
+        f"{summary.ready}/{total}",
+        summary.reason,
+        restarts,
+        age(meta.get("creationTimestamp")),
+        dig(status, "podIPs", 0, "ip") or status.get("podIP") or "<none>",
+        spec.get("nodeName") or "<none>",
+        status.get("nominatedNodeName") or "<none>",
+        _gates(pod),
+    ]
 
 
 def _summary(pod: Obj, sidecars: set[str]) -> _Summary:
@@ -119,7 +126,7 @@ def _running(pod: Obj, sidecars: set[str], summary: _Summary) -> None:
             summary.ready += 1
     if summary.reason == "Completed":
         ready = (condition(pod, "Ready") or {}).get("status") == "True"
-        summary.reason = ("Running" if running and ready else error or ("NotReady" if running else "Completed"))
+        summary.reason = "Running" if running and ready else error or ("NotReady" if running else "Completed")
 
 
 def _ended(terminated: Obj) -> str:

@@ -21,7 +21,9 @@ _SOURCELESS = frozenset({"name"})
 _COMPONENT = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
 _IMAGE = re.compile(
     rf"(?:(?:localhost|[\w.-]*[A-Z.][\w.-]*|[\w.-]+(?=:[0-9]+/))(?::[0-9]+)?/)?{_COMPONENT}(?:/{_COMPONENT})*"
-    r"(?::(?P<tag>\w[\w.-]{0,127}))?(?:@(?P<digest>[A-Za-z][\w+.-]*:[0-9a-fA-F]{32,}))?", re.ASCII)
+    r"(?::(?P<tag>\w[\w.-]{0,127}))?(?:@(?P<digest>[A-Za-z][\w+.-]*:[0-9a-fA-F]{32,}))?",
+    re.ASCII,
+)
 
 
 def pull_policy(image: str) -> str:
@@ -148,7 +150,8 @@ def round_resources(amounts: Obj | None) -> None:
         value = parse(text)
         if (value * 1000).denominator != 1:
             amounts[name] = format_quantity(  # type: ignore[index]
-                Fraction(-(-(value * 1000).numerator // (value * 1000).denominator), 1000), form_of(text))
+                Fraction(-(-(value * 1000).numerator // (value * 1000).denominator), 1000), form_of(text)
+            )
 
 
 # -- volumes ---------------------------------------------------------------------------------------------------

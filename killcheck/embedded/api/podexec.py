@@ -92,8 +92,15 @@ class Session:
     ``translated``: the API server speaks with the kubelet for the client (v5), and so reports its report.
     """
 
-    def __init__(self, execution: Execution, wanted: Wanted, *, waits: bool, translated: bool, command: Sequence[str],
-                 ) -> None:
+    def __init__(
+        self,
+        execution: Execution,
+        wanted: Wanted,
+        *,
+        waits: bool,
+        translated: bool,
+        command: Sequence[str],
+    ) -> None:
         self.execution = execution
         self.wanted = wanted
         self.command = command
@@ -159,12 +166,18 @@ class Session:
             return status.internal(str(failed)).status if self._translated else failed.status
         if not code:
             return {"metadata": {}, "status": "Success"}
-        words = f"command terminated with exit code {code}" if self._translated else (
-            f"error executing command [{' '.join(self.command)}], exit code {code}")
+        words = (
+            f"command terminated with exit code {code}"
+            if self._translated
+            else (f"error executing command [{' '.join(self.command)}], exit code {code}")
+        )
         return {
-            "metadata": {}, "status": "Failure", "reason": "NonZeroExitCode",
+            "metadata": {},
+            "status": "Failure",
+            "reason": "NonZeroExitCode",
             "message": f"command terminated with non-zero exit code: {words}",
-            "details": {"causes": [{"reason": "ExitCode", "message": str(code)}]}}
+            "details": {"causes": [{"reason": "ExitCode", "message": str(code)}]},
+        }
 
     def _resized(self, data: bytes) -> None:
         self._sizes += data.decode("utf-8", "replace")
@@ -199,7 +212,8 @@ def _place(server: ApiServer, call: Call, subresource: str) -> tuple[Obj, str, K
     pod = server.reader.find(call)
     if subresource == "exec" and dig(pod, "status", "phase") in _OVER:
         raise status.bad_request(
-            f"cannot exec into a container in a completed pod; current phase is {pod['status']['phase']}")
+            f"cannot exec into a container in a completed pod; current phase is {pod['status']['phase']}"
+        )
     container = container_of(pod, call.request.param("container"))
     server.admit(call, "CONNECT", None, pod, dry_run=False, subresource=subresource)
     return pod, container, server.kubelet_of(pod)
@@ -209,6 +223,10 @@ def _answer(call: Call, wanted: Wanted, execution: Execution) -> Response:
     # Last of all: kubectl asks again over SPDY after any refusal, and shows what it hears then.
     headers = upgrade(call.request, PROTOCOLS, VERSIONS)
     session = Session(
-        execution, wanted, waits=headers["Upgrade"] != "websocket", command=call.request.query.get("command") or (),
-        translated=headers.get("Sec-WebSocket-Protocol", "").startswith("v5."))
+        execution,
+        wanted,
+        waits=headers["Upgrade"] != "websocket",
+        command=call.request.query.get("command") or (),
+        translated=headers.get("Sec-WebSocket-Protocol", "").startswith("v5."),
+    )
     return Response(101, None, headers, conversation=session)

@@ -78,8 +78,12 @@ class _Part:
         self._timed = options.timestamps or options.since is not None
         if self._timed and log.data and not log.marks:
             raise StatusError(
-                501, "NotImplemented", "the times at which this container wrote its log are not known: sinceSeconds, "
-                "sinceTime and timestamps cannot be served", details={})
+                501,
+                "NotImplemented",
+                "the times at which this container wrote its log are not known: sinceSeconds, "
+                "sinceTime and timestamps cannot be served",
+                details={},
+            )
         self._told = 0 if options.tail is None else log.tail(options.tail)
         self._left = options.limit
 
@@ -93,7 +97,7 @@ class _Part:
         text = "".join(map(self._shown, log.lines(self._told)))
         self._told = max(self._told, log.end)
         if self._left is not None:
-            encoded = text.encode()[:self._left]
+            encoded = text.encode()[: self._left]
             self._left -= len(encoded)
             text = encoded.decode("utf-8", "ignore")
         return text
@@ -153,8 +157,10 @@ def container_of(pod: Obj, asked: str) -> str:
     """The container that is meant. Raises StatusError 400."""
     spec, name = pod["spec"], pod["metadata"]["name"]
     all_names = [
-        str(c["name"]) for field in ("initContainers", "containers", "ephemeralContainers")
-        for c in spec.get(field) or []]
+        str(c["name"])
+        for field in ("initContainers", "containers", "ephemeralContainers")
+        for c in spec.get(field) or []
+    ]
     if asked:
         if asked not in all_names:
             raise status.bad_request(f"container {asked} is not valid for pod {name}")

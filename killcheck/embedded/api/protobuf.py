@@ -30,7 +30,8 @@ _MOST = 1 << 64
 _OTHERS = {
     ("policy/v1", "Eviction"): "V1Eviction",
     ("authentication.k8s.io/v1", "TokenRequest"): "AuthenticationV1TokenRequest",
-    ("autoscaling/v1", "Scale"): "V1Scale", ("v1", "Binding"): "V1Binding",
+    ("autoscaling/v1", "Scale"): "V1Scale",
+    ("v1", "Binding"): "V1Binding",
 }
 _NUMERIC = frozenset({"bool", "int32", "int64"})
 
@@ -43,7 +44,7 @@ def decode(data: bytes) -> Obj:
     """The object in a body of ``application/vnd.kubernetes.protobuf``, as JSON would have it. Raises ProtobufError."""
     if not data.startswith(_MAGIC):
         raise ProtobufError("provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]")
-    envelope = {number: value for number, _, value in _fields(data[len(_MAGIC):])}
+    envelope = {number: value for number, _, value in _fields(data[len(_MAGIC) :])}
     type_meta = {number: value for number, _, value in _fields(_message(envelope.get(1, b"")))}
     api_version, kind = (_message(type_meta.get(number, b"")).decode() for number in (1, 2))
     obj: Obj = {"apiVersion": api_version, "kind": kind}
@@ -67,8 +68,7 @@ def _types() -> dict[tuple[str, str], str]:
 
 @cache
 def _numbers() -> dict[str, dict[str, Any]]:
-    found: dict[str, dict[str, Any]] = json.loads(
-        Path(__file__).with_name("protobuf_numbers.json").read_text("utf-8"))
+    found: dict[str, dict[str, Any]] = json.loads(Path(__file__).with_name("protobuf_numbers.json").read_text("utf-8"))
     return found
 
 
@@ -142,8 +142,11 @@ def _put(result: Obj, name: str, spec: Field, wire: int, value: int | bytes) -> 
     elif spec.shape == "[]":
         items = result.setdefault(name, [])
         packed = wire == 2 and spec.base in _NUMERIC
-        items += [_single(spec.base, 0, number) for number in _packed(_message(value))] if packed else [
-            _single(spec.base, wire, value)]
+        items += (
+            [_single(spec.base, 0, number) for number in _packed(_message(value))]
+            if packed
+            else [_single(spec.base, wire, value)]
+        )
     else:
         result[name] = _single(spec.base, wire, value)
 

@@ -16,8 +16,17 @@ __all__ = ["QuotaStatus"]
 
 #: What a change of can change what is used.
 TABLES = (
-    QUOTAS, PODS, CLAIMS, SERVICES, ("", "configmaps"), ("", "secrets"), ("", "replicationcontrollers"),
-    ("apps", "deployments"), ("apps", "replicasets"), ("apps", "statefulsets"), ("batch", "jobs"),
+    QUOTAS,
+    PODS,
+    CLAIMS,
+    SERVICES,
+    ("", "configmaps"),
+    ("", "secrets"),
+    ("", "replicationcontrollers"),
+    ("apps", "deployments"),
+    ("apps", "replicasets"),
+    ("apps", "statefulsets"),
+    ("batch", "jobs"),
     ("batch", "cronjobs"),
 )
 

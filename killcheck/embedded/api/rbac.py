@@ -196,8 +196,10 @@ def rule_allows(rule: Obj, wanted: Attributes) -> bool:
     groups = rule.get("apiGroups") or ()
     names = rule.get("resourceNames") or ()
     return (
-        ("*" in groups or wanted.group in groups) and _resource_matches(rule.get("resources") or (), wanted)
-        and (not names or wanted.name in names))
+        ("*" in groups or wanted.group in groups)
+        and _resource_matches(rule.get("resources") or (), wanted)
+        and (not names or wanted.name in names)
+    )
 
 
 def forbidden(user: User, wanted: Attributes, reason: str = "") -> status.StatusError:

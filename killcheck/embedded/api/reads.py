@@ -29,7 +29,8 @@ _CONTINUE_TOO_OLD = (
     "The provided continue parameter is too old to display a consistent list result. You can start a new list without "
     "the continue parameter, or use the continue token in this response to retrieve the remainder of the results. "
     "Continuing with the provided token results in an inconsistent list - objects that were created, modified, or "
-    "deleted between the time the first chunk was returned and now may show up in the list.")
+    "deleted between the time the first chunk was returned and now may show up in the list."
+)
 _TOO_LARGE = "Too large resource version"
 
 
@@ -145,7 +146,11 @@ class Reader:
             raise status.gone(revision, error.oldest) from error
 
     def _page(
-        self, call: Call, rows: list[tuple[Key, Obj]], start: int, where: Filter,
+        self,
+        call: Call,
+        rows: list[tuple[Key, Obj]],
+        start: int,
+        where: Filter,
     ) -> tuple[list[Obj], Key | None, int]:
         """Items, the key of the last one where more follow, and how many rows are left."""
         limit = _number(call.request.param("limit"))
@@ -158,7 +163,7 @@ class Reader:
                 continue
             found.append(obj)
             if limit and len(found) == limit and i + 1 < len(rows):
-                rest = rows[i + 1:]
+                rest = rows[i + 1 :]
                 if where.selective and not any(where.wants(other) for _, other in rest):
                     break
                 return found, key, len(rest)
@@ -221,8 +226,7 @@ class Reader:
                 if where.wants(obj):
                     stream.push("ADDED", obj)
             if initial:
-                stream.push_bookmark(
-                    kind.resource.kind, kind.resource.api_version, self.store.revision, initial=True)
+                stream.push_bookmark(kind.resource.kind, kind.resource.api_version, self.store.revision, initial=True)
         elif asked not in ("", "0"):
             refused = self._replay(stream, kind.table, _revision(asked))
             if refused is not None:
@@ -310,8 +314,10 @@ def _expired_continue(call: Call, revision: int) -> status.StatusError:
     error = status.expired(_CONTINUE_TOO_OLD)
     token = call.request.param("continue")
     decoded = json.loads(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)))
-    error.status["metadata"] = {"continue": _token(-1, (decoded["start"][0], decoded["start"][1])),
-                                "resourceVersion": str(revision)}
+    error.status["metadata"] = {
+        "continue": _token(-1, (decoded["start"][0], decoded["start"][1])),
+        "resourceVersion": str(revision),
+    }
     return error
 
 
@@ -328,7 +334,8 @@ def _revision(text: str) -> int:
     if not text.isdigit():
         raise status.bad_request(
             f'invalid resource version: resourceVersion: Invalid value: "{text}": strconv.ParseUint: parsing '
-            f'"{text}": invalid syntax')
+            f'"{text}": invalid syntax'
+        )
     return int(text)
 
 
@@ -341,5 +348,3 @@ def _too_large(asked: int, newest: int) -> status.StatusError:
 
 def _forbidden(field: str, message: str) -> Obj:
     return {"reason": "FieldValueForbidden", "message": f"Forbidden: {message}", "field": field}
-
-

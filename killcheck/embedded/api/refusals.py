@@ -28,7 +28,12 @@ _GATED = {("HorizontalPodAutoscaler", "spec.minReplicas")}
 _QUANTITIES = ("limits", "requests", "hard", "capacity", "allocatable", "min", "max", "default", "defaultRequest")
 _STRUCT_FIELD = re.compile(r"cannot unmarshal (\w+)(?: [^ ]+)? into Go (?:struct field \w+\.([\w.]+)|value)")
 _JSON_TYPES: dict[str, type | tuple[type, ...]] = {
-    "string": str, "number": (int, float), "bool": bool, "object": dict, "array": list}
+    "string": str,
+    "number": (int, float),
+    "bool": bool,
+    "object": dict,
+    "array": list,
+}
 _STEP = re.compile(r"\[([^\]]*)\]|([^.\[\]]+)")
 
 
@@ -53,8 +58,11 @@ def refusals(kinds: Registry, obj: Obj, now: datetime) -> list[Refusal]:
     except StatusError as error:
         return [Refusal(_misread(obj, str(error)), str(error))]
     found = [Refusal(_path(field), f'unknown field "{field}"') for field in unknown]
-    return found + [Refusal(_path(cause["field"]), ": ".join(filter(None, (cause["field"], cause["message"]))))
-                    for cause in _causes(kind, clean, now) if (kind.resource.kind, cause["field"]) not in _GATED]
+    return found + [
+        Refusal(_path(cause["field"]), ": ".join(filter(None, (cause["field"], cause["message"]))))
+        for cause in _causes(kind, clean, now)
+        if (kind.resource.kind, cause["field"]) not in _GATED
+    ]
 
 
 def unreadable(kinds: Registry, obj: Obj) -> list[Refusal]:
@@ -71,9 +79,15 @@ def unreadable(kinds: Registry, obj: Obj) -> list[Refusal]:
             schemas.decode("V1ObjectMeta", copy(obj["metadata"]))
     except StatusError as error:
         return [Refusal((*part, *_misread(obj["metadata"] if part else obj, str(error))), str(error))]
-    return [] if kind.crd is None else [
-        Refusal(_path(cause["field"]), cause["message"]) for cause in crdschema.validate(kind, copy(obj))
-        if cause["reason"] == "FieldValueTypeInvalid"]
+    return (
+        []
+        if kind.crd is None
+        else [
+            Refusal(_path(cause["field"]), cause["message"])
+            for cause in crdschema.validate(kind, copy(obj))
+            if cause["reason"] == "FieldValueTypeInvalid"
+        ]
+    )
 
 
 def _no_such_type(kinds: Registry, group: str, version: str, name: str) -> list[Refusal]:

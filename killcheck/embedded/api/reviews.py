@@ -83,18 +83,25 @@ def _causes(what: str, spec: Obj, obj: Obj) -> list[Obj]:
     causes = []
     if resource is not None and path is not None:
         value = json.dumps({"Path": path.get("path") or "", "Verb": path.get("verb") or ""}, separators=(",", ":"))
-        causes.append(_invalid(
-            "spec.nonResourceAttributes", value, "cannot be specified in combination with resourceAttributes"))
+        causes.append(
+            _invalid("spec.nonResourceAttributes", value, "cannot be specified in combination with resourceAttributes")
+        )
     if resource is None and path is None:
-        causes.append(_invalid("spec.resourceAttributes", "null", (
-            "exactly one of nonResourceAttributes or resourceAttributes must be specified")))
+        causes.append(
+            _invalid(
+                "spec.resourceAttributes",
+                "null",
+                ("exactly one of nonResourceAttributes or resourceAttributes must be specified"),
+            )
+        )
     if what != "SelfSubjectAccessReview" and not spec.get("user") and not spec.get("groups"):
         causes.append(_invalid("spec.user", '""', "at least one of user or group must be specified"))
     if what == "LocalSubjectAccessReview":
         theirs = (resource or {}).get("namespace") or ""
         if resource is not None and theirs != (dig(obj, "metadata", "namespace") or ""):
-            causes.append(_invalid(
-                "spec.resourceAttributes.namespace", json.dumps(theirs), "must match metadata.namespace"))
+            causes.append(
+                _invalid("spec.resourceAttributes.namespace", json.dumps(theirs), "must match metadata.namespace")
+            )
         if path is not None:
             value = json.dumps({"Path": path.get("path") or "", "Verb": path.get("verb") or ""}, separators=(",", ":"))
             causes.append(_invalid("spec.nonResourceAttributes", value, "disallowed on this kind of request"))
@@ -110,8 +117,9 @@ def _rules_review(kind: Kind, obj: Obj, user: User, authorizer: Authorizer) -> O
     if not namespace:
         raise status.bad_request("no namespace on request")
     rules, error = authorizer.rules_for(user, namespace)
-    resources = [_picked(rule, "verbs", "apiGroups", "resources", "resourceNames") for rule in rules
-                 if rule.get("resources")]
+    resources = [
+        _picked(rule, "verbs", "apiGroups", "resources", "resourceNames") for rule in rules if rule.get("resources")
+    ]
     paths = [_picked(rule, "verbs", "nonResourceURLs") for rule in rules if rule.get("nonResourceURLs")]
     if MASTERS in user.groups:
         everything = {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}

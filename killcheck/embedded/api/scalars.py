@@ -136,8 +136,7 @@ def _bytes(value: Any) -> Any:
         raise Mismatch(value, "", plain=f"illegal base64 data at input byte {wrong}") from error
 
 
-_RFC3339 = re.compile(
-    r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)([.,]\d+)?(Z|[+-]\d\d:\d\d)", re.ASCII)
+_RFC3339 = re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)([.,]\d+)?(Z|[+-]\d\d:\d\d)", re.ASCII)
 _LAYOUT = "2006-01-02T15:04:05Z07:00"
 _MICRO_LAYOUT = "2006-01-02T15:04:05.000000Z07:00"
 
@@ -162,8 +161,19 @@ def _out_of_range(found: re.Match[str]) -> str:
 
 def _unparsed(value: str, layout: str) -> tuple[str, str]:
     """What is left of the text where it stops following the layout, and what Go wanted there."""
-    parts = [("2006", r"\d{4}"), ("-", "-"), ("01", r"\d\d"), ("-", "-"), ("02", r"\d\d"), ("T", "T"), ("15", r"\d\d"),
-             (":", ":"), ("04", r"\d\d"), (":", ":"), ("05", r"\d\d")]
+    parts = [
+        ("2006", r"\d{4}"),
+        ("-", "-"),
+        ("01", r"\d\d"),
+        ("-", "-"),
+        ("02", r"\d\d"),
+        ("T", "T"),
+        ("15", r"\d\d"),
+        (":", ":"),
+        ("04", r"\d\d"),
+        (":", ":"),
+        ("05", r"\d\d"),
+    ]
     if layout == _MICRO_LAYOUT:
         parts.append((".000000", r"\.\d{6}"))
     rest = value
@@ -171,7 +181,7 @@ def _unparsed(value: str, layout: str) -> tuple[str, str]:
         found = re.match(pattern, rest, re.ASCII)
         if not found:
             return rest, wanted
-        rest = rest[found.end():]
+        rest = rest[found.end() :]
     return rest, "Z07:00"
 
 
@@ -198,7 +208,16 @@ def _any(value: Any) -> Any:
 
 _INT32 = _integer("int32", 32)
 _READERS: dict[str, Callable[[Any], Any]] = {
-    "string": _string, "bool": _bool, "int32": _INT32, "int64": _integer("int64", 64), "float64": _float,
-    "Quantity": _quantity, "IntOrString": _int_or_string, "bytes": _bytes, "Time": _time, "MicroTime": _micro_time,
-    "Duration": _string, "any": _any,
+    "string": _string,
+    "bool": _bool,
+    "int32": _INT32,
+    "int64": _integer("int64", 64),
+    "float64": _float,
+    "Quantity": _quantity,
+    "IntOrString": _int_or_string,
+    "bytes": _bytes,
+    "Time": _time,
+    "MicroTime": _micro_time,
+    "Duration": _string,
+    "any": _any,
 }

@@ -60,13 +60,16 @@ class Scaler:
         version = dig(scale, "metadata", "resourceVersion")
         if version and version != old["metadata"]["resourceVersion"]:
             raise status.conflict(kind.resource.plural, kind.resource.group, call.name)
-        admitted = server.admit(
-            call, "UPDATE", scale, before, dry_run=call.dry_run, subresource="scale")
+        admitted = server.admit(call, "UPDATE", scale, before, dry_run=call.dry_run, subresource="scale")
         replicas = dig(admitted, "spec", "replicas", default=0)
         if replicas < 0:
-            causes = [{
-                "reason": "FieldValueInvalid", "field": "spec.replicas",
-                "message": f"Invalid value: {replicas}: must be greater than or equal to 0"}]
+            causes = [
+                {
+                    "reason": "FieldValueInvalid",
+                    "field": "spec.replicas",
+                    "message": f"Invalid value: {replicas}: must be greater than or equal to 0",
+                }
+            ]
             raise status.invalid("Scale", "autoscaling", call.name, causes)
 
         def scaled(obj: Obj) -> Obj:
@@ -116,8 +119,12 @@ def scale_of(kind: Kind, obj: Obj) -> Obj:
     if selector:
         current["selector"] = selector
     return {
-        "kind": "Scale", "apiVersion": API_VERSION, "metadata": {name: meta[name] for name in _META if name in meta},
-        "spec": {"replicas": int(replicas)} if replicas else {}, "status": current}
+        "kind": "Scale",
+        "apiVersion": API_VERSION,
+        "metadata": {name: meta[name] for name in _META if name in meta},
+        "spec": {"replicas": int(replicas)} if replicas else {},
+        "status": current,
+    }
 
 
 def _path(kind: Kind, name: str, fallback: str) -> list[str]:

@@ -54,17 +54,25 @@ class Field:
 
 
 _GO_SCALARS = {
-    "string": "string", "bool": "bool", "int32": "int32", "int64": "int64", "float64": "float64", "bytes": "[]uint8",
-    "Quantity": "resource.Quantity", "IntOrString": "intstr.IntOrString", "Time": "v1.Time",
-    "MicroTime": "v1.MicroTime", "Duration": "v1.Duration", "any": "runtime.RawExtension",
+    "string": "string",
+    "bool": "bool",
+    "int32": "int32",
+    "int64": "int64",
+    "float64": "float64",
+    "bytes": "[]uint8",
+    "Quantity": "resource.Quantity",
+    "IntOrString": "intstr.IntOrString",
+    "Time": "v1.Time",
+    "MicroTime": "v1.MicroTime",
+    "Duration": "v1.Duration",
+    "any": "runtime.RawExtension",
 }
 
 
 @cache
 def load() -> dict[str, dict[str, str]]:
     """type -> field -> code."""
-    found: dict[str, dict[str, str]] = json.loads(
-        Path(__file__).with_name("schemas.json").read_text("utf-8"))
+    found: dict[str, dict[str, str]] = json.loads(Path(__file__).with_name("schemas.json").read_text("utf-8"))
     return found
 
 
@@ -256,7 +264,10 @@ def _without_empty(read: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def _many(
-    spec: Field, shape: str, read: Callable[[Any], Any], null: Callable[[], Any],
+    spec: Field,
+    shape: str,
+    read: Callable[[Any], Any],
+    null: Callable[[], Any],
 ) -> Callable[[Any], Any]:
     """Lists and maps of scalars, one level at a time."""
     if not shape:
@@ -320,7 +331,7 @@ def _go_type_from(spec: Field, shape: str) -> str:
     if shape == spec.shape:
         return spec.go_type
     gone = spec.shape[: len(spec.shape) - len(shape)]
-    return spec.go_type[len(gone.replace("{}", "map[string]")):]
+    return spec.go_type[len(gone.replace("{}", "map[string]")) :]
 
 
 # -- unknown fields --------------------------------------------------------------------------------------------
@@ -334,8 +345,7 @@ def _unknown(schema: str, obj: Obj) -> list[str]:
 @cache
 def _struct_fields(schema: str) -> dict[str, str]:
     """The fields that hold structures: name -> type, with ``{}`` in front where it is a map of them."""
-    return {
-        name: spec.shape.replace("[]", "") + spec.base for name, spec in fields(schema).items() if _is_struct(spec)}
+    return {name: spec.shape.replace("[]", "") + spec.base for name, spec in fields(schema).items() if _is_struct(spec)}
 
 
 def _collect(schema: str, value: Any, path: str, found: list[str]) -> None:

@@ -29,8 +29,15 @@ _SCALARS = {"str": "string", "int": "int32", "bool": "bool", "float": "float64",
 _SPECIAL = frozenset({"Quantity", "IntOrString", "Time", "MicroTime", "Duration"})
 #: What is served beside the kinds of the registry: bodies of subresources and requests, and discovery.
 _EXTRA = (
-    "V1Scale", "V1Eviction", "V1Binding", "AuthenticationV1TokenRequest", "V1DeleteOptions", "V1Status",
-    "V1APIResourceList", "V1APIGroupList", "V1APIVersions",
+    "V1Scale",
+    "V1Eviction",
+    "V1Binding",
+    "AuthenticationV1TokenRequest",
+    "V1DeleteOptions",
+    "V1Status",
+    "V1APIResourceList",
+    "V1APIGroupList",
+    "V1APIVersions",
 )
 Types = dict[str, dict[str, str]]
 
@@ -65,7 +72,8 @@ def _in_go_order(types: Types) -> Types:
     present: Types = json.loads((_HERE / "schemas.json").read_text("utf-8"))
     return {
         name: {field: codes[field] for field in (*(f for f in present.get(name, ()) if f in codes), *codes)}
-        for name, codes in types.items()}
+        for name, codes in types.items()
+    }
 
 
 def referred(code: str) -> str:
@@ -77,7 +85,8 @@ def referred(code: str) -> str:
 def _fields(model: Any) -> dict[str, str]:
     return {
         json_name: _code(json_name, model.openapi_types[name], _required(model, name))
-        for name, json_name in sorted(model.attribute_map.items(), key=lambda item: item[1])}
+        for name, json_name in sorted(model.attribute_map.items(), key=lambda item: item[1])
+    }
 
 
 def _code(json_name: str, python_type: str, required: bool) -> str:

@@ -71,8 +71,16 @@ class ApiServer:
     """
 
     def __init__(
-        self, store: Store, loop: Loop, *, authenticator: Any, authorizer: Any, admission: Any, rng: random.Random,
-        version: str = "v1.36.2", issuer: Any = None,
+        self,
+        store: Store,
+        loop: Loop,
+        *,
+        authenticator: Any,
+        authorizer: Any,
+        admission: Any,
+        rng: random.Random,
+        version: str = "v1.36.2",
+        issuer: Any = None,
     ) -> None:
         self.store = store
         self.loop = loop
@@ -96,9 +104,14 @@ class ApiServer:
         self.subresources = Subresources(self)
         self.custom = CustomResources(self)
         self._verbs: dict[str, Callable[[Call], Response]] = {
-            "get": self.reader.get, "list": self.reader.listing, "watch": self.reader.watch,
-            "create": self.writer.post, "update": self.writer.put, "patch": self.patcher.patch,
-            "delete": self.deleter.delete, "deletecollection": self.deleter.delete_collection,
+            "get": self.reader.get,
+            "list": self.reader.listing,
+            "watch": self.reader.watch,
+            "create": self.writer.post,
+            "update": self.writer.put,
+            "patch": self.patcher.patch,
+            "delete": self.deleter.delete,
+            "deletecollection": self.deleter.delete_collection,
         }
 
     def handle(self, request: Request) -> Response:
@@ -127,16 +140,32 @@ class ApiServer:
         return new_uid(self.rng.getrandbits(128))
 
     def admit(
-        self, call: Call, operation: Operation, obj: Obj | None, old: Obj | None, *, dry_run: bool,
-        subresource: str = "", kind: Kind | None = None, between: Callable[[Obj], None] | None = None,
+        self,
+        call: Call,
+        operation: Operation,
+        obj: Obj | None,
+        old: Obj | None,
+        *,
+        dry_run: bool,
+        subresource: str = "",
+        kind: Kind | None = None,
+        between: Callable[[Obj], None] | None = None,
     ) -> Any:
         """Run admission for a write and collect its warnings; returns the object as admission left it.
 
         ``between`` is called with the object after mutation and before validation.
         """
         request = AdmissionRequest(
-            operation=operation, kind=kind or call.kind, subresource=subresource, namespace=call.namespace,
-            name=call.name, obj=obj, old=old, user=call.user, dry_run=dry_run)
+            operation=operation,
+            kind=kind or call.kind,
+            subresource=subresource,
+            namespace=call.namespace,
+            name=call.name,
+            obj=obj,
+            old=old,
+            user=call.user,
+            dry_run=dry_run,
+        )
         admitted, warnings = self.admission.admit(request, between)
         for text in warnings:
             call.warn(text)
@@ -153,8 +182,7 @@ class ApiServer:
     def authorize_create(self, call: Call) -> None:
         """Whoever creates by PUT or by apply must be allowed to create, too."""
         resource = call.kind.resource
-        self.authorize(
-            call.user, Attributes("create", resource.group, resource.plural, "", call.name, call.namespace))
+        self.authorize(call.user, Attributes("create", resource.group, resource.plural, "", call.name, call.namespace))
 
     def authorize_connect(self, call: Call) -> None:
         """Whoever connects must be allowed to create the subresource, also by GET, as WebSockets begin.
@@ -164,12 +192,17 @@ class ApiServer:
         if _MASTERS in call.user.groups or call.verb == "create":
             return
         resource = call.kind.resource
-        decision = self.authorizer.decide(call.user, Attributes(
-            "create", resource.group, resource.plural, call.subresource, call.name, call.namespace))
+        decision = self.authorizer.decide(
+            call.user,
+            Attributes("create", resource.group, resource.plural, call.subresource, call.name, call.namespace),
+        )
         if not decision.allowed:
             raise StatusError(
-                403, "Forbidden", f'{resource.plural} "{call.name}" is forbidden: {decision.reason}',
-                details={"name": call.name, "kind": resource.plural})
+                403,
+                "Forbidden",
+                f'{resource.plural} "{call.name}" is forbidden: {decision.reason}',
+                details={"name": call.name, "kind": resource.plural},
+            )
 
     def kubelet_of(self, pod: Obj) -> KubeletEndpoint:
         """Who runs a pod. Raises StatusError 400, 404 or 500."""
@@ -258,8 +291,10 @@ class ApiServer:
             jwks = path.startswith("/openid")
             host = request.headers.get("host", "127.0.0.1")
             body = self.issuer.jwks() if jwks else self.issuer.discovery(f"https://{host}/openid/v1/jwks")
-            kept = {"Content-Type": "application/jwk-set+json" if jwks else "application/json",
-                    "Cache-Control": "public, max-age=3600"}
+            kept = {
+                "Content-Type": "application/jwk-set+json" if jwks else "application/json",
+                "Cache-Control": "public, max-age=3600",
+            }
             return Response(200, body, kept)
         if path.rstrip("/") == "/version":  # the Python client asks for /version/
             return Response(200, self._version())
@@ -276,8 +311,16 @@ class ApiServer:
     def _version(self) -> Obj:
         major, minor = self.version.removeprefix("v").split(".")[:2]
         return {
-            "major": major, "minor": minor, "gitVersion": self.version, "gitCommit": "", "gitTreeState": "clean",
-            "buildDate": "", "goVersion": "", "compiler": "gc", "platform": "linux/amd64"}
+            "major": major,
+            "minor": minor,
+            "gitVersion": self.version,
+            "gitCommit": "",
+            "gitTreeState": "clean",
+            "buildDate": "",
+            "goVersion": "",
+            "compiler": "gc",
+            "platform": "linux/amd64",
+        }
 
 
 @cache

@@ -8,8 +8,21 @@ from __future__ import annotations
 from killcheck.kube.objects import Obj
 
 __all__ = [
-    "StatusError", "already_exists", "bad_request", "conflict", "expired", "forbidden", "gone", "internal", "invalid",
-    "method_not_allowed", "not_acceptable", "not_found", "success", "too_many_requests", "unauthorized",
+    "StatusError",
+    "already_exists",
+    "bad_request",
+    "conflict",
+    "expired",
+    "forbidden",
+    "gone",
+    "internal",
+    "invalid",
+    "method_not_allowed",
+    "not_acceptable",
+    "not_found",
+    "success",
+    "too_many_requests",
+    "unauthorized",
     "unsupported_media_type",
 ]
 
@@ -18,14 +31,23 @@ class StatusError(Exception):
     """Raised anywhere while a request is handled; the server answers with ``status``."""
 
     def __init__(
-        self, code: int, reason: str, message: str, *, details: Obj | None = None,
+        self,
+        code: int,
+        reason: str,
+        message: str,
+        *,
+        details: Obj | None = None,
         headers: dict[str, str] | None = None,
     ) -> None:
         super().__init__(message)
         self.code = code
         self.headers = headers or {}
         self.status: Obj = {
-            "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": message,
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": {},
+            "status": "Failure",
+            "message": message,
         }
         if reason:
             self.status["reason"] = reason
@@ -74,8 +96,7 @@ def already_exists(resource: str, group: str, name: str) -> StatusError:
 
 def conflict(resource: str, group: str, name: str, why: str = "") -> StatusError:
     """409 on update."""
-    why = why or (
-        "the object has been modified; please apply your changes to the latest version and try again")
+    why = why or ("the object has been modified; please apply your changes to the latest version and try again")
     message = f'Operation cannot be fulfilled on {_qualified(resource, group)} "{name}": {why}'
     return StatusError(409, "Conflict", message, details=_details(resource, group, name))
 
@@ -134,11 +155,15 @@ def invalid(kind: str, group: str, name: str, causes: list[Obj]) -> StatusError:
     qualified = f"{kind}.{group}" if group else kind
     details: Obj = {"name": name, "group": group, "kind": kind, "causes": causes}
     return StatusError(
-        422, "Invalid", f'{qualified} "{name}" is invalid: {joined}', details={k: v for k, v in details.items() if v})
+        422, "Invalid", f'{qualified} "{name}" is invalid: {joined}', details={k: v for k, v in details.items() if v}
+    )
 
 
 def too_many_requests(
-    message: str, *, retry_after_s: int | None = None, causes: list[Obj] | None = None,
+    message: str,
+    *,
+    retry_after_s: int | None = None,
+    causes: list[Obj] | None = None,
 ) -> StatusError:
     """429."""
     details: Obj = {}
@@ -154,4 +179,5 @@ def too_many_requests(
 def internal(message: str) -> StatusError:
     """500; Kubernetes prefixes what it says to a client and puts the bare text in a cause."""
     return StatusError(
-        500, "InternalError", f"Internal error occurred: {message}", details={"causes": [{"message": message}]})
+        500, "InternalError", f"Internal error occurred: {message}", details={"causes": [{"message": message}]}
+    )

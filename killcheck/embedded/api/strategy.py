@@ -24,10 +24,18 @@ _INITIAL_STATUS: dict[tuple[str, str], Obj] = {
     ("apps", "replicasets"): {"replicas": 0},
     ("apps", "statefulsets"): {"replicas": 0, "availableReplicas": 0},
     ("apps", "daemonsets"): {
-        "currentNumberScheduled": 0, "numberMisscheduled": 0, "desiredNumberScheduled": 0, "numberReady": 0},
+        "currentNumberScheduled": 0,
+        "numberMisscheduled": 0,
+        "desiredNumberScheduled": 0,
+        "numberReady": 0,
+    },
     ("autoscaling", "horizontalpodautoscalers"): {"desiredReplicas": 0, "currentMetrics": None},
     ("policy", "poddisruptionbudgets"): {
-        "disruptionsAllowed": 0, "currentHealthy": 0, "desiredHealthy": 0, "expectedPods": 0},
+        "disruptionsAllowed": 0,
+        "currentHealthy": 0,
+        "desiredHealthy": 0,
+        "expectedPods": 0,
+    },
     ("storage.k8s.io", "volumeattachments"): {"attached": False},
 }
 #: Types whose status is taken from whoever creates them (a kubelet registers its node with one).
@@ -48,9 +56,16 @@ def prepare_for_create(kind: Kind, obj: Obj, now: datetime) -> None:
     if special is not None:
         special(obj)
     if table == ("", "pods") and (obj.get("spec") or {}).get("schedulingGates"):
-        obj["status"]["conditions"] = [{
-            "type": "PodScheduled", "status": "False", "lastProbeTime": None, "lastTransitionTime": format_time(now),
-            "reason": "SchedulingGated", "message": "Scheduling is blocked due to non-empty scheduling gates"}]
+        obj["status"]["conditions"] = [
+            {
+                "type": "PodScheduled",
+                "status": "False",
+                "lastProbeTime": None,
+                "lastTransitionTime": format_time(now),
+                "reason": "SchedulingGated",
+                "message": "Scheduling is blocked due to non-empty scheduling gates",
+            }
+        ]
 
 
 def as_read_back(kind: Kind, obj: Obj) -> None:
@@ -101,7 +116,8 @@ def _part_only(new: Obj, old: Obj, subresource: str) -> Obj:
             if theirs:
                 spec[field] = [
                     {k: v for k, v in before.items() if k not in _RESIZED} | {k: now[k] for k in _RESIZED if k in now}
-                    for now, before in zip(ours, theirs, strict=True)]
+                    for now, before in zip(ours, theirs, strict=True)
+                ]
     meta = {k: v for k, v in new["metadata"].items() if k not in _OF_STATUS}
     meta |= {k: old["metadata"][k] for k in _OF_STATUS if k in old["metadata"]}
     return new | {"metadata": meta, "spec": spec}
@@ -182,7 +198,9 @@ def _job(obj: Obj) -> None:
     uid, name = meta["uid"], meta["name"]
     labels = spec.setdefault("template", {}).setdefault("metadata", {}).setdefault("labels", {})
     wanted = {
-        "batch.kubernetes.io/controller-uid": uid, "batch.kubernetes.io/job-name": name, "controller-uid": uid,
+        "batch.kubernetes.io/controller-uid": uid,
+        "batch.kubernetes.io/job-name": name,
+        "controller-uid": uid,
         "job-name": name,
     }
     labels |= wanted | labels
@@ -223,10 +241,13 @@ def _service_update(new: Obj, old: Obj) -> None:
 
 
 _ON_CREATE: dict[tuple[str, str], Callable[[Obj], None]] = {
-    ("", "pods"): _pod, ("", "namespaces"): _namespace, ("batch", "jobs"): _job,
+    ("", "pods"): _pod,
+    ("", "namespaces"): _namespace,
+    ("batch", "jobs"): _job,
     ("apps", "daemonsets"): _daemon_set,
 }
 _ON_UPDATE: dict[tuple[str, str], Callable[[Obj, Obj], None]] = {
     ("", "namespaces"): _namespace_update,
-    ("", "services"): _service_update, ("apps", "daemonsets"): _daemon_set_update,
+    ("", "services"): _service_update,
+    ("apps", "daemonsets"): _daemon_set_update,
 }

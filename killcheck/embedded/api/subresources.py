@@ -33,11 +33,19 @@ class Subresources:
         self.scaler = Scaler(server)
         self.evictor = Evictor(server)
         self._routes: dict[str, Callable[[Call], Response]] = {
-            "status": self._status, "scale": self.scaler.handle, "eviction": self.evictor.handle,
-            "binding": self._binding, "token": self._token, "finalize": self._finalize,
-            "log": partial(podlogs.log, server), "exec": partial(podexec.exec_in, server),
-            "attach": partial(podexec.attach_to, server), "portforward": partial(portforward.forward, server),
-            "approval": self._approval, "ephemeralcontainers": self._part, "resize": self._part,
+            "status": self._status,
+            "scale": self.scaler.handle,
+            "eviction": self.evictor.handle,
+            "binding": self._binding,
+            "token": self._token,
+            "finalize": self._finalize,
+            "log": partial(podlogs.log, server),
+            "exec": partial(podexec.exec_in, server),
+            "attach": partial(podexec.attach_to, server),
+            "portforward": partial(portforward.forward, server),
+            "approval": self._approval,
+            "ephemeralcontainers": self._part,
+            "resize": self._part,
         }
 
     def handle(self, call: Call) -> Response:
@@ -72,16 +80,19 @@ class Subresources:
     def _token(self, call: Call) -> Response:
         """POST serviceaccounts/NAME/token."""
         request = decode_object(
-            call, read_object(call), kind_name="TokenRequest", api_version="authentication.k8s.io/v1",
-            schema="AuthenticationV1TokenRequest")
+            call,
+            read_object(call),
+            kind_name="TokenRequest",
+            api_version="authentication.k8s.io/v1",
+            schema="AuthenticationV1TokenRequest",
+        )
         self.server.reader.find(call)
         admitted = self.server.admit(call, "CREATE", request, None, dry_run=call.dry_run, subresource="token")
         return Response(201, self.server.issuer.issue(call.namespace, call.name, admitted))
 
     # -- pods ----------------------------------------------------------------------------------------------
     def _binding(self, call: Call) -> Response:
-        binding = decode_object(
-            call, read_object(call), kind_name="Binding", api_version="v1", schema="V1Binding")
+        binding = decode_object(call, read_object(call), kind_name="Binding", api_version="v1", schema="V1Binding")
         if binding["metadata"].get("name") not in (None, "", call.name):
             raise status.bad_request("name in URL does not match name in Binding object")
         return self._bind(call, binding)
@@ -95,8 +106,14 @@ class Subresources:
         meta = pod["metadata"]
         self._check_binding(call, pod, binding, node)
         self.server.admit(
-            call, "CREATE", binding, None, dry_run=call.dry_run, subresource="binding",
-            kind=self.server.kinds.find("", "v1", "pods"))
+            call,
+            "CREATE",
+            binding,
+            None,
+            dry_run=call.dry_run,
+            subresource="binding",
+            kind=self.server.kinds.find("", "v1", "pods"),
+        )
         if call.dry_run:
             return Response(201, dict(_CREATED))
         new = copy(pod)
@@ -105,8 +122,11 @@ class Subresources:
         if annotations:
             new["metadata"]["annotations"] = (meta.get("annotations") or {}) | annotations
         scheduled = {
-            "type": "PodScheduled", "status": "True", "lastProbeTime": None,
-            "lastTransitionTime": format_time(self.server.loop.now())}
+            "type": "PodScheduled",
+            "status": "True",
+            "lastProbeTime": None,
+            "lastTransitionTime": format_time(self.server.loop.now()),
+        }
         known = condition(new, "PodScheduled")
         if known is None:
             new["status"].setdefault("conditions", []).append(scheduled)

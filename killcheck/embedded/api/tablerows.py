@@ -96,8 +96,9 @@ def _columns(text: str) -> tuple[Column, ...]:
     for name in text.split("|"):
         bare = name.rstrip("*#?")
         kind = "integer" if "#" in name else "boolean" if name.endswith("?") else "string"
-        columns.append(Column(
-            bare, kind, "name" if bare == "Name" else "", _WORDS.get(bare, ""), 1 if "*" in name else 0))
+        columns.append(
+            Column(bare, kind, "name" if bare == "Name" else "", _WORDS.get(bare, ""), 1 if "*" in name else 0)
+        )
     return tuple(columns)
 
 
@@ -141,16 +142,26 @@ def _pod(obj: Obj, ages: Ages) -> list[Any]:
 def _deployment(obj: Obj, ages: Ages) -> list[Any]:
     ready, wanted = _count(obj, "status", "readyReplicas"), _count(obj, "spec", "replicas")
     return [
-        _name(obj), f"{ready}/{wanted}", _count(obj, "status", "updatedReplicas"),
-        _count(obj, "status", "availableReplicas"), ages.of(obj), *_containers(dig(obj, "spec", "template")),
-        format_selector(dig(obj, "spec", "selector"))]
+        _name(obj),
+        f"{ready}/{wanted}",
+        _count(obj, "status", "updatedReplicas"),
+        _count(obj, "status", "availableReplicas"),
+        ages.of(obj),
+        *_containers(dig(obj, "spec", "template")),
+        format_selector(dig(obj, "spec", "selector")),
+    ]
 
 
 def _replica_set(obj: Obj, ages: Ages) -> list[Any]:
     return [
-        _name(obj), _count(obj, "spec", "replicas"), _count(obj, "status", "replicas"),
-        _count(obj, "status", "readyReplicas"), ages.of(obj), *_containers(dig(obj, "spec", "template")),
-        _selector(dig(obj, "spec", "selector"))]
+        _name(obj),
+        _count(obj, "spec", "replicas"),
+        _count(obj, "status", "replicas"),
+        _count(obj, "status", "readyReplicas"),
+        ages.of(obj),
+        *_containers(dig(obj, "spec", "template")),
+        _selector(dig(obj, "spec", "selector")),
+    ]
 
 
 def _stateful_set(obj: Obj, ages: Ages) -> list[Any]:
@@ -160,16 +171,33 @@ def _stateful_set(obj: Obj, ages: Ages) -> list[Any]:
 
 def _daemon_set(obj: Obj, ages: Ages) -> list[Any]:
     counts = [
-        _count(obj, "status", field) for field in (
-            "desiredNumberScheduled", "currentNumberScheduled", "numberReady", "updatedNumberScheduled",
-            "numberAvailable")]
+        _count(obj, "status", field)
+        for field in (
+            "desiredNumberScheduled",
+            "currentNumberScheduled",
+            "numberReady",
+            "updatedNumberScheduled",
+            "numberAvailable",
+        )
+    ]
     return [
-        _name(obj), *counts, _labels(dig(obj, "spec", "template", "spec", "nodeSelector")), ages.of(obj),
-        *_containers(dig(obj, "spec", "template")), _selector(dig(obj, "spec", "selector"))]
+        _name(obj),
+        *counts,
+        _labels(dig(obj, "spec", "template", "spec", "nodeSelector")),
+        ages.of(obj),
+        *_containers(dig(obj, "spec", "template")),
+        _selector(dig(obj, "spec", "selector")),
+    ]
 
 
-_JOB_WORDS = (("Complete", "Complete"), ("Failed", "Failed"), ("", "Terminating"), ("Suspended", "Suspended"),
-              ("FailureTarget", "FailureTarget"), ("SuccessCriteriaMet", "SuccessCriteriaMet"))
+_JOB_WORDS = (
+    ("Complete", "Complete"),
+    ("Failed", "Failed"),
+    ("", "Terminating"),
+    ("Suspended", "Suspended"),
+    ("FailureTarget", "FailureTarget"),
+    ("SuccessCriteriaMet", "SuccessCriteriaMet"),
+)
 
 
 def _job_status(obj: Obj) -> str:
@@ -195,8 +223,14 @@ def _job(obj: Obj, ages: Ages) -> list[Any]:
         until = parse_time(end) if end else ages.now
         duration = human_duration((until - parse_time(start)).total_seconds())
     return [
-        _name(obj), _job_status(obj), completions, duration, ages.of(obj), *_containers(dig(obj, "spec", "template")),
-        _selector(dig(obj, "spec", "selector"))]
+        _name(obj),
+        _job_status(obj),
+        completions,
+        duration,
+        ages.of(obj),
+        *_containers(dig(obj, "spec", "template")),
+        _selector(dig(obj, "spec", "selector")),
+    ]
 
 
 def _cron_job(obj: Obj, ages: Ages) -> list[Any]:
@@ -204,11 +238,16 @@ def _cron_job(obj: Obj, ages: Ages) -> list[Any]:
     last = dig(obj, "status", "lastScheduleTime")
     suspend = spec.get("suspend")
     return [
-        _name(obj), spec.get("schedule", ""), spec.get("timeZone") or _NONE,
-        _UNSET if suspend is None else str(suspend).capitalize(), len(dig(obj, "status", "active", default=[])),
-        ages.since(last) if last else _NONE, ages.of(obj),
+        _name(obj),
+        spec.get("schedule", ""),
+        spec.get("timeZone") or _NONE,
+        _UNSET if suspend is None else str(suspend).capitalize(),
+        len(dig(obj, "status", "active", default=[])),
+        ages.since(last) if last else _NONE,
+        ages.of(obj),
         *_containers(dig(spec, "jobTemplate", "spec", "template")),
-        _selector(dig(spec, "jobTemplate", "spec", "selector"))]
+        _selector(dig(spec, "jobTemplate", "spec", "selector")),
+    ]
 
 
 def _controller_revision(obj: Obj, ages: Ages) -> list[Any]:
@@ -226,20 +265,28 @@ def _hpa(obj: Obj, ages: Ages) -> list[Any]:
     target = spec.get("scaleTargetRef") or {}
     least = spec.get("minReplicas")
     if obj.get("apiVersion") == "autoscaling/v1":
-        wanted, seen = spec.get("targetCPUUtilizationPercentage"), dig(
-            obj, "status", "currentCPUUtilizationPercentage")
+        wanted, seen = spec.get("targetCPUUtilizationPercentage"), dig(obj, "status", "currentCPUUtilizationPercentage")
         metrics = f"cpu: {_UNKNOWN if seen is None else f'{seen}%'}/{wanted}%" if wanted is not None else _NONE
     else:
         metrics = _metrics(spec.get("metrics") or [], dig(obj, "status", "currentMetrics", default=[]))
     return [
-        _name(obj), f"{target.get('kind', '')}/{target.get('name', '')}", metrics,
-        _UNSET if least is None else str(least), spec.get("maxReplicas", 0), _count(obj, "status", "currentReplicas"),
-        ages.of(obj)]
+        _name(obj),
+        f"{target.get('kind', '')}/{target.get('name', '')}",
+        metrics,
+        _UNSET if least is None else str(least),
+        spec.get("maxReplicas", 0),
+        _count(obj, "status", "currentReplicas"),
+        ages.of(obj),
+    ]
 
 
 _METRIC_FIELDS = {
-    "External": "external", "Pods": "pods", "Object": "object", "Resource": "resource",
-    "ContainerResource": "containerResource"}
+    "External": "external",
+    "Pods": "pods",
+    "Object": "object",
+    "Resource": "resource",
+    "ContainerResource": "containerResource",
+}
 
 
 def _metrics(specs: list[Obj], statuses: list[Obj]) -> str:
@@ -272,8 +319,9 @@ def _metric(field: str, source: Obj, current: Obj) -> str:
 
 def _budget(obj: Obj, ages: Ages) -> list[Any]:
     spec = obj.get("spec") or {}
-    least, most = (str(spec[field]) if spec.get(field) is not None else "N/A" for field in (
-        "minAvailable", "maxUnavailable"))
+    least, most = (
+        str(spec[field]) if spec.get(field) is not None else "N/A" for field in ("minAvailable", "maxUnavailable")
+    )
     return [_name(obj), least, most, _count(obj, "status", "disruptionsAllowed"), ages.of(obj)]
 
 
@@ -288,9 +336,17 @@ def _node(obj: Obj, ages: Ages) -> list[Any]:
     if info.get("architecture"):
         kernel += f" ({info['architecture']})"
     return [
-        _name(obj), ",".join(status), _roles(obj), ages.of(obj), info.get("kubeletVersion", ""),
-        _address(obj, "InternalIP"), _address(obj, "ExternalIP"), info.get("osImage") or _UNKNOWN, kernel,
-        info.get("containerRuntimeVersion") or _UNKNOWN]
+        _name(obj),
+        ",".join(status),
+        _roles(obj),
+        ages.of(obj),
+        info.get("kubeletVersion", ""),
+        _address(obj, "InternalIP"),
+        _address(obj, "ExternalIP"),
+        info.get("osImage") or _UNKNOWN,
+        kernel,
+        info.get("containerRuntimeVersion") or _UNKNOWN,
+    ]
 
 
 def _roles(node: Obj) -> str:
@@ -309,10 +365,17 @@ def _service(obj: Obj, ages: Ages) -> list[Any]:
     spec = obj.get("spec") or {}
     ports = [
         f"{p.get('port')}{':' + str(p['nodePort']) if p.get('nodePort') else ''}/{p.get('protocol', 'TCP')}"
-        for p in spec.get("ports") or []]
+        for p in spec.get("ports") or []
+    ]
     return [
-        _name(obj), spec.get("type", ""), spec.get("clusterIP") or _NONE, _external(obj, spec),
-        ",".join(ports) or _NONE, ages.of(obj), _labels(spec.get("selector"))]
+        _name(obj),
+        spec.get("type", ""),
+        spec.get("clusterIP") or _NONE,
+        _external(obj, spec),
+        ",".join(ports) or _NONE,
+        ages.of(obj),
+        _labels(spec.get("selector")),
+    ]
 
 
 def _external(obj: Obj, spec: Obj) -> str:
@@ -321,7 +384,8 @@ def _external(obj: Obj, spec: Obj) -> str:
         return str(spec.get("externalName", ""))
     if spec.get("type") == "LoadBalancer":
         balanced = [
-            i.get("ip") or i.get("hostname", "") for i in dig(obj, "status", "loadBalancer", "ingress", default=[])]
+            i.get("ip") or i.get("hostname", "") for i in dig(obj, "status", "loadBalancer", "ingress", default=[])
+        ]
         return ",".join([*balanced, *given]) or "<pending>"
     return ",".join(given) or _NONE
 
@@ -340,10 +404,17 @@ def _event(obj: Obj, ages: Ages) -> list[Any]:
     host = source.get("host") or obj.get("reportingInstance", "")
     kind = str(about.get("kind", "")).lower()
     return [
-        ages.since(last), obj.get("type", ""), obj.get("reason", ""),
-        f"{kind}/{about['name']}" if about.get("name") else kind, about.get("fieldPath", ""),
-        f"{component}, {host}" if host else component, (obj.get("message") or obj.get("note") or "").strip(),
-        ages.since(first), count, _name(obj)]
+        ages.since(last),
+        obj.get("type", ""),
+        obj.get("reason", ""),
+        f"{kind}/{about['name']}" if about.get("name") else kind,
+        about.get("fieldPath", ""),
+        f"{component}, {host}" if host else component,
+        (obj.get("message") or obj.get("note") or "").strip(),
+        ages.since(first),
+        count,
+        _name(obj),
+    ]
 
 
 def _namespace(obj: Obj, ages: Ages) -> list[Any]:
@@ -366,8 +437,7 @@ def _some(listed: list[str]) -> str:
 def _endpoint_slice(obj: Obj, ages: Ages) -> list[Any]:
     ports = [str(p["port"]) if p.get("port") is not None else p.get("name") or "*" for p in obj.get("ports") or []]
     addresses = [address for endpoint in obj.get("endpoints") or [] for address in endpoint.get("addresses") or []]
-    return [
-        _name(obj), obj.get("addressType", ""), _some(ports) or _UNSET, _some(addresses) or _UNSET, ages.of(obj)]
+    return [_name(obj), obj.get("addressType", ""), _some(ports) or _UNSET, _some(addresses) or _UNSET, ages.of(obj)]
 
 
 # -- configuration ---------------------------------------------------------------------------------------------
@@ -401,9 +471,13 @@ def _ingress(obj: Obj, ages: Ages) -> list[Any]:
     hosts = [rule["host"] for rule in spec.get("rules") or [] if rule.get("host")]
     balanced = dig(obj, "status", "loadBalancer", "ingress", default=[])
     return [
-        _name(obj), spec.get("ingressClassName") or _NONE, _some(hosts) or "*",
-        ",".join(i.get("ip") or i.get("hostname", "") for i in balanced), "80, 443" if spec.get("tls") else "80",
-        ages.of(obj)]
+        _name(obj),
+        spec.get("ingressClassName") or _NONE,
+        _some(hosts) or "*",
+        ",".join(i.get("ip") or i.get("hostname", "") for i in balanced),
+        "80, 443" if spec.get("tls") else "80",
+        ages.of(obj),
+    ]
 
 
 # -- access ----------------------------------------------------------------------------------------------------
@@ -416,8 +490,13 @@ def _binding(obj: Obj, ages: Ages) -> list[Any]:
             name = f"{subject['namespace']}/{name}"
         names.setdefault(subject.get("kind", ""), []).append(name)
     return [
-        _name(obj), f"{ref.get('kind', '')}/{ref.get('name', '')}", ages.of(obj), ", ".join(names["User"]),
-        ", ".join(names["Group"]), ", ".join(names["ServiceAccount"])]
+        _name(obj),
+        f"{ref.get('kind', '')}/{ref.get('name', '')}",
+        ages.of(obj),
+        ", ".join(names["User"]),
+        ", ".join(names["Group"]),
+        ", ".join(names["ServiceAccount"]),
+    ]
 
 
 def _webhooks(obj: Obj, ages: Ages) -> list[Any]:
@@ -430,8 +509,12 @@ def _lease(obj: Obj, ages: Ages) -> list[Any]:
 
 def _priority_class(obj: Obj, ages: Ages) -> list[Any]:
     return [
-        _name(obj), obj.get("value", 0), bool(obj.get("globalDefault")), ages.of(obj),
-        obj.get("preemptionPolicy", "")]
+        _name(obj),
+        obj.get("value", 0),
+        bool(obj.get("globalDefault")),
+        ages.of(obj),
+        obj.get("preemptionPolicy", ""),
+    ]
 
 
 # -- storage and devices ---------------------------------------------------------------------------------------
@@ -452,28 +535,45 @@ def _volume(obj: Obj, ages: Ages) -> list[Any]:
     spec = obj.get("spec") or {}
     claim = spec.get("claimRef")
     return [
-        _name(obj), dig(spec, "capacity", "storage", default="0"), _modes(spec.get("accessModes")),
-        spec.get("persistentVolumeReclaimPolicy", ""), _phase(obj),
-        f"{claim.get('namespace', '')}/{claim.get('name', '')}" if claim else "", spec.get("storageClassName", ""),
-        spec.get("volumeAttributesClassName") or _UNSET, dig(obj, "status", "reason", default=""), ages.of(obj),
-        spec.get("volumeMode") or _UNSET]
+        _name(obj),
+        dig(spec, "capacity", "storage", default="0"),
+        _modes(spec.get("accessModes")),
+        spec.get("persistentVolumeReclaimPolicy", ""),
+        _phase(obj),
+        f"{claim.get('namespace', '')}/{claim.get('name', '')}" if claim else "",
+        spec.get("storageClassName", ""),
+        spec.get("volumeAttributesClassName") or _UNSET,
+        dig(obj, "status", "reason", default=""),
+        ages.of(obj),
+        spec.get("volumeMode") or _UNSET,
+    ]
 
 
 def _claim(obj: Obj, ages: Ages) -> list[Any]:
     spec, bound = obj.get("spec") or {}, bool(dig(obj, "spec", "volumeName"))
     return [
-        _name(obj), _phase(obj), spec.get("volumeName", ""),
+        _name(obj),
+        _phase(obj),
+        spec.get("volumeName", ""),
         dig(obj, "status", "capacity", "storage", default="0") if bound else "",
-        _modes(dig(obj, "status", "accessModes")) if bound else "", spec.get("storageClassName") or "",
-        spec.get("volumeAttributesClassName") or _UNSET, ages.of(obj), spec.get("volumeMode") or _UNSET]
+        _modes(dig(obj, "status", "accessModes")) if bound else "",
+        spec.get("storageClassName") or "",
+        spec.get("volumeAttributesClassName") or _UNSET,
+        ages.of(obj),
+        spec.get("volumeMode") or _UNSET,
+    ]
 
 
 def _storage_class(obj: Obj, ages: Ages) -> list[Any]:
     default = dig(obj, "metadata", "annotations", "storageclass.kubernetes.io/is-default-class") == "true"
     return [
-        _name(obj) + (" (default)" if default else ""), obj.get("provisioner", ""),
+        _name(obj) + (" (default)" if default else ""),
+        obj.get("provisioner", ""),
         obj.get("reclaimPolicy") or "Delete",
-        obj.get("volumeBindingMode") or "Immediate", bool(obj.get("allowVolumeExpansion")), ages.of(obj)]
+        obj.get("volumeBindingMode") or "Immediate",
+        bool(obj.get("allowVolumeExpansion")),
+        ages.of(obj),
+    ]
 
 
 def _resource_claim(obj: Obj, ages: Ages) -> list[Any]:
@@ -489,8 +589,12 @@ def _resource_claim(obj: Obj, ages: Ages) -> list[Any]:
 def _resource_slice(obj: Obj, ages: Ages) -> list[Any]:
     spec = obj.get("spec") or {}
     return [
-        _name(obj), spec.get("nodeName") or "", spec.get("driver", ""), dig(spec, "pool", "name", default=""),
-        ages.of(obj)]
+        _name(obj),
+        spec.get("nodeName") or "",
+        spec.get("driver", ""),
+        dig(spec, "pool", "name", default=""),
+        ages.of(obj),
+    ]
 
 
 def _default(obj: Obj, _: Ages) -> list[Any]:
@@ -505,6 +609,7 @@ _BINDING = Printer(_columns("Name|Role|Age|Users*|Groups*|ServiceAccounts*"), _b
 _REPLICAS = Printer(_columns(f"Name|Desired#|Current#|Ready#|Age|{_WIDE}"), _replica_set)
 _RBAC, _STORAGE, _DRA = "rbac.authorization.k8s.io", "storage.k8s.io", "resource.k8s.io"
 
+
 def _component(obj: Obj, _ages: Ages) -> list[Any]:
     found = next((c for c in obj.get("conditions") or () if c["type"] == "Healthy"), None)
     if found is None:
@@ -515,29 +620,38 @@ def _component(obj: Obj, _ages: Ages) -> list[Any]:
 
 _PRINTERS: dict[tuple[str, str], Printer] = {
     ("", "Pod"): Printer(
-        _columns("Name|Ready|Status|Restarts|Age|IP*|Node*|Nominated Node*|Readiness Gates*"), _pod,
-        podcells.row_conditions),
+        _columns("Name|Ready|Status|Restarts|Age|IP*|Node*|Nominated Node*|Readiness Gates*"),
+        _pod,
+        podcells.row_conditions,
+    ),
     ("apps", "Deployment"): Printer(_columns(f"Name|Ready|Up-to-date|Available|Age|{_WIDE}"), _deployment),
     ("apps", "ReplicaSet"): _REPLICAS,
     ("", "ReplicationController"): _REPLICAS,
     ("apps", "StatefulSet"): Printer(_columns("Name|Ready|Age|Containers*|Images*"), _stateful_set),
     ("apps", "DaemonSet"): Printer(
-        _columns(f"Name|Desired#|Current#|Ready#|Up-to-date#|Available#|Node Selector|Age|{_WIDE}"), _daemon_set),
+        _columns(f"Name|Desired#|Current#|Ready#|Up-to-date#|Available#|Node Selector|Age|{_WIDE}"), _daemon_set
+    ),
     ("apps", "ControllerRevision"): Printer(_columns("Name|Controller|Revision|Age"), _controller_revision),
     ("batch", "Job"): Printer(_columns(f"Name|Status|Completions|Duration|Age|{_WIDE}"), _job),
     ("batch", "CronJob"): Printer(
-        _columns(f"Name|Schedule|Timezone|Suspend?|Active#|Last Schedule|Age|{_WIDE}"), _cron_job),
+        _columns(f"Name|Schedule|Timezone|Suspend?|Active#|Last Schedule|Age|{_WIDE}"), _cron_job
+    ),
     ("autoscaling", "HorizontalPodAutoscaler"): Printer(
-        _columns("Name|Reference|Targets|MinPods|MaxPods|Replicas|Age"), _hpa),
+        _columns("Name|Reference|Targets|MinPods|MaxPods|Replicas|Age"), _hpa
+    ),
     ("policy", "PodDisruptionBudget"): Printer(
-        _columns("Name|Min Available|Max Unavailable|Allowed Disruptions#|Age"), _budget),
+        _columns("Name|Min Available|Max Unavailable|Allowed Disruptions#|Age"), _budget
+    ),
     ("", "Node"): Printer(
         _columns(
-            "Name|Status|Roles|Age|Version|Internal-IP*|External-IP*|OS-Image*|Kernel-Version*|Container-Runtime*"),
-        _node),
+            "Name|Status|Roles|Age|Version|Internal-IP*|External-IP*|OS-Image*|Kernel-Version*|Container-Runtime*"
+        ),
+        _node,
+    ),
     ("", "Service"): Printer(_columns("Name|Type|Cluster-IP|External-IP|Port(s)|Age|Selector*"), _service),
     ("", "Event"): Printer(
-        _columns("Last Seen|Type|Reason|Object|Subobject*|Source*|Message|First Seen*|Count*|Name*"), _event),
+        _columns("Last Seen|Type|Reason|Object|Subobject*|Source*|Message|First Seen*|Count*|Name*"), _event
+    ),
     ("", "ComponentStatus"): Printer(_columns("Name|Status|Message|Error"), _component),
     ("", "Namespace"): Printer(_columns("Name|Status|Age"), _namespace),
     ("", "Endpoints"): Printer(_columns("Name|Endpoints|Age"), _endpoints),
@@ -554,16 +668,21 @@ _PRINTERS: dict[tuple[str, str], Printer] = {
     ("admissionregistration.k8s.io", "MutatingWebhookConfiguration"): _WEBHOOKS,
     ("coordination.k8s.io", "Lease"): Printer(_columns("Name|Holder|Age"), _lease),
     ("scheduling.k8s.io", "PriorityClass"): Printer(
-        _columns("Name|Value#|Global-Default?|Age|PreemptionPolicy"), _priority_class),
+        _columns("Name|Value#|Global-Default?|Age|PreemptionPolicy"), _priority_class
+    ),
     ("", "PersistentVolume"): Printer(
         _columns(
             "Name|Capacity|Access Modes|Reclaim Policy|Status|Claim|StorageClass|VolumeAttributesClass|Reason|Age|"
-            "VolumeMode*"), _volume),
+            "VolumeMode*"
+        ),
+        _volume,
+    ),
     ("", "PersistentVolumeClaim"): Printer(
-        _columns("Name|Status|Volume|Capacity|Access Modes|StorageClass|VolumeAttributesClass|Age|VolumeMode*"),
-        _claim),
+        _columns("Name|Status|Volume|Capacity|Access Modes|StorageClass|VolumeAttributesClass|Age|VolumeMode*"), _claim
+    ),
     (_STORAGE, "StorageClass"): Printer(
-        _columns("Name|Provisioner|ReclaimPolicy|VolumeBindingMode|AllowVolumeExpansion|Age"), _storage_class),
+        _columns("Name|Provisioner|ReclaimPolicy|VolumeBindingMode|AllowVolumeExpansion|Age"), _storage_class
+    ),
     (_DRA, "DeviceClass"): _NAMED,
     (_DRA, "ResourceClaim"): Printer(_columns("Name|State|Age"), _resource_claim),
     (_DRA, "ResourceClaimTemplate"): _NAMED,

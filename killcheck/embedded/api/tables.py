@@ -33,12 +33,19 @@ def render(kind: Kind, items: list[Obj], now: datetime, list_meta: Obj, include_
             row["object"] = item
         elif include_object != "None":
             row["object"] = {
-                "kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": item["metadata"]}
+                "kind": "PartialObjectMetadata",
+                "apiVersion": "meta.k8s.io/v1",
+                "metadata": item["metadata"],
+            }
         else:
             row["object"] = None
     return {
-        "kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": list_meta,
-        "columnDefinitions": [column.definition() for column in columns], "rows": rows}
+        "kind": "Table",
+        "apiVersion": "meta.k8s.io/v1",
+        "metadata": list_meta,
+        "columnDefinitions": [column.definition() for column in columns],
+        "rows": rows,
+    }
 
 
 def _builtin(kind: Kind, items: list[Obj], ages: Ages) -> tuple[list[Column], list[Obj]]:
@@ -59,11 +66,14 @@ def _custom(kind: Kind, items: list[Obj], ages: Ages) -> tuple[list[Column], lis
     columns = [_NAME]
     for one in given:
         words = one.get("description") or (
-            f"Custom resource definition column (in JSONPath format): {one.get('jsonPath', '')}")
-        columns.append(Column(
-            one["name"], one.get("type", "string"), one.get("format", ""), words, one.get("priority", 0)))
+            f"Custom resource definition column (in JSONPath format): {one.get('jsonPath', '')}"
+        )
+        columns.append(
+            Column(one["name"], one.get("type", "string"), one.get("format", ""), words, one.get("priority", 0))
+        )
     rows: list[Obj] = [
-        {"cells": [item["metadata"]["name"], *(_custom_cell(item, one, ages) for one in given)]} for item in items]
+        {"cells": [item["metadata"]["name"], *(_custom_cell(item, one, ages) for one in given)]} for item in items
+    ]
     return columns, rows
 
 

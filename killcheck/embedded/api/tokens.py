@@ -115,13 +115,20 @@ class Issuer:
         now = self.loop.now()
         expires = format_time(now + timedelta(seconds=spec["expirationSeconds"]))
         return {
-            "kind": "TokenRequest", "apiVersion": "authentication.k8s.io/v1",
-            "metadata": meta | {"creationTimestamp": format_time(now)}, "spec": spec,
+            "kind": "TokenRequest",
+            "apiVersion": "authentication.k8s.io/v1",
+            "metadata": meta | {"creationTimestamp": format_time(now)},
+            "spec": spec,
             "status": {"token": token, "expirationTimestamp": expires},
         }
 
     def mint(
-        self, account: Obj, audiences: Sequence[str], seconds: int, bound: _Binding | None = None, warn_after: int = 0,
+        self,
+        account: Obj,
+        audiences: Sequence[str],
+        seconds: int,
+        bound: _Binding | None = None,
+        warn_after: int = 0,
     ) -> str:
         """A signed token for a ServiceAccount object, good for ``seconds``."""
         now = int(self.loop.now().timestamp())
@@ -132,19 +139,32 @@ class Issuer:
                 private[what] = _ref(obj)
         if warn_after:
             private["warnafter"] = now + warn_after
-        return self._sign({
-            "aud": list(audiences), "exp": now + seconds, "iat": now, "iss": self.issuer, "jti": self._uuid(),
-            "kubernetes.io": private, "nbf": now, "sub": _username(namespace_of(account), name_of(account)),
-        })
+        return self._sign(
+            {
+                "aud": list(audiences),
+                "exp": now + seconds,
+                "iat": now,
+                "iss": self.issuer,
+                "jti": self._uuid(),
+                "kubernetes.io": private,
+                "nbf": now,
+                "sub": _username(namespace_of(account), name_of(account)),
+            }
+        )
 
     def legacy(self, account: Obj, secret: Obj) -> str:
         """The token without expiry that a ``kubernetes.io/service-account-token`` Secret holds."""
         prefix = "kubernetes.io/serviceaccount/"
-        return self._sign({
-            "iss": LEGACY_ISSUER, prefix + "namespace": namespace_of(account), prefix + "secret.name": name_of(secret),
-            prefix + "service-account.name": name_of(account), prefix + "service-account.uid": uid_of(account),
-            "sub": _username(namespace_of(account), name_of(account)),
-        })
+        return self._sign(
+            {
+                "iss": LEGACY_ISSUER,
+                prefix + "namespace": namespace_of(account),
+                prefix + "secret.name": name_of(secret),
+                prefix + "service-account.name": name_of(account),
+                prefix + "service-account.uid": uid_of(account),
+                "sub": _username(namespace_of(account), name_of(account)),
+            }
+        )
 
     # -- checking ------------------------------------------------------------------------------------------
     def authenticate(self, token: str, audiences: Sequence[str] = ()) -> Authenticated:
@@ -177,8 +197,11 @@ class Issuer:
         else:
             answer = {"authenticated": True, "user": user_info(found.user), "audiences": list(found.audiences)}
         return {
-            "kind": "TokenReview", "apiVersion": "authentication.k8s.io/v1",
-            "metadata": dig(review, "metadata", default={}), "spec": spec, "status": answer,
+            "kind": "TokenReview",
+            "apiVersion": "authentication.k8s.io/v1",
+            "metadata": dig(review, "metadata", default={}),
+            "spec": spec,
+            "status": answer,
         }
 
     def jwks(self) -> Obj:
@@ -191,8 +214,12 @@ class Issuer:
     def discovery(self, jwks_uri: str) -> Obj:
         """``/.well-known/openid-configuration``: how a third party checks these tokens."""
         return {
-            "issuer": self.issuer, "jwks_uri": jwks_uri, "response_types_supported": ["id_token"],
-            "subject_types_supported": ["public"], "id_token_signing_alg_values_supported": ["ES256"]}
+            "issuer": self.issuer,
+            "jwks_uri": jwks_uri,
+            "response_types_supported": ["id_token"],
+            "subject_types_supported": ["public"],
+            "id_token_signing_alg_values_supported": ["ES256"],
+        }
 
     # -- inside --------------------------------------------------------------------------------------------
     def _check(self, token: str, audiences: tuple[str, ...]) -> Authenticated:
@@ -261,7 +288,8 @@ class Issuer:
             raise TokenRefused("service account token has been invalidated")
         if uid_of(found) != ref.get("uid"):
             raise TokenRefused(
-                f"{kind} UID ({uid_of(found)}) does not match service account {kind} ref claim ({ref.get('uid')})")
+                f"{kind} UID ({uid_of(found)}) does not match service account {kind} ref claim ({ref.get('uid')})"
+            )
         if self._long_deleted(found):
             raise TokenRefused("service account token has been invalidated")
 
@@ -290,7 +318,8 @@ class Issuer:
             raise TokenRefused(
                 f"the token in secret {namespace}/{secret_name} for service account {namespace}/{name} has been marked "
                 "invalid. Use tokens from the TokenRequest API or manually created secret-based tokens, or remove the "
-                f"'{INVALID_SINCE}' label from the secret to temporarily allow use of this token")
+                f"'{INVALID_SINCE}' label from the secret to temporarily allow use of this token"
+            )
         return service_account_user(namespace, name, uid, {})
 
     def _bind(self, namespace: str, account: str, ref: Obj | None) -> _Binding:
@@ -307,11 +336,18 @@ class Issuer:
             raise status.not_found(tables[kind][1], "", name)
         if kind == "Pod" and dig(found, "spec", "serviceAccountName", default="default") != account:
             raise status.bad_request(
-                f'cannot bind token for serviceaccount "{account}" to pod running with different serviceaccount name.')
+                f'cannot bind token for serviceaccount "{account}" to pod running with different serviceaccount name.'
+            )
         if ref.get("uid") and ref["uid"] != uid_of(found):
-            raise status.conflict(kind, "", name, (
-                f"the UID in the bound object reference ({ref['uid']}) does not match the UID in record. The object "
-                "might have been deleted and then recreated"))
+            raise status.conflict(
+                kind,
+                "",
+                name,
+                (
+                    f"the UID in the bound object reference ({ref['uid']}) does not match the UID in record. The object "
+                    "might have been deleted and then recreated"
+                ),
+            )
         return self._binding(kind, found)
 
     def _binding(self, kind: str, found: Obj) -> _Binding:
@@ -329,6 +365,7 @@ class Issuer:
     def _private(self) -> EllipticCurvePrivateKey:
         if self.key is None:
             from cryptography.hazmat.primitives.asymmetric import ec
+
             self.key = ec.generate_private_key(ec.SECP256R1())
         return self.key
 
@@ -359,7 +396,8 @@ class Issuer:
         r, s = int.from_bytes(signature[:32], "big"), int.from_bytes(signature[32:], "big")
         try:
             self._private().public_key().verify(
-                utils.encode_dss_signature(r, s), signed.encode(), ec.ECDSA(hashes.SHA256()))
+                utils.encode_dss_signature(r, s), signed.encode(), ec.ECDSA(hashes.SHA256())
+            )
         except InvalidSignature:
             return False
         return True
@@ -399,9 +437,15 @@ def _check_metadata(request: Obj, account: Obj) -> Obj:
             cause = {"reason": "FieldValueInvalid", "message": message, "field": f"metadata.{key}"}
             raise status.invalid("TokenRequest", "authentication.k8s.io", name, [cause])
     if said.get("uid") and said["uid"] != uid_of(account):
-        raise status.conflict("TokenRequest", "authentication.k8s.io", name, (
-            f"the UID in the token request ({said['uid']}) does not match the UID of the service account "
-            f"({uid_of(account)})"))
+        raise status.conflict(
+            "TokenRequest",
+            "authentication.k8s.io",
+            name,
+            (
+                f"the UID in the token request ({said['uid']}) does not match the UID of the service account "
+                f"({uid_of(account)})"
+            ),
+        )
     return {"name": name, "namespace": namespace_of(account), "uid": uid_of(account)}
 
 

@@ -18,7 +18,11 @@ def _there(name: str) -> bool:
 
 
 def decode(
-    kind: Kind, obj: Obj, schema: str | None = None, *, partial: bool = False,
+    kind: Kind,
+    obj: Obj,
+    schema: str | None = None,
+    *,
+    partial: bool = False,
 ) -> tuple[Obj, list[str]]:
     """The object without the fields its schema does not have, and their paths. Raises StatusError 400.
 

@@ -30,7 +30,8 @@ def upgrade(request: Request, websocket: Sequence[str], spdy: Sequence[str]) -> 
         chosen = next((name for name in offered if name in websocket), "")
         if not chosen:
             raise status.bad_request(
-                f"unable to upgrade: the server speaks {', '.join(websocket)}, not {', '.join(offered) or 'none'}")
+                f"unable to upgrade: the server speaks {', '.join(websocket)}, not {', '.join(offered) or 'none'}"
+            )
         return {"Upgrade": "websocket", "Sec-WebSocket-Protocol": chosen}
     if asked != SPDY.lower():
         raise status.bad_request(f"unable to upgrade: websocket and {SPDY} are spoken, not {asked}")
@@ -40,9 +41,13 @@ def upgrade(request: Request, websocket: Sequence[str], spdy: Sequence[str]) -> 
     chosen = next((name for name in offered if name in spdy), "")
     if not chosen:
         raise StatusError(
-            403, "Forbidden", "unable to upgrade: unable to negotiate protocol: client supports "
-            f"[{' '.join(offered)}], server accepts [{' '.join(spdy)}]", details={},
-            headers={"X-Accepted-Stream-Protocol-Versions": ", ".join(spdy)})
+            403,
+            "Forbidden",
+            "unable to upgrade: unable to negotiate protocol: client supports "
+            f"[{' '.join(offered)}], server accepts [{' '.join(spdy)}]",
+            details={},
+            headers={"X-Accepted-Stream-Protocol-Versions": ", ".join(spdy)},
+        )
     return {"Upgrade": SPDY, _VERSION: chosen}
 
 

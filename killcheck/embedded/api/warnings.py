@@ -22,9 +22,14 @@ _WORKLOAD_NAME = f"metadata.name: this is used in Pod names and hostnames, {_LAB
 _NAMED = frozenset({"Deployment", "ReplicaSet", "ReplicationController", "Job", "CronJob"})
 #: Where each type keeps its template of pods.
 _TEMPLATES: dict[str, tuple[str, ...]] = {
-    "Deployment": ("spec", "template"), "ReplicaSet": ("spec", "template"), "StatefulSet": ("spec", "template"),
-    "DaemonSet": ("spec", "template"), "ReplicationController": ("spec", "template"), "Job": ("spec", "template"),
-    "CronJob": ("spec", "jobTemplate", "spec", "template"), "PodTemplate": ("template",),
+    "Deployment": ("spec", "template"),
+    "ReplicaSet": ("spec", "template"),
+    "StatefulSet": ("spec", "template"),
+    "DaemonSet": ("spec", "template"),
+    "ReplicationController": ("spec", "template"),
+    "Job": ("spec", "template"),
+    "CronJob": ("spec", "jobTemplate", "spec", "template"),
+    "PodTemplate": ("template",),
 }
 _NODE_LABELS = {
     "beta.kubernetes.io/arch": 'deprecated since v1.14; use "kubernetes.io/arch" instead',
@@ -37,8 +42,7 @@ _NODE_LABELS = {
     "node-role.kubernetes.io/master": 'use "node-role.kubernetes.io/control-plane" instead',
 }
 _ANNOTATIONS = {
-    "scheduler.alpha.kubernetes.io/critical-pod":
-        'non-functional in v1.16+; use the "priorityClassName" field instead',
+    "scheduler.alpha.kubernetes.io/critical-pod": 'non-functional in v1.16+; use the "priorityClassName" field instead',
     "security.alpha.kubernetes.io/sysctls": 'non-functional in v1.11+; use the "sysctls" field instead',
     "security.alpha.kubernetes.io/unsafe-sysctls": 'non-functional in v1.11+; use the "sysctls" field instead',
 }
@@ -69,7 +73,9 @@ def _pod(template: Obj, path: str) -> list[str]:
     here = f"{path}.spec" if path else "spec"
     found = [
         f"{key(f'{here}.nodeSelector', label)}: {_NODE_LABELS[label]}"
-        for label in spec.get("nodeSelector") or {} if label in _NODE_LABELS]
+        for label in spec.get("nodeSelector") or {}
+        if label in _NODE_LABELS
+    ]
     found += _spread(spec, f"{here}.topologySpreadConstraints")
     metadata = f"{path}.metadata.annotations" if path else "metadata.annotations"
     found += [f"{key(metadata, name)}: {words}" for name, words in _ANNOTATIONS.items() if name in annotations]
@@ -77,15 +83,18 @@ def _pod(template: Obj, path: str) -> list[str]:
     secrets = spec.get("imagePullSecrets") or []
     found += _twice(secrets, "name", f"{here}.imagePullSecrets")
     found += [
-        f'{here}.imagePullSecrets[{i}].name: invalid empty name ""' for i, one in enumerate(secrets)
-        if not one.get("name")]
+        f'{here}.imagePullSecrets[{i}].name: invalid empty name ""'
+        for i, one in enumerate(secrets)
+        if not one.get("name")
+    ]
     for where, container in _containers(spec, here):
         found += _fractions(container, f"{where}.resources") + _variables(container, f"{where}.env")
     found += _ports(spec, here)
     grace = spec.get("terminationGracePeriodSeconds")
     if grace is not None and grace < 0:
         found.append(
-            f"{here}.terminationGracePeriodSeconds: must be >= 0; negative values are invalid and will be treated as 1")
+            f"{here}.terminationGracePeriodSeconds: must be >= 0; negative values are invalid and will be treated as 1"
+        )
     return found
 
 
@@ -104,7 +113,9 @@ def _twice(items: list[Obj], field: str, path: str) -> list[str]:
     values = [item.get(field, "") for item in items]
     return [
         f"{at(path, i)}.{field}: duplicate {field} {quote(value)}"
-        for i, value in enumerate(values) if value in values[:i]]
+        for i, value in enumerate(values)
+        if value in values[:i]
+    ]
 
 
 def _containers(spec: Obj, path: str) -> Iterator[tuple[str, Obj]]:
@@ -138,7 +149,8 @@ def _variables(container: Obj, path: str) -> list[str]:
         harmless = variable.get("valueFrom") is None and value != reference and reference in value
         if name in seen and not harmless:
             found.append(
-                f"{at(path, i)}: hides previous definition of {quote(name)}, which may be dropped when using apply")
+                f"{at(path, i)}: hides previous definition of {quote(name)}, which may be dropped when using apply"
+            )
         seen.add(name)
     return found
 
@@ -159,7 +171,8 @@ def _ports(spec: Obj, path: str) -> list[str]:
             if name and name in named:
                 repeated.append(
                     f"{here}: duplicate port name {quote(name)} with {named[name]}, services and probes that select "
-                    f"ports by name will use {named[name]}")
+                    f"ports by name will use {named[name]}"
+                )
             elif name:
                 named[name] = here
     return found + repeated

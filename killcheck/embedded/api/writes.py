@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from killcheck.embedded.api import type_dispatch, status
+from killcheck.embedded.api import status, type_dispatch
 from killcheck.embedded.api.body import read_object
 from killcheck.embedded.api.call import Call
 from killcheck.embedded.api.conversion import converted, to_storage
@@ -32,11 +32,19 @@ _MAX_GENERATED = 63 - 5
 _NAMESPACES = ("", "namespaces")
 _CRDS = ("apiextensions.k8s.io", "customresourcedefinitions")
 #: Types that a PUT creates where they do not exist.
-_CREATED_BY_PUT = frozenset({
-    ("coordination.k8s.io", "leases"), ("", "events"), ("", "endpoints"), ("", "limitranges"), ("", "services"),
-    ("rbac.authorization.k8s.io", "roles"), ("rbac.authorization.k8s.io", "rolebindings"),
-    ("rbac.authorization.k8s.io", "clusterroles"), ("rbac.authorization.k8s.io", "clusterrolebindings"),
-})
+_CREATED_BY_PUT = frozenset(
+    {
+        ("coordination.k8s.io", "leases"),
+        ("", "events"),
+        ("", "endpoints"),
+        ("", "limitranges"),
+        ("", "services"),
+        ("rbac.authorization.k8s.io", "roles"),
+        ("rbac.authorization.k8s.io", "rolebindings"),
+        ("rbac.authorization.k8s.io", "clusterroles"),
+        ("rbac.authorization.k8s.io", "clusterrolebindings"),
+    }
+)
 #: Built-in types that want a resourceVersion with every PUT (custom resources do, too).
 _CONDITIONAL = frozenset({("coordination.k8s.io", "leases"), ("", "endpoints")})
 
@@ -75,7 +83,8 @@ class Writer:
         elif kind.table == _CRDS:
             self.server.custom.accept(obj)
         obj = self.server.admit(
-            call, "CREATE", obj, None, dry_run=dry_run, between=lambda new: self._validate(kind, new, None))
+            call, "CREATE", obj, None, dry_run=dry_run, between=lambda new: self._validate(kind, new, None)
+        )
         as_read_back(kind, obj)
         self._warn(call, obj, None)
         key = (call.namespace if resource.namespaced else "", name)
@@ -95,8 +104,14 @@ class Writer:
         meta = obj["metadata"]
         if meta.get("resourceVersion"):
             raise status.StatusError(500, "", "resourceVersion should not be set on objects to be created")
-        for field in ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "managedFields", "generation",
-                      "resourceVersion"):
+        for field in (
+            "deletionTimestamp",
+            "deletionGracePeriodSeconds",
+            "selfLink",
+            "managedFields",
+            "generation",
+            "resourceVersion",
+        ):
             meta.pop(field, None)
         if not meta.get("name") and meta.get("generateName"):
             meta["name"] = self._generate(call, str(meta["generateName"]))
@@ -104,9 +119,13 @@ class Writer:
         meta["creationTimestamp"] = format_time(self.server.loop.now())
         if not meta.get("name"):
             resource = call.kind.resource
-            causes = [{
-                "reason": "FieldValueRequired", "message": "Required value: name or generateName is required",
-                "field": "metadata.name"}]
+            causes = [
+                {
+                    "reason": "FieldValueRequired",
+                    "message": "Required value: name or generateName is required",
+                    "field": "metadata.name",
+                }
+            ]
             raise status.invalid(resource.kind, resource.group, "", causes)
 
     def _generate(self, call: Call, base: str) -> str:
@@ -127,11 +146,18 @@ class Writer:
         if namespace["metadata"].get("deletionTimestamp"):
             resource = call.kind.resource
             error = status.forbidden(
-                resource.plural, resource.group, call.name or dig(call.request.body, "metadata", "name", default=""),
-                f"unable to create new content in namespace {call.namespace} because it is being terminated")
-            error.status["details"]["causes"] = [{
-                "reason": "NamespaceTerminating", "message": f"namespace {call.namespace} is being terminated",
-                "field": "metadata.namespace"}]
+                resource.plural,
+                resource.group,
+                call.name or dig(call.request.body, "metadata", "name", default=""),
+                f"unable to create new content in namespace {call.namespace} because it is being terminated",
+            )
+            error.status["details"]["causes"] = [
+                {
+                    "reason": "NamespaceTerminating",
+                    "message": f"namespace {call.namespace} is being terminated",
+                    "field": "metadata.namespace",
+                }
+            ]
             raise error
 
     # -- update --------------------------------------------------------------------------------------------
@@ -147,9 +173,13 @@ class Writer:
             resource = call.kind.resource
             if self.store.get(call.kind.table, call.key) is None:
                 raise status.not_found(resource.plural, resource.group, call.name)
-            causes = [{
-                "reason": "FieldValueInvalid", "message": "Invalid value: 0: must be specified for an update",
-                "field": "metadata.resourceVersion"}]
+            causes = [
+                {
+                    "reason": "FieldValueInvalid",
+                    "message": "Invalid value: 0: must be specified for an update",
+                    "field": "metadata.resourceVersion",
+                }
+            ]
             raise status.invalid(resource.plural, resource.group, call.name, causes)
         return Response(200, self.answer(call, self.update(call, lambda _: obj)))
 
@@ -157,8 +187,14 @@ class Writer:
         return not call.subresource and call.kind.table in _CREATED_BY_PUT
 
     def update(
-        self, call: Call, change: Callable[[Obj], Obj], *, operation: str = "Update", subresource: str | None = None,
-        applied: Fields | None = None, admit: bool = True,
+        self,
+        call: Call,
+        change: Callable[[Obj], Obj],
+        *,
+        operation: str = "Update",
+        subresource: str | None = None,
+        applied: Fields | None = None,
+        admit: bool = True,
     ) -> Obj:
         """Replace the call's object by ``change(old)``, a private object in the call's version.
 
@@ -187,8 +223,7 @@ class Writer:
                 self._validate(kind, obj, old, subresource)
 
         if admit:
-            new = self.server.admit(
-                call, "UPDATE", new, old, dry_run=dry_run, subresource=subresource, between=check)
+            new = self.server.admit(call, "UPDATE", new, old, dry_run=dry_run, subresource=subresource, between=check)
         else:
             check(new)
         if not subresource:
@@ -218,10 +253,13 @@ class Writer:
         uid = meta.get("uid")
         if uid and uid != before["uid"]:
             raise status.conflict(
-                resource.plural, resource.group, call.name,
+                resource.plural,
+                resource.group,
+                call.name,
                 f"StorageError: invalid object, Code: 4, Key: {storage_key(call.kind, call.key)}, ResourceVersion: 0, "
                 f"AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, UID in object meta: "
-                f"{before['uid']}")
+                f"{before['uid']}",
+            )
         if version and version != "0" and version != before["resourceVersion"]:
             raise status.conflict(resource.plural, resource.group, call.name)
         meta.pop("managedFields", None)
@@ -244,7 +282,8 @@ class Writer:
             listed = ", ".join(f'"{name}"' for name in added)
             message = (
                 "Forbidden: no new finalizers can be added if the object is being deleted, found new finalizers "
-                f"[]string{{{listed}}}")
+                f"[]string{{{listed}}}"
+            )
             cause = {"reason": "FieldValueForbidden", "message": message, "field": "metadata.finalizers"}
             # Once of what all types have in common, once of the type's own metadata (registry/rest/update.go).
             raise status.invalid(resource.kind, resource.group, call.name, [cause, dict(cause)])
@@ -282,8 +321,11 @@ class Writer:
 
 #: Where etcd keeps what is not under its plural (pkg/kubeapiserver/default_storage_factory_builder.go).
 _PREFIXES = {
-    "replicationcontrollers": "controllers", "endpoints": "services/endpoints", "nodes": "minions",
-    "services": "services/specs", "ingresses": "ingress",
+    "replicationcontrollers": "controllers",
+    "endpoints": "services/endpoints",
+    "nodes": "minions",
+    "services": "services/specs",
+    "ingresses": "ingress",
 }
 
 
@@ -298,8 +340,16 @@ def storage_key(kind: Kind, key: tuple[str, str]) -> str:
 
 #: Metadata that an update takes from the object as it is.
 _SYSTEM = (
-    "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation", "generateName",
-    "namespace", "name", "resourceVersion")
+    "uid",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "generation",
+    "generateName",
+    "namespace",
+    "name",
+    "resourceVersion",
+)
 
 
 def new_uid(bits: int) -> str:

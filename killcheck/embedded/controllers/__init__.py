@@ -37,16 +37,42 @@ __all__ = ["ALL", "start_all"]
 
 #: Every controller, in the order in which they start; ``name`` is kube-controller-manager's.
 ALL: tuple[type[Component], ...] = (
-    ServiceAccountController, RootCaPublisher, GarbageCollector, NamespaceController, DeploymentController,
-    ReplicaSetController, ReplicationControllerController, StatefulSetController, DaemonSetController, JobController,
-    CronJobController, TtlAfterFinished, NodeIpam, NodeTtl, NodeLifecycleController, TaintEvictionController,
-    PodGarbageCollector, DisruptionController, HorizontalPodAutoscaler, EndpointsController, EndpointSliceController,
-    ResourceClaimController, PersistentVolumeBinder, PvcProtection, PvProtection, Scheduler,
+    ServiceAccountController,
+    RootCaPublisher,
+    GarbageCollector,
+    NamespaceController,
+    DeploymentController,
+    ReplicaSetController,
+    ReplicationControllerController,
+    StatefulSetController,
+    DaemonSetController,
+    JobController,
+    CronJobController,
+    TtlAfterFinished,
+    NodeIpam,
+    NodeTtl,
+    NodeLifecycleController,
+    TaintEvictionController,
+    PodGarbageCollector,
+    DisruptionController,
+    HorizontalPodAutoscaler,
+    EndpointsController,
+    EndpointSliceController,
+    ResourceClaimController,
+    PersistentVolumeBinder,
+    PvcProtection,
+    PvProtection,
+    Scheduler,
 )
 
 
 def start_all(
-    kube: Kube, loop: Loop, informers: Informers, disabled: Collection[str] = (), *, ca_pem: str = "",
+    kube: Kube,
+    loop: Loop,
+    informers: Informers,
+    disabled: Collection[str] = (),
+    *,
+    ca_pem: str = "",
 ) -> dict[str, Component]:
     """Start every controller but those whose names are in ``disabled``; returns them by name.
 

@@ -47,8 +47,8 @@ class CronJobController(Controller):
         """Follow CronJobs and the Jobs that they own."""
         self.cron_jobs = self.informers.of(r.CRONJOBS)
         self.jobs = self.informers.index(
-            r.JOBS, "cronjob", lambda job: [f"{namespace_of(job)}/{ref['name']}"] if (
-                ref := controller_of(job)) else [])
+            r.JOBS, "cronjob", lambda job: [f"{namespace_of(job)}/{ref['name']}"] if (ref := controller_of(job)) else []
+        )
         self.listen(r.CRONJOBS, self._changed)
         self.follow(r.JOBS, self._owners)
 
@@ -172,7 +172,7 @@ class CronJobController(Controller):
         for field, ending in (("successfulJobsHistoryLimit", "Complete"), ("failedJobsHistoryLimit", "Failed")):
             limit = cron_job["spec"].get(field)
             ended = sorted((job for job in jobs if finished(job) == ending), key=_start_order)
-            for job in ended[:max(0, len(ended) - int(limit))] if limit is not None else ():
+            for job in ended[: max(0, len(ended) - int(limit))] if limit is not None else ():
                 self._delete(cron_job, job)
 
     def _replace_active(self, cron_job: Obj, active: list[Obj]) -> None:
@@ -217,10 +217,17 @@ class CronJobController(Controller):
         else:
             self.events.emit(cron_job, "Normal", "SuccessfulCreate", f"Created job {name}")
         status = cron_job["status"]
-        status["active"] = [*(status.get("active") or []), {
-            "kind": "Job", "namespace": namespace_of(job), "name": name, "uid": uid_of(job),
-            "apiVersion": "batch/v1", "resourceVersion": job["metadata"]["resourceVersion"],
-        }]
+        status["active"] = [
+            *(status.get("active") or []),
+            {
+                "kind": "Job",
+                "namespace": namespace_of(job),
+                "name": name,
+                "uid": uid_of(job),
+                "apiVersion": "batch/v1",
+                "resourceVersion": job["metadata"]["resourceVersion"],
+            },
+        ]
         status["lastScheduleTime"] = format_time(slot)
 
     # -- time ----------------------------------------------------------------------------------------------
@@ -236,7 +243,8 @@ class CronJobController(Controller):
         if "TZ" in spec["schedule"]:
             text = (
                 f'CRON_TZ or TZ used in schedule "{spec["schedule"]}" is not officially supported, see '
-                "https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/ for more details")
+                "https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/ for more details"
+            )
             self.events.emit(cron_job, "Warning", "UnsupportedSchedule", text)
         try:
             return parse(_schedule_text(cron_job), None)
@@ -302,10 +310,14 @@ def _job(cron_job: Obj, name: str, slot: datetime) -> Obj:
     local = slot.astimezone(zone(cron_job["spec"].get("timeZone") or ""))
     stamp = local.isoformat(timespec="seconds").replace("+00:00", "Z")
     return {
-        "apiVersion": "batch/v1", "kind": "Job",
+        "apiVersion": "batch/v1",
+        "kind": "Job",
         "metadata": {
-            "name": name, "namespace": namespace_of(cron_job), "labels": dict(meta.get("labels") or {}),
+            "name": name,
+            "namespace": namespace_of(cron_job),
+            "labels": dict(meta.get("labels") or {}),
             "annotations": {**(meta.get("annotations") or {}), SCHEDULED: stamp},
-            "ownerReferences": [controller_ref(cron_job, r.CRONJOBS)]},
+            "ownerReferences": [controller_ref(cron_job, r.CRONJOBS)],
+        },
         "spec": template["spec"],
     }

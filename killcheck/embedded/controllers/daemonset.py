@@ -20,8 +20,12 @@ from killcheck.kube.selectors import from_match_labels
 __all__ = ["DaemonSetController"]
 
 _TOLERATIONS = (
-    ("not-ready", "NoExecute"), ("unreachable", "NoExecute"), ("disk-pressure", "NoSchedule"),
-    ("memory-pressure", "NoSchedule"), ("pid-pressure", "NoSchedule"), ("unschedulable", "NoSchedule"),
+    ("not-ready", "NoExecute"),
+    ("unreachable", "NoExecute"),
+    ("disk-pressure", "NoSchedule"),
+    ("memory-pressure", "NoSchedule"),
+    ("pid-pressure", "NoSchedule"),
+    ("unschedulable", "NoSchedule"),
 )
 
 
@@ -119,7 +123,7 @@ class DaemonSetController(Controller):
             elif old:
                 old_ready.append(pods[0])
             unavailable += not ready
-        for pod in old_ready[:max(0, limit - unavailable)]:
+        for pod in old_ready[: max(0, limit - unavailable)]:
             self.pods.delete(found, pod)
 
     def _update_status(self, found: Obj, revision: Obj, by_node: dict[str, list[Obj]]) -> None:
@@ -140,11 +144,16 @@ class DaemonSetController(Controller):
             counts["updated"] += labels_of(pod).get(REVISION_LABEL) == name_of(revision)
         status: Obj = {
             "observedGeneration": found["metadata"].get("generation", 0),
-            "desiredNumberScheduled": counts["desired"], "currentNumberScheduled": counts["current"],
-            "numberMisscheduled": counts["misscheduled"], "numberReady": counts["ready"]}
+            "desiredNumberScheduled": counts["desired"],
+            "currentNumberScheduled": counts["current"],
+            "numberMisscheduled": counts["misscheduled"],
+            "numberReady": counts["ready"],
+        }
         optional = {
-            "numberAvailable": counts["available"], "updatedNumberScheduled": counts["updated"],
-            "numberUnavailable": counts["desired"] - counts["available"]}
+            "numberAvailable": counts["available"],
+            "updatedNumberScheduled": counts["updated"],
+            "numberUnavailable": counts["desired"] - counts["available"],
+        }
         status |= {field: count for field, count in optional.items() if count}
         if status != found.get("status"):
             self.kube.replace(r.DAEMONSETS, found | {"status": status}, subresource="status")
@@ -187,7 +196,8 @@ def _target(pod: Obj) -> str:
     if podset.node_of(pod):
         return podset.node_of(pod)
     required = dig(
-        pod, "spec", "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", default={})
+        pod, "spec", "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", default={}
+    )
     for term in required.get("nodeSelectorTerms") or ():
         for entry in term.get("matchFields") or ():
             return str((entry.get("values") or [""])[0])

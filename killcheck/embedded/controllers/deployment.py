@@ -37,10 +37,16 @@ from killcheck.kube.selectors import from_match_labels
 __all__ = ["DeploymentController"]
 
 _HISTORY = "deployment.kubernetes.io/revision-history"
-_NOT_COPIED = frozenset({
-    "kubectl.kubernetes.io/last-applied-configuration", REVISION, _HISTORY, rollout.DESIRED, rollout.MAXIMUM,
-    "deprecated.deployment.rollback.to",
-})
+_NOT_COPIED = frozenset(
+    {
+        "kubectl.kubernetes.io/last-applied-configuration",
+        REVISION,
+        _HISTORY,
+        rollout.DESIRED,
+        rollout.MAXIMUM,
+        "deprecated.deployment.rollback.to",
+    }
+)
 #: Characters that the annotation with former revisions may hold.
 _HISTORY_CHARS = 2000
 
@@ -64,7 +70,9 @@ class DeploymentController(Controller):
         if keys or controller_of(new) is not None or change == "deleted":
             return keys
         return [
-            (namespace_of(d), name_of(d)) for d in self.deployments.values() if namespace_of(d) == namespace_of(new)
+            (namespace_of(d), name_of(d))
+            for d in self.deployments.values()
+            if namespace_of(d) == namespace_of(new)
             and from_match_labels(d["spec"].get("selector")).matches(labels_of(new))
         ]
 
@@ -225,15 +233,22 @@ class DeploymentController(Controller):
         labels[POD_TEMPLATE_HASH] = digest
         selector = copy(spec["selector"])
         selector.setdefault("matchLabels", {})[POD_TEMPLATE_HASH] = digest
-        name = f"{name_of(d)[:252 - len(digest)]}-{digest}"
+        name = f"{name_of(d)[: 252 - len(digest)]}-{digest}"
         return {
-            "apiVersion": "apps/v1", "kind": "ReplicaSet",
+            "apiVersion": "apps/v1",
+            "kind": "ReplicaSet",
             "metadata": {
-                "name": name, "namespace": namespace_of(d), "labels": dict(labels),
-                "ownerReferences": [controller_ref(d, r.DEPLOYMENTS)]},
+                "name": name,
+                "namespace": namespace_of(d),
+                "labels": dict(labels),
+                "ownerReferences": [controller_ref(d, r.DEPLOYMENTS)],
+            },
             "spec": {
-                "replicas": rollout.new_size(d, sets, 0), "minReadySeconds": int(spec.get("minReadySeconds") or 0),
-                "selector": selector, "template": template},
+                "replicas": rollout.new_size(d, sets, 0),
+                "minReadySeconds": int(spec.get("minReadySeconds") or 0),
+                "selector": selector,
+                "template": template,
+            },
         }
 
     def _clean_up(self, d: Obj, old: list[Obj]) -> None:
@@ -243,7 +258,7 @@ class DeploymentController(Controller):
             return
         alive = [rs for rs in old if "deletionTimestamp" not in rs["metadata"]]
         alive.sort(key=lambda rs: (revision_of(rs), _age(rs)))
-        for rs in alive[:max(0, len(alive) - int(limit))]:
+        for rs in alive[: max(0, len(alive) - int(limit))]:
             status = rs.get("status") or {}
             behind = rs["metadata"].get("generation", 0) > status.get("observedGeneration", 0)
             if status.get("replicas") or int(rs["spec"]["replicas"]) or behind:
@@ -265,8 +280,7 @@ class DeploymentController(Controller):
         if paused == was:
             return
         reason, word = ("DeploymentPaused", "paused") if paused else ("DeploymentResumed", "resumed")
-        st.set_condition(
-            d["status"], "Progressing", "Unknown", reason, f"Deployment is {word}", now=self.loop.now())
+        st.set_condition(d["status"], "Progressing", "Unknown", reason, f"Deployment is {word}", now=self.loop.now())
         self._update(d)
 
     def _sync_rollout(self, d: Obj, sets: list[Obj], new: Obj | None) -> None:

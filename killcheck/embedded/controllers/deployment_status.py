@@ -12,7 +12,13 @@ from killcheck.embedded.controllers import rollout
 from killcheck.kube.objects import Obj, dig, format_time, name_of, parse_time
 
 __all__ = [
-    "calculate", "complete", "has_deadline", "progressing", "rollout_status", "seconds_to_deadline", "set_condition",
+    "calculate",
+    "complete",
+    "has_deadline",
+    "progressing",
+    "rollout_status",
+    "seconds_to_deadline",
+    "set_condition",
 ]
 
 _NEVER = 2**31 - 1
@@ -49,10 +55,17 @@ def set_condition(status: Obj, kind: str, state: str, reason: str, message: str,
         return
     stamp = format_time(now)
     since = current["lastTransitionTime"] if current and current["status"] == state else stamp
-    _put(status, {
-        "type": kind, "status": state, "lastUpdateTime": stamp, "lastTransitionTime": since, "reason": reason,
-        "message": message,
-    })
+    _put(
+        status,
+        {
+            "type": kind,
+            "status": state,
+            "lastUpdateTime": stamp,
+            "lastTransitionTime": since,
+            "reason": reason,
+            "message": message,
+        },
+    )
 
 
 def _sum(sets: list[Obj], field: str) -> int:
@@ -63,8 +76,10 @@ def calculate(d: Obj, sets: list[Obj], new: Obj | None, now: datetime) -> Obj:
     """The counts and the Available condition."""
     available = _sum(sets, "availableReplicas")
     counts = {
-        "replicas": _sum(sets, "replicas"), "updatedReplicas": _sum([new] if new else [], "replicas"),
-        "readyReplicas": _sum(sets, "readyReplicas"), "availableReplicas": available,
+        "replicas": _sum(sets, "replicas"),
+        "updatedReplicas": _sum([new] if new else [], "replicas"),
+        "readyReplicas": _sum(sets, "readyReplicas"),
+        "availableReplicas": available,
         "unavailableReplicas": max(0, rollout.total(sets) - available),
     }
     status: Obj = {"observedGeneration": d["metadata"].get("generation", 0)}
@@ -78,7 +93,10 @@ def calculate(d: Obj, sets: list[Obj], new: Obj | None, now: datetime) -> Obj:
         state, reason, message = "True", "MinimumReplicasAvailable", "Deployment has minimum availability."
     else:
         state, reason, message = (
-            "False", "MinimumReplicasUnavailable", "Deployment does not have minimum availability.")
+            "False",
+            "MinimumReplicasUnavailable",
+            "Deployment does not have minimum availability.",
+        )
     set_condition(status, "Available", state, reason, message, now=now)
     return status
 
@@ -86,9 +104,9 @@ def calculate(d: Obj, sets: list[Obj], new: Obj | None, now: datetime) -> Obj:
 def complete(d: Obj, status: Obj) -> bool:
     """Whether all replicas are of the newest template and available."""
     desired = int(d["spec"]["replicas"])
-    return (
-        all(int(status.get(field, 0)) == desired for field in ("updatedReplicas", "replicas", "availableReplicas"))
-        and status.get("observedGeneration", 0) >= d["metadata"].get("generation", 0))
+    return all(
+        int(status.get(field, 0)) == desired for field in ("updatedReplicas", "replicas", "availableReplicas")
+    ) and status.get("observedGeneration", 0) >= d["metadata"].get("generation", 0)
 
 
 def rollout_status(d: Obj, sets: list[Obj], new: Obj | None, now: datetime) -> Obj:
@@ -98,13 +116,13 @@ def rollout_status(d: Obj, sets: list[Obj], new: Obj | None, now: datetime) -> O
         _remove(status, "Progressing")
     current = progressing(d["status"])
     done = status.get("replicas", 0) == status.get("updatedReplicas", 0) and (
-        current is not None and current.get("reason") == "NewReplicaSetAvailable")
+        current is not None and current.get("reason") == "NewReplicaSetAvailable"
+    )
     if has_deadline(d) and not done:
         _judge_progress(d, status, current, new, now)
     failure = _replica_failure(sets, new)
     if failure is not None:
-        set_condition(
-            status, "ReplicaFailure", failure["status"], failure["reason"], failure["message"], now=now)
+        set_condition(status, "ReplicaFailure", failure["status"], failure["reason"], failure["message"], now=now)
     else:
         _remove(status, "ReplicaFailure")
     if "conditions" in status and not status["conditions"]:
@@ -120,10 +138,17 @@ def _judge_progress(d: Obj, status: Obj, current: Obj | None, new: Obj | None, n
     elif _has_progressed(d["status"], status):
         stamp = format_time(now)
         since = current["lastTransitionTime"] if current and current["status"] == "True" else stamp
-        _put(status, {
-            "type": "Progressing", "status": "True", "lastUpdateTime": stamp, "lastTransitionTime": since,
-            "reason": "ReplicaSetUpdated", "message": f"{subject} is progressing.",
-        })
+        _put(
+            status,
+            {
+                "type": "Progressing",
+                "status": "True",
+                "lastUpdateTime": stamp,
+                "lastTransitionTime": since,
+                "reason": "ReplicaSetUpdated",
+                "message": f"{subject} is progressing.",
+            },
+        )
     elif _timed_out(d, status, now):
         message = f"{subject} has timed out progressing."
         set_condition(status, "Progressing", "False", "ProgressDeadlineExceeded", message, now=now)
@@ -135,7 +160,8 @@ def _has_progressed(before: Obj, after: Obj) -> bool:
 
     grown = any(
         after.get(field, 0) > before.get(field, 0)
-        for field in ("updatedReplicas", "readyReplicas", "availableReplicas"))
+        for field in ("updatedReplicas", "readyReplicas", "availableReplicas")
+    )
     return grown or old_pods(after) < old_pods(before)
 
 

@@ -85,8 +85,10 @@ class DisruptionController(Controller):
             return
         disrupted = self._disrupted(key, budget, pods)
         healthy = sum(
-            podset.is_ready(pod) for pod in pods
-            if "deletionTimestamp" not in pod["metadata"] and name_of(pod) not in disrupted)
+            podset.is_ready(pod)
+            for pod in pods
+            if "deletionTimestamp" not in pod["metadata"] and name_of(pod) not in disrupted
+        )
         self._write(budget, healthy, desired, expected, disrupted)
 
     # -- counting ------------------------------------------------------------------------------------------
@@ -115,7 +117,8 @@ class DisruptionController(Controller):
                 f"Pods selected by this PodDisruptionBudget (selector: {budget['spec'].get('selector')}) were found to "
                 "be unmanaged. As a result, the status of the PDB cannot be calculated correctly, which may result in "
                 'undefined behavior. To account for these pods please set ".spec.minAvailable" field of the PDB to an '
-                "integer value.")
+                "integer value."
+            )
             self.events.emit(budget, "Warning", "UnmanagedPods", text)
         return sum(dict(found.values()).values())
 
@@ -160,9 +163,13 @@ class DisruptionController(Controller):
             allowed = 0
         state, reason = ("True", "SufficientPods") if allowed > 0 else ("False", "InsufficientPods")
         status: Obj = {
-            "observedGeneration": budget["metadata"].get("generation", 0), "disruptionsAllowed": allowed,
-            "currentHealthy": healthy, "desiredHealthy": desired, "expectedPods": expected,
-            "conditions": [self._condition(budget, state, reason, "")]}
+            "observedGeneration": budget["metadata"].get("generation", 0),
+            "disruptionsAllowed": allowed,
+            "currentHealthy": healthy,
+            "desiredHealthy": desired,
+            "expectedPods": expected,
+            "conditions": [self._condition(budget, state, reason, "")],
+        }
         if disrupted:
             status["disruptedPods"] = disrupted
         if status != budget.get("status"):
@@ -171,7 +178,9 @@ class DisruptionController(Controller):
     def _fail_safe(self, budget: Obj, why: str) -> None:
         """What cannot be counted allows nothing."""
         status = (budget.get("status") or {}) | {
-            "disruptionsAllowed": 0, "conditions": [self._condition(budget, "False", "SyncFailed", why)]}
+            "disruptionsAllowed": 0,
+            "conditions": [self._condition(budget, "False", "SyncFailed", why)],
+        }
         if status != budget.get("status"):
             self.kube.replace(r.PDBS, budget | {"status": status}, subresource="status")
 
@@ -179,8 +188,10 @@ class DisruptionController(Controller):
         old: Obj = next(iter(dig(budget, "status", "conditions", default=[])), {})
         since = old.get("lastTransitionTime") if old.get("status") == state else None
         return {
-            "type": "DisruptionAllowed", "status": state,
+            "type": "DisruptionAllowed",
+            "status": state,
             "observedGeneration": budget["metadata"].get("generation", 0),
-            "lastTransitionTime": since or format_time(self.loop.now()), "reason": reason, "message": message}
-
-
+            "lastTransitionTime": since or format_time(self.loop.now()),
+            "reason": reason,
+            "message": message,
+        }

@@ -32,14 +32,19 @@ class _Behind(Controller):
         if old is not None and _seen(old) == _seen(new) and _change == "modified":
             return []
         return [
-            key_of(service) for service in self.services.values() if namespace_of(service) == namespace_of(new)
-            and any(obj is not None and _selected(service, obj) for obj in (old, new))]
+            key_of(service)
+            for service in self.services.values()
+            if namespace_of(service) == namespace_of(new)
+            and any(obj is not None and _selected(service, obj) for obj in (old, new))
+        ]
 
     def pods_of(self, service: Obj) -> list[Obj]:
         """The pods with an address, in the order of their names."""
         found = [
-            pod for pod in self.in_namespace.get(namespace_of(service))
-            if _selected(service, pod) and dig(pod, "status", "podIP") and not is_terminal(pod)]
+            pod
+            for pod in self.in_namespace.get(namespace_of(service))
+            if _selected(service, pod) and dig(pod, "status", "podIP") and not is_terminal(pod)
+        ]
         return sorted(found, key=name_of)
 
     def _create(self, resource: Resource, obj: Obj) -> None:
@@ -91,8 +96,10 @@ class EndpointsController(_Behind):
         waiting: list[Obj] = []
         for pod in self.pods_of(service):
             address = {
-                "ip": dig(pod, "status", "podIP"), "nodeName": node_of(pod),
-                "targetRef": {"kind": "Pod", "namespace": namespace_of(pod), "name": name_of(pod), "uid": uid_of(pod)}}
+                "ip": dig(pod, "status", "podIP"),
+                "nodeName": node_of(pod),
+                "targetRef": {"kind": "Pod", "namespace": namespace_of(pod), "name": name_of(pod), "uid": uid_of(pod)},
+            }
             (ready if _serves(service, pod) else waiting).append(address)
         if not ready and not waiting:
             return []
@@ -111,7 +118,8 @@ class EndpointSliceController(_Behind):
     def setup(self) -> None:
         """Follow Services and pods."""
         self.slices = self.informers.index(
-            r.ENDPOINTSLICES, "service", lambda s: [f"{namespace_of(s)}/{labels_of(s).get(_SERVICE, '')}"])
+            r.ENDPOINTSLICES, "service", lambda s: [f"{namespace_of(s)}/{labels_of(s).get(_SERVICE, '')}"]
+        )
         self._follow_services()
 
     def reconcile(self, key: Key) -> None:
@@ -129,20 +137,32 @@ class EndpointSliceController(_Behind):
                 self.kube.replace(r.ENDPOINTSLICES, current | {"endpoints": endpoints, "ports": ports})
             return
         labels = labels_of(service) | {_SERVICE: key[1], _MANAGED_BY: "endpointslice-controller.k8s.io"}
-        self._create(r.ENDPOINTSLICES, {
-            "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
-            "metadata": {
-                "generateName": f"{key[1]}-", "namespace": key[0], "labels": labels,
-                "ownerReferences": [controller_ref(service, r.SERVICES)]},
-            "endpoints": endpoints, "ports": ports})
+        self._create(
+            r.ENDPOINTSLICES,
+            {
+                "apiVersion": "discovery.k8s.io/v1",
+                "kind": "EndpointSlice",
+                "addressType": "IPv4",
+                "metadata": {
+                    "generateName": f"{key[1]}-",
+                    "namespace": key[0],
+                    "labels": labels,
+                    "ownerReferences": [controller_ref(service, r.SERVICES)],
+                },
+                "endpoints": endpoints,
+                "ports": ports,
+            },
+        )
 
     def _endpoint(self, service: Obj, pod: Obj) -> Obj:
         terminating = "deletionTimestamp" in pod["metadata"]
         serving = is_ready(pod)
         return {
-            "addresses": [dig(pod, "status", "podIP")], "nodeName": node_of(pod),
+            "addresses": [dig(pod, "status", "podIP")],
+            "nodeName": node_of(pod),
             "conditions": {"ready": _serves(service, pod), "serving": serving, "terminating": terminating},
-            "targetRef": {"kind": "Pod", "namespace": namespace_of(pod), "name": name_of(pod), "uid": uid_of(pod)}}
+            "targetRef": {"kind": "Pod", "namespace": namespace_of(pod), "name": name_of(pod), "uid": uid_of(pod)},
+        }
 
 
 def _selected(service: Obj, pod: Obj) -> bool:
@@ -168,5 +188,10 @@ def _ports(service: Obj) -> list[Obj]:
 
 def _seen(pod: Obj) -> tuple[object, ...]:
     return (
-        labels_of(pod), dig(pod, "status", "podIP"), is_ready(pod), is_terminal(pod), node_of(pod),
-        "deletionTimestamp" in pod["metadata"])
+        labels_of(pod),
+        dig(pod, "status", "podIP"),
+        is_ready(pod),
+        is_terminal(pod),
+        node_of(pod),
+        "deletionTimestamp" in pod["metadata"],
+    )

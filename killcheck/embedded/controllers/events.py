@@ -81,13 +81,24 @@ class EventRecorder:
         self._names = _Names(loop, f"{component}/{host}")
 
     def emit(
-        self, about: Obj, kind: str, reason: str, message: str, *, field_path: str = "", api_version: str = "",
+        self,
+        about: Obj,
+        kind: str,
+        reason: str,
+        message: str,
+        *,
+        field_path: str = "",
+        api_version: str = "",
         object_kind: str = "",
     ) -> None:
         """``kind`` is Normal or Warning; ``about`` the object it is about. A refused event is dropped, as there."""
         regarding = {
-            "kind": object_kind or about.get("kind", ""), "namespace": namespace_of(about), "name": name_of(about),
-            "uid": uid_of(about), "apiVersion": api_version or about.get("apiVersion", ""), "fieldPath": field_path,
+            "kind": object_kind or about.get("kind", ""),
+            "namespace": namespace_of(about),
+            "name": name_of(about),
+            "uid": uid_of(about),
+            "apiVersion": api_version or about.get("apiVersion", ""),
+            "fieldPath": field_path,
         }
         where = tuple(regarding.values())
         message, key = self._aggregate((*where, kind, reason), message)
@@ -111,13 +122,23 @@ class EventRecorder:
                     return
                 except NotFound:
                     pass  # expired, or held back so far: written anew, with its count
-            self._create(namespace, {
-                "involvedObject": {k: v for k, v in regarding.items() if v}, "reason": reason,
-                "message": seen.message, "type": kind, "firstTimestamp": seen.first, "eventTime": None,
-                "source": {"component": self.component} | ({"host": self.host} if self.host else {}),
-                "reportingComponent": self.component, "reportingInstance": self.host,
-                "count": seen.count, "lastTimestamp": patch["lastTimestamp"],
-            }, seen)
+            self._create(
+                namespace,
+                {
+                    "involvedObject": {k: v for k, v in regarding.items() if v},
+                    "reason": reason,
+                    "message": seen.message,
+                    "type": kind,
+                    "firstTimestamp": seen.first,
+                    "eventTime": None,
+                    "source": {"component": self.component} | ({"host": self.host} if self.host else {}),
+                    "reportingComponent": self.component,
+                    "reportingInstance": self.host,
+                    "count": seen.count,
+                    "lastTimestamp": patch["lastTimestamp"],
+                },
+                seen,
+            )
         except KubeError:
             return
 
@@ -173,8 +194,11 @@ class SeriesRecorder:
         """``kind`` is Normal or Warning; ``action`` what was tried (Binding, Scheduling, Preempting)."""
         namespace = namespace_of(about) or "default"
         regarding = {
-            "kind": about.get("kind", ""), "namespace": namespace_of(about), "name": name_of(about),
-            "uid": uid_of(about), "apiVersion": about.get("apiVersion", ""),
+            "kind": about.get("kind", ""),
+            "namespace": namespace_of(about),
+            "name": name_of(about),
+            "uid": uid_of(about),
+            "apiVersion": about.get("apiVersion", ""),
             "resourceVersion": about["metadata"].get("resourceVersion", ""),
         }
         key = (*regarding.values(), kind, reason, action)
@@ -189,11 +213,24 @@ class SeriesRecorder:
                 return
             name = self._names.next(regarding["name"])
             self._seen[key] = (name, 1)
-            self.kube.create(r.EVENTS, {
-                "apiVersion": "v1", "kind": "Event", "metadata": {"name": name, "namespace": namespace},
-                "involvedObject": {k: v for k, v in regarding.items() if v}, "reason": reason, "action": action,
-                "message": note[:1024], "type": kind, "source": {}, "firstTimestamp": None, "lastTimestamp": None,
-                "eventTime": now, "reportingComponent": self.component, "reportingInstance": self.instance,
-            })
+            self.kube.create(
+                r.EVENTS,
+                {
+                    "apiVersion": "v1",
+                    "kind": "Event",
+                    "metadata": {"name": name, "namespace": namespace},
+                    "involvedObject": {k: v for k, v in regarding.items() if v},
+                    "reason": reason,
+                    "action": action,
+                    "message": note[:1024],
+                    "type": kind,
+                    "source": {},
+                    "firstTimestamp": None,
+                    "lastTimestamp": None,
+                    "eventTime": now,
+                    "reportingComponent": self.component,
+                    "reportingInstance": self.instance,
+                },
+            )
         except KubeError:
             return

@@ -26,11 +26,37 @@ CONTROLLERREVISIONS = Resource("apps", "v1", "controllerrevisions", "ControllerR
 
 #: The built-in types that own or are owned, here.
 GARBAGE_COLLECTED = (
-    r.PODS, r.REPLICASETS, r.DEPLOYMENTS, r.STATEFULSETS, r.DAEMONSETS, CONTROLLERREVISIONS, r.JOBS, r.CRONJOBS,
-    r.SERVICES, r.ENDPOINTS, r.ENDPOINTSLICES, r.CONFIGMAPS, r.SECRETS, r.SERVICEACCOUNTS, r.PERSISTENTVOLUMECLAIMS,
-    r.PERSISTENTVOLUMES, r.NODES, r.LEASES, r.PDBS, r.HPAS, r.ROLES, r.ROLEBINDINGS, r.CLUSTERROLES,
-    r.CLUSTERROLEBINDINGS, r.RESOURCECLAIMS, r.RESOURCECLAIMTEMPLATES, r.RESOURCESLICES, r.NETWORKPOLICIES,
-    r.REPLICATIONCONTROLLERS, r.RESOURCEQUOTAS, r.LIMITRANGES,
+    r.PODS,
+    r.REPLICASETS,
+    r.DEPLOYMENTS,
+    r.STATEFULSETS,
+    r.DAEMONSETS,
+    CONTROLLERREVISIONS,
+    r.JOBS,
+    r.CRONJOBS,
+    r.SERVICES,
+    r.ENDPOINTS,
+    r.ENDPOINTSLICES,
+    r.CONFIGMAPS,
+    r.SECRETS,
+    r.SERVICEACCOUNTS,
+    r.PERSISTENTVOLUMECLAIMS,
+    r.PERSISTENTVOLUMES,
+    r.NODES,
+    r.LEASES,
+    r.PDBS,
+    r.HPAS,
+    r.ROLES,
+    r.ROLEBINDINGS,
+    r.CLUSTERROLES,
+    r.CLUSTERROLEBINDINGS,
+    r.RESOURCECLAIMS,
+    r.RESOURCECLAIMTEMPLATES,
+    r.RESOURCESLICES,
+    r.NETWORKPOLICIES,
+    r.REPLICATIONCONTROLLERS,
+    r.RESOURCEQUOTAS,
+    r.LIMITRANGES,
 )
 
 
@@ -77,8 +103,7 @@ class GarbageCollector(Controller):
         self.listen(r.CRDS, self._crd_changed, optional=True)
 
     def _watch(self, resource: Resource) -> None:
-        self.listen(
-            resource, lambda change, old, new: self._changed(resource, change, old, new), optional=True)
+        self.listen(resource, lambda change, old, new: self._changed(resource, change, old, new), optional=True)
 
     def _crd_changed(self, change: Change, _old: Obj | None, new: Obj) -> None:
         resource = custom_resource(new)
@@ -189,7 +214,8 @@ class GarbageCollector(Controller):
         if above is not None and not _may_own(above, node.obj):
             text = (
                 f"ownerRef [{ref['apiVersion']}/{ref['kind']}, namespace: {namespace_of(node.obj)}, name: "
-                f"{ref['name']}, uid: {ref['uid']}] does not exist in namespace \"{namespace_of(node.obj)}\"")
+                f'{ref["name"]}, uid: {ref["uid"]}] does not exist in namespace "{namespace_of(node.obj)}"'
+            )
             self.events.emit(node.obj, "Warning", "OwnerRefInvalidNamespace", text)
             return None
         try:
@@ -278,5 +304,3 @@ def _may_own(owner: _Node, obj: Obj) -> bool:
 
 def _blocks(obj: Obj, owner: str) -> bool:
     return any(ref["uid"] == owner and ref.get("blockOwnerDeletion") for ref in owners(obj))
-
-

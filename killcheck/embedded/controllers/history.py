@@ -45,11 +45,17 @@ class History:
         digest = template_hash(template, (owner.get("status") or {}).get("collisionCount"))
         labels = dict((template.get("metadata") or {}).get("labels") or {}) | {"controller.kubernetes.io/hash": digest}
         fresh: Obj = {
-            "apiVersion": "apps/v1", "kind": "ControllerRevision",
+            "apiVersion": "apps/v1",
+            "kind": "ControllerRevision",
             "metadata": {
-                "name": f"{name_of(owner)[:222]}-{digest}", "namespace": namespace_of(owner), "labels": labels,
-                "ownerReferences": [controller_ref(owner, self.resource)]},
-            "data": {"spec": {"template": copy(template) | {"$patch": "replace"}}}, "revision": highest + 1}
+                "name": f"{name_of(owner)[:222]}-{digest}",
+                "namespace": namespace_of(owner),
+                "labels": labels,
+                "ownerReferences": [controller_ref(owner, self.resource)],
+            },
+            "data": {"spec": {"template": copy(template) | {"$patch": "replace"}}},
+            "revision": highest + 1,
+        }
         try:
             return self.kube.create(CONTROLLERREVISIONS, fresh)
         except Conflict:
@@ -64,7 +70,7 @@ class History:
         """Forget the oldest revisions beyond ``revisionHistoryLimit`` that no pod is of. Raises ApiError."""
         idle = [revision for revision in self.of(owner) if name_of(revision) not in in_use]
         limit = int(owner["spec"].get("revisionHistoryLimit", 10))
-        for revision in idle[:max(0, len(idle) - limit)]:
+        for revision in idle[: max(0, len(idle) - limit)]:
             try:
                 self.kube.delete(CONTROLLERREVISIONS, name_of(revision), namespace_of(revision))
             except NotFound:

@@ -57,7 +57,9 @@ class HorizontalPodAutoscaler(Controller):
         for hpa in self.hpas.values():
             target = hpa["spec"]["scaleTargetRef"]
             if namespace_of(hpa) == namespace_of(new) and (target["kind"], target["name"]) == (
-                    new["kind"], name_of(new)):
+                new["kind"],
+                name_of(new),
+            ):
                 self._look_soon(key_of(hpa))
 
     def _look_soon(self, key: Key) -> None:
@@ -88,16 +90,24 @@ class HorizontalPodAutoscaler(Controller):
             return
         current = int(dig(scale, "spec", "replicas", default=0))
         self._set(
-            status, "AbleToScale", "True", "SucceededGetScale",
-            "the HPA controller was able to get the target's current scale")
+            status,
+            "AbleToScale",
+            "True",
+            "SucceededGetScale",
+            "the HPA controller was able to get the target's current scale",
+        )
         status |= {"currentReplicas": current}
         desired, why = self._decide(hpa, current, status)
         if desired is not None and desired != current:
             self.kube.replace(resource, scale | {"spec": {"replicas": desired}}, subresource="scale")
             self.events.emit(hpa, "Normal", "SuccessfulRescale", f"New size: {desired}; reason: {why}")
             self._set(
-                status, "AbleToScale", "True", "SucceededRescale",
-                f"the HPA controller was able to update the target scale to {desired}")
+                status,
+                "AbleToScale",
+                "True",
+                "SucceededRescale",
+                f"the HPA controller was able to update the target scale to {desired}",
+            )
             status |= {"desiredReplicas": desired, "lastScaleTime": format_time(self.loop.now())}
             self.queue.add(key, PERIOD_S)
         if not status["currentReplicas"]:
@@ -113,8 +123,12 @@ class HorizontalPodAutoscaler(Controller):
         if current == 0 and least != 0:
             status["desiredReplicas"] = 0
             self._set(
-                status, "ScalingActive", "False", "ScalingDisabled",
-                "scaling is disabled since the replica count of the target is zero")
+                status,
+                "ScalingActive",
+                "False",
+                "ScalingDisabled",
+                "scaling is disabled since the replica count of the target is zero",
+            )
             return None, ""
         if current > most:
             return most, "Current number of replicas above Spec.MaxReplicas"
@@ -127,8 +141,12 @@ class HorizontalPodAutoscaler(Controller):
         desired = max(least, min(most, proposed))
         metric = (spec.get("metrics") or [{}])[0]
         self._set(
-            status, "ScalingActive", "True", "ValidMetricFound",
-            f"the HPA was able to successfully calculate a replica count from {_name_of_metric(metric)}")
+            status,
+            "ScalingActive",
+            "True",
+            "ValidMetricFound",
+            f"the HPA was able to successfully calculate a replica count from {_name_of_metric(metric)}",
+        )
         self._limit(status, proposed, least, most)
         status["desiredReplicas"] = desired
         way = "above" if desired > current else "below"
@@ -154,8 +172,7 @@ class HorizontalPodAutoscaler(Controller):
         count = max(1, len(metrics))
         text = f"invalid metrics ({count} invalid out of {count}), first error is: {context}: {error}"
         self.events.emit(hpa, "Warning", "FailedComputeMetricsReplicas", text)
-        self._set(
-            status, "ScalingActive", "False", reason, f"the HPA was unable to compute the replica count: {error}")
+        self._set(status, "ScalingActive", "False", reason, f"the HPA was unable to compute the replica count: {error}")
         status.setdefault("desiredReplicas", 0)
         status["currentMetrics"] = [{"type": ""} for _ in range(count)]
 
@@ -182,8 +199,7 @@ def _name_of_metric(metric: Obj) -> str:
     kind = metric.get("type", "Resource")
     if kind == "Resource":
         resource = metric.get("resource") or {}
-        form = "utilization (percentage of request)" if "averageUtilization" in (
-            resource.get("target") or {}) else ""
+        form = "utilization (percentage of request)" if "averageUtilization" in (resource.get("target") or {}) else ""
         return f"{resource.get('name', 'cpu')} resource {form}".strip()
     if kind == "External":
         return f"external metric {dig(metric, 'external', 'metric', 'name', default='')}"
@@ -198,7 +214,8 @@ def _failure(metric: Obj, namespace: str) -> tuple[str, str, str]:
         name = dig(metric, "external", "metric", "name", default="")
         error = (
             f"unable to get external metric {namespace}/{name}/nil: unable to fetch metrics from external metrics API: "
-            f"{_NOT_SERVED} (get {name}.external.metrics.k8s.io)")
+            f"{_NOT_SERVED} (get {name}.external.metrics.k8s.io)"
+        )
         return "FailedGetExternalMetric", error, f"failed to get {name} external metric value"
     if kind in ("Pods", "Object"):
         part = metric.get(kind.lower()) or {}
@@ -210,5 +227,6 @@ def _failure(metric: Obj, namespace: str) -> tuple[str, str, str]:
     what = "usage" if "averageValue" in (resource.get("target") or {}) else "utilization"
     error = (
         f"failed to get {name} {what}: unable to get metrics for resource {name}: {_NO_METRICS} "
-        "(get pods.metrics.k8s.io)")
+        "(get pods.metrics.k8s.io)"
+    )
     return "FailedGetResourceMetric", error, f"failed to get {name} resource metric value"

@@ -208,13 +208,15 @@ class JobController(Controller):
         limit = int(at.spec.get("backoffLimit", 6))
         if at.failed > limit or _restarts_exceed(at, limit):
             return self._condition(
-                "FailureTarget", "BackoffLimitExceeded", "Job has reached the specified backoff limit")
+                "FailureTarget", "BackoffLimitExceeded", "Job has reached the specified backoff limit"
+            )
         deadline = at.spec.get("activeDeadlineSeconds")
         if deadline is not None and not at.suspended:
             left = (parse_time(at.status["startTime"]) + timedelta(seconds=deadline) - at.now).total_seconds()
             if left <= 0:
                 return self._condition(
-                    "FailureTarget", "DeadlineExceeded", "Job was active longer than specified deadline")
+                    "FailureTarget", "DeadlineExceeded", "Job was active longer than specified deadline"
+                )
             self.queue.add(key, left)
         return self._failed_indexes(at)
 
@@ -224,8 +226,10 @@ class JobController(Controller):
         most = at.spec.get("maxFailedIndexes")
         if most is not None and len(at.failed_indexes) > int(most):
             return self._condition(
-                "FailureTarget", "MaxFailedIndexesExceeded",
-                "Job has exceeded the specified maximal number of failed indexes")
+                "FailureTarget",
+                "MaxFailedIndexesExceeded",
+                "Job has exceeded the specified maximal number of failed indexes",
+            )
         if len(at.failed_indexes | at.succeeded_indexes) >= int(at.spec["completions"]):
             return self._condition("FailureTarget", "FailedIndexes", "Job has failed indexes")
         return None
@@ -245,7 +249,8 @@ class JobController(Controller):
         enough = at.succeeded > 0 if completions is None else at.succeeded >= int(completions)
         if enough and at.active == 0:
             at.verdict = self._condition(
-                "SuccessCriteriaMet", "CompletionsReached", "Reached expected number of succeeded pods")
+                "SuccessCriteriaMet", "CompletionsReached", "Reached expected number of succeeded pods"
+            )
             return False
         return managed and self._tell_suspension(at)
 
@@ -268,7 +273,11 @@ class JobController(Controller):
     def _condition(self, kind: str, reason: str, message: str) -> Obj:
         now = format_time(self.loop.now())
         return {
-            "type": kind, "status": "True", "lastProbeTime": now, "lastTransitionTime": now, "reason": reason,
+            "type": kind,
+            "status": "True",
+            "lastProbeTime": now,
+            "lastTransitionTime": now,
+            "reason": reason,
             "message": message,
         }
 
@@ -386,8 +395,11 @@ class JobController(Controller):
         completions = at.spec.get("completions")
         if completions is not None and at.status.get("succeeded", 0) > int(completions):
             self.events.emit(
-                at.job, "Warning", "TooManySucceededPods",
-                "Too many succeeded pods running after completion count reached")
+                at.job,
+                "Warning",
+                "TooManySucceededPods",
+                "Too many succeeded pods running after completion count reached",
+            )
         self.events.emit(at.job, "Normal", "Completed", "Job completed")
 
 

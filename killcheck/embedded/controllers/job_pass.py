@@ -80,7 +80,8 @@ class Pass:
         if is_indexed(self.job):
             mine = [pod for pod in mine if self.valid_index(pod) is not None]
         succeeded = [
-            pod for pod in mine if podset.phase_of(pod) == "Succeeded" and uid_of(pod) not in self.uncounted_succeeded]
+            pod for pod in mine if podset.phase_of(pod) == "Succeeded" and uid_of(pod) not in self.uncounted_succeeded
+        ]
         failed = [pod for pod in mine if pod_failed(pod, self.job) and uid_of(pod) not in self.uncounted_failed]
         return succeeded, failed
 
@@ -111,6 +112,7 @@ class Pass:
     def _delay(self, index: int, pod: Obj) -> None:
         last = self.delayed.get(index)
         later = last is None or (
-            sum(failures_of(last)) <= sum(failures_of(pod)) and finished_at(pod) >= finished_at(last))
+            sum(failures_of(last)) <= sum(failures_of(pod)) and finished_at(pod) >= finished_at(last)
+        )
         if later:
             self.delayed[index] = pod

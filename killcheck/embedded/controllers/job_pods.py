@@ -90,7 +90,7 @@ class JobPods:
             return podset.active_first(at.active_pods)
         gone, left = _doubled(at) if is_indexed(at.job) else ([], at.active_pods)
         if len(gone) < least:
-            gone = gone + podset.active_first(left)[:least - len(gone)]
+            gone = gone + podset.active_first(left)[: least - len(gone)]
         return gone
 
     def _remove(self, at: Pass, surplus: list[Obj]) -> None:
@@ -180,7 +180,7 @@ def _prefix(job: Obj, index: int | None) -> str:
     if index is None:
         return f"{name_of(job)}-"
     tail = f"-{index}-"
-    return name_of(job)[:_MAX_PREFIX - len(tail)] + tail
+    return name_of(job)[: _MAX_PREFIX - len(tail)] + tail
 
 
 def _template(at: Pass, index: int | None) -> Obj:

@@ -13,9 +13,23 @@ from datetime import datetime, timedelta
 from killcheck.kube.objects import Obj, annotations_of, condition, dig, name_of, namespace_of, parse_time
 
 __all__ = [
-    "FINALIZER", "INDEX", "Backoff", "Match", "failures_of", "finished", "finished_at", "format_indexes", "index_of",
-    "is_indexed", "match_failure", "parse_indexes", "pod_failed", "replaces_failed_only", "success_policy",
-    "tracked", "wait_after",
+    "FINALIZER",
+    "INDEX",
+    "Backoff",
+    "Match",
+    "failures_of",
+    "finished",
+    "finished_at",
+    "format_indexes",
+    "index_of",
+    "is_indexed",
+    "match_failure",
+    "parse_indexes",
+    "pod_failed",
+    "replaces_failed_only",
+    "success_policy",
+    "tracked",
+    "wait_after",
 ]
 
 FINALIZER = "batch.kubernetes.io/job-tracking"

@@ -37,8 +37,11 @@ _LEASES = "kube-node-lease"
 _TAINT = "node.kubernetes.io/"
 _KINDS = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
 _BY_CONDITION = (
-    ("Ready", "False", "not-ready"), ("Ready", "Unknown", "unreachable"), ("MemoryPressure", "True", "memory-pressure"),
-    ("DiskPressure", "True", "disk-pressure"), ("NetworkUnavailable", "True", "network-unavailable"),
+    ("Ready", "False", "not-ready"),
+    ("Ready", "Unknown", "unreachable"),
+    ("MemoryPressure", "True", "memory-pressure"),
+    ("DiskPressure", "True", "disk-pressure"),
+    ("NetworkUnavailable", "True", "network-unavailable"),
     ("PIDPressure", "True", "pid-pressure"),
 )
 _MANAGED = frozenset(_TAINT + key for _, _, key in _BY_CONDITION) | {_TAINT + "unschedulable"}
@@ -96,8 +99,11 @@ class NodeLifecycleController(Controller):
     def _label(self, node: Obj) -> Obj:
         labels = labels_of(node)
         stale = {old: labels[new] for new, old in _BETA if new in labels and labels.get(old) != labels[new]}
-        return self.kube.patch(
-            r.NODES, name_of(node), {"metadata": {"labels": stale}}, kind="strategic") if stale else node
+        return (
+            self.kube.patch(r.NODES, name_of(node), {"metadata": {"labels": stale}}, kind="strategic")
+            if stale
+            else node
+        )
 
     def _deadline(self, node: Obj) -> datetime | None:
         """When the node counts as lost; None: its kubelet vouches for it, or it is lost already."""
@@ -126,14 +132,21 @@ class NodeLifecycleController(Controller):
         for kind in _KINDS:
             if kind not in known:
                 never = {
-                    "type": kind, "status": "Unknown", "reason": "NodeStatusNeverUpdated",
-                    "message": "Kubelet never posted node status.", "lastHeartbeatTime": None,
-                    "lastTransitionTime": now}
+                    "type": kind,
+                    "status": "Unknown",
+                    "reason": "NodeStatusNeverUpdated",
+                    "message": "Kubelet never posted node status.",
+                    "lastHeartbeatTime": None,
+                    "lastTransitionTime": now,
+                }
                 conditions.append(never)
             elif conditions[known[kind]]["status"] != "Unknown":
                 conditions[known[kind]] = conditions[known[kind]] | {
-                    "status": "Unknown", "reason": "NodeStatusUnknown",
-                    "message": "Kubelet stopped posting node status.", "lastTransitionTime": now}
+                    "status": "Unknown",
+                    "reason": "NodeStatusUnknown",
+                    "message": "Kubelet stopped posting node status.",
+                    "lastTransitionTime": now,
+                }
         status = (node.get("status") or {}) | {"conditions": conditions}
         written = self.kube.replace(r.NODES, node | {"status": status}, subresource="status")
         self._tell(node, "NodeNotReady", f"Node {name_of(node)} status is now: NodeNotReady")

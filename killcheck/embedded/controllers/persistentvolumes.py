@@ -92,9 +92,13 @@ class PersistentVolumeBinder(Controller):
         wanted = parse(dig(claim, "spec", "resources", "requests", "storage", default="0"))
         modes = set(claim["spec"].get("accessModes") or ())
         fits = [
-            volume for volume in self.volumes.values() if _free_for(volume, claim)
+            volume
+            for volume in self.volumes.values()
+            if _free_for(volume, claim)
             and (volume["spec"].get("storageClassName") or "") == class_name
-            and modes <= set(volume["spec"].get("accessModes") or ()) and _size(volume) >= wanted]
+            and modes <= set(volume["spec"].get("accessModes") or ())
+            and _size(volume) >= wanted
+        ]
         return min(fits, key=lambda volume: (_size(volume), name_of(volume)), default=None)
 
     def _provision(self, claim: Obj) -> Obj | None:
@@ -108,14 +112,18 @@ class PersistentVolumeBinder(Controller):
             return None
         name = f"pvc-{uid_of(claim)}"
         body = {
-            "apiVersion": "v1", "kind": "PersistentVolume",
+            "apiVersion": "v1",
+            "kind": "PersistentVolume",
             "metadata": {"name": name, "annotations": {"pv.kubernetes.io/provisioned-by": found["provisioner"]}},
             "spec": {
                 "capacity": {"storage": dig(claim, "spec", "resources", "requests", "storage", default="1Gi")},
                 "accessModes": claim["spec"].get("accessModes") or ["ReadWriteOnce"],
                 "persistentVolumeReclaimPolicy": found.get("reclaimPolicy", "Delete"),
-                "storageClassName": name_of(found), "claimRef": _reference(claim),
-                "csi": {"driver": found["provisioner"], "volumeHandle": name}}}
+                "storageClassName": name_of(found),
+                "claimRef": _reference(claim),
+                "csi": {"driver": found["provisioner"], "volumeHandle": name},
+            },
+        }
         try:
             volume = self.kube.create(r.PERSISTENTVOLUMES, body)
         except Conflict:
@@ -127,7 +135,8 @@ class PersistentVolumeBinder(Controller):
     def _bind(self, claim: Obj, volume: Obj) -> None:
         if dig(volume, "spec", "claimRef", "uid") != uid_of(claim):
             volume = self.kube.replace(
-                r.PERSISTENTVOLUMES, volume | {"spec": volume["spec"] | {"claimRef": _reference(claim)}})
+                r.PERSISTENTVOLUMES, volume | {"spec": volume["spec"] | {"claimRef": _reference(claim)}}
+            )
         if dig(volume, "status", "phase") != "Bound":
             self._phase(volume, "Bound")
         meta = claim["metadata"]
@@ -135,10 +144,13 @@ class PersistentVolumeBinder(Controller):
         meta = meta | {"annotations": annotations_of(claim) | marks}
         written = self.kube.replace(
             r.PERSISTENTVOLUMECLAIMS,
-            claim | {"metadata": meta, "spec": claim["spec"] | {"volumeName": name_of(volume)}})
+            claim | {"metadata": meta, "spec": claim["spec"] | {"volumeName": name_of(volume)}},
+        )
         status = {
-            "phase": "Bound", "accessModes": volume["spec"].get("accessModes"),
-            "capacity": volume["spec"].get("capacity")}
+            "phase": "Bound",
+            "accessModes": volume["spec"].get("accessModes"),
+            "capacity": volume["spec"].get("capacity"),
+        }
         self.kube.replace(r.PERSISTENTVOLUMECLAIMS, written | {"status": status}, subresource="status")
 
     def _release(self, name: str) -> None:
@@ -167,8 +179,13 @@ class PersistentVolumeBinder(Controller):
 
 def _reference(claim: Obj) -> Obj:
     return {
-        "apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": namespace_of(claim), "name": name_of(claim),
-        "uid": uid_of(claim), "resourceVersion": claim["metadata"]["resourceVersion"]}
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "namespace": namespace_of(claim),
+        "name": name_of(claim),
+        "uid": uid_of(claim),
+        "resourceVersion": claim["metadata"]["resourceVersion"],
+    }
 
 
 def _free_for(volume: Obj, claim: Obj) -> bool:

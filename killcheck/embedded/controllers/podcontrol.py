@@ -22,8 +22,12 @@ __all__ = ["PodControl", "claim", "controller_ref", "namespace_terminating", "sl
 def controller_ref(owner: Obj, resource: Resource) -> Obj:
     """The owner reference of a controller to what it makes."""
     return {
-        "apiVersion": resource.api_version, "kind": resource.kind, "name": name_of(owner), "uid": uid_of(owner),
-        "controller": True, "blockOwnerDeletion": True,
+        "apiVersion": resource.api_version,
+        "kind": resource.kind,
+        "name": name_of(owner),
+        "uid": uid_of(owner),
+        "controller": True,
+        "blockOwnerDeletion": True,
     }
 
 
@@ -103,7 +107,12 @@ class PodControl:
 
 
 def claim(
-    kube: Kube, resource: Resource, owner: Obj, selector: LabelSelector, candidates: Iterable[Obj], *,
+    kube: Kube,
+    resource: Resource,
+    owner: Obj,
+    selector: LabelSelector,
+    candidates: Iterable[Obj],
+    *,
     target: Resource,
 ) -> list[Obj]:
     """The objects of type ``target`` that belong to ``owner``: adopts orphans that match, releases what no longer does.

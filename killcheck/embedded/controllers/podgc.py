@@ -57,10 +57,14 @@ class PodGarbageCollector(Controller):
     def _remove(self, pod: Obj) -> None:
         namespace, name = key_of(pod)
         target = {
-            "type": "DisruptionTarget", "status": "True", "reason": "DeletionByPodGC",
-            "message": "PodGC: node no longer exists", "lastProbeTime": None,
+            "type": "DisruptionTarget",
+            "status": "True",
+            "reason": "DeletionByPodGC",
+            "message": "PodGC: node no longer exists",
+            "lastProbeTime": None,
             "lastTransitionTime": format_time(self.loop.now()),
-            "observedGeneration": pod["metadata"].get("generation", 0)}
+            "observedGeneration": pod["metadata"].get("generation", 0),
+        }
         status = {"conditions": [target]} | ({} if podset.is_terminal(pod) else {"phase": "Failed"})
         patch = {"metadata": {"uid": uid_of(pod)}, "status": status}
         try:

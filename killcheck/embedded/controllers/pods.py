@@ -14,8 +14,17 @@ from killcheck.kube import resources as r
 from killcheck.kube.objects import Obj, condition, dig, parse_time
 
 __all__ = [
-    "active_first", "by_node", "deletion_rank", "is_active", "is_available", "is_ready",
-    "is_terminal", "is_terminating", "next_available_s", "node_of", "phase_of",
+    "active_first",
+    "by_node",
+    "deletion_rank",
+    "is_active",
+    "is_available",
+    "is_ready",
+    "is_terminal",
+    "is_terminating",
+    "next_available_s",
+    "node_of",
+    "phase_of",
 ]
 
 _PHASES = {"Pending": 0, "Unknown": 1, "Running": 2}
@@ -90,10 +99,17 @@ def _newest_first(stamp: str) -> Any:
 
 def active_first(pods: list[Obj]) -> list[Obj]:
     """The order in which a Job gives up pods: the least far along first (``ActivePods``)."""
-    return sorted(pods, key=lambda pod: (
-        bool(node_of(pod)), _PHASES.get(phase_of(pod), 3), is_ready(pod), _newest_first(_ready_since(pod)),
-        -_restarts(pod), _newest_first(str(pod["metadata"].get("creationTimestamp") or "")),
-    ))
+    return sorted(
+        pods,
+        key=lambda pod: (
+            bool(node_of(pod)),
+            _PHASES.get(phase_of(pod), 3),
+            is_ready(pod),
+            _newest_first(_ready_since(pod)),
+            -_restarts(pod),
+            _newest_first(str(pod["metadata"].get("creationTimestamp") or "")),
+        ),
+    )
 
 
 def _age_rank(stamp: str, now: datetime) -> int:
@@ -118,8 +134,17 @@ def deletion_rank(pods: list[Obj], related: list[Obj], now: datetime) -> list[Ob
     for pod in related:
         if is_active(pod):
             on_node[node_of(pod)] = on_node.get(node_of(pod), 0) + 1
-    return sorted(pods, key=lambda pod: (
-        bool(node_of(pod)), _PHASES.get(phase_of(pod), 3), is_ready(pod), _cost(pod),
-        -on_node.get(node_of(pod), 0), _age_rank(_ready_since(pod), now) if is_ready(pod) else 0, -_restarts(pod),
-        _age_rank(str(pod["metadata"].get("creationTimestamp") or ""), now), pod["metadata"]["uid"],
-    ))
+    return sorted(
+        pods,
+        key=lambda pod: (
+            bool(node_of(pod)),
+            _PHASES.get(phase_of(pod), 3),
+            is_ready(pod),
+            _cost(pod),
+            -on_node.get(node_of(pod), 0),
+            _age_rank(_ready_since(pod), now) if is_ready(pod) else 0,
+            -_restarts(pod),
+            _age_rank(str(pod["metadata"].get("creationTimestamp") or ""), now),
+            pod["metadata"]["uid"],
+        ),
+    )

@@ -48,7 +48,8 @@ class ReplicaSetController(Controller):
             return keys
         namespace, labels = namespace_of(new), labels_of(new)
         return [
-            (namespace, name_of(rs)) for rs in self.sets.values()
+            (namespace, name_of(rs))
+            for rs in self.sets.values()
             if namespace_of(rs) == namespace and self.selector(rs).matches(labels)
         ]
 
@@ -66,8 +67,8 @@ class ReplicaSetController(Controller):
         selector = self.selector(rs)
         own = [*self.by_owner.get(uid_of(rs)), *self.by_owner.get(f"{key[0]}/")]
         active = claim(
-            self.kube, self.resource, rs, selector, [pod for pod in own if podset.is_active(pod)],
-            target=r.PODS)
+            self.kube, self.resource, rs, selector, [pod for pod in own if podset.is_active(pod)], target=r.PODS
+        )
         terminating = _claimed(rs, selector, own)
         failure: ApiError | None = None
         if settled and "deletionTimestamp" not in rs["metadata"]:
@@ -90,7 +91,7 @@ class ReplicaSetController(Controller):
             if diff < len(active):
                 surplus = podset.deletion_rank(active, self._related(rs), self.loop.now())
             failure: ApiError | None = None
-            for pod in surplus[:min(diff, BURST)]:
+            for pod in surplus[: min(diff, BURST)]:
                 try:
                     self.pods.delete(rs, pod)
                 except ApiError as error:
@@ -109,7 +110,8 @@ class ReplicaSetController(Controller):
         old = rs.get("status") or {}
         status = self._status(rs, active, terminating, failure)
         if {**old, "observedGeneration": 0} == {**status, "observedGeneration": 0} and (
-                old.get("observedGeneration") == rs["metadata"].get("generation")):
+            old.get("observedGeneration") == rs["metadata"].get("generation")
+        ):
             return
         try:
             self.kube.replace(self.resource, rs | {"status": status}, subresource="status")
@@ -144,10 +146,16 @@ class ReplicaSetController(Controller):
         if present:
             return conditions
         reason = "FailedCreate" if active < int(rs["spec"].get("replicas", 1)) else "FailedDelete"
-        return [*conditions, {
-            "type": _FAILURE, "status": "True", "lastTransitionTime": format_time(self.loop.now()),
-            "reason": reason, "message": failure.message,
-        }]
+        return [
+            *conditions,
+            {
+                "type": _FAILURE,
+                "status": "True",
+                "lastTransitionTime": format_time(self.loop.now()),
+                "reason": reason,
+                "message": failure.message,
+            },
+        ]
 
     def _plan_availability(self, key: Key, rs: Obj, active: list[Obj]) -> None:
         min_ready = int(rs["spec"].get("minReadySeconds") or 0)

@@ -76,8 +76,7 @@ class ResourceClaimController(Controller):
             made[entry["name"]] = {"name": entry["name"], "resourceClaimName": name_of(claim)}
         if made != statuses:
             patch = {"metadata": {"uid": uid_of(pod)}, "status": {"resourceClaimStatuses": list(made.values())}}
-            self.kube.patch(
-                r.PODS, name_of(pod), patch, namespace_of(pod), kind="strategic", subresource="status")
+            self.kube.patch(r.PODS, name_of(pod), patch, namespace_of(pod), kind="strategic", subresource="status")
 
     def _is_there(self, key: Key) -> bool:
         return key in self._made or key in self.claims.objects
@@ -96,17 +95,27 @@ class ResourceClaimController(Controller):
         except NotFound:
             text = (
                 f'PodResourceClaim {name}: resource claim template "{template_name}": '
-                f'resourceclaimtemplate.resource.k8s.io "{template_name}" not found')
+                f'resourceclaimtemplate.resource.k8s.io "{template_name}" not found'
+            )
             self.events.emit(pod, "Warning", "FailedResourceClaimCreation", text)
             raise
         spec = copy(template["spec"])
         meta = spec.get("metadata") or {}
-        made = self.kube.create(r.RESOURCECLAIMS, {
-            "apiVersion": r.RESOURCECLAIMS.api_version, "kind": "ResourceClaim", "spec": spec["spec"],
-            "metadata": {
-                "generateName": f"{name_of(pod)}-{name}-", "namespace": namespace_of(pod),
-                "labels": meta.get("labels") or {}, "annotations": (meta.get("annotations") or {}) | {_FOR: name},
-                "ownerReferences": [controller_ref(pod, r.PODS)]}})
+        made = self.kube.create(
+            r.RESOURCECLAIMS,
+            {
+                "apiVersion": r.RESOURCECLAIMS.api_version,
+                "kind": "ResourceClaim",
+                "spec": spec["spec"],
+                "metadata": {
+                    "generateName": f"{name_of(pod)}-{name}-",
+                    "namespace": namespace_of(pod),
+                    "labels": meta.get("labels") or {},
+                    "annotations": (meta.get("annotations") or {}) | {_FOR: name},
+                    "ownerReferences": [controller_ref(pod, r.PODS)],
+                },
+            },
+        )
         self._made[key_of(made)] = made
         return made
 

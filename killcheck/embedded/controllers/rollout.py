@@ -12,8 +12,17 @@ from killcheck.kube.client import Kube
 from killcheck.kube.objects import Obj, annotations_of, dig, name_of
 
 __all__ = [
-    "DESIRED", "MAXIMUM", "Sizes", "grow_new", "is_scaling", "max_surge", "max_unavailable", "new_size", "scale",
-    "shrink_old", "size_annotations",
+    "DESIRED",
+    "MAXIMUM",
+    "Sizes",
+    "grow_new",
+    "is_scaling",
+    "max_surge",
+    "max_unavailable",
+    "new_size",
+    "scale",
+    "shrink_old",
+    "size_annotations",
 ]
 
 DESIRED = "deployment.kubernetes.io/desired-replicas"
@@ -186,8 +195,10 @@ def _active_or_latest(new: Obj | None, old: list[Obj], active: list[Obj]) -> Obj
 def _saturated(d: Obj, rs: Obj) -> bool:
     desired = int(d["spec"]["replicas"])
     return (
-        int(rs["spec"]["replicas"]) == desired and annotations_of(rs).get(DESIRED) == str(desired)
-        and available([rs]) == desired)
+        int(rs["spec"]["replicas"]) == desired
+        and annotations_of(rs).get(DESIRED) == str(desired)
+        and available([rs]) == desired
+    )
 
 
 def _proportional(d: Obj, active: list[Obj]) -> dict[str, int]:

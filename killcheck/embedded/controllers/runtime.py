@@ -119,7 +119,12 @@ class WorkQueue:
     """
 
     def __init__(
-        self, loop: Loop, work: Callable[[Hashable], None], *, base_s: float = 0.005, max_s: float = 1000.0,
+        self,
+        loop: Loop,
+        work: Callable[[Hashable], None],
+        *,
+        base_s: float = 0.005,
+        max_s: float = 1000.0,
     ) -> None:
         self.loop = loop
         self.work = work
@@ -214,7 +219,11 @@ class Component(ABC):
         """Subscribe to informers; called once by :meth:`start`."""
 
     def listen(
-        self, resource: Resource, changed: Callable[[Change, Obj | None, Obj], None], *, optional: bool = False,
+        self,
+        resource: Resource,
+        changed: Callable[[Change, Obj | None, Obj], None],
+        *,
+        optional: bool = False,
     ) -> Informer:
         """Call ``changed`` for every object that is there, and at every change, until :meth:`stop`."""
         informer = self.informers.of(resource, optional=optional)
@@ -255,8 +264,12 @@ class Controller(Component):
         """Bring one object to where it should be. Raise ApiError to be retried with back-off."""
 
     def follow(
-        self, resource: Resource, keys: Callable[[Change, Obj | None, Obj], list[Key]] | None = None,
-        *, optional: bool = False, together: Callable[[Key], bool] = lambda _: False,
+        self,
+        resource: Resource,
+        keys: Callable[[Change, Obj | None, Obj], list[Key]] | None = None,
+        *,
+        optional: bool = False,
+        together: Callable[[Key], bool] = lambda _: False,
     ) -> Informer:
         """Reconcile at every change of ``resource``; ``keys`` maps a change to keys (default: the object's own).
 

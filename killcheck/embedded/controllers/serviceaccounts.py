@@ -21,7 +21,8 @@ _CONFIGMAP = "kube-root-ca.crt"
 _DESCRIPTION = (
     "Contains a CA bundle that can be used to verify the kube-apiserver when using internal endpoints such as the "
     "internal service IP or kubernetes.default.svc. No other usage is guaranteed across distributions of Kubernetes "
-    "clusters.")
+    "clusters."
+)
 
 
 class _PerNamespace(Controller):

@@ -84,7 +84,8 @@ class StatefulSetController(Controller):
         selector = from_match_labels(found["spec"].get("selector"))
         own = [
             *self.by_owner.get(uid_of(found)),
-            *(pod for pod in self.by_owner.get(f"{namespace_of(found)}/") if _ordinal(found, pod) is not None)]
+            *(pod for pod in self.by_owner.get(f"{namespace_of(found)}/") if _ordinal(found, pod) is not None),
+        ]
         pods = claim(self.kube, r.STATEFULSETS, found, selector, own, target=r.PODS)
         start = int(dig(found, "spec", "ordinals", "start", default=0))
         wanted = range(start, start + int(found["spec"].get("replicas", 1)))
@@ -207,13 +208,20 @@ class StatefulSetController(Controller):
         claims = {c["metadata"]["name"]: _claim_name(c, owner, ordinal) for c in _templates(owner)}
         volumes = [volume for volume in spec.get("volumes") or [] if volume["name"] not in claims]
         spec["volumes"] = volumes + [
-            {"name": key, "persistentVolumeClaim": {"claimName": claim_name}} for key, claim_name in claims.items()]
+            {"name": key, "persistentVolumeClaim": {"claimName": claim_name}} for key, claim_name in claims.items()
+        ]
         return {
-            "apiVersion": "v1", "kind": "Pod", "spec": spec,
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "spec": spec,
             "metadata": {
-                "name": name, "namespace": namespace_of(owner), "labels": dict(meta.get("labels") or {}) | identity,
-                "annotations": dict(meta.get("annotations") or {}), "finalizers": meta.get("finalizers") or [],
-                "ownerReferences": [controller_ref(owner, r.STATEFULSETS)]},
+                "name": name,
+                "namespace": namespace_of(owner),
+                "labels": dict(meta.get("labels") or {}) | identity,
+                "annotations": dict(meta.get("annotations") or {}),
+                "finalizers": meta.get("finalizers") or [],
+                "ownerReferences": [controller_ref(owner, r.STATEFULSETS)],
+            },
         }
 
     def _create_claims(self, owner: Obj, pod: Obj) -> None:
@@ -243,12 +251,14 @@ class StatefulSetController(Controller):
             return sum(labels_of(pod).get(REVISION_LABEL) == name_of(revision) for pod in alive)
 
         status: Obj = {
-            "observedGeneration": at.set["metadata"].get("generation", 0), "replicas": len(pods),
-            "currentRevision": name_of(at.current), "updateRevision": name_of(at.update),
+            "observedGeneration": at.set["metadata"].get("generation", 0),
+            "replicas": len(pods),
+            "currentRevision": name_of(at.current),
+            "updateRevision": name_of(at.update),
             "collisionCount": int(dig(at.set, "status", "collisionCount", default=0)),
-            "availableReplicas": sum(podset.is_available(pod, at.min_ready_s, now) for pod in ready)}
-        counts = {
-            "readyReplicas": len(ready), "currentReplicas": of(at.current), "updatedReplicas": of(at.update)}
+            "availableReplicas": sum(podset.is_available(pod, at.min_ready_s, now) for pod in ready),
+        }
+        counts = {"readyReplicas": len(ready), "currentReplicas": of(at.current), "updatedReplicas": of(at.update)}
         rolled = counts["updatedReplicas"] == len(pods) == len(ready)
         if at.current is not at.update and rolled:
             status["currentRevision"] = name_of(at.update)
@@ -260,8 +270,9 @@ class StatefulSetController(Controller):
     def _plan_availability(self, key: Key, at: _Pass) -> None:
         if at.min_ready_s:
             now = self.loop.now()
-            waits = [podset.next_available_s(pod, at.min_ready_s, now) for pod in at.pods.values()
-                     if podset.is_ready(pod)]
+            waits = [
+                podset.next_available_s(pod, at.min_ready_s, now) for pod in at.pods.values() if podset.is_ready(pod)
+            ]
             due = [wait for wait in waits if wait > 0]
             if due:
                 self.queue.add(key, min(due))

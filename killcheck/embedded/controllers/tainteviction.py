@@ -92,10 +92,14 @@ class TaintEvictionController(Controller):
         namespace, name = key_of(pod)
         self.events.emit(pod, "Normal", "TaintManagerEviction", f"Marking for deletion Pod {namespace}/{name}")
         target = {
-            "type": "DisruptionTarget", "status": "True", "reason": "DeletionByTaintManager",
-            "message": "Taint manager: deleting due to NoExecute taint", "lastProbeTime": None,
+            "type": "DisruptionTarget",
+            "status": "True",
+            "reason": "DeletionByTaintManager",
+            "message": "Taint manager: deleting due to NoExecute taint",
+            "lastProbeTime": None,
             "lastTransitionTime": format_time(self.loop.now()),
-            "observedGeneration": pod["metadata"].get("generation", 0)}
+            "observedGeneration": pod["metadata"].get("generation", 0),
+        }
         patch = {"metadata": {"uid": uid_of(pod)}, "status": {"conditions": [target]}}
         try:
             self.kube.patch(r.PODS, name, patch, namespace, kind="strategic", subresource="status")
@@ -116,8 +120,11 @@ class TaintEvictionController(Controller):
 
 
 def _no_execute(node: Obj) -> list[tuple[str, str]]:
-    return [(t["key"], str(t.get("value") or "")) for t in dig(node, "spec", "taints", default=[])
-            if t["effect"] == "NoExecute"]
+    return [
+        (t["key"], str(t.get("value") or ""))
+        for t in dig(node, "spec", "taints", default=[])
+        if t["effect"] == "NoExecute"
+    ]
 
 
 def _patience(pod: Obj, taints: list[tuple[str, str]]) -> float | None:

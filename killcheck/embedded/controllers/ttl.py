@@ -42,6 +42,7 @@ class TtlAfterFinished(Controller):
         version = job["metadata"]["resourceVersion"]
         try:
             self.kube.delete(
-                r.JOBS, key[1], key[0], uid=uid_of(job), resource_version=version, propagation="Foreground")
+                r.JOBS, key[1], key[0], uid=uid_of(job), resource_version=version, propagation="Foreground"
+            )
         except (NotFound, Conflict):
             return

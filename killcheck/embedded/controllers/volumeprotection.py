@@ -60,7 +60,8 @@ class PvcProtection(_Protection):
         """Whether a pod on a node names it."""
         return any(
             namespace_of(pod) == key[0] and pod["spec"].get("nodeName") and key[1] in _claims(pod)
-            for pod in self.pods.values())
+            for pod in self.pods.values()
+        )
 
 
 class PvProtection(_Protection):

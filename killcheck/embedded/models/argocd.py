@@ -64,9 +64,7 @@ class ArgoCd(Controller):
         self._due.discard(due)
         resource = r.DEPLOYMENTS if kind == "Deployment" else r.STATEFULSETS
         self.kube.patch(resource, key[1], {"spec": {"replicas": wanted}}, namespace)
-        self.events.emit(
-            application, "Normal", "OperationStarted",
-            "Initiated automated sync to '' (self-heal)")
+        self.events.emit(application, "Normal", "OperationStarted", "Initiated automated sync to '' (self-heal)")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -82,6 +80,7 @@ def _heals(application: Obj) -> bool:
         return False
     ignored = any(
         "/spec/replicas" in (entry.get("jsonPointers") or [])
-        for entry in dig(application, "spec", "ignoreDifferences", default=[]))
+        for entry in dig(application, "spec", "ignoreDifferences", default=[])
+    )
     options = dig(application, "spec", "syncPolicy", "syncOptions", default=[])
     return not (ignored and "RespectIgnoreDifferences=true" in options)

@@ -16,10 +16,10 @@ from random import Random
 from typing import Any, Literal, Protocol
 
 from killcheck.clock import Loop, Timer
-from killcheck.instances.catalogue import Catalogue, InstanceType, shipped
-from killcheck.instances.reclaims import NOTICE_S
 from killcheck.cloud.session import AskError
 from killcheck.embedded.models.lifecyclehooks import LifecycleHooks
+from killcheck.instances.catalogue import Catalogue, InstanceType, shipped
+from killcheck.instances.reclaims import NOTICE_S
 
 __all__ = ["Cloud", "CloudError", "Instance", "NoSuchInstance", "Queue", "Timing"]
 
@@ -93,8 +93,10 @@ class Instance:
     def provider_id(self) -> str:
         """``aws:///us-east-1a/i-0123...``, as Node.spec.providerID has it; another cloud's is in its own form."""
         if self.type.provider == "azure":
-            return (f"azure:///subscriptions/{_NOBODY}/resourceGroups/mc_dev_dev_eastus/providers/Microsoft.Compute/"
-                    f"virtualMachines/{self.instance_id}")
+            return (
+                f"azure:///subscriptions/{_NOBODY}/resourceGroups/mc_dev_dev_eastus/providers/Microsoft.Compute/"
+                f"virtualMachines/{self.instance_id}"
+            )
         if self.type.provider == "gcp":
             return f"gce://dev/{self.zone}/{self.instance_id}"
         return f"aws:///{self.zone}/{self.instance_id}"
@@ -172,8 +174,14 @@ class Cloud:
     """
 
     def __init__(
-        self, loop: Loop, rng: Random, *, catalogue: Catalogue | None = None, region: str = "us-east-1",
-        account: str = "111122223333", timing: Timing | None = None,
+        self,
+        loop: Loop,
+        rng: Random,
+        *,
+        catalogue: Catalogue | None = None,
+        region: str = "us-east-1",
+        account: str = "111122223333",
+        timing: Timing | None = None,
     ) -> None:
         self.loop = loop
         self.rng = rng
@@ -215,8 +223,14 @@ class Cloud:
 
     # -- what its API would do -----------------------------------------------------------------------------
     def launch(
-        self, name: str, *, by: str, capacity_type: str = "on-demand", zone: str = "",
-        tags: Mapping[str, str] | None = None, node: Mapping[str, Any] | None = None,
+        self,
+        name: str,
+        *,
+        by: str,
+        capacity_type: str = "on-demand",
+        zone: str = "",
+        tags: Mapping[str, str] | None = None,
+        node: Mapping[str, Any] | None = None,
     ) -> Instance:
         """Launch an instance of type ``name``. Raises CloudError where it is denied, exhausted or unknown."""
         self._allow("ec2:RunInstances")
@@ -226,7 +240,8 @@ class Cloud:
         if name in self.exhausted:
             raise CloudError(
                 "InsufficientInstanceCapacity",
-                f"We currently do not have sufficient {name} capacity in the Availability Zone you requested ({zone}).")
+                f"We currently do not have sufficient {name} capacity in the Availability Zone you requested ({zone}).",
+            )
         where, spot = zone or self.zones[0], capacity_type == "spot"
         if kind.provider != "aws":
             instance_id = f"{_NAMED[kind.provider]}-{self.rng.getrandbits(32):08x}"
@@ -238,7 +253,8 @@ class Cloud:
         else:
             instance_id = f"i-{self.rng.getrandbits(68):017x}"
         instance = Instance(
-            instance_id, kind, where, capacity_type, self.loop.now(), by, dict(tags or {}), node=dict(node or {}))
+            instance_id, kind, where, capacity_type, self.loop.now(), by, dict(tags or {}), node=dict(node or {})
+        )
         self.instances[instance.instance_id] = instance
         self._later(instance, self.timing.run_s, self._run, instance)
         return instance
@@ -260,7 +276,11 @@ class Cloud:
 
     # -- what happens to machines --------------------------------------------------------------------------
     def interrupt(
-        self, instance_id: str, *, in_s: float | None = None, via: Collection[str] = ("queue", "metadata"),
+        self,
+        instance_id: str,
+        *,
+        in_s: float | None = None,
+        via: Collection[str] = ("queue", "metadata"),
     ) -> Instance:
         """A spot interruption: notice now, reclaim in ``in_s`` seconds (None: what its cloud leaves); ``via`` says
         where it is told of; only AWS has a queue. Raises NoSuchInstance."""
@@ -269,8 +289,9 @@ class Cloud:
         instance.notice = self.loop.now() + timedelta(seconds=wait_s)
         instance.metadata_tells = "metadata" in via
         if "queue" in via and instance.type.provider == "aws":
-            self.queue.send(self.event(
-                "EC2 Spot Instance Interruption Warning", instance, {"instance-action": "terminate"}))
+            self.queue.send(
+                self.event("EC2 Spot Instance Interruption Warning", instance, {"instance-action": "terminate"})
+            )
         self._later(instance, wait_s, self._reclaimed, instance)
         self._tell(instance, instance.state)
         return instance
@@ -346,8 +367,13 @@ class Cloud:
     def event(self, detail_type: str, instance: Instance, detail: Mapping[str, Any]) -> dict[str, Any]:
         """An EventBridge event about an instance, as it arrives in a queue."""
         return {
-            "version": "0", "id": f"{self.rng.getrandbits(128):032x}", "detail-type": detail_type, "source": "aws.ec2",
-            "account": self.account, "time": self.loop.now().strftime("%Y-%m-%dT%H:%M:%SZ"), "region": self.region,
+            "version": "0",
+            "id": f"{self.rng.getrandbits(128):032x}",
+            "detail-type": detail_type,
+            "source": "aws.ec2",
+            "account": self.account,
+            "time": self.loop.now().strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "region": self.region,
             "resources": [f"arn:aws:ec2:{self.region}:instance/{instance.instance_id}"],
             "detail": {"instance-id": instance.instance_id, **detail},
         }
@@ -405,10 +431,8 @@ class Cloud:
 
     def _announce(self, instance: Instance) -> None:
         """The state-change notification that EventBridge sends where a rule forwards it (Karpenter's does)."""
-        if instance.type.provider == "aws" and instance.state in (
-                "stopping", "stopped", "shutting-down", "terminated"):
-            self.queue.send(self.event(
-                "EC2 Instance State-change Notification", instance, {"state": instance.state}))
+        if instance.type.provider == "aws" and instance.state in ("stopping", "stopped", "shutting-down", "terminated"):
+            self.queue.send(self.event("EC2 Instance State-change Notification", instance, {"state": instance.state}))
 
     def _tell(self, instance: Instance, before: State) -> None:
         for listener in list(self.listeners):

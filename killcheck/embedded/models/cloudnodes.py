@@ -11,9 +11,9 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from killcheck.instances.amounts import text
 from killcheck.embedded.controllers.runtime import Controller
 from killcheck.embedded.models.cloud import Cloud, Instance
+from killcheck.instances.amounts import text
 from killcheck.kube import resources as r
 from killcheck.kube.errors import Conflict, NotFound
 from killcheck.kube.informer import Change
@@ -31,24 +31,37 @@ def node_object(instance: Instance, name: str) -> Obj:
     capacity = {key: text(key, value) for key, value in one.capacity.items()}
     capacity["memory"] = f"{one.memory_mib}Mi"
     labels = {
-        "kubernetes.io/arch": one.arch, "kubernetes.io/os": "linux", "kubernetes.io/hostname": name,
-        "node.kubernetes.io/instance-type": one.name, "topology.kubernetes.io/zone": instance.zone,
-        "topology.kubernetes.io/region": instance.zone[:-1], **instance.node.get("labels", {}),
+        "kubernetes.io/arch": one.arch,
+        "kubernetes.io/os": "linux",
+        "kubernetes.io/hostname": name,
+        "node.kubernetes.io/instance-type": one.name,
+        "topology.kubernetes.io/zone": instance.zone,
+        "topology.kubernetes.io/region": instance.zone[:-1],
+        **instance.node.get("labels", {}),
     }
     taints = [dict(taint) for taint in instance.node.get("taints", ())]
     spec: Obj = {"providerID": instance.provider_id}
     if taints:
         spec["taints"] = taints
     return {
-        "apiVersion": "v1", "kind": "Node",
+        "apiVersion": "v1",
+        "kind": "Node",
         "metadata": {"name": name, "labels": labels, "annotations": dict(instance.node.get("annotations", {}))},
         "spec": spec,
         "status": {
-            "capacity": capacity, "allocatable": dict(capacity),
+            "capacity": capacity,
+            "allocatable": dict(capacity),
             "nodeInfo": {
-                "architecture": one.arch, "operatingSystem": "linux", "kubeletVersion": "v1.36.2",
-                "containerRuntimeVersion": "containerd://2.1.4", "kernelVersion": "6.12.40", "machineID": "",
-                "osImage": "Amazon Linux 2023", "bootID": "", "systemUUID": "", "kubeProxyVersion": "",
+                "architecture": one.arch,
+                "operatingSystem": "linux",
+                "kubeletVersion": "v1.36.2",
+                "containerRuntimeVersion": "containerd://2.1.4",
+                "kernelVersion": "6.12.40",
+                "machineID": "",
+                "osImage": "Amazon Linux 2023",
+                "bootID": "",
+                "systemUUID": "",
+                "kubeProxyVersion": "",
             },
             "addresses": [{"type": "Hostname", "address": name}],
         },
@@ -87,8 +100,8 @@ class CloudNodes(Controller):
         if instance is None or instance.state != "terminated" or (ready is not None and ready["status"] == "True"):
             return
         self.events.emit(
-            node, "Normal", "DeletingNode",
-            f"Deleting node {key[1]} because it does not exist in the cloud provider")
+            node, "Normal", "DeletingNode", f"Deleting node {key[1]} because it does not exist in the cloud provider"
+        )
         try:
             self.kube.delete(r.NODES, key[1])
         except NotFound:

@@ -17,8 +17,6 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import ClassVar
 
-from killcheck.instances.amounts import amounts, total
-from killcheck.text.durations import parse_duration
 from killcheck.embedded.controllers.runtime import Controller
 from killcheck.embedded.models.cloud import Cloud, CloudError, Instance
 from killcheck.embedded.models.cloudnodes import node_object
@@ -34,6 +32,7 @@ from killcheck.embedded.models.karpenter.pods import (
     requests,
 )
 from killcheck.embedded.models.nodegroups import GROUP_TAG, SELECTOR, NodeGroup
+from killcheck.instances.amounts import amounts, total
 from killcheck.kube import resources as r
 from killcheck.kube.errors import ApiError, NotFound, TooManyRequests
 from killcheck.kube.informer import Change
@@ -47,6 +46,7 @@ from killcheck.kube.objects import (
     namespace_of,
     uid_of,
 )
+from killcheck.text.durations import parse_duration
 
 __all__ = ["ClusterAutoscaler"]
 
@@ -80,7 +80,8 @@ class ClusterAutoscaler(Controller):
         self.follow(r.PODS, self._pod)
         self.follow(r.NODES, self._node)
         self._by_node = self.informers.index(
-            r.PODS, "spec.nodeName", lambda pod: [name] if (name := dig(pod, "spec", "nodeName")) else [])
+            r.PODS, "spec.nodeName", lambda pod: [name] if (name := dig(pod, "spec", "nodeName")) else []
+        )
 
     def reconcile(self, key: tuple[str, str]) -> None:
         """One scan, or one step of a drain."""
@@ -96,9 +97,14 @@ class ClusterAutoscaler(Controller):
     def _pod(self, change: Change, old: Obj | None, new: Obj) -> list[tuple[str, str]]:
         if not self.cloud.groups:
             return []
-        if change != "modified" or old is None or is_active(old) != is_active(new) or (
-                dig(old, "spec", "nodeName") != dig(new, "spec", "nodeName")) or (
-                is_provisionable(old) != is_provisionable(new)) or annotations_of(old) != annotations_of(new):
+        if (
+            change != "modified"
+            or old is None
+            or is_active(old) != is_active(new)
+            or (dig(old, "spec", "nodeName") != dig(new, "spec", "nodeName"))
+            or (is_provisionable(old) != is_provisionable(new))
+            or annotations_of(old) != annotations_of(new)
+        ):
             self._scan_soon()
         node = dig(new, "spec", "nodeName")
         return [("drain", node)] if node in self._draining else []
@@ -109,8 +115,12 @@ class ClusterAutoscaler(Controller):
             self._draining.pop(name_of(new), None)
         if not self.cloud.groups:
             return []
-        if change != "modified" or old is None or is_true(old, "Ready") != is_true(new, "Ready") or (
-                annotations_of(old) != annotations_of(new)):
+        if (
+            change != "modified"
+            or old is None
+            or is_true(old, "Ready") != is_true(new, "Ready")
+            or (annotations_of(old) != annotations_of(new))
+        ):
             self._scan_soon()
         return []
 
@@ -163,8 +173,11 @@ class ClusterAutoscaler(Controller):
         self._added = self.loop.now()
         for pod in pods:
             self.events.emit(
-                pod, "Normal", "TriggeredScaleUp",
-                f"pod triggered scale-up: [{{{group.name} {before}->{group.desired} (max: {group.maximum})}}]")
+                pod,
+                "Normal",
+                "TriggeredScaleUp",
+                f"pod triggered scale-up: [{{{group.name} {before}->{group.desired} (max: {group.maximum})}}]",
+            )
         for listener in self.cloud.group_listeners:
             listener(group.name)
 
@@ -177,8 +190,11 @@ class ClusterAutoscaler(Controller):
             free = self._template(group).free
             lacking = [name for name, value in needs.items() if value > free.get(name, 0.0)]
             full = group.desired >= group.maximum
-            why = f"Insufficient {lacking[0]}" if lacking else (
-                "max node group size reached" if full else "node(s) didn't match Pod's node affinity/selector")
+            why = (
+                f"Insufficient {lacking[0]}"
+                if lacking
+                else ("max node group size reached" if full else "node(s) didn't match Pod's node affinity/selector")
+            )
             reasons[why] = reasons.get(why, 0) + 1
         spelt = ", ".join(f"{count} {why}" for why, count in sorted(reasons.items()))
         self.events.emit(pod, "Normal", "NotTriggerScaleUp", f"pod didn't trigger scale-up: {spelt}")
@@ -192,8 +208,14 @@ class ClusterAutoscaler(Controller):
         if kind is None:
             return Existing(group.name, {}, (), {})
         sample = Instance(
-            "i-template", kind, self.cloud.zones[0], group.capacity_type, self.loop.now(), "template",
-            node={"labels": {"eks.amazonaws.com/nodegroup": group.name, **group.labels}})
+            "i-template",
+            kind,
+            self.cloud.zones[0],
+            group.capacity_type,
+            self.loop.now(),
+            "template",
+            node={"labels": {"eks.amazonaws.com/nodegroup": group.name, **group.labels}},
+        )
         node = node_object(sample, "template")
         return Existing(group.name, labels_of(node), group.taints, amounts(node["status"]["allocatable"]))
 
@@ -202,7 +224,9 @@ class ClusterAutoscaler(Controller):
         return [
             Existing(name_of(node), labels_of(node), dig(node, "spec", "taints", default=()), self._free(node))
             for node in self.nodes.values()
-            if is_true(node, "Ready") and not dig(node, "spec", "unschedulable") and name_of(node) != without
+            if is_true(node, "Ready")
+            and not dig(node, "spec", "unschedulable")
+            and name_of(node) != without
             and name_of(node) not in self._draining
         ]
 
@@ -211,8 +235,10 @@ class ClusterAutoscaler(Controller):
         found = []
         for group in self.cloud.groups.values():
             ready = sum(
-                1 for one in group.members(self.cloud)
-                if (node := self.nodes.get(one.node_name)) is not None and is_true(node, "Ready"))
+                1
+                for one in group.members(self.cloud)
+                if (node := self.nodes.get(one.node_name)) is not None and is_true(node, "Ready")
+            )
             for _ in range(group.desired - ready):
                 fresh = self._template(group)
                 fresh.name = f"upcoming {group.name}"
@@ -221,8 +247,9 @@ class ClusterAutoscaler(Controller):
 
     def _free(self, node: Obj) -> dict[str, float]:
         used = total(requests(pod["spec"]) for pod in self._by_node.get(name_of(node)) if not is_terminal(pod))
-        return {name: value - used.get(name, 0.0) for name, value in amounts(
-            dig(node, "status", "allocatable")).items()}
+        return {
+            name: value - used.get(name, 0.0) for name, value in amounts(dig(node, "status", "allocatable")).items()
+        }
 
     # -- down ----------------------------------------------------------------------------------------------
     def _scale_down(self) -> None:
@@ -232,8 +259,9 @@ class ClusterAutoscaler(Controller):
         now, due_s = self.loop.now(), self._seconds("scale-down-unneeded-time", 600.0)
         for name in [one for one in self._unneeded if self.nodes.get(one) is None]:
             del self._unneeded[name]
-        cool = self._added + timedelta(
-            seconds=self._seconds("scale-down-delay-after-add", 600.0)) if self._added else now
+        cool = (
+            self._added + timedelta(seconds=self._seconds("scale-down-delay-after-add", 600.0)) if self._added else now
+        )
         for node in sorted(self.nodes.values(), key=name_of):
             group = self._group_of(node)
             if group is None or name_of(node) in self._draining:
@@ -268,12 +296,14 @@ class ClusterAutoscaler(Controller):
         rooms = self._rooms(without=name_of(node))
         return all(
             any(room.take(pod, requests(pod["spec"]), list(alternatives(pod["spec"]))) for room in rooms)
-            for pod in moving)
+            for pod in moving
+        )
 
     def _moving(self, node: Obj) -> list[Obj]:
         """The pods that would have to run elsewhere."""
         return [
-            pod for pod in self._by_node.get(name_of(node))
+            pod
+            for pod in self._by_node.get(name_of(node))
             if not is_daemon(pod) and not is_mirror(pod) and not is_terminal(pod)
         ]
 
@@ -299,8 +329,11 @@ class ClusterAutoscaler(Controller):
         stamp = str(int(self.loop.now().timestamp()))
         taints = [t for t in dig(node, "spec", "taints", default=()) if t["key"] != CANDIDATE]
         taints.append({"key": TO_BE_DELETED, "value": stamp, "effect": "NoSchedule"})
-        self.kube.patch(r.NODES, name, {
-            "metadata": {"resourceVersion": node["metadata"]["resourceVersion"]}, "spec": {"taints": taints}})
+        self.kube.patch(
+            r.NODES,
+            name,
+            {"metadata": {"resourceVersion": node["metadata"]["resourceVersion"]}, "spec": {"taints": taints}},
+        )
         self.events.emit(node, "Normal", "ScaleDown", "marked the node as toBeDeleted/unschedulable")
         self._unneeded.pop(name, None)
         self._draining[name] = self.loop.now()
@@ -340,7 +373,8 @@ class ClusterAutoscaler(Controller):
         try:
             if instance is not None:
                 self.cloud.hooks.terminate(
-                    instance, group.name if group else "", group.hook if group else None, by="cluster-autoscaler")
+                    instance, group.name if group else "", group.hook if group else None, by="cluster-autoscaler"
+                )
         except CloudError as error:
             self.events.emit(node, "Warning", "ScaleDownFailed", f"failed to delete the node: {error}")
             self._give_up(node)

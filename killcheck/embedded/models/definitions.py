@@ -15,8 +15,7 @@ __all__ = ["crds"]
 def _shipped() -> tuple[Obj, ...]:
     folder = resources.files("killcheck.embedded.models").joinpath("crds")
     files = sorted((one for one in folder.iterdir() if one.name.endswith(".yaml")), key=lambda one: one.name)
-    return tuple(
-        document.value for one in files for document in documents(one.read_text(encoding="utf-8"), one.name))
+    return tuple(document.value for one in files for document in documents(one.read_text(encoding="utf-8"), one.name))
 
 
 def crds() -> list[Obj]:

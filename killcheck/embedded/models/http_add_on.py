@@ -41,19 +41,39 @@ class HttpAddOn(Controller):
         ref = spec.get("scaleTargetRef") or {}
         notes = {VALUE: annotations_of(declared)[VALUE]} if VALUE in annotations_of(declared) else {}
         made = {
-            "apiVersion": "keda.sh/v1alpha1", "kind": "ScaledObject",
-            "metadata": {"name": name_of(declared), "namespace": namespace_of(declared), "annotations": notes,
-                         "ownerReferences": [{
-                             "apiVersion": declared["apiVersion"], "kind": declared["kind"], "name": name_of(declared),
-                             "uid": uid_of(declared), "controller": True, "blockOwnerDeletion": True}]},
+            "apiVersion": "keda.sh/v1alpha1",
+            "kind": "ScaledObject",
+            "metadata": {
+                "name": name_of(declared),
+                "namespace": namespace_of(declared),
+                "annotations": notes,
+                "ownerReferences": [
+                    {
+                        "apiVersion": declared["apiVersion"],
+                        "kind": declared["kind"],
+                        "name": name_of(declared),
+                        "uid": uid_of(declared),
+                        "controller": True,
+                        "blockOwnerDeletion": True,
+                    }
+                ],
+            },
             "spec": {
                 "scaleTargetRef": {key: ref[key] for key in ("apiVersion", "kind", "name") if key in ref},
                 "minReplicaCount": int(dig(spec, "replicas", "min", default=0)),
                 "maxReplicaCount": int(dig(spec, "replicas", "max", default=100)),
-                "cooldownPeriod": int(spec.get("scaledownPeriod", SCALEDOWN_S)), "pollingInterval": 15,
-                "triggers": [{"type": "external-push", "metadata": {
-                    "httpScaledObject": name_of(declared),
-                    "scalerAddress": "keda-add-ons-http-external-scaler.keda:9090"}}]},
+                "cooldownPeriod": int(spec.get("scaledownPeriod", SCALEDOWN_S)),
+                "pollingInterval": 15,
+                "triggers": [
+                    {
+                        "type": "external-push",
+                        "metadata": {
+                            "httpScaledObject": name_of(declared),
+                            "scalerAddress": "keda-add-ons-http-external-scaler.keda:9090",
+                        },
+                    }
+                ],
+            },
         }
         try:
             self.kube.create(r.SCALEDOBJECTS, made, namespace_of(declared))

@@ -42,7 +42,8 @@ class Keda(Controller):
 
     def _scalers_of(self, change: Change, old: Obj | None, new: Obj) -> list[tuple[str, str]]:
         return [
-            (namespace_of(scaled), name_of(scaled)) for scaled in self.scaled.values()
+            (namespace_of(scaled), name_of(scaled))
+            for scaled in self.scaled.values()
             if namespace_of(scaled) == namespace_of(new) and _target(scaled) == (new.get("kind"), name_of(new))
         ]
 
@@ -105,11 +106,15 @@ class Keda(Controller):
             return
         resource = r.DEPLOYMENTS if workload["kind"] == "Deployment" else r.STATEFULSETS
         self.kube.patch(
-            resource, name_of(workload), {"spec": {"replicas": wanted}}, namespace_of(workload), subresource="scale")
+            resource, name_of(workload), {"spec": {"replicas": wanted}}, namespace_of(workload), subresource="scale"
+        )
         word = "Scaled" if wanted > now else "Deactivated"
         self.events.emit(
-            scaled, "Normal", reason,
-            f"{word} apps/v1.{workload['kind']} {namespace_of(workload)}/{name_of(workload)} from {now} to {wanted}")
+            scaled,
+            "Normal",
+            reason,
+            f"{word} apps/v1.{workload['kind']} {namespace_of(workload)}/{name_of(workload)} from {now} to {wanted}",
+        )
 
     def _into_period(self, scaled: Obj) -> float:
         """Seconds since its last poll."""
@@ -124,8 +129,12 @@ class Keda(Controller):
             return False
         try:
             self.kube.patch(
-                r.SCALEDOBJECTS, name_of(scaled), {"status": {"lastActiveTime": when}}, namespace_of(scaled),
-                subresource="status")
+                r.SCALEDOBJECTS,
+                name_of(scaled),
+                {"status": {"lastActiveTime": when}},
+                namespace_of(scaled),
+                subresource="status",
+            )
         except NotFound:
             return False
         return True
@@ -138,10 +147,20 @@ class Keda(Controller):
 
 def _activation(scaled: Obj) -> float:
     """What a reading must exceed to wake the target: the least of its triggers' (activationListLength, ...; 0)."""
-    return min((
-        max((float(value) for key, value in (trigger.get("metadata") or {}).items() if key.startswith("activation")),
-            default=0.0)
-        for trigger in dig(scaled, "spec", "triggers", default=[])), default=0.0)
+    return min(
+        (
+            max(
+                (
+                    float(value)
+                    for key, value in (trigger.get("metadata") or {}).items()
+                    if key.startswith("activation")
+                ),
+                default=0.0,
+            )
+            for trigger in dig(scaled, "spec", "triggers", default=[])
+        ),
+        default=0.0,
+    )
 
 
 def _interval(scaled: Obj) -> float:

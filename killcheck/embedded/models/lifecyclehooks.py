@@ -53,13 +53,22 @@ class LifecycleHooks:
         self._waiting[instance.instance_id] = (token, hook, by, timer)
         event = self.cloud.event(DETAIL_TYPE, instance, {})
         account, region = self.cloud.account, self.cloud.region
-        self.cloud.queue.send(event | {
-            "source": "aws.autoscaling",
-            "resources": [
-                f"arn:aws:autoscaling:{region}:{account}:autoScalingGroup:{token}:autoScalingGroupName/{group}"],
-            "detail": {
-                "LifecycleActionToken": token, "AutoScalingGroupName": group, "LifecycleHookName": hook.name,
-                "EC2InstanceId": instance.instance_id, "LifecycleTransition": TRANSITION}})
+        self.cloud.queue.send(
+            event
+            | {
+                "source": "aws.autoscaling",
+                "resources": [
+                    f"arn:aws:autoscaling:{region}:{account}:autoScalingGroup:{token}:autoScalingGroupName/{group}"
+                ],
+                "detail": {
+                    "LifecycleActionToken": token,
+                    "AutoScalingGroupName": group,
+                    "LifecycleHookName": hook.name,
+                    "EC2InstanceId": instance.instance_id,
+                    "LifecycleTransition": TRANSITION,
+                },
+            }
+        )
 
     def complete(self, detail: Mapping[str, Any]) -> None:
         """``CompleteLifecycleAction``, told with the event's own detail. Raises CloudError where nothing waits."""

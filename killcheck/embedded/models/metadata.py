@@ -16,16 +16,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from killcheck.clock import Loop
-from killcheck.standins.ec2_metadata import Metadata
-from killcheck.standins.gce_metadata import Preempted
-from killcheck.instances.reclaims import cloud_of
-from killcheck.standins.azure_metadata import ScheduledEvents
-from killcheck.standins.serving import UNANSWERED, App
 from killcheck.embedded.models.cloud import Cloud, Instance
+from killcheck.instances.reclaims import cloud_of
 from killcheck.kube import resources as r
 from killcheck.kube.client import Kube
 from killcheck.kube.errors import KubeError
 from killcheck.kube.objects import Obj, dig, labels_of, name_of, namespace_of
+from killcheck.standins.azure_metadata import ScheduledEvents
+from killcheck.standins.ec2_metadata import Metadata
+from killcheck.standins.gce_metadata import Preempted
+from killcheck.standins.serving import UNANSWERED, App
 
 __all__ = ["InstanceMetadata"]
 
@@ -75,8 +75,7 @@ class InstanceMetadata:
         zone = labels.get("topology.kubernetes.io/zone", "")
         name, cloud = provider_id.rpartition("/")[2], cloud_of(provider_id)
         if cloud == "azure":
-            return ScheduledEvents(
-                self.loop.now, name, kind, approved=lambda: self.loop.post(self.cloud.approve, name))
+            return ScheduledEvents(self.loop.now, name, kind, approved=lambda: self.loop.post(self.cloud.approve, name))
         if cloud == "gcp":
             return Preempted(self.loop.now, name, kind, zone)
         return Metadata(self.loop.now, name, kind or Metadata.instance_type, zone or Metadata.zone)

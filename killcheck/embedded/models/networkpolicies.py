@@ -69,25 +69,41 @@ class NetworkPolicies(Controller):
         rules = [policy["spec"] for policy in self.policies.values() if _isolates(policy, pod)]
         if not rules:
             return "allow", "allow", "allow"
-        api = any(_allows(rule, address, port, "TCP", {}, {}) for spec in rules for rule in spec.get("egress") or ()
-                  for address, port in self._api())
-        dns = any(_allows(rule, DNS_ADDRESS, 53, "UDP", DNS_NAMESPACE, DNS_LABELS)
-                  for spec in rules for rule in spec.get("egress") or ())
+        api = any(
+            _allows(rule, address, port, "TCP", {}, {})
+            for spec in rules
+            for rule in spec.get("egress") or ()
+            for address, port in self._api()
+        )
+        dns = any(
+            _allows(rule, DNS_ADDRESS, 53, "UDP", DNS_NAMESPACE, DNS_LABELS)
+            for spec in rules
+            for rule in spec.get("egress") or ()
+        )
         metadata = any(
-            _allows(rule, METADATA_IP, 80, "TCP", {}, {}) for spec in rules for rule in spec.get("egress") or ())
+            _allows(rule, METADATA_IP, 80, "TCP", {}, {}) for spec in rules for rule in spec.get("egress") or ()
+        )
         return ("allow" if api else "drop"), ("allow" if dns else "drop"), ("allow" if metadata else "drop")
 
     def _api(self) -> list[tuple[str, int]]:
         slices = self.kube.list(r.ENDPOINTSLICES, "default", labels="kubernetes.io/service-name=kubernetes").items
-        return [(address, int(port["port"])) for one in slices for endpoint in one.get("endpoints") or ()
-                for address in endpoint["addresses"] for port in one.get("ports") or ()]
+        return [
+            (address, int(port["port"]))
+            for one in slices
+            for endpoint in one.get("endpoints") or ()
+            for address in endpoint["addresses"]
+            for port in one.get("ports") or ()
+        ]
 
 
 def _isolates(policy: Obj, pod: Obj) -> bool:
     spec = policy.get("spec") or {}
     types = spec.get("policyTypes") or (["Ingress", "Egress"] if "egress" in spec else ["Ingress"])
-    return ("Egress" in types and namespace_of(policy) == namespace_of(pod)
-            and _selects(spec.get("podSelector") or {}, labels_of(pod)))
+    return (
+        "Egress" in types
+        and namespace_of(policy) == namespace_of(pod)
+        and _selects(spec.get("podSelector") or {}, labels_of(pod))
+    )
 
 
 def _selects(selector: Obj, labels: dict[str, str]) -> bool:
@@ -95,7 +111,12 @@ def _selects(selector: Obj, labels: dict[str, str]) -> bool:
 
 
 def _allows(  # noqa: PLR0917 - one packet, told in full
-    rule: Obj, address: str, port: int, protocol: str, namespace: dict[str, str], labels: dict[str, str],
+    rule: Obj,
+    address: str,
+    port: int,
+    protocol: str,
+    namespace: dict[str, str],
+    labels: dict[str, str],
 ) -> bool:
     ports, peers = rule.get("ports"), rule.get("to")
     if ports and not any(_has_port(entry, port, protocol) for entry in ports):

@@ -61,7 +61,8 @@ class NodeGroup:
     def members(self, cloud: Cloud) -> list[Instance]:
         """Its instances that are not on their way out, oldest first."""
         return [
-            one for one in cloud.instances.values()
+            one
+            for one in cloud.instances.values()
             if one.tags.get(GROUP_TAG) == self.name and one.state not in GONE and one.lifecycle != WAITING
         ]
 
@@ -81,17 +82,35 @@ def read_groups(config: Obj) -> dict[str, NodeGroup]:
 
 
 def _group(entry: Mapping[str, Any]) -> NodeGroup:
-    known = {"name", "instanceType", "min", "max", "desired", "capacityType", "labels", "taints", "tags",
-             "lifecycleHook"}
+    known = {
+        "name",
+        "instanceType",
+        "min",
+        "max",
+        "desired",
+        "capacityType",
+        "labels",
+        "taints",
+        "tags",
+        "lifecycleHook",
+    }
     unknown = sorted(set(entry) - known)
     if unknown or "name" not in entry or "instanceType" not in entry:
         raise ValueError(f"a node group has name, instanceType and maybe {sorted(known)}; found {sorted(entry)}")
     minimum = int(entry.get("min", 0))
     maximum = int(entry.get("max", max(10, minimum)))
     return NodeGroup(
-        str(entry["name"]), str(entry["instanceType"]), minimum, maximum, int(entry.get("desired", minimum)),
-        str(entry.get("capacityType", "on-demand")), dict(entry.get("labels") or {}), list(entry.get("taints") or []),
-        dict(entry.get("tags") or {}), _hook(entry.get("lifecycleHook")))
+        str(entry["name"]),
+        str(entry["instanceType"]),
+        minimum,
+        maximum,
+        int(entry.get("desired", minimum)),
+        str(entry.get("capacityType", "on-demand")),
+        dict(entry.get("labels") or {}),
+        list(entry.get("taints") or []),
+        dict(entry.get("tags") or {}),
+        _hook(entry.get("lifecycleHook")),
+    )
 
 
 def _hook(entry: Mapping[str, Any] | None) -> Hook | None:
@@ -170,11 +189,15 @@ class NodeGroups(Controller):
 
     def _launch(self, group: NodeGroup) -> None:
         self.cloud.launch(
-            group.instance_type, by=f"asg/{group.name}", capacity_type=group.capacity_type,
+            group.instance_type,
+            by=f"asg/{group.name}",
+            capacity_type=group.capacity_type,
             tags={**group.tags, GROUP_TAG: group.name, "Name": group.name},
             node={
-                "labels": {"eks.amazonaws.com/nodegroup": group.name, **group.labels}, "taints": group.taints,
-            })
+                "labels": {"eks.amazonaws.com/nodegroup": group.name, **group.labels},
+                "taints": group.taints,
+            },
+        )
 
     def _resized(self, group: str) -> None:
         self.queue.add(("group", group))

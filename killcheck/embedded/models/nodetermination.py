@@ -38,16 +38,24 @@ NAME = "aws-node-termination-handler"
 #: How often metadata and queue are looked at, and events acted upon; between tries of a refused eviction; how long a
 #: message that was not dealt with stays invisible. Seconds.
 POLL_S, ACT_S, RETRY_S, VISIBILITY_S = 2.0, 1.0, 5.0, 20.0
-_TAINTS = {"spot-itn": f"{NAME}/spot-itn", "rebalance-recommendation": f"{NAME}/rebalance-recommendation",
-           "asg-lifecycle-term": f"{NAME}/asg-lifecycle-termination"}
-_REASONS = {"spot-itn": "SpotInterruption", "rebalance-recommendation": "RebalanceRecommendation",
-            "ec2-state-change-event": "StateChange", "asg-lifecycle-term": "ASGLifecycle"}
+_TAINTS = {
+    "spot-itn": f"{NAME}/spot-itn",
+    "rebalance-recommendation": f"{NAME}/rebalance-recommendation",
+    "asg-lifecycle-term": f"{NAME}/asg-lifecycle-termination",
+}
+_REASONS = {
+    "spot-itn": "SpotInterruption",
+    "rebalance-recommendation": "RebalanceRecommendation",
+    "ec2-state-change-event": "StateChange",
+    "asg-lifecycle-term": "ASGLifecycle",
+}
 #: What is read, by source and detail-type.
 _DETAILS = {
     ("aws.ec2", "EC2 Spot Instance Interruption Warning"): "spot-itn",
     ("aws.ec2", "EC2 Instance Rebalance Recommendation"): "rebalance-recommendation",
     ("aws.ec2", "EC2 Instance State-change Notification"): "ec2-state-change-event",
-    ("aws.autoscaling", DETAIL_TYPE): "asg-lifecycle-term"}
+    ("aws.autoscaling", DETAIL_TYPE): "asg-lifecycle-term",
+}
 _ENDING = ("stopping", "stopped", "shutting-down", "terminated")
 
 
@@ -105,7 +113,8 @@ class NodeTerminationHandler(Controller):
         self._queue = Queue(self.loop)
         self.pods, self.nodes = self.informers.of(r.PODS), self.informers.of(r.NODES)
         self._by_node = self.informers.index(
-            r.PODS, "spec.nodeName", lambda pod: [name] if (name := dig(pod, "spec", "nodeName")) else [])
+            r.PODS, "spec.nodeName", lambda pod: [name] if (name := dig(pod, "spec", "nodeName")) else []
+        )
         self._deployed = (self.informers.of(r.DAEMONSETS), self.informers.of(r.DEPLOYMENTS))
         self.follow(r.DAEMONSETS, self._handler)
         self.follow(r.DEPLOYMENTS, self._handler)
@@ -202,14 +211,25 @@ class NodeTerminationHandler(Controller):
             return
         if instance.notice is not None and settings.on("ENABLE_SPOT_INTERRUPTION_DRAINING", True):
             when = f"{instance.notice:%Y-%m-%dT%H:%M:%SZ}"
-            self._note("spot-itn", f"terminate {when}", node, instance.notice - timedelta(
-                seconds=settings.grace_s), f"Spot ITN received. Instance will be interrupted at {when} \n", True)
+            self._note(
+                "spot-itn",
+                f"terminate {when}",
+                node,
+                instance.notice - timedelta(seconds=settings.grace_s),
+                f"Spot ITN received. Instance will be interrupted at {when} \n",
+                True,
+            )
         draining = settings.on("ENABLE_REBALANCE_DRAINING", False)
         if instance.rebalance is not None and (settings.on("ENABLE_REBALANCE_MONITORING", False) or draining):
             when = f"{instance.rebalance:%Y-%m-%dT%H:%M:%SZ}"
             self._note(
-                "rebalance-recommendation", when, node, instance.rebalance,
-                f"Rebalance recommendation received. Instance will be cordoned at {when} \n", draining)
+                "rebalance-recommendation",
+                when,
+                node,
+                instance.rebalance,
+                f"Rebalance recommendation received. Instance will be cordoned at {when} \n",
+                draining,
+            )
 
     def _poll_queue(self) -> None:
         waiting, self._messages = self._messages, []
@@ -241,24 +261,32 @@ class NodeTerminationHandler(Controller):
         said = {
             "spot-itn": f"Spot Interruption notice for instance {instance.instance_id} was sent at {when} \n",
             "rebalance-recommendation": f"Rebalance recommendation event received. Instance {instance.instance_id} "
-                                        f"will be cordoned at {when} \n",
+            f"will be cordoned at {when} \n",
             "ec2-state-change-event": f"EC2 State Change event received. Instance {instance.instance_id} went into "
-                                      f"{state} at {when} \n",
+            f"{state} at {when} \n",
             "asg-lifecycle-term": "ASG Lifecycle Termination event received. Instance will be interrupted at "
-                                  f"{when} \n"}[kind]
+            f"{when} \n",
+        }[kind]
         begins = parse_time(when) if when else self.loop.now()
         action = detail if kind == "asg-lifecycle-term" else None
         self._note(kind, str(event.get("id")), instance.node_name, begins, said, True, message=body, action=action)
 
     def _note(  # noqa: PLR0917 - one event, told in full
-        self, kind: str, identity: str, node: str, begins: datetime, description: str, drains: bool, *,
-        message: str = "", action: Mapping[str, Any] | None = None,
+        self,
+        kind: str,
+        identity: str,
+        node: str,
+        begins: datetime,
+        description: str,
+        drains: bool,
+        *,
+        message: str = "",
+        action: Mapping[str, Any] | None = None,
     ) -> None:
         event_id = f"{kind}-{hashlib.sha256(identity.encode()).hexdigest()}"
         if event_id in self._notices or event_id in self._done:
             return
-        self._notices[event_id] = Notice(
-            event_id, kind, node, begins, description, drains, message, action)
+        self._notices[event_id] = Notice(event_id, kind, node, begins, description, drains, message, action)
         left = (begins - self.loop.now()).total_seconds()
         self._later(("act", ""), ACT_S) if left <= 0 else self.queue.add(("act", ""), left)
 
@@ -283,20 +311,34 @@ class NodeTerminationHandler(Controller):
             if not dig(node, "spec", "unschedulable"):
                 self.kube.patch(r.NODES, notice.node, {"spec": {"unschedulable": True}})
         except KubeError as error:
-            self._emit(settings, notice.node, "Warning", "CordonError",
-                       f"There was a problem while trying to cordon the node: {error}")
+            self._emit(
+                settings,
+                notice.node,
+                "Warning",
+                "CordonError",
+                f"There was a problem while trying to cordon the node: {error}",
+            )
             self._failed(notice)
             return
         if settings.on("CORDON_ONLY", False) or not notice.drains:
             self._emit(settings, notice.node, "Normal", "Cordon", "Node successfully cordoned")
             self._processed(settings, notice)
             return
-        local = [] if settings.on("DELETE_LOCAL_DATA", True) else [
-            f"{namespace_of(pod)}/{name_of(pod)}" for pod in self._moving(notice.node, settings)
-            if any("emptyDir" in one for one in dig(pod, "spec", "volumes", default=()))]
+        local = (
+            []
+            if settings.on("DELETE_LOCAL_DATA", True)
+            else [
+                f"{namespace_of(pod)}/{name_of(pod)}"
+                for pod in self._moving(notice.node, settings)
+                if any("emptyDir" in one for one in dig(pod, "spec", "volumes", default=()))
+            ]
+        )
         if local:
-            self._give_up(settings, notice, "cannot delete Pods with local storage (use --delete-emptydir-data to "
-                          f"override): {', '.join(local)}")
+            self._give_up(
+                settings,
+                notice,
+                f"cannot delete Pods with local storage (use --delete-emptydir-data to override): {', '.join(local)}",
+            )
             return
         notice.until = self.loop.now() + timedelta(seconds=settings.grace_s)
         self.queue.add(("drain", notice.node))
@@ -307,8 +349,14 @@ class NodeTerminationHandler(Controller):
         if not settings.on("TAINT_NODE", False) or key is None or any(one["key"] == key for one in taints):
             return
         taint = {"key": key, "value": notice.event_id[:63], "effect": settings.env.get("TAINT_EFFECT", "NoSchedule")}
-        self.kube.patch(r.NODES, name_of(node), {
-            "metadata": {"resourceVersion": node["metadata"]["resourceVersion"]}, "spec": {"taints": [*taints, taint]}})
+        self.kube.patch(
+            r.NODES,
+            name_of(node),
+            {
+                "metadata": {"resourceVersion": node["metadata"]["resourceVersion"]},
+                "spec": {"taints": [*taints, taint]},
+            },
+        )
 
     def _drain(self, node: str) -> None:
         """Evict what is left; done when nothing is, or when the time is up."""
@@ -323,8 +371,11 @@ class NodeTerminationHandler(Controller):
                 self._processed(settings, notice)
             elif self.loop.now() >= notice.until:
                 names = ", ".join(f'"{name_of(pod)}" -n "{namespace_of(pod)}"' for pod in left)
-                self._give_up(settings, notice, f"error when evicting pods {names}: global timeout reached: "
-                              f"{_go(settings.grace_s)}")
+                self._give_up(
+                    settings,
+                    notice,
+                    f"error when evicting pods {names}: global timeout reached: {_go(settings.grace_s)}",
+                )
             else:
                 refused = [pod for pod in left if not is_terminating(pod) and not self._evict(pod)]
                 due_s = (notice.until - self.loop.now()).total_seconds()
@@ -341,9 +392,12 @@ class NodeTerminationHandler(Controller):
         """What a drain evicts: not DaemonSets' pods, not static ones, not the handler itself."""
         own = {key_of(pod) for pod in self._by_node.get(node) if self._settings_of(pod) is not None}
         return [
-            pod for pod in self._by_node.get(node)
-            if not is_mirror(pod) and key_of(pod) not in own
-            and not (is_daemon(pod) and settings.on("IGNORE_DAEMON_SETS", True))]
+            pod
+            for pod in self._by_node.get(node)
+            if not is_mirror(pod)
+            and key_of(pod) not in own
+            and not (is_daemon(pod) and settings.on("IGNORE_DAEMON_SETS", True))
+        ]
 
     def _processed(self, settings: Settings, notice: Notice) -> None:
         """The node is done with, whatever else was said of it; a hook that waits for it is told."""
@@ -351,8 +405,13 @@ class NodeTerminationHandler(Controller):
             try:
                 self.cloud.hooks.complete(notice.action)
             except CloudError as error:
-                self._emit(settings, notice.node, "Warning", "PostDrainError",
-                           f"There was a problem executing the post-drain task: {error}")
+                self._emit(
+                    settings,
+                    notice.node,
+                    "Warning",
+                    "PostDrainError",
+                    f"There was a problem executing the post-drain task: {error}",
+                )
             else:
                 self._emit(settings, notice.node, "Normal", "PostDrain", "Post-drain task successfully executed")
         for one in [one for one in self._notices.values() if one.node == notice.node]:
@@ -360,8 +419,13 @@ class NodeTerminationHandler(Controller):
             del self._notices[one.event_id]
 
     def _give_up(self, settings: Settings, notice: Notice, why: str) -> None:
-        self._emit(settings, notice.node, "Warning", "CordonAndDrainError",
-                   f"There was a problem while trying to cordon and drain the node: {why}")
+        self._emit(
+            settings,
+            notice.node,
+            "Warning",
+            "CordonAndDrainError",
+            f"There was a problem while trying to cordon and drain the node: {why}",
+        )
         self._failed(notice)
 
     def _failed(self, notice: Notice) -> None:

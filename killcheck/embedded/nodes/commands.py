@@ -9,7 +9,8 @@ __all__ = ["check", "not_executable", "not_found", "not_there"]
 
 _HEAD = (
     "failed to create containerd task: failed to create shim task: OCI runtime create failed: runc create failed: "
-    "unable to start container process: exec: ")
+    "unable to start container process: exec: "
+)
 
 
 def check(launch: Launch) -> None:
@@ -50,7 +51,7 @@ def _mounted(mounts: list[Mount], path: str) -> int | None:
         if path == base and mount.sub_path in mount.volume.files:
             return mount.volume.files[mount.sub_path].mode
         if path.startswith(base + "/"):
-            inner = "/".join(part for part in (mount.sub_path.strip("/"), path[len(base) + 1:]) if part)
+            inner = "/".join(part for part in (mount.sub_path.strip("/"), path[len(base) + 1 :]) if part)
             found = mount.volume.files.get(inner)
             return None if found is None else found.mode
     return None

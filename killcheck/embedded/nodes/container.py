@@ -80,9 +80,13 @@ class Container:
         """Its ContainerStatus; ``waiting_for`` is the reason while nothing has happened yet."""
         state, last = self._states(policy, waiting_for)
         result: Obj = {
-            "name": self.name, "state": state, "lastState": last or {},
+            "name": self.name,
+            "state": state,
+            "lastState": last or {},
             "ready": self.succeeded if self.role == "init" else self.ready and self.alive,
-            "restartCount": self.restarts, "image": self.image or self.spec["image"], "imageID": self.image_id,
+            "restartCount": self.restarts,
+            "image": self.image or self.spec["image"],
+            "imageID": self.image_id,
         }
         if self.role == "ephemeral":
             result["ready"] = False
@@ -102,9 +106,15 @@ class Container:
 
     def _states(self, policy: str, waiting_for: str) -> tuple[Obj, Obj | None]:
         if self.lost:
-            return {"terminated": {
-                "exitCode": 137, "reason": "ContainerStatusUnknown", "startedAt": None, "finishedAt": None,
-                "message": "The container could not be located when the pod was terminated"}}, self.last
+            return {
+                "terminated": {
+                    "exitCode": 137,
+                    "reason": "ContainerStatusUnknown",
+                    "startedAt": None,
+                    "finishedAt": None,
+                    "message": "The container could not be located when the pod was terminated",
+                }
+            }, self.last
         if self.state == "running":
             return {"running": {"startedAt": _time(self.started_at)}}, self.last
         if self.state == "exited":

@@ -57,11 +57,12 @@ class Beside:
         try:
             self._begin(said)
         except StartError as error:
-            why = str(error)[max(str(error).find(_START), 0):]
+            why = str(error)[max(str(error).find(_START), 0) :]
             identity = hashlib.sha256(f"{self.container.key}{self._name}{self.argv}".encode()).hexdigest()
             self._finish(
                 f'{_FAILED}: failed to exec in container: failed to start exec "{identity}": OCI runtime exec failed: '
-                f"exec failed: {why}")
+                f"exec failed: {why}"
+            )
         except (NotRun, SetUpError) as error:
             self._finish(f"{_FAILED}: the command was not run: {error}")
 
@@ -119,9 +120,17 @@ class Beside:
         self._streams = Streams(spawner.io, said, stdin=self._stdin, tty=self._tty, apart=True)
         env = plan.env | {"TERM": "xterm"} if self._tty else plan.env
         job: Obj = {
-            "do": "spawn", "id": self._name, "argv": argv, "env": env, "cwd": plan.cwd, "tty": self._tty,
-            "stdio": self._streams.stdio, "isolated": container.isolated, "inside": container.pid,
-            "network": container.network.keeper}
+            "do": "spawn",
+            "id": self._name,
+            "argv": argv,
+            "env": env,
+            "cwd": plan.cwd,
+            "tty": self._tty,
+            "stdio": self._streams.stdio,
+            "isolated": container.isolated,
+            "inside": container.pid,
+            "network": container.network.keeper,
+        }
         spawner.known[self._name] = self
         container.besides.add(self)
         try:
@@ -237,7 +246,8 @@ class Connection:
         ended(
             f"error forwarding port {self._port} to pod {self._sandbox}, uid : failed to execute portforward in "
             f'network namespace "/var/run/netns/cni-{self._sandbox[:8]}": failed to connect to localhost:{self._port} '
-            f"inside {where}: {why} IPv6 dial tcp6: address localhost: no suitable address ")
+            f"inside {where}: {why} IPv6 dial tcp6: address localhost: no suitable address "
+        )
 
     def feed(self, data: bytes) -> None:
         """Something for the port."""

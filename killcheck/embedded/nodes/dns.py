@@ -24,16 +24,20 @@ def name_of_query(query: bytes) -> tuple[str, int, int]:
             size = query[at]
             if size > 63:
                 raise ValueError("compressed name in a question")
-            labels.append(query[at + 1:at + 1 + size].decode("ascii").lower())
+            labels.append(query[at + 1 : at + 1 + size].decode("ascii").lower())
             at += size + 1
-        kind = struct.unpack("!H", query[at + 1:at + 3])[0]
+        kind = struct.unpack("!H", query[at + 1 : at + 3])[0]
     except (IndexError, struct.error, UnicodeDecodeError) as error:
         raise ValueError("not a DNS query") from error
     return ".".join(labels), kind, at + 5
 
 
 def answer(
-    query: bytes, address_of: Callable[[str], str | None], *, working: bool = True, given_up: bool = False,
+    query: bytes,
+    address_of: Callable[[str], str | None],
+    *,
+    working: bool = True,
+    given_up: bool = False,
 ) -> bytes | None:
     """The reply to a query; None: none, since it is no query. A name server that does not work fails every look-up.
 

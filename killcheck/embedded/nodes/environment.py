@@ -77,7 +77,8 @@ def command_line(container: Obj, variables: Mapping[str, str]) -> tuple[list[str
     command, args = container.get("command"), container.get("args")
     return (
         [expand(part, variables) for part in command] if command else None,
-        [expand(part, variables) for part in args] if args else None)
+        [expand(part, variables) for part in args] if args else None,
+    )
 
 
 def expand(text: str, variables: Mapping[str, str]) -> str:
@@ -100,12 +101,17 @@ def field_value(context: Context, path: str) -> str:
         return source.get(keyed.group(2), "")
     addresses = {a["type"]: a["address"] for a in dig(context.node, "status", "addresses", default=[])}
     fields: dict[str, Any] = {
-        "metadata.name": name_of(pod), "metadata.namespace": namespace_of(pod), "metadata.uid": uid_of(pod),
-        "metadata.labels": _listed(labels_of(pod)), "metadata.annotations": _listed(annotations_of(pod)),
+        "metadata.name": name_of(pod),
+        "metadata.namespace": namespace_of(pod),
+        "metadata.uid": uid_of(pod),
+        "metadata.labels": _listed(labels_of(pod)),
+        "metadata.annotations": _listed(annotations_of(pod)),
         "spec.nodeName": pod["spec"].get("nodeName", ""),
         "spec.serviceAccountName": pod["spec"].get("serviceAccountName", ""),
-        "status.hostIP": addresses.get("InternalIP", ""), "status.hostIPs": addresses.get("InternalIP", ""),
-        "status.podIP": context.pod_ip, "status.podIPs": context.pod_ip,
+        "status.hostIP": addresses.get("InternalIP", ""),
+        "status.hostIPs": addresses.get("InternalIP", ""),
+        "status.podIP": context.pod_ip,
+        "status.podIPs": context.pod_ip,
     }
     if path not in fields:
         raise ConfigError(f"unsupported fieldPath: {path}")

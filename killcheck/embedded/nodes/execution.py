@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 from killcheck.embedded.containerlog import ContainerLog
-from killcheck.images.contents import Contents
 from killcheck.embedded.nodes.volumes import Mount
+from killcheck.images.contents import Contents
 from killcheck.kube.objects import Obj
 
 if TYPE_CHECKING:
@@ -119,7 +119,10 @@ class Runtime(Protocol):
     """Runs containers. The loop's lock is held in every call; exits are reported on the loop."""
 
     def start(
-        self, launch: Launch, on_exit: Callable[[Exit], None], on_unknown: Callable[[str], None],
+        self,
+        launch: Launch,
+        on_exit: Callable[[Exit], None],
+        on_unknown: Callable[[str], None],
     ) -> Running:
         """Start a container. Raises StartError or NotRun.
 

@@ -14,9 +14,9 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from killcheck.standins.serving import App, answer
 from killcheck.embedded.nodes.execution import Launch, NetworkPolicy
 from killcheck.kube.objects import Obj
+from killcheck.standins.serving import App, answer
 
 __all__ = ["METADATA_IP", "Abroad", "App", "Outside", "Place"]
 

@@ -23,9 +23,24 @@ AGENT = "kube-probe/1.36 grpc-go"
 SERVING = 1
 _STATUSES = ("UNKNOWN", "SERVING", "NOT_SERVING", "SERVICE_UNKNOWN")
 _CODES = (
-    "OK", "Canceled", "Unknown", "InvalidArgument", "DeadlineExceeded", "NotFound", "AlreadyExists", "PermissionDenied",
-    "ResourceExhausted", "FailedPrecondition", "Aborted", "OutOfRange", "Unimplemented", "Internal", "Unavailable",
-    "DataLoss", "Unauthenticated")
+    "OK",
+    "Canceled",
+    "Unknown",
+    "InvalidArgument",
+    "DeadlineExceeded",
+    "NotFound",
+    "AlreadyExists",
+    "PermissionDenied",
+    "ResourceExhausted",
+    "FailedPrecondition",
+    "Aborted",
+    "OutOfRange",
+    "Unimplemented",
+    "Internal",
+    "Unavailable",
+    "DataLoss",
+    "Unauthenticated",
+)
 _UNKNOWN, _DEADLINE, _UNIMPLEMENTED, _INTERNAL, _UNAVAILABLE = 2, 4, 12, 13, 14
 _OF_HTTP = {400: _INTERNAL, 401: 16, 403: 7, 404: _UNIMPLEMENTED} | dict.fromkeys((429, 502, 503, 504), _UNAVAILABLE)
 
@@ -45,8 +60,9 @@ class Health(NamedTuple):
     def verdict(self, timeout: str) -> str:
         """What the kubelet says of it, ``timeout`` as Go prints one; empty: the service is healthy."""
         if self.code == _UNIMPLEMENTED:
-            return ("error: this server does not implement the grpc health protocol (grpc.health.v1.Health): "
-                    f"{self.words}")
+            return (
+                f"error: this server does not implement the grpc health protocol (grpc.health.v1.Health): {self.words}"
+            )
         if self.code == _DEADLINE:
             return f"timeout: health rpc did not complete within {timeout}"
         if self.code:
@@ -63,8 +79,14 @@ class Check(Question):
     None where the connection ended before it was one."""
 
     def __init__(
-        self, running: HostProcess, sock: socket.socket, authority: str, service: str, *,
-        connected: Callable[[], None], answered: Callable[[Health | None], None],
+        self,
+        running: HostProcess,
+        sock: socket.socket,
+        authority: str,
+        service: str,
+        *,
+        connected: Callable[[], None],
+        answered: Callable[[Health | None], None],
     ) -> None:
         from h2.config import H2Configuration
         from h2.connection import H2Connection
@@ -123,10 +145,18 @@ class Check(Question):
         self._asked = True
         self.running.tell(self._connected)
         stream = self._http.get_next_available_stream_id()
-        self._http.send_headers(stream, [
-            (":method", "POST"), (":scheme", "http"), (":path", "/grpc.health.v1.Health/Check"),
-            (":authority", self._authority), ("content-type", "application/grpc"), ("user-agent", AGENT),
-            ("te", "trailers")])
+        self._http.send_headers(
+            stream,
+            [
+                (":method", "POST"),
+                (":scheme", "http"),
+                (":path", "/grpc.health.v1.Health/Check"),
+                (":authority", self._authority),
+                ("content-type", "application/grpc"),
+                ("user-agent", AGENT),
+                ("te", "trailers"),
+            ],
+        )
         name = self._service.encode()
         message = b"\x0a" + _varint(len(name)) + name if name else b""
         self._http.send_data(stream, b"\x00" + len(message).to_bytes(4, "big") + message, end_stream=True)

@@ -43,8 +43,12 @@ _CONDITIONS = (
 )
 _READY = ("Ready", "True", "KubeletReady", "kubelet is posting ready status")
 _NOT_READY = (
-    "Ready", "False", "KubeletNotReady", "container runtime network not ready: NetworkReady=false "
-    "reason:NetworkPluginNotReady message:Network plugin returns error: cni plugin not initialized")
+    "Ready",
+    "False",
+    "KubeletNotReady",
+    "container runtime network not ready: NetworkReady=false "
+    "reason:NetworkPluginNotReady message:Network plugin returns error: cni plugin not initialized",
+)
 
 
 class Heartbeat:
@@ -130,15 +134,23 @@ class Heartbeat:
         conditions = []
         for kind, value, reason, message in (*_CONDITIONS, ready):
             same = current.get(kind, {}).get("status") == value
-            conditions.append({
-                "type": kind, "status": value, "reason": reason, "message": message, "lastHeartbeatTime": now,
-                "lastTransitionTime": current[kind]["lastTransitionTime"] if same else now})
+            conditions.append(
+                {
+                    "type": kind,
+                    "status": value,
+                    "reason": reason,
+                    "message": message,
+                    "lastHeartbeatTime": now,
+                    "lastTransitionTime": current[kind]["lastTransitionTime"] if same else now,
+                }
+            )
         body: Obj = {"conditions": conditions}
         node = self.kubelet.node
         if not dig(node, "status", "addresses"):
             body["addresses"] = [
                 {"type": "InternalIP", "address": self.kubelet.host_ip},
-                {"type": "Hostname", "address": self.kubelet.name}]
+                {"type": "Hostname", "address": self.kubelet.name},
+            ]
         if not dig(node, "status", "nodeInfo", "kubeletVersion"):
             body["nodeInfo"] = self._info()
         capacity = dig(node, "status", "capacity")
@@ -146,17 +158,24 @@ class Heartbeat:
             body["allocatable"] = capacity
         body["daemonEndpoints"] = {"kubeletEndpoint": {"Port": 10250}}
         answer = self.kubelet.kube.patch(
-            r.NODES, self.kubelet.name, {"status": body}, kind="strategic", subresource="status")
+            r.NODES, self.kubelet.name, {"status": body}, kind="strategic", subresource="status"
+        )
         self.kubelet.node = answer
         self._reported = self.kubelet.loop.monotonic()
 
     def _info(self) -> Obj:
         arch = labels_of(self.kubelet.node).get("kubernetes.io/arch", "amd64")
         return {
-            "machineID": uid_of(self.kubelet.node).replace("-", ""), "systemUUID": uid_of(self.kubelet.node),
-            "bootID": uid_of(self.kubelet.node), "kernelVersion": "6.12.0", "osImage": "killcheck hollow node",
-            "containerRuntimeVersion": "containerd://2.1.0", "kubeletVersion": "v1.36.2", "kubeProxyVersion": "",
-            "operatingSystem": "linux", "architecture": arch,
+            "machineID": uid_of(self.kubelet.node).replace("-", ""),
+            "systemUUID": uid_of(self.kubelet.node),
+            "bootID": uid_of(self.kubelet.node),
+            "kernelVersion": "6.12.0",
+            "osImage": "killcheck hollow node",
+            "containerRuntimeVersion": "containerd://2.1.0",
+            "kubeletVersion": "v1.36.2",
+            "kubeProxyVersion": "",
+            "operatingSystem": "linux",
+            "architecture": arch,
         }
 
     def _renew(self, *, alive: bool) -> None:
@@ -171,8 +190,10 @@ class Heartbeat:
         body: Obj = {
             "metadata": {"annotations": {HEARTBEAT: "until-stopped" if alive else None}} if self._vouches else {},
             "spec": {
-                "holderIdentity": name, "leaseDurationSeconds": LEASE_DURATION_S,
-                "renewTime": format_time(renewed, micro=True)},
+                "holderIdentity": name,
+                "leaseDurationSeconds": LEASE_DURATION_S,
+                "renewTime": format_time(renewed, micro=True),
+            },
         }
         try:
             kube.patch(r.LEASES, name, body, LEASES)
@@ -183,8 +204,10 @@ class Heartbeat:
     def _create(self, body: Obj) -> None:
         node = self.kubelet.node
         meta = body["metadata"] | {
-            "name": self.kubelet.name, "namespace": LEASES, "ownerReferences": [{
-                "apiVersion": "v1", "kind": "Node", "name": self.kubelet.name, "uid": uid_of(node)}]}
+            "name": self.kubelet.name,
+            "namespace": LEASES,
+            "ownerReferences": [{"apiVersion": "v1", "kind": "Node", "name": self.kubelet.name, "uid": uid_of(node)}],
+        }
         lease = {"apiVersion": r.LEASES.api_version, "kind": "Lease"} | body | {"metadata": meta}
         try:
             self.kubelet.kube.create(r.LEASES, lease)

@@ -131,7 +131,12 @@ class HostIo:
                 self._selector.register(file, change.event, change.handler)
 
     def _change(
-        self, file: Any, handler: Handler | None, event: int = selectors.EVENT_READ, *, closes: bool = True,
+        self,
+        file: Any,
+        handler: Handler | None,
+        event: int = selectors.EVENT_READ,
+        *,
+        closes: bool = True,
     ) -> None:
         with self._lock:
             if not self._stopped:

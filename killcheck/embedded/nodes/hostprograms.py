@@ -12,13 +12,35 @@ __all__ = ["BINARY_DIRS", "CLOUD_CLIS", "HostPrograms"]
 #: Where a host's own programs are.
 BINARY_DIRS = ("/usr/local/bin", "/usr/bin", "/bin", "/usr/local/sbin", "/usr/sbin", "/sbin")
 #: What reaches clouds that are not modelled here: nobody can say how it would end.
-CLOUD_CLIS = frozenset({
-    "aws", "gcloud", "gsutil", "bq", "az", "eksctl", "doctl", "oci", "runpodctl", "docker", "podman", "terraform",
-    "ssh", "gke-gcloud-auth-plugin", "aws-iam-authenticator", "kubeseal",
-})
+CLOUD_CLIS = frozenset(
+    {
+        "aws",
+        "gcloud",
+        "gsutil",
+        "bq",
+        "az",
+        "eksctl",
+        "doctl",
+        "oci",
+        "runpodctl",
+        "docker",
+        "podman",
+        "terraform",
+        "ssh",
+        "gke-gcloud-auth-plugin",
+        "aws-iam-authenticator",
+        "kubeseal",
+    }
+)
 #: Names under which an image has what this host has under another.
 _SAME = {
-    "ash": "sh", "[[": "[", "nawk": "awk", "mawk": "awk", "gawk": "awk", "python2": "", "python2.7": "",
+    "ash": "sh",
+    "[[": "[",
+    "nawk": "awk",
+    "mawk": "awk",
+    "gawk": "awk",
+    "python2": "",
+    "python2.7": "",
     "python": "python3",
 }
 #: Version managers' scripts that start a program of the same name.
@@ -29,8 +51,11 @@ _SHIMS = (".pyenv/shims", ".asdf/shims", ".rbenv/shims", ".nodenv/shims", "mise/
 class HostPrograms:
     """``search``: the directories looked through, in order."""
 
-    search: tuple[str, ...] = field(default_factory=lambda: tuple(
-        d for d in (*os.environ.get("PATH", "").split(":"), *BINARY_DIRS) if d and not d.endswith(_SHIMS)))
+    search: tuple[str, ...] = field(
+        default_factory=lambda: tuple(
+            d for d in (*os.environ.get("PATH", "").split(":"), *BINARY_DIRS) if d and not d.endswith(_SHIMS)
+        )
+    )
 
     def find(self, name: str) -> str | None:
         """The real path of a program; None where this host has none, or where running it would prove nothing."""

@@ -61,7 +61,11 @@ class Exchange(Question):
     """
 
     def __init__(
-        self, running: HostProcess, sock: socket.socket, url: str, headers: dict[str, str],
+        self,
+        running: HostProcess,
+        sock: socket.socket,
+        url: str,
+        headers: dict[str, str],
         answered: Callable[[int, str, bytes, str], None],
     ) -> None:
         super().__init__(running, sock)
@@ -80,9 +84,16 @@ class Exchange(Question):
         asked = {name: value.strip() for name, value in headers.items() if name not in _OWN}
         given = {"host": parts.netloc, "user-agent": AGENT, "accept": "*/*", "connection": "close"} | asked
         try:
-            self._left = (self._http.send(h11.Request(method="GET", target=target, headers=[
-                (name.encode(), value.encode()) for name, value in given.items() if value])) or b"") + (
-                self._http.send(h11.EndOfMessage()) or b"")
+            self._left = (
+                self._http.send(
+                    h11.Request(
+                        method="GET",
+                        target=target,
+                        headers=[(name.encode(), value.encode()) for name, value in given.items() if value],
+                    )
+                )
+                or b""
+            ) + (self._http.send(h11.EndOfMessage()) or b"")
         except (h11.LocalProtocolError, UnicodeEncodeError) as error:
             raise NoRequestError(str(error)) from error
 

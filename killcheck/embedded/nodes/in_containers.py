@@ -59,7 +59,10 @@ class ContainerRuntime:
         self._sweep()
 
     def start(
-        self, launch: Launch, on_exit: Callable[[Exit], None], on_unknown: Callable[[str], None],
+        self,
+        launch: Launch,
+        on_exit: Callable[[Exit], None],
+        on_unknown: Callable[[str], None],
     ) -> _Running:
         """Start a container. Raises StartError or NotRun."""
         if launch.network.api != "allow" or launch.network.dns != "allow":
@@ -71,8 +74,10 @@ class ContainerRuntime:
         except KubeError as error:
             raise NotRun(f"the Docker Engine cannot run {launch.image}: {getattr(error, 'message', error)}") from error
         if self._port != 443 and _names_the_port(launch):
-            raise NotRun("it asks kubernetes.default.svc at port 443, which only root may serve here: run killcheck as "
-                         "root, or say --exec host")
+            raise NotRun(
+                "it asks kubernetes.default.svc at port 443, which only root may serve here: run killcheck as "
+                "root, or say --exec host"
+            )
         self.images.add(launch.image)
         running = _Running(self, launch, on_exit, on_unknown)
         self.running.setdefault(str(launch.pod["metadata"]["uid"]), []).append(running)
@@ -102,7 +107,8 @@ class ContainerRuntime:
             return
         with answered():
             made = self.engine.api.create_network(
-                f"killcheck-exec-{secrets.token_hex(4)}", internal=True, labels={LABEL: self.mark})
+                f"killcheck-exec-{secrets.token_hex(4)}", internal=True, labels={LABEL: self.mark}
+            )
             self._network = str(made["Id"])
             found = self.engine.api.inspect_network(self._network)
         self._gateway = str(found["IPAM"]["Config"][0]["Gateway"]).partition("/")[0]
@@ -124,19 +130,30 @@ class ContainerRuntime:
 
     def environment(self, launch: Launch) -> list[str]:
         """The pod's own, with the API where it can be reached."""
-        env = {**launch.env, "KUBERNETES_SERVICE_HOST": NAMES[0], "KUBERNETES_SERVICE_PORT": str(self._port),
-               "KUBERNETES_SERVICE_PORT_HTTPS": str(self._port), "KUBERNETES_PORT": f"tcp://{NAMES[0]}:{self._port}"}
+        env = {
+            **launch.env,
+            "KUBERNETES_SERVICE_HOST": NAMES[0],
+            "KUBERNETES_SERVICE_PORT": str(self._port),
+            "KUBERNETES_SERVICE_PORT_HTTPS": str(self._port),
+            "KUBERNETES_PORT": f"tcp://{NAMES[0]}:{self._port}",
+        }
         return [f"{name}={value}" for name, value in env.items() if name != "PATH" or value]
 
     def config(self, launch: Launch) -> dict[str, Any]:
         """What the engine is asked for."""
         hosts = {**dict.fromkeys(NAMES, self._gateway), **launch.hosts}
         found: dict[str, Any] = {
-            "Image": launch.image, "Env": self.environment(launch), "Labels": {LABEL: self.mark},
-            "Hostname": launch.hostname[:63], "WorkingDir": launch.working_dir,
+            "Image": launch.image,
+            "Env": self.environment(launch),
+            "Labels": {LABEL: self.mark},
+            "Hostname": launch.hostname[:63],
+            "WorkingDir": launch.working_dir,
             "HostConfig": {
-                "NetworkMode": self._network, "PidsLimit": 512,
-                "ExtraHosts": [f"{name}:{address}" for name, address in hosts.items()]}}
+                "NetworkMode": self._network,
+                "PidsLimit": 512,
+                "ExtraHosts": [f"{name}:{address}" for name, address in hosts.items()],
+            },
+        }
         if launch.argv:
             found |= {"Entrypoint": launch.argv[:1], "Cmd": launch.argv[1:]}
         if launch.run_as is not None:
@@ -159,7 +176,10 @@ class _Running:
     """One started container."""
 
     def __init__(
-        self, runtime: ContainerRuntime, launch: Launch, on_exit: Callable[[Exit], None],
+        self,
+        runtime: ContainerRuntime,
+        launch: Launch,
+        on_exit: Callable[[Exit], None],
         on_unknown: Callable[[str], None],
     ) -> None:
         self.runtime = runtime
@@ -306,7 +326,8 @@ def _mounted(launch: Launch) -> bytes:
 def _names_the_port(launch: Launch) -> bool:
     """Whether what it runs spells the API server's address out, and so leaves the variables unread."""
     told = " ".join(launch.argv) + " ".join(
-        file.content.decode("utf-8", "replace") for mount in launch.mounts for file in mount.volume.files.values())
+        file.content.decode("utf-8", "replace") for mount in launch.mounts for file in mount.volume.files.values()
+    )
     return "kubernetes.default" in told
 
 

@@ -42,9 +42,19 @@ class Kubelet:
     """Runs the pods bound to one Node. ``index`` tells its pods' addresses from other nodes'."""
 
     def __init__(
-        self, node: Obj, kube: Kube, loop: Loop, *, registry: Registry, runtime: Runtime, rng: random.Random,
-        index: int, runs: Callable[[Obj], bool], network: Callable[[Obj], NetworkPolicy],
-        unknown: Callable[[Obj, str], None], ran: Callable[[Launch], None],
+        self,
+        node: Obj,
+        kube: Kube,
+        loop: Loop,
+        *,
+        registry: Registry,
+        runtime: Runtime,
+        rng: random.Random,
+        index: int,
+        runs: Callable[[Obj], bool],
+        network: Callable[[Obj], NetworkPolicy],
+        unknown: Callable[[Obj, str], None],
+        ran: Callable[[Launch], None],
     ) -> None:
         self.node = node
         self.name = name_of(node)
@@ -181,9 +191,14 @@ class Kubelet:
                 found.append(secret)
         if missing:
             self.events.emit(
-                pod, "Warning", "FailedToRetrieveImagePullSecret",
+                pod,
+                "Warning",
+                "FailedToRetrieveImagePullSecret",
                 f"Unable to retrieve some image pull secrets ({', '.join(missing)}); attempting to pull the image may "
-                "not succeed.", api_version="v1", object_kind="Pod")
+                "not succeed.",
+                api_version="v1",
+                object_kind="Pod",
+            )
         return credentials(found)
 
     def image_arrived(self, cached: Cached) -> None:
@@ -199,8 +214,10 @@ class Kubelet:
         if self.stopped:
             return
         images = sorted(self.images.images.values(), key=lambda c: (-c.size, c.image))[:MAX_IMAGES]
-        listed = [{"names": [c.image_id, c.image] if c.image != c.image_id else [c.image], "sizeBytes": c.size}
-                  for c in images]
+        listed = [
+            {"names": [c.image_id, c.image] if c.image != c.image_id else [c.image], "sizeBytes": c.size}
+            for c in images
+        ]
         try:
             self.kube.patch(r.NODES, self.name, {"status": {"images": listed}}, subresource="status")
         except KubeError:
@@ -224,7 +241,8 @@ class Kubelet:
     def execute(self, pod: Obj, container: str, command: list[str], *, stdin: bool, tty: bool) -> Execution:
         """A command where a container's own runs, not begun yet. Raises StatusError."""
         return self._entered(pod, container, f'container not found ("{container}")').beside(
-            command, stdin=stdin, tty=tty)
+            command, stdin=stdin, tty=tty
+        )
 
     def attach(self, pod: Obj, container: str, *, stdin: bool) -> Execution:
         """A client at a container's own process. Raises StatusError."""
@@ -243,8 +261,11 @@ class Kubelet:
             raise self._hollow(pod, "nothing listens in it")
         if not any(running.isolated for running in runs):
             raise status.StatusError(
-                501, "NotImplemented", "this host gives containers no network of their own: their ports cannot be told "
-                "from its own", details={})
+                501,
+                "NotImplemented",
+                "this host gives containers no network of their own: their ports cannot be told from its own",
+                details={},
+            )
         return lambda port: Connection(runs, port, life.sandbox_id)
 
     def _entered(self, pod: Obj, container: str, missing: str) -> Enterable:
@@ -254,8 +275,12 @@ class Kubelet:
             raise status.StatusError(500, "", missing)
         if found.running is not None and not isinstance(found.running, Enterable):
             raise status.StatusError(
-                501, "NotImplemented", f"container {container} of pod {name_of(pod)} runs where nothing can be run "
-                "beside it from here: that takes --exec host", details={})
+                501,
+                "NotImplemented",
+                f"container {container} of pod {name_of(pod)} runs where nothing can be run "
+                "beside it from here: that takes --exec host",
+                details={},
+            )
         if not isinstance(found.running, Enterable):
             why = f": {found.unknown}" if found.unknown else ""
             raise self._hollow(pod, f"no process of container {container} runs here{why}")
@@ -263,8 +288,11 @@ class Kubelet:
 
     def _hollow(self, pod: Obj, why: str) -> status.StatusError:
         return status.StatusError(
-            501, "NotImplemented", f"pod {name_of(pod)} is hollow: {why} (the annotation {RUN}: \"true\" lets its "
-            "containers really run)", details={})
+            501,
+            "NotImplemented",
+            f'pod {name_of(pod)} is hollow: {why} (the annotation {RUN}: "true" lets its containers really run)',
+            details={},
+        )
 
     # -- logs ----------------------------------------------------------------------------------------------
     def log(self, pod: Obj, container: str, *, previous: bool = False) -> ContainerLog:
@@ -273,7 +301,8 @@ class Kubelet:
         if self.stopped:
             raise status.internal(
                 f'Get "https://{self.host_ip}:10250/containerLogs/{namespace_of(pod)}/{name_of(pod)}/{container}": '
-                f"dial tcp {self.host_ip}:10250: connect: connection refused")
+                f"dial tcp {self.host_ip}:10250: connect: connection refused"
+            )
         found = next((c for c in life.everything if c.name == container), None) if life else None
         if found is None:
             raise status.not_found("pods", "", name_of(pod))

@@ -9,9 +9,9 @@ from typing import Any, Protocol
 from killcheck.clock import Loop
 from killcheck.embedded.api.http import User
 from killcheck.embedded.nodes.execution import RUN, Exit, Launch, NetworkPolicy, NotRun, Running, Runtime
-from killcheck.images.contents import Contents
 from killcheck.embedded.nodes.kubelet import Kubelet
 from killcheck.embedded.nodes.registry import Registry
+from killcheck.images.contents import Contents
 from killcheck.kube import gpus
 from killcheck.kube import resources as r
 from killcheck.kube.client import Kube
@@ -47,7 +47,10 @@ class NoRuntime:
         self.why = why
 
     def start(
-        self, launch: Launch, on_exit: Callable[[Exit], None], on_unknown: Callable[[str], None],
+        self,
+        launch: Launch,
+        on_exit: Callable[[Exit], None],
+        on_unknown: Callable[[str], None],
     ) -> Running:
         """Raises NotRun."""
         raise NotRun(self.why)
@@ -71,8 +74,15 @@ class HollowNodes:
     """
 
     def __init__(
-        self, kube_for: Callable[[User], Kube], loop: Loop, registry: Registry, *, exec_mode: str = "none",
-        rng: random.Random | None = None, wire: Any = None, server: Endpoints | None = None,
+        self,
+        kube_for: Callable[[User], Kube],
+        loop: Loop,
+        registry: Registry,
+        *,
+        exec_mode: str = "none",
+        rng: random.Random | None = None,
+        wire: Any = None,
+        server: Endpoints | None = None,
         runtime: Runtime | None = None,
     ) -> None:
         self.kube_for = kube_for
@@ -105,10 +115,14 @@ class HollowNodes:
         told = [
             f"nothing is known of image {image}: assumed that it exists"
             + (" and contains what this host has" if image in self._ran else "")
-            for image in self.registry.assumed if image not in real]
+            for image in self.registry.assumed
+            if image not in real
+        ]
         told += [
-            f"what image {image} contains is assumed, not looked up" for image, contents in self._ran.items()
-            if contents.known and contents.assumed and image not in real]
+            f"what image {image} contains is assumed, not looked up"
+            for image, contents in self._ran.items()
+            if contents.known and contents.assumed and image not in real
+        ]
         return told + list(getattr(self.runtime, "assumptions", ()))
 
     def _modelled(self, exec_mode: str) -> Runtime | None:
@@ -119,8 +133,10 @@ class HollowNodes:
         from killcheck.embedded.nodes.modelled_executor import ModelledRuntime
 
         return ModelledRuntime(
-            self.kube_for(User("killcheck:modelled", ("system:masters", "system:authenticated"))), self.server,
-            self.loop)
+            self.kube_for(User("killcheck:modelled", ("system:masters", "system:authenticated"))),
+            self.server,
+            self.loop,
+        )
 
     # -- levers --------------------------------------------------------------------------------------------
     def kubelet(self, node: str) -> Kubelet:
@@ -174,8 +190,18 @@ class HollowNodes:
     def _add(self, name: str, node: Obj) -> None:
         identity = User(f"system:node:{name}", ("system:nodes", "system:authenticated"))
         kubelet = Kubelet(
-            node, self.kube_for(identity), self.loop, registry=self.registry, runtime=self.runtime, rng=self.rng,
-            index=self._made, runs=self._runs, network=self._network, unknown=self._is_unknown, ran=self._has_run)
+            node,
+            self.kube_for(identity),
+            self.loop,
+            registry=self.registry,
+            runtime=self.runtime,
+            rng=self.rng,
+            index=self._made,
+            runs=self._runs,
+            network=self._network,
+            unknown=self._is_unknown,
+            ran=self._has_run,
+        )
         self._made += 1
         self.kubelets[name] = kubelet
         if self.server is not None:

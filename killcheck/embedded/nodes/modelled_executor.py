@@ -46,7 +46,10 @@ class ModelledRuntime:
         self._versions: dict[str, str] = {"": "v1"}
 
     def start(
-        self, launch: Launch, on_exit: Callable[[Exit], None], on_unknown: Callable[[str], None],
+        self,
+        launch: Launch,
+        on_exit: Callable[[Exit], None],
+        on_unknown: Callable[[str], None],
     ) -> _Modelled:
         """Start a container. Raises StartError where its program is not there, NotRun where it cannot be read."""
         commands.check(launch)
@@ -99,7 +102,11 @@ class _Modelled:
     """One container: a call after the other, each with the token that is in the pod."""
 
     def __init__(
-        self, runtime: ModelledRuntime, launch: Launch, found: Reading, on_exit: Callable[[Exit], None],
+        self,
+        runtime: ModelledRuntime,
+        launch: Launch,
+        found: Reading,
+        on_exit: Callable[[Exit], None],
         on_unknown: Callable[[str], None],
     ) -> None:
         self.runtime = runtime
@@ -129,8 +136,11 @@ class _Modelled:
     def begin(self) -> None:
         """Look for its programs and its token, then at the network, then make its calls."""
         contents = self.launch.contents
-        missing = [tool for tool in self.found.tools if contents.known and "/" not in tool and not contents.find(
-            tool, self.launch.env.get("PATH", ""))]
+        missing = [
+            tool
+            for tool in self.found.tools
+            if contents.known and "/" not in tool and not contents.find(tool, self.launch.env.get("PATH", ""))
+        ]
         if missing:
             self._fail_in(CALL_S, 127, f"sh: {missing[0]}: not found")
         elif not self._token():
@@ -149,7 +159,7 @@ class _Modelled:
         for mount in self.launch.mounts:
             base = mount.path.rstrip("/")
             if TOKEN.startswith(base + "/"):
-                found = mount.volume.files.get(TOKEN[len(base) + 1:])
+                found = mount.volume.files.get(TOKEN[len(base) + 1 :])
                 if found is not None:
                     return found.content.decode()
         return ""
@@ -159,8 +169,11 @@ class _Modelled:
         if network.dns != "allow":
             self._fail_in(RESOLVER_S, 6, "curl: (6) Could not resolve host: kubernetes.default.svc")
         elif network.api == "drop":
-            self._fail_in(PATIENCE_S, 28, "curl: (28) Failed to connect to kubernetes.default.svc port 443 after "
-                          "30000 ms: Timeout was reached")
+            self._fail_in(
+                PATIENCE_S,
+                28,
+                "curl: (28) Failed to connect to kubernetes.default.svc port 443 after 30000 ms: Timeout was reached",
+            )
         elif network.api == "refuse":
             self._fail_in(CALL_S, 7, "curl: (7) Failed to connect to kubernetes.default.svc port 443: refused")
         elif not self._left:
@@ -240,7 +253,11 @@ class _Modelled:
         return found
 
     def _ask(
-        self, method: str, path: str, body: Any = None, kind: str = "application/json",
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        kind: str = "application/json",
         query: dict[str, list[str]] | None = None,
     ) -> tuple[int, Obj]:
         headers = {"authorization": f"Bearer {self._token()}", "content-type": kind}

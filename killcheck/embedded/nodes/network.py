@@ -77,8 +77,15 @@ class Network:
 
     def keep(self, spawner: SpawnerClient) -> None:
         """Make a network that containers join one by one. Raises SetUpError."""
-        job = {"do": "spawn", "id": self.name, "argv": ["pause"], "env": {}, "stdio": [], "isolated": True,
-               "pause": True} | self.inside()
+        job = {
+            "do": "spawn",
+            "id": self.name,
+            "argv": ["pause"],
+            "env": {},
+            "stdio": [],
+            "isolated": True,
+            "pause": True,
+        } | self.inside()
         self.keeper, sockets = spawner.spawn(job, [])
         self.serve(spawner, sockets)
 
@@ -136,7 +143,8 @@ class Network:
         if name.endswith((".svc", ".svc.cluster.local", namespace)) or name in sandbox.API_NAMES:
             return
         self.runtime.assume(
-            f"{ref_of({'kind': 'Pod'} | self.launch.pod)} looked for {name}: nothing outside the cluster exists here")
+            f"{ref_of({'kind': 'Pod'} | self.launch.pod)} looked for {name}: nothing outside the cluster exists here"
+        )
 
     # -- inside --------------------------------------------------------------------------------------------
     def _lead_out(self, spawner: SpawnerClient, listener: socket.socket, target: int | App) -> None:

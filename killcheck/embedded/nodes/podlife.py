@@ -134,8 +134,9 @@ class PodLife:
 
     def _redefine(self) -> None:
         """A container with another image starts again, whatever the restart policy (computePodActions)."""
-        wanted = {c["name"]: c["image"] for kind in ("initContainers", "containers")
-                  for c in self.pod["spec"].get(kind) or ()}
+        wanted = {
+            c["name"]: c["image"] for kind in ("initContainers", "containers") for c in self.pod["spec"].get(kind) or ()
+        }
         for container in self.containers:
             image = wanted.get(container.name, container.spec["image"])
             if container.role == "init" or image == container.spec["image"] or self.terminating or self.final:
@@ -143,7 +144,8 @@ class PodLife:
             container.spec = container.spec | {"image": image}
             if container.alive and not container.stopping:
                 self.event(
-                    "Normal", "Killing", f"Container {container.name} definition changed, will be restarted", container)
+                    "Normal", "Killing", f"Container {container.name} definition changed, will be restarted", container
+                )
                 container.again = True
                 idle_containers.stop(self, container, self.grace_s)
                 self._after(self.grace_s, self.kill_one, container, container.started_at)
@@ -402,12 +404,16 @@ class PodLife:
         status = self._status()
         if status == self._shown:
             return
-        patch = {"metadata": {"uid": self.uid}, "status": status | {
-            "conditions": self._without(status["conditions"]),
-            "$setElementOrder/conditions": self._order(status["conditions"])}}
+        patch = {
+            "metadata": {"uid": self.uid},
+            "status": status
+            | {
+                "conditions": self._without(status["conditions"]),
+                "$setElementOrder/conditions": self._order(status["conditions"]),
+            },
+        }
         try:
-            self.kubelet.kube.patch(
-                r.PODS, self.key[1], patch, self.key[0], kind="strategic", subresource="status")
+            self.kubelet.kube.patch(r.PODS, self.key[1], patch, self.key[0], kind="strategic", subresource="status")
             self._shown, self._shown_mark = status, mark
         except (NotFound, Conflict):  # the pod has gone, or another has its name
             return
@@ -417,11 +423,29 @@ class PodLife:
     def _mark(self) -> object:
         """What the status is made of; most passes of a stuck pod find it as it was."""
         return (
-            self.terminating, self.final, self.sandbox, self.evicted, self.pod_ip, self.phase,
+            self.terminating,
+            self.final,
+            self.sandbox,
+            self.evicted,
+            self.pod_ip,
+            self.phase,
             self.pod["metadata"].get("generation"),
-            *((c.state, c.reason, c.message, c.ready, c.passed_startup, c.restarts, c.lost, c.image_id, c.container_id)
-              for c in self.everything),
-            *self.resizing.conditions)
+            *(
+                (
+                    c.state,
+                    c.reason,
+                    c.message,
+                    c.ready,
+                    c.passed_startup,
+                    c.restarts,
+                    c.lost,
+                    c.image_id,
+                    c.container_id,
+                )
+                for c in self.everything
+            ),
+            *self.resizing.conditions,
+        )
 
     def _without(self, conditions: list[Obj]) -> list[Obj]:
         """Conditions as a strategic merge patch wants them: what one no longer has is null."""
@@ -447,9 +471,14 @@ class PodLife:
         reasoned = "Pending" if unstarted and terminal else computed
         status: Obj = {
             "phase": self.phase,
-            "conditions": [*self.resizing.conditions.values(), *self.conditions.render(
-                self.containers, reasoned, sandbox=self.sandbox, now=now, generation=generation)],
-            "startTime": format_time(self.started_at), "hostIP": self.kubelet.host_ip,
+            "conditions": [
+                *self.resizing.conditions.values(),
+                *self.conditions.render(
+                    self.containers, reasoned, sandbox=self.sandbox, now=now, generation=generation
+                ),
+            ],
+            "startTime": format_time(self.started_at),
+            "hostIP": self.kubelet.host_ip,
             "hostIPs": [{"ip": self.kubelet.host_ip}],
             "containerStatuses": [c.status(self.policy, waiting) for c in self.containers if c.role == "main"],
             "resources": {},
@@ -473,8 +502,7 @@ class PodLife:
         if container is not None:
             listed = {"main": "containers", "ephemeral": "ephemeralContainers"}.get(container.role, "initContainers")
             path = f"spec.{listed}{{{container.name}}}"
-        self.kubelet.events.emit(
-            self.pod, kind, reason, message, field_path=path, api_version="v1", object_kind="Pod")
+        self.kubelet.events.emit(self.pod, kind, reason, message, field_path=path, api_version="v1", object_kind="Pod")
 
     # -- inside --------------------------------------------------------------------------------------------
     def after(self, delay_s: float, fn: object, *args: object) -> Timer:

@@ -45,8 +45,10 @@ def phase_of(containers: Sequence[Container], policy: str, *, terminal: bool) ->
 def initialized(containers: Sequence[Container]) -> list[str]:
     """The init containers that are not done: those that have to end, and sidecars that have not started."""
     return [
-        c.name for c in containers
-        if (c.role == "init" and not c.succeeded) or (c.role == "sidecar" and c.state == "none")]
+        c.name
+        for c in containers
+        if (c.role == "init" and not c.succeeded) or (c.role == "sidecar" and c.state == "none")
+    ]
 
 
 class Conditions:
@@ -59,7 +61,13 @@ class Conditions:
             self._since["PodScheduled"] = (scheduled["status"], scheduled["lastTransitionTime"])
 
     def render(
-        self, containers: Sequence[Container], phase: str, *, sandbox: bool, now: datetime, generation: int,
+        self,
+        containers: Sequence[Container],
+        phase: str,
+        *,
+        sandbox: bool,
+        now: datetime,
+        generation: int,
     ) -> list[Obj]:
         """All of them; ``phase`` is the one that the containers call for, shown yet or not."""
         mains = [c for c in containers if c.role != "init"]
@@ -70,18 +78,25 @@ class Conditions:
             ready = {"status": "False", "reason": "PodCompleted" if phase == "Succeeded" else "PodFailed"}
         elif unready:
             ready = {
-                "status": "False", "reason": "ContainersNotReady",
-                "message": f"containers with unready status: [{' '.join(unready)}]"}
+                "status": "False",
+                "reason": "ContainersNotReady",
+                "message": f"containers with unready status: [{' '.join(unready)}]",
+            }
         init: Obj = {"status": "True"}
         if phase == "Succeeded":
             init["reason"] = "PodCompleted"
         elif incomplete:
             init = {
-                "status": "False", "reason": "ContainersNotInitialized",
-                "message": f"containers with incomplete status: [{' '.join(incomplete)}]"}
+                "status": "False",
+                "reason": "ContainersNotInitialized",
+                "message": f"containers with incomplete status: [{' '.join(incomplete)}]",
+            }
         wanted: list[tuple[str, Obj]] = [
-            ("PodReadyToStartContainers", {"status": "True" if sandbox else "False"}), ("Initialized", init),
-            ("Ready", ready), ("ContainersReady", ready), ("PodScheduled", {"status": "True"}),
+            ("PodReadyToStartContainers", {"status": "True" if sandbox else "False"}),
+            ("Initialized", init),
+            ("Ready", ready),
+            ("ContainersReady", ready),
+            ("PodScheduled", {"status": "True"}),
         ]
         return [self._condition(kind, body, now, generation) for kind, body in wanted]
 

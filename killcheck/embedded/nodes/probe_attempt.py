@@ -15,10 +15,10 @@ from urllib.parse import urlsplit
 
 from killcheck.clock import Timer
 from killcheck.embedded.nodes import grpc_probe, http_probe
-from killcheck.embedded.nodes.probe_exchange import OUTPUT_LIMIT
 from killcheck.embedded.nodes.container import Container
 from killcheck.embedded.nodes.environment import expand
 from killcheck.embedded.nodes.execution import Enterable
+from killcheck.embedded.nodes.probe_exchange import OUTPUT_LIMIT
 from killcheck.kube.objects import Obj, dig, ref_of
 
 if TYPE_CHECKING:
@@ -57,7 +57,8 @@ def _speaks_grpc(life: PodLife, container: Container) -> bool:
     running: Any = container.running
     running.runtime.assume(
         f"{ref_of({'kind': 'Pod'} | life.pod)}: its gRPC probe was not asked and "
-        "counts as passed: install killcheck[grpc]")
+        "counts as passed: install killcheck[grpc]"
+    )
     return False
 
 
@@ -123,15 +124,17 @@ class Look:
         if port is None:
             return
         url = http_probe.url_of(
-            str(action.get("scheme") or "HTTP").lower(), f"{self.life.pod_ip}:{port}", str(action.get("path") or "/"))
+            str(action.get("scheme") or "HTTP").lower(), f"{self.life.pod_ip}:{port}", str(action.get("path") or "/")
+        )
         headers = {str(h["name"]).lower(): str(h["value"]) for h in action.get("httpHeaders") or ()}
         self._request(url, headers, 0)
 
     def _request(self, url: str, headers: dict[str, str], count: int) -> None:
         self._too_late = f'Get "{url}": context deadline exceeded (Client.Timeout exceeded while awaiting headers)'
         parts = urlsplit(url)
-        sock = None if self._over else self._open(
-            parts.port or (443 if parts.scheme == "https" else 80), f'Get "{url}": ')
+        sock = (
+            None if self._over else self._open(parts.port or (443 if parts.scheme == "https" else 80), f'Get "{url}": ')
+        )
         if sock is None:
             return
 
@@ -190,7 +193,8 @@ class Look:
             self.life.after(REDIAL_S, self._check_again, action)
             return
         check = grpc_probe.Check(
-            running, sock, where, str(action.get("service") or ""), connected=connected, answered=answered)
+            running, sock, where, str(action.get("service") or ""), connected=connected, answered=answered
+        )
         self._stop = check.close
         check.begin()
 

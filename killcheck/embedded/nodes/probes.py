@@ -76,8 +76,10 @@ class _Worker:
         self.probe = probe
         self.period_s = float(probe.get("periodSeconds") or PERIOD_S)
         self.delay_s = float(probe.get("initialDelaySeconds") or 0.0)
-        self.threshold = {False: int(probe.get("failureThreshold") or FAILURES),
-                          True: int(probe.get("successThreshold") or 1)}
+        self.threshold = {
+            False: int(probe.get("failureThreshold") or FAILURES),
+            True: int(probe.get("successThreshold") or 1),
+        }
         self.count = 0
         self.last: bool | None = None
         self.run = container.started_at
@@ -120,8 +122,12 @@ class _Worker:
             return
         life, container, name = self.life, self.container, self.kind.capitalize()
         if answer.verdict == "error":  # the result is thrown away
-            life.event("Warning", "Unhealthy", f"{name} probe errored and resulted in unknown state: {answer.output}",
-                       container)
+            life.event(
+                "Warning",
+                "Unhealthy",
+                f"{name} probe errored and resulted in unknown state: {answer.output}",
+                container,
+            )
             self._again()
             return
         if answer.verdict == "failure":
@@ -144,8 +150,11 @@ class _Worker:
             return False
         if not good:
             life.event(
-                "Normal", "Killing", f"Container {container.name} failed {self.kind} probe, will be restarted",
-                container)
+                "Normal",
+                "Killing",
+                f"Container {container.name} failed {self.kind} probe, will be restarted",
+                container,
+            )
             self._restart()
             return True
         if self.kind == "liveness":

@@ -26,9 +26,9 @@ from killcheck.embedded.containerlog import ContainerLog, LogKeeper
 from killcheck.embedded.nodes import commands, proctree, quiescence, sandbox
 from killcheck.embedded.nodes.container_access import Attached, Beside
 from killcheck.embedded.nodes.execution import Exit, Launch, NotRun
+from killcheck.embedded.nodes.external_endpoints import Outside
 from killcheck.embedded.nodes.hostprograms import HostPrograms, python
 from killcheck.embedded.nodes.network import AGENT_PORT, DNS_IP, Network, shared
-from killcheck.embedded.nodes.external_endpoints import Outside
 from killcheck.embedded.nodes.sandbox import HIDDEN, Plan, Scratch
 from killcheck.embedded.nodes.shims import Wiring
 from killcheck.embedded.nodes.spawnerclient import SetUpError, SpawnerClient
@@ -77,7 +77,10 @@ class HostRuntime:
 
     # -- the Runtime protocol ------------------------------------------------------------------------------
     def start(
-        self, launch: Launch, on_exit: Callable[[Exit], None], on_unknown: Callable[[str], None],
+        self,
+        launch: Launch,
+        on_exit: Callable[[Exit], None],
+        on_unknown: Callable[[str], None],
     ) -> HostProcess:
         """Start a container. Raises StartError or NotRun."""
         if not launch.argv:
@@ -166,7 +169,11 @@ class HostProcess:
     """One container's processes: an ``execution.Running``, and an ``agent.Asker``."""
 
     def __init__(
-        self, runtime: HostRuntime, launch: Launch, network: Network, on_exit: Callable[[Exit], None],
+        self,
+        runtime: HostRuntime,
+        launch: Launch,
+        network: Network,
+        on_exit: Callable[[Exit], None],
         on_unknown: Callable[[str], None],
     ) -> None:
         self.runtime = runtime
@@ -208,15 +215,30 @@ class HostProcess:
         network = self.network
         scratch = self._make_scratch(spawner)
         wiring = Wiring(
-            "127.0.0.1", AGENT_PORT, self.key, f"{HIDDEN}/bash", f"{HIDDEN}/python", network.service_ip,
-            f"{network.service_ip}:443")
+            "127.0.0.1",
+            AGENT_PORT,
+            self.key,
+            f"{HIDDEN}/bash",
+            f"{HIDDEN}/python",
+            network.service_ip,
+            f"{network.service_ip}:443",
+        )
         plan = sandbox.isolated(self.launch, wiring, self.runtime.host, scratch, DNS_IP)
         plan.env = {**network.abroad.outside.environment, **plan.env}
         self.isolated = True
-        sockets = self._spawn(spawner, plan, {
-            "isolated": True, "uid": self.launch.run_as or 0, "hostname": self.launch.hostname,
-            "root": str(spawner.root), "steps": plan.steps, "network": network.keeper,
-            **({} if network.keeper else network.inside())})
+        sockets = self._spawn(
+            spawner,
+            plan,
+            {
+                "isolated": True,
+                "uid": self.launch.run_as or 0,
+                "hostname": self.launch.hostname,
+                "root": str(spawner.root),
+                "steps": plan.steps,
+                "network": network.keeper,
+                **({} if network.keeper else network.inside()),
+            },
+        )
         if not network.keeper:
             network.serve(spawner, sockets)
 
@@ -231,8 +253,16 @@ class HostProcess:
         if bash is None:
             raise NotRun("this host has no bash, which the containers' clock needs")
         wiring = Wiring(
-            "127.0.0.1", spawner.agent_port, self.key, bash, python(), SERVICE_IP, f"{SERVICE_IP}:443",
-            moved=sandbox.moves(self.launch, scratch), api_address=["127.0.0.1", port])
+            "127.0.0.1",
+            spawner.agent_port,
+            self.key,
+            bash,
+            python(),
+            SERVICE_IP,
+            f"{SERVICE_IP}:443",
+            moved=sandbox.moves(self.launch, scratch),
+            api_address=["127.0.0.1", port],
+        )
         plan = sandbox.relocated(self.launch, wiring, self.runtime.host, scratch)
         outside = self.network.abroad.outside
         ports = {place.port: self.network.way_out(spawner, place.target) for place in outside.places}
@@ -247,8 +277,15 @@ class HostProcess:
     def _spawn(self, spawner: SpawnerClient, plan: Plan, extra: Obj) -> list[socket.socket]:
         streams = self.streams = Streams(spawner.io, self._heard, stdin=self.launch.stdin, tty=self.launch.tty)
         env = plan.env if not streams.tty else {"TERM": "xterm"} | plan.env
-        job = {"do": "spawn", "id": self.name, "argv": plan.argv, "env": env, "cwd": plan.cwd, "tty": streams.tty,
-               "stdio": streams.stdio} | extra
+        job = {
+            "do": "spawn",
+            "id": self.name,
+            "argv": plan.argv,
+            "env": env,
+            "cwd": plan.cwd,
+            "tty": streams.tty,
+            "stdio": streams.stdio,
+        } | extra
         self.plan = plan
         self.network.members.add(self.key)
         self.runtime.processes[self.key] = self
@@ -394,14 +431,22 @@ class HostProcess:
         if self._rest.spent:
             self.runtime.assume(
                 f"{ref_of({'kind': 'Pod'} | self.launch.pod)} worked for {quiescence.LIMIT_S:.0f} s without a pause: "
-                "time moved on meanwhile")
+                "time moved on meanwhile"
+            )
         return found
 
     def _is_busy(self) -> bool:
         """Whether something is under way for it that is not seen in its own processes."""
         now = wall_seconds()
-        return (self._over or self._signals > 0 or self.client.busy or self.network.abroad.busy or self._has_turn(now)
-                or self._has_pending() or now < self.network.news_until)
+        return (
+            self._over
+            or self._signals > 0
+            or self.client.busy
+            or self.network.abroad.busy
+            or self._has_turn(now)
+            or self._has_pending()
+            or now < self.network.news_until
+        )
 
     def _watch_memory(self) -> None:
         if self._memory and not self._out_of_memory and proctree.memory(self.pid) > self._memory:
@@ -502,6 +547,7 @@ class HostProcess:
             self._output.add(data, self.loop.now())
         for client in list(self.attached):
             client.said(number, data)
+
 
 def _memory_limit(launch: Launch) -> float:
     """Bytes that the container's processes may hold; 0: as much as they like."""

@@ -142,7 +142,8 @@ def _ps_tree(pid: int) -> list[tuple[int, str, str]]:
 
 def _ps_table() -> dict[int, tuple[int, str, str]]:
     listed = subprocess.run(
-        ["ps", "-axo", "pid=,ppid=,stat=,time="], capture_output=True, text=True, check=False).stdout
+        ["ps", "-axo", "pid=,ppid=,stat=,time="], capture_output=True, text=True, check=False
+    ).stdout
     table: dict[int, tuple[int, str, str]] = {}
     for line in listed.splitlines():
         parts = line.split()

@@ -76,8 +76,14 @@ class Cache:
         """The image by its canonical name, or by digest under any name."""
         found = self.images.get(reference.canonical)
         if found is None and reference.digest:
-            found = next((c for c in self.images.values() if c.digest == reference.digest and
-                          c.reference.repository == reference.repository), None)
+            found = next(
+                (
+                    c
+                    for c in self.images.values()
+                    if c.digest == reference.digest and c.reference.repository == reference.repository
+                ),
+                None,
+            )
         return found
 
     def put(self, cached: Cached) -> None:
@@ -245,7 +251,7 @@ class Registry:
 
     # -- inside --------------------------------------------------------------------------------------------
     def _reach(self, host: Host, reference: Reference, resolving: str) -> None:
-        ask = f'{host.url}/v2/{reference.path}/manifests/{reference.version}'
+        ask = f"{host.url}/v2/{reference.path}/manifests/{reference.version}"
         failed = f'{resolving}: failed to do request: Head "{ask}"'
         endpoint = host.url.partition("://")[2].partition(":")[0]
         if host.state == "refusing":
@@ -260,7 +266,12 @@ class Registry:
             raise PullError(f"{resolving}: unexpected status from HEAD request to {ask}: 503 Service Unavailable", 0.3)
 
     def _authorize(
-        self, host: Host, reference: Reference, secrets: Credentials, resolving: str, now: datetime,
+        self,
+        host: Host,
+        reference: Reference,
+        secrets: Credentials,
+        resolving: str,
+        now: datetime,
     ) -> bool:
         """Whether the pull is somebody's. Raises PullError where the repository asks for more."""
         tokens = self.tokens(host.name)
@@ -279,17 +290,25 @@ class Registry:
         if given or host.name == "docker.io":
             why = "server message: insufficient_scope: authorization failed"
         raise PullError(
-            f"{resolving}: pull access denied, repository does not exist or may require authorization: {why}", 0.3)
+            f"{resolving}: pull access denied, repository does not exist or may require authorization: {why}", 0.3
+        )
 
     def _by_token(  # noqa: PLR0917 - one pull, told in full
-        self, tokens: Tokens, host: Host, reference: Reference, login: tuple[str, str] | None, resolving: str,
+        self,
+        tokens: Tokens,
+        host: Host,
+        reference: Reference,
+        login: tuple[str, str] | None,
+        resolving: str,
         now: datetime,
     ) -> bool:
         """Whether a token opens the registry. A HEAD has no body: why it was refused stays at the registry."""
         if login is None or not all(login):
             raise PullError(
                 f"{resolving}: pull access denied, repository does not exist or may require authorization: "
-                "authorization failed: no basic auth credentials", 0.3)
+                "authorization failed: no basic auth credentials",
+                0.3,
+            )
         end = tokens.ends(*login)
         if end is None:
             raise self._refused(host, reference, resolving, "401 Unauthorized")
@@ -308,7 +327,8 @@ class Registry:
         return (
             f"{head}: failed to copy: httpReadSeeker: failed open: unexpected status code {url}: 429 Too Many Requests"
             f" - Server message: toomanyrequests: You have reached your {limit}."
-            " https://www.docker.com/increase-rate-limit")
+            " https://www.docker.com/increase-rate-limit"
+        )
 
     def _absent(self, reference: Reference, contents: Contents, now: datetime) -> bool:
         if reference.canonical in self._missing or reference.repository in self._missing:

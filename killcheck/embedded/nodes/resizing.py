@@ -42,8 +42,11 @@ class Resizing:
         life = self.life
         if life.terminating or life.final or not life.sandbox or life.kubelet.stopped:
             return
-        wanted = {str(c["name"]): c.get("resources") or {} for kind in ("initContainers", "containers")
-                  for c in life.pod["spec"].get(kind) or ()}
+        wanted = {
+            str(c["name"]): c.get("resources") or {}
+            for kind in ("initContainers", "containers")
+            for c in life.pod["spec"].get(kind) or ()
+        }
         changed = [c for c in life.containers if (c.spec.get("resources") or {}) != wanted.get(c.name, {})]
         if not changed:
             self._clear(PENDING)
@@ -69,8 +72,7 @@ class Resizing:
             if not container.alive:
                 continue
             if _restarts(container, before[container.name]):
-                life.event(
-                    "Normal", "Killing", f"Container {container.name} resize requires restart", container)
+                life.event("Normal", "Killing", f"Container {container.name} resize requires restart", container)
                 container.again = True
                 idle_containers.stop(life, container, life.grace_s)
                 life.after(life.grace_s, life.kill_one, container, container.started_at)
@@ -88,12 +90,19 @@ class Resizing:
             room = dig(life.kubelet.node, "status", "allocatable", default={}).get(name)
             if room is None or name not in asked:
                 continue
-            used = sum((pod_resources(other.pod, "requests").get(name, ZERO).value
-                        for other in life.kubelet.pods.values() if other is not life and not other.final), Fraction(0))
+            used = sum(
+                (
+                    pod_resources(other.pod, "requests").get(name, ZERO).value
+                    for other in life.kubelet.pods.values()
+                    if other is not life and not other.final
+                ),
+                Fraction(0),
+            )
             if used + asked[name].value > quantity(room).value:
                 return (
                     f"Node didn't have enough resource: {name}, requested: {_whole(asked[name].value, unit)}, used: "
-                    f"{_whole(used, unit)}, capacity: {_whole(quantity(room).value, unit)}")
+                    f"{_whole(used, unit)}, capacity: {_whole(quantity(room).value, unit)}"
+                )
         return ""
 
     def _defer(self, why: str) -> None:
@@ -113,10 +122,14 @@ class Resizing:
     def _set(self, kind: str, reason: str, message: str) -> None:
         known = self.conditions.get(kind)
         since = known["lastTransitionTime"] if known else format_time(self.life.loop.now())
-        body = {"type": kind, "status": "True", "lastProbeTime": None, "lastTransitionTime": since,
-                "observedGeneration": self._generation}
-        self.conditions[kind] = body | {
-            name: text for name, text in (("reason", reason), ("message", message)) if text}
+        body = {
+            "type": kind,
+            "status": "True",
+            "lastProbeTime": None,
+            "lastTransitionTime": since,
+            "observedGeneration": self._generation,
+        }
+        self.conditions[kind] = body | {name: text for name, text in (("reason", reason), ("message", message)) if text}
 
     def _clear(self, kind: str) -> None:
         if self.conditions.pop(kind, None) is not None:
@@ -126,8 +139,10 @@ class Resizing:
         """As Go marshals it: fields in their order, what is empty left out."""
         summary: Obj = {}
         for kind in ("initContainers", "containers"):
-            listed = [{"name": c["name"], "resources": _sorted(c.get("resources") or {})}
-                      for c in self.life.pod["spec"].get(kind) or ()]
+            listed = [
+                {"name": c["name"], "resources": _sorted(c.get("resources") or {})}
+                for c in self.life.pod["spec"].get(kind) or ()
+            ]
             if listed:
                 summary[kind] = listed
         summary["generation"] = self._generation
@@ -139,9 +154,12 @@ def _restarts(container: Container, before: Obj) -> bool:
     policies = {str(p["resourceName"]): p.get("restartPolicy") for p in container.spec.get("resizePolicy") or ()}
     now = container.spec.get("resources") or {}
     return any(
-        policies.get(name) == "RestartContainer" and any(
-            (before.get(which) or {}).get(name) != (now.get(which) or {}).get(name) for which in ("requests", "limits"))
-        for name in _UNITS)
+        policies.get(name) == "RestartContainer"
+        and any(
+            (before.get(which) or {}).get(name) != (now.get(which) or {}).get(name) for which in ("requests", "limits")
+        )
+        for name in _UNITS
+    )
 
 
 def _sorted(resources: Obj) -> Obj:

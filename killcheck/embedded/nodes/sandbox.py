@@ -39,10 +39,30 @@ API_NAMES = ("kubernetes", "kubernetes.default", "kubernetes.default.svc", "kube
 _UNREACHING = frozenset({"wget", "nc", "telnet", "ftp"})
 #: Of the host, read-only at the same place: libraries and data that programs need, nothing that is somebody's.
 _LIBRARIES = (
-    "/lib", "/lib32", "/lib64", "/libx32", "/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/libexec", "/usr/share",
-    "/usr/local/lib", "/nix/store", "/gnu/store", "/etc/alternatives", "/etc/ssl", "/etc/pki", "/etc/ca-certificates",
-    "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/localtime", "/etc/services", "/etc/protocols",
-    "/etc/mime.types", "/etc/perl",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/libx32",
+    "/usr/lib",
+    "/usr/lib32",
+    "/usr/lib64",
+    "/usr/libexec",
+    "/usr/share",
+    "/usr/local/lib",
+    "/nix/store",
+    "/gnu/store",
+    "/etc/alternatives",
+    "/etc/ssl",
+    "/etc/pki",
+    "/etc/ca-certificates",
+    "/etc/ld.so.cache",
+    "/etc/ld.so.conf",
+    "/etc/ld.so.conf.d",
+    "/etc/localtime",
+    "/etc/services",
+    "/etc/protocols",
+    "/etc/mime.types",
+    "/etc/perl",
 )
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 _NSSWITCH = "passwd: files\ngroup: files\nhosts: files dns\nnetworks: files\nprotocols: files\nservices: files\n"
@@ -101,15 +121,28 @@ def _base(launch: Launch, dns_ip: str) -> Iterator[Step]:
     for directory in ("/usr", "/bin", "/sbin"):
         if not os.path.islink(directory):  # noqa: PTH114
             yield ["bind", f"{HIDDEN}/host{directory}", directory, True]
-    for path, mode in (("/tmp", 0o1777), ("/var/tmp", 0o1777), ("/root", 0o700), ("/home", 0o755), ("/run", 0o755),  # noqa: S108
-                       ("/opt", 0o755), ("/srv", 0o755), ("/mnt", 0o755), ("/sys", 0o755)):
+    for path, mode in (
+        ("/tmp", 0o1777),
+        ("/var/tmp", 0o1777),
+        ("/root", 0o700),
+        ("/home", 0o755),
+        ("/run", 0o755),  # noqa: S108
+        ("/opt", 0o755),
+        ("/srv", 0o755),
+        ("/mnt", 0o755),
+        ("/sys", 0o755),
+    ):
         yield ["dir", path, mode]
     yield ["link", "/var/run", "/run"]
     yield ["proc", "/proc"]
     for name in _DEVICES:
         yield ["bind", f"/dev/{name}", f"/dev/{name}", False]
-    for name, target in (("fd", "/proc/self/fd"), ("stdin", "/proc/self/fd/0"), ("stdout", "/proc/self/fd/1"),
-                         ("stderr", "/proc/self/fd/2")):
+    for name, target in (
+        ("fd", "/proc/self/fd"),
+        ("stdin", "/proc/self/fd/0"),
+        ("stdout", "/proc/self/fd/1"),
+        ("stderr", "/proc/self/fd/2"),
+    ):
         yield ["link", f"/dev/{name}", target]
     yield ["tmpfs", "/dev/shm", "mode=1777,size=64m"]  # noqa: S108 - the container's own
     yield from _etc(launch, dns_ip)
@@ -142,10 +175,14 @@ def _etc(launch: Launch, dns_ip: str) -> Iterator[Step]:
     resolv = f"nameserver {dns_ip}\n"
     if launch.cluster_dns:
         namespace = namespace_of(launch.pod)
-        resolv = (f"search {namespace}.svc.cluster.local svc.cluster.local cluster.local\n{resolv}options ndots:5\n")
+        resolv = f"search {namespace}.svc.cluster.local svc.cluster.local cluster.local\n{resolv}options ndots:5\n"
     for name, text in (
-        ("passwd", known), ("group", "root:x:0:\nnogroup:x:65534:\n"), ("hostname", f"{launch.hostname}\n"),
-        ("hosts", hosts), ("resolv.conf", resolv), ("nsswitch.conf", _NSSWITCH),
+        ("passwd", known),
+        ("group", "root:x:0:\nnogroup:x:65534:\n"),
+        ("hostname", f"{launch.hostname}\n"),
+        ("hosts", hosts),
+        ("resolv.conf", resolv),
+        ("nsswitch.conf", _NSSWITCH),
     ):
         yield ["file", f"/etc/{name}", text, 0o644]
 
@@ -254,7 +291,7 @@ def _below(mount: Mount) -> Iterator[tuple[str, File]]:
     prefix = f"{mount.sub_path.strip('/')}/" if mount.sub_path else ""
     for name, file in mount.volume.files.items():
         if name.startswith(prefix):
-            yield name[len(prefix):], file
+            yield name[len(prefix) :], file
 
 
 def _text(content: bytes) -> str:
@@ -303,8 +340,14 @@ def relocated(launch: Launch, wiring: Wiring, host: HostPrograms, scratch: Scrat
     home.mkdir(parents=True, exist_ok=True)
     nowhere = "http://127.0.0.1:1"  # what a proxy would be asked for is not in the cluster
     direct = ",".join((*API_NAMES, wiring.service_ip, "127.0.0.1", "localhost"))
-    own = {"HOSTNAME": launch.hostname, "HOME": str(home), "TMPDIR": str(home), "http_proxy": nowhere,
-           "https_proxy": nowhere, "no_proxy": direct}
+    own = {
+        "HOSTNAME": launch.hostname,
+        "HOME": str(home),
+        "TMPDIR": str(home),
+        "http_proxy": nowhere,
+        "https_proxy": nowhere,
+        "no_proxy": direct,
+    }
     env = own | env | {"PATH": path}
     argv = _moved_argv(launch, launch.argv, wiring.moved, root)
     moved_to = dict(wiring.moved)
@@ -372,8 +415,9 @@ def _links(launch: Launch, wiring: Wiring, host: HostPrograms, root: Path) -> No
     if named is None:
         # What is on this host's own PATH cannot be left out here: whoever calls it is not run to its end.
         left_out = {name for name in contents.without if not any((Path(d) / name).exists() for d in BINARY_DIRS)}
-        named = {f"/shims/{name}": name for name in (
-            *shims.SHIMMED, "python", "python3", "wget", *CLOUD_CLIS - left_out)}
+        named = {
+            f"/shims/{name}": name for name in (*shims.SHIMMED, "python", "python3", "wget", *CLOUD_CLIS - left_out)
+        }
     for path, name in named.items():
         real = host.find(name) if name not in _UNREACHING else None
         file = shim_for(name, real)
@@ -415,14 +459,23 @@ def _wrapped(name: str, real: str | None, launch: Launch, wiring: Wiring, root: 
 def _kubeconfig(launch: Launch, wiring: Wiring) -> str:
     account = next((after for before, after in wiring.moved if before == ACCOUNT), "")
     address, port = wiring.api_address
-    return json.dumps({
-        "apiVersion": "v1", "kind": "Config", "current-context": "pod",
-        "clusters": [{"name": "pod", "cluster": {
-            "server": f"https://{address}:{port}", "certificate-authority": f"{account}/ca.crt"}}],
-        "users": [{"name": "pod", "user": {"tokenFile": f"{account}/token"}}],
-        "contexts": [{"name": "pod", "context": {
-            "cluster": "pod", "user": "pod", "namespace": namespace_of(launch.pod)}}],
-    })
+    return json.dumps(
+        {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "current-context": "pod",
+            "clusters": [
+                {
+                    "name": "pod",
+                    "cluster": {"server": f"https://{address}:{port}", "certificate-authority": f"{account}/ca.crt"},
+                }
+            ],
+            "users": [{"name": "pod", "user": {"tokenFile": f"{account}/token"}}],
+            "contexts": [
+                {"name": "pod", "context": {"cluster": "pod", "user": "pod", "namespace": namespace_of(launch.pod)}}
+            ],
+        }
+    )
 
 
 def _make(step: Step) -> None:

@@ -16,8 +16,13 @@ CONNECT_S = 300.0
 #: The kernel's: SYNs that nobody answers.
 SYN_S = 130.0
 TRANSIENT = {408, 429, 500, 502, 503, 504}
-WITH_VALUE = {"--retry": "retry", "--retry-delay": "delay", "--retry-max-time": "window", "--max-time": "limit",
-              "--connect-timeout": "connect"}
+WITH_VALUE = {
+    "--retry": "retry",
+    "--retry-delay": "delay",
+    "--retry-max-time": "window",
+    "--max-time": "limit",
+    "--connect-timeout": "connect",
+}
 
 
 def options(argv: list[str]) -> tuple[dict[str, float], set[str], str]:

@@ -19,8 +19,16 @@ DIAL_S = 30.0
 POLLING = {"drain", "scale"}
 DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
 UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
-PLURALS = {"po": "pods", "deploy": "deployments", "sts": "statefulsets", "ds": "daemonsets", "no": "nodes", "pvc":
-           "persistentvolumeclaims", "ns": "namespaces", "rs": "replicasets"}
+PLURALS = {
+    "po": "pods",
+    "deploy": "deployments",
+    "sts": "statefulsets",
+    "ds": "daemonsets",
+    "no": "nodes",
+    "pvc": "persistentvolumeclaims",
+    "ns": "namespaces",
+    "rs": "replicasets",
+}
 #: Subcommands that wait, and their own limits in seconds (0: for ever; scale then does not wait).
 WAITING = {"wait": 30.0, "rollout": 0.0, "delete": 0.0, "drain": 0.0, "scale": 0.0}
 
@@ -90,7 +98,7 @@ def late(command: str, argv: list[str], limit: float) -> str:
         return f"error: unable to drain node, aborting command...: global timeout reached: {limit:g}s"
     if command == "rollout":
         return "error: timed out waiting for the condition"
-    named = [word for word in argv[argv.index(command) + 1:] if not word.startswith("-")]
+    named = [word for word in argv[argv.index(command) + 1 :] if not word.startswith("-")]
     kind, _, name = named[0].partition("/") if named else ("", "", "")
     name = name or (named[1] if len(named) > 1 else "")
     if command == "scale":

@@ -123,13 +123,21 @@ def _moved(path: Any) -> Any:
         if isinstance(text, str):
             for before, after in MOVED:
                 if text == before or text.startswith(before + "/"):
-                    return after + text[len(before):]
+                    return after + text[len(before) :]
     return path
 
 
 def _patch_paths() -> None:
-    for module, name in ((builtins, "open"), (io, "open"), (os, "stat"), (os, "open"), (os, "listdir"), (os, "scandir"),
-                         (os, "access"), (os, "lstat")):
+    for module, name in (
+        (builtins, "open"),
+        (io, "open"),
+        (os, "stat"),
+        (os, "open"),
+        (os, "listdir"),
+        (os, "scandir"),
+        (os, "access"),
+        (os, "lstat"),
+    ):
         real = getattr(module, name)
         setattr(module, name, lambda path, *a, _real=real, **k: _real(_moved(path), *a, **k))
 

@@ -11,8 +11,12 @@ __all__ = ["BESIDE", "SHIMMED", "Wiring", "program", "site"]
 
 #: Command -> the file that it becomes.
 SHIMMED = {
-    "sleep": "shim_sleep.sh", "usleep": "shim_lacking.sh", "date": "shim_date.sh", "timeout": "shim_timeout.py",
-    "curl": "shim_curl.sh", "kubectl": "shim_kubectl.sh",
+    "sleep": "shim_sleep.sh",
+    "usleep": "shim_lacking.sh",
+    "date": "shim_date.sh",
+    "timeout": "shim_timeout.py",
+    "curl": "shim_curl.sh",
+    "kubectl": "shim_kubectl.sh",
 }
 #: What stands beside a shim for the rarer cases.
 BESIDE = {"shim_curl.sh": "shim_curl.py", "shim_kubectl.sh": "shim_kubectl.py"}
@@ -39,10 +43,16 @@ class Wiring:
     def fill(self, text: str, real: str, beside: str = "") -> str:
         """Put the values in."""
         for name, value in (
-            ("@AGENT_HOST@", self.agent_host), ("@AGENT_PORT@", str(self.agent_port)), ("@AGENT_KEY@", self.key),
-            ("@BASH@", self.bash), ("@REAL@", real), ("@BESIDE@", beside),
-            ("@API@", self.api), ("@SERVICE_IP@", self.service_ip),
-            ("[]  # @MOVED@", json.dumps(self.moved)), ("[]  # @API_ADDRESS@", json.dumps(self.api_address)),
+            ("@AGENT_HOST@", self.agent_host),
+            ("@AGENT_PORT@", str(self.agent_port)),
+            ("@AGENT_KEY@", self.key),
+            ("@BASH@", self.bash),
+            ("@REAL@", real),
+            ("@BESIDE@", beside),
+            ("@API@", self.api),
+            ("@SERVICE_IP@", self.service_ip),
+            ("[]  # @MOVED@", json.dumps(self.moved)),
+            ("[]  # @API_ADDRESS@", json.dumps(self.api_address)),
         ):
             text = text.replace(name, value)
         return text

@@ -38,7 +38,15 @@ CLONE_PARENT = 0x00008000
 STARTED_AS = (os.geteuid(), os.getegid())
 
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVATE = (
-    0x1, 0x2, 0x4, 0x8, 0x20, 0x1000, 0x4000, 0x40000)
+    0x1,
+    0x2,
+    0x4,
+    0x8,
+    0x20,
+    0x1000,
+    0x4000,
+    0x40000,
+)
 MNT_DETACH = 2
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 1, 36, 38
 SIOCSIFADDR, SIOCSIFFLAGS = 0x8916, 0x8914
@@ -261,8 +269,12 @@ def without_room(root: str, path: str, source: str) -> None:
 def mount(source: str | None, target: str, kind: str | None, flags: int, data: str | None = None) -> None:
     """mount(2). Raises OSError."""
     code = LIBC.mount(
-        source.encode() if source else None, target.encode(), kind.encode() if kind else None, ctypes.c_ulong(flags),
-        data.encode() if data else None)
+        source.encode() if source else None,
+        target.encode(),
+        kind.encode() if kind else None,
+        ctypes.c_ulong(flags),
+        data.encode() if data else None,
+    )
     check(code, f"mount {target}")
 
 
@@ -363,8 +375,8 @@ class Spawner:
             size = struct.unpack("!I", self._buffer[:4])[0]
             if len(self._buffer) < 4 + size:
                 break
-            job = json.loads(self._buffer[4:4 + size])
-            self._buffer = self._buffer[4 + size:]
+            job = json.loads(self._buffer[4 : 4 + size])
+            self._buffer = self._buffer[4 + size :]
             self._handle(job)
         return True
 
@@ -377,7 +389,7 @@ class Spawner:
             return
         count = max(job.get("stdio", ()), default=-1) + 1
         files, report = self._descriptors[:count], self._descriptors[count]
-        self._descriptors = self._descriptors[count + 1:]
+        self._descriptors = self._descriptors[count + 1 :]
         with socket.socket(fileno=report) as sock:
             try:
                 if job["do"] == "connect":
@@ -451,8 +463,10 @@ class Spawner:
         name = self.children.pop(pid, None)
         if name is not None:  # else an orphan that came to us
             ended = os.waitstatus_to_exitcode(code)
-            tell(self.control, {"exited": name, "code": ended if ended >= 0 else 128 - ended, "signal": max(0, -ended),
-                                "peak": peak})
+            tell(
+                self.control,
+                {"exited": name, "code": ended if ended >= 0 else 128 - ended, "signal": max(0, -ended), "peak": peak},
+            )
 
 
 def send(pid: int, number: int) -> None:

@@ -67,7 +67,12 @@ class SpawnerClient:
         script = str(resources.files(__package__) / "spawner.py")
         self._process = subprocess.Popen(
             [sys.executable, "-I", "-S", script, str(theirs.fileno()), str(self.folder)],
-            pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, start_new_session=True, env={}, cwd="/")
+            pass_fds=[theirs.fileno()],
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
+            env={},
+            cwd="/",
+        )
         theirs.close()
         self._buffer = b""
         self._listener: socket.socket | None = None
@@ -88,12 +93,11 @@ class SpawnerClient:
         framed = struct.pack("!I", len(payload)) + payload
         with self._lock, contextlib.suppress(OSError):
             if descriptors:
-                framed = framed[socket.send_fds(self._control, [framed], descriptors):]
+                framed = framed[socket.send_fds(self._control, [framed], descriptors) :]
             self._control.sendall(framed)
 
     def spawn(self, job: Obj, files: list[int]) -> tuple[int, list[socket.socket]]:
-        """Start a process: its pid and its listening sockets; ``files`` are closed here. Raises StartError, SetUpError.
-        """
+        """Start a process: its pid and its listening sockets; ``files`` are closed here. Raises StartError, SetUpError."""
         try:
             pid, sockets, refused = self._ask(job, files)
         finally:
@@ -178,8 +182,8 @@ class SpawnerClient:
             size = struct.unpack("!I", self._buffer[:4])[0]
             if len(self._buffer) < 4 + size:
                 break
-            message = json.loads(self._buffer[4:4 + size])
-            self._buffer = self._buffer[4 + size:]
+            message = json.loads(self._buffer[4 : 4 + size])
+            self._buffer = self._buffer[4 + size :]
             about = self.known.get(message.get("exited") or message["signalled"])
             if about is not None and "signalled" in message:
                 about.signalled()
@@ -191,8 +195,8 @@ def _messages(buffer: bytes) -> list[Obj]:
     found = []
     while len(buffer) >= 4:
         size = struct.unpack("!I", buffer[:4])[0]
-        found.append(json.loads(buffer[4:4 + size]))
-        buffer = buffer[4 + size:]
+        found.append(json.loads(buffer[4 : 4 + size]))
+        buffer = buffer[4 + size :]
     return found
 
 
@@ -205,5 +209,3 @@ def _refusal(message: Obj | None, program: str) -> Exception:
     if kind == "denied":
         return commands.not_executable(program)
     return SetUpError("the helper that starts processes is gone" if message is None else message["what"])
-
-

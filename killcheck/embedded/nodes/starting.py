@@ -9,13 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from killcheck.embedded.containerlog import ContainerLog
-from killcheck.embedded.nodes import idle_containers, hooks
+from killcheck.embedded.nodes import hooks, idle_containers
 from killcheck.embedded.nodes.container import Container
 from killcheck.embedded.nodes.environment import ConfigError, Context, command_line, environment
 from killcheck.embedded.nodes.execution import RUN, Exit, Launch, NotRun, StartError
-from killcheck.images.reference import InvalidReference, Reference, parse
 from killcheck.embedded.nodes.registry import Cached, PullError
 from killcheck.embedded.nodes.volumes import mounts_of
+from killcheck.images.reference import InvalidReference, Reference, parse
 from killcheck.kube.errors import KubeError
 from killcheck.kube.objects import annotations_of, dig, name_of, namespace_of
 
@@ -74,12 +74,17 @@ def _crash_backoff(life: PodLife, container: Container) -> bool:
     until = backoff.until(key, container.finished_mono)
     if now < until:
         life.event(
-            "Warning", "BackOff", f"Back-off restarting failed container {container.name} in pod "
-            f"{name_of(life.pod)}_{namespace_of(life.pod)}({life.uid})", container)
+            "Warning",
+            "BackOff",
+            f"Back-off restarting failed container {container.name} in pod "
+            f"{name_of(life.pod)}_{namespace_of(life.pod)}({life.uid})",
+            container,
+        )
         container.reason = "CrashLoopBackOff"
         container.message = (
             f"back-off {go_duration(backoff.delay(key))} restarting failed container={container.name} "
-            f"pod={name_of(life.pod)}_{namespace_of(life.pod)}({life.uid})")
+            f"pod={name_of(life.pod)}_{namespace_of(life.pod)}({life.uid})"
+        )
         life.pass_jittered(until - now)
         return True
     backoff.next(key, container.finished_mono, now)
@@ -92,8 +97,11 @@ def _obtain(life: PodLife, container: Container, reference: Reference) -> None:
     cached = life.kubelet.images.get(reference)
     if policy != "Always" and cached is not None:
         life.event(
-            "Normal", "Pulled",
-            f'Container image "{image}" already present on machine and can be accessed by the pod', container)
+            "Normal",
+            "Pulled",
+            f'Container image "{image}" already present on machine and can be accessed by the pod',
+            container,
+        )
         _create(life, container, cached)
         return
     if policy == "Never":
@@ -104,8 +112,11 @@ def _obtain(life: PodLife, container: Container, reference: Reference) -> None:
     key = f"{life.uid}/{reference.canonical}"
     if life.loop.monotonic() < life.kubelet.image_backoff.until(key):
         life.event("Normal", "BackOff", f'Back-off pulling image "{image}"', container)
-        why = container.message if container.reason == "ErrImagePull" else container.message.partition(
-            "ErrImagePull: ")[2]
+        why = (
+            container.message
+            if container.reason == "ErrImagePull"
+            else container.message.partition("ErrImagePull: ")[2]
+        )
         _failed(life, container, "ImagePullBackOff", f'Back-off pulling image "{image}": ErrImagePull: {why}')
         return
     _pull(life, container, reference, key)
@@ -144,8 +155,12 @@ def _pulled(life: PodLife, container: Container, found: Cached, seconds: float, 
     if life.terminating or life.kubelet.stopped:
         return
     life.event(
-        "Normal", "Pulled", f'Successfully pulled image "{container.spec["image"]}" in {_took(seconds)} '
-        f"({_took(seconds + waited)} including waiting). Image size: {found.size} bytes.", container)
+        "Normal",
+        "Pulled",
+        f'Successfully pulled image "{container.spec["image"]}" in {_took(seconds)} '
+        f"({_took(seconds + waited)} including waiting). Image size: {found.size} bytes.",
+        container,
+    )
     _create(life, container, found)
 
 
@@ -189,7 +204,8 @@ def _run(life: PodLife, container: Container, launch: Launch) -> None:
         life.kubelet.check_command(launch)
         if life.kubelet.runs(life.pod) or _debugs(life, container):
             container.running = life.kubelet.runtime.start(
-                launch, lambda ended: life.exited(container, ended), lambda why: life.outcome_unknown(container, why))
+                launch, lambda ended: life.exited(container, ended), lambda why: life.outcome_unknown(container, why)
+            )
             life.kubelet.ran(launch)
     except StartError as error:
         _start_failed(life, container, str(error))
@@ -245,17 +261,31 @@ def _launch(life: PodLife, container: Container, cached: Cached) -> Launch:
     if run_as is None and contents.user.isdigit():
         run_as = int(contents.user)
     if run_as in (None, 0) and dig(
-            spec, "securityContext", "runAsNonRoot", default=dig(pod, "spec", "securityContext", "runAsNonRoot")):
+        spec, "securityContext", "runAsNonRoot", default=dig(pod, "spec", "securityContext", "runAsNonRoot")
+    ):
         _refuse_root(life, container, run_as, contents.user, known=contents.known)
     hosts = {name: alias["ip"] for alias in pod["spec"].get("hostAliases") or () for name in alias["hostnames"]}
     return Launch(
-        pod, container.name, [*entrypoint, *rest], variables, mounts_of(spec, life.volumes or {}), contents,
-        cached.reference.canonical, working_dir=spec.get("workingDir", ""), services=kubelet.services(),
-        hostname=pod["spec"].get("hostname") or name_of(pod)[:63], hosts=hosts,
+        pod,
+        container.name,
+        [*entrypoint, *rest],
+        variables,
+        mounts_of(spec, life.volumes or {}),
+        contents,
+        cached.reference.canonical,
+        working_dir=spec.get("workingDir", ""),
+        services=kubelet.services(),
+        hostname=pod["spec"].get("hostname") or name_of(pod)[:63],
+        hosts=hosts,
         cluster_dns=pod["spec"].get("dnsPolicy", "ClusterFirst") in ("ClusterFirst", "ClusterFirstWithHostNet"),
-        run_as=run_as, network=kubelet.network(pod), stdin=bool(spec.get("stdin")), tty=bool(spec.get("tty")),
-        stdin_once=bool(spec.get("stdinOnce")), pod_ip=life.pod_ip,
-        termination_path=spec.get("terminationMessagePath") or "/dev/termination-log")
+        run_as=run_as,
+        network=kubelet.network(pod),
+        stdin=bool(spec.get("stdin")),
+        tty=bool(spec.get("tty")),
+        stdin_once=bool(spec.get("stdinOnce")),
+        pod_ip=life.pod_ip,
+        termination_path=spec.get("terminationMessagePath") or "/dev/termination-log",
+    )
 
 
 def _refuse_root(life: PodLife, container: Container, run_as: int | None, user: str, *, known: bool) -> None:
@@ -266,7 +296,8 @@ def _refuse_root(life: PodLife, container: Container, run_as: int | None, user: 
     if known and user and not user.isdigit():
         raise ConfigError(
             f"container has runAsNonRoot and image has non-numeric user ({user}), cannot verify user is non-root "
-            f"(pod: {pod})")
+            f"(pod: {pod})"
+        )
     if known:
         raise ConfigError(f"container has runAsNonRoot and image will run as root (pod: {pod})")
 
@@ -286,5 +317,3 @@ def _took(seconds: float) -> str:
     whole, rest = divmod(millis, 1000)
     text = go_duration(whole)
     return text if not rest else text[:-1] + f".{rest:03d}".rstrip("0") + "s"
-
-

@@ -29,7 +29,12 @@ class Streams:
     """
 
     def __init__(
-        self, io: HostIo, said: Callable[[int, bytes], bool | None], *, stdin: bool = False, tty: bool = False,
+        self,
+        io: HostIo,
+        said: Callable[[int, bytes], bool | None],
+        *,
+        stdin: bool = False,
+        tty: bool = False,
         apart: bool = False,
     ) -> None:
         self._io = io

@@ -71,7 +71,9 @@ def mounts_of(container: Obj, volumes: dict[str, Volume]) -> list[Mount]:
     """Where a container has them."""
     return [
         Mount(volumes[entry["name"]], entry["mountPath"], entry.get("subPath", ""), bool(entry.get("readOnly")))
-        for entry in container.get("volumeMounts") or () if entry["name"] in volumes]
+        for entry in container.get("volumeMounts") or ()
+        if entry["name"] in volumes
+    ]
 
 
 def _volume(entry: Obj, context: Context) -> Volume:
@@ -125,8 +127,11 @@ def _chosen(data: dict[str, bytes], source: Obj, whole: Obj, kind: str) -> dict[
         if item["key"] not in data:
             if source.get("optional"):
                 continue
-            raise _SetUpError(f"{kind} references non-existent config key: {item['key']}" if kind == "configmap"
-                             else f"references non-existent secret key: {item['key']}")
+            raise _SetUpError(
+                f"{kind} references non-existent config key: {item['key']}"
+                if kind == "configmap"
+                else f"references non-existent secret key: {item['key']}"
+            )
         files[item["path"]] = File(data[item["key"]], int(item.get("mode") or default))
     return files
 
@@ -156,8 +161,7 @@ def _token(source: Obj, _whole: Obj, context: Context) -> dict[str, File]:
     account = pod["spec"].get("serviceAccountName") or "default"
     request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
     try:
-        answer = context.kube.create(
-            r.SERVICEACCOUNTS, request, context.namespace, name=account, subresource="token")
+        answer = context.kube.create(r.SERVICEACCOUNTS, request, context.namespace, name=account, subresource="token")
     except ApiError as error:
         raise _SetUpError(f"failed to fetch token: {error.message}") from error
     except KubeError as error:
@@ -175,7 +179,10 @@ def _projected(source: Obj, _whole: Obj, context: Context) -> dict[str, File]:
 
 
 _SOURCES: dict[str, Callable[[Obj, Obj, Context], dict[str, File]]] = {
-    "configMap": _config_map, "secret": _secret, "downwardAPI": _downward, "serviceAccountToken": _token,
+    "configMap": _config_map,
+    "secret": _secret,
+    "downwardAPI": _downward,
+    "serviceAccountToken": _token,
     "projected": _projected,
 }
 

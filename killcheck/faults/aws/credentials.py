@@ -25,7 +25,8 @@ __all__ = ["SsoExpired", "StaticKeyRevoked", "StsExpired", "WebIdentityExpired"]
 LAPSED = (
     r"UnauthorizedSSOToken|TokenRetrievalError|SSO session .* expired|SSOTokenLoadError|ExpiredToken|RequestExpired|"
     r"InvalidClientTokenId|UnrecognizedClient|InvalidAccessKeyId|AuthFailure|InvalidIdentityToken|"
-    r"Token has expired and refresh failed|executable aws failed")
+    r"Token has expired and refresh failed|executable aws failed"
+)
 #: Keys of nobody: the prefixes are AWS' own, so that every service takes them for keys that it does not know.
 STATIC_KEY, SESSION_KEY = "AKIAKILLCHECKREVOKED", "ASIAKILLCHECKEXPIRED"
 
@@ -37,8 +38,9 @@ def stand_in(stage: Stage) -> StandIn | None:
 
 def uses_aws(template: Obj) -> bool:
     """Whether an executor's pod spec has anything to do with AWS' credentials, as far as it shows."""
-    return re.search(
-        r"AWS_[A-Z]|/\.aws\b|aws-cli|boto3|'aws'|eks\.amazonaws\.com|\baws [a-z]", str(template)) is not None
+    return (
+        re.search(r"AWS_[A-Z]|/\.aws\b|aws-cli|boto3|'aws'|eks\.amazonaws\.com|\baws [a-z]", str(template)) is not None
+    )
 
 
 def takes_role(template: Obj) -> bool:
@@ -129,15 +131,15 @@ class _KeyFault(_CredentialFault):
         """Let the stand-in refuse the key, and the drill's Job show it."""
         if stand_in(stage) is not None:
             stage.journal.pull(
-                "stand-in", f"{self.key} is {self.how}", ("lapse", self.key, self.how), ("restore", self.key))
+                "stand-in", f"{self.key} is {self.how}", ("lapse", self.key, self.how), ("restore", self.key)
+            )
         values = {"AWS_ACCESS_KEY_ID": self.key, "AWS_SECRET_ACCESS_KEY": "nobodys", "AWS_SESSION_TOKEN": self.token}
         dropped = {*values, "AWS_PROFILE", "AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_ROLE_ARN"}
 
         def rewrite(template: Obj) -> None:
             for container in containers(template):
                 kept = [entry for entry in container.get("env", []) if entry.get("name") not in dropped]
-                container["env"] = kept + [
-                    {"name": name, "value": value} for name, value in values.items() if value]
+                container["env"] = kept + [{"name": name, "value": value} for name, value in values.items() if value]
 
         stage.rewrites.append(rewrite)
         return [f"the drill's copy of the Job shows AWS a key that is {self.how}"]

@@ -43,8 +43,9 @@ class MetadataBlocked(Fault):
 
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
         """Nothing that exists in the cluster is changed."""
-        return Plan(("no machine's metadata gives a token any more",), levers=self.needs,
-                    edits=("the machines' metadata",))
+        return Plan(
+            ("no machine's metadata gives a token any more",), levers=self.needs, edits=("the machines' metadata",)
+        )
 
     def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
         """Turn it off for every machine."""
@@ -73,8 +74,10 @@ class MetadataDenied(EgressFault):
     failures = (21,)
     reaches, port = ADDRESSES[0], "80"
     #: boto3, the AWS command line and SDKs, Google's and Azure's clients.
-    words = (f"{UNREACHED}|unable to locate credentials|no ?credential|could not connect to the endpoint url"
-             "|metadata (server|service)|no ec2 imds role|default credentials")
+    words = (
+        f"{UNREACHED}|unable to locate credentials|no ?credential|could not connect to the endpoint url"
+        "|metadata (server|service)|no ec2 imds role|default credentials"
+    )
 
     def unneeded(self, layer_name: str, cron_job: Obj) -> str:
         """Nothing asks."""

@@ -13,27 +13,42 @@ from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import Any, ClassVar, cast
 
-from killcheck.cloud import notices, account_undo
+from killcheck.cloud import account_undo, notices
 from killcheck.cloud.instances import instance_id_of
 from killcheck.cloud.notices import Hands
 from killcheck.cloud.session import AskError
-from killcheck.spec.cloud_access import CloudAccess
 from killcheck.faults.base import Fault, FaultError, Plan
-from killcheck.spec.killpath import KillPath, Layer
 from killcheck.kube.objects import dig, name_of, parse_time
 from killcheck.layers.base import LayerRun, Stage
-from killcheck.watch.scene import event_time
 from killcheck.safety.undo import Undo
+from killcheck.spec.cloud_access import CloudAccess
+from killcheck.spec.killpath import KillPath, Layer
+from killcheck.watch.scene import event_time
 
-__all__ = ["SpotFis", "SpotHealthMessage", "SpotQueueMessage", "SpotRebalanceMessage", "SpotStateMessage",
-           "SpotTerminate"]
+__all__ = [
+    "SpotFis",
+    "SpotHealthMessage",
+    "SpotQueueMessage",
+    "SpotRebalanceMessage",
+    "SpotStateMessage",
+    "SpotTerminate",
+]
 
 CONSENT = "killcheck.dev/consent"
 #: What Karpenter and aws-node-termination-handler say of a message that they acted on (their events' reasons).
-HEARD = frozenset({
-    "SpotInterrupted", "SpotRebalanceRecommendation", "InstanceStopping", "InstanceTerminating", "InstanceUnhealthy",
-    "SpotInterruption", "RebalanceRecommendation", "StateChange", "ScheduledEvent",
-})
+HEARD = frozenset(
+    {
+        "SpotInterrupted",
+        "SpotRebalanceRecommendation",
+        "InstanceStopping",
+        "InstanceTerminating",
+        "InstanceUnhealthy",
+        "SpotInterruption",
+        "RebalanceRecommendation",
+        "StateChange",
+        "ScheduledEvent",
+    }
+)
 #: How long AWS leaves between a notice and the end, in seconds.
 NOTICE_S = 120.0
 
@@ -78,7 +93,8 @@ class _AwsSpotFault(Fault):
         if access.account != self._account and (stage.cluster.real or access.account):
             raise FaultError(
                 f"{self.name}: these credentials are of account {self._account}; the spec names "
-                f"{access.account or 'none'} (cloud.account), and nothing is changed in any other")
+                f"{access.account or 'none'} (cloud.account), and nothing is changed in any other"
+            )
         nodes = _pool_nodes(stage)
         ids = [instance_id_of(dig(node, "spec", "providerID", default="")) for node in nodes]
         if not ids or not all(ids):
@@ -114,15 +130,19 @@ class _AwsSpotFault(Fault):
         since: datetime | None = getattr(self, "_at", None)
         nodes = stage.scene.known_nodes
         ours = {("Node", name) for name in nodes} | {
-            ("NodeClaim", name_of(claim)) for claim in stage.scene.claims.values()
-            if dig(claim, "status", "nodeName") in nodes}
+            ("NodeClaim", name_of(claim))
+            for claim in stage.scene.claims.values()
+            if dig(claim, "status", "nodeName") in nodes
+        }
         for said in stage.scene.events.values() if since else ():
             about = (dig(said, "involvedObject", "kind"), dig(said, "involvedObject", "name"))
             if said.get("reason") in HEARD and about in ours and event_time(said):
                 after = (parse_time(event_time(said)) - cast(datetime, since)).total_seconds()
                 if after >= -1:
-                    return (f"{' '.join(about)}: {said['reason']}, {max(0.0, after):.0f} s "
-                            f"after it; {NOTICE_S - after:.0f} s of {NOTICE_S:.0f} s are left")
+                    return (
+                        f"{' '.join(about)}: {said['reason']}, {max(0.0, after):.0f} s "
+                        f"after it; {NOTICE_S - after:.0f} s of {NOTICE_S:.0f} s are left"
+                    )
         return ""
 
 
@@ -165,7 +185,8 @@ class SpotQueueMessage(_AwsSpotFault):
         for one in instances:
             region = str(one["Placement"]["AvailabilityZone"])[:-1]
             body = notices.event(
-                self.kind, str(one["InstanceId"]), account=self._account, region=region, now=stage.cluster.loop.now())
+                self.kind, str(one["InstanceId"]), account=self._account, region=region, now=stage.cluster.loop.now()
+            )
             done.append(f"sent {body['detail-type']} for {one['InstanceId']} (message {hands.send(url, body)})")
         return done
 
@@ -178,8 +199,10 @@ class SpotQueueMessage(_AwsSpotFault):
         """A message that nobody has read: no sender can take it back."""
         if not hasattr(self, "_at") or self._read:
             return ""
-        return (f"{self.name}: nobody has said that they read what was sent to {self._queue(stage)}: it may be there "
-                "still, and whoever reads it later takes the machine for one that goes (delete it, or let it expire)")
+        return (
+            f"{self.name}: nobody has said that they read what was sent to {self._queue(stage)}: it may be there "
+            "still, and whoever reads it later takes the machine for one that goes (delete it, or let it expire)"
+        )
 
 
 class SpotRebalanceMessage(SpotQueueMessage):
@@ -225,8 +248,11 @@ class SpotFis(_AwsSpotFault):
     def pointless(self, kill_path: KillPath, layer: Layer) -> str:
         """Only where the spec says as whom, and what stops it."""
         trial = kill_path.cloud.experiment if kill_path.cloud else None
-        return super().pointless(kill_path, layer) if trial else (
-            "the spec names no role and stop condition (cloud.experiment)")
+        return (
+            super().pointless(kill_path, layer)
+            if trial
+            else ("the spec names no role and stop condition (cloud.experiment)")
+        )
 
     def preflight(self, stage: Stage, instances: Sequence[Mapping[str, Any]]) -> None:
         """Role, stop conditions, how many, and whether they are spot instances at all."""
@@ -236,7 +262,8 @@ class SpotFis(_AwsSpotFault):
         if len(instances) > trial.max_targets:
             raise FaultError(
                 f"{self.name}: {len(instances)} instances would be interrupted; the spec allows {trial.max_targets} "
-                "(cloud.experiment.maxTargets)")
+                "(cloud.experiment.maxTargets)"
+            )
         on_demand = [str(one["InstanceId"]) for one in instances if one.get("InstanceLifecycle") != "spot"]
         if on_demand:
             raise FaultError(f"{self.name}: {', '.join(on_demand)} is no spot instance")
@@ -248,26 +275,36 @@ class SpotFis(_AwsSpotFault):
             if states.get(arn) != "OK":
                 raise FaultError(
                     f"{self.name}: stop condition {arn} is {states.get(arn, 'not there')}: FIS would not start, or "
-                    "nothing would stop it")
+                    "nothing would stop it"
+                )
 
     def strike(self, stage: Stage, instances: Sequence[Mapping[str, Any]]) -> Sequence[str]:
         """A template, and one experiment made from it."""
         hands, trial = self._hands(stage), self._access(stage).experiment
         assert trial is not None
-        arns = [f"arn:aws:ec2:{one['Placement']['AvailabilityZone'][:-1]}:{self._account}:instance/{one['InstanceId']}"
-                for one in instances]
+        arns = [
+            f"arn:aws:ec2:{one['Placement']['AvailabilityZone'][:-1]}:{self._account}:instance/{one['InstanceId']}"
+            for one in instances
+        ]
         place = account_undo.where(hands.aws, self._account)
         with self._journalled(stage, "an experiment template of FIS", "fis:DeleteExperimentTemplate", place):
             template = hands.create_template(
-                stage.run, role=trial.role, alarms=trial.stop_alarms, instances=arns,
-                minutes=self.before_interruption_minutes)
+                stage.run,
+                role=trial.role,
+                alarms=trial.stop_alarms,
+                instances=arns,
+                minutes=self.before_interruption_minutes,
+            )
         with self._journalled(stage, "an experiment of FIS", "fis:StopExperiment", place):
             self._experiment = hands.start(template, stage.run)
         return [f"FIS experiment {self._experiment} from template {template}"]
 
     @staticmethod
     def _journalled(
-        stage: Stage, what: str, action: str, place: Mapping[str, str],
+        stage: Stage,
+        what: str,
+        action: str,
+        place: Mapping[str, str],
     ) -> AbstractContextManager[object]:
         undo = Undo("aws", action, dict(place), manual=account_undo.manual(action, place, stage.run))
         return stage.journal.change(what, undo, lever="hands")

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from killcheck.faults.docker.parts import EngineFault, consenting
 from killcheck.faults.docker.states import CUT_OFF, PAUSED, STOPPED, ContainersFault
-from killcheck.spec.killpath import Layer
 from killcheck.kube.objects import Obj
 from killcheck.layers.base import LayerRun, Stage
+from killcheck.spec.killpath import Layer
 
 __all__ = ["ContainerDisconnected", "ContainerPaused", "ContainerStopped"]
 

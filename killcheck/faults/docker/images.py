@@ -35,10 +35,13 @@ class TagDeleted(EngineFault):
             raise FaultError(f"the tag of {image} cannot be read: {error}") from error
         permissions = tuple(Permission(verb, TAGS.group, TAGS.plural) for verb in ("create", "delete"))
         return Plan(
-            (f"{image} is deleted from registry {name_of(registry)} (tags {', '.join(tags)}) and put back afterwards",
-             f"the engine's own copy loses the tag {image} for the length of the drill"),
+            (
+                f"{image} is deleted from registry {name_of(registry)} (tags {', '.join(tags)}) and put back afterwards",
+                f"the engine's own copy loses the tag {image} for the length of the drill",
+            ),
             permissions=(*permissions, Permission("patch", IMAGES.group, IMAGES.plural)),
-            edits=(f"Tag {image}", f"Image {image}"))
+            edits=(f"Tag {image}", f"Image {image}"),
+        )
 
     def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
         """Delete it there, then here."""
@@ -53,8 +56,12 @@ class TagDeleted(EngineFault):
         if cached is not None:
             kept = f"killcheck.invalid/kept:{stage.run[-8:]}"
             journal.merge(
-                IMAGES, name_of(cached), None, {"spec": {"tags": {image: None, kept: True}}},
-                f"took the tag {image} from the engine's copy")
+                IMAGES,
+                name_of(cached),
+                None,
+                {"spec": {"tags": {image: None, kept: True}}},
+                f"took the tag {image} from the engine's copy",
+            )
             done.append(f"took the tag {image} from the engine's copy")
         return done
 

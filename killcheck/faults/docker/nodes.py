@@ -129,6 +129,7 @@ class NodeReclaimed(_NodeFault):
         """A node has notice. Whether its machine is still there when that is over is what the drill watches."""
         for node in stage.scene.known_nodes.values():
             if self._due is not None and any(
-                    taint.get("key") == NOTICE_TAINT for taint in dig(node, "spec", "taints", default=[])):
+                taint.get("key") == NOTICE_TAINT for taint in dig(node, "spec", "taints", default=[])
+            ):
                 return f"node {name_of(node)} has notice: its machine goes off at {self._due:%H:%M:%S}"
         return ""

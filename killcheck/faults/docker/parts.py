@@ -6,11 +6,11 @@ from killcheck.engine.projection import CONSENT, CONTAINERS, NAMESPACE
 from killcheck.engine.registry import registry_of
 from killcheck.faults.base import Fault, FaultError
 from killcheck.faults.kubernetes.executor import images
-from killcheck.spec.killpath import Layer
 from killcheck.kube.errors import NotFound
 from killcheck.kube.objects import Obj, labels_of, name_of
 from killcheck.kube.permissions import Permission
 from killcheck.layers.base import LayerRun, Stage
+from killcheck.spec.killpath import Layer
 
 __all__ = ["EngineFault", "changing", "consenting", "executor_image", "registry_container"]
 
@@ -45,7 +45,8 @@ def executor_image(layer: LayerRun) -> str:
     """The image that a firing is made from. Raises FaultError where it runs inside a container that is there."""
     if layer.layer.container is not None and layer.layer.container.argv:
         raise FaultError(
-            f"{layer.layer.name} runs inside {layer.layer.container.name}, which is there: no image is needed to fire")
+            f"{layer.layer.name} runs inside {layer.layer.container.name}, which is there: no image is needed to fire"
+        )
     found = images(layer)
     if not found:
         raise FaultError(f"{layer.layer.name} has no image")

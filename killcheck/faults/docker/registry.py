@@ -30,8 +30,11 @@ class RegistryStopped(EngineFault):
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
         """The registry's container."""
         name = name_of(registry_container(stage, executor_image(layer)))
-        return Plan((f"container {name}, the registry, is stopped for the length of the drill",),
-                    permissions=changing(name), edits=(f"Container {name}.spec.replicas",))
+        return Plan(
+            (f"container {name}, the registry, is stopped for the length of the drill",),
+            permissions=changing(name),
+            edits=(f"Container {name}.spec.replicas",),
+        )
 
     def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
         """Stop it."""
@@ -59,10 +62,13 @@ class _Gate(EngineFault):
         """The registry stops; a container of ours answers where it did."""
         name = name_of(registry_container(stage, executor_image(layer)))
         return Plan(
-            (f"container {name}, the registry, is stopped for the length of the drill; one of ours, made of its image, "
-             f"answers {self.status} at its address",),
+            (
+                f"container {name}, the registry, is stopped for the length of the drill; one of ours, made of its image, "
+                f"answers {self.status} at its address",
+            ),
             permissions=(*changing(name), Permission("create", CONTAINERS.group, CONTAINERS.plural)),
-            edits=(f"Container {name}.spec.replicas",))
+            edits=(f"Container {name}.spec.replicas",),
+        )
 
     def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
         """Stop it, and take its place."""
@@ -80,18 +86,22 @@ class _Gate(EngineFault):
         # An engine tries TLS first, and its greeting has no line that ends: it is not waited for.
         read = r'while read -r -t 1 line; do [ "$line" = "$(printf "\r")" ] && break; done'
         body = f'{{"errors":[{{"code":"{self.answer}","message":"killcheck answers in the place of the registry"}}]}}'
-        head = (f"HTTP/1.1 {self.status} {self.answer}\\r\\nContent-Type: application/json\\r\\n"
-                f"Docker-Distribution-Api-Version: registry/2.0\\r\\nContent-Length: {len(body)}\\r\\n"
-                "Connection: close\\r\\n\\r\\n")
+        head = (
+            f"HTTP/1.1 {self.status} {self.answer}\\r\\nContent-Type: application/json\\r\\n"
+            f"Docker-Distribution-Api-Version: registry/2.0\\r\\nContent-Length: {len(body)}\\r\\n"
+            "Connection: close\\r\\n\\r\\n"
+        )
         reply = f"{read}; printf '{head}%s' '{body}'"
         # busybox has two nc: the one stays for -lk, the other for -ll.
-        both = "{{ nc -lk -p {0} -e /bin/sh -c \"$REPLY\" || nc -ll -p {0} -e /bin/sh -c \"$REPLY\"; }}"
+        both = '{{ nc -lk -p {0} -e /bin/sh -c "$REPLY" || nc -ll -p {0} -e /bin/sh -c "$REPLY"; }}'
         listen = " & ".join(both.format(port) for port in ports)
         script = f"export REPLY={_quoted(reply)}; trap 'kill 0' TERM; {listen} & wait"
         return {
-            "apiVersion": CONTAINERS.api_version, "kind": CONTAINERS.kind,
+            "apiVersion": CONTAINERS.api_version,
+            "kind": CONTAINERS.kind,
             "metadata": {"name": gate, "namespace": NAMESPACE},
-            "spec": {"copyOf": name, "instead": True, "replicas": 1, "command": ["/bin/sh", "-c", script]}}
+            "spec": {"copyOf": name, "instead": True, "replicas": 1, "command": ["/bin/sh", "-c", script]},
+        }
 
     def _wait(self, stage: Stage, layer: LayerRun) -> None:
         """A process takes a moment to listen; one that never does has not bitten."""

@@ -58,7 +58,8 @@ class ContainersFault(Fault):
         return Plan(
             tuple(f"{self.called} {name_of(one)}: {self.simulates}" for one in found),
             permissions=changing(*map(name_of, found)),
-            edits=tuple(f"Container {name_of(one)}.spec.{field}" for one in found for field in self.state.change(one)))
+            edits=tuple(f"Container {name_of(one)}.spec.{field}" for one in found for field in self.state.change(one)),
+        )
 
     def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
         """Change each."""

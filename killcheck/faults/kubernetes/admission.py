@@ -30,18 +30,26 @@ class QuotaExhausted(ExecutorFault):
         """A ResourceQuota of our own: while it is there nothing else can start in the namespace either."""
         namespace, _ = identity(layer)
         verbs = [Permission(v, "", "resourcequotas", namespace=namespace) for v in ("get", "create", "delete")]
-        return Plan((f"a ResourceQuota in {namespace} that allows no further pod - of anybody - for the length of the "
-                     "drill",), namespaces=(namespace,),
-                    permissions=(*verbs, Permission("list", "", "pods", namespace=namespace)))
+        return Plan(
+            (f"a ResourceQuota in {namespace} that allows no further pod - of anybody - for the length of the drill",),
+            namespaces=(namespace,),
+            permissions=(*verbs, Permission("list", "", "pods", namespace=namespace)),
+        )
 
     def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
         """Allow as many pods as there are."""
         namespace, _ = identity(layer)
         pods = insist(stage.cluster.loop, lambda: stage.cluster.kube.list(r.PODS, namespace)).items
         used = sum(dig(pod, "status", "phase") not in ("Succeeded", "Failed") for pod in pods)
-        stage.journal.create(r.RESOURCEQUOTAS, {
-            "apiVersion": "v1", "kind": "ResourceQuota",
-            "metadata": {"name": self._name(stage), "namespace": namespace}, "spec": {"hard": {"pods": str(used)}}})
+        stage.journal.create(
+            r.RESOURCEQUOTAS,
+            {
+                "apiVersion": "v1",
+                "kind": "ResourceQuota",
+                "metadata": {"name": self._name(stage), "namespace": namespace},
+                "spec": {"hard": {"pods": str(used)}},
+            },
+        )
         return [f"created ResourceQuota {namespace}/{self._name(stage)}: pods {used}"]
 
     def bitten(self, stage: Stage, layer: LayerRun) -> str:
@@ -63,26 +71,48 @@ class WebhookDown(ExecutorFault):
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
         """A webhook configuration of our own that selects the drill's own pods alone."""
         namespace, _ = identity(layer)
-        verbs = [Permission(v, "admissionregistration.k8s.io", "validatingwebhookconfigurations")
-                 for v in ("get", "create", "delete")]
-        return Plan((f"a ValidatingWebhookConfiguration that nobody serves, for the drill's own pods in {namespace}",),
-                    permissions=tuple(verbs), edits=(f"{COPY}.webhook",))
+        verbs = [
+            Permission(v, "admissionregistration.k8s.io", "validatingwebhookconfigurations")
+            for v in ("get", "create", "delete")
+        ]
+        return Plan(
+            (f"a ValidatingWebhookConfiguration that nobody serves, for the drill's own pods in {namespace}",),
+            permissions=tuple(verbs),
+            edits=(f"{COPY}.webhook",),
+        )
 
     def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
         """Create it, and label the drill's pods for it."""
         namespace, _ = identity(layer)
         name = self._name(stage)
         hook = {
-            "name": f"{name}.killcheck.dev", "failurePolicy": "Fail", "sideEffects": "None", "timeoutSeconds": 1,
+            "name": f"{name}.killcheck.dev",
+            "failurePolicy": "Fail",
+            "sideEffects": "None",
+            "timeoutSeconds": 1,
             "admissionReviewVersions": ["v1"],
             "clientConfig": {"service": {"name": "killcheck-nobody", "namespace": namespace, "path": "/"}},
-            "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"],
-                       "scope": "Namespaced"}],
+            "rules": [
+                {
+                    "apiGroups": [""],
+                    "apiVersions": ["v1"],
+                    "operations": ["CREATE"],
+                    "resources": ["pods"],
+                    "scope": "Namespaced",
+                }
+            ],
             "objectSelector": {"matchLabels": label_pods(stage)},
-            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}}}
-        stage.journal.create(r.VALIDATINGWEBHOOKS, {
-            "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
-            "metadata": {"name": name}, "webhooks": [hook]})
+            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
+        }
+        stage.journal.create(
+            r.VALIDATINGWEBHOOKS,
+            {
+                "apiVersion": "admissionregistration.k8s.io/v1",
+                "kind": "ValidatingWebhookConfiguration",
+                "metadata": {"name": name},
+                "webhooks": [hook],
+            },
+        )
         return [f"created ValidatingWebhookConfiguration {name}"]
 
     def bitten(self, stage: Stage, layer: LayerRun) -> str:
@@ -108,10 +138,12 @@ class PodSecurity(ExecutorFault):
         """A label of the namespace: pods that are there stay, new ones - of anybody - must comply."""
         namespace, _ = identity(layer)
         verbs = [Permission(v, "", "namespaces", name=namespace) for v in ("get", "patch")]
-        return Plan((f"namespace {namespace} enforces the restricted profile for the length of the drill",),
-                    namespaces=(namespace,),
-                    permissions=(*verbs, Permission("create", "", "pods", namespace=namespace)),
-                    edits=(f"Namespace/{namespace}.labels",))
+        return Plan(
+            (f"namespace {namespace} enforces the restricted profile for the length of the drill",),
+            namespaces=(namespace,),
+            permissions=(*verbs, Permission("create", "", "pods", namespace=namespace)),
+            edits=(f"Namespace/{namespace}.labels",),
+        )
 
     def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
         """Set the label, then see whether a pod that does not comply is refused (a dry run)."""
@@ -131,13 +163,19 @@ class PodSecurity(ExecutorFault):
     def _probe(stage: Stage, layer: LayerRun) -> str:
         namespace, _ = identity(layer)
         probe: Obj = {
-            "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "killcheck-probe", "namespace": namespace},
-            "spec": {"containers": [{"name": "probe", "image": "killcheck.invalid/probe"}]}}
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": "killcheck-probe", "namespace": namespace},
+            "spec": {"containers": [{"name": "probe", "image": "killcheck.invalid/probe"}]},
+        }
         try:
             stage.cluster.kube.create(r.PODS, probe, dry_run=True)
         except Forbidden as error:
-            return f"a pod that does not comply is refused: {error.message[:200]}" if (
-                'PodSecurity "restricted' in error.message) else ""
+            return (
+                f"a pod that does not comply is refused: {error.message[:200]}"
+                if ('PodSecurity "restricted' in error.message)
+                else ""
+            )
         except ApiError:
             return ""
         return ""
@@ -156,8 +194,9 @@ class NoRoom(ExecutorFault):
 
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
         """Nothing that exists is changed."""
-        return Plan((f"the drill's own copy of the Job asks for {self.asks_for_cpus} CPUs",),
-                    edits=(f"{COPY}.resources",))
+        return Plan(
+            (f"the drill's own copy of the Job asks for {self.asks_for_cpus} CPUs",), edits=(f"{COPY}.resources",)
+        )
 
     def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
         """Let the drill's Job ask for what nobody has."""

@@ -37,9 +37,19 @@ class _Brownout:
         if turn == 2:
             return RESET
         code, reason = ((429, "TooManyRequests"), (503, "ServiceUnavailable"))[turn]
-        return Response(code, {
-            "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "code": code, "reason": reason,
-            "message": "the server is overloaded (killcheck)"}, {"Retry-After": "1"})
+        return Response(
+            code,
+            {
+                "kind": "Status",
+                "apiVersion": "v1",
+                "metadata": {},
+                "status": "Failure",
+                "code": code,
+                "reason": reason,
+                "message": "the server is overloaded (killcheck)",
+            },
+            {"Retry-After": "1"},
+        )
 
 
 class ApiBrownout(ExecutorFault):
@@ -57,8 +67,9 @@ class ApiBrownout(ExecutorFault):
 
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
         """What comes in over the wire is answered badly."""
-        return Plan(("requests that come over the wire are answered badly for a while",), levers=("wire",),
-                    edits=("the wire",))
+        return Plan(
+            ("requests that come over the wire are answered badly for a while",), levers=("wire",), edits=("the wire",)
+        )
 
     def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
         """Put ourselves before the API server."""

@@ -30,8 +30,11 @@ class CachedCopyEvicted(ExecutorFault):
 
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
         """The image goes from every node."""
-        return Plan(tuple(f"evict {image} from every node's cache" for image in images(layer)), levers=("registry",),
-                    edits=("caches of the nodes",))
+        return Plan(
+            tuple(f"evict {image} from every node's cache" for image in images(layer)),
+            levers=("registry",),
+            edits=("caches of the nodes",),
+        )
 
     def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
         """Evict the images, remembering which node had which."""

@@ -12,7 +12,6 @@ from typing import Any, ClassVar
 
 from killcheck.faults.base import FaultError, Plan
 from killcheck.faults.kubernetes.executor import COPY, ExecutorFault, cron_job_of, path_of
-from killcheck.spec.killpath import Layer, LayerType
 from killcheck.kube import resources as r
 from killcheck.kube.objects import Obj, copy, dig, name_of, namespace_of
 from killcheck.kube.permissions import Permission
@@ -20,11 +19,24 @@ from killcheck.kube.schedule import Schedule
 from killcheck.kube.schedule import zone as zone_of
 from killcheck.layers import slots
 from killcheck.layers.base import LayerRun, Stage
+from killcheck.spec.killpath import Layer, LayerType
 
 __all__ = ["ClocksBack", "ClocksForward", "MissedFirings", "ZoneChanged"]
 
-_UTC = ("", "UTC", "Local", "Etc/UTC", "Etc/UCT", "Etc/Universal", "Etc/Zulu", "UCT", "Universal", "Zulu", "Etc/GMT",
-        "GMT")
+_UTC = (
+    "",
+    "UTC",
+    "Local",
+    "Etc/UTC",
+    "Etc/UCT",
+    "Etc/Universal",
+    "Etc/Zulu",
+    "UCT",
+    "Universal",
+    "Zulu",
+    "Etc/GMT",
+    "GMT",
+)
 
 
 class _ScheduleFault(ExecutorFault):
@@ -35,7 +47,8 @@ class _ScheduleFault(ExecutorFault):
     def applies(self, layer: Layer) -> str:
         """Only where a certain hour matters."""
         return super().applies(layer) or (
-            "" if layer.type is LayerType.DEAD_MAN else "it fires every few minutes, whatever the hour")
+            "" if layer.type is LayerType.DEAD_MAN else "it fires every few minutes, whatever the hour"
+        )
 
     @staticmethod
     def _schedule(layer: LayerRun) -> Schedule:
@@ -59,7 +72,7 @@ class ZoneChanged(_ScheduleFault):
         """The zone to set (None: drop it). Raises FaultError where the slots would stay where they are."""
         cron_job = cron_job_of(layer)
         had = dig(cron_job, "spec", "timeZone", default="") or ""
-        for zone in ((self.WRONG,) if had in _UTC else (None, self.WRONG)):
+        for zone in (self.WRONG,) if had in _UTC else (None, self.WRONG):
             changed = copy(cron_job)
             changed["spec"]["timeZone"] = zone
             if slots.moved(cron_job, changed, stage.cluster.loop.now()):
@@ -74,15 +87,17 @@ class ZoneChanged(_ScheduleFault):
         verbs = tuple(Permission(v, "batch", "cronjobs", "", namespace, name) for v in ("get", "patch"))
         return Plan(
             (f"CronJob {namespace}/{name} has timeZone {zone or 'no more'} for the length of the drill",),
-            namespaces=(namespace,), permissions=verbs, edits=(path_of(cron_job, "spec.timeZone"),))
+            namespaces=(namespace,),
+            permissions=verbs,
+            edits=(path_of(cron_job, "spec.timeZone"),),
+        )
 
     def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
         """Set or drop spec.timeZone."""
         cron_job = cron_job_of(layer)
         zone = self._zone(stage, layer)
         what = f"CronJob {namespace_of(cron_job)}/{name_of(cron_job)}: timeZone {zone or 'dropped'}"
-        stage.journal.merge(
-            r.CRONJOBS, name_of(cron_job), namespace_of(cron_job), {"spec": {"timeZone": zone}}, what)
+        stage.journal.merge(r.CRONJOBS, name_of(cron_job), namespace_of(cron_job), {"spec": {"timeZone": zone}}, what)
         return [what]
 
     def bitten(self, stage: Stage, layer: LayerRun) -> str:
@@ -125,8 +140,10 @@ class _ChangeOfClocks(_OwnSlot):
         if slot is None:
             raise FaultError("the CronJob's schedule never fires")
         if slot - moment > self.weekend:
-            raise FaultError(f"the clocks of {where} change at {moment:%Y-%m-%d %H:%M} UTC, and the schedule's first "
-                             f"slot after it is at {slot:%Y-%m-%d %H:%M} UTC only")
+            raise FaultError(
+                f"the clocks of {where} change at {moment:%Y-%m-%d %H:%M} UTC, and the schedule's first "
+                f"slot after it is at {slot:%Y-%m-%d %H:%M} UTC only"
+            )
         return where, moment, slot
 
     def _tonight(self, stage: Stage, layer: LayerRun) -> tuple[str, datetime, datetime]:
@@ -147,9 +164,15 @@ class _ChangeOfClocks(_OwnSlot):
         if min(moment, slot) - now > timedelta(days=1):
             raise FaultError(
                 f"the clocks of {where} change at {moment:%Y-%m-%d %H:%M} UTC, not tonight: killcheck drill --under "
-                f"{self.name} makes an embedded cluster that lives through that night")
-        return Plan((f"wait for the schedule's own slot at {slot:%Y-%m-%d %H:%M} UTC: the clocks of {where} change "
-                     f"at {moment:%H:%M} UTC",), edits=(COPY,))
+                f"{self.name} makes an embedded cluster that lives through that night"
+            )
+        return Plan(
+            (
+                f"wait for the schedule's own slot at {slot:%Y-%m-%d %H:%M} UTC: the clocks of {where} change "
+                f"at {moment:%H:%M} UTC",
+            ),
+            edits=(COPY,),
+        )
 
     def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
         """Leave the trigger to the schedule."""
@@ -228,16 +251,21 @@ class MissedFirings(_OwnSlot):
         if self.CONTROLLER not in stage.cluster.levers["controllers"].controllers:  # type: ignore[attr-defined]
             raise FaultError(f"{self.CONTROLLER} does not run here")
         return Plan(
-            (f"{self.CONTROLLER} is stopped until {self._down_s(layer, slot):.0f} s after the slot at "
-             f"{slot:%Y-%m-%d %H:%M} UTC",), levers=("controllers",),
-            edits=(COPY, f"controller {self.CONTROLLER}"))
+            (
+                f"{self.CONTROLLER} is stopped until {self._down_s(layer, slot):.0f} s after the slot at "
+                f"{slot:%Y-%m-%d %H:%M} UTC",
+            ),
+            levers=("controllers",),
+            edits=(COPY, f"controller {self.CONTROLLER}"),
+        )
 
     def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
         """Stop it, and leave the trigger to the schedule."""
         stage.slot = self._slot(stage, layer)
         what = f"{self.CONTROLLER} stopped"
         stage.journal.pull(
-            "controllers", what, ("stop_controller", self.CONTROLLER), ("start_controller", self.CONTROLLER))
+            "controllers", what, ("stop_controller", self.CONTROLLER), ("start_controller", self.CONTROLLER)
+        )
         return [f"{what} until {self._down_s(layer, stage.slot):.0f} s after the slot at {stage.slot:%H:%M} UTC"]
 
     def bitten(self, stage: Stage, layer: LayerRun) -> str:

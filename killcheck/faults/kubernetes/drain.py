@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from killcheck.faults.base import Fault, FaultError, Plan, none_rented, none_scaled
-from killcheck.spec.killpath import KillPath, Layer
 from killcheck.kube import resources as r
 from killcheck.kube.objects import Obj, dig, labels_of, name_of, namespace_of
 from killcheck.kube.permissions import Permission
 from killcheck.layers.base import LayerRun, Stage
-from killcheck.watch.scene import needs_draining
 from killcheck.safety.undo import FINALIZERS, LABEL, Undo, adding
+from killcheck.spec.killpath import KillPath, Layer
+from killcheck.watch.scene import needs_draining
 
 __all__ = ["DoNotDisrupt", "Finalizer", "LongGrace", "PdbBlocks"]
 
@@ -35,10 +35,15 @@ class _Bystander(Fault):
         namespace = self._namespace(stage, layer)
         verbs = [Permission(v, "apps", "deployments", namespace=namespace) for v in ("get", "create", "delete")]
         if self.budget:
-            verbs += [Permission(v, "policy", "poddisruptionbudgets", namespace=namespace)
-                      for v in ("get", "create", "delete")]
-        return Plan((f"a small pod of our own in {namespace} on a node of the GPU pool: {self.simulates}",),
-                    namespaces=(namespace,), permissions=tuple(verbs))
+            verbs += [
+                Permission(v, "policy", "poddisruptionbudgets", namespace=namespace)
+                for v in ("get", "create", "delete")
+            ]
+        return Plan(
+            (f"a small pod of our own in {namespace} on a node of the GPU pool: {self.simulates}",),
+            namespaces=(namespace,),
+            permissions=tuple(verbs),
+        )
 
     def pointless(self, kill_path: KillPath, layer: Layer) -> str:
         """Only where machines come and go."""
@@ -53,10 +58,15 @@ class _Bystander(Fault):
         labels = {"killcheck.dev/bystander": name}
         done = []
         if self.budget:
-            stage.journal.create(r.PDBS, {
-                "apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
-                "metadata": {"name": name, "namespace": namespace},
-                "spec": {"maxUnavailable": 0, "selector": {"matchLabels": labels}}})
+            stage.journal.create(
+                r.PDBS,
+                {
+                    "apiVersion": "policy/v1",
+                    "kind": "PodDisruptionBudget",
+                    "metadata": {"name": name, "namespace": namespace},
+                    "spec": {"maxUnavailable": 0, "selector": {"matchLabels": labels}},
+                },
+            )
             done.append(f"created PodDisruptionBudget {namespace}/{name}: maxUnavailable 0")
         stage.journal.create(r.DEPLOYMENTS, self._deployment(namespace, name, labels, name_of(nodes[0])))
         stage.cluster.loop.run_until(lambda: bool(self._running(stage)), ROLLOUT_S)
@@ -64,22 +74,41 @@ class _Bystander(Fault):
 
     def _deployment(self, namespace: str, name: str, labels: dict[str, str], node: str) -> Obj:
         pod = {
-            "nodeSelector": {"kubernetes.io/hostname": node}, "tolerations": [{"operator": "Exists"}],
-            "automountServiceAccountToken": False, "terminationGracePeriodSeconds": 1,
+            "nodeSelector": {"kubernetes.io/hostname": node},
+            "tolerations": [{"operator": "Exists"}],
+            "automountServiceAccountToken": False,
+            "terminationGracePeriodSeconds": 1,
             "securityContext": {"runAsNonRoot": True, "runAsUser": 65534, "seccompProfile": {"type": "RuntimeDefault"}},
-            "containers": [{
-                "name": "pause", "image": PAUSE, "resources": {"requests": {"cpu": "1m", "memory": "8Mi"}},
-                "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}}]}
+            "containers": [
+                {
+                    "name": "pause",
+                    "image": PAUSE,
+                    "resources": {"requests": {"cpu": "1m", "memory": "8Mi"}},
+                    "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
+                }
+            ],
+        }
         return {
-            "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name, "namespace": namespace},
-            "spec": {"replicas": 1, "selector": {"matchLabels": labels}, "template": {
-                "metadata": {"labels": labels, "annotations": dict(self.annotations)}, "spec": pod}}}
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": {"name": name, "namespace": namespace},
+            "spec": {
+                "replicas": 1,
+                "selector": {"matchLabels": labels},
+                "template": {"metadata": {"labels": labels, "annotations": dict(self.annotations)}, "spec": pod},
+            },
+        }
 
     def _running(self, stage: Stage) -> Obj | None:
-        return next((
-            pod for pod in stage.scene.pods.values()
-            if labels_of(pod).get("killcheck.dev/bystander") == self._name(stage)
-            and dig(pod, "status", "phase") == "Running"), None)
+        return next(
+            (
+                pod
+                for pod in stage.scene.pods.values()
+                if labels_of(pod).get("killcheck.dev/bystander") == self._name(stage)
+                and dig(pod, "status", "phase") == "Running"
+            ),
+            None,
+        )
 
     def bitten(self, stage: Stage, layer: LayerRun) -> str:
         """The bystander runs on a GPU node and keeps it, when the GPU pods have gone."""
@@ -132,8 +161,12 @@ class Finalizer(Fault):
         """The GPU pods get a finalizer."""
         places = tuple(sorted({t.namespace for t in stage.kill_path.covered_by(layer.layer) if t.namespace}))
         verbs = tuple(Permission(v, "", "pods", namespace=place) for place in places for v in ("get", "patch"))
-        return Plan((f"every GPU pod in {', '.join(places)} gets the finalizer {self.MARK}",), namespaces=places,
-                    permissions=verbs, edits=("the GPU pods' finalizers",))
+        return Plan(
+            (f"every GPU pod in {', '.join(places)} gets the finalizer {self.MARK}",),
+            namespaces=places,
+            permissions=verbs,
+            edits=("the GPU pods' finalizers",),
+        )
 
     def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
         """Patch them, one by one."""
@@ -143,8 +176,7 @@ class Finalizer(Fault):
             if held.namespace not in places:
                 continue
             what = f"finalizer {self.MARK} on pod {held.namespace}/{held.name}"
-            stage.journal.merge(
-                r.PODS, held.name, held.namespace, adding(self.MARK, *FINALIZERS), what, transient=True)
+            stage.journal.merge(r.PODS, held.name, held.namespace, adding(self.MARK, *FINALIZERS), what, transient=True)
             done.append(what)
         return done
 
@@ -188,15 +220,26 @@ class LongGrace(Fault):
         found = self._targets(stage, layer)
         if not found:
             raise FaultError("none of the layer's targets is a Deployment or StatefulSet")
-        verbs = [Permission(v, "apps", kind, "", namespace, name)
-                 for kind, namespace, name in found for v in ("get", "patch")]
-        verbs += [Permission(v, "apps", "replicasets", namespace=namespace)
-                  for _, namespace, _ in found for v in ("get", "list", "delete")]
+        verbs = [
+            Permission(v, "apps", kind, "", namespace, name)
+            for kind, namespace, name in found
+            for v in ("get", "patch")
+        ]
+        verbs += [
+            Permission(v, "apps", "replicasets", namespace=namespace)
+            for _, namespace, _ in found
+            for v in ("get", "list", "delete")
+        ]
         grace_s = self._grace_s(stage, layer)
-        return Plan(tuple(f"{kind} {namespace}/{name}: terminationGracePeriodSeconds {grace_s}; its pods start "
-                          "anew twice" for kind, namespace, name in found),
-                    namespaces=tuple(sorted({namespace for _, namespace, _ in found})), permissions=tuple(verbs),
-                    edits=tuple(f"{kind} {namespace}/{name}.spec.template" for kind, namespace, name in found))
+        return Plan(
+            tuple(
+                f"{kind} {namespace}/{name}: terminationGracePeriodSeconds {grace_s}; its pods start anew twice"
+                for kind, namespace, name in found
+            ),
+            namespaces=tuple(sorted({namespace for _, namespace, _ in found})),
+            permissions=tuple(verbs),
+            edits=tuple(f"{kind} {namespace}/{name}.spec.template" for kind, namespace, name in found),
+        )
 
     def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
         """Patch the templates and wait for the new pods."""
@@ -206,14 +249,19 @@ class LongGrace(Fault):
             resource = r.DEPLOYMENTS if kind == "deployments" else r.STATEFULSETS
             what = f"{kind} {namespace}/{name}: grace {grace_s} s"
             if kind == "deployments":  # the changed template leaves a revision behind: it goes last
-                sweep = Undo("sweep", r.REPLICASETS.path(namespace), manual=(
-                    f"kubectl delete replicasets -n {namespace} -l {LABEL}={stage.run}"))
+                sweep = Undo(
+                    "sweep",
+                    r.REPLICASETS.path(namespace),
+                    manual=(f"kubectl delete replicasets -n {namespace} -l {LABEL}={stage.run}"),
+                )
                 with stage.journal.change(f"revision of {namespace}/{name} with the changed template", sweep):
                     pass
             # The embedded cluster's hollow servers handle SIGTERM unless they are told not to.
             notes = {"killcheck.dev/ignores-sigterm": "true"} if "nodes" in stage.cluster.levers else {}
-            template = {"spec": {"terminationGracePeriodSeconds": grace_s},
-                        "metadata": {"labels": {LABEL: stage.run}} | ({"annotations": notes} if notes else {})}
+            template = {
+                "spec": {"terminationGracePeriodSeconds": grace_s},
+                "metadata": {"labels": {LABEL: stage.run}} | ({"annotations": notes} if notes else {}),
+            }
             stage.journal.merge(resource, name, namespace, {"spec": {"template": template}}, what)
             done.append(what)
         stage.cluster.loop.run_until(lambda: self._anew(stage, grace_s), ROLLOUT_S)
@@ -223,21 +271,26 @@ class LongGrace(Fault):
     def _anew(stage: Stage, grace_s: int) -> bool:
         pods = [stage.scene.pods.get(held.name, held.namespace) for held in stage.scene.gpu_pods()]
         return bool(pods) and all(
-            pod is not None and dig(pod, "spec", "terminationGracePeriodSeconds") == grace_s
-            and dig(pod, "status", "phase") == "Running" for pod in pods)
+            pod is not None
+            and dig(pod, "spec", "terminationGracePeriodSeconds") == grace_s
+            and dig(pod, "status", "phase") == "Running"
+            for pod in pods
+        )
 
     @staticmethod
     def _targets(stage: Stage, layer: LayerRun) -> list[tuple[str, str, str]]:
         kinds = {"Deployment": "deployments", "StatefulSet": "statefulsets"}
-        return [(kinds[t.kind], t.namespace, t.object) for t in stage.kill_path.covered_by(layer.layer)
-                if t.kind in kinds and t.object]
+        return [
+            (kinds[t.kind], t.namespace, t.object)
+            for t in stage.kill_path.covered_by(layer.layer)
+            if t.kind in kinds and t.object
+        ]
 
     def bitten(self, stage: Stage, layer: LayerRun) -> str:
         """A pod is Terminating with that grace."""
         grace_s = self._grace_s(stage, layer)
         for held in stage.scene.gpu_pods():
             pod = stage.scene.pods.get(held.name, held.namespace)
-            if pod is not None and held.terminating and dig(
-                    pod, "metadata", "deletionGracePeriodSeconds") == grace_s:
+            if pod is not None and held.terminating and dig(pod, "metadata", "deletionGracePeriodSeconds") == grace_s:
                 return f"{held}: deletionGracePeriodSeconds {grace_s}"
         return ""

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from killcheck.standins.ecr import registry_of
 from killcheck.faults.base import FaultError, Plan
 from killcheck.faults.kubernetes.executor import COPY, ExecutorFault, containers, images, pod_spec
 from killcheck.faults.kubernetes.image_gone import pull_failure
 from killcheck.kube.objects import Obj, format_time
 from killcheck.layers.base import LayerRun, Stage
+from killcheck.standins.ecr import registry_of
 
 __all__ = ["EcrTokenExpired"]
 
@@ -42,11 +42,16 @@ class EcrTokenExpired(ExecutorFault):
         hosts = self._hosts(layer)
         if not hosts:
             raise FaultError(
-                f"{self.name}: the executor of {layer.layer.name} is not pulled from a private registry of ECR")
+                f"{self.name}: the executor of {layer.layer.name} is not pulled from a private registry of ECR"
+            )
         return Plan(
-            (f"no authorization token for {', '.join(hosts)} is good any more, and GetAuthorizationToken is refused; "
-             "the drill's own copy of the Job pulls anew",), levers=self.needs,
-            edits=("ECR's tokens", f"{COPY}.imagePullPolicy"))
+            (
+                f"no authorization token for {', '.join(hosts)} is good any more, and GetAuthorizationToken is refused; "
+                "the drill's own copy of the Job pulls anew",
+            ),
+            levers=self.needs,
+            edits=("ECR's tokens", f"{COPY}.imagePullPolicy"),
+        )
 
     def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
         """End the tokens, and let the drill's Job pull."""

@@ -6,14 +6,24 @@ import re
 from collections.abc import Callable, Iterator
 
 from killcheck.faults.base import COPY, Fault
-from killcheck.spec.killpath import Layer
 from killcheck.kube.objects import Obj, dig, ref_of
 from killcheck.layers.base import LayerRun, Stage
 from killcheck.safety.undo import LABEL
+from killcheck.spec.killpath import Layer
 
 __all__ = [
-    "ACCOUNT_PATH", "COPY", "ExecutorFault", "containers", "identity", "label_pods", "log_line", "path_of", "pod_spec",
-    "refused", "replace_token", "statuses",
+    "ACCOUNT_PATH",
+    "COPY",
+    "ExecutorFault",
+    "containers",
+    "identity",
+    "label_pods",
+    "log_line",
+    "path_of",
+    "pod_spec",
+    "refused",
+    "replace_token",
+    "statuses",
 ]
 
 #: Where a pod finds its ServiceAccount's token, CA and namespace.
@@ -81,8 +91,10 @@ def replace_token(stage: Stage, source: Obj) -> None:
         spec["automountServiceAccountToken"] = False
         name = "killcheck-token"
         sources = [
-            source, {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
-            {"downwardAPI": {"items": [{"path": "namespace", "fieldRef": {"fieldPath": "metadata.namespace"}}]}}]
+            source,
+            {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
+            {"downwardAPI": {"items": [{"path": "namespace", "fieldRef": {"fieldPath": "metadata.namespace"}}]}},
+        ]
         spec["volumes"] = [*spec.get("volumes", []), {"name": name, "projected": {"sources": sources}}]
         for container in containers(template):
             mounts = [m for m in container.get("volumeMounts", []) if m.get("mountPath") != ACCOUNT_PATH]

@@ -25,7 +25,8 @@ def pull_failure(stage: Stage, *marks: str) -> str:
         waiting = dig(status, "state", "waiting", default={})
         told = f"{status.get('image', '')} {waiting.get('message', '')}"
         if waiting.get("reason") in ("ErrImagePull", "ImagePullBackOff", "RegistryUnavailable") and any(
-                mark in told for mark in marks):
+            mark in told for mark in marks
+        ):
             return f"{name_of(pod)}: {waiting['reason']}: {waiting.get('message', '')}"
     return ""
 
@@ -41,8 +42,10 @@ class ImageGone(ExecutorFault):
 
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
         """Nothing that exists is changed."""
-        return Plan((f"the drill's own copy of the Job asks for a tag that no registry has ({self._tag(stage)})",),
-                    edits=(f"{COPY}.image", f"{COPY}.imagePullPolicy"))
+        return Plan(
+            (f"the drill's own copy of the Job asks for a tag that no registry has ({self._tag(stage)})",),
+            edits=(f"{COPY}.image", f"{COPY}.imagePullPolicy"),
+        )
 
     def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
         """Rewrite the image of every container of the drill's Job."""
@@ -50,8 +53,7 @@ class ImageGone(ExecutorFault):
         if "registry" in stage.cluster.levers:  # the modelled registry has every tag that nobody took away
             for image in images(layer):
                 gone = f"{without_tag(image)}:{tag}"
-                stage.journal.pull(
-                    "registry", f"{gone} is not there", ("delete_tag", gone), ("restore_tag", gone))
+                stage.journal.pull("registry", f"{gone} is not there", ("delete_tag", gone), ("restore_tag", gone))
 
         def rewrite(template: Obj) -> None:
             for container in containers(template):

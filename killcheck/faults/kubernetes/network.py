@@ -10,8 +10,8 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Collection, Sequence
 
-from killcheck.faults.kubernetes import probe_pod
 from killcheck.faults.base import Plan
+from killcheck.faults.kubernetes import probe_pod
 from killcheck.faults.kubernetes.executor import COPY, ExecutorFault, identity, label_pods, log_line
 from killcheck.kube import resources as r
 from killcheck.kube.objects import Obj, dig
@@ -24,11 +24,13 @@ __all__ = ["UNREACHED", "ApiUnreachable", "DnsDenied", "EgressDenied", "EgressFa
 #: How programs say that a connection could not be made (curl 6, 7, 28, 35; Go's net; Python's socket and requests).
 UNREACHED = (
     r"timed out|timeout|connection refused|could ?n.t connect|failed to connect|network is unreachable|no route to host"
-    r"|connection reset|max retries exceeded|unable to connect")
+    r"|connection reset|max retries exceeded|unable to connect"
+)
 UNRESOLVED = (
     r"could not resolve|resolving timed out"
     r"|name or service not known|no such host|temporary failure in name resolution|bad address"
-    r"|name resolution|i/o timeout")
+    r"|name resolution|i/o timeout"
+)
 
 
 class EgressFault(ExecutorFault):
@@ -48,16 +50,19 @@ class EgressFault(ExecutorFault):
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
         """A NetworkPolicy of our own, over the drill's own pods."""
         namespace, _ = identity(layer)
-        verbs = [Permission(v, "networking.k8s.io", "networkpolicies", namespace=namespace)
-                 for v in ("get", "create", "delete")]
-        verbs += [Permission("list", "discovery.k8s.io", "endpointslices", namespace="default"),
-                  Permission("get", "", "services", "", "default", "kubernetes")]
+        verbs = [
+            Permission(v, "networking.k8s.io", "networkpolicies", namespace=namespace)
+            for v in ("get", "create", "delete")
+        ]
+        verbs += [
+            Permission("list", "discovery.k8s.io", "endpointslices", namespace="default"),
+            Permission("get", "", "services", "", "default", "kubernetes"),
+        ]
         changes = [f"a NetworkPolicy in {namespace} that selects the drill's own pods: {self.simulates}"]
         if not probe_pod.known_to_enforce(stage):
             verbs += probe_pod.permissions(namespace)
             changes.append(f"two probe pods like the executor's in {namespace}, one before and one after it")
-        return Plan(tuple(changes), namespaces=(namespace,), permissions=tuple(verbs),
-                    edits=(f"{COPY}.egress",))
+        return Plan(tuple(changes), namespaces=(namespace,), permissions=tuple(verbs), edits=(f"{COPY}.egress",))
 
     def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
         """Create it, and label the drill's pods for it; see first that it could be seen, then that it is."""
@@ -67,11 +72,19 @@ class EgressFault(ExecutorFault):
         if unknown:
             done.append(f"without it: {probe_pod.probe_before(stage, layer, labels, self.reaches, self.port)}")
         name = f"killcheck-{self.name}-{stage.run[-6:]}"
-        stage.journal.create(r.NETWORKPOLICIES, {
-            "apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy",
-            "metadata": {"name": name, "namespace": namespace},
-            "spec": {"podSelector": {"matchLabels": labels}, "policyTypes": ["Egress"],
-                     "egress": insist(stage.cluster.loop, lambda: self.egress(stage))}})
+        stage.journal.create(
+            r.NETWORKPOLICIES,
+            {
+                "apiVersion": "networking.k8s.io/v1",
+                "kind": "NetworkPolicy",
+                "metadata": {"name": name, "namespace": namespace},
+                "spec": {
+                    "podSelector": {"matchLabels": labels},
+                    "policyTypes": ["Egress"],
+                    "egress": insist(stage.cluster.loop, lambda: self.egress(stage)),
+                },
+            },
+        )
         done.append(f"created NetworkPolicy {namespace}/{name}")
         if unknown:
             done.append(f"with it: {probe_pod.probe_after(stage, layer, labels, self.reaches, self.port)}")
@@ -105,8 +118,15 @@ class DnsDenied(EgressFault):
 
     def egress(self, stage: Stage) -> list[Obj]:
         """Every port but 53."""
-        return [{"ports": [{"protocol": protocol, "port": first, "endPort": last}
-                           for protocol in ("TCP", "UDP") for first, last in ((1, 52), (54, 65535))]}]
+        return [
+            {
+                "ports": [
+                    {"protocol": protocol, "port": first, "endPort": last}
+                    for protocol in ("TCP", "UDP")
+                    for first, last in ((1, 52), (54, 65535))
+                ]
+            }
+        ]
 
 
 class ApiUnreachable(EgressFault):
@@ -129,6 +149,8 @@ class ApiUnreachable(EgressFault):
 
 def all_but(addresses: Collection[str]) -> list[Obj]:
     """Egress rules that allow every address but these."""
-    blocks = [{"cidr": "0.0.0.0/0", "except": sorted(f"{ip}/32" for ip in addresses if ":" not in ip)},
-              {"cidr": "::/0", "except": sorted(f"{ip}/128" for ip in addresses if ":" in ip)}]
+    blocks = [
+        {"cidr": "0.0.0.0/0", "except": sorted(f"{ip}/32" for ip in addresses if ":" not in ip)},
+        {"cidr": "::/0", "except": sorted(f"{ip}/128" for ip in addresses if ":" in ip)},
+    ]
     return [{"to": [{"ipBlock": {key: value for key, value in block.items() if value}}]} for block in blocks]

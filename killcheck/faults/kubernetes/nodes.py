@@ -8,16 +8,22 @@ from typing import Any, ClassVar
 
 from killcheck.faults.base import Fault, FaultError, Plan, none_rented
 from killcheck.faults.kubernetes.executor import path_of
-from killcheck.spec.killpath import KillPath, Layer, LayerType
 from killcheck.kube import resources as r
 from killcheck.kube.objects import Obj, dig, labels_of, name_of, namespace_of
 from killcheck.kube.permissions import Permission
 from killcheck.layers.base import LayerRun, Stage
 from killcheck.safety.undo import LABEL
+from killcheck.spec.killpath import KillPath, Layer, LayerType
 
 __all__ = [
-    "AutoscalerDown", "ControllerManagerDown", "NodePartitioned", "SpotNotice", "SpotNoticeMetadata", "SpotNoticeQueue",
-    "SpotRebalance", "SpotReclaim",
+    "AutoscalerDown",
+    "ControllerManagerDown",
+    "NodePartitioned",
+    "SpotNotice",
+    "SpotNoticeMetadata",
+    "SpotNoticeQueue",
+    "SpotRebalance",
+    "SpotReclaim",
 ]
 
 #: What the Job controller holds a finished pod with until it has counted it.
@@ -36,8 +42,9 @@ class NodePartitioned(Fault):
 
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
         """The kubelets of the GPU nodes fall silent."""
-        return Plan(("the kubelets of the GPU pools' nodes fall silent",), levers=("nodes",),
-                    edits=("the GPU pools' kubelets",))
+        return Plan(
+            ("the kubelets of the GPU pools' nodes fall silent",), levers=("nodes",), edits=("the GPU pools' kubelets",)
+        )
 
     def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
         """Stop them; their containers run on."""
@@ -76,8 +83,11 @@ class _SpotFault(Fault):
 
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
         """The instances behind the GPU nodes."""
-        return Plan((f"every instance of the GPU pools: {self.simulates}",), levers=("cloud",),
-                    edits=("the GPU pools' instances",))
+        return Plan(
+            (f"every instance of the GPU pools: {self.simulates}",),
+            levers=("cloud",),
+            edits=("the GPU pools' instances",),
+        )
 
     def _instances(self, stage: Stage) -> list[Any]:
         cloud: Any = stage.cluster.levers["cloud"]
@@ -108,8 +118,7 @@ class SpotNotice(_SpotFault):
         """Give notice to each; what it leaves is told at every stage."""
         done = super().inject(stage, layer)
         cloud: Any = stage.cluster.levers["cloud"]
-        self.noticed = (
-            stage.cluster.loop.now(), min(cloud.leaves_s(cloud.instances[one]) for one in self.struck))
+        self.noticed = (stage.cluster.loop.now(), min(cloud.leaves_s(cloud.instances[one]) for one in self.struck))
         return done
 
     def strike(self, cloud: Any, instance_id: str) -> str:
@@ -236,18 +245,29 @@ class AutoscalerDown(Fault):
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
         """The autoscaler's Deployment goes to zero."""
         if "controllers" in stage.cluster.levers:
-            return Plan(("the modelled autoscaler stops for the length of the drill",), levers=("controllers",),
-                        edits=tuple(f"controller {name}" for name in self.NAMES))
+            return Plan(
+                ("the modelled autoscaler stops for the length of the drill",),
+                levers=("controllers",),
+                edits=tuple(f"controller {name}" for name in self.NAMES),
+            )
         found = self._deployments(stage)
         if not found:
             raise FaultError("no Deployment of Karpenter or a cluster autoscaler is to be found here")
-        verbs = [Permission(v, "apps", "deployments", "", namespace_of(d), name_of(d)) for d in found
-                 for v in ("get", "patch")]
+        verbs = [
+            Permission(v, "apps", "deployments", "", namespace_of(d), name_of(d))
+            for d in found
+            for v in ("get", "patch")
+        ]
         return Plan(
-            tuple(f"Deployment {namespace_of(d)}/{name_of(d)} goes to zero for the length of the drill: no pool of "
-                  "this cluster grows or shrinks meanwhile" for d in found),
-            namespaces=tuple(sorted({namespace_of(d) for d in found})), permissions=tuple(verbs),
-            edits=tuple(path_of(d, "spec.replicas") for d in found))
+            tuple(
+                f"Deployment {namespace_of(d)}/{name_of(d)} goes to zero for the length of the drill: no pool of "
+                "this cluster grows or shrinks meanwhile"
+                for d in found
+            ),
+            namespaces=tuple(sorted({namespace_of(d) for d in found})),
+            permissions=tuple(verbs),
+            edits=tuple(path_of(d, "spec.replicas") for d in found),
+        )
 
     def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
         """Stop it."""
@@ -256,8 +276,7 @@ class AutoscalerDown(Fault):
         done = []
         for found in self._deployments(stage):
             what = f"Deployment {namespace_of(found)}/{name_of(found)} is at zero"
-            stage.journal.merge(
-                r.DEPLOYMENTS, name_of(found), namespace_of(found), {"spec": {"replicas": 0}}, what)
+            stage.journal.merge(r.DEPLOYMENTS, name_of(found), namespace_of(found), {"spec": {"replicas": 0}}, what)
             done.append(what)
         return done
 
@@ -273,8 +292,10 @@ class AutoscalerDown(Fault):
 
     def _deployments(self, stage: Stage) -> list[Obj]:
         return [
-            d for d in stage.cluster.kube.list(r.DEPLOYMENTS).items
-            if labels_of(d).get("app.kubernetes.io/name") in self.NAMES or name_of(d) in self.NAMES]
+            d
+            for d in stage.cluster.kube.list(r.DEPLOYMENTS).items
+            if labels_of(d).get("app.kubernetes.io/name") in self.NAMES or name_of(d) in self.NAMES
+        ]
 
 
 class ControllerManagerDown(Fault):
@@ -287,13 +308,22 @@ class ControllerManagerDown(Fault):
     rank = 2
     needs = ("controllers",)
 
-    NAMES = ("cronjob-controller", "job-controller", "deployment-controller", "replicaset-controller",
-             "statefulset-controller", "garbage-collector-controller")
+    NAMES = (
+        "cronjob-controller",
+        "job-controller",
+        "deployment-controller",
+        "replicaset-controller",
+        "statefulset-controller",
+        "garbage-collector-controller",
+    )
 
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
         """The workload controllers stop."""
-        return Plan(("the controllers of kube-controller-manager stop for the length of the drill",),
-                    levers=("controllers",), edits=tuple(f"controller {name}" for name in self.NAMES))
+        return Plan(
+            ("the controllers of kube-controller-manager stop for the length of the drill",),
+            levers=("controllers",),
+            edits=tuple(f"controller {name}" for name in self.NAMES),
+        )
 
     def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
         """Stop them."""
@@ -308,8 +338,11 @@ class ControllerManagerDown(Fault):
             return f"Job {name_of(job)} has no status: the job controller is down"
         for held in stage.scene.gpu_pods():
             pod = stage.scene.pods.get(held.name, held.namespace) or {}
-            if held.terminating and dig(pod, "status", "phase") in ("Succeeded", "Failed") and (
-                    JOB_TRACKING in dig(pod, "metadata", "finalizers", default=[])):
+            if (
+                held.terminating
+                and dig(pod, "status", "phase") in ("Succeeded", "Failed")
+                and (JOB_TRACKING in dig(pod, "metadata", "finalizers", default=[]))
+            ):
                 return f"{held} has ended and is still held by {JOB_TRACKING}: the job controller is down"
         for target in stage.kill_path.covered_by(layer.layer):
             for obj in stage.scene.objects_of(target) if target.kind == "Deployment" else ():

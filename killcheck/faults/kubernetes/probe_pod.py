@@ -68,12 +68,18 @@ def known_to_enforce(stage: Stage) -> bool:
 
 def permissions(namespace: str) -> list[Permission]:
     """What probing needs."""
-    return [*(Permission(verb, "", "pods", namespace=namespace) for verb in ("get", "create", "delete")),
-            Permission("get", "", "pods", "log", namespace)]
+    return [
+        *(Permission(verb, "", "pods", namespace=namespace) for verb in ("get", "create", "delete")),
+        Permission("get", "", "pods", "log", namespace),
+    ]
 
 
 def probe_before(
-    stage: Stage, layer: LayerRun, labels: dict[str, str], host: str, port: str = API_PORT,
+    stage: Stage,
+    layer: LayerRun,
+    labels: dict[str, str],
+    host: str,
+    port: str = API_PORT,
 ) -> str:
     """See the probe get through while there is no policy; returns what it said. Raises FaultError where it does not."""
     text = script(host, port, wanted="through", in_a_row=1, found=THROUGH, otherwise=BLOCKED)
@@ -81,14 +87,19 @@ def probe_before(
     if code == CANNOT:
         raise FaultError(
             "whether NetworkPolicies are enforced here cannot be told: the executor's image has nothing that opens a "
-            "connection (curl, python3, kubectl, nc)")
+            "connection (curl, python3, kubectl, nc)"
+        )
     if code != THROUGH:
         raise FaultError(f"a probe pod could not reach {host} even without a policy ({said}): something else is broken")
     return said
 
 
 def probe_after(
-    stage: Stage, layer: LayerRun, labels: dict[str, str], host: str, port: str = API_PORT,
+    stage: Stage,
+    layer: LayerRun,
+    labels: dict[str, str],
+    host: str,
+    port: str = API_PORT,
 ) -> str:
     """See the probe held back by the policy that is there now; returns what it said. Raises FaultError where it is not.
 
@@ -99,32 +110,61 @@ def probe_after(
     if code != BLOCKED:
         raise FaultError(
             "this cluster's network plugin does not enforce NetworkPolicies: a probe pod that the policy selects still "
-            f"reached {host} ({said}); so nothing about the network can be shown here")
+            f"reached {host} ({said}); so nothing about the network can be shown here"
+        )
     return said
 
 
 def script(
-    host: str, port: str = API_PORT, *, wanted: str, in_a_row: int, found: int, otherwise: int,
+    host: str,
+    port: str = API_PORT,
+    *,
+    wanted: str,
+    in_a_row: int,
+    found: int,
+    otherwise: int,
 ) -> str:
     """What a probe runs: ends with ``found`` once it was ``wanted`` (through, blocked) so often ``in_a_row``.
 
     With ``otherwise`` where that did not come about. It speaks HTTPS, and HTTP to port 80.
     """
     return _SCRIPT.format(
-        host=host, port=port, scheme="http" if port == "80" else "https", tries=TRIES, wanted=wanted,
-        in_a_row=in_a_row, found=found, otherwise=otherwise, cannot=CANNOT)
+        host=host,
+        port=port,
+        scheme="http" if port == "80" else "https",
+        tries=TRIES,
+        wanted=wanted,
+        in_a_row=in_a_row,
+        found=found,
+        otherwise=otherwise,
+        cannot=CANNOT,
+    )
 
 
 def _pod(stage: Stage, layer: LayerRun, labels: dict[str, str], when: str, script: str) -> Obj:
     spec = copy(pod_spec(layer))
     spec.pop("initContainers", None)
-    first = {key: value for key, value in spec["containers"][0].items() if key not in (
-        "livenessProbe", "readinessProbe", "startupProbe", "lifecycle", "ports", "args")}
-    spec |= {"restartPolicy": "Never", "terminationGracePeriodSeconds": 1,
-             "containers": [{**first, "command": ["/bin/sh", "-c", script]}]}
+    first = {
+        key: value
+        for key, value in spec["containers"][0].items()
+        if key not in ("livenessProbe", "readinessProbe", "startupProbe", "lifecycle", "ports", "args")
+    }
+    spec |= {
+        "restartPolicy": "Never",
+        "terminationGracePeriodSeconds": 1,
+        "containers": [{**first, "command": ["/bin/sh", "-c", script]}],
+    }
     cron_job = cron_job_of(layer)
-    return {"apiVersion": "v1", "kind": "Pod", "spec": spec, "metadata": {
-        "name": f"killcheck-probe-{when}-{stage.run[-6:]}", "namespace": namespace_of(cron_job), "labels": labels}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "spec": spec,
+        "metadata": {
+            "name": f"killcheck-probe-{when}-{stage.run[-6:]}",
+            "namespace": namespace_of(cron_job),
+            "labels": labels,
+        },
+    }
 
 
 def _run(stage: Stage, layer: LayerRun, labels: dict[str, str], when: str, script: str) -> tuple[int | None, str]:
@@ -141,8 +181,9 @@ def _run(stage: Stage, layer: LayerRun, labels: dict[str, str], when: str, scrip
 
     def started() -> bool:
         seen = stage.scene.pods.get(name, namespace) or {}
-        return any("running" in (status.get("state") or {}) for status in dig(
-            seen, "status", "containerStatuses", default=[]))
+        return any(
+            "running" in (status.get("state") or {}) for status in dig(seen, "status", "containerStatuses", default=[])
+        )
 
     loop = stage.cluster.loop
     loop.run_until(lambda: started() or ended() is not None, STARTS_WITHIN_S)
@@ -152,16 +193,23 @@ def _run(stage: Stage, layer: LayerRun, labels: dict[str, str], when: str, scrip
     if end is None:
         raise FaultError(f"a probe pod did not come to an end in time ({_waits(stage, name, namespace)})")
     try:
-        said = insist(
-            stage.cluster.loop, lambda: stage.cluster.kube.logs(name, namespace), patience_s=LOG_PATIENCE_S,
-        ).strip().splitlines()
+        said = (
+            insist(
+                stage.cluster.loop,
+                lambda: stage.cluster.kube.logs(name, namespace),
+                patience_s=LOG_PATIENCE_S,
+            )
+            .strip()
+            .splitlines()
+        )
     except KubeError:
         said = []
     code = end.get("exitCode")
     if code not in (THROUGH, BLOCKED, CANNOT):
         raise FaultError(
             f"a probe pod of the executor's image could not run /bin/sh (exit code {code}): whether NetworkPolicies "
-            "are enforced here cannot be told")
+            "are enforced here cannot be told"
+        )
     return code, said[-1] if said else f"exit code {code}"
 
 

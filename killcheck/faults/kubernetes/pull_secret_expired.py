@@ -8,8 +8,6 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from killcheck.standins.ecr import USER as ECR_USER
-from killcheck.standins.ecr import registry_of
 from killcheck.faults.base import Plan
 from killcheck.faults.kubernetes.executor import COPY, ExecutorFault, containers, identity, images
 from killcheck.faults.kubernetes.image_gone import pull_failure
@@ -18,6 +16,8 @@ from killcheck.kube import resources as r
 from killcheck.kube.objects import Obj
 from killcheck.kube.permissions import Permission
 from killcheck.layers.base import LayerRun, Stage
+from killcheck.standins.ecr import USER as ECR_USER
+from killcheck.standins.ecr import registry_of
 
 __all__ = ["PullSecretExpired", "is_refusal"]
 
@@ -25,7 +25,8 @@ USER = "killcheck"
 #: How registries refuse a login, as kubelets pass it on.
 _REFUSED = re.compile(
     r"\b(401 Unauthorized|403 Forbidden)\b|\bunauthorized\b|\bdenied\b|no basic auth|authentication|authorization",
-    re.IGNORECASE)
+    re.IGNORECASE,
+)
 #: ECR calls a token that it cannot read a bad request, not an unknown one (docker login there: "400 Bad Request").
 _UNREADABLE = re.compile(r"\b400 Bad Request\b")
 #: What a message quotes: names of images and addresses, in which anything can stand.
@@ -50,22 +51,38 @@ class PullSecretExpired(ExecutorFault):
         """A Secret of our own with credentials that are no good."""
         namespace, _ = identity(layer)
         verbs = tuple(Permission(v, "", "secrets", namespace=namespace) for v in ("get", "create", "delete"))
-        return Plan((f"a Secret with expired registry credentials in {namespace}; the drill's own copy of the Job "
-                     "pulls with it",), permissions=verbs,
-                    edits=(f"{COPY}.imagePullSecrets", f"{COPY}.imagePullPolicy"))
+        return Plan(
+            (
+                f"a Secret with expired registry credentials in {namespace}; the drill's own copy of the Job "
+                "pulls with it",
+            ),
+            permissions=verbs,
+            edits=(f"{COPY}.imagePullSecrets", f"{COPY}.imagePullPolicy"),
+        )
 
     def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
         """Create the Secret and let the drill's Job pull with it, and only with it."""
         namespace, _ = identity(layer)
         name = f"killcheck-expired-{stage.run[-6:]}"
         hosts = sorted({host_of(image) for image in images(layer)})
-        logins = {("https://index.docker.io/v1/" if host == "docker.io" else host): {
-            "username": ECR_USER if registry_of(host) else USER, "password": "expired"} for host in hosts}
+        logins = {
+            ("https://index.docker.io/v1/" if host == "docker.io" else host): {
+                "username": ECR_USER if registry_of(host) else USER,
+                "password": "expired",
+            }
+            for host in hosts
+        }
         text = json.dumps({"auths": logins})
-        stage.journal.create(r.SECRETS, {
-            "apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/dockerconfigjson",
-            "metadata": {"name": name, "namespace": namespace},
-            "data": {".dockerconfigjson": base64.b64encode(text.encode()).decode()}})
+        stage.journal.create(
+            r.SECRETS,
+            {
+                "apiVersion": "v1",
+                "kind": "Secret",
+                "type": "kubernetes.io/dockerconfigjson",
+                "metadata": {"name": name, "namespace": namespace},
+                "data": {".dockerconfigjson": base64.b64encode(text.encode()).decode()},
+            },
+        )
         if "registry" in stage.cluster.levers:
             self._close(stage, layer)
 
@@ -87,7 +104,8 @@ class PullSecretExpired(ExecutorFault):
             what = f"registry {host.name}: {image} asks for credentials"
             now = stage.cluster.loop.now()
             stage.journal.pull(
-                "registry", what, ("make_private", image, USER, "expired", now), ("set_access", host.name, *before))
+                "registry", what, ("make_private", image, USER, "expired", now), ("set_access", host.name, *before)
+            )
 
     def bitten(self, stage: Stage, layer: LayerRun) -> str:
         """The kubelet was refused by the registry."""

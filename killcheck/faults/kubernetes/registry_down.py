@@ -32,8 +32,11 @@ class _RegistryFault(ExecutorFault):
 
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
         """The registries of the executor's images change their state."""
-        return Plan(tuple(f"registry {host}: {self.state}" for host in self._hosts(layer)), levers=("registry",),
-                    edits=tuple(f"registry {host}.state" for host in self._hosts(layer)))
+        return Plan(
+            tuple(f"registry {host}: {self.state}" for host in self._hosts(layer)),
+            levers=("registry",),
+            edits=tuple(f"registry {host}.state" for host in self._hosts(layer)),
+        )
 
     def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
         """Set the state of every registry that the executor's images come from."""
@@ -84,8 +87,9 @@ class RegistryUnreachable(_RegistryFault):
         """The registry's state, or nothing that exists."""
         if "registry" in stage.cluster.levers:
             return super().plan(stage, layer)
-        return Plan((f"the drill's own copy of the Job pulls from {NOWHERE}, which does not resolve",),
-                    edits=(f"{COPY}.image",))
+        return Plan(
+            (f"the drill's own copy of the Job pulls from {NOWHERE}, which does not resolve",), edits=(f"{COPY}.image",)
+        )
 
     def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
         """Take the registry down, or point the drill's Job to one that is not there."""

@@ -12,12 +12,12 @@ from datetime import timedelta
 from typing import ClassVar
 
 from killcheck.faults.base import SCALED, Fault, FaultError, Plan, none_scaled
-from killcheck.spec.killpath import KillPath, Layer, Target
 from killcheck.kube.errors import NotFound
 from killcheck.kube.objects import Obj, dig, name_of, namespace_of, ref_of, uid_of
 from killcheck.kube.permissions import Permission
 from killcheck.layers.base import LayerRun, Stage
 from killcheck.safety.undo import Undo, insist
+from killcheck.spec.killpath import KillPath, Layer, Target
 
 __all__ = ["RivalOperator", "SecondStarter"]
 
@@ -56,17 +56,25 @@ class _Relighting(Fault):
         targets = self._targets(stage, layer)
         if not targets:
             raise FaultError("none of the layer's targets is a Deployment or StatefulSet, whose replicas could be set")
-        verbs = [Permission(verb, "apps", f"{target.kind.lower()}s", "", target.namespace, target.object)
-                 for target in targets for verb in ("get", "patch")]
+        verbs = [
+            Permission(verb, "apps", f"{target.kind.lower()}s", "", target.namespace, target.object)
+            for target in targets
+            for verb in ("get", "patch")
+        ]
         return Plan(
             tuple(f"{target}: {self.simulates}" for target in targets),
-            namespaces=tuple(sorted({target.namespace for target in targets})), permissions=tuple(verbs),
-            edits=tuple(f"{target}.spec.replicas" for target in targets))
+            namespaces=tuple(sorted({target.namespace for target in targets})),
+            permissions=tuple(verbs),
+            edits=tuple(f"{target}.spec.replicas" for target in targets),
+        )
 
     def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
         """Remember what is on."""
-        self._on = {self._key(obj): int(dig(obj, "spec", "replicas", default=0))
-                    for _, obj in self._objects(stage, layer) if dig(obj, "spec", "replicas")}
+        self._on = {
+            self._key(obj): int(dig(obj, "spec", "replicas", default=0))
+            for _, obj in self._objects(stage, layer)
+            if dig(obj, "spec", "replicas")
+        }
         return [f"{self.manager} watches {'/'.join(part for part in key if part)}" for key in self._on]
 
     @staticmethod
@@ -103,8 +111,12 @@ class _Relighting(Fault):
         def write() -> None:
             try:
                 stage.cluster.kube.call(
-                    "PATCH", path, query={"fieldManager": self.manager}, body=body,
-                    headers={"content-type": "application/merge-patch+json"})
+                    "PATCH",
+                    path,
+                    query={"fieldManager": self.manager},
+                    body=body,
+                    headers={"content-type": "application/merge-patch+json"},
+                )
             except NotFound:
                 return
 

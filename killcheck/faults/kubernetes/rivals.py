@@ -6,14 +6,14 @@ import re
 from collections.abc import Iterator, Sequence
 
 from killcheck.faults.base import SCALED, Fault, FaultError, Plan, none_rented, none_scaled
-from killcheck.spec.killpath import KillPath, Layer, Target
 from killcheck.kube import resources as r
 from killcheck.kube.errors import NotFound
 from killcheck.kube.objects import condition, dig, labels_of, name_of, namespace_of, parse_time
 from killcheck.kube.permissions import Permission
 from killcheck.layers.base import LayerRun, Stage
-from killcheck.watch.scene import event_time
 from killcheck.safety.undo import insist
+from killcheck.spec.killpath import KillPath, Layer, Target
+from killcheck.watch.scene import event_time
 
 __all__ = ["ArgoSelfHeal", "KedaMinimum", "PoolFloor", "served"]
 
@@ -60,12 +60,16 @@ class _RivalFault(Fault):
         for target in _targets(stage, layer):
             for obj in stage.scene.objects_of(target):
                 if dig(obj, "spec", "replicas") and any(
-                        manager in str(entry.get("manager", "")) and "f:replicas" in dig(
-                            entry, "fieldsV1", "f:spec", default={})
-                        and entry.get("time") and parse_time(entry["time"]) > start
-                        for entry in dig(obj, "metadata", "managedFields", default=[])):
-                    return (f"{target.kind} {namespace_of(obj)}/{name_of(obj)}: {manager} set replicas to "
-                            f"{dig(obj, 'spec', 'replicas')}")
+                    manager in str(entry.get("manager", ""))
+                    and "f:replicas" in dig(entry, "fieldsV1", "f:spec", default={})
+                    and entry.get("time")
+                    and parse_time(entry["time"]) > start
+                    for entry in dig(obj, "metadata", "managedFields", default=[])
+                ):
+                    return (
+                        f"{target.kind} {namespace_of(obj)}/{name_of(obj)}: {manager} set replicas to "
+                        f"{dig(obj, 'spec', 'replicas')}"
+                    )
         return ""
 
 
@@ -83,10 +87,17 @@ class KedaMinimum(_RivalFault):
         if not targets:
             raise FaultError("none of the layer's targets is a Deployment or StatefulSet that KEDA could scale")
         places = tuple(sorted({t.namespace for t in targets}))
-        verbs = [Permission(v, "keda.sh", "scaledobjects", namespace=p) for p in places
-                 for v in ("get", "list", "create", "delete")]
-        return Plan(tuple(f"a ScaledObject that keeps {t} at one replica or more" for t in targets),
-                    namespaces=places, permissions=tuple(verbs), edits=tuple(f"{t}.spec.replicas" for t in targets))
+        verbs = [
+            Permission(v, "keda.sh", "scaledobjects", namespace=p)
+            for p in places
+            for v in ("get", "list", "create", "delete")
+        ]
+        return Plan(
+            tuple(f"a ScaledObject that keeps {t} at one replica or more" for t in targets),
+            namespaces=places,
+            permissions=tuple(verbs),
+            edits=tuple(f"{t}.spec.replicas" for t in targets),
+        )
 
     def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
         """Create them, with a trigger that is never active."""
@@ -94,13 +105,24 @@ class KedaMinimum(_RivalFault):
         for number, target in enumerate(_targets(stage, layer)):
             name = f"killcheck-minimum-{stage.run[-6:]}-{number}"
             never = {"timezone": "Etc/UTC", "start": "0 0 1 1 *", "end": "1 0 1 1 *", "desiredReplicas": "1"}
-            stage.journal.create(r.SCALEDOBJECTS, {
-                "apiVersion": "keda.sh/v1alpha1", "kind": "ScaledObject",
-                "metadata": {"name": name, "namespace": target.namespace},
-                "spec": {"scaleTargetRef": {"apiVersion": target.api_version, "kind": target.kind,
-                                            "name": target.object},
-                         "minReplicaCount": 1, "maxReplicaCount": 1,
-                         "triggers": [{"type": "cron", "metadata": never}]}})
+            stage.journal.create(
+                r.SCALEDOBJECTS,
+                {
+                    "apiVersion": "keda.sh/v1alpha1",
+                    "kind": "ScaledObject",
+                    "metadata": {"name": name, "namespace": target.namespace},
+                    "spec": {
+                        "scaleTargetRef": {
+                            "apiVersion": target.api_version,
+                            "kind": target.kind,
+                            "name": target.object,
+                        },
+                        "minReplicaCount": 1,
+                        "maxReplicaCount": 1,
+                        "triggers": [{"type": "cron", "metadata": never}],
+                    },
+                },
+            )
             done.append(f"created ScaledObject {target.namespace}/{name}: minReplicaCount 1")
         return done
 
@@ -127,9 +149,11 @@ class ArgoSelfHeal(_RivalFault):
         targets = _targets(stage, layer)
         if not targets:
             raise FaultError("none of the layer's targets is a Deployment or StatefulSet")
-        return Plan(tuple(f"{t} belongs to an Application that heals itself" for t in targets),
-                    namespaces=tuple(sorted({t.namespace for t in targets})),
-                    edits=tuple(f"{t}.spec.replicas" for t in targets))
+        return Plan(
+            tuple(f"{t} belongs to an Application that heals itself" for t in targets),
+            namespaces=tuple(sorted({t.namespace for t in targets})),
+            edits=tuple(f"{t}.spec.replicas" for t in targets),
+        )
 
     def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
         """Label the targets and create the Application."""
@@ -139,15 +163,24 @@ class ArgoSelfHeal(_RivalFault):
             resource = stage.scene.resource_of(target)
             what = f"{target} belongs to Application {name}"
             stage.journal.merge(
-                resource, target.object, target.namespace, {"metadata": {"labels": {TRACKING: name}}}, what)
+                resource, target.object, target.namespace, {"metadata": {"labels": {TRACKING: name}}}, what
+            )
             done.append(what)
         namespace = _targets(stage, layer)[0].namespace
-        stage.journal.create(r.APPLICATIONS, {
-            "apiVersion": "argoproj.io/v1alpha1", "kind": "Application",
-            "metadata": {"name": name, "namespace": namespace},
-            "spec": {"project": "default", "source": {"repoURL": "https://git.killcheck.invalid/repo", "path": "."},
-                     "destination": {"namespace": namespace, "server": "https://kubernetes.default.svc"},
-                     "syncPolicy": {"automated": {"selfHeal": True}}}})
+        stage.journal.create(
+            r.APPLICATIONS,
+            {
+                "apiVersion": "argoproj.io/v1alpha1",
+                "kind": "Application",
+                "metadata": {"name": name, "namespace": namespace},
+                "spec": {
+                    "project": "default",
+                    "source": {"repoURL": "https://git.killcheck.invalid/repo", "path": "."},
+                    "destination": {"namespace": namespace, "server": "https://kubernetes.default.svc"},
+                    "syncPolicy": {"automated": {"selfHeal": True}},
+                },
+            },
+        )
         return [*done, f"created Application {namespace}/{name} with selfHeal"]
 
     def bitten(self, stage: Stage, layer: LayerRun) -> str:
@@ -182,16 +215,18 @@ class PoolFloor(Fault):
         if not pools:
             raise FaultError("no node of the kill path belongs to a NodePool")
         verbs = [Permission(v, "karpenter.sh", "nodepools", name=pool) for pool in pools for v in ("get", "patch")]
-        return Plan(tuple(f"NodePool {pool} consolidates never, for the length of the drill" for pool in pools),
-                    permissions=tuple(verbs), edits=tuple(f"NodePool/{pool}.spec.disruption" for pool in pools))
+        return Plan(
+            tuple(f"NodePool {pool} consolidates never, for the length of the drill" for pool in pools),
+            permissions=tuple(verbs),
+            edits=tuple(f"NodePool/{pool}.spec.disruption" for pool in pools),
+        )
 
     def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
         """Set consolidateAfter to Never."""
         done = []
         for pool in insist(stage.cluster.loop, lambda: list(self._pools(stage))):
             what = f"NodePool {pool}: consolidateAfter Never"
-            stage.journal.merge(
-                r.NODEPOOLS, pool, None, {"spec": {"disruption": {"consolidateAfter": "Never"}}}, what)
+            stage.journal.merge(r.NODEPOOLS, pool, None, {"spec": {"disruption": {"consolidateAfter": "Never"}}}, what)
             done.append(what)
         return done
 
@@ -202,8 +237,12 @@ class PoolFloor(Fault):
         for claim in stage.scene.claims.values():
             node = dig(claim, "status", "nodeName", default="")
             up = condition(claim, "Consolidatable")
-            if node in stage.scene.known_nodes and not stage.scene.pods_on(node) and not (
-                    up and up.get("status") == "True") and "deletionTimestamp" not in claim["metadata"]:
+            if (
+                node in stage.scene.known_nodes
+                and not stage.scene.pods_on(node)
+                and not (up and up.get("status") == "True")
+                and "deletionTimestamp" not in claim["metadata"]
+            ):
                 return f"node {node} is empty, and NodeClaim {name_of(claim)} is not Consolidatable"
         return ""
 

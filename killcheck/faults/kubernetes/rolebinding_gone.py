@@ -53,18 +53,26 @@ class RoleBindingGone(ExecutorFault):
         namespace, account = identity(layer)
         changes = tuple(
             f"{ref_of(b)} names ServiceAccount {namespace}/{account} no more, for the length of the drill"
-            for b in bindings)
-        verbs = [Permission("list", _GROUP, kind)
-                 for kind in ("rolebindings", "clusterrolebindings", "roles", "clusterroles")]
+            for b in bindings
+        )
+        verbs = [
+            Permission("list", _GROUP, kind)
+            for kind in ("rolebindings", "clusterrolebindings", "roles", "clusterroles")
+        ]
         verbs.append(Permission("list", "", "configmaps", namespace=namespace))
         for binding in bindings:
             resource = _resource(binding)
-            verbs += [Permission(verb, _GROUP, resource.plural, "", namespace_of(binding), name_of(binding))
-                      for verb in ("get", "patch")]
+            verbs += [
+                Permission(verb, _GROUP, resource.plural, "", namespace_of(binding), name_of(binding))
+                for verb in ("get", "patch")
+            ]
             verbs.append(_bind(binding))
         return Plan(
-            changes, namespaces=tuple(sorted({namespace, *(namespace_of(b) for b in bindings)} - {""})),
-            permissions=tuple(verbs), edits=tuple(path_of(b, "subjects") for b in bindings))
+            changes,
+            namespaces=tuple(sorted({namespace, *(namespace_of(b) for b in bindings)} - {""})),
+            permissions=tuple(verbs),
+            edits=tuple(path_of(b, "subjects") for b in bindings),
+        )
 
     def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
         """Take the executor out of their subjects, through the journal."""
@@ -77,8 +85,7 @@ class RoleBindingGone(ExecutorFault):
 
         for binding in insist(stage.cluster.loop, lambda: self._bindings(stage, layer)):
             what = f"took {account} out of {ref_of(binding)}"
-            stage.journal.merge(
-                _resource(binding), name_of(binding), namespace_of(binding) or None, without, what)
+            stage.journal.merge(_resource(binding), name_of(binding), namespace_of(binding) or None, without, what)
             done.append(what)
         return done
 
@@ -91,16 +98,27 @@ class RoleBindingGone(ExecutorFault):
         """Raises FaultError where it would keep a right that it needs, or has none."""
         namespace, account = identity(layer)
         kube = stage.cluster.kube
-        listed = {resource: kube.list(resource).items
-                  for resource in (r.ROLEBINDINGS, r.CLUSTERROLEBINDINGS, r.ROLES, r.CLUSTERROLES)}
-        roles = [_with_kind(obj, kind) for resource, kind in ((r.ROLES, "Role"), (r.CLUSTERROLES, "ClusterRole"))
-                 for obj in listed[resource]]
-        bindings = [_with_kind(obj, resource.kind) for resource in (r.ROLEBINDINGS, r.CLUSTERROLEBINDINGS)
-                    for obj in listed[resource]]
+        listed = {
+            resource: kube.list(resource).items
+            for resource in (r.ROLEBINDINGS, r.CLUSTERROLEBINDINGS, r.ROLES, r.CLUSTERROLES)
+        }
+        roles = [
+            _with_kind(obj, kind)
+            for resource, kind in ((r.ROLES, "Role"), (r.CLUSTERROLES, "ClusterRole"))
+            for obj in listed[resource]
+        ]
+        bindings = [
+            _with_kind(obj, resource.kind)
+            for resource in (r.ROLEBINDINGS, r.CLUSTERROLEBINDINGS)
+            for obj in listed[resource]
+        ]
         needs = list(self._needs(stage, layer))
         giving = [binding for binding in bindings if _gives(roles, binding, namespace, account, needs)]
-        direct = [b for b in giving if any(
-            _is(s, namespace, account, namespace_of(b)) for s in dig(b, "subjects", default=[]))]
+        direct = [
+            b
+            for b in giving
+            if any(_is(s, namespace, account, namespace_of(b)) for s in dig(b, "subjects", default=[]))
+        ]
         self._refuse(stage, giving, direct, f"{namespace}/{account}")
         return direct
 
@@ -110,14 +128,16 @@ class RoleBindingGone(ExecutorFault):
         if shared:
             raise FaultError(
                 f"{', '.join(shared)} gives a group what ServiceAccount {who} needs: it cannot be taken from the "
-                "executor alone")
+                "executor alone"
+            )
         if not direct:
             raise FaultError(f"no binding gives ServiceAccount {who} anything that it needs: nothing to take away")
         closed = [name_of(b) for b in direct if not namespace_of(b) and labels_of(b).get(CONSENT) != "true"]
         if closed and stage.cluster.real:
             raise FaultError(
                 f"ClusterRoleBinding {', '.join(closed)} gives it to ServiceAccount {who} too, and has not opted in: "
-                f"kubectl label clusterrolebinding {' '.join(closed)} {CONSENT}=true")
+                f"kubectl label clusterrolebinding {' '.join(closed)} {CONSENT}=true"
+            )
 
     @staticmethod
     def _needs(stage: Stage, layer: LayerRun) -> Iterator[_Need]:
@@ -153,9 +173,19 @@ def _is(subject: Obj, namespace: str, account: str, binding_namespace: str) -> b
 def _gives(roles: list[Obj], binding: Obj, namespace: str, account: str, needs: list[_Need]) -> bool:
     """Whether one binding alone allows the account anything of what it needs, by name or as one of a group."""
     alone = Permissions([*roles, binding])
-    return bool(dig(binding, "subjects")) and any(alone.allows(
-        account, namespace, verb=need.verb, group=need.group, resource=need.resource, subresource=need.subresource,
-        name=need.name, namespace=need.namespace) for need in needs)
+    return bool(dig(binding, "subjects")) and any(
+        alone.allows(
+            account,
+            namespace,
+            verb=need.verb,
+            group=need.group,
+            resource=need.resource,
+            subresource=need.subresource,
+            name=need.name,
+            namespace=need.namespace,
+        )
+        for need in needs
+    )
 
 
 def _bind(binding: Obj) -> Permission:

@@ -12,12 +12,12 @@ from typing import ClassVar
 
 from killcheck.faults.base import Fault, FaultError, Plan, none_rented
 from killcheck.faults.kubernetes.drain import PAUSE
-from killcheck.spec.killpath import Layer
 from killcheck.kube import resources as r
 from killcheck.kube.objects import Obj, controller_of, dig, format_time, name_of, namespace_of, parse_time
 from killcheck.kube.permissions import Permission
 from killcheck.layers.base import LayerRun, Stage
 from killcheck.safety.undo import insist
+from killcheck.spec.killpath import Layer
 
 __all__ = ["LaptopKilled", "RunNeverFinishes"]
 
@@ -50,8 +50,11 @@ class RunNeverFinishes(Fault):
         """A Job of our own that never ends."""
         namespace = self._namespace(stage, layer)
         verbs = [Permission(v, "batch", "jobs", namespace=namespace) for v in ("get", "create", "delete")]
-        return Plan((f"a Job of our own in {namespace}, without GPUs, that never ends: {self.simulates}",),
-                    namespaces=(namespace,), permissions=tuple(verbs))
+        return Plan(
+            (f"a Job of our own in {namespace}, without GPUs, that never ends: {self.simulates}",),
+            namespaces=(namespace,),
+            permissions=tuple(verbs),
+        )
 
     def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
         """Create it, and wait until it runs."""
@@ -77,22 +80,44 @@ class RunNeverFinishes(Fault):
         nodes = [] if stays else [name_of(node) for node in stage.scene.pool_nodes()]
         away = [{"key": "kubernetes.io/hostname", "operator": "NotIn", "values": nodes}]
         spec: Obj = {
-            "restartPolicy": "Never", "automountServiceAccountToken": False, "terminationGracePeriodSeconds": 1,
+            "restartPolicy": "Never",
+            "automountServiceAccountToken": False,
+            "terminationGracePeriodSeconds": 1,
             "securityContext": {"runAsNonRoot": True, "runAsUser": 65534, "seccompProfile": {"type": "RuntimeDefault"}},
-            "containers": [{
-                "name": "run", "image": PAUSE, "resources": {"requests": {"cpu": "1m", "memory": "8Mi"}},
-                "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}}]}
+            "containers": [
+                {
+                    "name": "run",
+                    "image": PAUSE,
+                    "resources": {"requests": {"cpu": "1m", "memory": "8Mi"}},
+                    "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
+                }
+            ],
+        }
         if nodes:
-            spec["affinity"] = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {
-                "nodeSelectorTerms": [{"matchExpressions": away}]}}}
-        return {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name, "namespace": namespace},
-                "spec": {"backoffLimit": 0, "template": {"metadata": {"annotations": HOLLOW}, "spec": spec}}}
+            spec["affinity"] = {
+                "nodeAffinity": {
+                    "requiredDuringSchedulingIgnoredDuringExecution": {
+                        "nodeSelectorTerms": [{"matchExpressions": away}]
+                    }
+                }
+            }
+        return {
+            "apiVersion": "batch/v1",
+            "kind": "Job",
+            "metadata": {"name": name, "namespace": namespace},
+            "spec": {"backoffLimit": 0, "template": {"metadata": {"annotations": HOLLOW}, "spec": spec}},
+        }
 
     def _running(self, stage: Stage) -> Obj | None:
         for pod in stage.scene.pods.values():
             owner = controller_of(pod)
-            if owner and owner["kind"] == "Job" and owner["name"] == self._name(stage) and dig(
-                    pod, "status", "phase") == "Running" and "deletionTimestamp" not in pod["metadata"]:
+            if (
+                owner
+                and owner["kind"] == "Job"
+                and owner["name"] == self._name(stage)
+                and dig(pod, "status", "phase") == "Running"
+                and "deletionTimestamp" not in pod["metadata"]
+            ):
                 return pod
         return None
 
@@ -122,8 +147,9 @@ class LaptopKilled(RunNeverFinishes):
         """The run, and the Lease of whoever drives it."""
         sabotage = super().plan(stage, layer)
         namespace = self._namespace(stage, layer)
-        verbs = [Permission(v, "coordination.k8s.io", "leases", namespace=namespace)
-                 for v in ("get", "create", "delete")]
+        verbs = [
+            Permission(v, "coordination.k8s.io", "leases", namespace=namespace) for v in ("get", "create", "delete")
+        ]
         lease = f"a Lease in {namespace} that the driver of that run renews no more"
         return Plan((*sabotage.changes, lease), sabotage.namespaces, (*sabotage.permissions, *verbs))
 
@@ -132,13 +158,26 @@ class LaptopKilled(RunNeverFinishes):
         done = super().inject(stage, layer)
         namespace, name = self._namespace(stage, layer), self._name(stage)
         now = format_time(stage.cluster.loop.now(), micro=True)
-        stage.journal.create(r.LEASES, {
-            "apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": name, "namespace": namespace},
-            "spec": {"holderIdentity": "a-laptop", "leaseDurationSeconds": self.silent_after_s, "acquireTime": now,
-                     "renewTime": now}})
+        stage.journal.create(
+            r.LEASES,
+            {
+                "apiVersion": "coordination.k8s.io/v1",
+                "kind": "Lease",
+                "metadata": {"name": name, "namespace": namespace},
+                "spec": {
+                    "holderIdentity": "a-laptop",
+                    "leaseDurationSeconds": self.silent_after_s,
+                    "acquireTime": now,
+                    "renewTime": now,
+                },
+            },
+        )
         stage.cluster.loop.run_until(lambda: False, self.silent_after_s + 1.0)
-        return [*done, f"created Lease {namespace}/{name} of the laptop that drives it; it has been silent for "
-                       f"{self.silent_after_s} s"]
+        return [
+            *done,
+            f"created Lease {namespace}/{name} of the laptop that drives it; it has been silent for "
+            f"{self.silent_after_s} s",
+        ]
 
     def bitten(self, stage: Stage, layer: LayerRun) -> str:
         """The run goes on, and its driver has been silent for longer than its Lease lasts."""

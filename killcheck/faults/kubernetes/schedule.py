@@ -28,15 +28,18 @@ class Suspended(ExecutorFault):
         cron_job = cron_job_of(layer)
         namespace, name = namespace_of(cron_job), name_of(cron_job)
         verbs = tuple(Permission(v, "batch", "cronjobs", "", namespace, name) for v in ("get", "patch"))
-        return Plan((f"CronJob {namespace}/{name} is suspended for the length of the drill",), namespaces=(namespace,),
-                    permissions=verbs, edits=(path_of(cron_job, "spec.suspend"),))
+        return Plan(
+            (f"CronJob {namespace}/{name} is suspended for the length of the drill",),
+            namespaces=(namespace,),
+            permissions=verbs,
+            edits=(path_of(cron_job, "spec.suspend"),),
+        )
 
     def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
         """Set spec.suspend."""
         cron_job = cron_job_of(layer)
         what = f"suspended CronJob {namespace_of(cron_job)}/{name_of(cron_job)}"
-        stage.journal.merge(
-            r.CRONJOBS, name_of(cron_job), namespace_of(cron_job), {"spec": {"suspend": True}}, what)
+        stage.journal.merge(r.CRONJOBS, name_of(cron_job), namespace_of(cron_job), {"spec": {"suspend": True}}, what)
         return [what]
 
     def bitten(self, stage: Stage, layer: LayerRun) -> str:
@@ -66,8 +69,12 @@ class JobHungUnderForbid(ExecutorFault):
         verbs = tuple(Permission(v, "batch", "jobs", namespace=namespace) for v in ("get", "create", "delete"))
         own = [Permission("update", "batch", "cronjobs", "finalizers", namespace, name_of(cron_job))]
         own += [Permission(v, "batch", "cronjobs", "status", namespace, name_of(cron_job)) for v in ("get", "patch")]
-        return Plan((f"a Job in {namespace} that CronJob {name_of(cron_job)} takes for its own and that never starts",),
-                    namespaces=(namespace,), permissions=(*verbs, *own), edits=(path_of(cron_job, "status"),))
+        return Plan(
+            (f"a Job in {namespace} that CronJob {name_of(cron_job)} takes for its own and that never starts",),
+            namespaces=(namespace,),
+            permissions=(*verbs, *own),
+            edits=(path_of(cron_job, "status"),),
+        )
 
     def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
         """Create the Job, owned by the CronJob as a firing's would be, with an image that nobody has."""
@@ -75,11 +82,21 @@ class JobHungUnderForbid(ExecutorFault):
         name = f"{name_of(cron_job)[:40].rstrip('-.')}-hung-{stage.run[-6:]}"
         job = stage.journal.create(r.JOBS, self._job(cron_job, name))
         # A Job that the controller did not make itself is 'unexpected' to it, and held against nothing.
-        active = {"apiVersion": "batch/v1", "kind": "Job", "name": name, "namespace": namespace_of(cron_job),
-                  "uid": uid_of(job)}
+        active = {
+            "apiVersion": "batch/v1",
+            "kind": "Job",
+            "name": name,
+            "namespace": namespace_of(cron_job),
+            "uid": uid_of(job),
+        }
         stage.journal.merge(
-            r.CRONJOBS, name_of(cron_job), namespace_of(cron_job), {"status": {"active": [active]}},
-            f"CronJob {namespace_of(cron_job)}/{name_of(cron_job)} counts Job {name} as active", subresource="status")
+            r.CRONJOBS,
+            name_of(cron_job),
+            namespace_of(cron_job),
+            {"status": {"active": [active]}},
+            f"CronJob {namespace_of(cron_job)}/{name_of(cron_job)} counts Job {name} as active",
+            subresource="status",
+        )
         made = f"created Job {namespace_of(cron_job)}/{name}, owned by the CronJob, that cannot pull its image"
         stage.cluster.loop.run_until(lambda: bool(self._active(stage)), 30.0)
         return [made]
@@ -89,10 +106,20 @@ class JobHungUnderForbid(ExecutorFault):
         spec = copy(dig(cron_job, "spec", "jobTemplate", "spec", default={}))
         for container in dig(spec, "template", "spec", "containers", default=[]):
             container["image"] = f"{NOWHERE}/hung:1"
-        owner = {"apiVersion": "batch/v1", "kind": "CronJob", "name": name_of(cron_job), "uid": uid_of(cron_job),
-                 "controller": True, "blockOwnerDeletion": True}
-        return {"apiVersion": "batch/v1", "kind": "Job", "spec": spec,
-                "metadata": {"name": name, "namespace": namespace_of(cron_job), "ownerReferences": [owner]}}
+        owner = {
+            "apiVersion": "batch/v1",
+            "kind": "CronJob",
+            "name": name_of(cron_job),
+            "uid": uid_of(cron_job),
+            "controller": True,
+            "blockOwnerDeletion": True,
+        }
+        return {
+            "apiVersion": "batch/v1",
+            "kind": "Job",
+            "spec": spec,
+            "metadata": {"name": name, "namespace": namespace_of(cron_job), "ownerReferences": [owner]},
+        }
 
     @staticmethod
     def _active(stage: Stage) -> str:

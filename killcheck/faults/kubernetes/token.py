@@ -45,9 +45,14 @@ class TokenDead(ExecutorFault):
         namespace, account = identity(layer)
         verbs = tuple(Permission(v, "", "secrets", namespace=namespace) for v in ("get", "create", "delete"))
         token = Permission("create", "", "serviceaccounts", "token", namespace, account)
-        return Plan((
-            f"a token of ServiceAccount {namespace}/{account} that is dead from the start, in a Secret that the "
-            "drill's own copy of the Job reads",), permissions=(*verbs, token), edits=(f"{COPY}.token",))
+        return Plan(
+            (
+                f"a token of ServiceAccount {namespace}/{account} that is dead from the start, in a Secret that the "
+                "drill's own copy of the Job reads",
+            ),
+            permissions=(*verbs, token),
+            edits=(f"{COPY}.token",),
+        )
 
     def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
         """Bind a token to a Secret, keep it in another, delete the first."""
@@ -55,10 +60,15 @@ class TokenDead(ExecutorFault):
         journal, kube = stage.journal, stage.cluster.kube
         anchor = journal.create(r.SECRETS, self._secret(stage, namespace, "anchor", {}))
         bound = {"apiVersion": "v1", "kind": "Secret", "name": anchor["metadata"]["name"], "uid": uid_of(anchor)}
-        request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest",
-                   "spec": {"expirationSeconds": SHORTEST_S, "boundObjectRef": bound}}
-        answer = insist(stage.cluster.loop, lambda: kube.create(
-            r.SERVICEACCOUNTS, request, namespace, name=account, subresource="token"))
+        request = {
+            "apiVersion": "authentication.k8s.io/v1",
+            "kind": "TokenRequest",
+            "spec": {"expirationSeconds": SHORTEST_S, "boundObjectRef": bound},
+        }
+        answer = insist(
+            stage.cluster.loop,
+            lambda: kube.create(r.SERVICEACCOUNTS, request, namespace, name=account, subresource="token"),
+        )
         token = base64.b64encode(dig(answer, "status", "token", default="").encode()).decode()
         kept = journal.create(r.SECRETS, self._secret(stage, namespace, "dead", {"token": token}))
 
@@ -75,8 +85,13 @@ class TokenDead(ExecutorFault):
 
     @staticmethod
     def _secret(stage: Stage, namespace: str, what: str, data: dict[str, str]) -> Obj:
-        return {"apiVersion": "v1", "kind": "Secret", "type": "Opaque", "data": data,
-                "metadata": {"name": f"killcheck-{what}-{stage.run[-6:]}", "namespace": namespace}}
+        return {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "type": "Opaque",
+            "data": data,
+            "metadata": {"name": f"killcheck-{what}-{stage.run[-6:]}", "namespace": namespace},
+        }
 
     def bitten(self, stage: Stage, layer: LayerRun) -> str:
         """A 401 seen by this very executor."""
@@ -98,8 +113,9 @@ class TokenAudience(ExecutorFault):
     def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
         """Project a token for nobody in the drill's Job."""
         audience = "killcheck.invalid"
-        replace_token(stage, {"serviceAccountToken": {
-            "audience": audience, "expirationSeconds": SHORTEST_S, "path": "token"}})
+        replace_token(
+            stage, {"serviceAccountToken": {"audience": audience, "expirationSeconds": SHORTEST_S, "path": "token"}}
+        )
         return [f"the drill's copy of the Job has a token for audience {audience}"]
 
     def bitten(self, stage: Stage, layer: LayerRun) -> str:
@@ -127,10 +143,15 @@ class TokenNotMounted(ExecutorFault):
 
         stage.rewrites.append(rewrite)
         mounted = any("serviceAccountToken" in str(v) for v in pod_spec(layer).get("volumes", []))
-        return ["the drill's copy of the Job gets no token"
-                + (" but the one that its own volume projects" if mounted else "")]
+        return [
+            "the drill's copy of the Job gets no token"
+            + (" but the one that its own volume projects" if mounted else "")
+        ]
 
     def bitten(self, stage: Stage, layer: LayerRun) -> str:
         """The executor missed the file, or was taken for anonymous."""
-        return log_line(stage, rf"{ACCOUNT_PATH}.*(no such file|not found|cannot open)|(no such file|cannot open).*"
-                               rf"{ACCOUNT_PATH}|system:anonymous|{_REFUSED}|localhost:8080")
+        return log_line(
+            stage,
+            rf"{ACCOUNT_PATH}.*(no such file|not found|cannot open)|(no such file|cannot open).*"
+            rf"{ACCOUNT_PATH}|system:anonymous|{_REFUSED}|localhost:8080",
+        )

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 from killcheck.faults.base import Fault, FaultError, Plan, none_rented
 from killcheck.faults.kubernetes.rivals import served
-from killcheck.spec.killpath import KillPath, Layer
 from killcheck.kube import resources as r
 from killcheck.kube.objects import Obj, condition, dig, name_of
 from killcheck.kube.permissions import Permission
 from killcheck.layers.base import LayerRun, Stage
 from killcheck.safety.undo import insist
+from killcheck.spec.killpath import KillPath, Layer
 
 __all__ = ["VolumeStuck"]
 
@@ -41,8 +41,10 @@ class VolumeStuck(Fault):
         """A VolumeAttachment of our own for each GPU node."""
         served(stage, r.NODECLAIMS, "Karpenter, which alone waits for volumes to detach,")
         verbs = [Permission(v, _GROUP, "volumeattachments") for v in ("get", "create", "delete")]
-        return Plan(("a VolumeAttachment of our own, of a driver that nobody runs, on every node of the GPU pools",),
-                    permissions=tuple(verbs))
+        return Plan(
+            ("a VolumeAttachment of our own, of a driver that nobody runs, on every node of the GPU pools",),
+            permissions=tuple(verbs),
+        )
 
     def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
         """Create them."""
@@ -51,10 +53,19 @@ class VolumeStuck(Fault):
             raise FaultError("no node of the GPU pools is there")
         for number, node in enumerate(stage.scene.pool_nodes()):
             name = f"{self._prefix(stage)}-{number}"
-            stage.journal.create(r.VOLUMEATTACHMENTS, {
-                "apiVersion": f"{_GROUP}/v1", "kind": "VolumeAttachment", "metadata": {"name": name},
-                "spec": {"attacher": "nobody.killcheck.dev", "nodeName": name_of(node),
-                         "source": {"persistentVolumeName": name}}})
+            stage.journal.create(
+                r.VOLUMEATTACHMENTS,
+                {
+                    "apiVersion": f"{_GROUP}/v1",
+                    "kind": "VolumeAttachment",
+                    "metadata": {"name": name},
+                    "spec": {
+                        "attacher": "nobody.killcheck.dev",
+                        "nodeName": name_of(node),
+                        "source": {"persistentVolumeName": name},
+                    },
+                },
+            )
             done.append(f"created VolumeAttachment {name} on node {name_of(node)}")
         return done
 
@@ -66,16 +77,21 @@ class VolumeStuck(Fault):
         for claim in stage.scene.claims.values():
             waits = condition(claim, "VolumesDetached")
             node = dig(claim, "status", "nodeName", default="")
-            if waits and waits.get("status") != "True" and any(
-                    dig(one, "spec", "nodeName") == node for one in self._ours(stage)):
+            if (
+                waits
+                and waits.get("status") != "True"
+                and any(dig(one, "spec", "nodeName") == node for one in self._ours(stage))
+            ):
                 return f"NodeClaim {name_of(claim)}: VolumesDetached {waits.get('status')}: {waits.get('reason')}"
         return ""
 
     def _ours(self, stage: Stage) -> list[Obj]:
         kube = stage.cluster.kube
         names = [f"{self._prefix(stage)}-{number}" for number in range(len(stage.scene.known_nodes))]
-        found = [insist(stage.cluster.loop, lambda n=name: kube.find(r.VOLUMEATTACHMENTS, n))  # type: ignore[misc]
-                 for name in names]
+        found = [
+            insist(stage.cluster.loop, lambda n=name: kube.find(r.VOLUMEATTACHMENTS, n))  # type: ignore[misc]
+            for name in names
+        ]
         return [one for one in found if one is not None]
 
     @staticmethod

@@ -16,12 +16,19 @@ from typing import ClassVar
 from killcheck.executor import scripts
 from killcheck.faults.base import Fault, FaultError, Plan
 from killcheck.faults.machine.cloud_answers import no_effect, refusing, unanswered
-from killcheck.spec.killpath import KillPath, Layer, LayerType
 from killcheck.layers.base import LayerRun, Stage
+from killcheck.spec.killpath import KillPath, Layer, LayerType
 
 __all__ = [
-    "CliDenied", "CliGone", "CliHangs", "CliNoEffect", "CliSignedOut", "CliThrottled", "CliUnreachable",
-    "CredentialsExpired", "MachineFault",
+    "CliDenied",
+    "CliGone",
+    "CliHangs",
+    "CliNoEffect",
+    "CliSignedOut",
+    "CliThrottled",
+    "CliUnreachable",
+    "CredentialsExpired",
+    "MachineFault",
 ]
 
 
@@ -61,8 +68,11 @@ class _Cli(MachineFault):
             raise FaultError(nothing)
         names = scripts.clis(layer.layer.command, stage.kill_path.folder)
         where = "what this drill starts" if stage.cluster.real else "the machine's own programs"
-        return Plan(tuple(f"{name}, as {where} find it: {self.simulates}" for name in names), levers=("programs",),
-                    edits=tuple(f"the machine's {name}" for name in names))
+        return Plan(
+            tuple(f"{name}, as {where} find it: {self.simulates}" for name in names),
+            levers=("programs",),
+            edits=tuple(f"the machine's {name}" for name in names),
+        )
 
     def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
         """Put a program before each."""
@@ -73,12 +83,14 @@ class _Cli(MachineFault):
         what = f"{', '.join(self._names)}: {self.simulates}"
         try:
             stage.journal.pull(
-                "programs", what, ["put_before", texts, self._folder], ["take_from", list(self._names), self._folder])
+                "programs", what, ["put_before", texts, self._folder], ["take_from", list(self._names), self._folder]
+            )
         except OSError as error:
             if isinstance(error, FileExistsError):  # somebody's, and not ours to take away
                 stage.journal.never_happened()
             raise FaultError(
-                f"{', '.join(self._names)} cannot be replaced in {self._folder}: {error.strerror or error}") from error
+                f"{', '.join(self._names)} cannot be replaced in {self._folder}: {error.strerror or error}"
+            ) from error
         if stage.cluster.real:
             # The machine's own timers do not meet it: what they turn off meanwhile says nothing about the fault.
             stage.rewrites.append(lambda template: None)

@@ -31,59 +31,93 @@ _STOPPING = "stopping"
 #: By answer, by program; a program that is not named says the last.
 ANSWERS: Mapping[str, Mapping[str, Answer]] = {
     _DENIED: {
-        "gcloud": Answer("ERROR: (gcloud.@CALL@) Could not fetch resource:\n - Required permission is missing: "
-                         "PERMISSION_DENIED (403)"),
+        "gcloud": Answer(
+            "ERROR: (gcloud.@CALL@) Could not fetch resource:\n - Required permission is missing: "
+            "PERMISSION_DENIED (403)"
+        ),
         "aws": Answer("\nAn error occurred (@CODE@) when calling the @CALL@ operation: @TEXT@", 254),
-        "az": Answer("(AuthorizationFailed) The client does not have authorization to perform action @CALL@.\n"
-                     "Code: AuthorizationFailed"),
+        "az": Answer(
+            "(AuthorizationFailed) The client does not have authorization to perform action @CALL@.\n"
+            "Code: AuthorizationFailed"
+        ),
         "": Answer("Error: 403 Forbidden: AccessDenied"),
     },
     _THROTTLED: {
-        "gcloud": Answer("ERROR: (gcloud.@CALL@) Could not fetch resource:\n - Quota exceeded for quota metric "
-                         "'Queries' and limit 'Queries per minute' of service 'compute.googleapis.com' (429)"),
-        "aws": Answer("\nAn error occurred (@CODE@) when calling the @CALL@ operation (reached max retries: 2): @TEXT@",
-                      254),
-        "az": Answer("(TooManyRequests) The number of requests for this subscription has exceeded the limit (429).\n"
-                     "Code: TooManyRequests"),
+        "gcloud": Answer(
+            "ERROR: (gcloud.@CALL@) Could not fetch resource:\n - Quota exceeded for quota metric "
+            "'Queries' and limit 'Queries per minute' of service 'compute.googleapis.com' (429)"
+        ),
+        "aws": Answer(
+            "\nAn error occurred (@CODE@) when calling the @CALL@ operation (reached max retries: 2): @TEXT@", 254
+        ),
+        "az": Answer(
+            "(TooManyRequests) The number of requests for this subscription has exceeded the limit (429).\n"
+            "Code: TooManyRequests"
+        ),
         "": Answer("Error: 429 Too Many Requests"),
     },
     _EXPIRED: {
-        "gcloud": Answer("ERROR: (gcloud.@CALL@) There was a problem refreshing your current auth tokens: "
-                         "Reauthentication failed. cannot prompt during non-interactive execution.\nPlease run:\n\n"
-                         "  $ gcloud auth login"),
+        "gcloud": Answer(
+            "ERROR: (gcloud.@CALL@) There was a problem refreshing your current auth tokens: "
+            "Reauthentication failed. cannot prompt during non-interactive execution.\nPlease run:\n\n"
+            "  $ gcloud auth login"
+        ),
         "aws": Answer("\nAn error occurred (@CODE@) when calling the @CALL@ operation: @TEXT@", 254),
         "az": Answer("AADSTS700082: The refresh token has expired due to inactivity."),
         "": Answer("Error: 401 Unauthorized: the token has expired"),
     },
     _SIGNED_OUT: {
-        "gcloud": Answer("ERROR: (gcloud.@CALL@) You do not currently have an active account selected.\nPlease run:\n\n"
-                         "  $ gcloud auth login"),
-        "aws": Answer("Unable to locate credentials. You can configure credentials by running \"aws configure\".", 253),
+        "gcloud": Answer(
+            "ERROR: (gcloud.@CALL@) You do not currently have an active account selected.\nPlease run:\n\n"
+            "  $ gcloud auth login"
+        ),
+        "aws": Answer('Unable to locate credentials. You can configure credentials by running "aws configure".', 253),
         "az": Answer("ERROR: Please run 'az login' to setup account."),
         "": Answer("Error: no credentials found"),
     },
     _UNREACHABLE: {
-        "gcloud": Answer("ERROR: gcloud crashed (ConnectionError): HTTPSConnectionPool: Max retries exceeded: "
-                         + _NO_ROUTE),
+        "gcloud": Answer(
+            "ERROR: gcloud crashed (ConnectionError): HTTPSConnectionPool: Max retries exceeded: " + _NO_ROUTE
+        ),
         "aws": Answer('\nCould not connect to the endpoint URL: "https://@SERVICE@.@REGION@.amazonaws.com/"', 255),
         "az": Answer(f"ERROR: Failed to establish a new connection: {_NO_ROUTE}"),
         "": Answer(f"Error: {_NO_ROUTE}"),
     },
     _STOPPING: {
-        "gcloud": Answer("ERROR: (gcloud.@CALL@) Could not fetch resource:\n - The resource is not ready: "
-                         "resourceNotReady (400)"),
-        "aws": Answer("\nAn error occurred (IncorrectInstanceState) when calling the @CALL@ operation: This instance "
-                      "is not in a state from which it can be stopped.", 254),
-        "az": Answer("(OperationPreempted) Operation execution has been preempted by a more recent operation.\n"
-                     "Code: OperationPreempted"),
+        "gcloud": Answer(
+            "ERROR: (gcloud.@CALL@) Could not fetch resource:\n - The resource is not ready: resourceNotReady (400)"
+        ),
+        "aws": Answer(
+            "\nAn error occurred (IncorrectInstanceState) when calling the @CALL@ operation: This instance "
+            "is not in a state from which it can be stopped.",
+            254,
+        ),
+        "az": Answer(
+            "(OperationPreempted) Operation execution has been preempted by a more recent operation.\n"
+            "Code: OperationPreempted"
+        ),
         "": Answer("Error: 409 Conflict: it is stopping already"),
     },
 }
 #: Words of calls that stop, remove or make smaller.
 CHANGING = (
-    "stop", "delete", "suspend", "terminate", "deallocate", "resize", "scale", "remove", "power-off", "shutdown",
-    "stop-instances", "terminate-instances", "set-desired-capacity", "update-auto-scaling-group",
-    "update-nodegroup-config", "terminate-instance-in-auto-scaling-group", "cancel-spot-instance-requests",
+    "stop",
+    "delete",
+    "suspend",
+    "terminate",
+    "deallocate",
+    "resize",
+    "scale",
+    "remove",
+    "power-off",
+    "shutdown",
+    "stop-instances",
+    "terminate-instances",
+    "set-desired-capacity",
+    "update-auto-scaling-group",
+    "update-nodegroup-config",
+    "terminate-instance-in-auto-scaling-group",
+    "cancel-spot-instance-requests",
 )
 _HEAD = """\
 #!/bin/sh
@@ -121,14 +155,16 @@ IFS=$between; called=$operation
 """
 #: EC2's own words for a refusal; other services say what :mod:`killcheck.standins.gate` has.
 _EC2_TEXTS: Mapping[Lapse, str] = {
-    "denied": "You are not authorized to perform this operation.", "expired": "Request has expired.",
-    "throttled": "Request limit exceeded."}
+    "denied": "You are not authorized to perform this operation.",
+    "expired": "Request has expired.",
+    "throttled": "Request limit exceeded.",
+}
 #: From here on the program that was there before is found.
 _PASSED_ON = "PATH=${PATH#@HERE@:}; export PATH\n"
 
 
 #: What was called stands where the words say so.
-_FILLED = "sed \"s/@CALL@/$called/; s/@CODE@/$code/; s/@TEXT@/$text/; s/@SERVICE@/$service/; s/@REGION@/$region/\""
+_FILLED = 'sed "s/@CALL@/$called/; s/@CODE@/$code/; s/@TEXT@/$text/; s/@SERVICE@/$service/; s/@REGION@/$region/"'
 
 
 def _head(name: str) -> str:
@@ -148,7 +184,8 @@ def _refusal(answer: str) -> str:
     cases = [f"  ec2) code={code_of('ec2', how)} text={shlex.quote(_EC2_TEXTS[how])} ;;"]
     cases += [
         f"  {marks}) code={code_of(service, how)} text={shlex.quote(text_of(how))} ;;"
-        for marks, service in (("autoscaling|sts|iam", "sts"), ("s3|s3api", "s3"), ("eks", "eks"), ("*", "fis"))]
+        for marks, service in (("autoscaling|sts|iam", "sts"), ("s3|s3api", "s3"), ("eks", "eks"), ("*", "fis"))
+    ]
     return "\n".join(["case $service in", *cases, "esac\n"])
 
 
@@ -156,8 +193,14 @@ def refusing(name: str, answer: str, *, after_s: float = 0.0) -> str:
     """A program that answers every call with an error; ``after_s``: only after so many seconds."""
     found = ANSWERS[answer].get(name) or ANSWERS[answer][""]
     wait = f"sleep {after_s:g}\n" if after_s else ""
-    return (_head(name) + _NOTED.format(name=name) + _called(name) + (_refusal(answer) if name == "aws" else "") + wait
-            + f"printf '%s\\n' {shlex.quote(found.words)} | {_FILLED} >&2\nexit {found.code}\n")
+    return (
+        _head(name)
+        + _NOTED.format(name=name)
+        + _called(name)
+        + (_refusal(answer) if name == "aws" else "")
+        + wait
+        + f"printf '%s\\n' {shlex.quote(found.words)} | {_FILLED} >&2\nexit {found.code}\n"
+    )
 
 
 def unanswered(name: str) -> str:
@@ -171,17 +214,32 @@ def refusing_once(name: str, mark: str) -> str:
     ``mark``: what tells this run's first call from another's.
     """
     found = ANSWERS[_STOPPING].get(name) or ANSWERS[_STOPPING][""]
-    first = (_NOTED.format(name=name) + _called(name) + _PASSED_ON + f"{name} \"$@\" > /dev/null 2>&1\n"
-             + f"printf '%s\\n' {shlex.quote(found.words)} | {_FILLED} >&2\nexit {found.code}\n")
+    first = (
+        _NOTED.format(name=name)
+        + _called(name)
+        + _PASSED_ON
+        + f'{name} "$@" > /dev/null 2>&1\n'
+        + f"printf '%s\\n' {shlex.quote(found.words)} | {_FILLED} >&2\nexit {found.code}\n"
+    )
     once = f"(set -C; : > '@CALLS@.{mark}') 2> /dev/null"
-    return (_head(name) + f"case \" $* \" in\n{_marks()})\nif {once}; then\n{first}fi ;;\nesac\n"
-            + _PASSED_ON + f"exec {name} \"$@\"\n")
+    return (
+        _head(name)
+        + f'case " $* " in\n{_marks()})\nif {once}; then\n{first}fi ;;\nesac\n'
+        + _PASSED_ON
+        + f'exec {name} "$@"\n'
+    )
 
 
 def no_effect(name: str) -> str:
     """A program that says yes to every call which would stop something, and passes all others on."""
-    return (_head(name) + f"case \" $* \" in\n{_marks()})\n  " + _NOTED.format(name=name) + "  exit 0 ;;\nesac\n"
-            + _PASSED_ON + f"exec {name} \"$@\"\n")
+    return (
+        _head(name)
+        + f'case " $* " in\n{_marks()})\n  '
+        + _NOTED.format(name=name)
+        + "  exit 0 ;;\nesac\n"
+        + _PASSED_ON
+        + f'exec {name} "$@"\n'
+    )
 
 
 def _marks() -> str:

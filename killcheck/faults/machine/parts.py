@@ -14,10 +14,10 @@ from typing import Any, ClassVar
 from killcheck.executor import scripts
 from killcheck.faults.base import FaultError, Plan
 from killcheck.faults.machine.cli import MachineFault
-from killcheck.spec.killpath import Command, KillPath, Layer
 from killcheck.layers.base import LayerRun, Stage
 from killcheck.machine.programs import Files, Ran
 from killcheck.safety.undo import UndoProblem
+from killcheck.spec.killpath import Command, KillPath, Layer
 
 __all__ = ["DiskReadOnly", "LockHeld", "LockStale", "ScriptGone", "ScriptNotExecutable", "SentinelLost"]
 
@@ -95,8 +95,11 @@ class ScriptNotExecutable(_Script):
 
     def pointless(self, kill_path: KillPath, layer: Layer) -> str:
         """An interpreter reads a script whatever its mode."""
-        if layer.command is not None and layer.command.argv[0] != scripts.own_script(
-                layer.command, kill_path.folder) and not layer.command.argv[0].startswith("./"):
+        if (
+            layer.command is not None
+            and layer.command.argv[0] != scripts.own_script(layer.command, kill_path.folder)
+            and not layer.command.argv[0].startswith("./")
+        ):
             return f"{layer.command} is not started by its own mode"
         return super().pointless(kill_path, layer)
 
@@ -125,8 +128,11 @@ class _Lock(MachineFault):
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
         """The lock files."""
         found = self._locks(stage, layer.layer.command)
-        return Plan(tuple(f"{lock.path}: {self.simulates}" for lock in found), levers=self.needs,
-                    edits=tuple(f"the machine's {lock.path}" for lock in found))
+        return Plan(
+            tuple(f"{lock.path}: {self.simulates}" for lock in found),
+            levers=self.needs,
+            edits=tuple(f"the machine's {lock.path}" for lock in found),
+        )
 
     def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
         """Take each."""
@@ -164,8 +170,9 @@ class LockStale(_Lock):
 
     def take(self, stage: Stage, lock: scripts.Lock, what: str) -> None:
         """Leave it behind."""
-        stage.journal.pull("machine", what, ["leave_lock", lock.path, f"{DEAD_PID}\n", lock.folder],
-                           ["remove_lock", lock.path])
+        stage.journal.pull(
+            "machine", what, ["leave_lock", lock.path, f"{DEAD_PID}\n", lock.folder], ["remove_lock", lock.path]
+        )
 
 
 class LockHeld(_Lock):

@@ -6,11 +6,11 @@ from dataclasses import replace
 from typing import ClassVar
 
 from killcheck.faults.base import Plan
-from killcheck.faults.machine.cloud_answers import refusing_once
 from killcheck.faults.machine.cli import CliNoEffect
+from killcheck.faults.machine.cloud_answers import refusing_once
 from killcheck.faults.machine.timers import SecondController
-from killcheck.spec.killpath import KillPath, Layer
 from killcheck.layers.base import LayerRun, Stage
+from killcheck.spec.killpath import KillPath, Layer
 
 __all__ = ["ReclaimedWhileStopping"]
 

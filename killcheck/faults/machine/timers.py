@@ -12,10 +12,10 @@ from typing import ClassVar
 from killcheck.faults.base import FaultError, Plan
 from killcheck.faults.machine.cli import MachineFault
 from killcheck.faults.machine.parts import ran
-from killcheck.spec.killpath import Command, KillPath, Layer
 from killcheck.layers.base import LayerRun, Stage
 from killcheck.machine.programs import Ran, again
 from killcheck.safety.undo import Undo
+from killcheck.spec.killpath import Command, KillPath, Layer
 
 __all__ = ["ClockBehind", "MachineAsleep", "MachineOff", "SecondController", "TimerStopped"]
 
@@ -32,8 +32,11 @@ class _Timer(MachineFault):
 
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
         """Its timer."""
-        return Plan((f"the timer of {layer.layer.name}: {self.simulates}",), levers=self.needs,
-                    edits=(f"the machine's timer of {layer.layer.name}",))
+        return Plan(
+            (f"the timer of {layer.layer.name}: {self.simulates}",),
+            levers=self.needs,
+            edits=(f"the machine's timer of {layer.layer.name}",),
+        )
 
     def bitten(self, stage: Stage, layer: LayerRun) -> str:
         """The trigger met it."""
@@ -138,8 +141,11 @@ class SecondController(MachineFault):
         starts = [t for t in stage.kill_path.covered_by(layer.layer) if t.start is not None]
         if not starts:
             raise FaultError(self.pointless(stage.kill_path, layer.layer))
-        return Plan(tuple(f"{t.name} is started again with {t.start}" for t in starts), levers=self.needs,
-                    edits=tuple(f"the start of {t.name}" for t in starts))
+        return Plan(
+            tuple(f"{t.name} is started again with {t.start}" for t in starts),
+            levers=self.needs,
+            edits=tuple(f"the start of {t.name}" for t in starts),
+        )
 
     def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
         """Wait for zero."""
@@ -164,8 +170,11 @@ class SecondController(MachineFault):
             if target.start is None or target.count is None:
                 continue
             body = [again(target.count), 1, again(target.start), stage.kill_path.folder]
-            with stage.journal.change(f"another controller started {target.name}, as it was",
-                                      Undo("call", "put_back", body, manual=str(target.start)), lever="programs"):
+            with stage.journal.change(
+                f"another controller started {target.name}, as it was",
+                Undo("call", "put_back", body, manual=str(target.start)),
+                lever="programs",
+            ):
                 stage.programs.start(target.start, self._ended(stage))
         return None
 

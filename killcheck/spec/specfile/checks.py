@@ -28,8 +28,19 @@ _PARTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "command": (("command",), ("schedule", "timeZone")),
 }
 _EVERY_PART = (
-    "cronJob", "container", "workload", "scaler", "command", "sentinel", "idle", "busy", "notice", "checkpoint",
-    "schedule", "timeZone")
+    "cronJob",
+    "container",
+    "workload",
+    "scaler",
+    "command",
+    "sentinel",
+    "idle",
+    "busy",
+    "notice",
+    "checkpoint",
+    "schedule",
+    "timeZone",
+)
 
 Problem = tuple[Path, str]
 
@@ -83,9 +94,12 @@ def _target(path: Path, target: dict[str, Any]) -> Iterator[Problem]:
         yield (*path, "start"), "a target in Kubernetes is put back by the API; start is for one that a command counts"
     kind = target.get("kind")
     if inside and isinstance(kind, str) and "apiVersion" not in target and kind not in killpath.KINDS:
-        yield (*path, "kind"), (
-            f"{kind!r} is a kind that killcheck does not know: give its apiVersion beside it"
-            + did_you_mean(kind, killpath.KINDS)
+        yield (
+            (*path, "kind"),
+            (
+                f"{kind!r} is a kind that killcheck does not know: give its apiVersion beside it"
+                + did_you_mean(kind, killpath.KINDS)
+            ),
         )
 
 
@@ -182,14 +196,22 @@ def _order(path: Path, deadlines: Any) -> Iterator[Problem]:
                 said.append((key, parse_duration(value)))
             except ValueError:
                 continue
-    yield from ((
-        (*path, key), f"0s: nothing can be reached at the moment of the trigger; leave {key} out, or give it time",
-    ) for key, seconds in said if not seconds)
+    yield from (
+        (
+            (*path, key),
+            f"0s: nothing can be reached at the moment of the trigger; leave {key} out, or give it time",
+        )
+        for key, seconds in said
+        if not seconds
+    )
     for (before, first), (after, second) in pairwise(said):
         if second < first:
-            yield (*path, after), (
-                f"{after} ({format_duration(second)}) is before {before} ({format_duration(first)}); "
-                "each deadline counts from the trigger"
+            yield (
+                (*path, after),
+                (
+                    f"{after} ({format_duration(second)}) is before {before} ({format_duration(first)}); "
+                    "each deadline counts from the trigger"
+                ),
             )
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from killcheck.spec.cloud_access import Alarm, CloudAccess, Experiment
-from killcheck.text.durations import format_duration
 from killcheck.spec.killpath import Command
+from killcheck.text.durations import format_duration
 
 if TYPE_CHECKING:
     from killcheck.spec.specfile import models as m
@@ -20,12 +20,19 @@ def cloud(model: m.CloudModel | None, command: Command | None) -> CloudAccess | 
         return None
     trial = model.experiment
     return CloudAccess(
-        region=model.region or "", profile=model.profile or "", endpoint=model.endpoint or "",
-        account=model.account or "", cluster=model.cluster or "", tags=dict(model.tags),
-        launch_templates=tuple(model.launch_templates), queue=model.queue or "",
+        region=model.region or "",
+        profile=model.profile or "",
+        endpoint=model.endpoint or "",
+        account=model.account or "",
+        cluster=model.cluster or "",
+        tags=dict(model.tags),
+        launch_templates=tuple(model.launch_templates),
+        queue=model.queue or "",
         experiment=Experiment(trial.role, tuple(trial.stop_alarms), trial.max_targets) if trial else None,
         states=model.states or "",
-        command=command, results=tuple(model.results))
+        command=command,
+        results=tuple(model.results),
+    )
 
 
 def alarm(model: m.AlarmModel | None) -> Alarm | None:
@@ -39,12 +46,25 @@ def written_cloud(access: CloudAccess | None, command: Any) -> dict[str, Any]:
         return {}
     trial = access.experiment
     said: dict[str, Any] = {
-        "region": access.region, "profile": access.profile, "endpoint": access.endpoint, "account": access.account,
-        "cluster": access.cluster, "tags": dict(access.tags), "launchTemplates": list(access.launch_templates),
-        "queue": access.queue, "states": access.states, "command": command, "results": list(access.results),
+        "region": access.region,
+        "profile": access.profile,
+        "endpoint": access.endpoint,
+        "account": access.account,
+        "cluster": access.cluster,
+        "tags": dict(access.tags),
+        "launchTemplates": list(access.launch_templates),
+        "queue": access.queue,
+        "states": access.states,
+        "command": command,
+        "results": list(access.results),
         "experiment": {
-            "role": trial.role, "stopAlarms": list(trial.stop_alarms), "maxTargets": trial.max_targets,
-        } if trial else None}
+            "role": trial.role,
+            "stopAlarms": list(trial.stop_alarms),
+            "maxTargets": trial.max_targets,
+        }
+        if trial
+        else None,
+    }
     return {key: value for key, value in said.items() if value}
 
 

@@ -13,9 +13,9 @@ from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any
 
 from killcheck.spec import killpath as k
-from killcheck.text.suggestions import did_you_mean
-from killcheck.text.problems import FileProblems, Problem, not_utf8
 from killcheck.spec.specfile import cloud_section as clouds
+from killcheck.text.problems import FileProblems, Problem, not_utf8
+from killcheck.text.suggestions import did_you_mean
 from killcheck.text.yamlfile import Document, Path, YamlError, documents, format_path
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ def _surprises(doc: Document) -> Iterable[Problem]:
     for path, line in doc.duplicates:
         yield Problem(doc.file, line, format_path(path), "given twice; a YAML reader would silently take the last one")
     for path, raw, line in doc.boolean_keys:
-        message = f"YAML 1.1 reads the key {raw} as a boolean; write \"{raw}\" in quotes"
+        message = f'YAML 1.1 reads the key {raw} as a boolean; write "{raw}" in quotes'
         yield Problem(doc.file, line, format_path((*path[:-1], raw)), message)
 
 
@@ -184,9 +184,9 @@ def _explain(doc: Document, path: Path, detail: ErrorDetails) -> str:
     if kind == "string_too_short" and value:
         expected = f"at least {detail['ctx']['min_length']} characters"
     if kind == "string_type" and isinstance(value, bool):
-        return f"YAML 1.1 reads {raw} as a boolean; write \"{raw}\" in quotes"
+        return f'YAML 1.1 reads {raw} as a boolean; write "{raw}" in quotes'
     if kind == "string_type" and isinstance(value, int | float):
-        return f"expected text, found the number {raw}; write \"{raw}\" in quotes"
+        return f'expected text, found the number {raw}; write "{raw}" in quotes'
     if expected:
         return f"expected {expected}, found {_shown(value, raw)}"
     message = detail["msg"][0].lower() + detail["msg"][1:]
@@ -197,11 +197,18 @@ def _explain(doc: Document, path: Path, detail: ErrorDetails) -> str:
 _SHOWN = 80
 
 _EXPECTED = {
-    "string_type": "text", "int_type": "a whole number", "float_type": "a number", "list_type": "a list",
-    "dict_type": "a mapping", "model_type": "a mapping", "bool_type": "true or false",
-    "model_attributes_type": "a mapping", "int_from_float": "a whole number",
+    "string_type": "text",
+    "int_type": "a whole number",
+    "float_type": "a number",
+    "list_type": "a list",
+    "dict_type": "a mapping",
+    "model_type": "a mapping",
+    "bool_type": "true or false",
+    "model_attributes_type": "a mapping",
+    "int_from_float": "a whole number",
     "string_pattern_mismatch": "a name of letters, digits, '-', '_' and '.'",
-    "string_too_short": "something", "too_short": "at least one entry",
+    "string_too_short": "something",
+    "too_short": "at least one entry",
 }
 
 
@@ -282,10 +289,15 @@ def _command(command: m.CommandModel | None) -> k.Command | None:
 def _target(target: m.TargetModel) -> k.Target:
     kind = target.kind or ""
     return k.Target(
-        name=target.name, api_version=target.api_version or k.KINDS.get(kind, ""), kind=kind,
-        namespace=target.namespace or (k.DOCKER if kind == "Container" else ""), object=target.object or "",
+        name=target.name,
+        api_version=target.api_version or k.KINDS.get(kind, ""),
+        kind=kind,
+        namespace=target.namespace or (k.DOCKER if kind == "Container" else ""),
+        object=target.object or "",
         selector=target.selector or "",
-        count=_command(target.count), start=_command(target.start), instance_type=target.instance_type or "",
+        count=_command(target.count),
+        start=_command(target.start),
+        instance_type=target.instance_type or "",
     )
 
 
@@ -299,14 +311,22 @@ def _cron_job(cron: m.CronJobModel | None) -> k.Ref | None:
 
 def _layer(layer: m.LayerModel, deadlines: k.Deadlines) -> k.Layer:
     return k.Layer(
-        name=layer.name, type=k.LayerType(layer.type), covers=tuple(layer.covers),
+        name=layer.name,
+        type=k.LayerType(layer.type),
+        covers=tuple(layer.covers),
         cron_job=k.Ref("batch/v1", "CronJob", k.DOCKER, layer.name) if layer.container else _cron_job(layer.cron_job),
         container=k.ContainerRun(layer.container.name, tuple(layer.container.argv or ())) if layer.container else None,
-        workload=_ref(layer.workload), scaler=_ref(layer.scaler), command=_command(layer.command),
-        sentinel=_sentinel(layer.sentinel), idle_s=layer.idle, schedule=layer.schedule or "",
+        workload=_ref(layer.workload),
+        scaler=_ref(layer.scaler),
+        command=_command(layer.command),
+        sentinel=_sentinel(layer.sentinel),
+        idle_s=layer.idle,
+        schedule=layer.schedule or "",
         time_zone=layer.time_zone or "",
         deadlines=_deadlines(layer.deadlines, deadlines) if layer.deadlines else None,
-        busy=_command(layer.busy), notice_s=layer.notice, checkpoint=_checkpoint(layer.checkpoint),
+        busy=_command(layer.busy),
+        notice_s=layer.notice,
+        checkpoint=_checkpoint(layer.checkpoint),
     )
 
 
@@ -318,7 +338,8 @@ def _checkpoint(said: m.CheckpointModel | None) -> k.Checkpoint | None:
     if said is None:
         return None
     return k.Checkpoint(
-        _command(said.command), _config_map(said.config_map), said.config_map.key if said.config_map else "")
+        _command(said.command), _config_map(said.config_map), said.config_map.key if said.config_map else ""
+    )
 
 
 def _sentinel(sentinel: m.SentinelModel | None) -> k.Sentinel | None:
@@ -326,18 +347,28 @@ def _sentinel(sentinel: m.SentinelModel | None) -> k.Sentinel | None:
         return None
     keyed = sentinel.config_map or sentinel.annotation
     return k.Sentinel(
-        sentinel.path or "", _config_map(sentinel.config_map), keyed.key if keyed else "",
-        tuple(c for s in sentinel.starters if (c := _command(s)) is not None), _ref(sentinel.annotation),
-        sentinel.value, tuple(ref for job in sentinel.start_jobs if (ref := _cron_job(job)) is not None),
-        tuple(sentinel.units), sentinel.stopped_within)
+        sentinel.path or "",
+        _config_map(sentinel.config_map),
+        keyed.key if keyed else "",
+        tuple(c for s in sentinel.starters if (c := _command(s)) is not None),
+        _ref(sentinel.annotation),
+        sentinel.value,
+        tuple(ref for job in sentinel.start_jobs if (ref := _cron_job(job)) is not None),
+        tuple(sentinel.units),
+        sentinel.stopped_within,
+    )
 
 
 def _consent(consent: m.ConsentModel | None) -> k.Consent:
     if consent is None:
         return k.Consent()
     return k.Consent(
-        namespaces=tuple(consent.namespaces), pools=tuple(consent.pools), contexts=tuple(consent.contexts),
-        protected=tuple(consent.protected), max_gpu_nodes=consent.max_gpu_nodes, max_usd=consent.max_usd,
+        namespaces=tuple(consent.namespaces),
+        pools=tuple(consent.pools),
+        contexts=tuple(consent.contexts),
+        protected=tuple(consent.protected),
+        max_gpu_nodes=consent.max_gpu_nodes,
+        max_usd=consent.max_usd,
         commands=tuple(consent.commands),
     )
 
@@ -346,14 +377,25 @@ def _fences(fences: m.FencesModel | None) -> k.FenceCeiling:
     if fences is None:
         return k.FenceCeiling()
     return k.FenceCeiling(
-        fences.max_devices_per_node, fences.max_usd_per_hour, fences.max_nodes, fences.max_devices,
-        tuple(fences.forbidden_types), tuple(fences.catalogues))
+        fences.max_devices_per_node,
+        fences.max_usd_per_hour,
+        fences.max_nodes,
+        fences.max_devices,
+        tuple(fences.forbidden_types),
+        tuple(fences.catalogues),
+    )
 
 
 def _policy(policy: m.PolicyModel | None) -> k.Policy:
     if policy is None:
         return k.Policy()
     rules = tuple(
-        k.Rule(k.Outcome(rule.require or "known"), rule.layer, rule.fault,
-               (rule.cause,) if isinstance(rule.cause, str) else tuple(rule.cause)) for rule in policy.rules)
+        k.Rule(
+            k.Outcome(rule.require or "known"),
+            rule.layer,
+            rule.fault,
+            (rule.cause,) if isinstance(rule.cause, str) else tuple(rule.cause),
+        )
+        for rule in policy.rules
+    )
     return k.Policy(k.Outcome(policy.undisturbed), k.Outcome(policy.faulted), rules)

@@ -13,8 +13,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 from pydantic.alias_generators import to_camel
 
-from killcheck.text import durations
 from killcheck.spec import killpath
+from killcheck.text import durations
 
 __all__ = ["SpecModel"]
 
@@ -51,7 +51,9 @@ def _selector(value: Any) -> str:
 
 
 Duration = Annotated[
-    float, BeforeValidator(_seconds), WithJsonSchema({"type": "string", "pattern": durations.PATTERN, "minLength": 2}),
+    float,
+    BeforeValidator(_seconds),
+    WithJsonSchema({"type": "string", "pattern": durations.PATTERN, "minLength": 2}),
 ]
 Day = Annotated[date, BeforeValidator(_day), WithJsonSchema({"type": "string", "format": "date"})]
 Selector = Annotated[str, BeforeValidator(_selector), WithJsonSchema({"type": "string"})]
@@ -61,7 +63,13 @@ Text = Annotated[str, Field(min_length=1)]
 Namespace = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$", max_length=63)]
 EnvName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 LayerKind = Literal[
-    "dead-man", "idle-monitor", "self-terminating", "scale-to-zero", "spot-handler", "sentinel", "command",
+    "dead-man",
+    "idle-monitor",
+    "self-terminating",
+    "scale-to-zero",
+    "spot-handler",
+    "sentinel",
+    "command",
 ]
 OutcomeKind = Literal["survived", "covered", "known"]
 ProofKind = Literal["P1", "P2", "P3", "P4", "P5"]
@@ -69,20 +77,24 @@ ProofKind = Literal["P1", "P2", "P3", "P4", "P5"]
 
 class _Model(BaseModel):
     model_config = ConfigDict(
-        extra="forbid", strict=True, allow_inf_nan=False, alias_generator=to_camel, defer_build=True)
+        extra="forbid", strict=True, allow_inf_nan=False, alias_generator=to_camel, defer_build=True
+    )
 
 
 class CommandModel(_Model):
     """A program to run where killcheck runs, in the folder of the spec; no shell."""
 
     argv: list[Text] | None = Field(
-        default=None, min_length=1, description="The program and its arguments, as given to exec.")
+        default=None, min_length=1, description="The program and its arguments, as given to exec."
+    )
     shell: Text | None = Field(default=None, description="Instead of argv: a line for /bin/sh -c.")
     timeout: Duration = Field(default=60.0, description="How long it may take.")
     env: dict[str, str] = Field(
-        default_factory=dict, description="Variables beside PATH and HOME; nothing else is inherited.")
+        default_factory=dict, description="Variables beside PATH and HOME; nothing else is inherited."
+    )
     pass_env: list[EnvName] = Field(
-        default_factory=list, description="Variables of killcheck's own environment that it is given.")
+        default_factory=list, description="Variables of killcheck's own environment that it is given."
+    )
 
 
 class CronJobModel(_Model):
@@ -138,9 +150,11 @@ class SentinelModel(_Model):
     starters: list[CommandModel] = Field(default_factory=list, description="The commands that must refuse.")
     start_jobs: list[CronJobModel] = Field(default_factory=list, description="The CronJobs that must refuse.")
     units: list[Text] = Field(
-        default_factory=list, description="Folders whose systemd units and crontabs are read for what starts targets.")
+        default_factory=list, description="Folders whose systemd units and crontabs are read for what starts targets."
+    )
     stopped_within: Duration | None = Field(
-        default=None, description="Each starter fired alone must have been stopped by then.")
+        default=None, description="Each starter fired alone must have been stopped by then."
+    )
 
 
 class CheckpointModel(_Model):
@@ -155,7 +169,8 @@ class ContainerModel(_Model):
 
     name: Name
     argv: list[Text] | None = Field(
-        default=None, min_length=1, description="Run inside it at each firing (a cron container); no shell.")
+        default=None, min_length=1, description="Run inside it at each firing (a cron container); no shell."
+    )
 
 
 class TargetModel(_Model):
@@ -168,9 +183,11 @@ class TargetModel(_Model):
     object: Name | None = Field(default=None, description="The object's name; or give a selector.")
     selector: Selector | None = Field(default=None, description="A label selector, as kubectl takes it.")
     count: CommandModel | None = Field(
-        default=None, description="Outside Kubernetes: prints how many accelerator instances are on, as an integer.")
+        default=None, description="Outside Kubernetes: prints how many accelerator instances are on, as an integer."
+    )
     start: CommandModel | None = Field(
-        default=None, description="Outside Kubernetes: puts it back on after a drill that turned it off.")
+        default=None, description="Outside Kubernetes: puts it back on after a drill that turned it off."
+    )
     instance_type: Text | None = Field(default=None, description="Prices a target outside Kubernetes.")
 
 
@@ -230,11 +247,13 @@ class ConsentModel(_Model):
     contexts: list[Text] = Field(default_factory=list, description="Shell patterns over kubeconfig contexts.")
     protected: list[Text] = Field(
         default_factory=lambda: list(killpath.Consent().protected),
-        description="Contexts that are refused whatever contexts says.")
+        description="Contexts that are refused whatever contexts says.",
+    )
     max_gpu_nodes: int | None = Field(default=None, ge=0)
     max_usd: float | None = Field(default=None, ge=0)
     commands: list[Text] = Field(
-        default_factory=list, description="Shell patterns over the spec's command lines that may be run.")
+        default_factory=list, description="Shell patterns over the spec's command lines that may be run."
+    )
 
 
 class RuleModel(_Model):
@@ -246,7 +265,8 @@ class RuleModel(_Model):
     cause: Text | list[Text] = Field(
         default_factory=list,
         description="Of a known exposure: a part of the cause that it must have, or several (* stands for anything in "
-                    "between); an exposure for another cause fails.")
+        "between); an exposure for another cause fails.",
+    )
 
 
 class PolicyModel(_Model):
@@ -266,7 +286,8 @@ class FencesModel(_Model):
     max_devices: int | None = Field(default=None, ge=0, description="Of all nodes together.")
     forbidden_types: list[Text] = Field(default_factory=list, description="Shell patterns over types, such as p5*.")
     catalogues: list[Text] = Field(
-        default_factory=list, description="Files with types and prices of your own (CSV or YAML), beside the spec.")
+        default_factory=list, description="Files with types and prices of your own (CSV or YAML), beside the spec."
+    )
 
 
 class SuppressionModel(_Model):
@@ -283,7 +304,8 @@ class ExperimentModel(_Model):
 
     role: Annotated[str, Field(pattern=r"^arn:aws[\w-]*:iam::\d{12}:role/.+$")]
     stop_alarms: list[Annotated[str, Field(pattern=r"^arn:aws[\w-]*:cloudwatch:.+$")]] = Field(
-        min_length=1, description="CloudWatch alarms that end it: FIS without a way to stop is not used.")
+        min_length=1, description="CloudWatch alarms that end it: FIS without a way to stop is not used."
+    )
     max_targets: int = Field(default=1, ge=1, le=100)
 
 
@@ -293,20 +315,25 @@ class CloudModel(_Model):
     region: Text | None = None
     profile: Text | None = None
     endpoint: Annotated[str, Field(pattern=r"^(stand-in|http://(127\.0\.0\.1|localhost)(:\d+)?)$")] | None = Field(
-        default=None, description="A stand-in of AWS on loopback; 'stand-in' starts one (embedded cluster only).")
+        default=None, description="A stand-in of AWS on loopback; 'stand-in' starts one (embedded cluster only)."
+    )
     account: Annotated[str, Field(pattern=r"^\d{12}$")] | None = Field(
-        default=None, description="The only AWS account in which faults may change anything.")
+        default=None, description="The only AWS account in which faults may change anything."
+    )
     cluster: Text | None = Field(default=None, description="The EKS cluster's name: what is tagged for it is its own.")
     tags: dict[str, str] = Field(default_factory=dict, description="Tags of the cluster's GPU instances.")
     launch_templates: list[Text] = Field(default_factory=list, description="Ids of launch templates of its GPU nodes.")
     queue: Annotated[str, Field(pattern=r"^https?://")] | None = Field(
-        default=None, description="URL of the SQS queue from which interruptions are read.")
+        default=None, description="URL of the SQS queue from which interruptions are read."
+    )
     experiment: ExperimentModel | None = None
     states: Text | None = Field(
-        default=None, description="A JSON file beside the spec: provider id to state, as exported from another cloud.")
+        default=None, description="A JSON file beside the spec: provider id to state, as exported from another cloud."
+    )
     command: CommandModel | None = Field(default=None, description="A program that prints the same JSON.")
     results: list[Annotated[str, Field(pattern=r"^s3://[^/]+/.+$")]] = Field(
-        default_factory=list, description="S3 URLs at which a run must leave something (prefixes end in '/').")
+        default_factory=list, description="S3 URLs at which a run must leave something (prefixes end in '/')."
+    )
 
 
 class AlarmModel(_Model):
@@ -329,11 +356,13 @@ class SpecModel(_Model):
     proof: list[ProofKind] = Field(default=["P1", "P2", "P4"], min_length=1)
     consent: ConsentModel | None = None
     prices: dict[str, Annotated[float, Field(ge=0)]] = Field(
-        default_factory=dict, description="US dollars an hour by instance type, before the catalogue's.")
+        default_factory=dict, description="US dollars an hour by instance type, before the catalogue's."
+    )
     policy: PolicyModel | None = None
     fences: FencesModel | None = None
     suppress: list[SuppressionModel] = Field(default_factory=list)
     cloud: CloudModel | None = None
     alarm: AlarmModel | None = None
     items_per_hour: float | None = Field(
-        default=None, gt=0, description="What a queue's workers get done in an hour, all together: prices an item.")
+        default=None, gt=0, description="What a queue's workers get done in an hour, all together: prices an item."
+    )

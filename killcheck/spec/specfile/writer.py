@@ -10,8 +10,8 @@ from datetime import date
 from typing import Any
 
 from killcheck.spec import killpath as k
-from killcheck.text.durations import format_duration
 from killcheck.spec.specfile.cloud_section import written_alarm, written_cloud
+from killcheck.text.durations import format_duration
 from killcheck.text.yamlfile import format_path, reads_as_text
 
 __all__ = ["write"]
@@ -28,7 +28,8 @@ _SECTIONS: Mapping[str, str] = {
     "prices": "US dollars an hour, by instance type; before the catalogue's.",
     "policy": (
         "What a drill must end with: survived (the layer itself did it), covered (another one did), known (either, or "
-        "not)."),
+        "not)."
+    ),
     "fences": "The most that may ever be launched.",
     "suppress": "Findings that someone decided to live with, and until when.",
     "cloud": "Who is asked what is billed, and where a run must leave its results.",
@@ -62,11 +63,16 @@ def _spec(path: k.KillPath) -> dict[str, Any]:
         "prices": dict(path.prices),
         "policy": _policy(path.policy),
         "fences": _said(
-            maxDevicesPerNode=path.fences.max_devices_per_node, maxUsdPerHour=path.fences.max_usd_per_hour,
-            maxNodes=path.fences.max_nodes, maxDevices=path.fences.max_devices,
-            forbiddenTypes=list(path.fences.forbidden_types), catalogues=list(path.fences.catalogues)),
+            maxDevicesPerNode=path.fences.max_devices_per_node,
+            maxUsdPerHour=path.fences.max_usd_per_hour,
+            maxNodes=path.fences.max_nodes,
+            maxDevices=path.fences.max_devices,
+            forbiddenTypes=list(path.fences.forbidden_types),
+            catalogues=list(path.fences.catalogues),
+        ),
         "suppress": [
-            {"probe": s.probe, "object": s.object, "reason": s.reason, "until": s.until} for s in path.suppress],
+            {"probe": s.probe, "object": s.object, "reason": s.reason, "until": s.until} for s in path.suppress
+        ],
         "cloud": written_cloud(path.cloud, _command(path.cloud.command) if path.cloud else None),
         "alarm": written_alarm(path.alarm),
         "itemsPerHour": path.items_per_hour,
@@ -92,10 +98,15 @@ def _api_version(kind: str, api_version: str) -> str | None:
 
 def _target(target: k.Target) -> dict[str, Any]:
     return _said(
-        name=target.name, apiVersion=_api_version(target.kind, target.api_version), kind=target.kind,
-        namespace="" if target.kind == "Container" else target.namespace, object=target.object,
-        selector=target.selector, count=_command(target.count),
-        start=_command(target.start), instanceType=target.instance_type,
+        name=target.name,
+        apiVersion=_api_version(target.kind, target.api_version),
+        kind=target.kind,
+        namespace="" if target.kind == "Container" else target.namespace,
+        object=target.object,
+        selector=target.selector,
+        count=_command(target.count),
+        start=_command(target.start),
+        instanceType=target.instance_type,
     )
 
 
@@ -103,19 +114,28 @@ def _ref(ref: k.Ref | None) -> dict[str, Any] | None:
     if ref is None:
         return None
     return _said(
-        apiVersion=_api_version(ref.kind, ref.api_version), kind=ref.kind, namespace=ref.namespace, name=ref.name)
+        apiVersion=_api_version(ref.kind, ref.api_version), kind=ref.kind, namespace=ref.namespace, name=ref.name
+    )
 
 
 def _layer(layer: k.Layer, deadlines: k.Deadlines) -> dict[str, Any]:
     cron = layer.cron_job
     return _said(
-        name=layer.name, type=layer.type.value, covers=list(layer.covers),
+        name=layer.name,
+        type=layer.type.value,
+        covers=list(layer.covers),
         cronJob={"namespace": cron.namespace, "name": cron.name} if cron and not layer.container else None,
         container=_said(name=layer.container.name, argv=list(layer.container.argv)) if layer.container else None,
-        workload=_ref(layer.workload), scaler=_ref(layer.scaler), command=_command(layer.command),
-        sentinel=_sentinel(layer.sentinel), idle=None if layer.idle_s is None else format_duration(layer.idle_s),
-        busy=_command(layer.busy), notice=None if layer.notice_s is None else format_duration(layer.notice_s),
-        checkpoint=_checkpoint(layer.checkpoint), schedule=layer.schedule, timeZone=layer.time_zone,
+        workload=_ref(layer.workload),
+        scaler=_ref(layer.scaler),
+        command=_command(layer.command),
+        sentinel=_sentinel(layer.sentinel),
+        idle=None if layer.idle_s is None else format_duration(layer.idle_s),
+        busy=_command(layer.busy),
+        notice=None if layer.notice_s is None else format_duration(layer.notice_s),
+        checkpoint=_checkpoint(layer.checkpoint),
+        schedule=layer.schedule,
+        timeZone=layer.time_zone,
         deadlines=_deadlines(layer.deadlines, deadlines) if layer.deadlines else None,
     )
 
@@ -126,11 +146,15 @@ def _sentinel(sentinel: k.Sentinel | None) -> dict[str, Any] | None:
     annotation = (_ref(sentinel.annotated) or {}) | {"key": sentinel.key} if sentinel.annotated else None
     within = sentinel.stopped_within_s
     return _said(
-        path=sentinel.path, configMap=_config_map(sentinel.config_map, sentinel.key), annotation=annotation,
+        path=sentinel.path,
+        configMap=_config_map(sentinel.config_map, sentinel.key),
+        annotation=annotation,
         value=sentinel.value if sentinel.value != k.Sentinel().value else None,
         starters=[_command(s) for s in sentinel.starters],
         startJobs=[{"namespace": ref.namespace, "name": ref.name} for ref in sentinel.start_jobs],
-        units=list(sentinel.units), stoppedWithin=None if within is None else format_duration(within))
+        units=list(sentinel.units),
+        stoppedWithin=None if within is None else format_duration(within),
+    )
 
 
 def _config_map(ref: k.Ref | None, key: str) -> dict[str, Any] | None:
@@ -145,8 +169,12 @@ def _checkpoint(checkpoint: k.Checkpoint | None) -> dict[str, Any] | None:
 
 def _pool(pool: k.NodePool) -> dict[str, Any]:
     return _said(
-        name=pool.name, nodePool=pool.node_pool, selector=pool.selector, instanceType=pool.instance_type,
-        floor=pool.floor or None)
+        name=pool.name,
+        nodePool=pool.node_pool,
+        selector=pool.selector,
+        instanceType=pool.instance_type,
+        floor=pool.floor or None,
+    )
 
 
 def _deadlines(deadlines: k.Deadlines, base: k.Deadlines | None) -> dict[str, str]:
@@ -161,8 +189,13 @@ def _deadlines(deadlines: k.Deadlines, base: k.Deadlines | None) -> dict[str, st
 
 def _consent(consent: k.Consent) -> dict[str, Any]:
     said = _said(
-        namespaces=list(consent.namespaces), pools=list(consent.pools), contexts=list(consent.contexts),
-        maxGpuNodes=consent.max_gpu_nodes, maxUsd=consent.max_usd, commands=list(consent.commands))
+        namespaces=list(consent.namespaces),
+        pools=list(consent.pools),
+        contexts=list(consent.contexts),
+        maxGpuNodes=consent.max_gpu_nodes,
+        maxUsd=consent.max_usd,
+        commands=list(consent.commands),
+    )
     if consent.protected != k.Consent().protected:
         said["protected"] = list(consent.protected)
     return said
@@ -173,7 +206,9 @@ def _policy(policy: k.Policy) -> dict[str, Any]:
         return {}
     rules = [
         {"layer": rule.layer, "fault": rule.fault, "require": rule.require.value}
-        | ({"cause": list(rule.causes)} if rule.causes else {}) for rule in policy.rules]
+        | ({"cause": list(rule.causes)} if rule.causes else {})
+        for rule in policy.rules
+    ]
     return _said(undisturbed=policy.undisturbed.value, faulted=policy.faulted.value, rules=rules)
 
 

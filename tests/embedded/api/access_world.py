@@ -51,13 +51,17 @@ class World:
         namespace = meta.get("namespace", "team") if kind.resource.namespaced else ""
         shown = meta.get("name", "") if name is None else name
         return self.chain.admit(
-            AdmissionRequest(operation, kind, subresource, namespace, shown, obj, old, user, dry_run))
+            AdmissionRequest(operation, kind, subresource, namespace, shown, obj, old, user, dry_run)
+        )
 
 
 def kind_of(obj):
     group, _, version = obj["apiVersion"].rpartition("/")
-    return next(k for k in REGISTRY.all() if (k.resource.group, k.resource.version, k.resource.kind) == (
-        group, version, obj["kind"]))
+    return next(
+        k
+        for k in REGISTRY.all()
+        if (k.resource.group, k.resource.version, k.resource.kind) == (group, version, obj["kind"])
+    )
 
 
 def world():
@@ -66,12 +70,22 @@ def world():
     authorizer = Authorizer(store)
     issuer = Issuer(store, loop)
     parts = World(
-        store, loop, issuer, authorizer, Authenticator(issuer, authorizer),
-        Chain(store, loop, authorizer, random.Random(1)))
+        store,
+        loop,
+        issuer,
+        authorizer,
+        Authenticator(issuer, authorizer),
+        Chain(store, loop, authorizer, random.Random(1)),
+    )
     for obj in (*bootstrap.objects(), *bootstrap.roles()):
         parts.put(copy(obj))
-    parts.put({"apiVersion": "v1", "kind": "Namespace", "metadata": {
-        "name": "team", "labels": {"kubernetes.io/metadata.name": "team"}}})
+    parts.put(
+        {
+            "apiVersion": "v1",
+            "kind": "Namespace",
+            "metadata": {"name": "team", "labels": {"kubernetes.io/metadata.name": "team"}},
+        }
+    )
     for name in ("default", "gpu-off"):
         parts.put({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}})
     return parts
@@ -80,10 +94,13 @@ def world():
 def executor(**spec):
     """The executor's pod, named as the Job controller's pods are."""
     return {
-        "apiVersion": "v1", "kind": "Pod",
+        "apiVersion": "v1",
+        "kind": "Pod",
         "metadata": {"generateName": "gpu-off-drill-", "name": "gpu-off-drill-gf697", "namespace": "team"},
         "spec": {
-            "serviceAccountName": "gpu-off", "restartPolicy": "Never",
-            "containers": [{"name": "executor", "image": "localhost:5000/rec/executor:1"}], **spec,
+            "serviceAccountName": "gpu-off",
+            "restartPolicy": "Never",
+            "containers": [{"name": "executor", "image": "localhost:5000/rec/executor:1"}],
+            **spec,
         },
     }

@@ -30,8 +30,8 @@ class World:
     def __post_init__(self):
         door = OpenDoor()
         self.server = ApiServer(
-            self.store, self.loop, authenticator=door, authorizer=self.authorizer, admission=door,
-            rng=random.Random(7))
+            self.store, self.loop, authenticator=door, authorizer=self.authorizer, admission=door, rng=random.Random(7)
+        )
         self.kube = Kube(InProcessTransport(self.server, self.loop, ADMIN), field_manager="test")
         self.kube.create(r.NAMESPACES, {"metadata": {"name": "default"}})
 
@@ -41,7 +41,8 @@ class World:
         if body is not None and not isinstance(body, bytes):
             body = body.encode() if isinstance(body, str) else json.dumps(body).encode()
         sent = {"content-type": content_type, "user-agent": "curl/8.5.0"} | {
-            name.replace("_", "-"): value for name, value in headers.items()}
+            name.replace("_", "-"): value for name, value in headers.items()
+        }
         return self.server.handle(Request(method, path, parse_qs(query, keep_blank_values=True), sent, body, user))
 
     def settle(self):
@@ -60,12 +61,15 @@ class World:
 def deployment(name="vllm", *, replicas=1, **meta):
     labels = {"app": name}
     return {
-        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name, "namespace": "default"} | meta,
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name, "namespace": "default"} | meta,
         "spec": {
-            "replicas": replicas, "selector": {"matchLabels": labels},
-            "template": {
-                "metadata": {"labels": labels},
-                "spec": {"containers": [{"name": "vllm", "image": "vllm:1"}]}}}}
+            "replicas": replicas,
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "vllm", "image": "vllm:1"}]}},
+        },
+    }
 
 
 def pod(name="worker", *, node="", grace=30, labels=None, **meta):
@@ -73,12 +77,17 @@ def pod(name="worker", *, node="", grace=30, labels=None, **meta):
     if node:
         spec["nodeName"] = node
     return {
-        "apiVersion": "v1", "kind": "Pod",
+        "apiVersion": "v1",
+        "kind": "Pod",
         "metadata": {"name": name, "namespace": "default"} | ({"labels": labels} if labels else {}) | meta,
-        "spec": spec}
+        "spec": spec,
+    }
 
 
 def configmap(name="settings", *, data=None, **meta):
     return {
-        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default"} | meta,
-        "data": data or {}}
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": name, "namespace": "default"} | meta,
+        "data": data or {},
+    }

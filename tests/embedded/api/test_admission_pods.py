@@ -25,9 +25,13 @@ def test_an_account_that_does_not_exist_is_refused_before_the_pod_has_a_name():
     error = refusal(world(), serviceAccountName="gpu-off-deleted")
     assert str(error) == (
         'pods "gpu-off-drill-" is forbidden: error looking up service account team/gpu-off-deleted: serviceaccount '
-        '"gpu-off-deleted" not found')
+        '"gpu-off-deleted" not found'
+    )
     assert (error.code, error.status["reason"], error.status["details"]) == (
-        403, "Forbidden", {"name": "gpu-off-drill-", "kind": "pods"})
+        403,
+        "Forbidden",
+        {"name": "gpu-off-drill-", "kind": "pods"},
+    )
 
 
 def test_an_admitted_pod_looks_as_recorded():
@@ -36,24 +40,56 @@ def test_an_admitted_pod_looks_as_recorded():
     assert volume.startswith("kube-api-access-")
     assert len(volume) == len("kube-api-access-wznvr")
     assert pod["spec"] == {
-        "serviceAccountName": "gpu-off", "serviceAccount": "gpu-off", "restartPolicy": "Never", "priority": 0,
+        "serviceAccountName": "gpu-off",
+        "serviceAccount": "gpu-off",
+        "restartPolicy": "Never",
+        "priority": 0,
         "preemptionPolicy": "PreemptLowerPriority",
-        "volumes": [{"name": volume, "projected": {"defaultMode": 420, "sources": [
-            {"serviceAccountToken": {"expirationSeconds": 3607, "path": "token"}},
-            {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
-            {"downwardAPI": {"items": [
-                {"path": "namespace", "fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.namespace"}}]}},
-        ]}}],
-        "containers": [{
-            "name": "executor", "image": "localhost:5000/rec/executor:1",
-            "volumeMounts": [
-                {"name": volume, "readOnly": True, "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount"}],
-        }],
+        "volumes": [
+            {
+                "name": volume,
+                "projected": {
+                    "defaultMode": 420,
+                    "sources": [
+                        {"serviceAccountToken": {"expirationSeconds": 3607, "path": "token"}},
+                        {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
+                        {
+                            "downwardAPI": {
+                                "items": [
+                                    {
+                                        "path": "namespace",
+                                        "fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.namespace"},
+                                    }
+                                ]
+                            }
+                        },
+                    ],
+                },
+            }
+        ],
+        "containers": [
+            {
+                "name": "executor",
+                "image": "localhost:5000/rec/executor:1",
+                "volumeMounts": [
+                    {"name": volume, "readOnly": True, "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount"}
+                ],
+            }
+        ],
         "tolerations": [
-            {"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute",
-             "tolerationSeconds": 300},
-            {"key": "node.kubernetes.io/unreachable", "operator": "Exists", "effect": "NoExecute",
-             "tolerationSeconds": 300}],
+            {
+                "key": "node.kubernetes.io/not-ready",
+                "operator": "Exists",
+                "effect": "NoExecute",
+                "tolerationSeconds": 300,
+            },
+            {
+                "key": "node.kubernetes.io/unreachable",
+                "operator": "Exists",
+                "effect": "NoExecute",
+                "tolerationSeconds": 300,
+            },
+        ],
     }
 
 
@@ -63,9 +99,16 @@ def test_without_an_account_it_is_default():
     assert create(world(), pod)["spec"]["serviceAccountName"] == "default"
 
 
-@pytest.mark.parametrize(("pods", "accounts", "mounted"), [
-    (None, None, True), (False, None, False), (True, False, True), (None, False, False), (False, True, False),
-])
+@pytest.mark.parametrize(
+    ("pods", "accounts", "mounted"),
+    [
+        (None, None, True),
+        (False, None, False),
+        (True, False, True),
+        (None, False, False),
+        (False, True, False),
+    ],
+)
 def test_the_pods_word_on_its_token_goes_before_the_accounts(pods, accounts, mounted):
     w = world()
     account(w, "careful", **({} if accounts is None else {"automountServiceAccountToken": accounts}))
@@ -91,17 +134,25 @@ def test_pull_secrets_come_from_the_account_unless_the_pod_has_some():
 
 def test_an_account_may_limit_the_secrets_of_its_pods():
     w = world()
-    w.put({"apiVersion": "v1", "kind": "ServiceAccount", "secrets": [{"name": "known"}], "metadata": {
-        "name": "strict", "annotations": {"kubernetes.io/enforce-mountable-secrets": "true"}}})
+    w.put(
+        {
+            "apiVersion": "v1",
+            "kind": "ServiceAccount",
+            "secrets": [{"name": "known"}],
+            "metadata": {"name": "strict", "annotations": {"kubernetes.io/enforce-mountable-secrets": "true"}},
+        }
+    )
     volumes = [{"name": "v", "secret": {"secretName": "known"}}]
     assert create(w, serviceAccountName="strict", volumes=copy({"v": volumes})["v"])["spec"]["volumes"][0] == volumes[0]
     volumes[0]["secret"]["secretName"] = "other"
     assert str(refusal(w, serviceAccountName="strict", volumes=volumes)).endswith(
         'volume with secret.secretName="other" is not allowed because service account strict does not reference that '
-        "secret")
+        "secret"
+    )
     env = [{"name": "X", "valueFrom": {"secretKeyRef": {"name": "other", "key": "k"}}}]
     assert "container c with envVar X referencing" in str(
-        refusal(w, serviceAccountName="strict", containers=[{"name": "c", "env": env}]))
+        refusal(w, serviceAccountName="strict", containers=[{"name": "c", "env": env}])
+    )
 
 
 def test_the_default_account_of_a_new_namespace_is_waited_for_two_seconds():
@@ -115,8 +166,15 @@ def test_the_default_account_of_a_new_namespace_is_waited_for_two_seconds():
 
 
 def priority_class(w, name, value, **more):
-    w.put({"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, "value": value,
-           **more})
+    w.put(
+        {
+            "apiVersion": "scheduling.k8s.io/v1",
+            "kind": "PriorityClass",
+            "metadata": {"name": name},
+            "value": value,
+            **more,
+        }
+    )
 
 
 def test_a_priority_class_becomes_a_priority():
@@ -134,15 +192,26 @@ def test_a_default_priority_class_is_named_on_the_pod():
     assert (spec["priorityClassName"], spec["priority"]) == ("batch", -5)
 
 
-@pytest.mark.parametrize(("spec", "message"), [
-    ({"priorityClassName": "nope"}, "no PriorityClass with name nope was found"),
-    ({"priority": 3}, (
-        "the integer value of priority (3) must not be provided in pod spec; priority admission controller computed 0 "
-        "from the given PriorityClass name")),
-    ({"preemptionPolicy": "Never"}, (
-        "the string value of PreemptionPolicy (Never) must not be provided in pod spec; priority admission controller "
-        "computed PreemptLowerPriority from the given PriorityClass name")),
-])
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ({"priorityClassName": "nope"}, "no PriorityClass with name nope was found"),
+        (
+            {"priority": 3},
+            (
+                "the integer value of priority (3) must not be provided in pod spec; priority admission controller computed 0 "
+                "from the given PriorityClass name"
+            ),
+        ),
+        (
+            {"preemptionPolicy": "Never"},
+            (
+                "the string value of PreemptionPolicy (Never) must not be provided in pod spec; priority admission controller "
+                "computed PreemptLowerPriority from the given PriorityClass name"
+            ),
+        ),
+    ],
+)
 def test_priorities_that_are_refused(spec, message):
     assert str(refusal(world(), **spec)) == f'pods "gpu-off-drill-" is forbidden: {message}'
 
@@ -150,21 +219,41 @@ def test_priorities_that_are_refused(spec, message):
 def test_there_is_one_default_priority_class():
     w = world()
     priority_class(w, "batch", -5, globalDefault=True)
-    second = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "b"}, "value": 1,
-              "globalDefault": True}
+    second = {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": {"name": "b"},
+        "value": 1,
+        "globalDefault": True,
+    }
     with pytest.raises(StatusError, match=r"PriorityClass batch is already marked as default\. Only one default can"):
         w.admit("CREATE", second)
 
 
-@pytest.mark.parametrize(("mine", "added"), [
-    ([], 2), ([{"operator": "Exists"}], 0), ([{"key": "node.kubernetes.io/unreachable", "operator": "Exists"}], 1),
-    ([{"operator": "Exists", "effect": "NoSchedule"}], 2),
-    ([{"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 9}], 1),
-])
+@pytest.mark.parametrize(
+    ("mine", "added"),
+    [
+        ([], 2),
+        ([{"operator": "Exists"}], 0),
+        ([{"key": "node.kubernetes.io/unreachable", "operator": "Exists"}], 1),
+        ([{"operator": "Exists", "effect": "NoSchedule"}], 2),
+        (
+            [
+                {
+                    "key": "node.kubernetes.io/not-ready",
+                    "operator": "Exists",
+                    "effect": "NoExecute",
+                    "tolerationSeconds": 9,
+                }
+            ],
+            1,
+        ),
+    ],
+)
 def test_tolerations_are_added_where_nothing_of_the_pod_covers_them(mine, added):
     spec = create(world(), tolerations=list(mine))["spec"]
-    assert spec["tolerations"][:len(mine)] == mine
-    assert [t["tolerationSeconds"] for t in spec["tolerations"][len(mine):]] == [300] * added
+    assert spec["tolerations"][: len(mine)] == mine
+    assert [t["tolerationSeconds"] for t in spec["tolerations"][len(mine) :]] == [300] * added
 
 
 def test_nothing_is_created_in_a_namespace_that_is_going():
@@ -173,10 +262,15 @@ def test_nothing_is_created_in_a_namespace_that_is_going():
     error = refusal(w)
     assert str(error) == (
         'pods "gpu-off-drill-" is forbidden: unable to create new content in namespace team because it is being '
-        "terminated")
-    assert error.status["details"]["causes"] == [{
-        "reason": "NamespaceTerminating", "message": "namespace team is being terminated",
-        "field": "metadata.namespace"}]
+        "terminated"
+    )
+    assert error.status["details"]["causes"] == [
+        {
+            "reason": "NamespaceTerminating",
+            "message": "namespace team is being terminated",
+            "field": "metadata.namespace",
+        }
+    ]
 
 
 def test_what_is_there_may_still_change_and_go():
@@ -203,11 +297,16 @@ def test_the_first_namespaces_may_not_be_deleted(name):
 
 
 def test_a_new_node_is_tainted_until_it_is_ready():
-    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "gpu-1"}, "spec": {"taints": [
-        {"key": "nvidia.com/gpu", "effect": "NoSchedule"}]}}
+    node = {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": "gpu-1"},
+        "spec": {"taints": [{"key": "nvidia.com/gpu", "effect": "NoSchedule"}]},
+    }
     assert world().admit("CREATE", node)[0]["spec"]["taints"] == [
         {"key": "nvidia.com/gpu", "effect": "NoSchedule"},
-        {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}]
+        {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"},
+    ]
 
 
 def test_a_status_write_changes_nothing_else():
@@ -219,23 +318,35 @@ def test_a_status_write_changes_nothing_else():
 
 
 def runtime_class(w, **fields):
-    w.put({"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": "gvisor"}, "handler": "runsc",
-           **fields})
+    w.put(
+        {
+            "apiVersion": "node.k8s.io/v1",
+            "kind": "RuntimeClass",
+            "metadata": {"name": "gvisor"},
+            "handler": "runsc",
+            **fields,
+        }
+    )
 
 
 def test_a_runtime_class_that_does_not_exist_is_refused():
     assert str(refusal(world(), runtimeClassName="nope")) == (
-        'pods "gpu-off-drill-" is forbidden: pod rejected: RuntimeClass "nope" not found')
+        'pods "gpu-off-drill-" is forbidden: pod rejected: RuntimeClass "nope" not found'
+    )
 
 
 def test_a_runtime_class_says_what_a_pod_costs_besides_and_where_it_runs():
     w = world()
     only = {"key": "runtime", "operator": "Exists"}
-    runtime_class(w, overhead={"podFixed": {"memory": "64Mi"}}, scheduling={
-        "nodeSelector": {"runtime": "gvisor"}, "tolerations": [only]})
+    runtime_class(
+        w,
+        overhead={"podFixed": {"memory": "64Mi"}},
+        scheduling={"nodeSelector": {"runtime": "gvisor"}, "tolerations": [only]},
+    )
     spec = create(w, runtimeClassName="gvisor", nodeSelector={"a": "b"})["spec"]
     assert (spec["overhead"], spec["nodeSelector"]) == ({"memory": "64Mi"}, {"a": "b", "runtime": "gvisor"})
     assert only in spec["tolerations"]
     assert "conflict: runtimeClass.scheduling.nodeSelector[runtime] = gvisor; pod.spec.nodeSelector" in str(
-        refusal(w, runtimeClassName="gvisor", nodeSelector={"runtime": "x"}))
+        refusal(w, runtimeClassName="gvisor", nodeSelector={"runtime": "x"})
+    )
     assert "Pod's Overhead doesn't match" in str(refusal(w, runtimeClassName="gvisor", overhead={"memory": "1Mi"}))

@@ -13,13 +13,26 @@ RULE = {"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "res
 
 
 def policy(w, expression, *, actions=("Deny",), binding=None, validation=None, **spec):
-    w.put({
-        "apiVersion": API, "kind": "ValidatingAdmissionPolicy", "metadata": {"name": "x"}, "spec": {
-            "matchConstraints": {"resourceRules": [RULE]},
-            "validations": [{"expression": expression, **(validation or {})}], **spec}})
-    w.put({
-        "apiVersion": API, "kind": "ValidatingAdmissionPolicyBinding", "metadata": {"name": "y"},
-        "spec": {"policyName": "x", "validationActions": list(actions), **(binding or {})}})
+    w.put(
+        {
+            "apiVersion": API,
+            "kind": "ValidatingAdmissionPolicy",
+            "metadata": {"name": "x"},
+            "spec": {
+                "matchConstraints": {"resourceRules": [RULE]},
+                "validations": [{"expression": expression, **(validation or {})}],
+                **spec,
+            },
+        }
+    )
+    w.put(
+        {
+            "apiVersion": API,
+            "kind": "ValidatingAdmissionPolicyBinding",
+            "metadata": {"name": "y"},
+            "spec": {"policyName": "x", "validationActions": list(actions), **(binding or {})},
+        }
+    )
     return w
 
 
@@ -34,17 +47,26 @@ def test_a_denial_is_worded_as_kubernetes_does():
     error = refusal(w)
     message = "ValidatingAdmissionPolicy 'x' with binding 'y' denied request: no executors"
     assert error.status == {
-        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
-        "message": f'pods "gpu-off-drill-gf697" is forbidden: {message}', "reason": "Invalid",
-        "details": {"name": "gpu-off-drill-gf697", "kind": "pods", "causes": [{"message": message}]}, "code": 422}
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Failure",
+        "message": f'pods "gpu-off-drill-gf697" is forbidden: {message}',
+        "reason": "Invalid",
+        "details": {"name": "gpu-off-drill-gf697", "kind": "pods", "causes": [{"message": message}]},
+        "code": 422,
+    }
 
 
-@pytest.mark.parametrize(("validation", "code", "message"), [
-    ({}, 422, "failed expression: has(object.spec.nope)"),
-    ({"reason": "Forbidden", "message": " spaced "}, 403, "spaced"),
-    ({"messageExpression": "'pod ' + object.metadata.name", "message": "plain"}, 422, "pod gpu-off-drill-gf697"),
-    ({"messageExpression": "object.metadata.nope", "message": "plain"}, 422, "plain"),
-])
+@pytest.mark.parametrize(
+    ("validation", "code", "message"),
+    [
+        ({}, 422, "failed expression: has(object.spec.nope)"),
+        ({"reason": "Forbidden", "message": " spaced "}, 403, "spaced"),
+        ({"messageExpression": "'pod ' + object.metadata.name", "message": "plain"}, 422, "pod gpu-off-drill-gf697"),
+        ({"messageExpression": "object.metadata.nope", "message": "plain"}, 422, "plain"),
+    ],
+)
 def test_messages_and_reasons(validation, code, message):
     error = refusal(policy(world(), "has(object.spec.nope)", validation=validation))
     assert error.code == code
@@ -52,8 +74,11 @@ def test_messages_and_reasons(validation, code, message):
 
 
 def test_what_satisfies_the_policy_comes_in():
-    w = policy(world(), "variables.accounts.exists(a, a == object.spec.serviceAccountName)",
-               variables=[{"name": "accounts", "expression": "['gpu-off']"}])
+    w = policy(
+        world(),
+        "variables.accounts.exists(a, a == object.spec.serviceAccountName)",
+        variables=[{"name": "accounts", "expression": "['gpu-off']"}],
+    )
     assert w.admit("CREATE", executor())[1] == []
     with pytest.raises(StatusError, match="failed expression"):
         w.admit("CREATE", executor(serviceAccountName="default"))
@@ -62,25 +87,31 @@ def test_what_satisfies_the_policy_comes_in():
 def test_a_binding_that_only_warns():
     w = policy(world(), "false", actions=("Warn",), validation={"message": "mind"})
     assert w.admit("CREATE", executor())[1] == [
-        "Validation failed for ValidatingAdmissionPolicy 'x' with binding 'y': mind"]
+        "Validation failed for ValidatingAdmissionPolicy 'x' with binding 'y': mind"
+    ]
 
 
-@pytest.mark.parametrize("narrowed", [
-    {"binding": {"matchResources": {"namespaceSelector": {"matchLabels": {"a": "b"}}}}},
-    {"matchConditions": [{"name": "n", "expression": "request.userInfo.username == 'jane'"}]},
-    {"matchConstraints": {"resourceRules": [RULE], "objectSelector": {"matchLabels": {"a": "b"}}}},
-    {"matchConstraints": {"resourceRules": [RULE], "excludeResourceRules": [RULE]}},
-    {"matchConstraints": {"resourceRules": [{**RULE, "resources": ["services"]}]}},
-])
+@pytest.mark.parametrize(
+    "narrowed",
+    [
+        {"binding": {"matchResources": {"namespaceSelector": {"matchLabels": {"a": "b"}}}}},
+        {"matchConditions": [{"name": "n", "expression": "request.userInfo.username == 'jane'"}]},
+        {"matchConstraints": {"resourceRules": [RULE], "objectSelector": {"matchLabels": {"a": "b"}}}},
+        {"matchConstraints": {"resourceRules": [RULE], "excludeResourceRules": [RULE]}},
+        {"matchConstraints": {"resourceRules": [{**RULE, "resources": ["services"]}]}},
+    ],
+)
 def test_it_does_not_concern_what_it_does_not_match(narrowed):
     assert policy(world(), "false", **narrowed).admit("CREATE", executor())
 
 
 def test_params_come_from_the_binding():
     w = policy(
-        world(), "int(params.data.containers) >= size(object.spec.containers)",
+        world(),
+        "int(params.data.containers) >= size(object.spec.containers)",
         paramKind={"apiVersion": "v1", "kind": "ConfigMap"},
-        binding={"paramRef": {"name": "limit", "namespace": "team", "parameterNotFoundAction": "Deny"}})
+        binding={"paramRef": {"name": "limit", "namespace": "team", "parameterNotFoundAction": "Deny"}},
+    )
     assert "no params found" in str(refusal(w))
     w.put({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "limit"}, "data": {"containers": "1"}})
     assert w.admit("CREATE", executor())

@@ -18,29 +18,53 @@ SCALE = {"operations": ["UPDATE"], "apiGroups": ["apps"], "apiVersions": ["v1"],
 PODS = {"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"]}
 NOT_FOUND = (
     'failed calling webhook "pods.rec.example": failed to call webhook: Post '
-    '"https://policy.team.svc:443/validate?timeout=5s": service "policy" not found')
+    '"https://policy.team.svc:443/validate?timeout=5s": service "policy" not found'
+)
 
 
 def webhook(rule=PODS, *, name="pods.rec.example", **fields):
     return {
-        "name": name, "admissionReviewVersions": ["v1"], "sideEffects": "None", "failurePolicy": "Fail",
-        "timeoutSeconds": 5, "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "team"}},
+        "name": name,
+        "admissionReviewVersions": ["v1"],
+        "sideEffects": "None",
+        "failurePolicy": "Fail",
+        "timeoutSeconds": 5,
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "team"}},
         "rules": [rule],
-        "clientConfig": {"service": {"namespace": "team", "name": "policy", "path": "/validate"}}} | fields
+        "clientConfig": {"service": {"namespace": "team", "name": "policy", "path": "/validate"}},
+    } | fields
 
 
 def configure(w, *hooks, kind="ValidatingWebhookConfiguration", name="rec"):
-    w.put({"apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": {"name": name},
-           "webhooks": list(hooks)})
+    w.put(
+        {
+            "apiVersion": "admissionregistration.k8s.io/v1",
+            "kind": kind,
+            "metadata": {"name": name},
+            "webhooks": list(hooks),
+        }
+    )
 
 
 def service(w, *, ready=True, port=443):
-    w.put({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "policy"}, "spec": {
-        "type": "ClusterIP", "ports": [{"port": port}]}})
-    w.put({
-        "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
-        "metadata": {"name": "policy-x", "labels": {"kubernetes.io/service-name": "policy"}},
-        "ports": [{"port": 8443}], "endpoints": [{"addresses": ["10.0.0.9"], "conditions": {"ready": ready}}]})
+    w.put(
+        {
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": {"name": "policy"},
+            "spec": {"type": "ClusterIP", "ports": [{"port": port}]},
+        }
+    )
+    w.put(
+        {
+            "apiVersion": "discovery.k8s.io/v1",
+            "kind": "EndpointSlice",
+            "addressType": "IPv4",
+            "metadata": {"name": "policy-x", "labels": {"kubernetes.io/service-name": "policy"}},
+            "ports": [{"port": 8443}],
+            "endpoints": [{"addresses": ["10.0.0.9"], "conditions": {"ready": ready}}],
+        }
+    )
 
 
 def served(w, answer):
@@ -50,8 +74,13 @@ def served(w, answer):
 
 def scale(w, replicas=0, **how):
     def of(n):
-        return {"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": "vllm", "namespace": "team"},
-                "spec": {"replicas": n}}
+        return {
+            "apiVersion": "autoscaling/v1",
+            "kind": "Scale",
+            "metadata": {"name": "vllm", "namespace": "team"},
+            "spec": {"replicas": n},
+        }
+
     kind = kind_of({"apiVersion": "apps/v1", "kind": "Deployment"})
     return w.admit("UPDATE", of(replicas), old=of(1), subresource="scale", kind=kind, **how)
 
@@ -67,9 +96,15 @@ def test_a_webhook_without_its_service_refuses_pods_as_recorded():
     configure(w, webhook())
     error = refusal(lambda: w.admit("CREATE", executor()))
     assert error.status == {
-        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
-        "message": f"Internal error occurred: {NOT_FOUND}", "reason": "InternalError",
-        "details": {"causes": [{"message": NOT_FOUND}]}, "code": 500}
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Failure",
+        "message": f"Internal error occurred: {NOT_FOUND}",
+        "reason": "InternalError",
+        "details": {"causes": [{"message": NOT_FOUND}]},
+        "code": 500,
+    }
     w.remove("validatingwebhookconfigurations", "rec", "", "admissionregistration.k8s.io")
     assert w.admit("CREATE", executor())
 
@@ -96,11 +131,14 @@ def test_failure_policy_ignore_lets_it_pass():
     assert scale(w)[0]["spec"] == {"replicas": 0}
 
 
-@pytest.mark.parametrize(("prepare", "message"), [
-    (lambda w: service(w, ready=False), 'no endpoints available for service "policy"'),
-    (lambda w: service(w, port=80), 'no service port 443 found for service "policy"'),
-    (service, "dial tcp 10.0.0.9:8443: connect: connection refused"),
-])
+@pytest.mark.parametrize(
+    ("prepare", "message"),
+    [
+        (lambda w: service(w, ready=False), 'no endpoints available for service "policy"'),
+        (lambda w: service(w, port=80), 'no service port 443 found for service "policy"'),
+        (service, "dial tcp 10.0.0.9:8443: connect: connection refused"),
+    ],
+)
 def test_a_service_that_does_not_answer(prepare, message):
     w = world()
     configure(w, webhook())
@@ -117,16 +155,24 @@ def test_a_model_answers_for_a_service_and_sees_the_review():
     request = seen[0]["request"]
     assert {key: request[key] for key in ("kind", "resource", "subResource", "name", "namespace", "operation")} == {
         "kind": {"group": "autoscaling", "version": "v1", "kind": "Scale"},
-        "resource": {"group": "apps", "version": "v1", "resource": "deployments"}, "subResource": "scale",
-        "name": "vllm", "namespace": "team", "operation": "UPDATE"}
+        "resource": {"group": "apps", "version": "v1", "resource": "deployments"},
+        "subResource": "scale",
+        "name": "vllm",
+        "namespace": "team",
+        "operation": "UPDATE",
+    }
     assert (request["object"]["spec"], request["oldObject"]["spec"]) == ({"replicas": 0}, {"replicas": 1})
     assert request["userInfo"]["username"] == "kubernetes-admin"
 
 
-@pytest.mark.parametrize(("said", "code", "message"), [
-    ({"message": "not tonight", "code": 403}, 403, "denied the request: not tonight"),
-    ({"message": "no"}, 400, "denied the request: no"), ({}, 400, "denied the request without explanation"),
-])
+@pytest.mark.parametrize(
+    ("said", "code", "message"),
+    [
+        ({"message": "not tonight", "code": 403}, 403, "denied the request: not tonight"),
+        ({"message": "no"}, 400, "denied the request: no"),
+        ({}, 400, "denied the request without explanation"),
+    ],
+)
 def test_a_refusal_is_worded_as_kubernetes_does(said, code, message):
     w = world()
     served(w, lambda review: response_to(review, allowed=False, **said))
@@ -138,20 +184,29 @@ def test_a_refusal_is_worded_as_kubernetes_does(said, code, message):
 def test_a_model_may_fail_as_networks_do():
     def slow(review):
         raise CallFailed("context deadline exceeded")
+
     w = world()
     served(w, slow)
     configure(w, webhook())
     assert str(refusal(lambda: w.admit("CREATE", executor()))).endswith(
-        'Post "https://policy.team.svc:443/validate?timeout=5s": context deadline exceeded')
+        'Post "https://policy.team.svc:443/validate?timeout=5s": context deadline exceeded'
+    )
 
 
-@pytest.mark.parametrize(("change", "problem"), [
-    ({"response": None}, "webhook response was absent"),
-    ({"apiVersion": "admission.k8s.io/v1beta1"}, (
-        "expected webhook response of admission.k8s.io/v1, Kind=AdmissionReview, got admission.k8s.io/v1beta1, "
-        "Kind=AdmissionReview")),
-    ({"response": {"uid": "another", "allowed": True}}, 'got "another"'),
-])
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"response": None}, "webhook response was absent"),
+        (
+            {"apiVersion": "admission.k8s.io/v1beta1"},
+            (
+                "expected webhook response of admission.k8s.io/v1, Kind=AdmissionReview, got admission.k8s.io/v1beta1, "
+                "Kind=AdmissionReview"
+            ),
+        ),
+        ({"response": {"uid": "another", "allowed": True}}, 'got "another"'),
+    ],
+)
 def test_an_answer_that_is_none_counts_as_a_failure(change, problem):
     w = world()
     served(w, lambda review: response_to(review, allowed=True) | change)
@@ -168,6 +223,7 @@ def test_warnings_reach_the_client():
         answer = response_to(review, allowed=True)
         answer["response"]["warnings"] = ["mind the gap"]
         return answer
+
     served(w, warn)
     configure(w, webhook())
     assert w.admit("CREATE", executor())[1] == ["mind the gap"]
@@ -187,14 +243,19 @@ def patching(*operations):
         found = response_to(review, allowed=True)
         found["response"] |= {"patch": encoded, "patchType": "JSONPatch"}
         return found
+
     return answer
 
 
 def test_a_mutating_webhook_changes_the_pod_before_it_is_judged():
     w = world()
-    served(w, patching(
-        {"op": "add", "path": "/spec/containers/-", "value": {"name": "proxy", "image": "mesh"}},
-        {"op": "add", "path": "/metadata/labels", "value": {"mesh": "yes"}}))
+    served(
+        w,
+        patching(
+            {"op": "add", "path": "/spec/containers/-", "value": {"name": "proxy", "image": "mesh"}},
+            {"op": "add", "path": "/metadata/labels", "value": {"mesh": "yes"}},
+        ),
+    )
     configure(w, webhook(), kind="MutatingWebhookConfiguration")
     pod = w.admit("CREATE", executor())[0]
     assert pod["metadata"]["labels"] == {"mesh": "yes"}
@@ -220,20 +281,28 @@ def test_if_needed_is_asked_again_after_others_have_changed_the_pod():
         asked.append(len(review["request"]["object"]["spec"]["containers"]))
         containers = {"op": "add", "path": "/spec/containers/-", "value": {"name": "proxy"}}
         return (patching(containers) if len(asked) == 2 else patching())(review)
+
     served(w, answer)
-    configure(w, webhook(reinvocationPolicy="IfNeeded"), webhook(name="late.rec.example"),
-              kind="MutatingWebhookConfiguration")
+    configure(
+        w, webhook(reinvocationPolicy="IfNeeded"), webhook(name="late.rec.example"), kind="MutatingWebhookConfiguration"
+    )
     w.admit("CREATE", executor())
     assert asked == [1, 1, 2]
 
 
-@pytest.mark.parametrize(("rule", "called"), [
-    ({**PODS, "operations": ["*"], "apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*"]}, True),
-    ({**PODS, "resources": ["*/*"]}, True), ({**PODS, "resources": ["pods/*"]}, True),
-    ({**PODS, "resources": ["pods/status"]}, False), ({**PODS, "operations": ["DELETE"]}, False),
-    ({**PODS, "apiVersions": ["v2"]}, False), ({**PODS, "scope": "Cluster"}, False),
-    ({**PODS, "scope": "Namespaced"}, True),
-])
+@pytest.mark.parametrize(
+    ("rule", "called"),
+    [
+        ({**PODS, "operations": ["*"], "apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*"]}, True),
+        ({**PODS, "resources": ["*/*"]}, True),
+        ({**PODS, "resources": ["pods/*"]}, True),
+        ({**PODS, "resources": ["pods/status"]}, False),
+        ({**PODS, "operations": ["DELETE"]}, False),
+        ({**PODS, "apiVersions": ["v2"]}, False),
+        ({**PODS, "scope": "Cluster"}, False),
+        ({**PODS, "scope": "Namespaced"}, True),
+    ],
+)
 def test_which_rules_match_the_creation_of_a_pod(rule, called):
     w = world()
     configure(w, webhook(rule))
@@ -243,8 +312,13 @@ def test_which_rules_match_the_creation_of_a_pod(rule, called):
         assert w.admit("CREATE", executor())
 
 
-@pytest.mark.parametrize(("selector", "called"), [({"matchLabels": {"killcheck": "drill"}}, True), (
-    {"matchExpressions": [{"key": "killcheck", "operator": "DoesNotExist"}]}, False)])
+@pytest.mark.parametrize(
+    ("selector", "called"),
+    [
+        ({"matchLabels": {"killcheck": "drill"}}, True),
+        ({"matchExpressions": [{"key": "killcheck", "operator": "DoesNotExist"}]}, False),
+    ],
+)
 def test_objects_are_selected_by_label(selector, called):
     w = world()
     configure(w, webhook(objectSelector=selector))
@@ -313,11 +387,13 @@ def test_a_url_on_loopback_is_really_called(server):
     configure(w, webhook(MAPS, clientConfig={"url": url}))
     assert w.admit("CREATE", config_map("good"))
     assert str(refusal(lambda: w.admit("CREATE", config_map("bad")))) == (
-        'admission webhook "pods.rec.example" denied the request: bad name')
+        'admission webhook "pods.rec.example" denied the request: bad name'
+    )
     assert server.paths == ["/check?timeout=5s"] * 2
     server.code = 503
     assert str(refusal(lambda: w.admit("CREATE", config_map("good")))).endswith(
-        'failed to call webhook: an error on the server ("boom") has prevented the request from succeeding')
+        'failed to call webhook: an error on the server ("boom") has prevented the request from succeeding'
+    )
 
 
 def test_a_url_where_nobody_listens():
@@ -327,7 +403,8 @@ def test_a_url_where_nobody_listens():
         where = f"127.0.0.1:{taken.getsockname()[1]}"
         configure(w, webhook(MAPS, clientConfig={"url": f"https://{where}/check"}))
         assert str(refusal(lambda: w.admit("CREATE", config_map("good")))).endswith(
-            f'Post "https://{where}/check?timeout=5s": dial tcp {where}: connect: connection refused')
+            f'Post "https://{where}/check?timeout=5s": dial tcp {where}: connect: connection refused'
+        )
 
 
 def test_no_url_beyond_this_machine_is_called():

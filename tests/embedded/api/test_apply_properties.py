@@ -27,11 +27,17 @@ class Managers(RuleBasedStateMachine):
 
     @rule(data=DATA, who=APPLIERS, force=st.booleans())
     def apply(self, data, who, force):
-        taken = {key for key, value in data.items() if key in self.data and self.data[key] != value
-                 and self.owners[key] - {who}}
-        done = self.world.raw("PATCH", f"{PATH}?fieldManager={who}&force={str(force).lower()}", {
-            "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "shared"}, "data": data},
-            "application/apply-patch+yaml")
+        taken = {
+            key
+            for key, value in data.items()
+            if key in self.data and self.data[key] != value and self.owners[key] - {who}
+        }
+        done = self.world.raw(
+            "PATCH",
+            f"{PATH}?fieldManager={who}&force={str(force).lower()}",
+            {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "shared"}, "data": data},
+            "application/apply-patch+yaml",
+        )
         if taken and not force:
             assert done.status == 409
             assert {cause["field"] for cause in done.body["details"]["causes"]} == {f".data.{key}" for key in taken}

@@ -20,23 +20,38 @@ def bearer(w):
 
 
 def grant(w, *rules, user="helper"):
-    w.put({
-        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "impersonator"},
-        "rules": list(rules)})
-    w.put({
-        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
-        "metadata": {"name": "impersonator"},
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "impersonator"},
-        "subjects": [{"kind": "User", "name": user}]})
+    w.put(
+        {
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "ClusterRole",
+            "metadata": {"name": "impersonator"},
+            "rules": list(rules),
+        }
+    )
+    w.put(
+        {
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "ClusterRoleBinding",
+            "metadata": {"name": "impersonator"},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "impersonator"},
+            "subjects": [{"kind": "User", "name": user}],
+        }
+    )
 
 
 def impersonating(*resources, group=""):
     return {"verbs": ["impersonate"], "apiGroups": [group], "resources": list(resources)}
 
 
-@pytest.mark.parametrize("headers", [
-    {}, {"authorization": "Bearer "}, {"authorization": "Bearer"}, {"authorization": "Basic YTpi"},
-])
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {"authorization": "Bearer "},
+        {"authorization": "Bearer"},
+        {"authorization": "Basic YTpi"},
+    ],
+)
 def test_without_a_token_one_is_anonymous(headers):
     assert ask(world(), **headers) == ANONYMOUS
 
@@ -46,15 +61,23 @@ def test_a_token_that_is_no_good_is_401_and_not_anonymous(token):
     with pytest.raises(StatusError) as refused:
         ask(world(), authorization=f"Bearer {token}")
     assert refused.value.status == {
-        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": "Unauthorized",
-        "reason": "Unauthorized", "code": 401}
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Failure",
+        "message": "Unauthorized",
+        "reason": "Unauthorized",
+        "code": 401,
+    }
 
 
 def test_a_service_accounts_token():
     w = world()
     user = ask(w, authorization=f"bearer {bearer(w)}")
     assert (user.name, user.groups) == (
-        SA, ("system:serviceaccounts", "system:serviceaccounts:team", "system:authenticated"))
+        SA,
+        ("system:serviceaccounts", "system:serviceaccounts:team", "system:authenticated"),
+    )
 
 
 def test_a_token_for_another_audience_is_401():
@@ -83,39 +106,66 @@ def test_a_trusted_callers_user_stands():
 
 def test_an_administrator_impersonates_a_service_account_with_its_groups():
     assert ask(world(), user=ADMIN, impersonate_user=SA) == User(
-        SA, ("system:serviceaccounts", "system:serviceaccounts:team", "system:authenticated"))
+        SA, ("system:serviceaccounts", "system:serviceaccounts:team", "system:authenticated")
+    )
 
 
-@pytest.mark.parametrize(("name", "groups", "expected"), [
-    ("jane", "", ("system:authenticated",)),
-    ("jane", "ops, gpu", ("ops", "gpu", "system:authenticated")),
-    ("jane", "system:authenticated", ("system:authenticated",)),
-    ("jane", "system:unauthenticated", ("system:unauthenticated",)),
-    ("system:anonymous", "", ("system:unauthenticated",)),
-    (SA, "ops", ("ops", "system:authenticated")),
-])
+@pytest.mark.parametrize(
+    ("name", "groups", "expected"),
+    [
+        ("jane", "", ("system:authenticated",)),
+        ("jane", "ops, gpu", ("ops", "gpu", "system:authenticated")),
+        ("jane", "system:authenticated", ("system:authenticated",)),
+        ("jane", "system:unauthenticated", ("system:unauthenticated",)),
+        ("system:anonymous", "", ("system:unauthenticated",)),
+        (SA, "ops", ("ops", "system:authenticated")),
+    ],
+)
 def test_the_groups_of_an_impersonated_user(name, groups, expected):
     headers = {"impersonate_user": name} | ({"impersonate_group": groups} if groups else {})
     assert ask(world(), user=ADMIN, **headers).groups == expected
 
 
-@pytest.mark.parametrize(("headers", "message"), [
-    ({"impersonate-user": "jane"}, (
-        'users "jane" is forbidden: User "helper" cannot impersonate resource "users" in API group "" at the cluster '
-        "scope")),
-    ({"impersonate-user": SA}, (
-        'serviceaccounts "gpu-off" is forbidden: User "helper" cannot impersonate resource "serviceaccounts" in API '
-        'group "" in the namespace "team"')),
-    ({"impersonate-user": "root", "impersonate-group": "system:masters"}, (
-        'groups "system:masters" is forbidden: User "helper" cannot impersonate resource "groups" in API group "" at '
-        "the cluster scope")),
-    ({"impersonate-user": "root", "impersonate-uid": "7"}, (
-        'uids.authentication.k8s.io "7" is forbidden: User "helper" cannot impersonate resource "uids" in API group '
-        '"authentication.k8s.io" at the cluster scope')),
-    ({"impersonate-user": "root", "impersonate-extra-scopes": "view"}, (
-        'userextras.authentication.k8s.io "view" is forbidden: User "helper" cannot impersonate resource '
-        '"userextras/scopes" in API group "authentication.k8s.io" at the cluster scope')),
-])
+@pytest.mark.parametrize(
+    ("headers", "message"),
+    [
+        (
+            {"impersonate-user": "jane"},
+            (
+                'users "jane" is forbidden: User "helper" cannot impersonate resource "users" in API group "" at the cluster '
+                "scope"
+            ),
+        ),
+        (
+            {"impersonate-user": SA},
+            (
+                'serviceaccounts "gpu-off" is forbidden: User "helper" cannot impersonate resource "serviceaccounts" in API '
+                'group "" in the namespace "team"'
+            ),
+        ),
+        (
+            {"impersonate-user": "root", "impersonate-group": "system:masters"},
+            (
+                'groups "system:masters" is forbidden: User "helper" cannot impersonate resource "groups" in API group "" at '
+                "the cluster scope"
+            ),
+        ),
+        (
+            {"impersonate-user": "root", "impersonate-uid": "7"},
+            (
+                'uids.authentication.k8s.io "7" is forbidden: User "helper" cannot impersonate resource "uids" in API group '
+                '"authentication.k8s.io" at the cluster scope'
+            ),
+        ),
+        (
+            {"impersonate-user": "root", "impersonate-extra-scopes": "view"},
+            (
+                'userextras.authentication.k8s.io "view" is forbidden: User "helper" cannot impersonate resource '
+                '"userextras/scopes" in API group "authentication.k8s.io" at the cluster scope'
+            ),
+        ),
+    ],
+)
 def test_impersonation_must_be_allowed(headers, message):
     w = world()
     grant(w, impersonating("users") | {"resourceNames": ["root"]})
@@ -126,11 +176,15 @@ def test_impersonation_must_be_allowed(headers, message):
 
 def test_what_is_allowed_of_it_is_done():
     w = world()
-    grant(w, impersonating("users", "groups"),
-          impersonating("userextras/scopes", "uids", group="authentication.k8s.io"))
+    grant(
+        w, impersonating("users", "groups"), impersonating("userextras/scopes", "uids", group="authentication.k8s.io")
+    )
     headers = {
-        "impersonate-user": "jane", "impersonate-group": "ops", "impersonate-uid": "7",
-        "impersonate-extra-scopes": "view"}
+        "impersonate-user": "jane",
+        "impersonate-group": "ops",
+        "impersonate-uid": "7",
+        "impersonate-extra-scopes": "view",
+    }
     user = w.authenticator.authenticate(Request("GET", "/api", headers=headers, user=User("helper")))
     assert user == User("jane", ("ops", "system:authenticated"), "7", {"scopes": ["view"]})
 

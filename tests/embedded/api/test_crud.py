@@ -16,7 +16,11 @@ def world():
 def test_the_server_fills_in_what_is_its_own(world):
     given = configmap(data={"a": "1"})
     given["metadata"] |= {
-        "uid": "mine", "generation": 9, "managedFields": [], "deletionTimestamp": "2020-01-01T00:00:00Z"}
+        "uid": "mine",
+        "generation": 9,
+        "managedFields": [],
+        "deletionTimestamp": "2020-01-01T00:00:00Z",
+    }
     made = world.kube.create(r.CONFIGMAPS, given)
     meta = made["metadata"]
     assert meta["uid"] != "mine"
@@ -89,8 +93,9 @@ def test_status_and_spec_are_written_apart(world):
     assert made["status"] == {}
     both = {"spec": {"replicas": 3}, "status": {"replicas": 2}}
     assert world.kube.patch(r.DEPLOYMENTS, "vllm", both, "default")["status"] == {}
-    after = world.kube.patch(r.DEPLOYMENTS, "vllm", {"spec": {"replicas": 9}, "status": {"replicas": 2}}, "default",
-                             subresource="status")
+    after = world.kube.patch(
+        r.DEPLOYMENTS, "vllm", {"spec": {"replicas": 9}, "status": {"replicas": 2}}, "default", subresource="status"
+    )
     assert (after["spec"]["replicas"], after["status"]["replicas"]) == (3, 2)
 
 
@@ -104,9 +109,13 @@ def test_a_stale_resource_version_loses(world):
     second = copy(first)
     second["spec"]["replicas"] = 2
     world.kube.replace(r.DEPLOYMENTS, second)
-    with pytest.raises(Conflict, match=(
+    with pytest.raises(
+        Conflict,
+        match=(
             r'Operation cannot be fulfilled on deployments\.apps "vllm": the object has been modified; please apply '
-            "your changes to the latest version and try again")):
+            "your changes to the latest version and try again"
+        ),
+    ):
         world.kube.replace(r.DEPLOYMENTS, second)
     unconditional = copy(second)
     del unconditional["metadata"]["resourceVersion"]
@@ -133,11 +142,14 @@ def test_system_metadata_cannot_be_changed(world):
         world.kube.replace(r.CONFIGMAPS, made)
 
 
-@pytest.mark.parametrize(("change", "message"), [
-    ({"name": "other"}, r"the name of the object \(other\) does not match the name on the URL \(settings\)"),
-    ({"name": ""}, r"the name of the object \(settings based on URL\) was undeterminable: name must be provided"),
-    ({"namespace": "x"}, "the namespace of the provided object does not match the namespace sent on the request"),
-])
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"name": "other"}, r"the name of the object \(other\) does not match the name on the URL \(settings\)"),
+        ({"name": ""}, r"the name of the object \(settings based on URL\) was undeterminable: name must be provided"),
+        ({"namespace": "x"}, "the namespace of the provided object does not match the namespace sent on the request"),
+    ],
+)
 def test_a_put_must_agree_with_its_url(world, change, message):
     made = copy(world.kube.create(r.CONFIGMAPS, configmap()))
     made["metadata"] |= change
@@ -160,21 +172,26 @@ def test_a_dry_run_answers_and_keeps_nothing(world):
     assert "resourceVersion" not in made["metadata"]
     assert world.store.revision == before
     world.kube.create(r.DEPLOYMENTS, deployment())
-    assert world.kube.patch(r.DEPLOYMENTS, "vllm", {"spec": {"replicas": 0}}, "default", dry_run=True)["spec"][
-        "replicas"] == 0
+    assert (
+        world.kube.patch(r.DEPLOYMENTS, "vllm", {"spec": {"replicas": 0}}, "default", dry_run=True)["spec"]["replicas"]
+        == 0
+    )
     assert world.kube.get(r.DEPLOYMENTS, "vllm", "default")["spec"]["replicas"] == 1
 
 
-@pytest.mark.parametrize(("method", "path", "code"), [
-    ("GET", "/api/v1/namespaces/default/podz", 404),
-    ("GET", "/apis/apps/v1beta1/namespaces/default/deployments", 404),
-    ("POST", "/api/v1/pods", 405),
-    ("PUT", "/api/v1/namespaces/default/pods", 405),
-    ("POST", "/api/v1/namespaces/default/pods/x", 405),
-    ("GET", "/apis/authorization.k8s.io/v1/subjectaccessreviews", 405),
-    ("GET", "/api/v1/namespaces/default/nodes", 404),
-    ("GET", "/api/v1/pods/x", 404),
-])
+@pytest.mark.parametrize(
+    ("method", "path", "code"),
+    [
+        ("GET", "/api/v1/namespaces/default/podz", 404),
+        ("GET", "/apis/apps/v1beta1/namespaces/default/deployments", 404),
+        ("POST", "/api/v1/pods", 405),
+        ("PUT", "/api/v1/namespaces/default/pods", 405),
+        ("POST", "/api/v1/namespaces/default/pods/x", 405),
+        ("GET", "/apis/authorization.k8s.io/v1/subjectaccessreviews", 405),
+        ("GET", "/api/v1/namespaces/default/nodes", 404),
+        ("GET", "/api/v1/pods/x", 404),
+    ],
+)
 def test_paths_that_lead_nowhere(world, method, path, code):
     answer = world.raw(method, path, body={} if method in ("POST", "PUT") else None)
     assert (answer.status, answer.body["code"], answer.body["details"]) == (code, code, {})
@@ -194,7 +211,8 @@ def test_a_body_that_is_not_json(world):
     assert answer.status == 400
     assert answer.body["message"] == (
         "the object provided is unrecognized (must be of type ConfigMap): couldn't get version/kind; json parse "
-        "error: invalid character 'm' looking for beginning of value (6d657461646174613a2078)")
+        "error: invalid character 'm' looking for beginning of value (6d657461646174613a2078)"
+    )
     assert world.raw("POST", "/api/v1/namespaces/default/configmaps", body=b"", content_type="text/csv").status == 415
 
 
@@ -220,8 +238,10 @@ def test_a_services_address_is_given_and_kept(world):
 
 
 def test_a_jobs_selector_comes_from_its_uid(world):
-    job = {"metadata": {"name": "drill", "namespace": "default"}, "spec": {"template": {"spec": {
-        "restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}}}
+    job = {
+        "metadata": {"name": "drill", "namespace": "default"},
+        "spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}},
+    }
     made = world.kube.create(r.JOBS, job)
     uid = made["metadata"]["uid"]
     assert made["spec"]["selector"] == {"matchLabels": {"batch.kubernetes.io/controller-uid": uid}}
@@ -230,19 +250,32 @@ def test_a_jobs_selector_comes_from_its_uid(world):
 
 def test_events_of_both_groups_are_one_object(world):
     event = {
-        "metadata": {"name": "e", "namespace": "default"}, "involvedObject": {"kind": "Pod", "name": "p"},
-        "reason": "BackOff", "message": "Back-off pulling image", "type": "Normal"}
+        "metadata": {"name": "e", "namespace": "default"},
+        "involvedObject": {"kind": "Pod", "name": "p"},
+        "reason": "BackOff",
+        "message": "Back-off pulling image",
+        "type": "Normal",
+    }
     world.kube.create(r.EVENTS, event)
     path = "/apis/events.k8s.io/v1/namespaces/default/events/e"
     other = world.kube.call("GET", path).body
     assert (other["apiVersion"], other["note"], other["regarding"]["name"]) == (
-        "events.k8s.io/v1", "Back-off pulling image", "p")
+        "events.k8s.io/v1",
+        "Back-off pulling image",
+        "p",
+    )
 
 
 def test_every_error_is_a_status(world):
     with pytest.raises(ApiError) as caught:
         world.kube.get(r.DEPLOYMENTS, "vlm", "default")
     assert caught.value.status == {
-        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
-        "message": 'deployments.apps "vlm" not found', "reason": "NotFound",
-        "details": {"name": "vlm", "group": "apps", "kind": "deployments"}, "code": 404}
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Failure",
+        "message": 'deployments.apps "vlm" not found',
+        "reason": "NotFound",
+        "details": {"name": "vlm", "group": "apps", "kind": "deployments"},
+        "code": 404,
+    }

@@ -15,8 +15,12 @@ def world():
 def test_an_ordinary_object_goes_at_once(world):
     uid = world.kube.create(r.DEPLOYMENTS, deployment())["metadata"]["uid"]
     assert world.kube.delete(r.DEPLOYMENTS, "vllm", "default", propagation="Background") == {
-        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success",
-        "details": {"name": "vllm", "group": "apps", "kind": "deployments", "uid": uid}}
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Success",
+        "details": {"name": "vllm", "group": "apps", "kind": "deployments", "uid": uid},
+    }
     with pytest.raises(NotFound):
         world.kube.delete(r.DEPLOYMENTS, "vllm", "default")
 
@@ -25,7 +29,10 @@ def test_a_pod_on_a_node_gets_its_grace(world):
     world.kube.create(r.PODS, pod(node="gpu-1", grace=40))
     meta = world.kube.delete(r.PODS, "worker", "default")["metadata"]
     assert (meta["deletionTimestamp"], meta["deletionGracePeriodSeconds"], meta["generation"]) == (
-        "2026-11-21T02:01:46Z", 40, 2)
+        "2026-11-21T02:01:46Z",
+        40,
+        2,
+    )
     assert world.kube.get(r.PODS, "worker", "default")["metadata"] == meta
 
 
@@ -56,13 +63,17 @@ def test_the_kubelets_last_delete_is_a_change_and_a_removal(world):
     assert (meta["deletionTimestamp"], meta["deletionGracePeriodSeconds"]) == ("2026-11-21T02:01:14Z", 0)
 
 
-@pytest.mark.parametrize("make", [
-    lambda world: world.kube.create(r.PODS, pod(grace=30)),
-    lambda world: (
-        world.kube.create(r.PODS, pod(node="gpu-1", grace=30)),
-        world.kube.patch(r.PODS, "worker", {"status": {"phase": "Succeeded"}}, "default", subresource="status")),
-    lambda world: world.kube.create(r.PODS, pod(node="gpu-1", grace=0)),
-])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda world: world.kube.create(r.PODS, pod(grace=30)),
+        lambda world: (
+            world.kube.create(r.PODS, pod(node="gpu-1", grace=30)),
+            world.kube.patch(r.PODS, "worker", {"status": {"phase": "Succeeded"}}, "default", subresource="status"),
+        ),
+        lambda world: world.kube.create(r.PODS, pod(node="gpu-1", grace=0)),
+    ],
+)
 def test_pods_without_anything_to_wait_for_go_at_once(world, make):
     make(world)
     world.kube.delete(r.PODS, "worker", "default")
@@ -106,18 +117,25 @@ def test_propagation_leaves_work_for_the_garbage_collector(world, policy, finali
 
 def test_a_bare_delete_of_a_job_orphans_and_says_so(world):
     for name in ("a", "b", "c"):
-        world.kube.create(r.JOBS, {"metadata": {"name": name, "namespace": "default"}, "spec": {
-            "template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}}})
+        world.kube.create(
+            r.JOBS,
+            {
+                "metadata": {"name": name, "namespace": "default"},
+                "spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}},
+            },
+        )
     path = r.JOBS.path("default")
     bare = world.raw("DELETE", f"{path}/a")
     assert bare.headers["Warning"] == (
         '299 - "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove '
-        'them or set propagationPolicy=Orphan to suppress this warning"')
+        'them or set propagationPolicy=Orphan to suppress this warning"'
+    )
     assert bare.body["metadata"]["finalizers"] == ["orphan"]
     background = world.raw("DELETE", f"{path}/b?propagationPolicy=Background")
     assert ("Warning" in background.headers, background.body["status"]) == (False, "Success")
-    orphan = world.raw("DELETE", f"{path}/c", {"kind": "DeleteOptions", "apiVersion": "v1",
-                                              "propagationPolicy": "Orphan"})
+    orphan = world.raw(
+        "DELETE", f"{path}/c", {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Orphan"}
+    )
     assert ("Warning" in orphan.headers, orphan.body["metadata"]["finalizers"]) == (False, ["orphan"])
 
 
@@ -127,8 +145,7 @@ def test_preconditions(world):
         world.kube.delete(r.CONFIGMAPS, "settings", "default", uid="nope")
     with pytest.raises(Conflict, match=r"the ResourceVersion in the precondition \(1\) does not match"):
         world.kube.delete(r.CONFIGMAPS, "settings", "default", resource_version="1")
-    world.kube.delete(
-        r.CONFIGMAPS, "settings", "default", uid=made["uid"], resource_version=made["resourceVersion"])
+    world.kube.delete(r.CONFIGMAPS, "settings", "default", uid=made["uid"], resource_version=made["resourceVersion"])
 
 
 def test_a_dry_run_deletes_nothing(world):
@@ -155,5 +172,5 @@ def test_options_that_make_no_sense(world):
     path = r.CONFIGMAPS.path("default", "settings")
     with pytest.raises(Invalid, match="propagationPolicy"):
         world.kube.call("DELETE", path, body={"propagationPolicy": "Sideways"})
-    with pytest.raises(ApiError, match='dryRun: Unsupported value: '):
+    with pytest.raises(ApiError, match="dryRun: Unsupported value: "):
         world.kube.call("DELETE", path, body={"dryRun": ["Some"]})

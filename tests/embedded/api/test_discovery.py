@@ -14,15 +14,29 @@ from killcheck.kube.objects import Obj
 
 AGGREGATED = (
     "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,"
-    "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json")
+    "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json"
+)
 CRD: Obj = {
     "spec": {
-        "group": "karpenter.sh", "scope": "Cluster",
+        "group": "karpenter.sh",
+        "scope": "Cluster",
         "names": {"plural": "nodepools", "singular": "nodepool", "kind": "NodePool", "categories": ["karpenter"]},
-        "versions": [{
-            "name": "v1", "served": True, "storage": True, "subresources": {"status": {}},
-            "schema": {"openAPIV3Schema": {"type": "object", "properties": {
-                "spec": {"type": "object", "properties": {"weight": {"type": "integer"}}}}}}}]}}
+        "versions": [
+            {
+                "name": "v1",
+                "served": True,
+                "storage": True,
+                "subresources": {"status": {}},
+                "schema": {
+                    "openAPIV3Schema": {
+                        "type": "object",
+                        "properties": {"spec": {"type": "object", "properties": {"weight": {"type": "integer"}}}},
+                    }
+                },
+            }
+        ],
+    }
+}
 
 
 def ask(module: Any, path: str, accept: str = "", registry: Registry | None = None, **headers: str) -> Response | None:
@@ -63,12 +77,23 @@ def test_one_group_and_one_version() -> None:
     assert (apps["kind"], apps["apiVersion"], apps["groupVersion"]) == ("APIResourceList", "v1", "apps/v1")
     resources = {resource["name"]: resource for resource in apps["resources"]}
     assert resources["deployments"] == {
-        "name": "deployments", "singularName": "deployment", "namespaced": True, "kind": "Deployment",
+        "name": "deployments",
+        "singularName": "deployment",
+        "namespaced": True,
+        "kind": "Deployment",
         "verbs": ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"],
-        "shortNames": ["deploy"], "categories": ["all"]}
+        "shortNames": ["deploy"],
+        "categories": ["all"],
+    }
     assert resources["deployments/scale"] == {
-        "name": "deployments/scale", "singularName": "", "namespaced": True, "group": "autoscaling", "version": "v1",
-        "kind": "Scale", "verbs": ["get", "patch", "update"]}
+        "name": "deployments/scale",
+        "singularName": "",
+        "namespaced": True,
+        "group": "autoscaling",
+        "version": "v1",
+        "kind": "Scale",
+        "verbs": ["get", "patch", "update"],
+    }
     pods = {resource["name"]: resource for resource in body(discovery, "/api/v1")["resources"]}
     assert pods["pods/eviction"]["kind"] == "Eviction"
     assert pods["serviceaccounts/token"]["group"] == "authentication.k8s.io"
@@ -82,20 +107,29 @@ def test_what_is_not_there(path: str) -> None:
 def test_the_aggregated_document_for_who_asks_for_it() -> None:
     response = ask(discovery, "/apis", AGGREGATED, with_crd())
     assert response is not None
-    assert response.headers["Content-Type"] == (
-        "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList")
+    assert response.headers["Content-Type"] == ("application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList")
     assert isinstance(response.body, dict)
     assert response.body["apiVersion"] == "apidiscovery.k8s.io/v2"
     groups = {item["metadata"]["name"]: item["versions"] for item in response.body["items"]}
     pools = groups["karpenter.sh"][0]
     assert pools["freshness"] == "Current"
-    assert pools["resources"] == [{
-        "resource": "nodepools", "responseKind": {"group": "karpenter.sh", "version": "v1", "kind": "NodePool"},
-        "scope": "Cluster", "singularResource": "nodepool", "categories": ["karpenter"],
-        "verbs": ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"],
-        "subresources": [{
-            "subresource": "status", "verbs": ["get", "patch", "update"],
-            "responseKind": {"group": "karpenter.sh", "version": "v1", "kind": "NodePool"}}]}]
+    assert pools["resources"] == [
+        {
+            "resource": "nodepools",
+            "responseKind": {"group": "karpenter.sh", "version": "v1", "kind": "NodePool"},
+            "scope": "Cluster",
+            "singularResource": "nodepool",
+            "categories": ["karpenter"],
+            "verbs": ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"],
+            "subresources": [
+                {
+                    "subresource": "status",
+                    "verbs": ["get", "patch", "update"],
+                    "responseKind": {"group": "karpenter.sh", "version": "v1", "kind": "NodePool"},
+                }
+            ],
+        }
+    ]
     core = body(discovery, "/api", AGGREGATED)
     assert [item["metadata"] for item in core["items"]] == [{}]
     assert body(discovery, "/apis", "application/json")["kind"] == "APIGroupList"
@@ -112,9 +146,14 @@ def gvk_of(operation: Obj) -> tuple[str, str, str]:
     return gvk["group"], gvk["version"], gvk["kind"]
 
 
-@pytest.mark.parametrize(("where", "gvk"), [
-    ("apis/batch/v1", ("batch", "v1", "CronJob")), ("api/v1", ("", "v1", "Pod")),
-    ("apis/karpenter.sh/v1", ("karpenter.sh", "v1", "NodePool"))])
+@pytest.mark.parametrize(
+    ("where", "gvk"),
+    [
+        ("apis/batch/v1", ("batch", "v1", "CronJob")),
+        ("api/v1", ("", "v1", "Pod")),
+        ("apis/karpenter.sh/v1", ("karpenter.sh", "v1", "NodePool")),
+    ],
+)
 def test_kubectl_learns_that_the_server_validates_fields(where: str, gvk: tuple[str, str, str]) -> None:
     patches = [path["patch"] for path in document(where, with_crd())["paths"].values() if "patch" in path]
     options = next(patch["parameters"] for patch in patches if gvk_of(patch) == gvk)

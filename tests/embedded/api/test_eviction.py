@@ -15,8 +15,11 @@ RECORDINGS = Path(__file__).parents[2] / "conformance" / "recordings"
 def recorded(name, status, note=""):
     """The body of the first recorded eviction with that status (and note)."""
     exchanges = json.loads((RECORDINGS / f"{name}.json").read_text())["http"]
-    return next(e["body"] for e in exchanges if e["status"] == status and "/eviction" in e["request"]
-                and note in e.get("note", ""))
+    return next(
+        e["body"]
+        for e in exchanges
+        if e["status"] == status and "/eviction" in e["request"] and note in e.get("note", "")
+    )
 
 
 def told(error, name, uid=""):
@@ -34,18 +37,27 @@ def world():
 
 def running(world, *, ready):
     conditions = [{"type": "Ready", "status": "True" if ready else "False"}]
-    world.kube.patch(r.PODS, "victim", {"status": {"phase": "Running", "conditions": conditions}}, "default",
-                     subresource="status")
+    world.kube.patch(
+        r.PODS, "victim", {"status": {"phase": "Running", "conditions": conditions}}, "default", subresource="status"
+    )
 
 
 def budget(world, name="one", *, allowed=0, healthy=1, desired=1, observed=1, spec=None, conditions=None):
     selector = {"matchLabels": {"app": "victim"}}
-    world.kube.create(r.PDBS, {
-        "metadata": {"name": name, "namespace": "default"},
-        "spec": {"minAvailable": 1, "selector": selector} | (spec or {})})
+    world.kube.create(
+        r.PDBS,
+        {
+            "metadata": {"name": name, "namespace": "default"},
+            "spec": {"minAvailable": 1, "selector": selector} | (spec or {}),
+        },
+    )
     state = {
-        "disruptionsAllowed": allowed, "currentHealthy": healthy, "desiredHealthy": desired, "expectedPods": 1,
-        "observedGeneration": observed} | ({"conditions": conditions} if conditions else {})
+        "disruptionsAllowed": allowed,
+        "currentHealthy": healthy,
+        "desiredHealthy": desired,
+        "expectedPods": 1,
+        "observedGeneration": observed,
+    } | ({"conditions": conditions} if conditions else {})
     world.kube.patch(r.PDBS, name, {"status": state}, "default", subresource="status")
 
 
@@ -55,7 +67,10 @@ def test_without_a_budget_the_pod_goes(world):
     assert meta["deletionGracePeriodSeconds"] == 30
     target = status["conditions"][-1]
     assert (target["type"], target["reason"], target["message"]) == (
-        "DisruptionTarget", "EvictionByEvictionAPI", "Eviction API: evicting")
+        "DisruptionTarget",
+        "EvictionByEvictionAPI",
+        "Eviction API: evicting",
+    )
 
 
 def test_the_answer_is_the_recorded_one(world):
@@ -105,23 +120,31 @@ def test_an_eviction_spends_the_budget_once(world):
 def test_an_eviction_that_fails_spends_the_budget_too(world):
     budget(world, allowed=1, desired=0)
     uid = world.kube.get(r.PODS, "victim", "default")["metadata"]["uid"]
-    body = {"metadata": {"name": "victim"}, "deleteOptions": {"preconditions": {
-        "uid": "00000000-0000-0000-0000-000000000000"}}}
+    body = {
+        "metadata": {"name": "victim"},
+        "deleteOptions": {"preconditions": {"uid": "00000000-0000-0000-0000-000000000000"}},
+    }
     with pytest.raises(Conflict) as caught:
         world.kube.call("POST", r.PODS.path("default", "victim", "eviction"), body=body)
     expected = recorded("23c-failed-eviction-spends-budget", 409)
     name = expected["details"]["name"]
     theirs = expected["message"].split("record (")[1].split(")")[0]
     assert told(caught.value, "victim", uid) == json.loads(
-        json.dumps(expected).replace(name, "POD").replace(theirs, "UID"))
+        json.dumps(expected).replace(name, "POD").replace(theirs, "UID")
+    )
     with pytest.raises(TooManyRequests):
         world.kube.evict("victim", "default")
 
 
-@pytest.mark.parametrize(("spec", "healthy", "evicted"), [
-    ({}, 0, False), ({"unhealthyPodEvictionPolicy": "AlwaysAllow"}, 0, True), ({}, 1, True),
-    ({"unhealthyPodEvictionPolicy": "IfHealthyBudget"}, 0, False),
-])
+@pytest.mark.parametrize(
+    ("spec", "healthy", "evicted"),
+    [
+        ({}, 0, False),
+        ({"unhealthyPodEvictionPolicy": "AlwaysAllow"}, 0, True),
+        ({}, 1, True),
+        ({"unhealthyPodEvictionPolicy": "IfHealthyBudget"}, 0, False),
+    ],
+)
 def test_pods_that_are_not_ready(world, spec, healthy, evicted):
     budget(world, healthy=healthy, desired=1, spec=spec)
     running(world, ready=False)

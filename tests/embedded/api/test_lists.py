@@ -82,11 +82,14 @@ def test_a_list_of_the_past(world):
         page(world, {"resourceVersion": then, "resourceVersionMatch": "Exact"})
 
 
-@pytest.mark.parametrize(("query", "message"), [
-    ({"labelSelector": "a b"}, "unable to parse requirement: found 'b', expected: in, notin"),
-    ({"fieldSelector": "data.x=1"}, '"data.x" is not a known field selector: only "metadata.name"'),
-    ({"limit": "many"}, "invalid syntax"),
-])
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        ({"labelSelector": "a b"}, "unable to parse requirement: found 'b', expected: in, notin"),
+        ({"fieldSelector": "data.x=1"}, '"data.x" is not a known field selector: only "metadata.name"'),
+        ({"limit": "many"}, "invalid syntax"),
+    ],
+)
 def test_queries_that_do_not_parse(world, query, message):
     with pytest.raises(BadRequest, match=message):
         page(world, query)

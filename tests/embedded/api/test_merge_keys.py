@@ -12,10 +12,15 @@ def lists(kind: str) -> ApplyLists:
     return ApplyLists(next(one for one in Registry().all() if one.resource.kind == kind))
 
 
-@pytest.mark.parametrize(("kind", "path", "keys"), [
-    ("Job", ("status", "conditions"), None), ("Deployment", ("status", "conditions"), ("type",)),
-    ("ValidatingAdmissionPolicy", ("spec", "variables"), ("name",)),
-    ("MutatingAdmissionPolicy", ("spec", "variables"), None)])
+@pytest.mark.parametrize(
+    ("kind", "path", "keys"),
+    [
+        ("Job", ("status", "conditions"), None),
+        ("Deployment", ("status", "conditions"), ("type",)),
+        ("ValidatingAdmissionPolicy", ("spec", "variables"), ("name",)),
+        ("MutatingAdmissionPolicy", ("spec", "variables"), None),
+    ],
+)
 def test_lists(kind, path, keys):
     assert lists(kind).keys(path) == keys
     assert lists(kind).items_are_atomic(path) is (kind == "ValidatingAdmissionPolicy")

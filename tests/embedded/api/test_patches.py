@@ -11,8 +11,11 @@ from killcheck.kube.errors import ApiError, BadRequest, Conflict, Invalid
 from killcheck.kube.objects import copy
 
 SCALARS = st.one_of(st.booleans(), st.integers(0, 3), st.sampled_from(["", "x", "y"]))
-JSON = st.recursive(SCALARS, lambda inner: st.one_of(
-    st.lists(inner, max_size=2), st.dictionaries(st.sampled_from("abc"), inner, max_size=3)), max_leaves=8)
+JSON = st.recursive(
+    SCALARS,
+    lambda inner: st.one_of(st.lists(inner, max_size=2), st.dictionaries(st.sampled_from("abc"), inner, max_size=3)),
+    max_leaves=8,
+)
 OBJECTS = st.dictionaries(st.sampled_from("abc"), JSON, max_size=3)
 
 
@@ -43,16 +46,21 @@ def containers(patch):
     return strategic_patch(target, {"spec": patch})["spec"].get("containers")
 
 
-@pytest.mark.parametrize(("patch", "expected"), [
-    ([{"name": "b", "image": "3"}], [CONTAINERS[0], {"name": "b", "image": "3"}]),
-    ([{"name": "c"}], [{"name": "c"}, *CONTAINERS]),
-    ([{"name": "a", "$patch": "delete"}], [CONTAINERS[1]]),
-    ([{"name": "z"}, {"$patch": "replace"}], [{"name": "z"}]),
-    ([{"name": "a", "env": [{"name": "Y", "value": "2"}]}],
-     [CONTAINERS[0] | {"env": [{"name": "Y", "value": "2"}, {"name": "X", "value": "1"}]}, CONTAINERS[1]]),
-    ([{"name": "a", "image": None}], [{"name": "a", "env": CONTAINERS[0]["env"]}, CONTAINERS[1]]),
-    ([{"name": "b", "$patch": "replace", "args": []}], []),
-])
+@pytest.mark.parametrize(
+    ("patch", "expected"),
+    [
+        ([{"name": "b", "image": "3"}], [CONTAINERS[0], {"name": "b", "image": "3"}]),
+        ([{"name": "c"}], [{"name": "c"}, *CONTAINERS]),
+        ([{"name": "a", "$patch": "delete"}], [CONTAINERS[1]]),
+        ([{"name": "z"}, {"$patch": "replace"}], [{"name": "z"}]),
+        (
+            [{"name": "a", "env": [{"name": "Y", "value": "2"}]}],
+            [CONTAINERS[0] | {"env": [{"name": "Y", "value": "2"}, {"name": "X", "value": "1"}]}, CONTAINERS[1]],
+        ),
+        ([{"name": "a", "image": None}], [{"name": "a", "env": CONTAINERS[0]["env"]}, CONTAINERS[1]]),
+        ([{"name": "b", "$patch": "replace", "args": []}], []),
+    ],
+)
 def test_strategic_merge_of_lists_with_a_key(patch, expected):
     assert containers({"containers": patch}) == expected
 
@@ -71,7 +79,8 @@ def test_lists_without_a_key_are_replaced_and_finalizers_are_merged():
 def test_directives_on_objects():
     target = {"spec": {"strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1}}, "x": {"a": 1}}}
     assert strategic_patch(target, {"spec": {"strategy": {"$retainKeys": ["type"], "type": "Recreate"}}})["spec"][
-        "strategy"] == {"type": "Recreate"}
+        "strategy"
+    ] == {"type": "Recreate"}
     assert strategic_patch(target, {"spec": {"x": {"$patch": "replace", "b": 2}}})["spec"]["x"] == {"b": 2}
     assert strategic_patch(target, {"spec": {"x": {"$patch": "delete"}}})["spec"]["x"] == {}
     with pytest.raises(PatchFailed, match=r"unknown patch type: merge in map: map\[\$patch:merge\]"):
@@ -85,13 +94,20 @@ def test_directives_on_objects():
 def test_json_patch():
     target = {"spec": {"replicas": 1, "list": [1, 2]}}
     operations = [
-        {"op": "test", "path": "/spec/replicas", "value": 1}, {"op": "add", "path": "/spec/list/-", "value": 3},
-        {"op": "remove", "path": "/spec/replicas"}, {"op": "replace", "path": "/spec/new", "value": 7},
+        {"op": "test", "path": "/spec/replicas", "value": 1},
+        {"op": "add", "path": "/spec/list/-", "value": 3},
+        {"op": "remove", "path": "/spec/replicas"},
+        {"op": "replace", "path": "/spec/new", "value": 7},
         {"op": "copy", "from": "/spec/new", "path": "/spec/again"},
-        {"op": "move", "from": "/spec/new", "path": "/spec/b"}]
+        {"op": "move", "from": "/spec/new", "path": "/spec/b"},
+    ]
     assert json_patch(target, operations) == {"spec": {"list": [1, 2, 3], "again": 7, "b": 7}}
-    for bad in ({"op": "test", "path": "/spec/x", "value": 1}, {"op": "remove", "path": "/nope"},
-                {"op": "replace", "path": "/no/way", "value": 1}, {"op": "add", "path": "/spec/list/9", "value": 1}):
+    for bad in (
+        {"op": "test", "path": "/spec/x", "value": 1},
+        {"op": "remove", "path": "/nope"},
+        {"op": "replace", "path": "/no/way", "value": 1},
+        {"op": "add", "path": "/spec/list/9", "value": 1},
+    ):
         with pytest.raises(PatchFailed):
             json_patch(copy(target), [bad])
 
@@ -115,18 +131,30 @@ def test_patches_over_the_wire(world):
     assert world.raw("PATCH", PATH, operations, "application/json-patch+json").body["spec"]["replicas"] == 0
 
 
-@pytest.mark.parametrize(("body", "content_type", "code", "message"), [
-    ({"a": 1}, "application/json", 415, "415: Unsupported Media Type"),
-    ("{", MERGE, 400, "error decoding patch: unexpected end of JSON input"),
-    ("[]", MERGE, 400, "error decoding patch: json: cannot unmarshal array into Go value of type map[string]interface"),
-    ("{}", "application/json-patch+json", 400, "error decoding patch: json: cannot unmarshal object into Go value"),
-    ([{"op": "test", "path": "/kind", "value": "x"}], "application/json-patch+json", 422,
-     "the server rejected our request due to an error in our request"),
-    ({"metadata": {"resourceVersion": "1"}}, MERGE, 409, "Operation cannot be fulfilled on deployments.apps"),
-])
+@pytest.mark.parametrize(
+    ("body", "content_type", "code", "message"),
+    [
+        ({"a": 1}, "application/json", 415, "415: Unsupported Media Type"),
+        ("{", MERGE, 400, "error decoding patch: unexpected end of JSON input"),
+        (
+            "[]",
+            MERGE,
+            400,
+            "error decoding patch: json: cannot unmarshal array into Go value of type map[string]interface",
+        ),
+        ("{}", "application/json-patch+json", 400, "error decoding patch: json: cannot unmarshal object into Go value"),
+        (
+            [{"op": "test", "path": "/kind", "value": "x"}],
+            "application/json-patch+json",
+            422,
+            "the server rejected our request due to an error in our request",
+        ),
+        ({"metadata": {"resourceVersion": "1"}}, MERGE, 409, "Operation cannot be fulfilled on deployments.apps"),
+    ],
+)
 def test_patches_that_are_refused(world, body, content_type, code, message):
     answer = world.raw("PATCH", PATH, body, content_type)
-    assert (answer.status, answer.body["message"][:len(message)]) == (code, message)
+    assert (answer.status, answer.body["message"][: len(message)]) == (code, message)
 
 
 def test_force_and_field_manager_belong_to_apply(world):
@@ -134,7 +162,8 @@ def test_force_and_field_manager_belong_to_apply(world):
     assert (answer.status, answer.body["details"]["causes"][0]["field"]) == (422, "force")
     answer = world.raw("PATCH", PATH, {}, "application/apply-patch+yaml")
     assert answer.body["message"] == (
-        'PatchOptions.meta.k8s.io "" is invalid: fieldManager: Required value: is required for apply patch')
+        'PatchOptions.meta.k8s.io "" is invalid: fieldManager: Required value: is required for apply patch'
+    )
 
 
 def test_a_patch_that_changes_nothing_writes_nothing(world):
@@ -180,11 +209,11 @@ def test_a_conflict_names_the_other_manager_and_the_field(world):
         apply(world, config(a="2"), "killcheck")
     assert caught.value.message == 'Apply failed with 1 conflict: conflict with "argocd": .data.a'
     assert caught.value.causes == [
-        {"reason": "FieldManagerConflict", "message": 'conflict with "argocd"', "field": ".data.a"}]
+        {"reason": "FieldManagerConflict", "message": 'conflict with "argocd"', "field": ".data.a"}
+    ]
     with pytest.raises(Conflict) as caught:
         apply(world, config(a="2", b="2"), "killcheck")
-    assert caught.value.message == (
-        'Apply failed with 2 conflicts: conflicts with "argocd":\n- .data.a\n- .data.b')
+    assert caught.value.message == ('Apply failed with 2 conflicts: conflicts with "argocd":\n- .data.a\n- .data.b')
     assert apply(world, config(a="1"), "killcheck")["data"]["a"] == "1"  # agreeing is no conflict
 
 
@@ -215,11 +244,17 @@ def test_apply_merges_lists_by_their_keys(world):
     def applied(manager, env):
         container = {"name": "vllm", "env": env} | ({"image": "vllm:1"} if manager == "a" else {})
         obj = {
-            "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "two"},
-            "spec": {"selector": {"matchLabels": {"app": "two"}}, "template": {
-                "metadata": {"labels": {"app": "two"}}, "spec": {"containers": [container]}}}}
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": {"name": "two"},
+            "spec": {
+                "selector": {"matchLabels": {"app": "two"}},
+                "template": {"metadata": {"labels": {"app": "two"}}, "spec": {"containers": [container]}},
+            },
+        }
         after = Kube(world.kube.transport, field_manager=manager).patch(
-            r.DEPLOYMENTS, "two", obj, "default", kind="apply")
+            r.DEPLOYMENTS, "two", obj, "default", kind="apply"
+        )
         return after["spec"]["template"]["spec"]["containers"]
 
     applied("a", [{"name": "X", "value": "1"}])
@@ -241,8 +276,12 @@ def test_apply_wants_the_right_type_and_name(world):
 def test_managed_fields_look_like_kubernetes(world):
     entry = world.raw("GET", PATH).body["metadata"]["managedFields"][0]
     assert {k: v for k, v in entry.items() if k != "fieldsV1"} == {
-        "manager": "test", "operation": "Update", "apiVersion": "apps/v1", "time": "2026-11-21T02:01:06Z",
-        "fieldsType": "FieldsV1"}
+        "manager": "test",
+        "operation": "Update",
+        "apiVersion": "apps/v1",
+        "time": "2026-11-21T02:01:06Z",
+        "fieldsType": "FieldsV1",
+    }
     template = entry["fieldsV1"]["f:spec"]["f:template"]
     assert template["f:metadata"] == {"f:labels": {".": {}, "f:app": {}}}
     container = template["f:spec"]["f:containers"]['k:{"name":"vllm"}']
@@ -253,8 +292,12 @@ def test_managed_fields_look_like_kubernetes(world):
 def test_many_writers_in_turn_are_kept_apart(world):
     world.kube.create(r.CONFIGMAPS, configmap())
     for i in range(50):
-        world.raw("PATCH", f"{r.CONFIGMAPS.path('default', 'settings')}?fieldManager=m{i % 2}",
-                  {"data": {f"k{i % 2}": str(i)}}, MERGE)
+        world.raw(
+            "PATCH",
+            f"{r.CONFIGMAPS.path('default', 'settings')}?fieldManager=m{i % 2}",
+            {"data": {f"k{i % 2}": str(i)}},
+            MERGE,
+        )
     found = {who: fields for (who, _), fields in managers(world).items() if who != "test"}
     assert found == {"m0": {"f:k0"}, "m1": {"f:k1"}}
 
@@ -285,10 +328,20 @@ def test_creating_by_apply_or_put_needs_the_right_to_create():
 def test_a_writer_may_say_who_manages_what(world):
     apply(world, config(a="1"), "kubectl-client-side-apply")
     path = r.CONFIGMAPS.path("default", "settings")
-    entry = {"manager": "kubectl", "operation": "Apply", "apiVersion": "v1", "fieldsType": "FieldsV1",
-             "time": "2026-11-21T02:00:00Z", "fieldsV1": {"f:data": {"f:a": {}}}}
-    done = world.raw("PATCH", path, [{"op": "replace", "path": "/metadata/managedFields", "value": [entry]}],
-                     "application/json-patch+json")
+    entry = {
+        "manager": "kubectl",
+        "operation": "Apply",
+        "apiVersion": "v1",
+        "fieldsType": "FieldsV1",
+        "time": "2026-11-21T02:00:00Z",
+        "fieldsV1": {"f:data": {"f:a": {}}},
+    }
+    done = world.raw(
+        "PATCH",
+        path,
+        [{"op": "replace", "path": "/metadata/managedFields", "value": [entry]}],
+        "application/json-patch+json",
+    )
     assert done.status == 200
     assert done.body["metadata"]["managedFields"] == [entry]
     cleared = world.raw("PATCH", path, {"metadata": {"managedFields": [{}]}}, "application/merge-patch+json")
@@ -297,8 +350,9 @@ def test_a_writer_may_say_who_manages_what(world):
 
 def test_kubectls_annotation_follows_its_server_side_apply(world):
     name = "kubectl.kubernetes.io/last-applied-configuration"
-    world.kube.create(r.CONFIGMAPS, config(a="1") | {"metadata": {
-        "name": "settings", "annotations": {name: "old"}}}, "default")
+    world.kube.create(
+        r.CONFIGMAPS, config(a="1") | {"metadata": {"name": "settings", "annotations": {name: "old"}}}, "default"
+    )
     path = r.CONFIGMAPS.path("default", "settings")
     body = config(a="2") | {"apiVersion": "v1", "kind": "ConfigMap"}
     for manager, told in (("other", "old"), ("kubectl", '"data":{"a":"2"}')):

@@ -35,9 +35,19 @@ def world(kubelet):
 
 
 def state(world, now):
-    world.kube.patch(r.PODS, "p", {"status": {"containerStatuses": [{
-        "name": "c", "state": now, "ready": True, "restartCount": 0, "image": "i", "imageID": ""}]}}, "default",
-        subresource="status")
+    world.kube.patch(
+        r.PODS,
+        "p",
+        {
+            "status": {
+                "containerStatuses": [
+                    {"name": "c", "state": now, "ready": True, "restartCount": 0, "image": "i", "imageID": ""}
+                ]
+            }
+        },
+        "default",
+        subresource="status",
+    )
 
 
 def get(world, path, method="GET", user=None, **headers):
@@ -50,30 +60,57 @@ def followed(response):
     return frames, ended
 
 
-@pytest.mark.parametrize(("query", "text"), [
-    ("", "one\ntwo\n"), ("?tailLines=1", "two\n"), ("?tailLines=0", ""), ("?limitBytes=3", "one"),
-    ("?previous=true", "before\n"), ("?container=c&previous=true&follow=true", "before\n"),
-])
+@pytest.mark.parametrize(
+    ("query", "text"),
+    [
+        ("", "one\ntwo\n"),
+        ("?tailLines=1", "two\n"),
+        ("?tailLines=0", ""),
+        ("?limitBytes=3", "one"),
+        ("?previous=true", "before\n"),
+        ("?container=c&previous=true&follow=true", "before\n"),
+    ],
+)
 def test_as_much_of_a_log_as_is_asked_for(world, query, text):
     assert get(world, f"log{query}").body == text
 
 
-@pytest.mark.parametrize(("query", "code", "words"), [
-    ("?container=x", 400, "container x is not valid for pod p"),
-    ("?tailLines=-1", 422,
-     'PodLogOptions "p" is invalid: tailLines: Invalid value: -1: must be greater than or equal to 0'),
-    ("?limitBytes=0", 422, 'PodLogOptions "p" is invalid: limitBytes: Invalid value: 0: must be greater than 0'),
-    ("?tailLines=x", 400, 'strconv.ParseInt: parsing "x": invalid syntax'),
-    ("?stream=Stdout", 422, 'PodLogOptions "p" is invalid: stream: Forbidden: may not be specified'),
-    ("?stream=All", 422, 'PodLogOptions "p" is invalid: stream: Forbidden: may not be specified'),
-    ("?timestamps=true&follow=true", 501, "the times at which this container wrote its log are not known: "
-     "sinceSeconds, sinceTime and timestamps cannot be served"),
-    ("?sinceTime=yesterday", 400,
-     'parsing time "yesterday" as "2006-01-02T15:04:05Z07:00": not a time of RFC 3339'),
-    ("?sinceSeconds=0", 422, 'PodLogOptions "p" is invalid: sinceSeconds: Invalid value: 0: must be greater than 0'),
-    ("?sinceSeconds=1&sinceTime=2030-01-01T00:00:00Z", 422, 'PodLogOptions "p" is invalid: : Forbidden: at most '
-     "one of `sinceTime` or `sinceSeconds` may be specified"),
-])
+@pytest.mark.parametrize(
+    ("query", "code", "words"),
+    [
+        ("?container=x", 400, "container x is not valid for pod p"),
+        (
+            "?tailLines=-1",
+            422,
+            'PodLogOptions "p" is invalid: tailLines: Invalid value: -1: must be greater than or equal to 0',
+        ),
+        ("?limitBytes=0", 422, 'PodLogOptions "p" is invalid: limitBytes: Invalid value: 0: must be greater than 0'),
+        ("?tailLines=x", 400, 'strconv.ParseInt: parsing "x": invalid syntax'),
+        ("?stream=Stdout", 422, 'PodLogOptions "p" is invalid: stream: Forbidden: may not be specified'),
+        ("?stream=All", 422, 'PodLogOptions "p" is invalid: stream: Forbidden: may not be specified'),
+        (
+            "?timestamps=true&follow=true",
+            501,
+            "the times at which this container wrote its log are not known: "
+            "sinceSeconds, sinceTime and timestamps cannot be served",
+        ),
+        (
+            "?sinceTime=yesterday",
+            400,
+            'parsing time "yesterday" as "2006-01-02T15:04:05Z07:00": not a time of RFC 3339',
+        ),
+        (
+            "?sinceSeconds=0",
+            422,
+            'PodLogOptions "p" is invalid: sinceSeconds: Invalid value: 0: must be greater than 0',
+        ),
+        (
+            "?sinceSeconds=1&sinceTime=2030-01-01T00:00:00Z",
+            422,
+            'PodLogOptions "p" is invalid: : Forbidden: at most one of `sinceTime` or `sinceSeconds` may be specified',
+        ),
+    ],
+)
 def test_what_cannot_be_answered_of_a_log(world, query, code, words):
     answer = get(world, f"log{query}")
     assert (answer.status, answer.body["message"]) == (code, words)
@@ -114,19 +151,22 @@ def writing(world):
 T1, T2, T3 = (f"2029-12-31T23:59:{s}000000Z " for s in ("29.500", "40.000", "50.000"))
 
 
-@pytest.mark.parametrize(("query", "text"), [
-    ("timestamps=true", f"{T1}one\n{T2}two\n{T2}three\n{T2}vi\u00e9r\n{T3}five\n"),
-    ("timestamps=true&tailLines=2", f"{T2}vi\u00e9r\n{T3}five\n"),
-    ("timestamps=true&tailLines=1&limitBytes=33", f"{T3}fi"),
-    ("sinceSeconds=10", "five\n"),
-    ("sinceSeconds=9", ""),
-    ("sinceSeconds=20&limitBytes=13", "two\nthree\nvi"),
-    ("sinceSeconds=20&tailLines=5", "two\nthree\nvi\u00e9r\nfive\n"),
-    ("sinceSeconds=15&tailLines=2", "five\n"),
-    ("sinceTime=2029-12-31T23:59:40Z", "two\nthree\nvi\u00e9r\nfive\n"),
-    ("sinceTime=2029-12-31T23:59:40.9Z", "two\nthree\nvi\u00e9r\nfive\n"),
-    ("sinceTime=2030-01-01T01:59:41%2B02:00", "five\n"),
-])
+@pytest.mark.parametrize(
+    ("query", "text"),
+    [
+        ("timestamps=true", f"{T1}one\n{T2}two\n{T2}three\n{T2}vi\u00e9r\n{T3}five\n"),
+        ("timestamps=true&tailLines=2", f"{T2}vi\u00e9r\n{T3}five\n"),
+        ("timestamps=true&tailLines=1&limitBytes=33", f"{T3}fi"),
+        ("sinceSeconds=10", "five\n"),
+        ("sinceSeconds=9", ""),
+        ("sinceSeconds=20&limitBytes=13", "two\nthree\nvi"),
+        ("sinceSeconds=20&tailLines=5", "two\nthree\nvi\u00e9r\nfive\n"),
+        ("sinceSeconds=15&tailLines=2", "five\n"),
+        ("sinceTime=2029-12-31T23:59:40Z", "two\nthree\nvi\u00e9r\nfive\n"),
+        ("sinceTime=2029-12-31T23:59:40.9Z", "two\nthree\nvi\u00e9r\nfive\n"),
+        ("sinceTime=2030-01-01T01:59:41%2B02:00", "five\n"),
+    ],
+)
 @pytest.mark.parametrize("follow", ["", "&follow=true"])
 def test_lines_have_the_time_at_which_they_were_whole(world, writing, query, text, follow):
     answer = get(world, f"log?{query}{follow}")
@@ -155,9 +195,26 @@ def test_a_log_that_forgets_its_beginning_is_followed_on(world, writing):
 
 def test_one_run_of_a_container_is_followed(world, kubelet):
     frames, ended = followed(get(world, "log?follow=true&tailLines=0"))
-    world.kube.patch(r.PODS, "p", {"status": {"containerStatuses": [{
-        "name": "c", "state": {"running": {}}, "ready": True, "restartCount": 1, "image": "i", "imageID": ""}]}},
-        "default", subresource="status")
+    world.kube.patch(
+        r.PODS,
+        "p",
+        {
+            "status": {
+                "containerStatuses": [
+                    {
+                        "name": "c",
+                        "state": {"running": {}},
+                        "ready": True,
+                        "restartCount": 1,
+                        "image": "i",
+                        "imageID": "",
+                    }
+                ]
+            }
+        },
+        "default",
+        subresource="status",
+    )
     kubelet.text = "another run\n"
     world.loop.sleep(1)
     assert ("another run\n" in frames, ended) == (False, [True])
@@ -169,8 +226,10 @@ def test_of_a_log_as_much_is_kept_as_was_said():
         kept.add(f"l {index}\n".encode(), begun + timedelta(seconds=index))
     log = kept.log()
     assert [(line.text, line.when) for line in log.lines()] == [
-        ("7\n", begun + timedelta(seconds=97)), ("l 98\n", begun + timedelta(seconds=98)),
-        ("l 99\n", begun + timedelta(seconds=99))]
+        ("7\n", begun + timedelta(seconds=97)),
+        ("l 98\n", begun + timedelta(seconds=98)),
+        ("l 99\n", begun + timedelta(seconds=99)),
+    ]
     assert (log.end, log.begin, len(log.marks)) == (490, 478, 3)
     assert [line.text for line in log.lines(log.tail(1))] == ["l 99\n"]
 
@@ -209,46 +268,67 @@ def test_ephemeral_containers_are_added_and_never_changed(world):
     assert made["spec"]["ephemeralContainers"][0]["imagePullPolicy"] == "IfNotPresent"
     assert "hostNetwork" not in made["spec"]
     for change, words in (
-            ([debug | {"image": "other:1"}], 'existing ephemeral containers "debug" may not be changed'),
-            ([{"name": "debug", "$patch": "delete"}], 'existing ephemeral containers "debug" may not be removed'),
-            ([{"name": "c", "image": "i"}], 'spec.ephemeralContainers[0].name: Duplicate value: "c"'),
-            ([{"name": "d", "image": "i", "targetContainerName": "x"}], 'targetContainerName: Not found: "x"'),
-            ([{"name": "d", "image": "i", "resources": {"limits": {"cpu": "1"}}}],
-             "resources: Forbidden: cannot be set for an Ephemeral Container")):
+        ([debug | {"image": "other:1"}], 'existing ephemeral containers "debug" may not be changed'),
+        ([{"name": "debug", "$patch": "delete"}], 'existing ephemeral containers "debug" may not be removed'),
+        ([{"name": "c", "image": "i"}], 'spec.ephemeralContainers[0].name: Duplicate value: "c"'),
+        ([{"name": "d", "image": "i", "targetContainerName": "x"}], 'targetContainerName: Not found: "x"'),
+        (
+            [{"name": "d", "image": "i", "resources": {"limits": {"cpu": "1"}}}],
+            "resources: Forbidden: cannot be set for an Ephemeral Container",
+        ),
+    ):
         with pytest.raises(Invalid) as caught:
             part(world, "ephemeralcontainers", {"ephemeralContainers": change})
         assert words in caught.value.message
     with pytest.raises(Invalid):
-        world.kube.patch(r.PODS, "p", {"spec": {"ephemeralContainers": [{"name": "e", "image": "i"}]}}, "default",
-                         kind="strategic")
+        world.kube.patch(
+            r.PODS, "p", {"spec": {"ephemeralContainers": [{"name": "e", "image": "i"}]}}, "default", kind="strategic"
+        )
 
 
 def test_containers_are_resized_within_their_class(world):
-    world.kube.create(r.PODS, {"metadata": {"name": "q"}, "spec": {"containers": [
-        {"name": "c", "image": "i", "resources": {"requests": {"cpu": "1", "memory": "1Gi"}}}]}}, "default")
+    world.kube.create(
+        r.PODS,
+        {
+            "metadata": {"name": "q"},
+            "spec": {
+                "containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "1", "memory": "1Gi"}}}]
+            },
+        },
+        "default",
+    )
 
     def resize(requests, **more):
-        return world.kube.patch(r.PODS, "q", {"spec": {"containers": [
-            {"name": "c", "resources": {"requests": requests}} | more]}}, "default", kind="strategic",
-            subresource="resize")
+        return world.kube.patch(
+            r.PODS,
+            "q",
+            {"spec": {"containers": [{"name": "c", "resources": {"requests": requests}} | more]}},
+            "default",
+            kind="strategic",
+            subresource="resize",
+        )
 
     bigger = resize({"cpu": "2"}, image="other")
     assert bigger["spec"]["containers"][0]["resources"] == {"requests": {"cpu": "2", "memory": "1Gi"}}
     assert bigger["spec"]["containers"][0]["image"] == "i"
     assert bigger["metadata"]["generation"] == 2
-    for requests, words in (({"cpu": None}, "requests: Forbidden: resource requests cannot be removed"),
-                            ({"example.com/x": "1"}, "only cpu and memory resources are mutable")):
+    for requests, words in (
+        ({"cpu": None}, "requests: Forbidden: resource requests cannot be removed"),
+        ({"example.com/x": "1"}, "only cpu and memory resources are mutable"),
+    ):
         with pytest.raises(Invalid, match=words):
             resize(requests)
 
 
 def test_the_keys_of_tokens_are_served(world):
-    world.server.issuer = type("Issuer", (), {
-        "jwks": lambda self: {"keys": []}, "discovery": lambda self, uri: {"jwks_uri": uri}})()
+    world.server.issuer = type(
+        "Issuer", (), {"jwks": lambda self: {"keys": []}, "discovery": lambda self, uri: {"jwks_uri": uri}}
+    )()
     keys = world.server.handle(Request("GET", "/openid/v1/jwks", user=ADMIN))
     assert (keys.body, keys.headers["Content-Type"]) == ({"keys": []}, "application/jwk-set+json")
-    found = world.server.handle(Request(
-        "GET", "/.well-known/openid-configuration", headers={"host": "127.0.0.1:1"}, user=ADMIN))
+    found = world.server.handle(
+        Request("GET", "/.well-known/openid-configuration", headers={"host": "127.0.0.1:1"}, user=ADMIN)
+    )
     assert found.body == {"jwks_uri": "https://127.0.0.1:1/openid/v1/jwks"}
 
 

@@ -21,47 +21,84 @@ JOB = (
     "azhzAAoPCghiYXRjaC92MRIDSm9iErUCCoYBCgNub3cSABoAIgAqADIAOABCAGIrCiFjcm9uam9iLmt1YmVybmV0ZXMuaW8vaW5zdGFudGlhdGUSBm1h"
     "bnVhbGpECgdDcm9uSm9iGgdncHUtb2ZmIiQwNjBjZWE2My0xZDNiLTQ5M2YtYjk0OS0wZWFiN2YxYTM1NWUqCGJhdGNoL3YxMAESnwEynAEKEAoAEgAa"
     "ACIAKgAyADgAQgAShwESQwoBeBIGY3VybDoxKgBCAGoUL2Rldi90ZXJtaW5hdGlvbi1sb2dyDElmTm90UHJlc2VudIABAIgBAJABAKIBBEZpbGUaBU5l"
-    "dmVyIB4yDENsdXN0ZXJGaXJzdEIASgBSAFgAYABoAHIAggEAigEAmgERZGVmYXVsdC1zY2hlZHVsZXLCAQAaCCAAKAAwADoAGgAiAA==")
+    "dmVyIB4yDENsdXN0ZXJGaXJzdEIASgBSAFgAYABoAHIAggEAigEAmgERZGVmYXVsdC1zY2hlZHVsZXLCAQAaCCAAKAAwADoAGgAiAA=="
+)
 #: kubectl v1.32.4: create cronjob cc --image=z --schedule='*/5 * * * *' -- date
 CRON_JOB = (
     "azhzAAoTCghiYXRjaC92MRIHQ3JvbkpvYhKeAQoSCgJjYxIAGgAiACoAMgA4AEIAEoUBCgsqLzUgKiAqICogKhoAKnQKEgoCY2MSABoAIgAqADIAOABC"
     "ABJeMlwKEAoAEgAaACIAKgAyADgAQgASSBIhCgJjYxIBehoEZGF0ZSoAQgBqAHIAgAEAiAEAkAEAogEAGglPbkZhaWx1cmUyAEIASgBSAFgAYABoAIIB"
-    "AIoBAJoBAMIBABoAGgAiAA==")
+    "AIoBAJoBAMIBABoAGgAiAA=="
+)
 
 
 def test_what_kubectl_sends_is_what_it_means() -> None:
     job = schemas.decode("V1Job", protobuf.decode(base64.b64decode(JOB)))
     assert job.unknown == []
     assert job.obj == {
-        "apiVersion": "batch/v1", "kind": "Job",
+        "apiVersion": "batch/v1",
+        "kind": "Job",
         "metadata": {
-            "name": "now", "annotations": {"cronjob.kubernetes.io/instantiate": "manual"},
-            "ownerReferences": [{
-                "apiVersion": "batch/v1", "kind": "CronJob", "name": "gpu-off", "controller": True,
-                "uid": "060cea63-1d3b-493f-b949-0eab7f1a355e"}]},
-        "spec": {"template": {"metadata": {}, "spec": {
-            "containers": [{
-                "name": "x", "image": "curl:1", "resources": {}, "terminationMessagePath": "/dev/termination-log",
-                "terminationMessagePolicy": "File", "imagePullPolicy": "IfNotPresent"}],
-            "restartPolicy": "Never", "terminationGracePeriodSeconds": 30, "dnsPolicy": "ClusterFirst",
-            "securityContext": {}, "schedulerName": "default-scheduler"}}},
-        "status": {}}
+            "name": "now",
+            "annotations": {"cronjob.kubernetes.io/instantiate": "manual"},
+            "ownerReferences": [
+                {
+                    "apiVersion": "batch/v1",
+                    "kind": "CronJob",
+                    "name": "gpu-off",
+                    "controller": True,
+                    "uid": "060cea63-1d3b-493f-b949-0eab7f1a355e",
+                }
+            ],
+        },
+        "spec": {
+            "template": {
+                "metadata": {},
+                "spec": {
+                    "containers": [
+                        {
+                            "name": "x",
+                            "image": "curl:1",
+                            "resources": {},
+                            "terminationMessagePath": "/dev/termination-log",
+                            "terminationMessagePolicy": "File",
+                            "imagePullPolicy": "IfNotPresent",
+                        }
+                    ],
+                    "restartPolicy": "Never",
+                    "terminationGracePeriodSeconds": 30,
+                    "dnsPolicy": "ClusterFirst",
+                    "securityContext": {},
+                    "schedulerName": "default-scheduler",
+                },
+            }
+        },
+        "status": {},
+    }
 
 
 def test_the_server_takes_it_and_answers_in_json() -> None:
     world = World()
     answer = world.raw(
-        "POST", "/apis/batch/v1/namespaces/default/cronjobs", base64.b64decode(CRON_JOB), PROTOBUF,
-        accept=f"{PROTOBUF},application/json")
+        "POST",
+        "/apis/batch/v1/namespaces/default/cronjobs",
+        base64.b64decode(CRON_JOB),
+        PROTOBUF,
+        accept=f"{PROTOBUF},application/json",
+    )
     assert answer.status == 201
     assert answer.body["spec"]["schedule"] == "*/5 * * * *"
     assert answer.body["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"][0]["command"] == ["date"]
 
 
-@pytest.mark.parametrize(("body", "words"), [
-    (b"{}", "does not appear to be a protobuf message"), (b"k8s\x00\x0a\x7f", "unexpected EOF"),
-    (b"k8s\x00\x0b", "illegal wireType 3"), (b"k8s\x00", 'no kind "" is registered for version ""'),
-])
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (b"{}", "does not appear to be a protobuf message"),
+        (b"k8s\x00\x0a\x7f", "unexpected EOF"),
+        (b"k8s\x00\x0b", "illegal wireType 3"),
+        (b"k8s\x00", 'no kind "" is registered for version ""'),
+    ],
+)
 def test_what_is_no_object(body: bytes, words: str) -> None:
     with pytest.raises(protobuf.ProtobufError, match=words):
         protobuf.decode(body)
@@ -114,8 +151,9 @@ def single(number: int, base: str, value: Any) -> bytes:
         seconds, nanos = int(moment.timestamp()), moment.microsecond * 1000
         return chunk(number, varint(8) + varint(seconds) + varint(16) + varint(nanos))
     if base == "IntOrString":
-        inner = varint(8) + varint(1) + chunk(3, value.encode()) if isinstance(value, str) else (
-            varint(16) + varint(value))
+        inner = (
+            varint(8) + varint(1) + chunk(3, value.encode()) if isinstance(value, str) else (varint(16) + varint(value))
+        )
         return chunk(number, inner)
     if base == "any":
         return chunk(number, chunk(1, json.dumps(value).encode()))

@@ -15,7 +15,11 @@ SA = "system:serviceaccount:team:gpu-off"
 GROUPS = ["system:serviceaccounts", "system:serviceaccounts:team", "system:authenticated"]
 ALLOWED = 'RBAC: allowed by RoleBinding "gpu-off/team" of Role "gpu-off" to ServiceAccount "gpu-off/team"'
 SCALE = {
-    "apiGroups": ["apps"], "resources": ["deployments/scale"], "verbs": ["get", "patch"], "resourceNames": ["vllm"]}
+    "apiGroups": ["apps"],
+    "resources": ["deployments/scale"],
+    "verbs": ["get", "patch"],
+    "resourceNames": ["vllm"],
+}
 
 
 def role(w, *rules, kind="Role", name="gpu-off", **more):
@@ -23,10 +27,15 @@ def role(w, *rules, kind="Role", name="gpu-off", **more):
 
 
 def bind(w, *subjects, kind="RoleBinding", name="gpu-off", to=("Role", "gpu-off")):
-    w.put({
-        "apiVersion": f"{RBAC}/v1", "kind": kind, "metadata": {"name": name},
-        "roleRef": {"apiGroup": RBAC, "kind": to[0], "name": to[1]},
-        "subjects": list(subjects) or [{"kind": "ServiceAccount", "name": "gpu-off", "namespace": "team"}]})
+    w.put(
+        {
+            "apiVersion": f"{RBAC}/v1",
+            "kind": kind,
+            "metadata": {"name": name},
+            "roleRef": {"apiGroup": RBAC, "kind": to[0], "name": to[1]},
+            "subjects": list(subjects) or [{"kind": "ServiceAccount", "name": "gpu-off", "namespace": "team"}],
+        }
+    )
 
 
 def executors_world(*rules):
@@ -42,30 +51,54 @@ def ask(w, kind, spec, user=ADMIN, **metadata):
 
 
 def may(w, user=SA, groups=GROUPS, **attributes):
-    wanted = {"namespace": "team", "group": "apps", "resource": "deployments", "subresource": "scale", "name": "vllm",
-              "verb": "patch"} | attributes
+    wanted = {
+        "namespace": "team",
+        "group": "apps",
+        "resource": "deployments",
+        "subresource": "scale",
+        "name": "vllm",
+        "verb": "patch",
+    } | attributes
     return ask(w, "SubjectAccessReview", {"user": user, "groups": groups, "resourceAttributes": wanted})["status"]
 
 
-@pytest.mark.parametrize("asked", [{}, {"verb": "get"}, {"version": "v9"}, {
-    "resource": "deployments/scale", "subresource": ""}])
+@pytest.mark.parametrize(
+    "asked", [{}, {"verb": "get"}, {"version": "v9"}, {"resource": "deployments/scale", "subresource": ""}]
+)
 def test_what_the_role_names_is_allowed(asked):
     assert may(executors_world(), **asked) == {"allowed": True, "reason": ALLOWED}
 
 
-@pytest.mark.parametrize("asked", [
-    {"name": ""}, {"name": "other"}, {"subresource": ""}, {"verb": "update"}, {"group": ""}, {"namespace": "default"},
-    {"namespace": ""}, {"subresource": "*"}, {"resource": "deploymints"}, {"subresource": "", "verb": "list"},
-    {"user": "system:serviceaccount:team:ghost"},
-])
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"name": ""},
+        {"name": "other"},
+        {"subresource": ""},
+        {"verb": "update"},
+        {"group": ""},
+        {"namespace": "default"},
+        {"namespace": ""},
+        {"subresource": "*"},
+        {"resource": "deploymints"},
+        {"subresource": "", "verb": "list"},
+        {"user": "system:serviceaccount:team:ghost"},
+    ],
+)
 def test_and_nothing_beside_it(asked):
     assert may(executors_world(), **asked) == {"allowed": False}
 
 
-@pytest.mark.parametrize(("resource", "scale", "main"), [
-    ("deployments", False, True), ("deployments/scale", True, False), ("*/scale", True, False),
-    ("deployments/*", False, False), ("*", True, True),
-])
+@pytest.mark.parametrize(
+    ("resource", "scale", "main"),
+    [
+        ("deployments", False, True),
+        ("deployments/scale", True, False),
+        ("*/scale", True, False),
+        ("deployments/*", False, False),
+        ("*", True, True),
+    ],
+)
 def test_which_resources_cover_the_scale_subresource(resource, scale, main):
     w = executors_world({**SCALE, "resources": [resource]})
     assert (may(w)["allowed"], may(w, subresource="")["allowed"]) == (scale, main)
@@ -84,11 +117,12 @@ def test_a_binding_to_a_role_that_is_gone_says_so():
     assert may(w) == {"allowed": False, "reason": f'RBAC: role.{RBAC} "gpu-off" not found'}
     with pytest.raises(StatusError) as refused:
         w.authorizer.check(
-            service_account_user("team", "gpu-off"),
-            Attributes("patch", "apps", "deployments", "scale", "vllm", "team"))
+            service_account_user("team", "gpu-off"), Attributes("patch", "apps", "deployments", "scale", "vllm", "team")
+        )
     assert str(refused.value) == (
         f'deployments.apps "vllm" is forbidden: User "{SA}" cannot patch resource "deployments/scale" in API group '
-        f'"apps" in the namespace "team": RBAC: role.{RBAC} "gpu-off" not found')
+        f'"apps" in the namespace "team": RBAC: role.{RBAC} "gpu-off" not found'
+    )
 
 
 def test_several_broken_bindings_are_listed_once_each():
@@ -102,26 +136,47 @@ def test_several_broken_bindings_are_listed_once_each():
 def test_the_answer_repeats_the_question_as_recorded():
     w = executors_world()
     spec = {
-        "user": SA, "groups": GROUPS, "resourceAttributes": {
-            "namespace": "team", "group": "apps", "resource": "deployments", "subresource": "scale", "name": "",
-            "verb": "patch"}}
+        "user": SA,
+        "groups": GROUPS,
+        "resourceAttributes": {
+            "namespace": "team",
+            "group": "apps",
+            "resource": "deployments",
+            "subresource": "scale",
+            "name": "",
+            "verb": "patch",
+        },
+    }
     assert ask(w, "SubjectAccessReview", spec) == {
-        "kind": "SubjectAccessReview", "apiVersion": "authorization.k8s.io/v1", "metadata": {},
+        "kind": "SubjectAccessReview",
+        "apiVersion": "authorization.k8s.io/v1",
+        "metadata": {},
         "spec": {
             "resourceAttributes": {
-                "namespace": "team", "verb": "patch", "group": "apps", "resource": "deployments",
-                "subresource": "scale"},
-            "user": SA, "groups": GROUPS},
-        "status": {"allowed": False}}
+                "namespace": "team",
+                "verb": "patch",
+                "group": "apps",
+                "resource": "deployments",
+                "subresource": "scale",
+            },
+            "user": SA,
+            "groups": GROUPS,
+        },
+        "status": {"allowed": False},
+    }
 
 
 def test_a_review_of_nobody_is_invalid():
     with pytest.raises(StatusError) as refused:
         ask(world(), "SubjectAccessReview", {"resourceAttributes": {"verb": "get", "resource": "pods"}})
     message = 'Invalid value: "": at least one of user or group must be specified'
-    assert (refused.value.code, refused.value.status["details"]) == (422, {
-        "group": "authorization.k8s.io",
-        "causes": [{"reason": "FieldValueInvalid", "message": message, "field": "spec.user"}]})
+    assert (refused.value.code, refused.value.status["details"]) == (
+        422,
+        {
+            "group": "authorization.k8s.io",
+            "causes": [{"reason": "FieldValueInvalid", "message": message, "field": "spec.user"}],
+        },
+    )
     assert str(refused.value) == f'.authorization.k8s.io "" is invalid: spec.user: {message}'
 
 
@@ -133,9 +188,16 @@ def test_a_local_review_stays_in_its_namespace():
 
 def test_a_self_review_asks_for_who_asks():
     w = executors_world()
-    spec = {"resourceAttributes": {
-        "namespace": "team", "group": "apps", "resource": "deployments", "subresource": "scale", "name": "vllm",
-        "verb": "patch"}}
+    spec = {
+        "resourceAttributes": {
+            "namespace": "team",
+            "group": "apps",
+            "resource": "deployments",
+            "subresource": "scale",
+            "name": "vllm",
+            "verb": "patch",
+        }
+    }
     me = service_account_user("team", "gpu-off")
     assert ask(w, "SelfSubjectAccessReview", spec, me)["status"] == {"allowed": True, "reason": ALLOWED}
     assert ask(w, "SelfSubjectAccessReview", spec, ANONYMOUS)["status"] == {"allowed": False}
@@ -152,36 +214,59 @@ def test_the_rules_of_an_executor():
     answer = ask(w, "SelfSubjectRulesReview", {"namespace": "team"}, service_account_user("team", "gpu-off"))["status"]
     assert SCALE in answer["resourceRules"]
     assert {"verbs": ["create"], "apiGroups": ["authentication.k8s.io"], "resources": ["selfsubjectreviews"]} in (
-        answer["resourceRules"])
+        answer["resourceRules"]
+    )
     assert any("/openapi" in rule["nonResourceURLs"] for rule in answer["nonResourceRules"])
     with pytest.raises(StatusError, match="no namespace on request"):
         ask(w, "SelfSubjectRulesReview", {}, ADMIN)
 
 
-@pytest.mark.parametrize(("user", "attributes", "message"), [
-    (ANONYMOUS, Attributes("get", "apps", "deployments", "scale", "vllm", "team"), (
-        'deployments.apps "vllm" is forbidden: User "system:anonymous" cannot get resource "deployments/scale" in API '
-        'group "apps" in the namespace "team"')),
-    (ANONYMOUS, Attributes("get", path="/api"), 'forbidden: User "system:anonymous" cannot get path "/api"'),
-    (service_account_user("team", "gpu-off"), Attributes("list", "apps", "deployments", namespace="team"), (
-        f'deployments.apps is forbidden: User "{SA}" cannot list resource "deployments" in API group "apps" in the '
-        'namespace "team"')),
-    (User("jane"), Attributes("list", "", "nodes"), (
-        'nodes is forbidden: User "jane" cannot list resource "nodes" in API group "" at the cluster scope')),
-])
+@pytest.mark.parametrize(
+    ("user", "attributes", "message"),
+    [
+        (
+            ANONYMOUS,
+            Attributes("get", "apps", "deployments", "scale", "vllm", "team"),
+            (
+                'deployments.apps "vllm" is forbidden: User "system:anonymous" cannot get resource "deployments/scale" in API '
+                'group "apps" in the namespace "team"'
+            ),
+        ),
+        (ANONYMOUS, Attributes("get", path="/api"), 'forbidden: User "system:anonymous" cannot get path "/api"'),
+        (
+            service_account_user("team", "gpu-off"),
+            Attributes("list", "apps", "deployments", namespace="team"),
+            (
+                f'deployments.apps is forbidden: User "{SA}" cannot list resource "deployments" in API group "apps" in the '
+                'namespace "team"'
+            ),
+        ),
+        (
+            User("jane"),
+            Attributes("list", "", "nodes"),
+            ('nodes is forbidden: User "jane" cannot list resource "nodes" in API group "" at the cluster scope'),
+        ),
+    ],
+)
 def test_refusals_are_worded_as_recorded(user, attributes, message):
     with pytest.raises(StatusError) as refused:
         executors_world().authorizer.check(user, attributes)
     assert (refused.value.code, str(refused.value)) == (403, message)
 
 
-@pytest.mark.parametrize(("user", "path", "allowed"), [
-    (ANONYMOUS, "/version", True), (ANONYMOUS, "/healthz", True), (ANONYMOUS, "/apis", False),
-    (service_account_user("team", "gpu-off"), "/apis/apps/v1", True),
-    (service_account_user("team", "gpu-off"), "/openapi/v2", True),
-    (service_account_user("team", "gpu-off"), "/openid/v1/jwks", True),
-    (service_account_user("team", "gpu-off"), "/metrics", False), (ADMIN, "/metrics", True),
-])
+@pytest.mark.parametrize(
+    ("user", "path", "allowed"),
+    [
+        (ANONYMOUS, "/version", True),
+        (ANONYMOUS, "/healthz", True),
+        (ANONYMOUS, "/apis", False),
+        (service_account_user("team", "gpu-off"), "/apis/apps/v1", True),
+        (service_account_user("team", "gpu-off"), "/openapi/v2", True),
+        (service_account_user("team", "gpu-off"), "/openid/v1/jwks", True),
+        (service_account_user("team", "gpu-off"), "/metrics", False),
+        (ADMIN, "/metrics", True),
+    ],
+)
 def test_which_paths_are_open(user, path, allowed):
     assert world().authorizer.decide(user, Attributes("get", path=path)).allowed is allowed
 
@@ -192,12 +277,17 @@ def test_aggregated_roles_follow_the_roles_they_are_made_of():
 
     def jane_may(verb, resource, group="keda.sh"):
         return w.authorizer.decide(User("jane"), Attributes(verb, group, resource, "", "", "team")).allowed
+
     assert jane_may("patch", "deployments", "apps")
     assert jane_may("list", "pods", "")
     assert not jane_may("create", "rolebindings", RBAC)
     assert not jane_may("patch", "scaledobjects")
-    role(w, {"apiGroups": ["keda.sh"], "resources": ["scaledobjects"], "verbs": ["patch"]}, kind="ClusterRole",
-         name="keda-edit")
+    role(
+        w,
+        {"apiGroups": ["keda.sh"], "resources": ["scaledobjects"], "verbs": ["patch"]},
+        kind="ClusterRole",
+        name="keda-edit",
+    )
     labelled = dict(w.store.get((RBAC, "clusterroles"), ("", "keda-edit")))
     labelled["metadata"] = labelled["metadata"] | {"labels": {f"{RBAC}/aggregate-to-edit": "true"}}
     w.put(labelled)
@@ -211,15 +301,18 @@ def test_the_stored_rules_of_admin_are_what_it_may():
     assert sorted(map(str, stored)) == sorted(map(str, resolved))
 
 
-@pytest.mark.parametrize(("attributes", "allowed"), [
-    (Attributes("patch", "", "nodes", "status", "gpu-1"), True),
-    (Attributes("patch", "", "nodes", "status", "gpu-2"), False),
-    (Attributes("update", "coordination.k8s.io", "leases", "", "gpu-1", "kube-node-lease"), True),
-    (Attributes("update", "coordination.k8s.io", "leases", "", "gpu-2", "kube-node-lease"), False),
-    (Attributes("create", "", "serviceaccounts", "token", "gpu-off", "team"), True),
-    (Attributes("patch", "", "pods", "status", "p", "team"), True),
-    (Attributes("delete", "apps", "deployments", "", "vllm", "team"), False),
-])
+@pytest.mark.parametrize(
+    ("attributes", "allowed"),
+    [
+        (Attributes("patch", "", "nodes", "status", "gpu-1"), True),
+        (Attributes("patch", "", "nodes", "status", "gpu-2"), False),
+        (Attributes("update", "coordination.k8s.io", "leases", "", "gpu-1", "kube-node-lease"), True),
+        (Attributes("update", "coordination.k8s.io", "leases", "", "gpu-2", "kube-node-lease"), False),
+        (Attributes("create", "", "serviceaccounts", "token", "gpu-off", "team"), True),
+        (Attributes("patch", "", "pods", "status", "p", "team"), True),
+        (Attributes("delete", "apps", "deployments", "", "vllm", "team"), False),
+    ],
+)
 def test_a_kubelet_does_what_kubelets_do_on_its_own_node(attributes, allowed):
     kubelet = User("system:node:gpu-1", ("system:nodes", "system:authenticated"))
     assert world().authorizer.decide(kubelet, attributes).allowed is allowed
@@ -244,7 +337,8 @@ def test_nobody_grants_what_they_do_not_hold():
     assert str(refused.value) == (
         f'roles.{RBAC} "more" is forbidden: user "{SA}" (groups=["system:serviceaccounts" '
         '"system:serviceaccounts:team" "system:authenticated"]) is attempting to grant RBAC permissions not currently '
-        'held:\n{APIGroups:["apps"], Resources:["deployments"], Verbs:["get" "patch"]}')
+        'held:\n{APIGroups:["apps"], Resources:["deployments"], Verbs:["get" "patch"]}'
+    )
     held = {**GRANT, "resources": ["deployments/scale"], "resourceNames": ["vllm"]}
     assert w.admit("CREATE", new | {"rules": [held]}, user=me)[0]["rules"] == [held]
     assert w.admit("CREATE", new | {"rules": [GRANT]}, user=ADMIN)[0]["rules"] == [GRANT]
@@ -254,8 +348,12 @@ def test_binding_takes_the_roles_powers_or_the_verb_bind():
     w = executors_world()
     me = service_account_user("team", "gpu-off")
     new = {
-        "apiVersion": f"{RBAC}/v1", "kind": "RoleBinding", "metadata": {"name": "up", "namespace": "team"},
-        "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": "view"}, "subjects": []}
+        "apiVersion": f"{RBAC}/v1",
+        "kind": "RoleBinding",
+        "metadata": {"name": "up", "namespace": "team"},
+        "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": "view"},
+        "subjects": [],
+    }
     with pytest.raises(StatusError, match="attempting to grant RBAC permissions not currently held"):
         w.admit("CREATE", new, user=me)
     role(w, SCALE, {"apiGroups": [RBAC], "resources": ["clusterroles"], "verbs": ["bind"], "resourceNames": ["view"]})
@@ -267,7 +365,11 @@ def test_binding_takes_the_roles_powers_or_the_verb_bind():
 
 def test_the_garbage_collector_may_touch_a_role_it_could_not_write():
     w = world()
-    old = {"apiVersion": f"{RBAC}/v1", "kind": "Role", "rules": [GRANT],
-           "metadata": {"name": "r", "namespace": "team", "finalizers": ["foregroundDeletion"]}}
+    old = {
+        "apiVersion": f"{RBAC}/v1",
+        "kind": "Role",
+        "rules": [GRANT],
+        "metadata": {"name": "r", "namespace": "team", "finalizers": ["foregroundDeletion"]},
+    }
     new = old | {"metadata": {"name": "r", "namespace": "team"}}
     assert w.admit("UPDATE", new, old=old, user=User("collector"))[0] == new

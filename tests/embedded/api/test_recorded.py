@@ -11,7 +11,8 @@ RECORDINGS = Path(__file__).parents[2] / "conformance" / "recordings"
 #: What differs from cluster to cluster, wherever it stands in an answer.
 CHANGING = re.compile(
     r'("(?:uid|resourceVersion|creationTimestamp)": )"[^"]*"|'
-    r'[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}')
+    r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
+)
 
 
 def comparable(body):

@@ -17,7 +17,8 @@ RECORDINGS = Path(__file__).parents[2] / "conformance" / "recordings"
 RECORDING = json.loads((RECORDINGS / "25-scale-subresource.json").read_text())
 EXECUTOR = User(
     "system:serviceaccount:rec-25:gpu-off",
-    ("system:serviceaccounts", "system:serviceaccounts:rec-25", "system:authenticated"))
+    ("system:serviceaccounts", "system:serviceaccounts:rec-25", "system:authenticated"),
+)
 ANONYMOUS = User("system:anonymous", ("system:unauthenticated",))
 #: Before these the recorder scaled up again, without telling.
 SCALED_UP_BEFORE = ("empty object", "JSON patch replace on a missing path")
@@ -59,7 +60,7 @@ def comparable(body):
         return {"metadata": sorted(body["metadata"]), "spec": body["spec"], "selector": body["status"]["selector"]}
     if body.get("kind") == "Deployment":
         return {"spec": body["spec"]["replicas"]}
-    changing = r'(uid\W+)[0-9a-f-]{36}|(resourceVersion\W+)\d+|(status\W+replicas\W+)\d'
+    changing = r"(uid\W+)[0-9a-f-]{36}|(resourceVersion\W+)\d+|(status\W+replicas\W+)\d"
     return json.loads(re.sub(changing, r"\1\2\3", json.dumps(body)))
 
 
@@ -80,11 +81,14 @@ def world():
     return recorded_world()
 
 
-@pytest.mark.parametrize(("resource", "spec"), [
-    (r.REPLICASETS, {"selector": {"matchLabels": {"a": "b"}}}),
-    (r.STATEFULSETS, {"selector": {"matchLabels": {"a": "b"}}, "serviceName": "s"}),
-    (r.REPLICATIONCONTROLLERS, {"selector": {"a": "b"}}),
-])
+@pytest.mark.parametrize(
+    ("resource", "spec"),
+    [
+        (r.REPLICASETS, {"selector": {"matchLabels": {"a": "b"}}}),
+        (r.STATEFULSETS, {"selector": {"matchLabels": {"a": "b"}}, "serviceName": "s"}),
+        (r.REPLICATIONCONTROLLERS, {"selector": {"a": "b"}}),
+    ],
+)
 def test_whatever_has_replicas_can_be_scaled(world, resource, spec):
     template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
     obj = {"metadata": {"name": "x", "namespace": "rec-25"}, "spec": spec | {"replicas": 2, "template": template}}

@@ -16,32 +16,62 @@ from killcheck.kube.selectors import (
 LABELS = {"app": "vllm", "tier": "gpu", "count": "8", "empty": ""}
 
 
-@pytest.mark.parametrize(("selector", "matches"), [
-    ("", True), ("app", True), ("!app", False), ("app=vllm", True), ("app==vllm", True), ("app!=vllm", False),
-    ("nope!=x", True), ("app in (a,vllm)", True), ("app notin (a,vllm)", False), ("nope notin (a)", True),
-    ("nope in (a)", False), ("app=vllm,tier=cpu", False), ("app=vllm,tier", True), ("count>7", True),
-    ("count<8", False), ("app>7", False), ("empty=", True), ("empty", True), ("empty in ()", True),
-    ("in in (in,notin)", False), (" app = vllm , !nope ", True), ("app in (,vllm)", True), ("app in (vllm,)", True),
-])
+@pytest.mark.parametrize(
+    ("selector", "matches"),
+    [
+        ("", True),
+        ("app", True),
+        ("!app", False),
+        ("app=vllm", True),
+        ("app==vllm", True),
+        ("app!=vllm", False),
+        ("nope!=x", True),
+        ("app in (a,vllm)", True),
+        ("app notin (a,vllm)", False),
+        ("nope notin (a)", True),
+        ("nope in (a)", False),
+        ("app=vllm,tier=cpu", False),
+        ("app=vllm,tier", True),
+        ("count>7", True),
+        ("count<8", False),
+        ("app>7", False),
+        ("empty=", True),
+        ("empty", True),
+        ("empty in ()", True),
+        ("in in (in,notin)", False),
+        (" app = vllm , !nope ", True),
+        ("app in (,vllm)", True),
+        ("app in (vllm,)", True),
+    ],
+)
 def test_matching(selector, matches):
     assert parse_labels(selector).matches(LABELS) is matches
 
 
-@pytest.mark.parametrize(("selector", "message"), [
-    ("app=", None),
-    ("app,,tier", "found ',', expected: identifier after ','"),
-    ("=a", "found '=', expected: !, identifier, or 'end of string'"),
-    ("a=b=c", "found '=', expected: ',' or 'end of string'"),
-    ("a b", "unable to parse requirement: found 'b', expected: in, notin, =, ==, !=, gt, lt"),
-    ("a in b", "unable to parse requirement: found 'b' expected: '('"),
-    ("a in (b", "unable to parse requirement: found '', expected: ',' or ')'"),
-    ("a=(b)", "unable to parse requirement: found '(', expected: identifier"),
-    ("a>x", "unable to parse requirement: values[0]: Invalid value: \"x\": for 'Gt', 'Lt' operators, the value must be "
-            "an integer"),
-    ("-a", "unable to parse requirement: <nil>: Invalid value: \"-a\": name part must consist of alphanumeric"),
-    ("a=-b", "unable to parse requirement: values[0][a]: Invalid value: \"-b\": a valid label must be an empty string"),
-    ("a=" + "b" * 64, "unable to parse requirement: values[0][a]: Invalid value"),
-])
+@pytest.mark.parametrize(
+    ("selector", "message"),
+    [
+        ("app=", None),
+        ("app,,tier", "found ',', expected: identifier after ','"),
+        ("=a", "found '=', expected: !, identifier, or 'end of string'"),
+        ("a=b=c", "found '=', expected: ',' or 'end of string'"),
+        ("a b", "unable to parse requirement: found 'b', expected: in, notin, =, ==, !=, gt, lt"),
+        ("a in b", "unable to parse requirement: found 'b' expected: '('"),
+        ("a in (b", "unable to parse requirement: found '', expected: ',' or ')'"),
+        ("a=(b)", "unable to parse requirement: found '(', expected: identifier"),
+        (
+            "a>x",
+            "unable to parse requirement: values[0]: Invalid value: \"x\": for 'Gt', 'Lt' operators, the value must be "
+            "an integer",
+        ),
+        ("-a", 'unable to parse requirement: <nil>: Invalid value: "-a": name part must consist of alphanumeric'),
+        (
+            "a=-b",
+            'unable to parse requirement: values[0][a]: Invalid value: "-b": a valid label must be an empty string',
+        ),
+        ("a=" + "b" * 64, "unable to parse requirement: values[0][a]: Invalid value"),
+    ],
+)
 def test_what_does_not_parse(selector, message):
     if message is None:
         parse_labels(selector)
@@ -56,8 +86,11 @@ def test_selectors_as_objects():
     assert not NOTHING.matches({})
     assert from_match_labels({}).empty
     expressions = [
-        {"key": "app", "operator": "In", "values": ["vllm"]}, {"key": "nope", "operator": "DoesNotExist"},
-        {"key": "tier", "operator": "Exists"}, {"key": "app", "operator": "NotIn", "values": ["x"]}]
+        {"key": "app", "operator": "In", "values": ["vllm"]},
+        {"key": "nope", "operator": "DoesNotExist"},
+        {"key": "tier", "operator": "Exists"},
+        {"key": "app", "operator": "NotIn", "values": ["x"]},
+    ]
     selector = {"matchLabels": {"tier": "gpu"}, "matchExpressions": expressions}
     assert from_match_labels(selector).matches(LABELS)
     assert not from_match_labels(selector).matches(LABELS | {"nope": ""})
@@ -74,8 +107,13 @@ def test_the_string_of_a_scale():
 KEYS = st.sampled_from(["a", "b", "k8s.io/c"])
 VALUES = st.sampled_from(["", "x", "y", "1", "20"])
 TERMS = st.one_of(
-    KEYS, KEYS.map("!{}".format), st.builds("{}={}".format, KEYS, VALUES), st.builds("{}!={}".format, KEYS, VALUES),
-    st.builds("{} in ({},{})".format, KEYS, VALUES, VALUES), st.builds("{} notin ({})".format, KEYS, VALUES))
+    KEYS,
+    KEYS.map("!{}".format),
+    st.builds("{}={}".format, KEYS, VALUES),
+    st.builds("{}!={}".format, KEYS, VALUES),
+    st.builds("{} in ({},{})".format, KEYS, VALUES, VALUES),
+    st.builds("{} notin ({})".format, KEYS, VALUES),
+)
 
 
 @settings(max_examples=150, deadline=None)
@@ -94,11 +132,14 @@ def test_field_selectors():
     assert parse_fields(r"metadata.name=a\,b").exact("metadata.name") == "a,b"
 
 
-@pytest.mark.parametrize(("selector", "message"), [
-    ("nonsense", "invalid selector: 'nonsense'; can't understand 'nonsense'"),
-    ("a=b=c", "invalid field selector: unescaped character in value: 61"),
-    (r"a=\x", r"invalid field selector: invalid escape sequence: \x"),
-])
+@pytest.mark.parametrize(
+    ("selector", "message"),
+    [
+        ("nonsense", "invalid selector: 'nonsense'; can't understand 'nonsense'"),
+        ("a=b=c", "invalid field selector: unescaped character in value: 61"),
+        (r"a=\x", r"invalid field selector: invalid escape sequence: \x"),
+    ],
+)
 def test_field_selectors_that_do_not_parse(selector, message):
     with pytest.raises(SelectorError) as caught:
         parse_fields(selector)

@@ -66,8 +66,11 @@ class Kubelet:
 @pytest.fixture
 def world():
     made = World()
-    made.kube.create(r.PODS, {"metadata": {"name": "p"}, "spec": {
-        "nodeName": "n", "containers": [{"name": "c", "image": "i"}]}}, "default")
+    made.kube.create(
+        r.PODS,
+        {"metadata": {"name": "p"}, "spec": {"nodeName": "n", "containers": [{"name": "c", "image": "i"}]}},
+        "default",
+    )
     made.server.kubelets["n"] = Kubelet()
     return made
 
@@ -136,7 +139,8 @@ def test_a_command_that_never_began_says_why(world, process):
     process.ended("error executing command in container: failed to exec in container")
     assert json.loads(frames[1][1])["message"] == (
         "Internal error occurred: Internal error occurred: error executing command in container: failed to exec in "
-        "container")
+        "container"
+    )
 
 
 def test_before_v5_the_kubelets_own_report_is_told(world, process):
@@ -144,11 +148,13 @@ def test_before_v5_the_kubelets_own_report_is_told(world, process):
     _, frames, _ = begin(ask(world, "exec?command=sh&command=-c&stdout=1", **headers))
     process.ended(3)
     assert json.loads(frames[1][1])["message"] == (
-        "command terminated with non-zero exit code: error executing command [sh -c], exit code 3")
+        "command terminated with non-zero exit code: error executing command [sh -c], exit code 3"
+    )
     _, frames, _ = begin(ask(world, "exec?command=sh&stdout=1", **headers))
     process.ended("error executing command in container: failed")
     assert json.loads(frames[1][1])["message"] == (
-        "Internal error occurred: error executing command in container: failed")
+        "Internal error occurred: error executing command in container: failed"
+    )
 
 
 def test_a_client_that_goes_takes_its_command_with_it(world, process):
@@ -168,8 +174,13 @@ def test_a_container_is_attached_to(world, process):
 
 
 def test_over_spdy_a_command_begins_when_all_its_streams_are_there(world, process):
-    answer = ask(world, "exec?command=x&stdin=1&stdout=1", method="POST",
-                 **SPDY, x_stream_protocol_version="v5.channel.k8s.io, v4.channel.k8s.io")
+    answer = ask(
+        world,
+        "exec?command=x&stdin=1&stdout=1",
+        method="POST",
+        **SPDY,
+        x_stream_protocol_version="v5.channel.k8s.io, v4.channel.k8s.io",
+    )
     assert answer.headers == {"Upgrade": "SPDY/3.1", "X-Stream-Protocol-Version": "v4.channel.k8s.io"}
     talk, frames, _ = begin(answer)
     for channel, kind in ((1, "error"), (3, "stdin")):
@@ -185,21 +196,28 @@ def test_over_spdy_a_command_begins_when_all_its_streams_are_there(world, proces
     assert frames[1][0] == 1
 
 
-@pytest.mark.parametrize(("path", "headers", "code", "words"), [
-    ("exec?command=x&stdout=1", {}, 400, "Upgrade request required"),
-    ("exec?command=x&stdout=1", V5 | {"sec_websocket_protocol": "mqtt"}, 400, "not mqtt"),
-    ("exec?command=x&stdout=1", SPDY, 400, "header X-Stream-Protocol-Version does not exist"),
-    ("exec?command=x&stdout=1", SPDY | {"x_stream_protocol_version": "v1.channel.k8s.io"}, 403,
-     "unable to negotiate protocol: client supports [v1.channel.k8s.io], server accepts [v4.channel.k8s.io]"),
-    ("exec?command=x", V5, 400, "you must specify at least 1 of stdin, stdout, stderr"),
-    ("exec?stdout=1", V5, 400, "you must specify at least 1 command for the container"),
-    ("exec?command=no&stdout=1", V5, 501, "hollow"),
-    ("exec?command=x&container=y", V5, 400, "container y is not valid for pod p"),
-    ("portforward", V5, 400, 'query parameter "port" is required'),
-    ("portforward?ports=x", V5, 400, 'cannot convert to []int32: strconv.ParseUint: parsing "x": invalid syntax'),
-    ("portforward?ports=80,70000", V5, 400, 'parsing "70000": value out of range'),
-    ("portforward?ports=0", V5, 400, 'port "0" must be > 0'),
-])
+@pytest.mark.parametrize(
+    ("path", "headers", "code", "words"),
+    [
+        ("exec?command=x&stdout=1", {}, 400, "Upgrade request required"),
+        ("exec?command=x&stdout=1", V5 | {"sec_websocket_protocol": "mqtt"}, 400, "not mqtt"),
+        ("exec?command=x&stdout=1", SPDY, 400, "header X-Stream-Protocol-Version does not exist"),
+        (
+            "exec?command=x&stdout=1",
+            SPDY | {"x_stream_protocol_version": "v1.channel.k8s.io"},
+            403,
+            "unable to negotiate protocol: client supports [v1.channel.k8s.io], server accepts [v4.channel.k8s.io]",
+        ),
+        ("exec?command=x", V5, 400, "you must specify at least 1 of stdin, stdout, stderr"),
+        ("exec?stdout=1", V5, 400, "you must specify at least 1 command for the container"),
+        ("exec?command=no&stdout=1", V5, 501, "hollow"),
+        ("exec?command=x&container=y", V5, 400, "container y is not valid for pod p"),
+        ("portforward", V5, 400, 'query parameter "port" is required'),
+        ("portforward?ports=x", V5, 400, 'cannot convert to []int32: strconv.ParseUint: parsing "x": invalid syntax'),
+        ("portforward?ports=80,70000", V5, 400, 'parsing "70000": value out of range'),
+        ("portforward?ports=0", V5, 400, 'port "0" must be > 0'),
+    ],
+)
 def test_what_is_refused_is_refused_before_the_upgrade(world, path, headers, code, words):
     if path.startswith("portforward"):
         headers = headers | {"sec_websocket_protocol": "v4.channel.k8s.io"}
@@ -211,12 +229,14 @@ def test_what_is_refused_is_refused_before_the_upgrade(world, path, headers, cod
 def test_a_pod_that_has_ended_takes_no_command(world):
     world.kube.patch(r.PODS, "p", {"status": {"phase": "Succeeded"}}, "default", subresource="status")
     assert ask(world, "exec?command=x&stdout=1", **V5).body["message"] == (
-        "cannot exec into a container in a completed pod; current phase is Succeeded")
+        "cannot exec into a container in a completed pod; current phase is Succeeded"
+    )
 
 
 @pytest.mark.parametrize("subresource", ["exec?command=x&stdout=1", "attach?stdout=1", "portforward"])
 def test_who_may_only_get_may_not_connect(world, subresource):
     """pkg/registry/core/pod/rest/authorize.go, AuthorizePodWebsocketUpgradeCreatePermission (on since v1.35)."""
+
     class OnlyGet:
         allowed_verbs = ("get",)
 
@@ -270,8 +290,9 @@ def test_a_client_that_goes_ends_its_connections(world):
 
 
 def test_two_channels_a_port_as_the_python_client_has_them(world):
-    talk, frames, ended = begin(ask(
-        world, "portforward?ports=80,81", **V5 | {"sec_websocket_protocol": "v4.channel.k8s.io"}))
+    talk, frames, ended = begin(
+        ask(world, "portforward?ports=80,81", **V5 | {"sec_websocket_protocol": "v4.channel.k8s.io"})
+    )
     assert frames == [(0, b"\x50\0"), (1, b"\x50\0"), (2, b"\x51\0"), (3, b"\x51\0")]
     ports = world.server.kubelets["n"].ports
     talk.told(Heard(2, b"x"))
@@ -304,11 +325,22 @@ class SpdyClient:
 def conversation():
     client = SpdyClient()
     said = (
-        client.syn(1, {"streamtype": "error", "port": "80"}, 1) + client.syn(3, {"streamtype": "data", "port": "80"})
-        + client.data(3, b"hello") + struct.pack("!HHII", 0x8003, 6, 4, 7) + client.data(3, b"", 1)
-        + struct.pack("!HHIII", 0x8003, 3, 8, 1, 5) + struct.pack("!HHIII", 0x8003, 7, 8, 3, 0))
-    told = [Opened(1, {"streamtype": "error", "port": "80"}), Finished(1),
-            Opened(3, {"streamtype": "data", "port": "80"}), Heard(3, b"hello"), Finished(3), Finished(1)]
+        client.syn(1, {"streamtype": "error", "port": "80"}, 1)
+        + client.syn(3, {"streamtype": "data", "port": "80"})
+        + client.data(3, b"hello")
+        + struct.pack("!HHII", 0x8003, 6, 4, 7)
+        + client.data(3, b"", 1)
+        + struct.pack("!HHIII", 0x8003, 3, 8, 1, 5)
+        + struct.pack("!HHIII", 0x8003, 7, 8, 3, 0)
+    )
+    told = [
+        Opened(1, {"streamtype": "error", "port": "80"}),
+        Finished(1),
+        Opened(3, {"streamtype": "data", "port": "80"}),
+        Heard(3, b"hello"),
+        Finished(3),
+        Finished(1),
+    ]
     return said, told
 
 
@@ -331,14 +363,20 @@ def test_spdy_says_data_in_frames_and_nothing_after_the_end():
     list(spdy.received(SpdyClient().syn(1, {"a": "b"})))
     frames = spdy.message(1, b"x" * 70000)
     assert frames[:8] == struct.pack("!II", 1, 65536)
-    assert frames[8 + 65536:16 + 65536] == struct.pack("!II", 1, 70000 - 65536)
+    assert frames[8 + 65536 : 16 + 65536] == struct.pack("!II", 1, 70000 - 65536)
     assert spdy.message(1, None) == struct.pack("!II", 1, 1 << 24)
     assert spdy.message(1, b"late") == b""
     assert spdy.close() == struct.pack("!HHIII", 0x8003, 7, 8, 1, 0)
 
 
-@pytest.mark.parametrize("said", [b"GET / HTTP/1.1\r\n\r\n" + bytes(1 << 20), struct.pack("!HHI", 0x8002, 6, 0),
-                                  struct.pack("!HHI", 0x8003, 1, 12) + bytes(12)])
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"GET / HTTP/1.1\r\n\r\n" + bytes(1 << 20),
+        struct.pack("!HHI", 0x8002, 6, 0),
+        struct.pack("!HHI", 0x8003, 1, 12) + bytes(12),
+    ],
+)
 def test_what_is_no_spdy_is_refused_or_waited_for(said):
     spdy = Spdy()
     if said.startswith(b"GET"):  # a data frame of 2 MB, as far as anybody can tell
@@ -355,8 +393,14 @@ def masked(opcode, payload, final=True):
 
 def test_websocket_messages_are_channels_closes_and_parts():
     wire = WebSocket()
-    said = (masked(2, b"\0he", final=False) + masked(0, b"llo") + masked(1, b"\0text") + masked(2, b"\xff\0")
-            + masked(9, b"ping") + masked(8, b"\x03\xe8"))
+    said = (
+        masked(2, b"\0he", final=False)
+        + masked(0, b"llo")
+        + masked(1, b"\0text")
+        + masked(2, b"\xff\0")
+        + masked(9, b"ping")
+        + masked(8, b"\x03\xe8")
+    )
     events = list(wire.received(said))
     assert events == [Heard(0, b"hello"), Heard(0, b"text"), Finished(0), b"\x8a\x04ping", b"\x88\x02\x03\xe8"]
     assert wire.closed

@@ -27,7 +27,10 @@ def test_binding_assigns_a_node_once(world):
     bind(world, "gpu-1")
     found = world.kube.get(r.PODS, "worker", "default")
     assert (found["spec"]["nodeName"], condition(found, "PodScheduled")["status"], found["metadata"]["generation"]) == (
-        "gpu-1", "True", 1)
+        "gpu-1",
+        "True",
+        1,
+    )
     with pytest.raises(Conflict, match='pod worker is already assigned to node "gpu-1"'):
         bind(world, "gpu-2")
     with pytest.raises(NotFound):
@@ -67,40 +70,65 @@ def test_a_container_must_be_named_where_there_are_several(world):
 THINGS = r.Resource("example.com", "v1", "workers", "Worker")
 OLD_THINGS = r.Resource("example.com", "v1beta1", "workers", "Worker")
 SCHEMA = {
-    "type": "object", "required": ["spec"],
+    "type": "object",
+    "required": ["spec"],
     "properties": {
         "spec": {
-            "type": "object", "required": ["pool"],
+            "type": "object",
+            "required": ["pool"],
             "properties": {
                 "pool": {"type": "string", "enum": ["gpu", "cpu"]},
                 "replicas": {"type": "integer", "minimum": 0, "default": 1},
                 "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
-                "ports": {"type": "array", "maxItems": 2, "items": {"type": "object", "properties": {
-                    "port": {"x-kubernetes-int-or-string": True}}}}}},
-        "status": {"type": "object", "properties": {
-            "replicas": {"type": "integer"}, "selector": {"type": "string"}}}}}
+                "ports": {
+                    "type": "array",
+                    "maxItems": 2,
+                    "items": {"type": "object", "properties": {"port": {"x-kubernetes-int-or-string": True}}},
+                },
+            },
+        },
+        "status": {"type": "object", "properties": {"replicas": {"type": "integer"}, "selector": {"type": "string"}}},
+    },
+}
 
 
 def version(name, *, storage):
     return {
-        "name": name, "served": True, "storage": storage, "schema": {"openAPIV3Schema": SCHEMA},
-        "subresources": {"status": {}, "scale": {
-            "specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas",
-            "labelSelectorPath": ".status.selector"}}}
+        "name": name,
+        "served": True,
+        "storage": storage,
+        "schema": {"openAPIV3Schema": SCHEMA},
+        "subresources": {
+            "status": {},
+            "scale": {
+                "specReplicasPath": ".spec.replicas",
+                "statusReplicasPath": ".status.replicas",
+                "labelSelectorPath": ".status.selector",
+            },
+        },
+    }
 
 
 CRD = {
-    "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
     "metadata": {"name": "workers.example.com"},
     "spec": {
-        "group": "example.com", "scope": "Namespaced",
+        "group": "example.com",
+        "scope": "Namespaced",
         "names": {"plural": "workers", "kind": "Worker", "shortNames": ["wk"]},
-        "versions": [version("v1beta1", storage=False), version("v1", storage=True)]}}
+        "versions": [version("v1beta1", storage=False), version("v1", storage=True)],
+    },
+}
 
 
 def thing(name="w", **spec):
-    return {"apiVersion": "example.com/v1", "kind": "Worker", "metadata": {"name": name, "namespace": "default"},
-            "spec": {"pool": "gpu"} | spec}
+    return {
+        "apiVersion": "example.com/v1",
+        "kind": "Worker",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"pool": "gpu"} | spec,
+    }
 
 
 @pytest.fixture
@@ -122,24 +150,35 @@ def test_a_crd_is_served_at_once(custom):
 def test_unknown_fields_are_pruned_with_a_warning(custom):
     answer = custom.raw("POST", THINGS.path("default"), thing(nope=1, free={"x": 1}))
     assert (answer.status, answer.headers["Warning"], answer.body["spec"]) == (
-        201, '299 - "unknown field \\"spec.nope\\""', {"pool": "gpu", "replicas": 1, "free": {"x": 1}})
+        201,
+        '299 - "unknown field \\"spec.nope\\""',
+        {"pool": "gpu", "replicas": 1, "free": {"x": 1}},
+    )
     strict = custom.raw("POST", THINGS.path("default") + "?fieldValidation=Strict", thing("v", nope=1))
     assert strict.body["message"] == (
-        'Worker in version "v1" cannot be handled as a Worker: strict decoding error: unknown field "spec.nope"')
+        'Worker in version "v1" cannot be handled as a Worker: strict decoding error: unknown field "spec.nope"'
+    )
 
 
-@pytest.mark.parametrize(("spec", "message"), [
-    ({"pool": "tpu"}, 'spec.pool: Unsupported value: "tpu": supported values: "gpu", "cpu"'),
-    ({"pool": 1}, 'spec.pool: Invalid value: "integer": spec.pool in body must be of type string: "integer"'),
-    ({"pool": "gpu", "replicas": -1},
-     "[spec.replicas: Invalid value: -1: spec.replicas in body should be greater than or equal to 0, .spec.replicas: "
-     "Invalid value: -1: should be a non-negative integer]"),
-    ({"replicas": 1}, "spec.pool: Required value"),
-    ({"pool": "gpu", "ports": [{}, {}, {}]}, "spec.ports: Too many: 3: must have at most 2 items"),
-    ({"pool": "gpu", "ports": [{"port": True}]},
-     'spec.ports[0].port: Invalid value: "boolean": spec.ports[0].port in body must be of type integer,string: '
-     '"boolean"'),
-])
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ({"pool": "tpu"}, 'spec.pool: Unsupported value: "tpu": supported values: "gpu", "cpu"'),
+        ({"pool": 1}, 'spec.pool: Invalid value: "integer": spec.pool in body must be of type string: "integer"'),
+        (
+            {"pool": "gpu", "replicas": -1},
+            "[spec.replicas: Invalid value: -1: spec.replicas in body should be greater than or equal to 0, .spec.replicas: "
+            "Invalid value: -1: should be a non-negative integer]",
+        ),
+        ({"replicas": 1}, "spec.pool: Required value"),
+        ({"pool": "gpu", "ports": [{}, {}, {}]}, "spec.ports: Too many: 3: must have at most 2 items"),
+        (
+            {"pool": "gpu", "ports": [{"port": True}]},
+            'spec.ports[0].port: Invalid value: "boolean": spec.ports[0].port in body must be of type integer,string: '
+            '"boolean"',
+        ),
+    ],
+)
 def test_the_schema_is_enforced(custom, spec, message):
     with pytest.raises(Invalid) as caught:
         custom.kube.create(THINGS, thing() | {"spec": spec})

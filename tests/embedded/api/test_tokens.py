@@ -53,16 +53,25 @@ def test_a_token_lives_ten_minutes_at_least(seconds):
     with pytest.raises(StatusError) as refused:
         issue(world(), expirationSeconds=seconds)
     assert refused.value.status == {
-        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Failure",
         "message": (
             'TokenRequest.authentication.k8s.io "" is invalid: spec.expirationSeconds: Invalid value: '
-            f"{seconds}: may not specify a duration less than 10 minutes"),
+            f"{seconds}: may not specify a duration less than 10 minutes"
+        ),
         "reason": "Invalid",
         "details": {
-            "group": "authentication.k8s.io", "kind": "TokenRequest",
-            "causes": [{
-                "reason": "FieldValueInvalid", "field": "spec.expirationSeconds",
-                "message": f"Invalid value: {seconds}: may not specify a duration less than 10 minutes"}],
+            "group": "authentication.k8s.io",
+            "kind": "TokenRequest",
+            "causes": [
+                {
+                    "reason": "FieldValueInvalid",
+                    "field": "spec.expirationSeconds",
+                    "message": f"Invalid value: {seconds}: may not specify a duration less than 10 minutes",
+                }
+            ],
         },
         "code": 422,
     }
@@ -79,17 +88,26 @@ def test_the_answer_to_a_request_is_the_recorded_one():
     answer = issue(w, expirationSeconds=600)
     jwt = answer["status"].pop("token")
     assert answer == {
-        "kind": "TokenRequest", "apiVersion": "authentication.k8s.io/v1",
+        "kind": "TokenRequest",
+        "apiVersion": "authentication.k8s.io/v1",
         "metadata": {
-            "name": "gpu-off", "namespace": "team", "uid": "uid-of-gpu-off",
-            "creationTimestamp": "2026-11-21T02:01:04Z"},
+            "name": "gpu-off",
+            "namespace": "team",
+            "uid": "uid-of-gpu-off",
+            "creationTimestamp": "2026-11-21T02:01:04Z",
+        },
         "spec": {"audiences": [AUDIENCE], "expirationSeconds": 600, "boundObjectRef": None},
         "status": {"expirationTimestamp": "2026-11-21T02:11:04Z"},
     }
     found = claims(jwt)
     assert found.pop("jti")
     assert found == {
-        "aud": [AUDIENCE], "exp": 1795227064, "iat": 1795226464, "nbf": 1795226464, "iss": AUDIENCE, "sub": USERNAME,
+        "aud": [AUDIENCE],
+        "exp": 1795227064,
+        "iat": 1795226464,
+        "nbf": 1795226464,
+        "iss": AUDIENCE,
+        "sub": USERNAME,
         "kubernetes.io": {"namespace": "team", "serviceaccount": {"name": "gpu-off", "uid": "uid-of-gpu-off"}},
     }
 
@@ -110,6 +128,7 @@ def test_anyone_can_check_the_signature_with_the_published_key():
 
     def number(text):
         return int.from_bytes(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)), "big")
+
     public = ec.EllipticCurvePublicNumbers(number(key["x"]), number(key["y"]), ec.SECP256R1()).public_key()
     raw = base64.urlsafe_b64decode(signature + "=" * (-len(signature) % 4))
     dss = utils.encode_dss_signature(int.from_bytes(raw[:32], "big"), int.from_bytes(raw[32:], "big"))
@@ -117,15 +136,23 @@ def test_anyone_can_check_the_signature_with_the_published_key():
     assert key["kid"] == json.loads(base64.urlsafe_b64decode(signed.split(".")[0] + "=="))["kid"]
 
 
-@pytest.mark.parametrize(("ref", "code", "message"), [
-    (bound("Secret", "nope"), 404, 'secrets "nope" not found'),
-    (bound("Pod", "nope"), 404, 'pods "nope" not found'),
-    (bound("Node", "nope"), 404, 'nodes "nope" not found'),
-    (bound("ConfigMap", "b"), 400, "cannot bind token to object of type /v1, Kind=ConfigMap"),
-    (bound("Secret", "b", uid="0"), 409, (
-        'Operation cannot be fulfilled on Secret "b": the UID in the bound object reference (0) does not match the '
-        "UID in record. The object might have been deleted and then recreated")),
-])
+@pytest.mark.parametrize(
+    ("ref", "code", "message"),
+    [
+        (bound("Secret", "nope"), 404, 'secrets "nope" not found'),
+        (bound("Pod", "nope"), 404, 'pods "nope" not found'),
+        (bound("Node", "nope"), 404, 'nodes "nope" not found'),
+        (bound("ConfigMap", "b"), 400, "cannot bind token to object of type /v1, Kind=ConfigMap"),
+        (
+            bound("Secret", "b", uid="0"),
+            409,
+            (
+                'Operation cannot be fulfilled on Secret "b": the UID in the bound object reference (0) does not match the '
+                "UID in record. The object might have been deleted and then recreated"
+            ),
+        ),
+    ],
+)
 def test_what_a_token_is_bound_to_must_be_there(ref, code, message):
     w = world()
     secret(w)
@@ -159,9 +186,13 @@ def test_the_projected_token_of_a_pod_is_good_for_a_year_and_says_so():
     assert found["kubernetes.io"]["warnafter"] - found["iat"] == 3607
 
 
-@pytest.mark.parametrize("spec", [
-    {"expirationSeconds": 3600}, {"expirationSeconds": 3607, "audiences": ["sts.amazonaws.com"]},
-])
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"expirationSeconds": 3600},
+        {"expirationSeconds": 3607, "audiences": ["sts.amazonaws.com"]},
+    ],
+)
 def test_other_tokens_of_a_pod_are_not_extended(spec):
     w = world()
     pod(w)
@@ -176,7 +207,8 @@ def test_a_review_of_a_good_token_names_the_user():
     assert review(w, jwt) == {
         "authenticated": True,
         "user": {
-            "username": USERNAME, "uid": "uid-of-gpu-off",
+            "username": USERNAME,
+            "uid": "uid-of-gpu-off",
             "groups": ["system:serviceaccounts", "system:serviceaccounts:team", "system:authenticated"],
             "extra": {"authentication.kubernetes.io/credential-id": [f"JTI={claims(jwt)['jti']}"]},
         },
@@ -191,19 +223,28 @@ def test_a_pods_token_tells_pod_and_node():
     extra = review(w, token(w, **bound("Pod", "p")))["user"]["extra"]
     prefix = "authentication.kubernetes.io/"
     assert {key.removeprefix(prefix): value for key, value in extra.items() if "credential" not in key} == {
-        "node-name": ["node-cpu"], "node-uid": ["uid-of-node-cpu"], "pod-name": ["p"], "pod-uid": ["uid-of-p"]}
+        "node-name": ["node-cpu"],
+        "node-uid": ["uid-of-node-cpu"],
+        "pod-name": ["p"],
+        "pod-uid": ["uid-of-p"],
+    }
 
 
 def test_audiences_must_meet():
     w = world()
     mine, theirs = token(w), token(w, audiences=["sts.amazonaws.com"])
     assert review(w, theirs, ["sts.amazonaws.com"])["audiences"] == ["sts.amazonaws.com"]
-    assert review(w, theirs) == {"user": {}, "error": (
-        '[invalid bearer token, token audiences ["sts.amazonaws.com"] is invalid for the target audiences '
-        '["https://kubernetes.default.svc"]]')}
+    assert review(w, theirs) == {
+        "user": {},
+        "error": (
+            '[invalid bearer token, token audiences ["sts.amazonaws.com"] is invalid for the target audiences '
+            '["https://kubernetes.default.svc"]]'
+        ),
+    }
     assert review(w, mine, ["sts.amazonaws.com"])["error"] == (
         '[invalid bearer token, token audiences ["https://kubernetes.default.svc"] is invalid for the target '
-        'audiences ["sts.amazonaws.com"]]')
+        'audiences ["sts.amazonaws.com"]]'
+    )
 
 
 def tampered(jwt):
@@ -306,7 +347,8 @@ def test_a_recreated_secret_is_another_secret():
     w.remove("secrets", "b")
     w.put({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "b", "uid": "new"}})
     assert review(w, jwt)["error"] == (
-        "[invalid bearer token, secret UID (new) does not match service account secret ref claim (uid-of-b)]")
+        "[invalid bearer token, secret UID (new) does not match service account secret ref claim (uid-of-b)]"
+    )
 
 
 def test_a_token_of_an_account_that_was_deleted_and_of_one_that_was_recreated():
@@ -316,7 +358,8 @@ def test_a_token_of_an_account_that_was_deleted_and_of_one_that_was_recreated():
     assert review(w, jwt)["error"] == '[invalid bearer token, serviceaccounts "gpu-off" not found]'
     w.put({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "gpu-off", "uid": "new"}})
     assert review(w, jwt)["error"] == (
-        "[invalid bearer token, service account UID (new) does not match claim (uid-of-gpu-off)]")
+        "[invalid bearer token, service account UID (new) does not match claim (uid-of-gpu-off)]"
+    )
 
 
 def test_a_token_is_accepted_until_a_minute_after_its_exp():
@@ -325,8 +368,7 @@ def test_a_token_is_accepted_until_a_minute_after_its_exp():
     w.loop.sleep(660)
     assert review(w, jwt)["authenticated"]
     w.loop.sleep(10.1)
-    assert review(w, jwt) == {
-        "user": {}, "error": "[invalid bearer token, service account token has expired]"}
+    assert review(w, jwt) == {"user": {}, "error": "[invalid bearer token, service account token has expired]"}
 
 
 def test_an_unremembered_token_is_refused_right_after_that_minute():
@@ -339,9 +381,14 @@ def test_an_unremembered_token_is_refused_right_after_that_minute():
 
 def legacy(w, account="gpu-off"):
     LegacyTokens(w.store, w.loop, w.issuer, lambda: "the CA")
-    w.put({
-        "apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/service-account-token",
-        "metadata": {"name": "forever", "annotations": {"kubernetes.io/service-account.name": account}}})
+    w.put(
+        {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "type": "kubernetes.io/service-account-token",
+            "metadata": {"name": "forever", "annotations": {"kubernetes.io/service-account.name": account}},
+        }
+    )
     w.loop.sleep(0)
     return w.store.get(("", "secrets"), ("team", "forever"))
 

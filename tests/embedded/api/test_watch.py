@@ -101,8 +101,7 @@ def test_one_object_can_be_watched_by_name(world):
 
 def test_initial_events_end_with_a_bookmark(world):
     world.kube.create(r.CONFIGMAPS, configmap("a"))
-    frames = world.watch(
-        f"{PATH}&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true")
+    frames = world.watch(f"{PATH}&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true")
     assert [frame["type"] for frame in frames] == ["ADDED", "BOOKMARK"]
     meta = frames[1]["object"]["metadata"]
     assert meta["annotations"] == {"k8s.io/initial-events-end": "true"}

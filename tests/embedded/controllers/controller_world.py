@@ -66,16 +66,23 @@ class StandInKubelet:
         now = format_time(self.loop.now())
         flag = "True" if ready else "False"
         conditions = [
-            {"type": kind, "status": flag, "lastTransitionTime": now} for kind in ("Ready", "ContainersReady")]
+            {"type": kind, "status": flag, "lastTransitionTime": now} for kind in ("Ready", "ContainersReady")
+        ]
         containers = [
             {"name": c["name"], "state": state, "ready": ready, "restartCount": 0, "image": c["image"], "imageID": ""}
-            for c in pod["spec"]["containers"]]
+            for c in pod["spec"]["containers"]
+        ]
         status = {"phase": phase, "conditions": conditions, "containerStatuses": containers}
         status |= {"startTime": format_time(self.loop.now())} if phase == "Running" and ready else {}
         try:
             self.kube.patch(
-                r.PODS, name_of(pod), {"metadata": {"uid": pod["metadata"]["uid"]}, "status": status},
-                namespace_of(pod), kind="strategic", subresource="status")
+                r.PODS,
+                name_of(pod),
+                {"metadata": {"uid": pod["metadata"]["uid"]}, "status": status},
+                namespace_of(pod),
+                kind="strategic",
+                subresource="status",
+            )
         except KubeError:
             return
 
@@ -92,8 +99,11 @@ class StandInKubelet:
         if pod["metadata"]["uid"] in self._ending:
             return
         ended = {
-            "exitCode": code, "reason": "Error" if code else "Completed", "startedAt": started,
-            "finishedAt": format_time(self.loop.now())}
+            "exitCode": code,
+            "reason": "Error" if code else "Completed",
+            "startedAt": started,
+            "finishedAt": format_time(self.loop.now()),
+        }
         self._status(pod, "Running", False, {"terminated": ended})
         self.loop.call_later(1.2, self._status, pod, "Failed" if code else "Succeeded", False, {"terminated": ended})
 
@@ -128,7 +138,12 @@ class World:
     """A control plane. Times are seconds since its start; ``lag_s``: how late the controllers' watches are."""
 
     def __init__(
-        self, *, start: datetime = START, disabled: Collection[str] = (), nodes: int = 1, kubelet: bool = True,
+        self,
+        *,
+        start: datetime = START,
+        disabled: Collection[str] = (),
+        nodes: int = 1,
+        kubelet: bool = True,
         lag_s: float = 0.0,
     ) -> None:
         self.loop = VirtualLoop(start)
@@ -137,8 +152,13 @@ class World:
         issuer = Issuer(self.store, self.loop, rng=rng)
         authorizer = Authorizer(self.store)
         self.server = ApiServer(
-            self.store, self.loop, authenticator=Authenticator(issuer, authorizer), authorizer=authorizer,
-            admission=Chain(self.store, self.loop, authorizer, rng), rng=rng)
+            self.store,
+            self.loop,
+            authenticator=Authenticator(issuer, authorizer),
+            authorizer=authorizer,
+            admission=Chain(self.store, self.loop, authorizer, rng),
+            rng=rng,
+        )
         self.kube = Kube(InProcessTransport(self.server, self.loop, ADMIN))
         for obj in bootstrap.objects():
             self.create(obj)
@@ -147,7 +167,8 @@ class World:
         own = Kube(transport)
         self.informers = Informers(own, self.loop)
         self.controllers: dict[str, Component] = start_all(
-            own, self.loop, self.informers, disabled, ca_pem="-----BEGIN CERTIFICATE-----")
+            own, self.loop, self.informers, disabled, ca_pem="-----BEGIN CERTIFICATE-----"
+        )
         for number in range(nodes):
             self.node(f"node-{number}")
         self.namespace("ns")
@@ -164,23 +185,41 @@ class World:
         return self.kube.create(resource, obj)
 
     def node(
-        self, name: str, *, taints: list[Obj] | None = None, labels: dict[str, str] | None = None,
-        heartbeat: bool = True, **capacity: str,
+        self,
+        name: str,
+        *,
+        taints: list[Obj] | None = None,
+        labels: dict[str, str] | None = None,
+        heartbeat: bool = True,
+        **capacity: str,
     ) -> Obj:
         amounts = {"cpu": "4", "memory": "8Gi", "pods": "110", "ephemeral-storage": "100Gi"}
         amounts |= {key.replace("__", "/").replace("_", "."): value for key, value in capacity.items()}
         ready = {"type": "Ready", "status": "True", "lastHeartbeatTime": self.now, "lastTransitionTime": self.now}
-        made = self.kube.create(r.NODES, {
-            "apiVersion": "v1", "kind": "Node",
-            "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name} | (labels or {})},
-            "spec": {"taints": taints or []},
-            "status": {"capacity": amounts, "allocatable": amounts, "conditions": [ready]}})
+        made = self.kube.create(
+            r.NODES,
+            {
+                "apiVersion": "v1",
+                "kind": "Node",
+                "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name} | (labels or {})},
+                "spec": {"taints": taints or []},
+                "status": {"capacity": amounts, "allocatable": amounts, "conditions": [ready]},
+            },
+        )
         if heartbeat:
-            self.kube.create(r.LEASES, {
-                "apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "spec": {"holderIdentity": name},
-                "metadata": {
-                    "name": name, "namespace": "kube-node-lease",
-                    "annotations": {"killcheck.dev/heartbeat": "until-stopped"}}})
+            self.kube.create(
+                r.LEASES,
+                {
+                    "apiVersion": "coordination.k8s.io/v1",
+                    "kind": "Lease",
+                    "spec": {"holderIdentity": name},
+                    "metadata": {
+                        "name": name,
+                        "namespace": "kube-node-lease",
+                        "annotations": {"killcheck.dev/heartbeat": "until-stopped"},
+                    },
+                },
+            )
         not_ready = "node.kubernetes.io/not-ready"
         kept = [taint for taint in dig(made, "spec", "taints", default=[]) if taint["key"] != not_ready]
         return self.kube.replace(r.NODES, made | {"spec": made["spec"] | {"taints": kept}})
@@ -189,23 +228,36 @@ class World:
         return self.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
 
     def deployment(self, name: str = "vllm", replicas: int = 1, **spec: Any) -> Obj:
-        return self.create({
-            "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name, "namespace": "ns"},
-            "spec": {
-                "replicas": replicas, "selector": {"matchLabels": {"app": name}}, "template": template(name), **spec},
-        })
+        return self.create(
+            {
+                "apiVersion": "apps/v1",
+                "kind": "Deployment",
+                "metadata": {"name": name, "namespace": "ns"},
+                "spec": {
+                    "replicas": replicas,
+                    "selector": {"matchLabels": {"app": name}},
+                    "template": template(name),
+                    **spec,
+                },
+            }
+        )
 
     def job(self, name: str = "gpu-off-drill", **spec: Any) -> Obj:
         body = {"template": template("executor", restart="Never")} | spec
-        return self.create({
-            "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name, "namespace": "ns"}, "spec": body})
+        return self.create(
+            {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name, "namespace": "ns"}, "spec": body}
+        )
 
     def cron_job(self, name: str = "gpu-nightly-off", **spec: Any) -> Obj:
         body: Obj = {
-            "schedule": "* * * * *", "concurrencyPolicy": "Allow",
-            "jobTemplate": {"spec": {"template": template("executor", restart="Never")}}, **spec}
-        return self.create({
-            "apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": name, "namespace": "ns"}, "spec": body})
+            "schedule": "* * * * *",
+            "concurrencyPolicy": "Allow",
+            "jobTemplate": {"spec": {"template": template("executor", restart="Never")}},
+            **spec,
+        }
+        return self.create(
+            {"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": name, "namespace": "ns"}, "spec": body}
+        )
 
     # -- looking -------------------------------------------------------------------------------------------
     @property
@@ -232,8 +284,12 @@ class World:
     def events(self, reason: str = "", about: str = "", kind: str = "") -> list[Obj]:
         found = self.kube.list(r.EVENTS, "ns").items
         return [
-            event for event in found if reason in ("", event["reason"])
-            and kind in ("", event["involvedObject"]["kind"]) and about in ("", event["involvedObject"]["name"])]
+            event
+            for event in found
+            if reason in ("", event["reason"])
+            and kind in ("", event["involvedObject"]["kind"])
+            and about in ("", event["involvedObject"]["name"])
+        ]
 
     def said(self, about: str = "", kind: str = "") -> list[str]:
         """Type, reason and message of every event, in the order in which they were first seen."""
@@ -263,8 +319,11 @@ def template(app: str, *, restart: str = "Always", grace: int = 5, **spec: Any) 
     return {
         "metadata": {"labels": {"app": app}},
         "spec": {
-            "containers": [{"name": app, "image": "localhost:5000/rec/executor:1"}], "restartPolicy": restart,
-            "terminationGracePeriodSeconds": grace, **spec},
+            "containers": [{"name": app, "image": "localhost:5000/rec/executor:1"}],
+            "restartPolicy": restart,
+            "terminationGracePeriodSeconds": grace,
+            **spec,
+        },
     }
 
 

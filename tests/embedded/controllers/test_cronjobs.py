@@ -46,9 +46,9 @@ def test_a_completed_job_is_seen(world: World) -> None:
     world.run_to(10)
 
     assert world.said(about=NIGHTLY)[1:] == [
-        "Normal SawCompletedJob: Saw completed job: gpu-nightly-off-29920425, condition: Complete"]
-    assert status(world) == {
-        "lastScheduleTime": "2026-11-21T01:45:00Z", "lastSuccessfulTime": "2026-11-21T01:45:03Z"}
+        "Normal SawCompletedJob: Saw completed job: gpu-nightly-off-29920425, condition: Complete"
+    ]
+    assert status(world) == {"lastScheduleTime": "2026-11-21T01:45:00Z", "lastSuccessfulTime": "2026-11-21T01:45:03Z"}
 
 
 def test_a_job_made_by_hand_makes_a_dead_schedule_look_healthy(world: World) -> None:
@@ -56,12 +56,20 @@ def test_a_job_made_by_hand_makes_a_dead_schedule_look_healthy(world: World) -> 
     world.kubelet.outcomes["by-hand"] = (0.9, 0)
     cron_job = world.cron_job(suspend=True)
     owner = {
-        "apiVersion": "batch/v1", "kind": "CronJob", "name": NIGHTLY, "uid": cron_job["metadata"]["uid"],
-        "controller": True}
-    world.create({
-        "apiVersion": "batch/v1", "kind": "Job",
-        "metadata": {"name": "by-hand", "namespace": "ns", "ownerReferences": [owner]},
-        "spec": {"template": template("executor", restart="Never")}})
+        "apiVersion": "batch/v1",
+        "kind": "CronJob",
+        "name": NIGHTLY,
+        "uid": cron_job["metadata"]["uid"],
+        "controller": True,
+    }
+    world.create(
+        {
+            "apiVersion": "batch/v1",
+            "kind": "Job",
+            "metadata": {"name": "by-hand", "namespace": "ns", "ownerReferences": [owner]},
+            "spec": {"template": template("executor", restart="Never")},
+        }
+    )
     world.run(10)
 
     (event,) = world.events("UnexpectedJob")
@@ -77,19 +85,22 @@ def test_forbid_skips_every_slot_of_a_hung_job_and_replace_acts_on_the_last_at_o
     world.run_to(185)
     (event,) = world.events("JobAlreadyActive")
     assert (event["type"], event["count"]) == ("Normal", 3)
-    assert event["message"] == (
-        "Not starting job because prior execution is running and concurrency policy is Forbid")
+    assert event["message"] == ("Not starting job because prior execution is running and concurrency policy is Forbid")
     assert status(world)["lastScheduleTime"] == "2026-11-21T01:45:00Z"
 
     world.run_to(197)
     world.kube.patch(r.CRONJOBS, NIGHTLY, {"spec": {"concurrencyPolicy": "Replace"}}, "ns")
     world.run_to(305)
     assert seen == [
-        (2.1, f"{NIGHTLY}-29920425"), (197.0, f"{NIGHTLY}-29920428"), (242.1, f"{NIGHTLY}-29920429"),
-        (302.1, f"{NIGHTLY}-29920430")]
+        (2.1, f"{NIGHTLY}-29920425"),
+        (197.0, f"{NIGHTLY}-29920428"),
+        (242.1, f"{NIGHTLY}-29920429"),
+        (302.1, f"{NIGHTLY}-29920430"),
+    ]
     assert world.said(about=NIGHTLY)[2:4] == [
         f"Normal SuccessfulDelete: Deleted job {NIGHTLY}-29920425",
-        f"Normal SuccessfulCreate: Created job {NIGHTLY}-29920428"]
+        f"Normal SuccessfulCreate: Created job {NIGHTLY}-29920428",
+    ]
     assert [ref["name"] for ref in status(world)["active"]] == [f"{NIGHTLY}-29920430"]
     assert world.kube.find(r.JOBS, f"{NIGHTLY}-29920425", "ns") is None
 
@@ -123,7 +134,9 @@ def test_a_suspended_cronjob_says_nothing_and_runs_the_missed_slot_on_resume(wor
 
 @pytest.mark.parametrize(("deadline", "runs"), [(None, True), (60, True), (10, False)])
 def test_resumed_after_the_deadline_the_missed_slot_is_dropped_in_silence(
-    world: World, deadline: int | None, runs: bool,
+    world: World,
+    deadline: int | None,
+    runs: bool,
 ) -> None:
     """18c."""
     seen = jobs_made(world)
@@ -154,7 +167,9 @@ def test_too_many_missed_slots_are_a_warning_and_the_last_still_runs(make_world:
     world.run(1)
     assert world.said(about=NIGHTLY) == [
         "Warning TooManyMissedTimes: too many missed start times. Set or decrease .spec.startingDeadlineSeconds or "
-        "check clock skew", f"Normal SuccessfulCreate: Created job {NIGHTLY}-29920604"]
+        "check clock skew",
+        f"Normal SuccessfulCreate: Created job {NIGHTLY}-29920604",
+    ]
 
 
 def test_finished_jobs_are_kept_up_to_the_limits(world: World) -> None:
@@ -186,9 +201,14 @@ def test_a_schedule_changed_takes_effect(world: World) -> None:
 
 
 def test_a_job_that_cannot_be_made_is_reported(world: World) -> None:
-    world.create({
-        "apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "jobs", "namespace": "ns"},
-        "spec": {"hard": {"count/jobs.batch": "0"}}})
+    world.create(
+        {
+            "apiVersion": "v1",
+            "kind": "ResourceQuota",
+            "metadata": {"name": "jobs", "namespace": "ns"},
+            "spec": {"hard": {"count/jobs.batch": "0"}},
+        }
+    )
     world.cron_job()
     world.run_to(4)
     event = world.events("FailedCreate", about=NIGHTLY)[0]

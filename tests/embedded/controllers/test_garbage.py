@@ -14,9 +14,11 @@ from killcheck.kube.objects import Obj, name_of, namespace_of, owners
 def gone(world: World, *resources: Any) -> list[tuple[float, str]]:
     seen: list[tuple[float, str]] = []
     for resource in resources:
+
         def look(change: str, obj: Obj, kind: str = resource.kind) -> None:
             if change == "deleted":
                 seen.append((world.t, kind))
+
         world.watch(resource, look)
     return seen
 
@@ -58,7 +60,9 @@ def test_orphans_run_on_without_an_owner(world: World) -> None:
 
 @pytest.mark.parametrize(("propagation", "left"), [(None, 1), ("Background", 0)])
 def test_a_job_deleted_without_a_policy_leaves_its_pod_running(
-    world: World, propagation: Any, left: int,
+    world: World,
+    propagation: Any,
+    left: int,
 ) -> None:
     """30b-gc-job-default: the finalizer goes in either case."""
     world.job("a")
@@ -74,9 +78,13 @@ def test_a_job_deleted_without_a_policy_leaves_its_pod_running(
 def test_an_owner_of_another_uid_is_no_owner(world: World) -> None:
     """A name alone does not own: the uid has to be right."""
     ref = {"apiVersion": "v1", "kind": "ConfigMap", "name": "kube-root-ca.crt", "uid": "not-its-uid"}
-    world.create({
-        "apiVersion": "v1", "kind": "ConfigMap",
-        "metadata": {"name": "child", "namespace": "ns", "ownerReferences": [ref]}})
+    world.create(
+        {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": "child", "namespace": "ns", "ownerReferences": [ref]},
+        }
+    )
     world.run(1)
     assert world.kube.find(r.CONFIGMAPS, "child", "ns") is None
 
@@ -86,31 +94,51 @@ def test_an_owner_in_another_namespace_is_no_owner(world: World) -> None:
     world.run(0)
     owner = world.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "o", "namespace": "other"}})
     ref = {"apiVersion": "v1", "kind": "ConfigMap", "name": "o", "uid": owner["metadata"]["uid"]}
-    world.create({
-        "apiVersion": "v1", "kind": "ConfigMap",
-        "metadata": {"name": "child", "namespace": "ns", "ownerReferences": [ref]}})
+    world.create(
+        {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": "child", "namespace": "ns", "ownerReferences": [ref]},
+        }
+    )
     world.run(1)
     assert world.kube.find(r.CONFIGMAPS, "child", "ns") is None
     assert [event["type"] for event in world.events("OwnerRefInvalidNamespace")] == ["Warning"]
 
 
 def test_custom_resources_own_and_are_owned(world: World) -> None:
-    world.create({
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": {"name": "widgets.example.com"},
-        "spec": {
-            "group": "example.com", "scope": "Namespaced",
-            "names": {"plural": "widgets", "singular": "widget", "kind": "Widget"},
-            "versions": [{
-                "name": "v1", "served": True, "storage": True,
-                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}}]}})
+    world.create(
+        {
+            "apiVersion": "apiextensions.k8s.io/v1",
+            "kind": "CustomResourceDefinition",
+            "metadata": {"name": "widgets.example.com"},
+            "spec": {
+                "group": "example.com",
+                "scope": "Namespaced",
+                "names": {"plural": "widgets", "singular": "widget", "kind": "Widget"},
+                "versions": [
+                    {
+                        "name": "v1",
+                        "served": True,
+                        "storage": True,
+                        "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
+                    }
+                ],
+            },
+        }
+    )
     world.run(1)
-    widget = world.create({
-        "apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w", "namespace": "ns"}})
+    widget = world.create(
+        {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w", "namespace": "ns"}}
+    )
     ref = {"apiVersion": "example.com/v1", "kind": "Widget", "name": "w", "uid": widget["metadata"]["uid"]}
-    world.create({
-        "apiVersion": "v1", "kind": "ConfigMap",
-        "metadata": {"name": "child", "namespace": "ns", "ownerReferences": [ref]}})
+    world.create(
+        {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": "child", "namespace": "ns", "ownerReferences": [ref]},
+        }
+    )
     world.run(1)
     assert world.kube.find(r.CONFIGMAPS, "child", "ns") is not None
     resource = world.kube.resource_for("example.com/v1", "Widget")
@@ -148,9 +176,14 @@ def test_every_namespace_has_an_account_and_the_certificate(world: World) -> Non
 
 
 def test_a_service_has_the_addresses_of_its_ready_pods(world: World) -> None:
-    world.create({
-        "apiVersion": "v1", "kind": "Service", "metadata": {"name": "vllm", "namespace": "ns"},
-        "spec": {"selector": {"app": "vllm"}, "ports": [{"port": 80, "targetPort": 8000}]}})
+    world.create(
+        {
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": {"name": "vllm", "namespace": "ns"},
+            "spec": {"selector": {"app": "vllm"}, "ports": [{"port": 80, "targetPort": 8000}]},
+        }
+    )
     world.deployment(template=template("vllm"))
     world.run(3)
     (pod,) = world.pods()

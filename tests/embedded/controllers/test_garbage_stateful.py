@@ -32,11 +32,24 @@ class Garbage(RuleBasedStateMachine):
         there = [name for name in wanted if name in self.owned]
         name = f"c-{self.count}"
         self.count += 1
-        refs = [{"apiVersion": "v1", "kind": "ConfigMap", "name": owner, "uid": self.uids[owner],
-                 "blockOwnerDeletion": blocks} for owner in there]
-        found = self.world.create({
-            "apiVersion": "v1", "kind": "ConfigMap", "data": {},
-            "metadata": {"name": name, "namespace": "ns", "ownerReferences": refs}})
+        refs = [
+            {
+                "apiVersion": "v1",
+                "kind": "ConfigMap",
+                "name": owner,
+                "uid": self.uids[owner],
+                "blockOwnerDeletion": blocks,
+            }
+            for owner in there
+        ]
+        found = self.world.create(
+            {
+                "apiVersion": "v1",
+                "kind": "ConfigMap",
+                "data": {},
+                "metadata": {"name": name, "namespace": "ns", "ownerReferences": refs},
+            }
+        )
         self.owned[name], self.uids[name] = set(there), uid_of(found)
         return name
 
@@ -58,8 +71,9 @@ class Garbage(RuleBasedStateMachine):
         """Another object with an owner's name is no owner: the uid says so."""
         if name in self.owned:
             return name
-        found = self.world.create({
-            "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "ns"}})
+        found = self.world.create(
+            {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "ns"}}
+        )
         self.owned[name], self.uids[name] = set(), uid_of(found)
         return name
 
@@ -89,5 +103,6 @@ class Garbage(RuleBasedStateMachine):
 
 
 Garbage.TestCase.settings = settings(
-    max_examples=15, stateful_step_count=12, deadline=None, suppress_health_check=list(HealthCheck))
+    max_examples=15, stateful_step_count=12, deadline=None, suppress_health_check=list(HealthCheck)
+)
 TestGarbage = Garbage.TestCase

@@ -45,7 +45,9 @@ def test_a_job_ends_in_the_recorded_order(world: World) -> None:
     ]
     assert finalizers == [(0.0, ("batch.kubernetes.io/job-tracking",)), (3.01, ())]
     assert world.said(about=DRILL) == [
-        f"Normal SuccessfulCreate: Created pod: {name_of(world.pods()[0])}", "Normal Completed: Job completed"]
+        f"Normal SuccessfulCreate: Created pod: {name_of(world.pods()[0])}",
+        "Normal Completed: Job completed",
+    ]
     job = world.get(r.JOBS, DRILL)
     assert job["status"]["completionTime"] == "2026-11-21T01:45:01Z"
     assert dig(condition(job, "Complete"), "message") == "Reached expected number of succeeded pods"
@@ -62,8 +64,7 @@ def test_failed_pods_are_replaced_after_10_20_40_80_seconds(world: World) -> Non
     job = world.get(r.JOBS, DRILL)
     assert job["status"]["failed"] == 5
     assert [c["type"] for c in job["status"]["conditions"]] == ["FailureTarget", "Failed"]
-    assert world.said(about=DRILL)[-1] == (
-        "Warning BackoffLimitExceeded: Job has reached the specified backoff limit")
+    assert world.said(about=DRILL)[-1] == ("Warning BackoffLimitExceeded: Job has reached the specified backoff limit")
 
 
 def test_a_pod_that_is_refused_is_tried_again_after_1_2_4_8_seconds(world: World) -> None:
@@ -77,25 +78,35 @@ def test_a_pod_that_is_refused_is_tried_again_after_1_2_4_8_seconds(world: World
     (event,) = world.events("FailedCreate")
     assert event["message"] == (
         'Error creating: pods "gpu-off-drill-" is forbidden: error looking up service account ns/gpu-off-deleted: '
-        'serviceaccount "gpu-off-deleted" not found')
+        'serviceaccount "gpu-off-deleted" not found'
+    )
     status = world.get(r.JOBS, DRILL)["status"]
     assert {key: status[key] for key in status if key != "startTime"} == {
-        "ready": 0, "terminating": 0, "uncountedTerminatedPods": {}}
+        "ready": 0,
+        "terminating": 0,
+        "uncountedTerminatedPods": {},
+    }
 
 
 def test_a_quota_refuses_with_an_event_for_every_try(world: World) -> None:
     """12: the text names a fresh pod each time, so that nothing is counted up."""
-    world.create({
-        "apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "team", "namespace": "ns"},
-        "spec": {"hard": {"pods": "0"}}})
+    world.create(
+        {
+            "apiVersion": "v1",
+            "kind": "ResourceQuota",
+            "metadata": {"name": "team", "namespace": "ns"},
+            "spec": {"hard": {"pods": "0"}},
+        }
+    )
     world.job()
     world.run(8)
 
     events = world.events("FailedCreate")
     assert [event["count"] for event in events] == [1, 1, 1, 1]
     assert len({event["message"] for event in events}) == 4
-    assert all("exceeded quota: team, requested: pods=1, used: pods=0, limited: pods=0" in event["message"]
-               for event in events)
+    assert all(
+        "exceeded quota: team, requested: pods=1, used: pods=0, limited: pods=0" in event["message"] for event in events
+    )
 
 
 def test_a_deadline_fails_the_job_when_its_pod_is_gone(world: World) -> None:
@@ -113,7 +124,8 @@ def test_a_deadline_fails_the_job_when_its_pod_is_gone(world: World) -> None:
     ]
     assert world.said(about=DRILL)[1:] == [
         f"Normal SuccessfulDelete: Deleted pod: {world.events('SuccessfulDelete')[0]['message'].split()[-1]}",
-        "Warning DeadlineExceeded: Job was active longer than specified deadline"]
+        "Warning DeadlineExceeded: Job was active longer than specified deadline",
+    ]
     assert world.pods() == []
 
 
@@ -130,24 +142,33 @@ def test_a_deadline_ends_a_job_whose_pod_never_started(world: World) -> None:
 def test_a_pod_failure_policy_fails_the_job_at_once(world: World) -> None:
     """28d: no retry on exit 22."""
     world.kubelet.outcomes[DRILL] = (0.5, 22)
-    world.job(backoffLimit=3, podFailurePolicy={"rules": [
-        {"action": "FailJob", "onExitCodes": {"operator": "In", "values": [22]}},
-        {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}]})
+    world.job(
+        backoffLimit=3,
+        podFailurePolicy={
+            "rules": [
+                {"action": "FailJob", "onExitCodes": {"operator": "In", "values": [22]}},
+                {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]},
+            ]
+        },
+    )
     world.run(60)
 
     job = world.get(r.JOBS, DRILL)
     assert [(c["type"], c["reason"]) for c in job["status"]["conditions"]] == [
-        ("FailureTarget", "PodFailurePolicy"), ("Failed", "PodFailurePolicy")]
+        ("FailureTarget", "PodFailurePolicy"),
+        ("Failed", "PodFailurePolicy"),
+    ]
     (pod,) = world.pods()
-    text = (
-        f"Container executor for pod ns/{name_of(pod)} failed with exit code 22 matching FailJob rule at index 0")
+    text = f"Container executor for pod ns/{name_of(pod)} failed with exit code 22 matching FailJob rule at index 0"
     assert world.said(about=DRILL)[-1] == f"Warning PodFailurePolicy: {text}"
 
 
 def test_an_ignored_failure_does_not_count(world: World) -> None:
     world.kubelet.outcomes[DRILL] = (0.5, 7)
-    world.job(backoffLimit=0, podFailurePolicy={"rules": [
-        {"action": "Ignore", "onExitCodes": {"operator": "In", "values": [7]}}]})
+    world.job(
+        backoffLimit=0,
+        podFailurePolicy={"rules": [{"action": "Ignore", "onExitCodes": {"operator": "In", "values": [7]}}]},
+    )
     world.run(15)
 
     job = world.get(r.JOBS, DRILL)
@@ -161,8 +182,7 @@ def test_restarts_in_place_count_under_on_failure(world: World) -> None:
     world.run(2)
     (pod,) = world.pods()
     statuses = [dict(dig(pod, "status", "containerStatuses")[0], restartCount=2)]
-    world.kube.patch(
-        r.PODS, name_of(pod), {"status": {"containerStatuses": statuses}}, "ns", subresource="status")
+    world.kube.patch(r.PODS, name_of(pod), {"status": {"containerStatuses": statuses}}, "ns", subresource="status")
     world.run(20)
 
     assert dig(condition(world.get(r.JOBS, DRILL), "Failed"), "reason") == "BackoffLimitExceeded"
@@ -185,7 +205,9 @@ def test_suspending_deletes_the_pods_and_resuming_starts_the_clock_anew(world: W
     assert dig(condition(job, "Suspended"), "reason") == "JobResumed"
     assert job["status"]["startTime"] == "2026-11-21T01:45:33Z"
     assert [entry for entry in world.said(about=DRILL) if "Job " in entry] == [
-        "Normal Suspended: Job suspended", "Normal Resumed: Job resumed"]
+        "Normal Suspended: Job suspended",
+        "Normal Resumed: Job resumed",
+    ]
     assert len(world.pods()) == 1
 
 

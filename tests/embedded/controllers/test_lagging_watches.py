@@ -69,9 +69,14 @@ def test_a_failed_pod_is_replaced_once(world):
 
 
 def test_a_daemon_set_makes_one_a_node(world):
-    world.create({
-        "apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "agent", "namespace": "ns"},
-        "spec": {"selector": {"matchLabels": {"app": "agent"}}, "template": template("agent")}})
+    world.create(
+        {
+            "apiVersion": "apps/v1",
+            "kind": "DaemonSet",
+            "metadata": {"name": "agent", "namespace": "ns"},
+            "spec": {"selector": {"matchLabels": {"app": "agent"}}, "template": template("agent")},
+        }
+    )
     world.run(60)
     assert len(world.made) == world.alive == 2
     world.node("node-2")
@@ -80,10 +85,19 @@ def test_a_daemon_set_makes_one_a_node(world):
 
 
 def test_a_stateful_set_makes_one_an_ordinal(world):
-    world.create({
-        "apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "vllm", "namespace": "ns"},
-        "spec": {"replicas": 3, "serviceName": "vllm", "selector": {"matchLabels": {"app": "vllm"}},
-                 "template": template("vllm")}})
+    world.create(
+        {
+            "apiVersion": "apps/v1",
+            "kind": "StatefulSet",
+            "metadata": {"name": "vllm", "namespace": "ns"},
+            "spec": {
+                "replicas": 3,
+                "serviceName": "vllm",
+                "selector": {"matchLabels": {"app": "vllm"}},
+                "template": template("vllm"),
+            },
+        }
+    )
     world.run(120)
     assert sorted(map(name_of, world.pods())) == ["vllm-0", "vllm-1", "vllm-2"]
     assert len(world.made) == 3
@@ -91,20 +105,32 @@ def test_a_stateful_set_makes_one_an_ordinal(world):
 
 
 def test_a_pod_gets_one_claim_from_its_template(world):
-    world.create({"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaimTemplate",
-                  "metadata": {"name": "card", "namespace": "ns"},
-                  "spec": {"spec": {"devices": {"requests": [
-                      {"name": "gpu", "exactly": {"deviceClassName": "gpu.nvidia.com"}}]}}}})
-    world.deployment(replicas=2, template=template(
-        "vllm", resourceClaims=[{"name": "gpu", "resourceClaimTemplateName": "card"}]))
+    world.create(
+        {
+            "apiVersion": "resource.k8s.io/v1",
+            "kind": "ResourceClaimTemplate",
+            "metadata": {"name": "card", "namespace": "ns"},
+            "spec": {
+                "spec": {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu.nvidia.com"}}]}}
+            },
+        }
+    )
+    world.deployment(
+        replicas=2, template=template("vllm", resourceClaims=[{"name": "gpu", "resourceClaimTemplateName": "card"}])
+    )
     world.run(60)
     assert len(world.kube.list(r.RESOURCECLAIMS, "ns").items) == 2
 
 
 def test_a_replication_controller_keeps_its_pods(world):
-    world.create({
-        "apiVersion": "v1", "kind": "ReplicationController", "metadata": {"name": "vllm", "namespace": "ns"},
-        "spec": {"replicas": 2, "selector": {"app": "vllm"}, "template": template("vllm")}})
+    world.create(
+        {
+            "apiVersion": "v1",
+            "kind": "ReplicationController",
+            "metadata": {"name": "vllm", "namespace": "ns"},
+            "spec": {"replicas": 2, "selector": {"app": "vllm"}, "template": template("vllm")},
+        }
+    )
     world.run(60)
     assert len(world.made) == world.alive == 2
     status = world.get(r.REPLICATIONCONTROLLERS, "vllm")["status"]

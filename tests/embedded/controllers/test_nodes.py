@@ -14,7 +14,8 @@ from killcheck.kube.objects import Obj, annotations_of, condition, dig, name_of
 def tolerating(seconds: int) -> list[Obj]:
     return [
         {"key": f"node.kubernetes.io/{key}", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": seconds}
-        for key in ("unreachable", "not-ready")]
+        for key in ("unreachable", "not-ready")
+    ]
 
 
 def stop_kubelet(world: World, node: str) -> None:
@@ -26,19 +27,32 @@ def stop_kubelet(world: World, node: str) -> None:
 
 
 def taints(_change: str, node: Obj) -> Any:
-    return name_of(node), [f"{t['key'].rpartition('/')[2]}:{t['effect']}" for t in dig(
-        node, "spec", "taints", default=[])], dig(condition(node, "Ready"), "status")
+    return (
+        name_of(node),
+        [f"{t['key'].rpartition('/')[2]}:{t['effect']}" for t in dig(node, "spec", "taints", default=[])],
+        dig(condition(node, "Ready"), "status"),
+    )
 
 
 def test_a_dead_node_in_the_recorded_order(make_world: Callable[..., World]) -> None:
     """24: Unknown 50 to 55 s after the last heartbeat, NoExecute 0.1 s later, deletion after tolerationSeconds."""
     world = make_world(nodes=2)
-    world.deployment("train", template=template("train", tolerations=tolerating(10), nodeSelector={
-        "kubernetes.io/hostname": "node-1"}))
+    world.deployment(
+        "train",
+        template=template("train", tolerations=tolerating(10), nodeSelector={"kubernetes.io/hostname": "node-1"}),
+    )
     world.run_to(7)
-    nodes, pods = world.watch(r.NODES, taints), world.watch(r.PODS, lambda _, pod: (
-        dig(condition(pod, "Ready"), "status"), dig(condition(pod, "DisruptionTarget"), "reason"),
-        "deletionTimestamp" in pod["metadata"]))
+    nodes, pods = (
+        world.watch(r.NODES, taints),
+        world.watch(
+            r.PODS,
+            lambda _, pod: (
+                dig(condition(pod, "Ready"), "status"),
+                dig(condition(pod, "DisruptionTarget"), "reason"),
+                "deletionTimestamp" in pod["metadata"],
+            ),
+        ),
+    )
     stop_kubelet(world, "node-1")
     world.kubelet._ending.update(pod["metadata"]["uid"] for pod in world.pods())  # its kubelet ends nothing
     world.run_to(200)
@@ -49,15 +63,19 @@ def test_a_dead_node_in_the_recorded_order(make_world: Callable[..., World]) -> 
         (60.1, ("node-1", ["unreachable:NoSchedule", "unreachable:NoExecute"], "Unknown")),
     ]
     assert pods[1:4] == [
-        (60.0, ("False", None, False)), (70.1, ("False", "DeletionByTaintManager", False)),
-        (70.1, ("False", "DeletionByTaintManager", True))]
+        (60.0, ("False", None, False)),
+        (70.1, ("False", "DeletionByTaintManager", False)),
+        (70.1, ("False", "DeletionByTaintManager", True)),
+    ]
     node = world.get(r.NODES, "node-1", None)
     assert {(c["reason"], c["message"]) for c in node["status"]["conditions"] if c["type"] == "Ready"} == {
-        ("NodeStatusUnknown", "Kubelet stopped posting node status.")}
+        ("NodeStatusUnknown", "Kubelet stopped posting node status.")
+    }
     dead = next(pod for pod in world.pods() if "deletionTimestamp" in pod["metadata"])
     assert world.said(about=name_of(dead))[1:] == [
         "Warning NodeNotReady: Node is not ready",
-        f"Normal TaintManagerEviction: Marking for deletion Pod ns/{name_of(dead)}"]
+        f"Normal TaintManagerEviction: Marking for deletion Pod ns/{name_of(dead)}",
+    ]
     assert dig(condition(world.get(r.DEPLOYMENTS, "train"), "Available"), "status") == "False"
 
     # 24: PodGC takes it within 40 to 60 s of the Node's deletion.
@@ -88,10 +106,12 @@ def test_a_node_that_comes_back_keeps_its_pods(make_world: Callable[..., World])
     world.run_to(100)
     ready = {"type": "Ready", "status": "True", "lastHeartbeatTime": world.now, "lastTransitionTime": world.now}
     world.kube.patch(
-        r.LEASES, "node-1", {"metadata": {"annotations": {"killcheck.dev/heartbeat": "until-stopped"}}},
-        "kube-node-lease")
-    world.kube.patch(
-        r.NODES, "node-1", {"status": {"conditions": [ready]}}, kind="strategic", subresource="status")
+        r.LEASES,
+        "node-1",
+        {"metadata": {"annotations": {"killcheck.dev/heartbeat": "until-stopped"}}},
+        "kube-node-lease",
+    )
+    world.kube.patch(r.NODES, "node-1", {"status": {"conditions": [ready]}}, kind="strategic", subresource="status")
     world.run_to(600)
     assert dig(world.get(r.NODES, "node-1", None), "spec", "taints", default=[]) == []
     assert all("deletionTimestamp" not in pod["metadata"] for pod in world.pods())
@@ -120,15 +140,21 @@ def test_a_quiet_night_of_healthy_nodes_costs_nothing(make_world: Callable[..., 
 
 # -- disruption budgets ------------------------------------------------------------------------------------
 def budget(world: World, **spec: Any) -> None:
-    world.create({
-        "apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "one", "namespace": "ns"},
-        "spec": {"selector": {"matchLabels": {"app": "vllm"}}, **spec}})
+    world.create(
+        {
+            "apiVersion": "policy/v1",
+            "kind": "PodDisruptionBudget",
+            "metadata": {"name": "one", "namespace": "ns"},
+            "spec": {"selector": {"matchLabels": {"app": "vllm"}}, **spec},
+        }
+    )
 
 
 def counts(_change: str, pdb: Obj) -> Any:
     status = pdb["status"]
-    return tuple(status.get(key, 0) for key in (
-        "expectedPods", "desiredHealthy", "currentHealthy", "disruptionsAllowed"))
+    return tuple(
+        status.get(key, 0) for key in ("expectedPods", "desiredHealthy", "currentHealthy", "disruptionsAllowed")
+    )
 
 
 def test_a_budget_counts_healthy_pods(world: World) -> None:
@@ -172,18 +198,31 @@ def test_pods_that_nobody_scales_cannot_be_counted(world: World) -> None:
     found = condition(world.get(r.PDBS, "one"), "DisruptionAllowed") or {}
     assert (found["status"], found["reason"]) == ("False", "SyncFailed")
     assert world.events("CalculateExpectedPodCountFailed")[0]["message"].startswith(
-        "Failed to calculate the number of expected pods: found no controllers for pod")
+        "Failed to calculate the number of expected pods: found no controllers for pod"
+    )
 
 
 # -- autoscaling -------------------------------------------------------------------------------------------
 def autoscaler(world: World, **spec: Any) -> None:
-    world.create({
-        "apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler",
-        "metadata": {"name": "vllm", "namespace": "ns"},
-        "spec": {
-            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "vllm"}, "minReplicas": 1,
-            "maxReplicas": 4, "metrics": [{"type": "Resource", "resource": {
-                "name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}}}], **spec}})
+    world.create(
+        {
+            "apiVersion": "autoscaling/v2",
+            "kind": "HorizontalPodAutoscaler",
+            "metadata": {"name": "vllm", "namespace": "ns"},
+            "spec": {
+                "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "vllm"},
+                "minReplicas": 1,
+                "maxReplicas": 4,
+                "metrics": [
+                    {
+                        "type": "Resource",
+                        "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}},
+                    }
+                ],
+                **spec,
+            },
+        }
+    )
 
 
 def test_an_autoscaler_leaves_zero_alone_and_cuts_to_its_maximum(world: World) -> None:
@@ -194,11 +233,15 @@ def test_an_autoscaler_leaves_zero_alone_and_cuts_to_its_maximum(world: World) -
     active = condition(world.get(r.HPAS, "vllm"), "ScalingActive") or {}
     missing = (
         "failed to get cpu utilization: unable to get metrics for resource cpu: unable to fetch metrics from resource "
-        "metrics API: the server could not find the requested resource (get pods.metrics.k8s.io)")
+        "metrics API: the server could not find the requested resource (get pods.metrics.k8s.io)"
+    )
     assert (active["reason"], active["message"]) == (
-        "FailedGetResourceMetric", f"the HPA was unable to compute the replica count: {missing}")
+        "FailedGetResourceMetric",
+        f"the HPA was unable to compute the replica count: {missing}",
+    )
     assert [e["message"] for e in world.events("FailedComputeMetricsReplicas")] == [
-        f"invalid metrics (1 invalid out of 1), first error is: failed to get cpu resource metric value: {missing}"]
+        f"invalid metrics (1 invalid out of 1), first error is: failed to get cpu resource metric value: {missing}"
+    ]
 
     seen = world.watch(r.DEPLOYMENTS, lambda _, d: d["spec"]["replicas"])
     reasons = world.watch(r.HPAS, lambda _, h: dig(condition(h, "ScalingActive"), "reason"))
@@ -207,10 +250,10 @@ def test_an_autoscaler_leaves_zero_alone_and_cuts_to_its_maximum(world: World) -
     world.kube.patch(r.DEPLOYMENTS, "vllm", {"spec": {"replicas": 6}}, "ns", subresource="scale")
     world.run_to(110)
     assert seen == [(20.0, 1), (20.0, 0), (82.0, 6), (90.0, 4)]
-    assert reasons == [
-        (20.0, "FailedGetResourceMetric"), (30.0, "ScalingDisabled"), (105.0, "FailedGetResourceMetric")]
+    assert reasons == [(20.0, "FailedGetResourceMetric"), (30.0, "ScalingDisabled"), (105.0, "FailedGetResourceMetric")]
     assert [e["message"] for e in world.events("SuccessfulRescale")] == [
-        "New size: 4; reason: Current number of replicas above Spec.MaxReplicas"]
+        "New size: 4; reason: Current number of replicas above Spec.MaxReplicas"
+    ]
     before = world.store.revision
     world.run(3600)
     assert world.store.revision == before

@@ -69,7 +69,10 @@ def test_the_same_text_is_counted_up(world: World, about: Obj) -> None:
         world.run(60)
     (event,) = world.events("Seen")
     assert (event["count"], event["firstTimestamp"], event["lastTimestamp"]) == (
-        3, "2026-11-21T01:44:58Z", "2026-11-21T01:46:58Z")
+        3,
+        "2026-11-21T01:44:58Z",
+        "2026-11-21T01:46:58Z",
+    )
     assert event["source"] == {"component": "tester"}
     assert event["involvedObject"]["kind"] == "ConfigMap"
 
@@ -158,9 +161,16 @@ def test_the_same_seed_tells_the_same_story(make_world: Callable[..., World]) ->
     assert stories[0] == stories[1]
 
 
-@pytest.mark.parametrize(("value", "total", "up", "expected"), [
-    ("25%", 10, True, 3), ("25%", 10, False, 2), (4, 10, True, 4), (None, 10, True, 0), ("100%", 3, False, 3),
-])
+@pytest.mark.parametrize(
+    ("value", "total", "up", "expected"),
+    [
+        ("25%", 10, True, 3),
+        ("25%", 10, False, 2),
+        (4, 10, True, 4),
+        (None, 10, True, 0),
+        ("100%", 3, False, 3),
+    ],
+)
 def test_shares(value: object, total: int, up: bool, expected: int) -> None:
     assert scaled(value, total, up=up) == expected
 

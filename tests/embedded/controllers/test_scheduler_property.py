@@ -8,18 +8,34 @@ from killcheck.kube import resources as r
 from killcheck.kube.objects import condition, dig, labels_of, name_of
 
 TAINT = {"key": "gpu", "value": "true", "effect": "NoSchedule"}
-NODES = st.lists(st.fixed_dictionaries({
-    "cpu": st.integers(1, 6), "gpu": st.integers(0, 4), "zone": st.sampled_from("ab"), "tainted": st.booleans()}),
-    max_size=4)
-PODS = st.lists(st.fixed_dictionaries({
-    "cpu": st.integers(1, 4), "gpu": st.integers(0, 3), "zone": st.sampled_from(["a", "b", ""]),
-    "tolerates": st.booleans(), "goes": st.booleans()}), max_size=9)
+NODES = st.lists(
+    st.fixed_dictionaries(
+        {"cpu": st.integers(1, 6), "gpu": st.integers(0, 4), "zone": st.sampled_from("ab"), "tainted": st.booleans()}
+    ),
+    max_size=4,
+)
+PODS = st.lists(
+    st.fixed_dictionaries(
+        {
+            "cpu": st.integers(1, 4),
+            "gpu": st.integers(0, 3),
+            "zone": st.sampled_from(["a", "b", ""]),
+            "tolerates": st.booleans(),
+            "goes": st.booleans(),
+        }
+    ),
+    max_size=9,
+)
 
 
 def add_node(world, number, one):
     world.node(
-        f"n-{number}", labels={"zone": one["zone"]}, taints=[TAINT] if one["tainted"] else [], cpu=str(one["cpu"]),
-        **({"nvidia_com__gpu": str(one["gpu"])} if one["gpu"] else {}))
+        f"n-{number}",
+        labels={"zone": one["zone"]},
+        taints=[TAINT] if one["tainted"] else [],
+        cpu=str(one["cpu"]),
+        **({"nvidia_com__gpu": str(one["gpu"])} if one["gpu"] else {}),
+    )
 
 
 def add_pod(world, number, one):
@@ -30,8 +46,9 @@ def add_pod(world, number, one):
         spec["nodeSelector"] = {"zone": one["zone"]}
     if one["tolerates"]:
         spec["tolerations"] = [{"key": "gpu", "operator": "Exists"}]
-    world.create({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": f"p-{number}", "namespace": "ns"},
-                  "spec": spec})
+    world.create(
+        {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": f"p-{number}", "namespace": "ns"}, "spec": spec}
+    )
 
 
 def may_be_on(one, node):
@@ -41,9 +58,13 @@ def may_be_on(one, node):
 
 def check(world, wanted):
     nodes = {name_of(node): node for node in world.kube.list(r.NODES).items}
-    free = {name: {"cpu": int(dig(node, "status", "allocatable", "cpu")),
-                   "gpu": int(dig(node, "status", "allocatable", "nvidia.com/gpu", default=0))}
-            for name, node in nodes.items()}
+    free = {
+        name: {
+            "cpu": int(dig(node, "status", "allocatable", "cpu")),
+            "gpu": int(dig(node, "status", "allocatable", "nvidia.com/gpu", default=0)),
+        }
+        for name, node in nodes.items()
+    }
     waiting = []
     for pod in world.kube.list(r.PODS, "ns").items:
         one, node = wanted[int(name_of(pod).removeprefix("p-"))], dig(pod, "spec", "nodeName")
@@ -55,8 +76,11 @@ def check(world, wanted):
         free[node]["gpu"] -= one["gpu"]
     assert all(left["cpu"] >= 0 and left["gpu"] >= 0 for left in free.values()), free
     for pod, one in waiting:
-        assert not [name for name, node in nodes.items() if may_be_on(one, node)
-                    and free[name]["cpu"] >= one["cpu"] and free[name]["gpu"] >= one["gpu"]], pod
+        assert not [
+            name
+            for name, node in nodes.items()
+            if may_be_on(one, node) and free[name]["cpu"] >= one["cpu"] and free[name]["gpu"] >= one["gpu"]
+        ], pod
         assert condition(pod, "PodScheduled")["reason"] == "Unschedulable"
 
 

@@ -29,9 +29,14 @@ def pod(world: World, name: str = "p", *, resources: Obj | None = None, labels: 
     body = template("c", **spec)["spec"]
     if resources:
         body["containers"][0]["resources"] = {"requests": resources, "limits": resources}
-    return world.create({
-        "apiVersion": "v1", "kind": "Pod", "spec": body,
-        "metadata": {"name": name, "namespace": "ns", "labels": labels or {}}})
+    return world.create(
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "spec": body,
+            "metadata": {"name": name, "namespace": "ns", "labels": labels or {}},
+        }
+    )
 
 
 def node_of(world: World, name: str = "p") -> str:
@@ -42,13 +47,19 @@ def why(world: World, name: str = "p") -> str:
     return str(dig(condition(world.get(r.PODS, name), "PodScheduled"), "message", default=""))
 
 
-@pytest.mark.parametrize(("spec", "resources", "reason"), [
-    ({"nodeSelector": {"no": "node"}}, None, "node(s) didn't match Pod's node affinity/selector"),
-    ({}, {"nvidia.com/gpu": "16"}, "Insufficient nvidia.com/gpu"),
-    ({}, {"cpu": "64"}, "Insufficient cpu"),
-])
+@pytest.mark.parametrize(
+    ("spec", "resources", "reason"),
+    [
+        ({"nodeSelector": {"no": "node"}}, None, "node(s) didn't match Pod's node affinity/selector"),
+        ({}, {"nvidia.com/gpu": "16"}, "Insufficient nvidia.com/gpu"),
+        ({}, {"cpu": "64"}, "Insufficient cpu"),
+    ],
+)
 def test_a_pod_that_fits_nowhere_says_why(
-    three: World, spec: Obj, resources: Obj | None, reason: str,
+    three: World,
+    spec: Obj,
+    resources: Obj | None,
+    reason: str,
 ) -> None:
     """16, 16b, 16d: condition and event have the same text; the event has an eventTime and no count."""
     pod(three, resources=resources, **spec)
@@ -56,7 +67,8 @@ def test_a_pod_that_fits_nowhere_says_why(
     counts = sorted([f"1 {reason}", "2 node(s) had untolerated taint(s)"])
     text = (
         f"0/3 nodes are available: {', '.join(counts)}. no new claims to deallocate, preemption: "
-        f"0/3 nodes are available: {NOT_HELPFUL}")
+        f"0/3 nodes are available: {NOT_HELPFUL}"
+    )
     found = condition(three.get(r.PODS, "p"), "PodScheduled") or {}
     assert (found["status"], found["reason"], found["message"]) == ("False", "Unschedulable", text)
     assert found["observedGeneration"] == 1
@@ -113,7 +125,8 @@ def test_capacity_is_counted_and_freed_when_containers_are_dead(make_world: Call
     world.run(2)
     assert why(world, "second") == (
         "0/1 nodes are available: 1 Insufficient nvidia.com/gpu. no new claims to deallocate, preemption: "
-        "0/1 nodes are available: 1 No preemption victims found for incoming pod.")
+        "0/1 nodes are available: 1 No preemption victims found for incoming pod."
+    )
     world.kube.delete(r.PODS, "first", "ns")
     world.run(4.9)
     assert node_of(world, "second") == ""
@@ -148,19 +161,31 @@ def test_node_affinity_required_and_preferred(make_world: Callable[..., World]) 
     for zone in ("a", "b", "c"):
         world.node(zone, labels={"zone": zone})
     not_a = [{"matchExpressions": [{"key": "zone", "operator": "NotIn", "values": ["a"]}]}]
-    rather_c = [{"weight": 10, "preference": {
-        "matchExpressions": [{"key": "zone", "operator": "In", "values": ["c"]}]}}]
-    pod(world, affinity={"nodeAffinity": {
-        "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": not_a},
-        "preferredDuringSchedulingIgnoredDuringExecution": rather_c}})
+    rather_c = [
+        {"weight": 10, "preference": {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["c"]}]}}
+    ]
+    pod(
+        world,
+        affinity={
+            "nodeAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": not_a},
+                "preferredDuringSchedulingIgnoredDuringExecution": rather_c,
+            }
+        },
+    )
     world.run(0)
     assert node_of(world) == "c"
 
 
 def test_pods_keep_their_distance(make_world: Callable[..., World]) -> None:
     world = make_world(nodes=2)
-    apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{
-        "labelSelector": {"matchLabels": {"app": "x"}}, "topologyKey": "kubernetes.io/hostname"}]}}
+    apart = {
+        "podAntiAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": [
+                {"labelSelector": {"matchLabels": {"app": "x"}}, "topologyKey": "kubernetes.io/hostname"}
+            ]
+        }
+    }
     for number in range(3):
         pod(world, f"p{number}", labels={"app": "x"}, affinity=apart)
     world.run(0)
@@ -173,13 +198,27 @@ def test_pods_keep_their_distance(make_world: Callable[..., World]) -> None:
 
 def test_pods_keep_together_and_the_first_may_go_anywhere(make_world: Callable[..., World]) -> None:
     world = make_world(nodes=3)
-    together = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{
-        "labelSelector": {"matchLabels": {"app": "x"}}, "topologyKey": "kubernetes.io/hostname"}]}}
+    together = {
+        "podAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": [
+                {"labelSelector": {"matchLabels": {"app": "x"}}, "topologyKey": "kubernetes.io/hostname"}
+            ]
+        }
+    }
     for number in range(3):
         pod(world, f"p{number}", labels={"app": "x"}, affinity=together)
-    pod(world, "stranger", labels={"app": "y"}, affinity={"podAffinity": {
-        "requiredDuringSchedulingIgnoredDuringExecution": [{
-            "labelSelector": {"matchLabels": {"app": "nobody"}}, "topologyKey": "kubernetes.io/hostname"}]}})
+    pod(
+        world,
+        "stranger",
+        labels={"app": "y"},
+        affinity={
+            "podAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution": [
+                    {"labelSelector": {"matchLabels": {"app": "nobody"}}, "topologyKey": "kubernetes.io/hostname"}
+                ]
+            }
+        },
+    )
     world.run(0)
     assert len({node_of(world, f"p{number}") for number in range(3)}) == 1
     assert "3 node(s) didn't match pod affinity rules" in why(world, "stranger")
@@ -191,8 +230,11 @@ def test_pods_spread_evenly(make_world: Callable[..., World]) -> None:
         world.node(name, labels={"zone": zone})
     world.node("nowhere")
     constraint = {
-        "maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule",
-        "labelSelector": {"matchLabels": {"app": "x"}}}
+        "maxSkew": 1,
+        "topologyKey": "zone",
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"app": "x"}},
+    }
     for number in range(4):
         pod(world, f"p{number}", labels={"app": "x"}, topologySpreadConstraints=[constraint])
         world.run(0)
@@ -216,8 +258,9 @@ def test_host_ports_are_taken_once(make_world: Callable[..., World]) -> None:
     for number in range(2):
         made = template("c")["spec"]
         made["containers"][0]["ports"] = [{"containerPort": 80, "hostPort": 8080}]
-        world.create({
-            "apiVersion": "v1", "kind": "Pod", "spec": made, "metadata": {"name": f"p{number}", "namespace": "ns"}})
+        world.create(
+            {"apiVersion": "v1", "kind": "Pod", "spec": made, "metadata": {"name": f"p{number}", "namespace": "ns"}}
+        )
     world.run(0)
     assert "1 node(s) didn't have free ports for the requested pod ports" in why(world, "p1")
 
@@ -235,8 +278,9 @@ def test_scheduling_gates_hold_a_pod(world: World) -> None:
 def test_a_more_important_pod_makes_room(make_world: Callable[..., World]) -> None:
     world = make_world(nodes=0)
     world.node("gpu", nvidia_com__gpu="8")
-    world.create({
-        "apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"}, "value": 1000})
+    world.create(
+        {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"}, "value": 1000}
+    )
     pod(world, "low", resources={"nvidia.com/gpu": "8"})
     world.run(1)
     pod(world, "high", resources={"nvidia.com/gpu": "8"}, priorityClassName="high")
@@ -246,7 +290,9 @@ def test_a_more_important_pod_makes_room(make_world: Callable[..., World]) -> No
     low = world.get(r.PODS, "low")
     target = condition(low, "DisruptionTarget") or {}
     assert (target["reason"], target["message"]) == (
-        "PreemptionByScheduler", "default-scheduler: preempting to accommodate a higher priority pod")
+        "PreemptionByScheduler",
+        "default-scheduler: preempting to accommodate a higher priority pod",
+    )
     (event,) = world.events("Preempted")
     assert event["message"] == f"Preempted by pod {high['metadata']['uid']} on node gpu"
     pod(world, "cheeky", resources={"nvidia.com/gpu": "8"})
@@ -260,9 +306,15 @@ def test_a_more_important_pod_makes_room(make_world: Callable[..., World]) -> No
 def test_preemption_policy_never(make_world: Callable[..., World]) -> None:
     world = make_world(nodes=0)
     world.node("gpu", nvidia_com__gpu="8")
-    world.create({
-        "apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "polite"}, "value": 1000,
-        "preemptionPolicy": "Never"})
+    world.create(
+        {
+            "apiVersion": "scheduling.k8s.io/v1",
+            "kind": "PriorityClass",
+            "metadata": {"name": "polite"},
+            "value": 1000,
+            "preemptionPolicy": "Never",
+        }
+    )
     pod(world, "low", resources={"nvidia.com/gpu": "8"})
     pod(world, "polite", resources={"nvidia.com/gpu": "8"}, priorityClassName="polite")
     world.run(5)
@@ -277,16 +329,31 @@ def test_a_missing_volume_claim(world: World) -> None:
     pod(world, volumes=[{"name": "d", "persistentVolumeClaim": {"claimName": "data"}}])
     world.run(0)
     assert why(world).startswith('0/1 nodes are available: persistentvolumeclaim "data" not found.')
-    world.create({
-        "apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "disk"},
-        "spec": {
-            "capacity": {"storage": "10Gi"}, "accessModes": ["ReadWriteOnce"],
-            "hostPath": {"path": "/data"}, "storageClassName": ""}})
-    world.create({
-        "apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "data", "namespace": "ns"},
-        "spec": {
-            "accessModes": ["ReadWriteOnce"], "storageClassName": "",
-            "resources": {"requests": {"storage": "5Gi"}}}})
+    world.create(
+        {
+            "apiVersion": "v1",
+            "kind": "PersistentVolume",
+            "metadata": {"name": "disk"},
+            "spec": {
+                "capacity": {"storage": "10Gi"},
+                "accessModes": ["ReadWriteOnce"],
+                "hostPath": {"path": "/data"},
+                "storageClassName": "",
+            },
+        }
+    )
+    world.create(
+        {
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "metadata": {"name": "data", "namespace": "ns"},
+            "spec": {
+                "accessModes": ["ReadWriteOnce"],
+                "storageClassName": "",
+                "resources": {"requests": {"storage": "5Gi"}},
+            },
+        }
+    )
     world.run(5)
     assert node_of(world) == "node-0"
     assert world.get(r.PERSISTENTVOLUMECLAIMS, "data")["spec"]["volumeName"] == "disk"
@@ -295,26 +362,45 @@ def test_a_missing_volume_claim(world: World) -> None:
 # -- dynamic resource allocation ---------------------------------------------------------------------------
 def claim(world: World, name: str = "one-gpu", *, selectors: list[Obj] | None = None, count: int = 1) -> None:
     exactly = {"deviceClassName": "gpu.example.com", "count": count, "selectors": selectors or []}
-    world.create({
-        "apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": {"name": name, "namespace": "ns"},
-        "spec": {"devices": {"requests": [{"name": "gpu", "exactly": exactly}]}}})
+    world.create(
+        {
+            "apiVersion": "resource.k8s.io/v1",
+            "kind": "ResourceClaim",
+            "metadata": {"name": name, "namespace": "ns"},
+            "spec": {"devices": {"requests": [{"name": "gpu", "exactly": exactly}]}},
+        }
+    )
 
 
 def device_class(world: World) -> None:
-    world.create({
-        "apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": "gpu.example.com"},
-        "spec": {"selectors": [{"cel": {"expression": 'device.driver == "gpu.example.com"'}}]}})
+    world.create(
+        {
+            "apiVersion": "resource.k8s.io/v1",
+            "kind": "DeviceClass",
+            "metadata": {"name": "gpu.example.com"},
+            "spec": {"selectors": [{"cel": {"expression": 'device.driver == "gpu.example.com"'}}]},
+        }
+    )
 
 
 def slices(world: World, node: str, *models: str) -> None:
     devices = [
         {"name": f"gpu-{number}", "attributes": {"model": {"string": model}}, "capacity": {"memory": {"value": "80Gi"}}}
-        for number, model in enumerate(models)]
-    world.create({
-        "apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": {"name": f"{node}-gpus"},
-        "spec": {
-            "driver": "gpu.example.com", "nodeName": node, "devices": devices,
-            "pool": {"name": node, "generation": 1, "resourceSliceCount": 1}}})
+        for number, model in enumerate(models)
+    ]
+    world.create(
+        {
+            "apiVersion": "resource.k8s.io/v1",
+            "kind": "ResourceSlice",
+            "metadata": {"name": f"{node}-gpus"},
+            "spec": {
+                "driver": "gpu.example.com",
+                "nodeName": node,
+                "devices": devices,
+                "pool": {"name": node, "generation": 1, "resourceSliceCount": 1},
+            },
+        }
+    )
 
 
 USES = {"resourceClaims": [{"name": "gpu", "resourceClaimName": "one-gpu"}]}
@@ -327,19 +413,22 @@ def test_a_claim_waits_for_its_class_then_for_devices(world: World) -> None:
     world.run(5)
     assert why(world) == (
         "0/1 nodes are available: request gpu: device class gpu.example.com does not exist. no new claims to "
-        "deallocate, preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.")
+        "deallocate, preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
+    )
     device_class(world)
     world.run(0)
     assert why(world) == (
         "0/1 nodes are available: 1 cannot allocate all claims. still not schedulable, preemption: "
-        "0/1 nodes are available: 1 Preemption is not helpful for scheduling.")
+        "0/1 nodes are available: 1 Preemption is not helpful for scheduling."
+    )
     world.run(10)
     slices(world, "node-0", "H100")
     world.run(0)
     assert node_of(world) == "node-0"
     status = world.get(r.RESOURCECLAIMS, "one-gpu")["status"]
     assert status["allocation"]["devices"]["results"] == [
-        {"request": "gpu", "driver": "gpu.example.com", "pool": "node-0", "device": "gpu-0"}]
+        {"request": "gpu", "driver": "gpu.example.com", "pool": "node-0", "device": "gpu-0"}
+    ]
     assert [user["name"] for user in status["reservedFor"]] == ["p"]
 
 
@@ -363,7 +452,8 @@ def test_a_missing_template_is_a_warning_that_counts_up(world: World) -> None:
     (event,) = world.events("FailedResourceClaimCreation")
     assert event["message"] == (
         'PodResourceClaim gpu: resource claim template "no-such-template": resourceclaimtemplate.resource.k8s.io '
-        '"no-such-template" not found')
+        '"no-such-template" not found'
+    )
     assert (event["count"], event["source"]["component"]) == (14, "resource_claim")
 
 
@@ -371,10 +461,14 @@ def test_a_claim_from_a_template_lives_and_dies_with_its_pod(world: World) -> No
     device_class(world)
     slices(world, "node-0", "H100")
     exactly = {"deviceClassName": "gpu.example.com"}
-    world.create({
-        "apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaimTemplate",
-        "metadata": {"name": "single", "namespace": "ns"},
-        "spec": {"spec": {"devices": {"requests": [{"name": "gpu", "exactly": exactly}]}}}})
+    world.create(
+        {
+            "apiVersion": "resource.k8s.io/v1",
+            "kind": "ResourceClaimTemplate",
+            "metadata": {"name": "single", "namespace": "ns"},
+            "spec": {"spec": {"devices": {"requests": [{"name": "gpu", "exactly": exactly}]}}},
+        }
+    )
     pod(world, resourceClaims=[{"name": "gpu", "resourceClaimTemplateName": "single"}])
     world.run(2)
     (made,) = world.kube.list(r.RESOURCECLAIMS, "ns").items
@@ -388,8 +482,10 @@ def test_a_claim_from_a_template_lives_and_dies_with_its_pod(world: World) -> No
 def test_devices_are_chosen_by_cel_and_used_once(world: World) -> None:
     device_class(world)
     slices(world, "node-0", "A100", "H100")
-    wants = 'device.attributes["gpu.example.com"].model == "H100" && ' \
+    wants = (
+        'device.attributes["gpu.example.com"].model == "H100" && '
         'device.capacity["gpu.example.com"].memory.compareTo(quantity("40Gi")) >= 0'
+    )
     for name in ("first", "second"):
         claim(world, name, selectors=[{"cel": {"expression": wants}}])
         pod(world, name, resourceClaims=[{"name": "gpu", "resourceClaimName": name}])

@@ -11,16 +11,31 @@ ONCE = {"accessModes": ["ReadWriteOnce"]}
 
 
 def volume(world: World, policy: str = "Retain") -> None:
-    world.create({
-        "apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "disk"}, "spec": ONCE | {
-            "capacity": {"storage": "10Gi"}, "hostPath": {"path": "/data"}, "storageClassName": "",
-            "persistentVolumeReclaimPolicy": policy}})
+    world.create(
+        {
+            "apiVersion": "v1",
+            "kind": "PersistentVolume",
+            "metadata": {"name": "disk"},
+            "spec": ONCE
+            | {
+                "capacity": {"storage": "10Gi"},
+                "hostPath": {"path": "/data"},
+                "storageClassName": "",
+                "persistentVolumeReclaimPolicy": policy,
+            },
+        }
+    )
 
 
 def claim(world: World, **spec: Any) -> None:
-    world.create({
-        "apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "data", "namespace": "ns"},
-        "spec": ONCE | {"storageClassName": "", "resources": {"requests": {"storage": "5Gi"}}} | spec})
+    world.create(
+        {
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "metadata": {"name": "data", "namespace": "ns"},
+            "spec": ONCE | {"storageClassName": "", "resources": {"requests": {"storage": "5Gi"}}} | spec,
+        }
+    )
 
 
 def gone(world: World, resource: Any, name: str) -> bool:
@@ -66,7 +81,8 @@ def test_a_claim_that_nothing_can_serve_says_so(world: World) -> None:
     claim(world)
     world.run(1)
     assert world.said("data") == [
-        "Normal FailedBinding: no persistent volumes available for this claim and no storage class is set"]
+        "Normal FailedBinding: no persistent volumes available for this claim and no storage class is set"
+    ]
     world.kube.delete(r.PERSISTENTVOLUMECLAIMS, "data", "ns")
     world.run(1)
     claim(world, storageClassName="fast")

@@ -41,12 +41,18 @@ def test_a_deployment_comes_up_in_the_recorded_order(world: World) -> None:
     assert [value for _, value in seen] == [
         ({}, {}),
         ({}, {"Progressing": ("True", "NewReplicaSetCreated")}),
-        ({"unavailableReplicas": 1, "terminatingReplicas": 0},
-         {"Progressing": ("True", "NewReplicaSetCreated"), "Available": unavailable}),
-        ({"replicas": 1, "updatedReplicas": 1, "unavailableReplicas": 1, "terminatingReplicas": 0},
-         {"Progressing": ("True", "ReplicaSetUpdated"), "Available": unavailable}),
-        ({"replicas": 1, "updatedReplicas": 1, "readyReplicas": 1, "availableReplicas": 1, "terminatingReplicas": 0},
-         {"Progressing": ("True", "NewReplicaSetAvailable"), "Available": ("True", "MinimumReplicasAvailable")}),
+        (
+            {"unavailableReplicas": 1, "terminatingReplicas": 0},
+            {"Progressing": ("True", "NewReplicaSetCreated"), "Available": unavailable},
+        ),
+        (
+            {"replicas": 1, "updatedReplicas": 1, "unavailableReplicas": 1, "terminatingReplicas": 0},
+            {"Progressing": ("True", "ReplicaSetUpdated"), "Available": unavailable},
+        ),
+        (
+            {"replicas": 1, "updatedReplicas": 1, "readyReplicas": 1, "availableReplicas": 1, "terminatingReplicas": 0},
+            {"Progressing": ("True", "NewReplicaSetAvailable"), "Available": ("True", "MinimumReplicasAvailable")},
+        ),
     ]
     deployment = world.get(r.DEPLOYMENTS, "vllm")
     (rs,) = sets(world)
@@ -57,7 +63,8 @@ def test_a_deployment_comes_up_in_the_recorded_order(world: World) -> None:
     (pod,) = world.pods()
     assert world.said()[:2] == [
         f"Normal ScalingReplicaSet: Scaled up replica set {rs} from 0 to 1",
-        f"Normal SuccessfulCreate: Created pod: {name_of(pod)}"]
+        f"Normal SuccessfulCreate: Created pod: {name_of(pod)}",
+    ]
     assert labels_of(pod)["pod-template-hash"] == rs.removeprefix("vllm-")
     assert dig(controller_of(pod), "name") == rs
 
@@ -91,8 +98,11 @@ def test_a_rollout_replaces_pods_one_by_one(world: World) -> None:
     new = next(name for name in sets(world) if name != old)
     assert sets(world) == {old: 0, new: 2}
     assert [entry.partition(": ")[2] for entry in world.said(about="vllm")][1:] == [
-        f"Scaled up replica set {new} from 0 to 1", f"Scaled down replica set {old} from 2 to 1",
-        f"Scaled up replica set {new} from 1 to 2", f"Scaled down replica set {old} from 1 to 0"]
+        f"Scaled up replica set {new} from 0 to 1",
+        f"Scaled down replica set {old} from 2 to 1",
+        f"Scaled up replica set {new} from 1 to 2",
+        f"Scaled down replica set {old} from 1 to 0",
+    ]
     assert min(count for _, count in seen) >= 2
     assert annotations_of(world.get(r.DEPLOYMENTS, "vllm"))["deployment.kubernetes.io/revision"] == "2"
 
@@ -135,8 +145,12 @@ def test_recreate_waits_until_the_old_pods_have_ended(world: World) -> None:
 
     new = next(name for name in sets(world) if name != old)
     assert seen == [
-        (5.0, (old, "Running")), (10.0, (old, "Failed")), (10.0, (new, "Pending")), (10.5, (old, "Failed")),
-        (10.5, (new, "Running"))]
+        (5.0, (old, "Running")),
+        (10.0, (old, "Failed")),
+        (10.0, (new, "Pending")),
+        (10.5, (old, "Failed")),
+        (10.5, (new, "Running")),
+    ]
 
 
 def test_a_paused_deployment_scales_but_does_not_roll(world: World) -> None:
@@ -164,8 +178,9 @@ def test_old_replica_sets_are_kept_up_to_the_limit(world: World) -> None:
 
 
 def test_scaling_in_the_middle_of_a_rollout_is_shared_out(world: World) -> None:
-    world.deployment(replicas=10, strategy={
-        "type": "RollingUpdate", "rollingUpdate": {"maxSurge": 3, "maxUnavailable": 2}})
+    world.deployment(
+        replicas=10, strategy={"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 3, "maxUnavailable": 2}}
+    )
     world.run(3)
     world.kubelet.stuck.add("vllm")
     change_template(world, "stuck")
@@ -222,11 +237,20 @@ def test_pods_count_as_available_after_min_ready_seconds(world: World) -> None:
 
 # -- StatefulSets ------------------------------------------------------------------------------------------
 def stateful_set(world: World, replicas: int = 3, **spec: Any) -> Obj:
-    return world.create({
-        "apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "web", "namespace": "ns"},
-        "spec": {
-            "replicas": replicas, "serviceName": "web", "selector": {"matchLabels": {"app": "web"}},
-            "template": template("web"), **spec}})
+    return world.create(
+        {
+            "apiVersion": "apps/v1",
+            "kind": "StatefulSet",
+            "metadata": {"name": "web", "namespace": "ns"},
+            "spec": {
+                "replicas": replicas,
+                "serviceName": "web",
+                "selector": {"matchLabels": {"app": "web"}},
+                "template": template("web"),
+                **spec,
+            },
+        }
+    )
 
 
 def arrivals(world: World) -> list[tuple[float, Any]]:
@@ -239,7 +263,8 @@ def test_stateful_pods_come_one_after_the_other_and_go_in_reverse(world: World) 
     world.run_to(10)
     assert seen == [(0.0, ("added", "web-0")), (0.5, ("added", "web-1")), (1.0, ("added", "web-2"))]
     assert world.said(about="web") == [
-        f"Normal SuccessfulCreate: Create Pod web-{n} in StatefulSet web successful" for n in range(3)]
+        f"Normal SuccessfulCreate: Create Pod web-{n} in StatefulSet web successful" for n in range(3)
+    ]
     status = world.get(r.STATEFULSETS, "web")["status"]
     assert (status["replicas"], status["readyReplicas"], status["availableReplicas"]) == (3, 3, 3)
     assert status["currentRevision"] == status["updateRevision"]
@@ -305,14 +330,23 @@ def test_a_failed_stateful_pod_is_made_again(world: World) -> None:
 
 
 def test_stateful_pods_get_volumes_of_their_own(world: World) -> None:
-    world.create({
-        "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": "fast"},
-        "provisioner": "ebs.csi.aws.com", "volumeBindingMode": "WaitForFirstConsumer"})
+    world.create(
+        {
+            "apiVersion": "storage.k8s.io/v1",
+            "kind": "StorageClass",
+            "metadata": {"name": "fast"},
+            "provisioner": "ebs.csi.aws.com",
+            "volumeBindingMode": "WaitForFirstConsumer",
+        }
+    )
     claim = {
         "metadata": {"name": "data"},
         "spec": {
-            "accessModes": ["ReadWriteOnce"], "storageClassName": "fast",
-            "resources": {"requests": {"storage": "10Gi"}}}}
+            "accessModes": ["ReadWriteOnce"],
+            "storageClassName": "fast",
+            "resources": {"requests": {"storage": "10Gi"}},
+        },
+    }
     stateful_set(world, 2, volumeClaimTemplates=[claim])
     world.run(10)
     claims = {name_of(c): c for c in world.kube.list(r.PERSISTENTVOLUMECLAIMS, "ns").items}
@@ -324,9 +358,14 @@ def test_stateful_pods_get_volumes_of_their_own(world: World) -> None:
 
 # -- DaemonSets --------------------------------------------------------------------------------------------
 def daemon_set(world: World, **spec: Any) -> Obj:
-    return world.create({
-        "apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "agent", "namespace": "ns"},
-        "spec": {"selector": {"matchLabels": {"app": "agent"}}, "template": template("agent"), **spec}})
+    return world.create(
+        {
+            "apiVersion": "apps/v1",
+            "kind": "DaemonSet",
+            "metadata": {"name": "agent", "namespace": "ns"},
+            "spec": {"selector": {"matchLabels": {"app": "agent"}}, "template": template("agent"), **spec},
+        }
+    )
 
 
 def test_a_daemon_runs_on_every_node_that_takes_it(world: World) -> None:

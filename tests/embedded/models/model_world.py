@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 from open_door import ADMIN, OpenDoor
 
 from killcheck.clock import VirtualLoop
-from killcheck.instances.amounts import amounts
 from killcheck.embedded.api.server import ApiServer
 from killcheck.embedded.api.store import Store
 from killcheck.embedded.controllers.runtime import Controller, Informers
@@ -17,6 +16,7 @@ from killcheck.embedded.models.definitions import crds
 from killcheck.embedded.models.karpenter import Karpenter
 from killcheck.embedded.models.karpenter.pods import requests, tolerates
 from killcheck.embedded.transport import InProcessTransport
+from killcheck.instances.amounts import amounts
 from killcheck.kube import resources as r
 from killcheck.kube.client import Kube
 from killcheck.kube.objects import condition, dig, labels_of, name_of, namespace_of, parse_time
@@ -41,14 +41,26 @@ class Scheduler(Controller):
             return
         for node in sorted(self.nodes.values(), key=name_of):
             if self._fits(pod, node):
-                self.kube.call("POST", r.PODS.path(key[0], key[1], "binding"), body={
-                    "apiVersion": "v1", "kind": "Binding", "metadata": {"name": key[1], "namespace": key[0]},
-                    "target": {"kind": "Node", "name": name_of(node)}})
+                self.kube.call(
+                    "POST",
+                    r.PODS.path(key[0], key[1], "binding"),
+                    body={
+                        "apiVersion": "v1",
+                        "kind": "Binding",
+                        "metadata": {"name": key[1], "namespace": key[0]},
+                        "target": {"kind": "Node", "name": name_of(node)},
+                    },
+                )
                 return
         if (condition(pod, "PodScheduled") or {}).get("reason") != "Unschedulable":
-            self.kube.patch(r.PODS, key[1], {"status": {"conditions": [{
-                "type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]}}, key[0], subresource="status",
-                kind="strategic")
+            self.kube.patch(
+                r.PODS,
+                key[1],
+                {"status": {"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]}},
+                key[0],
+                subresource="status",
+                kind="strategic",
+            )
 
     def _fits(self, pod, node):
         ready = condition(node, "Ready")
@@ -62,7 +74,9 @@ class Scheduler(Controller):
         free = amounts(dig(node, "status", "allocatable"))
         for other in self.kube.list(r.PODS).items:
             if dig(other, "spec", "nodeName") == name_of(node) and dig(other, "status", "phase") not in (
-                    "Failed", "Succeeded"):
+                "Failed",
+                "Succeeded",
+            ):
                 for name, value in requests(other["spec"]).items():
                     free[name] = free.get(name, 0) - value
         return all(value <= free.get(name, 0) for name, value in requests(pod["spec"]).items() if value)
@@ -86,8 +100,13 @@ class Kubelets(Controller):
 
     def ready(self, name, status):
         if self.nodes.get(name) is not None:
-            self.kube.patch(r.NODES, name, {"status": {"conditions": [
-                {"type": "Ready", "status": status, "reason": "Kubelet"}]}}, subresource="status", kind="strategic")
+            self.kube.patch(
+                r.NODES,
+                name,
+                {"status": {"conditions": [{"type": "Ready", "status": status, "reason": "Kubelet"}]}},
+                subresource="status",
+                kind="strategic",
+            )
 
     def reconcile(self, key):
         pod = self.pods.get(key[1], key[0])
@@ -104,10 +123,20 @@ class Kubelets(Controller):
             else:
                 self.kube.delete(r.PODS, key[1], key[0], grace_s=0)
         elif dig(pod, "status", "phase") in (None, "Pending"):
-            self.kube.patch(r.PODS, key[1], {"status": {
-                "phase": "Running", "startTime": self.loop.now().strftime("%Y-%m-%dT%H:%M:%SZ"),
-                "conditions": [{"type": "Ready", "status": "True"}]}},
-                key[0], subresource="status", kind="strategic")
+            self.kube.patch(
+                r.PODS,
+                key[1],
+                {
+                    "status": {
+                        "phase": "Running",
+                        "startTime": self.loop.now().strftime("%Y-%m-%dT%H:%M:%SZ"),
+                        "conditions": [{"type": "Ready", "status": "True"}],
+                    }
+                },
+                key[0],
+                subresource="status",
+                kind="strategic",
+            )
 
 
 class World:
@@ -119,7 +148,8 @@ class World:
         door = OpenDoor()
         self.rng = random.Random(seed)
         self.server = ApiServer(
-            self.store, self.loop, authenticator=door, authorizer=None, admission=door, rng=self.rng)
+            self.store, self.loop, authenticator=door, authorizer=None, admission=door, rng=self.rng
+        )
         self.kube = Kube(InProcessTransport(self.server, self.loop, ADMIN), field_manager="test")
         for name in ("default", "kube-system"):
             self.kube.create(r.NAMESPACES, {"metadata": {"name": name}})
@@ -177,20 +207,34 @@ def pool(name="gpu", *requirements, limits=None, taints=(), template=None, label
         "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": name},
         "requirements": [
             {"key": key, "operator": operator} | ({"values": list(values)} if values else {})
-            for key, operator, *values in requirements],
+            for key, operator, *values in requirements
+        ],
     }
     if taints:
         inner["taints"] = list(taints)
     inner |= template or {}
     return {
-        "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": name},
+        "apiVersion": "karpenter.sh/v1",
+        "kind": "NodePool",
+        "metadata": {"name": name},
         "spec": {"template": {"metadata": {"labels": labels or {}}, "spec": inner}}
-        | ({"limits": limits} if limits else {}) | spec,
+        | ({"limits": limits} if limits else {})
+        | spec,
     }
 
 
-def pod(name="train", *, gpus=0, cpu="1", namespace="default", tolerations=(), annotations=None, node_selector=None,
-        owner="ReplicaSet", **spec):
+def pod(
+    name="train",
+    *,
+    gpus=0,
+    cpu="1",
+    namespace="default",
+    tolerations=(),
+    annotations=None,
+    node_selector=None,
+    owner="ReplicaSet",
+    **spec,
+):
     """A pod as a controller would have made it."""
     resources = {"requests": {"cpu": cpu}}
     if gpus:
@@ -198,12 +242,20 @@ def pod(name="train", *, gpus=0, cpu="1", namespace="default", tolerations=(), a
         resources["requests"]["nvidia.com/gpu"] = str(gpus)
     owners = [{"apiVersion": "apps/v1", "kind": owner, "name": name, "uid": name, "controller": True}] if owner else []
     return {
-        "apiVersion": "v1", "kind": "Pod",
+        "apiVersion": "v1",
+        "kind": "Pod",
         "metadata": {
-            "name": name, "namespace": namespace, "annotations": annotations or {}, "labels": {"app": name},
-            "ownerReferences": owners},
+            "name": name,
+            "namespace": namespace,
+            "annotations": annotations or {},
+            "labels": {"app": name},
+            "ownerReferences": owners,
+        },
         "spec": {
             "containers": [{"name": "main", "image": "train:1", "resources": resources}],
-            "tolerations": list(tolerations), "terminationGracePeriodSeconds": 30,
-            **({"nodeSelector": node_selector} if node_selector else {}), **spec},
+            "tolerations": list(tolerations),
+            "terminationGracePeriodSeconds": 30,
+            **({"nodeSelector": node_selector} if node_selector else {}),
+            **spec,
+        },
     }

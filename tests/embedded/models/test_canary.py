@@ -7,10 +7,10 @@ from killcheck.embedded.models.clusterautoscaler import ClusterAutoscaler
 from killcheck.embedded.models.nodegroups import NodeGroups
 from killcheck.fence import Ask, Ceiling, evaluate, would
 from killcheck.fence.live import Canary, CanaryRefused, gather
-from killcheck.safety.journal import Journal
 from killcheck.kube import resources as r
 from killcheck.kube.errors import Forbidden, KubeError, Unreachable, api_error
 from killcheck.kube.objects import dig
+from killcheck.safety.journal import Journal
 
 TYPE = "node.kubernetes.io/instance-type"
 
@@ -74,11 +74,19 @@ def test_at_the_first_sign_of_a_launch_it_is_gone_and_so_is_what_was_made_for_it
 
 def test_a_node_group_that_grows_is_a_sign_too():
     world = World(karpenter=False, models=[NodeGroups, ClusterAutoscaler])
-    world.kube.create(r.CONFIGMAPS, {
-        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {
-            "name": "groups", "namespace": "kube-system", "labels": {"killcheck.dev/node-groups": "true"}},
-        "data": {"groups": "[{name: gpu, instanceType: p4d.24xlarge}]", "scale-down-unneeded-time": "1m",
-                 "scale-down-delay-after-add": "1m"}})
+    world.kube.create(
+        r.CONFIGMAPS,
+        {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": "groups", "namespace": "kube-system", "labels": {"killcheck.dev/node-groups": "true"}},
+            "data": {
+                "groups": "[{name: gpu, instanceType: p4d.24xlarge}]",
+                "scale-down-unneeded-time": "1m",
+                "scale-down-delay-after-add": "1m",
+            },
+        },
+    )
     world.run(5)
     assert expected(world).outcome == "launches"
     result = fly(world, would([], 8, namespace="default"))

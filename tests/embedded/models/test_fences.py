@@ -7,10 +7,10 @@ import killcheck.fixtures
 import pytest
 from model_world import World, pod
 
-from killcheck.instances.catalogue import shipped
-from killcheck.instances.launchable import launchable
 from killcheck.fence.karpenter import Context, node_classes, read_node_pool
 from killcheck.fence.overlays import read_overlays
+from killcheck.instances.catalogue import shipped
+from killcheck.instances.launchable import launchable
 from killcheck.kube import manifests
 from killcheck.kube import resources as r
 from killcheck.kube.errors import BadRequest, Invalid, NotFound
@@ -25,8 +25,14 @@ TYPE = "node.kubernetes.io/instance-type"
 ASKED = ["p5.48xlarge", "p4d.24xlarge", "g5.xlarge", "g6f.large", "trn1.32xlarge", "dl2q.24xlarge", "m5.large"]
 #: Types that the manifests of these cases leave open: what the model launches must be among what is possible.
 OPEN = {
-    "unknown-type", "unknown-family", "overlay-hides-gpus", "reserved-capacity", "undecided-label",
-    "unknown-key-of-karpenters", "other-provider"}
+    "unknown-type",
+    "unknown-family",
+    "overlay-hides-gpus",
+    "reserved-capacity",
+    "undecided-label",
+    "unknown-key-of-karpenters",
+    "other-provider",
+}
 
 
 def everything():
@@ -98,8 +104,12 @@ def launches(world, pool, name):
     if dig(pool, "spec", "replicas") is not None:  # nobody can ask a static pool for anything
         world.run(60)
         return name in {one.type.name for one in world.cloud.instances.values()}
-    asks = pod(f"asks-{len(world.cloud.instances)}-{name.replace('.', '-')}", cpu="10m", node_selector={TYPE: name},
-               tolerations=[{"operator": "Exists"}])
+    asks = pod(
+        f"asks-{len(world.cloud.instances)}-{name.replace('.', '-')}",
+        cpu="10m",
+        node_selector={TYPE: name},
+        tolerations=[{"operator": "Exists"}],
+    )
     world.kube.create(r.PODS, asks)
     before = set(world.cloud.instances)
     world.run(15)

@@ -48,8 +48,8 @@ def patched(world, resource, name, patch, namespace=None, **kwargs):
 def test_a_pending_pod_gets_the_cheapest_type_that_fits():
     world = running(pool("gpu", (TYPE, "In", "p5.48xlarge", "p4d.24xlarge", "g6.48xlarge")), pods=[pod(gpus=8)])
     assert launched(world) == ["g6.48xlarge"]
-    node, = world.nodes()
-    claim, = world.claims()
+    (node,) = world.nodes()
+    (claim,) = world.claims()
     assert labels_of(node)["karpenter.sh/nodepool"] == "gpu"
     assert labels_of(node)["karpenter.sh/initialized"] == "true"
     assert dig(node, "status", "allocatable", "nvidia.com/gpu") == "8"
@@ -67,23 +67,29 @@ def test_the_machine_takes_some_tens_of_seconds():
 
 def test_a_pod_that_asks_for_no_device_gets_no_device():
     world = running(pool("any", ("karpenter.sh/capacity-type", "In", "on-demand")), pods=[pod()])
-    kind, = launched(world)
+    (kind,) = launched(world)
     assert not world.cloud.catalogue.get(kind).resource
 
 
 def test_a_heavier_pool_goes_first_and_of_equals_the_last_by_name():
-    pools = [pool("a", (TYPE, "In", "g5.xlarge"), weight=5), pool("b", (TYPE, "In", "g5.2xlarge")),
-             pool("c", (TYPE, "In", "g6.xlarge"))]
+    pools = [
+        pool("a", (TYPE, "In", "g5.xlarge"), weight=5),
+        pool("b", (TYPE, "In", "g5.2xlarge")),
+        pool("c", (TYPE, "In", "g6.xlarge")),
+    ]
     assert launched(running(*pools, pods=[pod(gpus=1)])) == ["g5.xlarge"]
     assert launched(running(*pools[1:], pods=[pod(gpus=1)])) == ["g6.xlarge"]
 
 
-@pytest.mark.parametrize(("asked", "why"), [
-    ({"gpus": 8}, "no instance type has enough resources"),
-    ({"gpus": 1, "node_selector": {"team": "x"}}, 'label "team" does not have known values'),
-    ({"gpus": 1, "node_selector": {TYPE: "p5.48xlarge"}}, f"incompatible requirements, key {TYPE}"),
-    ({"gpus": 1, "tolerations": ()}, "did not tolerate taint (taint=nvidia.com/gpu=true:NoSchedule)"),
-])
+@pytest.mark.parametrize(
+    ("asked", "why"),
+    [
+        ({"gpus": 8}, "no instance type has enough resources"),
+        ({"gpus": 1, "node_selector": {"team": "x"}}, 'label "team" does not have known values'),
+        ({"gpus": 1, "node_selector": {TYPE: "p5.48xlarge"}}, f"incompatible requirements, key {TYPE}"),
+        ({"gpus": 1, "tolerations": ()}, "did not tolerate taint (taint=nvidia.com/gpu=true:NoSchedule)"),
+    ],
+)
 def test_what_fits_nowhere_stays_pending_and_karpenter_says_why(asked, why):
     world = World()
     if why.startswith("no instance type has enough"):
@@ -96,7 +102,7 @@ def test_what_fits_nowhere_stays_pending_and_karpenter_says_why(asked, why):
     world.kube.create(r.PODS, pod(**asked))
     world.run(60)
     assert not world.claims()
-    message, = world.events("FailedScheduling")
+    (message,) = world.events("FailedScheduling")
     assert expected in message
 
 
@@ -112,11 +118,15 @@ def test_limits_leave_out_what_is_too_large_for_what_is_left():
 
 def test_a_limit_on_gpus_does_not_stop_neuron_devices():
     world = World()
-    world.kube.create(r.NODEPOOLS, pool(
-        "any", ("karpenter.k8s.aws/instance-category", "In", "trn", "g"), limits={"nvidia.com/gpu": "4"}))
+    world.kube.create(
+        r.NODEPOOLS,
+        pool("any", ("karpenter.k8s.aws/instance-category", "In", "trn", "g"), limits={"nvidia.com/gpu": "4"}),
+    )
     asks = pod()
-    asks["spec"]["containers"][0]["resources"] = {"limits": {"aws.amazon.com/neuron": "16"}, "requests": {
-        "aws.amazon.com/neuron": "16", "cpu": "1"}}
+    asks["spec"]["containers"][0]["resources"] = {
+        "limits": {"aws.amazon.com/neuron": "16"},
+        "requests": {"aws.amazon.com/neuron": "16", "cpu": "1"},
+    }
     world.kube.create(r.PODS, asks)
     world.until(on(world))
     assert launched(world) == ["trn1.32xlarge"]
@@ -124,10 +134,18 @@ def test_a_limit_on_gpus_does_not_stop_neuron_devices():
 
 def test_a_claim_made_by_hand_launches_without_any_pool():
     world = World()
-    world.kube.create(r.NODECLAIMS, {
-        "apiVersion": "karpenter.sh/v1", "kind": "NodeClaim", "metadata": {"name": "by-hand"}, "spec": {
-            "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "x"},
-            "requirements": [{"key": TYPE, "operator": "In", "values": ["p5.48xlarge"]}]}})
+    world.kube.create(
+        r.NODECLAIMS,
+        {
+            "apiVersion": "karpenter.sh/v1",
+            "kind": "NodeClaim",
+            "metadata": {"name": "by-hand"},
+            "spec": {
+                "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "x"},
+                "requirements": [{"key": TYPE, "operator": "In", "values": ["p5.48xlarge"]}],
+            },
+        },
+    )
     world.run(90)
     assert launched(world) == ["p5.48xlarge"]
     assert world.cloud.billed()[0].launched_by == "karpenter/by-hand"
@@ -137,8 +155,10 @@ def test_a_claim_made_by_hand_launches_without_any_pool():
 def test_no_capacity_is_said_and_another_type_is_taken():
     world = World()
     world.cloud.exhausted.add("g5.xlarge")
-    world.kube.create(r.NODEPOOLS, pool("gpu", (TYPE, "In", "g5.xlarge", "g5.2xlarge"), (
-        "karpenter.sh/capacity-type", "In", "on-demand")))
+    world.kube.create(
+        r.NODEPOOLS,
+        pool("gpu", (TYPE, "In", "g5.xlarge", "g5.2xlarge"), ("karpenter.sh/capacity-type", "In", "on-demand")),
+    )
     world.kube.create(r.PODS, pod(gpus=1))
     world.until(on(world))
     assert launched(world) == ["g5.2xlarge"]
@@ -163,8 +183,10 @@ def test_a_missing_node_class_is_reported_where_there_are_node_classes():
     world.kube.create(r.NODEPOOLS, pool("gpu", (TYPE, "In", "g5.xlarge")))
     world.run(1)
     assert condition(world.kube.get(r.NODEPOOLS, "gpu"), "Ready")["status"] == "True"
-    world.kube.create(r.EC2NODECLASSES, {
-        "apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": {"name": "other"}, "spec": {}})
+    world.kube.create(
+        r.EC2NODECLASSES,
+        {"apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": {"name": "other"}, "spec": {}},
+    )
     world.run(1)
     ready = condition(world.kube.get(r.NODEPOOLS, "gpu"), "NodeClassReady")
     assert (ready["status"], ready["reason"]) == ("False", "NodeClassNotFound")
@@ -179,8 +201,12 @@ def test_a_static_pool_keeps_its_nodes_without_any_pod():
     world.kube.create(r.NODEPOOLS, static)
     world.run(3600)
     assert [one.state for one in world.cloud.billed()] == ["running", "running"]
-    world.kube.call("PATCH", r.NODEPOOLS.path(None, "reserved", "scale"), body={"spec": {"replicas": 0}}, headers={
-        "content-type": "application/merge-patch+json"})
+    world.kube.call(
+        "PATCH",
+        r.NODEPOOLS.path(None, "reserved", "scale"),
+        body={"spec": {"replicas": 0}},
+        headers={"content-type": "application/merge-patch+json"},
+    )
     world.run(300)
     assert not world.cloud.billed()
     assert not world.claims()
@@ -189,9 +215,11 @@ def test_a_static_pool_keeps_its_nodes_without_any_pod():
 # -- disruption ------------------------------------------------------------------------------------------------
 def test_an_empty_node_goes_after_consolidate_after_and_its_instance_with_it():
     world = running(
-        pool("gpu", (TYPE, "In", "g5.xlarge"), disruption={
-            "consolidateAfter": "5m", "consolidationPolicy": "WhenEmpty"}),
-        pods=[pod(gpus=1)])
+        pool(
+            "gpu", (TYPE, "In", "g5.xlarge"), disruption={"consolidateAfter": "5m", "consolidationPolicy": "WhenEmpty"}
+        ),
+        pods=[pod(gpus=1)],
+    )
     world.kube.delete(r.PODS, "train", "default")
     assert 300 < world.until(lambda: not world.cloud.billed()) < 420
     world.until(lambda: not world.nodes() and not world.claims(), 60)
@@ -223,13 +251,20 @@ def test_ten_per_cent_of_ten_nodes_go_one_at_a_time_and_one_that_is_not_ready_bl
     assert not world.cloud.billed()
 
 
-@pytest.mark.parametrize(("budgets", "nodes", "allowed"), [
-    ([{"nodes": "10%"}], 10, 1), ([{"nodes": "10%"}], 11, 2), ([{"nodes": "5%"}], 10, 1), ([{"nodes": "0"}], 10, 0),
-    ([{"nodes": "50%"}, {"nodes": "3"}], 10, 3), ([{"nodes": "1", "reasons": ["Drifted"]}], 10, UNBOUNDED),
-    ([{"nodes": "0", "schedule": "0 3 * * *", "duration": "1h"}], 10, 0),
-    ([{"nodes": "0", "schedule": "0 4 * * *", "duration": "1h"}], 10, UNBOUNDED),
-    ([{"nodes": "0", "schedule": "not cron at all x", "duration": "1h"}], 10, 0),
-])
+@pytest.mark.parametrize(
+    ("budgets", "nodes", "allowed"),
+    [
+        ([{"nodes": "10%"}], 10, 1),
+        ([{"nodes": "10%"}], 11, 2),
+        ([{"nodes": "5%"}], 10, 1),
+        ([{"nodes": "0"}], 10, 0),
+        ([{"nodes": "50%"}, {"nodes": "3"}], 10, 3),
+        ([{"nodes": "1", "reasons": ["Drifted"]}], 10, UNBOUNDED),
+        ([{"nodes": "0", "schedule": "0 3 * * *", "duration": "1h"}], 10, 0),
+        ([{"nodes": "0", "schedule": "0 4 * * *", "duration": "1h"}], 10, UNBOUNDED),
+        ([{"nodes": "0", "schedule": "not cron at all x", "duration": "1h"}], 10, 0),
+    ],
+)
 def test_budgets(budgets, nodes, allowed):
     world = World(karpenter=False)
     read = read_pool(pool("gpu", disruption={"budgets": budgets}))
@@ -244,7 +279,8 @@ def test_a_do_not_disrupt_pod_keeps_a_drain_waiting_for_ever_unless_there_is_a_g
     assert len(world.cloud.billed()) == 1
     assert status(world, "Drained") == ["Unknown"]
     graced = running(
-        pool("gpu", (TYPE, "In", "g5.xlarge"), template={"terminationGracePeriod": "10m"}), pods=[protected])
+        pool("gpu", (TYPE, "In", "g5.xlarge"), template={"terminationGracePeriod": "10m"}), pods=[protected]
+    )
     graced.kube.delete(r.NODECLAIMS, name_of(graced.claims()[0]))
     assert 540 < graced.until(lambda: not graced.cloud.billed()) < 700
     assert "This bypasses the PDB of the pod" in graced.events("Disrupted")[0]
@@ -252,8 +288,14 @@ def test_a_do_not_disrupt_pod_keeps_a_drain_waiting_for_ever_unless_there_is_a_g
 
 def test_expiry_is_not_bounded_by_any_budget():
     world = running(
-        pool("gpu", (TYPE, "In", "g5.xlarge"), template={"expireAfter": "1h"}, disruption={
-            "budgets": [{"nodes": "0"}], "consolidateAfter": "Never"}), pods=[pod(gpus=1)])
+        pool(
+            "gpu",
+            (TYPE, "In", "g5.xlarge"),
+            template={"expireAfter": "1h"},
+            disruption={"budgets": [{"nodes": "0"}], "consolidateAfter": "Never"},
+        ),
+        pods=[pod(gpus=1)],
+    )
     first = world.cloud.billed()[0]
     world.run(3900)
     assert first.state == "terminated"
@@ -262,7 +304,8 @@ def test_expiry_is_not_bounded_by_any_budget():
 # -- termination -----------------------------------------------------------------------------------------------
 def test_a_node_drains_in_order_and_every_step_is_a_condition():
     critical = pod(
-        "critical", priorityClassName="system-cluster-critical", owner="DaemonSet", annotations={"takes": "8"})
+        "critical", priorityClassName="system-cluster-critical", owner="DaemonSet", annotations={"takes": "8"}
+    )
     daemon = pod("daemon", owner="DaemonSet", annotations={"takes": "6"})
     train = pod("train", gpus=1, annotations={"takes": "4"})
     world = running(pool("gpu", (TYPE, "In", "g5.4xlarge")), pods=[train])
@@ -272,7 +315,8 @@ def test_a_node_drains_in_order_and_every_step_is_a_condition():
     world.run(5)
     order = []
     world.scheduler.pods.handlers.append(
-        lambda change, old, new: order.append(name_of(new)) if change == "deleted" else None)
+        lambda change, old, new: order.append(name_of(new)) if change == "deleted" else None
+    )
     claim = name_of(world.claims()[0])
     world.kube.delete(r.NODECLAIMS, claim)
     world.run(2)
@@ -288,12 +332,31 @@ def test_a_node_drains_in_order_and_every_step_is_a_condition():
 
 def test_a_budget_of_zero_holds_the_drain_until_it_is_lifted():
     world = running(pool("gpu", (TYPE, "In", "g5.xlarge")), pods=[pod(gpus=1)])
-    world.kube.create(r.PDBS, {
-        "apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "hold", "namespace": "default"},
-        "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "train"}}}})
-    patched(world, r.PDBS, "hold", {"status": {
-        "disruptionsAllowed": 0, "currentHealthy": 1, "desiredHealthy": 1, "expectedPods": 1, "observedGeneration": 1}},
-        "default", subresource="status")
+    world.kube.create(
+        r.PDBS,
+        {
+            "apiVersion": "policy/v1",
+            "kind": "PodDisruptionBudget",
+            "metadata": {"name": "hold", "namespace": "default"},
+            "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "train"}}},
+        },
+    )
+    patched(
+        world,
+        r.PDBS,
+        "hold",
+        {
+            "status": {
+                "disruptionsAllowed": 0,
+                "currentHealthy": 1,
+                "desiredHealthy": 1,
+                "expectedPods": 1,
+                "observedGeneration": 1,
+            }
+        },
+        "default",
+        subresource="status",
+    )
     first = world.cloud.billed()[0]
     world.kube.delete(r.NODECLAIMS, name_of(world.claims()[0]))
     world.run(1800)
@@ -307,10 +370,19 @@ def test_a_budget_of_zero_holds_the_drain_until_it_is_lifted():
 
 def test_a_volume_that_stays_attached_keeps_the_instance():
     world = running(pool("gpu", (TYPE, "In", "g5.xlarge")), pods=[pod(gpus=1)])
-    world.kube.create(r.VOLUMEATTACHMENTS, {
-        "apiVersion": "storage.k8s.io/v1", "kind": "VolumeAttachment", "metadata": {"name": "csi-1"},
-        "spec": {"attacher": "ebs.csi.aws.com", "nodeName": name_of(world.nodes()[0]), "source": {
-            "persistentVolumeName": "pv-1"}}})
+    world.kube.create(
+        r.VOLUMEATTACHMENTS,
+        {
+            "apiVersion": "storage.k8s.io/v1",
+            "kind": "VolumeAttachment",
+            "metadata": {"name": "csi-1"},
+            "spec": {
+                "attacher": "ebs.csi.aws.com",
+                "nodeName": name_of(world.nodes()[0]),
+                "source": {"persistentVolumeName": "pv-1"},
+            },
+        },
+    )
     world.kube.delete(r.NODECLAIMS, name_of(world.claims()[0]))
     world.run(600)
     assert (status(world, "Drained"), status(world, "VolumesDetached")) == (["True"], ["Unknown"])
@@ -354,13 +426,16 @@ def test_a_spot_notice_drains_within_the_two_minutes_and_a_replacement_is_on_its
     assert "Interruption triggered termination for the NodeClaim" in world.events("TerminatingOnInterruption")
 
 
-@pytest.mark.parametrize(("message", "drains"), [
-    ({"version": "0", "source": "aws.ec2", "detail-type": "EC2 Instance Rebalance Recommendation"}, False),
-    ({"version": "1", "source": "aws.ec2", "detail-type": "EC2 Spot Instance Interruption Warning"}, False),
-    ({"version": "0", "source": "my.tool", "detail-type": "EC2 Spot Instance Interruption Warning"}, False),
-    ({"version": "0", "source": "aws.ec2", "detail-type": "EC2 Spot Instance Interruption Warning"}, True),
-    ("not even JSON", False),
-])
+@pytest.mark.parametrize(
+    ("message", "drains"),
+    [
+        ({"version": "0", "source": "aws.ec2", "detail-type": "EC2 Instance Rebalance Recommendation"}, False),
+        ({"version": "1", "source": "aws.ec2", "detail-type": "EC2 Spot Instance Interruption Warning"}, False),
+        ({"version": "0", "source": "my.tool", "detail-type": "EC2 Spot Instance Interruption Warning"}, False),
+        ({"version": "0", "source": "aws.ec2", "detail-type": "EC2 Spot Instance Interruption Warning"}, True),
+        ("not even JSON", False),
+    ],
+)
 def test_only_messages_of_the_right_version_source_and_type_drain(message, drains):
     world = running(pool("gpu", (TYPE, "In", "g5.xlarge")), pods=[pod(gpus=1)])
     instance = world.cloud.billed()[0]

@@ -13,28 +13,57 @@ from killcheck.kube.errors import ServerFault
 from killcheck.kube.objects import condition, dig, name_of
 
 NODE = {
-    "apiVersion": "v1", "kind": "Node",
+    "apiVersion": "v1",
+    "kind": "Node",
     "metadata": {"name": "gpu-1", "labels": {"kubernetes.io/hostname": "gpu-1", "capacity": "spot"}},
-    "status": {"capacity": {"cpu": "96", "memory": "512Gi", "pods": "110", "nvidia.com/gpu": "16"}}}
-FLAVOR = {"apiVersion": "kueue.x-k8s.io/v1beta1", "kind": "ResourceFlavor", "metadata": {"name": "spot"},
-          "spec": {"nodeLabels": {"capacity": "spot"}}}
-LOCAL = {"apiVersion": "kueue.x-k8s.io/v1beta1", "kind": "LocalQueue",
-         "metadata": {"name": "team", "namespace": "default"}, "spec": {"clusterQueue": "gpus"}}
+    "status": {"capacity": {"cpu": "96", "memory": "512Gi", "pods": "110", "nvidia.com/gpu": "16"}},
+}
+FLAVOR = {
+    "apiVersion": "kueue.x-k8s.io/v1beta1",
+    "kind": "ResourceFlavor",
+    "metadata": {"name": "spot"},
+    "spec": {"nodeLabels": {"capacity": "spot"}},
+}
+LOCAL = {
+    "apiVersion": "kueue.x-k8s.io/v1beta1",
+    "kind": "LocalQueue",
+    "metadata": {"name": "team", "namespace": "default"},
+    "spec": {"clusterQueue": "gpus"},
+}
 
 
 def queue(quota=8, name="gpus", **spec):
     return {
-        "apiVersion": "kueue.x-k8s.io/v1beta1", "kind": "ClusterQueue", "metadata": {"name": name},
-        "spec": {"namespaceSelector": {}, "resourceGroups": [{
-            "coveredResources": ["cpu", "nvidia.com/gpu"],
-            "flavors": [{"name": "spot", "resources": [
-                {"name": "cpu", "nominalQuota": 64}, {"name": "nvidia.com/gpu", "nominalQuota": quota}]}]}]} | spec}
+        "apiVersion": "kueue.x-k8s.io/v1beta1",
+        "kind": "ClusterQueue",
+        "metadata": {"name": name},
+        "spec": {
+            "namespaceSelector": {},
+            "resourceGroups": [
+                {
+                    "coveredResources": ["cpu", "nvidia.com/gpu"],
+                    "flavors": [
+                        {
+                            "name": "spot",
+                            "resources": [
+                                {"name": "cpu", "nominalQuota": 64},
+                                {"name": "nvidia.com/gpu", "nominalQuota": quota},
+                            ],
+                        }
+                    ],
+                }
+            ],
+        }
+        | spec,
+    }
 
 
 def container(gpus):
-    return {"name": "main", "image": "registry.example.internal/train:1",
-            "resources": {"requests": {"cpu": "1", "nvidia.com/gpu": str(gpus)},
-                          "limits": {"nvidia.com/gpu": str(gpus)}}}
+    return {
+        "name": "main",
+        "image": "registry.example.internal/train:1",
+        "resources": {"requests": {"cpu": "1", "nvidia.com/gpu": str(gpus)}, "limits": {"nvidia.com/gpu": str(gpus)}},
+    }
 
 
 def job(name="train", *, gpus=2, parallelism=2, local="team", priority=None, **spec):
@@ -42,10 +71,16 @@ def job(name="train", *, gpus=2, parallelism=2, local="team", priority=None, **s
     if priority:
         pod["priorityClassName"] = priority
     return {
-        "apiVersion": "batch/v1", "kind": "Job",
+        "apiVersion": "batch/v1",
+        "kind": "Job",
         "metadata": {"name": name, "namespace": "default", "labels": {n.QUEUE: local} if local else {}},
-        "spec": {"parallelism": parallelism, "completions": parallelism, "template": {
-            "metadata": {"labels": {"app": name}}, "spec": pod}} | spec}
+        "spec": {
+            "parallelism": parallelism,
+            "completions": parallelism,
+            "template": {"metadata": {"labels": {"app": name}}, "spec": pod},
+        }
+        | spec,
+    }
 
 
 def workload(made, of="train"):
@@ -74,9 +109,14 @@ def test_a_job_is_suspended_at_birth_and_runs_with_its_flavors_labels_once_quota
         found = workload(made)
         assert name_of(found).startswith("job-train-")
         assert state(made, "Admitted") == ("True", "Admitted", "The workload is admitted")
-        assert found["status"]["admission"]["podSetAssignments"] == [{
-            "name": "main", "count": 2, "flavors": {"cpu": "spot", "nvidia.com/gpu": "spot"},
-            "resourceUsage": {"cpu": "2", "nvidia.com/gpu": "4"}}]
+        assert found["status"]["admission"]["podSetAssignments"] == [
+            {
+                "name": "main",
+                "count": 2,
+                "flavors": {"cpu": "spot", "nvidia.com/gpu": "spot"},
+                "resourceUsage": {"cpu": "2", "nvidia.com/gpu": "4"},
+            }
+        ]
         assert {p["spec"]["nodeSelector"]["capacity"] for p in pods(made, app="train")} == {"spot"}
         assert "Admitted by ClusterQueue gpus, wait time since reservation was 0s" in events(made, "Admitted")
         assert events(made, "Started").count("Admitted by clusterQueue gpus") == 1
@@ -98,8 +138,11 @@ def test_what_does_not_fit_waits_and_says_why_until_another_has_finished():
         made.kube.create(r.JOBS, job("second"))
         made.loop.sleep(5)
         assert state(made, "QuotaReserved", "second") == (
-            "False", "WaitingForQuota", "couldn't assign flavors to pod set main: insufficient unused quota for "
-            "nvidia.com/gpu in flavor spot, 4 more needed")
+            "False",
+            "WaitingForQuota",
+            "couldn't assign flavors to pod set main: insufficient unused quota for "
+            "nvidia.com/gpu in flavor spot, 4 more needed",
+        )
         assert pods(made, app="second") == []
         made.kube.delete(r.JOBS, "first", "default", propagation="Background")
         until(made, running(made, 2, app="second"))
@@ -112,7 +155,8 @@ def test_more_than_there_will_ever_be():
         assert (status, reason) == ("False", "ExceedsMaxQuota")
         assert message == (
             "couldn't assign flavors to pod set main: insufficient quota for nvidia.com/gpu in flavor spot, previously "
-            "considered podsets requests (0) + current podset request (16) > maximum capacity (4)")
+            "considered podsets requests (0) + current podset request (16) > maximum capacity (4)"
+        )
 
 
 def test_hold_and_drain_evicts_and_nothing_comes_back_until_the_queue_is_opened():
@@ -131,7 +175,8 @@ def test_hold_and_drain_evicts_and_nothing_comes_back_until_the_queue_is_opened(
         assert "capacity" not in (dig(held, "spec", "template", "spec", "nodeSelector") or {}), "its own template again"
         assert events(made, "EvictedDueToClusterQueueStopped") == ["The ClusterQueue is stopped"]
         assert condition(made.kube.get(n.CLUSTERQUEUES, "gpus"), "Active")["message"] == (
-            "Can't admit new workloads: is stopped.")
+            "Can't admit new workloads: is stopped."
+        )
         stop(made, "None")
         until(made, running(made, 2, app="train"), 120)
         assert state(made, "Requeued")[:2] == ("True", "ClusterQueueRestarted")
@@ -147,7 +192,8 @@ def test_hold_alone_admits_nothing_new_and_lets_what_runs_run():
         assert len(active(made)) == 2
         assert pods(made, app="late") == []
         assert condition(made.kube.get(n.LOCALQUEUES, "team", "default"), "Active")["reason"] == (
-            "ClusterQueueIsInactive")
+            "ClusterQueueIsInactive"
+        )
 
 
 def test_a_local_queue_drains_its_own():
@@ -231,10 +277,15 @@ def test_a_finished_job_gives_its_quota_back():
 
 def test_a_deployment_under_a_queue_is_gated_and_replaced_pods_wait_while_it_is_held():
     server = {
-        "apiVersion": "apps/v1", "kind": "Deployment",
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
         "metadata": {"name": "vllm", "namespace": "default", "labels": {n.QUEUE: "team"}},
-        "spec": {"replicas": 2, "selector": {"matchLabels": {"app": "vllm"}}, "template": {
-            "metadata": {"labels": {"app": "vllm"}}, "spec": {"containers": [container(2)]}}}}
+        "spec": {
+            "replicas": 2,
+            "selector": {"matchLabels": {"app": "vllm"}},
+            "template": {"metadata": {"labels": {"app": "vllm"}}, "spec": {"containers": [container(2)]}},
+        },
+    }
     with cluster(NODE, FLAVOR, queue(), LOCAL, server) as made:
         until(made, running(made, 2, app="vllm"))
         assert all(not p["spec"].get("schedulingGates") for p in pods(made, app="vllm"))
@@ -249,9 +300,12 @@ def test_a_deployment_under_a_queue_is_gated_and_replaced_pods_wait_while_it_is_
 
 
 def test_a_plain_pod_is_gated_and_let_go():
-    pod = {"apiVersion": "v1", "kind": "Pod",
-           "metadata": {"name": "notebook", "namespace": "default", "labels": {n.QUEUE: "team", "app": "notebook"}},
-           "spec": {"containers": [container(1)], "terminationGracePeriodSeconds": 2}}
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "notebook", "namespace": "default", "labels": {n.QUEUE: "team", "app": "notebook"}},
+        "spec": {"containers": [container(1)], "terminationGracePeriodSeconds": 2},
+    }
     with cluster(NODE, FLAVOR, queue(), LOCAL, pod) as made:
         until(made, running(made, 1, app="notebook"))
         assert n.MANAGED in pods(made, app="notebook")[0]["metadata"]["finalizers"]
@@ -283,8 +337,10 @@ def test_without_queues_kueue_does_nothing_at_all():
 def test_the_reference_path_plays_its_night():
     with cluster(*manifests.load(fixtures.path("kueue-quota")).objects, exec_mode="host") as made:
         until(made, running(made, 4, app="training-run-82"))
-        assert all(dig(p, "spec", "nodeSelector", "karpenter.sh/capacity-type") == "spot" for p in pods(
-            made, app="training-run-82"))
+        assert all(
+            dig(p, "spec", "nodeSelector", "karpenter.sh/capacity-type") == "spot"
+            for p in pods(made, app="training-run-82")
+        )
         assert {one.capacity_type for one in made.cloud.billed()} == {"spot"}
         made.loop.sleep(16.5 * 3600)
         assert pods(made, app="training-run-82") == []

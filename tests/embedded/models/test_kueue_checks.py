@@ -8,25 +8,50 @@ from killcheck.embedded.models.kueue.quota import Quotas
 from killcheck.kube import resources as r
 from killcheck.kube.objects import condition
 
-CHECK = {"apiVersion": "kueue.x-k8s.io/v1beta1", "kind": "AdmissionCheck", "metadata": {"name": "capacity"},
-         "spec": {"controllerName": "example.internal/capacity"}}
+CHECK = {
+    "apiVersion": "kueue.x-k8s.io/v1beta1",
+    "kind": "AdmissionCheck",
+    "metadata": {"name": "capacity"},
+    "spec": {"controllerName": "example.internal/capacity"},
+}
 KEY = ("spot", "nvidia.com/gpu")
 
 
 def cohort(name, gpus=0, parent="", **limits):
     entry = {"name": "nvidia.com/gpu", "nominalQuota": gpus} | limits
     return {
-        "apiVersion": "kueue.x-k8s.io/v1beta1", "kind": "Cohort", "metadata": {"name": name},
-        "spec": {"resourceGroups": [{
-            "coveredResources": ["nvidia.com/gpu"], "flavors": [{"name": "spot", "resources": [entry]}]}]} | (
-                {"parentName": parent} if parent else {})}
+        "apiVersion": "kueue.x-k8s.io/v1beta1",
+        "kind": "Cohort",
+        "metadata": {"name": name},
+        "spec": {
+            "resourceGroups": [
+                {"coveredResources": ["nvidia.com/gpu"], "flavors": [{"name": "spot", "resources": [entry]}]}
+            ]
+        }
+        | ({"parentName": parent} if parent else {}),
+    }
 
 
 def activate(made):
     """What the check's own controller says when it is there."""
-    made.kube.patch(n.CHECKS, "capacity", {"status": {"conditions": [{
-        "type": "Active", "status": "True", "reason": "Active", "message": "",
-        "lastTransitionTime": "2026-01-15T03:00:00Z"}]}}, subresource="status")
+    made.kube.patch(
+        n.CHECKS,
+        "capacity",
+        {
+            "status": {
+                "conditions": [
+                    {
+                        "type": "Active",
+                        "status": "True",
+                        "reason": "Active",
+                        "message": "",
+                        "lastTransitionTime": "2026-01-15T03:00:00Z",
+                    }
+                ]
+            }
+        },
+        subresource="status",
+    )
 
 
 def answer(made, answered, of="train", **more):
@@ -35,8 +60,8 @@ def answer(made, answered, of="train", **more):
     now = made.loop.now().strftime("%Y-%m-%dT%H:%M:%SZ")
     states = [{"name": "capacity", "state": answered, "message": "", "lastTransitionTime": now} | more]
     made.kube.patch(
-        n.WORKLOADS, found["metadata"]["name"], {"status": {"admissionChecks": states}}, "default",
-        subresource="status")
+        n.WORKLOADS, found["metadata"]["name"], {"status": {"admissionChecks": states}}, "default", subresource="status"
+    )
 
 
 def test_a_queue_whose_check_has_no_controller_admits_nothing():
@@ -46,7 +71,8 @@ def test_a_queue_whose_check_has_no_controller_admits_nothing():
         assert (found["status"], found["reason"]) == ("False", "AdmissionCheckNotFound")
         assert found["message"] == (
             "Can't admit new workloads: references missing AdmissionCheck(s): budget, references inactive "
-            "AdmissionCheck(s): capacity.")
+            "AdmissionCheck(s): capacity."
+        )
         assert pods(made, app="train") == []
 
 
@@ -58,7 +84,10 @@ def test_quota_is_held_and_nothing_runs_until_the_check_is_ready():
         made.loop.sleep(30)
         assert state(made, "QuotaReserved")[0] == "True"
         assert state(made, "Admitted") == (
-            "False", "UnsatisfiedAdmissionChecks", "The workload has not all checks ready")
+            "False",
+            "UnsatisfiedAdmissionChecks",
+            "The workload has not all checks ready",
+        )
         assert [one["state"] for one in workload(made)["status"]["admissionChecks"]] == ["Pending"]
         assert pods(made, app="train") == []
         answer(made, "Ready")
@@ -77,7 +106,9 @@ def test_a_check_that_wants_a_retry_takes_the_quota_back_for_as_long():
         answer(made, "Retry", message="no machines", requeueAfterSeconds=60)
         made.loop.sleep(5)
         assert state(made, "Evicted")[1:] == (
-            "AdmissionCheck", 'Evicted due to AdmissionCheck in Retry state: "capacity" (no machines)')
+            "AdmissionCheck",
+            'Evicted due to AdmissionCheck in Retry state: "capacity" (no machines)',
+        )
         assert state(made, "QuotaReserved")[0] == "False"
         again = workload(made)["status"]["admissionChecks"][0]
         assert (again["state"], again["retryCount"]) == ("Pending", 1)
@@ -103,9 +134,11 @@ def test_a_check_that_rejects_deactivates_for_good():
         assert workload(made)["spec"]["active"] is False
         assert state(made, "Evicted")[1:] == (
             "Deactivated",
-            'The workload is deactivated due to AdmissionCheck in Rejected state: "capacity" (over budget)')
+            'The workload is deactivated due to AdmissionCheck in Rejected state: "capacity" (over budget)',
+        )
         assert 'Deactivated due to AdmissionCheck in Rejected state: "capacity" (over budget)' in events(
-            made, "AdmissionCheckRejected")
+            made, "AdmissionCheckRejected"
+        )
         made.loop.sleep(3600)
         assert active(made) == []
 
@@ -122,8 +155,10 @@ def test_a_cohort_has_quota_of_its_own_for_the_queues_below_it():
 
 def test_queues_below_different_cohorts_share_through_the_parent_as_far_as_the_limits_go():
     left, right = queue(quota=4, name="left", cohort="a"), queue(quota=4, name="right", cohort="b")
-    books = Quotas([left, right], [cohort("root", 2), cohort("a", parent="root", borrowingLimit=3), cohort(
-        "b", parent="root", lendingLimit=1)])
+    books = Quotas(
+        [left, right],
+        [cohort("root", 2), cohort("a", parent="root", borrowingLimit=3), cohort("b", parent="root", lendingLimit=1)],
+    )
     assert books.most("left", KEY) == 4 + 3  # what the root has and b lends is limited by what a may borrow
     assert books.most("right", KEY) == 4 + 2 + 4
     books.add("left", {KEY: 7.0})

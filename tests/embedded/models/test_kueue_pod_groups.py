@@ -11,10 +11,16 @@ from killcheck.kube.objects import dig
 def member(name, *, gpus=2, total="2", **annotations):
     said = {n.TOTAL_COUNT: total} | {f"kueue.x-k8s.io/{key.replace('_', '-')}": v for key, v in annotations.items()}
     return {
-        "apiVersion": "v1", "kind": "Pod",
-        "metadata": {"name": name, "namespace": "default", "annotations": said, "labels": {
-            n.QUEUE: "team", n.POD_GROUP: "ring", "app": "ring"}},
-        "spec": {"restartPolicy": "Never", "terminationGracePeriodSeconds": 5, "containers": [container(gpus)]}}
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": name,
+            "namespace": "default",
+            "annotations": said,
+            "labels": {n.QUEUE: "team", n.POD_GROUP: "ring", "app": "ring"},
+        },
+        "spec": {"restartPolicy": "Never", "terminationGracePeriodSeconds": 5, "containers": [container(gpus)]},
+    }
 
 
 def group(made):

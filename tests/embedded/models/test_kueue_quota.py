@@ -18,8 +18,10 @@ def queue(number, nominal, borrowing, lending, cohort):
     if lending is not None:
         entry["lendingLimit"] = lending
     groups = [{"coveredResources": [KEY[1]], "flavors": [{"name": KEY[0], "resources": [entry]}]}]
-    return {"metadata": {"name": f"q{number}"}, "spec": {"resourceGroups": groups} | (
-        {"cohort": cohort} if cohort else {})}
+    return {
+        "metadata": {"name": f"q{number}"},
+        "spec": {"resourceGroups": groups} | ({"cohort": cohort} if cohort else {}),
+    }
 
 
 @given(declared=QUEUES, steps=STEPS)
@@ -49,7 +51,8 @@ def check(books, declared):
         elif borrowing is not None:
             assert used <= nominal + borrowing
     assert sum(books.used[f"q{number}"].get(KEY, 0.0) for number in together) <= sum(
-        declared[number][0] for number in together)
+        declared[number][0] for number in together
+    )
 
 
 @given(declared=QUEUES, lowered=st.integers(0, 8))

@@ -6,21 +6,35 @@ from killcheck.kube import resources as r
 from killcheck.kube.objects import condition, dig
 
 GROUPS = {
-    "apiVersion": "v1", "kind": "ConfigMap",
+    "apiVersion": "v1",
+    "kind": "ConfigMap",
     "metadata": {"name": "groups", "namespace": "kube-system", "labels": {"killcheck.dev/node-groups": "true"}},
-    "data": {"groups": "[{name: gpu, instanceType: g6.4xlarge, max: 3, capacityType: spot}]"}}
+    "data": {"groups": "[{name: gpu, instanceType: g6.4xlarge, max: 3, capacityType: spot}]"},
+}
 
 
 def workers(replicas):
     return {
-        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "worker", "namespace": "default"},
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "worker", "namespace": "default"},
         "spec": {
-            "replicas": replicas, "selector": {"matchLabels": {"app": "worker"}},
+            "replicas": replicas,
+            "selector": {"matchLabels": {"app": "worker"}},
             "template": {
                 "metadata": {"labels": {"app": "worker"}},
-                "spec": {"containers": [{
-                    "name": "main", "image": "registry.example.internal/worker:1",
-                    "resources": {"limits": {"nvidia.com/gpu": "1"}}}]}}}}
+                "spec": {
+                    "containers": [
+                        {
+                            "name": "main",
+                            "image": "registry.example.internal/worker:1",
+                            "resources": {"limits": {"nvidia.com/gpu": "1"}},
+                        }
+                    ]
+                },
+            },
+        },
+    }
 
 
 def test_node_groups_and_the_autoscaler_are_there_and_give_back_what_nobody_needs():
@@ -70,9 +84,9 @@ def test_a_machine_that_is_taken_without_notice_leaves_a_node_that_only_falls_si
         assert condition(lost, "Ready")["status"] == "False"
         assert dig(lost, "status", "phase") == "Running"
         assert {t["key"] for t in made.kube.get(r.NODES, name_of(node))["spec"]["taints"]} == {
-            "node.kubernetes.io/unreachable"}
-        evicted = until(made, lambda: "deletionTimestamp" in made.kube.get(
-            r.PODS, name_of(pod), "default")["metadata"])
+            "node.kubernetes.io/unreachable"
+        }
+        evicted = until(made, lambda: "deletionTimestamp" in made.kube.get(r.PODS, name_of(pod), "default")["metadata"])
         assert 295 <= evicted <= 305, "the default toleration of node.kubernetes.io/unreachable"
         made.loop.sleep(900)
         stuck = made.kube.get(r.PODS, name_of(pod), "default")

@@ -9,9 +9,11 @@ from killcheck.kube.objects import dig, name_of
 
 def config(groups, **settings):
     return {
-        "apiVersion": "v1", "kind": "ConfigMap",
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
         "metadata": {"name": "groups", "namespace": "kube-system", "labels": {"killcheck.dev/node-groups": "true"}},
-        "data": {"groups": groups, **settings}}
+        "data": {"groups": groups, **settings},
+    }
 
 
 def world_of(groups, *pods, autoscaler=True, **settings):
@@ -45,7 +47,9 @@ def test_a_pending_pod_grows_the_group_and_an_unneeded_node_goes_after_ten_minut
     world.kube.delete(r.PODS, "train", "default")
     assert 600 < world.until(lambda: not world.cloud.billed()) < 700
     assert world.events("ScaleDown") == [
-        "marked the node as toBeDeleted/unschedulable", "node removed by cluster autoscaler"]
+        "marked the node as toBeDeleted/unschedulable",
+        "node removed by cluster autoscaler",
+    ]
 
 
 def test_a_node_just_added_is_kept_for_ten_minutes_more():
@@ -61,18 +65,22 @@ def test_what_fits_no_group_is_said_once():
     assert world.events("NotTriggerScaleUp") == ["pod didn't trigger scale-up: 2 Insufficient nvidia.com/gpu"]
 
 
-@pytest.mark.parametrize(("change", "kept"), [
-    ({}, False),
-    ({"annotations": {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}}, True),
-    ({"owner": None}, True),
-    ({"owner": None, "annotations": {"cluster-autoscaler.kubernetes.io/safe-to-evict": "true"}}, False),
-    ({"namespace": "kube-system"}, True),
-    ({"volumes": [{"name": "scratch", "emptyDir": {}}]}, True),
-])
+@pytest.mark.parametrize(
+    ("change", "kept"),
+    [
+        ({}, False),
+        ({"annotations": {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}}, True),
+        ({"owner": None}, True),
+        ({"owner": None, "annotations": {"cluster-autoscaler.kubernetes.io/safe-to-evict": "true"}}, False),
+        ({"namespace": "kube-system"}, True),
+        ({"volumes": [{"name": "scratch", "emptyDir": {}}]}, True),
+    ],
+)
 def test_what_keeps_a_little_used_node(change, kept):
     world = world_of(
         "[{name: gpu, instanceType: g5.xlarge, labels: {pool: gpu}}, {name: cpu, instanceType: m5.4xlarge, min: 1}]",
-        pod("train", gpus=1))
+        pod("train", gpus=1),
+    )
     world.until(running(world))
     gpu_node = next(n for n in world.nodes() if dig(n, "status", "allocatable", "nvidia.com/gpu"))
     small = pod("small", cpu="100m", **change)
@@ -86,8 +94,11 @@ def test_what_keeps_a_little_used_node(change, kept):
 def test_scale_down_disabled_on_a_node_keeps_it():
     world = world_of("[{name: gpu, instanceType: g5.xlarge}]", pod(gpus=1))
     world.until(running(world))
-    world.kube.patch(r.NODES, name_of(world.nodes()[0]), {"metadata": {"annotations": {
-        "cluster-autoscaler.kubernetes.io/scale-down-disabled": "true"}}})
+    world.kube.patch(
+        r.NODES,
+        name_of(world.nodes()[0]),
+        {"metadata": {"annotations": {"cluster-autoscaler.kubernetes.io/scale-down-disabled": "true"}}},
+    )
     world.kube.delete(r.PODS, "train", "default")
     world.run(7200)
     assert len(world.cloud.billed()) == 1
@@ -101,18 +112,37 @@ def test_while_the_autoscaler_is_down_the_group_keeps_its_size():
 
 def test_a_refused_eviction_ends_in_scale_down_failed_and_the_node_stays():
     world = world_of(
-        "[{name: gpu, instanceType: g5.xlarge}, {name: cpu, instanceType: m5.4xlarge, min: 1}]", pod("train", gpus=1))
+        "[{name: gpu, instanceType: g5.xlarge}, {name: cpu, instanceType: m5.4xlarge, min: 1}]", pod("train", gpus=1)
+    )
     world.until(running(world))
     gpu_node = next(n for n in world.nodes() if dig(n, "status", "allocatable", "nvidia.com/gpu"))
     small = pod("small", cpu="100m")
     small["spec"]["nodeName"] = name_of(gpu_node)
     world.kube.create(r.PODS, small)
-    world.kube.create(r.PDBS, {
-        "apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "hold", "namespace": "default"},
-        "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "small"}}}})
-    world.kube.patch(r.PDBS, "hold", {"status": {
-        "disruptionsAllowed": 0, "currentHealthy": 1, "desiredHealthy": 1, "expectedPods": 1, "observedGeneration": 1}},
-        "default", subresource="status")
+    world.kube.create(
+        r.PDBS,
+        {
+            "apiVersion": "policy/v1",
+            "kind": "PodDisruptionBudget",
+            "metadata": {"name": "hold", "namespace": "default"},
+            "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "small"}}},
+        },
+    )
+    world.kube.patch(
+        r.PDBS,
+        "hold",
+        {
+            "status": {
+                "disruptionsAllowed": 0,
+                "currentHealthy": 1,
+                "desiredHealthy": 1,
+                "expectedPods": 1,
+                "observedGeneration": 1,
+            }
+        },
+        "default",
+        subresource="status",
+    )
     world.kube.delete(r.PODS, "train", "default")
     world.run(900)
     assert "failed to drain the node, aborting ScaleDown" in world.events("ScaleDownFailed")

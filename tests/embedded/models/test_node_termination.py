@@ -14,25 +14,44 @@ def groups(**more):
     tags = more.get("tags", f"{{{TAG}: ''}}")
     hook = f", lifecycleHook: {more['hook']}" if "hook" in more else ""
     return {
-        "apiVersion": "v1", "kind": "ConfigMap",
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
         "metadata": {"name": "groups", "namespace": "kube-system", "labels": {"killcheck.dev/node-groups": "true"}},
-        "data": {"groups": "[{name: gpu, instanceType: g6.4xlarge, min: 1, max: 2, capacityType: spot, "
-                           f"tags: {tags}{hook}}}]"}}
+        "data": {
+            "groups": "[{name: gpu, instanceType: g6.4xlarge, min: 1, max: 2, capacityType: spot, "
+            f"tags: {tags}{hook}}}]"
+        },
+    }
 
 
 def handler(kind, *, replicas=1, **env):
     labels = {"app.kubernetes.io/name": NAME}
     env = {"EMIT_KUBERNETES_EVENTS": "true"} | env
     spec = {
-        "selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}, "spec": {
-            "tolerations": [{"operator": "Exists"}], "containers": [{
-                "name": NAME, "image": "public.ecr.aws/aws-ec2/aws-node-termination-handler:v1.25.3",
-                "env": [{"name": name, "value": value} for name, value in env.items()]}]}}}
+        "selector": {"matchLabels": labels},
+        "template": {
+            "metadata": {"labels": labels},
+            "spec": {
+                "tolerations": [{"operator": "Exists"}],
+                "containers": [
+                    {
+                        "name": NAME,
+                        "image": "public.ecr.aws/aws-ec2/aws-node-termination-handler:v1.25.3",
+                        "env": [{"name": name, "value": value} for name, value in env.items()],
+                    }
+                ],
+            },
+        },
+    }
     if kind == "Deployment":
         spec["replicas"] = replicas
         spec["template"]["spec"]["nodeSelector"] = {"node.kubernetes.io/instance-type": "m6i.xlarge"}
-    return {"apiVersion": "apps/v1", "kind": kind,
-            "metadata": {"name": NAME, "namespace": "kube-system", "labels": labels}, "spec": spec}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": kind,
+        "metadata": {"name": NAME, "namespace": "kube-system", "labels": labels},
+        "spec": spec,
+    }
 
 
 def imds(**env):
@@ -45,16 +64,36 @@ def queue(**env):
 
 def trainer(*, grace=5, volumes=(), replicas=1, **labels):
     return {
-        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "train", "namespace": "default"},
-        "spec": {"replicas": replicas, "selector": {"matchLabels": {"app": "train"}}, "template": {
-            "metadata": {"labels": {"app": "train"} | labels}, "spec": {
-                "terminationGracePeriodSeconds": grace, "volumes": list(volumes), "containers": [{
-                    "name": "main", "image": "registry.example.internal/train:1",
-                    "resources": {"limits": {"nvidia.com/gpu": "1"}}}]}}}}
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "train", "namespace": "default"},
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": {"app": "train"}},
+            "template": {
+                "metadata": {"labels": {"app": "train"} | labels},
+                "spec": {
+                    "terminationGracePeriodSeconds": grace,
+                    "volumes": list(volumes),
+                    "containers": [
+                        {
+                            "name": "main",
+                            "image": "registry.example.internal/train:1",
+                            "resources": {"limits": {"nvidia.com/gpu": "1"}},
+                        }
+                    ],
+                },
+            },
+        },
+    }
 
 
-BUDGET = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "all", "namespace": "default"},
-          "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "train"}}}}
+BUDGET = {
+    "apiVersion": "policy/v1",
+    "kind": "PodDisruptionBudget",
+    "metadata": {"name": "all", "namespace": "default"},
+    "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "train"}}},
+}
 
 
 def ready(made):
@@ -126,11 +165,14 @@ def test_a_handler_that_is_down_does_nothing_and_reads_what_waited_once_it_is_up
         until(made, lambda: cordoned(made, instance), 30)
 
 
-@pytest.mark.parametrize(("env", "seen"), [
-    ({}, (False, False)),
-    ({"ENABLE_REBALANCE_MONITORING": "true"}, (True, False)),
-    ({"ENABLE_REBALANCE_DRAINING": "true"}, (True, True)),
-])
+@pytest.mark.parametrize(
+    ("env", "seen"),
+    [
+        ({}, (False, False)),
+        ({"ENABLE_REBALANCE_MONITORING": "true"}, (True, False)),
+        ({"ENABLE_REBALANCE_DRAINING": "true"}, (True, True)),
+    ],
+)
 def test_a_rebalance_recommendation_by_metadata_is_off_cordons_or_drains(env, seen):
     with cluster(groups(), imds(**env), trainer()) as made:
         instance = ready(made)

@@ -42,8 +42,10 @@ def test_the_nightly_switch_turns_the_model_server_off_at_three_and_the_nodes_go
         assert dig(made.kube.get(r.CRONJOBS, "gpu-nightly-off", "inference"), "status", "lastSuccessfulTime")
 
 
-@pytest.mark.parametrize(("path", "why"), [
-    ("dead-man-image-gone", "ImagePullBackOff"), ("dead-man-no-curl", "Error"), ("dead-man-false-green", "Complete")])
+@pytest.mark.parametrize(
+    ("path", "why"),
+    [("dead-man-image-gone", "ImagePullBackOff"), ("dead-man-no-curl", "Error"), ("dead-man-false-green", "Complete")],
+)
 def test_its_sabotaged_sisters_leave_the_gpus_on_till_morning(path, why):
     with of(path) as made:
         made.registry.delete_tag("docker.io/bitnami/kubectl:1.31.4")
@@ -105,8 +107,9 @@ def test_idle_render_engines_give_their_cards_back_and_are_woken_with_the_right_
         idle(made, "render-ui", r.HTTPSCALEDOBJECTS)
         assert 1800 <= until(made, lambda: not pods(made, app="render-ui"), HOUR) + 120 <= 2200
         assert cards(made) == {}
-        made.kube.patch(r.SCALEDOBJECTS, "video", {"metadata": {"annotations": {
-            "killcheck.dev/trigger-value": "1"}}}, "render")
+        made.kube.patch(
+            r.SCALEDOBJECTS, "video", {"metadata": {"annotations": {"killcheck.dev/trigger-value": "1"}}}, "render"
+        )
         until(made, running(made, 1, app="video"), 120)
         assert set(devices(made, "video")) == {"gpu-1", "gpu-2", "gpu-3", "gpu-4"}, "the coherent set on wide links"
 

@@ -21,8 +21,14 @@ class Host(World):
         self.nodes.runtime = self.host
         for kubelet in self.nodes.kubelets.values():
             kubelet.runtime = self.host
-        self.add({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "target", "namespace": "team"},
-                  "data": {"replicas": "1"}})
+        self.add(
+            {
+                "apiVersion": "v1",
+                "kind": "ConfigMap",
+                "metadata": {"name": "target", "namespace": "team"},
+                "data": {"replicas": "1"},
+            }
+        )
 
     def run_pod(self, script=None, *, image="localhost:5000/rec/executor:1", timeout_s=90_000, **options):
         if script is not None:
@@ -41,8 +47,10 @@ def namespaces_work():
     if not LINUX:
         return False
     done = subprocess.run(
-        ["unshare", "--user", "--map-root-user", "--mount", "--net", "--pid", "--fork", "true"], check=False,
-        capture_output=True)
+        ["unshare", "--user", "--map-root-user", "--mount", "--net", "--pid", "--fork", "true"],
+        check=False,
+        capture_output=True,
+    )
     return done.returncode == 0
 
 

@@ -52,8 +52,13 @@ class World:
         issuer = Issuer(self.store, self.loop, rng=rng)
         authorizer = Authorizer(self.store)
         self.server = ApiServer(
-            self.store, self.loop, authenticator=Authenticator(issuer, authorizer), authorizer=authorizer,
-            admission=Chain(self.store, self.loop), rng=rng)
+            self.store,
+            self.loop,
+            authenticator=Authenticator(issuer, authorizer),
+            authorizer=authorizer,
+            admission=Chain(self.store, self.loop),
+            rng=rng,
+        )
         self.kube = self.kube_as(ADMIN)
         for obj in bootstrap.objects():
             self.add(obj)
@@ -61,8 +66,15 @@ class World:
         self.wire = wire.Server(self.server, self.loop, PKI)
         self.registry = Registry()
         self.nodes = HollowNodes(
-            self.kube_as, self.loop, self.registry, exec_mode=self.exec_mode, rng=rng, wire=self.wire,
-            server=self.server, runtime=self.runtime)
+            self.kube_as,
+            self.loop,
+            self.registry,
+            exec_mode=self.exec_mode,
+            rng=rng,
+            wire=self.wire,
+            server=self.server,
+            runtime=self.runtime,
+        )
         for name in self.nodes_named:
             self.add(node(name))
         self.namespace("team")
@@ -92,17 +104,35 @@ class World:
     def namespace(self, name):
         self.add({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
         self.add({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default", "namespace": name}})
-        self.add({
-            "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "kube-root-ca.crt", "namespace": name},
-            "data": {"ca.crt": PKI.ca_pem}})
+        self.add(
+            {
+                "apiVersion": "v1",
+                "kind": "ConfigMap",
+                "metadata": {"name": "kube-root-ca.crt", "namespace": name},
+                "data": {"ca.crt": PKI.ca_pem},
+            }
+        )
 
     def grant(self, role, account="default", rules=()):
         subject = [{"kind": "ServiceAccount", "name": account, "namespace": "team"}]
         group = "rbac.authorization.k8s.io"
-        self.add({"apiVersion": f"{group}/v1", "kind": "Role", "metadata": {"name": role, "namespace": "team"},
-                  "rules": list(rules)})
-        self.add({"apiVersion": f"{group}/v1", "kind": "RoleBinding", "metadata": {"name": role, "namespace": "team"},
-                  "roleRef": {"apiGroup": group, "kind": "Role", "name": role}, "subjects": subject})
+        self.add(
+            {
+                "apiVersion": f"{group}/v1",
+                "kind": "Role",
+                "metadata": {"name": role, "namespace": "team"},
+                "rules": list(rules),
+            }
+        )
+        self.add(
+            {
+                "apiVersion": f"{group}/v1",
+                "kind": "RoleBinding",
+                "metadata": {"name": role, "namespace": "team"},
+                "roleRef": {"apiGroup": group, "kind": "Role", "name": role},
+                "subjects": subject,
+            }
+        )
 
     # -- reading -------------------------------------------------------------------------------------------
     def run(self, seconds):
@@ -110,7 +140,8 @@ class World:
 
     def run_until_over(self, name, timeout_s=600):
         assert self.loop.run_until(
-            lambda: self.pod(name)["status"].get("phase") in ("Succeeded", "Failed"), timeout_s), self.pod(name)
+            lambda: self.pod(name)["status"].get("phase") in ("Succeeded", "Failed"), timeout_s
+        ), self.pod(name)
         return self.pod(name)
 
     def pod(self, name):
@@ -154,19 +185,46 @@ class World:
 def node(name, **labels):
     capacity = {"cpu": "4", "memory": "16Gi", "pods": "110"}
     return {
-        "apiVersion": "v1", "kind": "Node",
+        "apiVersion": "v1",
+        "kind": "Node",
         "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name, "kubernetes.io/arch": "amd64"} | labels},
-        "spec": {}, "status": {"capacity": capacity, "allocatable": dict(capacity)}}
+        "spec": {},
+        "status": {"capacity": capacity, "allocatable": dict(capacity)},
+    }
 
 
 def pod(name, *, node="cpu-1", policy="Always", annotations=None, **container):
     spec = {
-        "nodeName": node, "restartPolicy": policy, "terminationGracePeriodSeconds": container.pop("grace", 30),
-        "containers": [{"name": "main", "image": "localhost:5000/rec/executor:1"} | container.pop("main", {}) | {
-            key: value for key, value in container.items() if key in (
-                "image", "command", "args", "env", "imagePullPolicy", "volumeMounts", "lifecycle", "readinessProbe",
-                "envFrom", "resources", "workingDir")}]}
+        "nodeName": node,
+        "restartPolicy": policy,
+        "terminationGracePeriodSeconds": container.pop("grace", 30),
+        "containers": [
+            {"name": "main", "image": "localhost:5000/rec/executor:1"}
+            | container.pop("main", {})
+            | {
+                key: value
+                for key, value in container.items()
+                if key
+                in (
+                    "image",
+                    "command",
+                    "args",
+                    "env",
+                    "imagePullPolicy",
+                    "volumeMounts",
+                    "lifecycle",
+                    "readinessProbe",
+                    "envFrom",
+                    "resources",
+                    "workingDir",
+                )
+            }
+        ],
+    }
     spec |= {key: value for key, value in container.items() if key not in spec["containers"][0]}
     return {
-        "apiVersion": "v1", "kind": "Pod",
-        "metadata": {"name": name, "namespace": "team", "annotations": annotations or {}}, "spec": spec}
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "team", "annotations": annotations or {}},
+        "spec": spec,
+    }

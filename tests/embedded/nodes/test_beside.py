@@ -48,9 +48,19 @@ class Talk:
 
 @pytest.fixture
 def running(host):
-    host.add(pod("w", policy="Never", image="bash:5.2", main={
-        "command": ["bash", "-c", "while read line; do echo heard $line; done; echo over; exit 5"], "stdin": True,
-        "stdinOnce": True, "env": [{"name": "GREETING", "value": "hello"}]}))
+    host.add(
+        pod(
+            "w",
+            policy="Never",
+            image="bash:5.2",
+            main={
+                "command": ["bash", "-c", "while read line; do echo heard $line; done; echo over; exit 5"],
+                "stdin": True,
+                "stdinOnce": True,
+                "env": [{"name": "GREETING", "value": "hello"}],
+            },
+        )
+    )
     host.run(5)
     return next(iter(host.host.processes.values()))
 

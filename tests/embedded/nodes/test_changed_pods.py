@@ -73,12 +73,20 @@ def test_a_container_with_another_image_starts_again(world, policy):
     """kuberuntime_manager.go (computePodActions): regardless of the restart policy."""
     world.add(pod("web", policy=policy, annotations={"killcheck.dev/run": "false"}))
     world.run(5)
-    world.kube.patch(r.PODS, "web", {"spec": {"containers": [{"name": "main", "image": "localhost:5000/rec/other:2"}]}},
-                     "team", kind="strategic")
+    world.kube.patch(
+        r.PODS,
+        "web",
+        {"spec": {"containers": [{"name": "main", "image": "localhost:5000/rec/other:2"}]}},
+        "team",
+        kind="strategic",
+    )
     world.run(10)
     found = world.pod("web")["status"]["containerStatuses"][0]
     assert (found["restartCount"], found["image"], "running" in found["state"]) == (
-        1, "localhost:5000/rec/other:2", True)
+        1,
+        "localhost:5000/rec/other:2",
+        True,
+    )
     assert ("Killing", "Container main definition changed, will be restarted") in said(world, "web", "Killing")
     assert world.pod("web")["status"]["phase"] == "Running"
 
@@ -108,8 +116,12 @@ def test_a_container_is_given_more_while_it_runs(world):
     world.run(0.5)
     found = world.pod("web")
     assert condition(found, "PodResizeInProgress") == {
-        "type": "PodResizeInProgress", "status": "True", "lastProbeTime": None, "observedGeneration": 2,
-        "lastTransitionTime": condition(found, "PodResizeInProgress")["lastTransitionTime"]}
+        "type": "PodResizeInProgress",
+        "status": "True",
+        "lastProbeTime": None,
+        "observedGeneration": 2,
+        "lastTransitionTime": condition(found, "PodResizeInProgress")["lastTransitionTime"],
+    }
     assert found["status"]["containerStatuses"][0]["resources"] == {"requests": {"cpu": "2", "memory": "1Gi"}}
     world.run(5)
     found = world.pod("web")
@@ -119,8 +131,10 @@ def test_a_container_is_given_more_while_it_runs(world):
     started, completed = said(world, "web", "ResizeStarted", "ResizeCompleted")
     words, _, summary = started[1].partition(": ")
     assert words == "Pod resize started"
-    assert json.loads(summary) == {"generation": 2, "containers": [
-        {"name": "main", "resources": {"requests": {"cpu": "2", "memory": "1Gi"}}}]}
+    assert json.loads(summary) == {
+        "generation": 2,
+        "containers": [{"name": "main", "resources": {"requests": {"cpu": "2", "memory": "1Gi"}}}],
+    }
     assert completed[1] == f"Pod resize completed: {summary}"
 
 
@@ -134,7 +148,10 @@ def test_what_the_node_does_not_have_is_put_off_until_it_has(world):
     found = world.pod("web")
     pending = condition(found, "PodResizePending")
     assert (pending["status"], pending["reason"], pending["message"]) == (
-        "True", "Deferred", "Node didn't have enough resource: cpu, requested: 3000, used: 2000, capacity: 4000")
+        "True",
+        "Deferred",
+        "Node didn't have enough resource: cpu, requested: 3000, used: 2000, capacity: 4000",
+    )
     assert found["status"]["containerStatuses"][0]["allocatedResources"]["cpu"] == "1"
     ((_, message),) = said(world, "web", "ResizeDeferred")
     assert message.startswith("Pod resize Deferred: ")
@@ -164,8 +181,14 @@ def test_a_process_may_hold_more_than_it_might(host):
     script = "sleep 30; python3 -c 'x = bytearray(60 << 20); print(len(x))'"
     limits = {"limits": {"memory": "32Mi", "cpu": "1"}, "requests": {"memory": "32Mi", "cpu": "1"}}
     for name in ("small", "large"):
-        host.add(pod(name, policy="Never", image="python:3.12-slim", main={
-            "command": ["sh", "-c", script], "resources": limits}))
+        host.add(
+            pod(
+                name,
+                policy="Never",
+                image="python:3.12-slim",
+                main={"command": ["sh", "-c", script], "resources": limits},
+            )
+        )
     host.run(5)
     more = {"memory": "256Mi", "cpu": "1"}
     patch(host, "large", "resize", {"containers": [{"name": "main", "resources": {"limits": more, "requests": more}}]})

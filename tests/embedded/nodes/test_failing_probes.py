@@ -75,9 +75,16 @@ def test_the_conditions_of_others_come_first_in_the_status(world):
     world.add(pod("guest"))
     world.run(5)
     target = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}
-    world.kube.patch(r.PODS, "guest", {"status": {"conditions": [target]}}, "team", kind="strategic",
-                     subresource="status")
+    world.kube.patch(
+        r.PODS, "guest", {"status": {"conditions": [target]}}, "team", kind="strategic", subresource="status"
+    )
     world.kube.delete(r.PODS, "guest", "team")
     world.run(1.9)
     assert [c["type"] for c in world.pod("guest")["status"]["conditions"]] == [
-        "DisruptionTarget", "PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"]
+        "DisruptionTarget",
+        "PodReadyToStartContainers",
+        "Initialized",
+        "Ready",
+        "ContainersReady",
+        "PodScheduled",
+    ]

@@ -60,9 +60,16 @@ def host():
 
 def server(name, service="", script=SERVE, **probe):
     asked = {"grpc": {"port": 50051, **({"service": service} if service else {})}, "periodSeconds": 5, **probe}
-    return pod(name, policy="Never", grace=1, main={
-        "image": "ghcr.io/team/server:1", "command": ["python3", "-c", textwrap.dedent(script)],
-        "readinessProbe": asked})
+    return pod(
+        name,
+        policy="Never",
+        grace=1,
+        main={
+            "image": "ghcr.io/team/server:1",
+            "command": ["python3", "-c", textwrap.dedent(script)],
+            "readinessProbe": asked,
+        },
+    )
 
 
 def unhealthy(world, name):
@@ -79,17 +86,26 @@ def test_a_server_that_serves_is_ready(host):
     assert "POST /grpc.health.v1.Health/Check application/grpc trailers\n" in host.log("w")
 
 
-@pytest.mark.parametrize(("service", "words"), [
-    ("sick", 'service unhealthy (responded with "NOT_SERVING")'),
-    ("none", IMPLEMENTS_NOT + "Method not found!"),
-    ("other", "error: health rpc probe failed: rpc error: code = NotFound desc = no such service"),
-    ("web", IMPLEMENTS_NOT + "unexpected HTTP status code received from server: 404 (Not Found)"),
-    ("odd", "error: health rpc probe failed: rpc error: code = Internal desc = server closed the stream without "
-            "sending trailers"),
-    ("nan", "error: health rpc probe failed: rpc error: code = Unavailable desc = invalid literal for int() with base "
-            "10: 'abc'"),
-    ("slow", "timeout: health rpc did not complete within 1s"),
-])
+@pytest.mark.parametrize(
+    ("service", "words"),
+    [
+        ("sick", 'service unhealthy (responded with "NOT_SERVING")'),
+        ("none", IMPLEMENTS_NOT + "Method not found!"),
+        ("other", "error: health rpc probe failed: rpc error: code = NotFound desc = no such service"),
+        ("web", IMPLEMENTS_NOT + "unexpected HTTP status code received from server: 404 (Not Found)"),
+        (
+            "odd",
+            "error: health rpc probe failed: rpc error: code = Internal desc = server closed the stream without "
+            "sending trailers",
+        ),
+        (
+            "nan",
+            "error: health rpc probe failed: rpc error: code = Unavailable desc = invalid literal for int() with base "
+            "10: 'abc'",
+        ),
+        ("slow", "timeout: health rpc did not complete within 1s"),
+    ],
+)
 def test_the_kubelet_says_why_not(host, service, words):
     host.add(server("w", service, initialDelaySeconds=1))
     host.run(12)
@@ -97,16 +113,20 @@ def test_the_kubelet_says_why_not(host, service, words):
     assert not is_ready(host, "w")
 
 
-@pytest.mark.parametrize("script", [
-    "import time; time.sleep(600)",
-    "import http.server as s; s.HTTPServer(('', 50051), s.BaseHTTPRequestHandler).serve_forever()",
-])
+@pytest.mark.parametrize(
+    "script",
+    [
+        "import time; time.sleep(600)",
+        "import http.server as s; s.HTTPServer(('', 50051), s.BaseHTTPRequestHandler).serve_forever()",
+    ],
+)
 def test_what_does_not_speak_http_2_is_not_connected_to(host, script):
     host.add(server("w", script=script, timeoutSeconds=2, initialDelaySeconds=1))
     host.run(12)
     ip = host.pod("w")["status"]["podIP"]
     assert unhealthy(host, "w") == {
-        f'Readiness probe failed: timeout: failed to connect service "{ip}:50051" within 2s: context deadline exceeded'}
+        f'Readiness probe failed: timeout: failed to connect service "{ip}:50051" within 2s: context deadline exceeded'
+    }
 
 
 def test_where_nobody_speaks_http_2_here_that_is_said(host, monkeypatch):
@@ -114,5 +134,7 @@ def test_where_nobody_speaks_http_2_here_that_is_said(host, monkeypatch):
     host.add(server("w", "sick"))
     host.run(5)
     assert is_ready(host, "w")
-    assert ("Pod/team/w: its gRPC probe was not asked and counts as passed: install killcheck[grpc]"
-            in host.host.assumptions)
+    assert (
+        "Pod/team/w: its gRPC probe was not asked and counts as passed: install killcheck[grpc]"
+        in host.host.assumptions
+    )

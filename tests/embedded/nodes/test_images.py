@@ -12,22 +12,25 @@ def contents(image):
     return contents_of(parse(image))
 
 
-@pytest.mark.parametrize(("image", "has", "lacks"), [
-    ("python:3.12-slim", ["sh", "bash", "python3", "pip"], ["curl", "wget", "ps", "kubectl"]),
-    ("python:3.12", ["curl", "wget", "git", "python3"], ["kubectl", "jq"]),
-    ("python:3.12-alpine", ["sh", "wget", "python3"], ["bash", "curl"]),
-    ("curlimages/curl:8.5.0", ["curl", "sh"], ["bash", "jq", "kubectl"]),
-    ("alpine:3.20", ["sh", "wget"], ["bash", "curl", "kubectl"]),
-    ("busybox", ["sh", "wget"], ["bash", "curl"]),
-    ("debian:12-slim", ["bash", "perl"], ["curl", "wget"]),
-    ("registry.k8s.io/kubectl:v1.34.0", ["kubectl"], ["sh", "bash"]),
-    ("rancher/kubectl:v1.31.0", ["kubectl"], ["sh"]),
-    ("alpine/k8s:1.31.0", ["kubectl", "bash", "curl", "jq", "helm", "aws"], []),
-    ("bitnamilegacy/kubectl:1.33", ["kubectl", "bash", "curl", "jq"], ["wget"]),
-    ("amazon/aws-cli:2.17.0", ["aws", "sh", "jq"], ["kubectl"]),
-    ("public.ecr.aws/amazonlinux/amazonlinux:2023.8.20250808.1", ["sh", "curl"], ["wget", "kubectl", "tar"]),
-    ("gcr.io/distroless/static-debian12", [], ["sh", "ls"]),
-])
+@pytest.mark.parametrize(
+    ("image", "has", "lacks"),
+    [
+        ("python:3.12-slim", ["sh", "bash", "python3", "pip"], ["curl", "wget", "ps", "kubectl"]),
+        ("python:3.12", ["curl", "wget", "git", "python3"], ["kubectl", "jq"]),
+        ("python:3.12-alpine", ["sh", "wget", "python3"], ["bash", "curl"]),
+        ("curlimages/curl:8.5.0", ["curl", "sh"], ["bash", "jq", "kubectl"]),
+        ("alpine:3.20", ["sh", "wget"], ["bash", "curl", "kubectl"]),
+        ("busybox", ["sh", "wget"], ["bash", "curl"]),
+        ("debian:12-slim", ["bash", "perl"], ["curl", "wget"]),
+        ("registry.k8s.io/kubectl:v1.34.0", ["kubectl"], ["sh", "bash"]),
+        ("rancher/kubectl:v1.31.0", ["kubectl"], ["sh"]),
+        ("alpine/k8s:1.31.0", ["kubectl", "bash", "curl", "jq", "helm", "aws"], []),
+        ("bitnamilegacy/kubectl:1.33", ["kubectl", "bash", "curl", "jq"], ["wget"]),
+        ("amazon/aws-cli:2.17.0", ["aws", "sh", "jq"], ["kubectl"]),
+        ("public.ecr.aws/amazonlinux/amazonlinux:2023.8.20250808.1", ["sh", "curl"], ["wget", "kubectl", "tar"]),
+        ("gcr.io/distroless/static-debian12", [], ["sh", "ls"]),
+    ],
+)
 def test_what_an_image_has_and_lacks(image, has, lacks):
     known = contents(image)
     assert [name for name in has if not known.find(name)] == []

@@ -77,9 +77,17 @@ def test_a_hollow_container_has_written_nothing(host):
 
 def test_an_engines_times_become_the_clusters():
     virtual, wall = datetime(2030, 1, 1, tzinfo=UTC), datetime(2026, 1, 1, tzinfo=UTC)
-    plain, stamps = b"early\nlong\nlate\nlas", (
-        b"2025-12-31T23:59:59.999999999Z early\n2026-01-01T00:00:02.5Z lo2026-01-01T00:00:02.5Z ng\n"
-        b"2026-01-01T00:00:09Z late\n2026-01-01T00:00:09Z last")
+    plain, stamps = (
+        b"early\nlong\nlate\nlas",
+        (
+            b"2025-12-31T23:59:59.999999999Z early\n2026-01-01T00:00:02.5Z lo2026-01-01T00:00:02.5Z ng\n"
+            b"2026-01-01T00:00:09Z late\n2026-01-01T00:00:09Z last"
+        ),
+    )
     made = _timed(plain, stamps, (virtual, wall), virtual + timedelta(seconds=5))
     assert [(line.text, (line.when - virtual).total_seconds()) for line in made.lines()] == [
-        ("early\n", 0), ("long\n", 2.5), ("late\n", 5), ("las", 5)]
+        ("early\n", 0),
+        ("long\n", 2.5),
+        ("late\n", 5),
+        ("las", 5),
+    ]

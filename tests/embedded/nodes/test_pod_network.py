@@ -29,8 +29,11 @@ ASKS = """
     import urllib.request
     print(urllib.request.urlopen("http://localhost/off", timeout=60).read().decode())
 """
-STARTED = {"exec": {"command": ["python3", "-c", "import socket; socket.create_connection(('127.0.0.1', 80), 1)"]},
-           "periodSeconds": 1, "failureThreshold": 30}
+STARTED = {
+    "exec": {"command": ["python3", "-c", "import socket; socket.create_connection(('127.0.0.1', 80), 1)"]},
+    "periodSeconds": 1,
+    "failureThreshold": 30,
+}
 
 
 @pytest.fixture
@@ -64,12 +67,16 @@ def test_an_executor_reaches_its_sidecar_on_localhost_and_nobody_elses(host):
 
 def test_a_port_is_taken_for_all_containers_of_a_pod_and_each_has_its_own_user(host):
     holds = container("a", "import socket, time; s = socket.create_server(('', 80)); time.sleep(30)")
-    wants = container("b", """
+    wants = container(
+        "b",
+        """
         import os, socket, time
         time.sleep(10)
         print(os.getuid(), flush=True)
         socket.create_server(('', 80))
-    """, securityContext={"runAsUser": 1234})
+    """,
+        securityContext={"runAsUser": 1234},
+    )
     host.add(several(holds, wants))
     over = host.run_until_over("p")
     assert [c["state"]["terminated"]["exitCode"] for c in over["status"]["containerStatuses"]] == [0, 1]
@@ -80,8 +87,12 @@ def test_a_port_is_taken_for_all_containers_of_a_pod_and_each_has_its_own_user(h
 
 def test_every_container_of_a_pod_asks_the_api_server_and_names_resolve(host):
     host.allow()
-    asks = ["sh", "-c", "kubectl get configmap target -o name && kubectl patch configmap target --type merge -p "
-            "'{\"data\": {\"replicas\": \"0\"}}'"]
+    asks = [
+        "sh",
+        "-c",
+        "kubectl get configmap target -o name && kubectl patch configmap target --type merge -p "
+        '\'{"data": {"replicas": "0"}}\'',
+    ]
     steps = [{"name": name, "image": "bitnamilegacy/kubectl:1.33", "command": asks} for name in ("first", "a", "b")]
     host.add(several(*steps[1:], init=steps[:1]))
     over = host.run_until_over("p")

@@ -31,7 +31,8 @@ def test_a_server_starts_and_gets_ready(world):
     running = world.pod("server")
     assert running["status"]["phase"] == "Running"
     assert truths(running) == dict.fromkeys(
-        ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"), ("True", None))
+        ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"), ("True", None)
+    )
     assert "reason" not in condition(running, "Ready")
     assert running["status"]["containerStatuses"][0]["started"]
     assert [event[1] for event in world.events("server")] == ["Pulling", "Pulled", "Created", "Started"]
@@ -65,8 +66,9 @@ def test_a_first_process_without_a_handler_takes_its_whole_grace(world):
     world.run(5)
     world.kube.delete(r.PODS, "vllm", "team")
     last = []
-    world.kube.watch(r.PODS, lambda e: last.append(e.object) if e.type == "MODIFIED" else None, lambda _: None,
-                     namespace="team")
+    world.kube.watch(
+        r.PODS, lambda e: last.append(e.object) if e.type == "MODIFIED" else None, lambda _: None, namespace="team"
+    )
     world.run(14.9)
     assert world.state("vllm") == {"running": world.state("vllm")["running"]}
     world.run(2)
@@ -141,17 +143,28 @@ def test_a_pod_that_never_started_ends_as_unknown(world):
     world.run(3)
     assert world.gone("puller")
     ended = next(o for o in last if o["status"].get("phase") == "Failed")
-    assert ended["status"]["containerStatuses"][0]["state"] == {"terminated": {
-        "exitCode": 137, "reason": "ContainerStatusUnknown", "startedAt": None, "finishedAt": None,
-        "message": "The container could not be located when the pod was terminated"}}
+    assert ended["status"]["containerStatuses"][0]["state"] == {
+        "terminated": {
+            "exitCode": 137,
+            "reason": "ContainerStatusUnknown",
+            "startedAt": None,
+            "finishedAt": None,
+            "message": "The container could not be located when the pod was terminated",
+        }
+    }
     assert truths(ended)["Ready"] == ("False", "ContainersNotReady")
 
 
-@pytest.mark.parametrize(("program", "message"), [
-    ("/usr/local/bin/kubectl",
-     'exec: "/usr/local/bin/kubectl": stat /usr/local/bin/kubectl: no such file or directory'),
-    ("kubectl", 'exec: "kubectl": executable file not found in $PATH'),
-])
+@pytest.mark.parametrize(
+    ("program", "message"),
+    [
+        (
+            "/usr/local/bin/kubectl",
+            'exec: "/usr/local/bin/kubectl": stat /usr/local/bin/kubectl: no such file or directory',
+        ),
+        ("kubectl", 'exec: "kubectl": executable file not found in $PATH'),
+    ],
+)
 def test_a_program_that_a_known_image_lacks_is_a_start_error(world, program, message):
     world.add(pod("job", image="python:3.12-slim", command=[program], policy="Never"))
     world.run(10)
@@ -161,7 +174,8 @@ def test_a_program_that_a_known_image_lacks_is_a_start_error(world, program, mes
     assert (state["reason"], state["exitCode"], state["startedAt"]) == ("StartError", 128, "1970-01-01T00:00:00Z")
     assert state["message"] == (
         "failed to create containerd task: failed to create shim task: OCI runtime create failed: runc create failed: "
-        f"unable to start container process: {message}: unknown")
+        f"unable to start container process: {message}: unknown"
+    )
     assert ("Warning", "Failed", f"Error: {state['message']}", 1) in world.events("job")
 
 
@@ -175,9 +189,13 @@ def test_a_start_error_is_retried_where_the_policy_says_so(world):
 
 
 def test_a_missing_config_map_is_mounted_for_ever(world):
-    world.add(pod(
-        "mount", volumes=[{"name": "s", "configMap": {"name": "kill-script"}}],
-        volumeMounts=[{"name": "s", "mountPath": "/s"}]))
+    world.add(
+        pod(
+            "mount",
+            volumes=[{"name": "s", "configMap": {"name": "kill-script"}}],
+            volumeMounts=[{"name": "s", "mountPath": "/s"}],
+        )
+    )
     world.run(10)
     assert world.state("mount") == {"waiting": {"reason": "ContainerCreating"}}
     message = 'MountVolume.SetUp failed for volume "s" : configmap "kill-script" not found'
@@ -192,7 +210,8 @@ def test_a_missing_secret_key_is_a_config_error(world):
     world.add(pod("env", env=[{"name": "TOKEN", "valueFrom": ref}]))
     world.run(5)
     assert world.state("env") == {
-        "waiting": {"reason": "CreateContainerConfigError", "message": 'secret "kill-token" not found'}}
+        "waiting": {"reason": "CreateContainerConfigError", "message": 'secret "kill-token" not found'}
+    }
     assert ("Warning", "Failed", 'Error: secret "kill-token" not found', 2) in world.events("env")
 
 
@@ -201,7 +220,8 @@ def test_run_as_non_root_refuses_an_image_that_is_root(world):
     world.run(5)
     assert world.state("root")["waiting"]["reason"] == "CreateContainerConfigError"
     assert world.state("root")["waiting"]["message"].startswith(
-        'container has runAsNonRoot and image will run as root (pod: "root_team(')
+        'container has runAsNonRoot and image will run as root (pod: "root_team('
+    )
 
 
 def test_a_pods_own_deadline_fails_it(world):
@@ -215,8 +235,10 @@ def test_a_pods_own_deadline_fails_it(world):
 
 
 def test_init_containers_come_first_and_sidecars_before_them_that_follow(world):
-    init = [{"name": "side", "image": "localhost:5000/a:1", "restartPolicy": "Always"},
-            {"name": "prepare", "image": "localhost:5000/b:1"}]
+    init = [
+        {"name": "side", "image": "localhost:5000/a:1", "restartPolicy": "Always"},
+        {"name": "prepare", "image": "localhost:5000/b:1"},
+    ]
     world.add(pod("both", initContainers=init))
     world.run(1)
     waiting = world.pod("both")
@@ -245,7 +267,8 @@ def test_without_permission_an_executor_stays_and_is_unknown(world):
     world.run(600)
     assert world.pod("executor")["status"]["phase"] == "Running"
     assert world.nodes.unknown == [
-        "Pod/team/executor: its command was not run: nobody allowed it to run on this host (--exec host)"]
+        "Pod/team/executor: its command was not run: nobody allowed it to run on this host (--exec host)"
+    ]
 
 
 def test_what_is_assumed_is_said(world):

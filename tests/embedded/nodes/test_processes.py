@@ -46,13 +46,20 @@ def test_a_403_fails_with_f_and_succeeds_without(host):
 
 def test_python_urllib(host):
     host.allow()
-    code, log = host.run_pod(image="python:3.12-slim", command=["python3", "-c", textwrap.dedent(f"""
+    code, log = host.run_pod(
+        image="python:3.12-slim",
+        command=[
+            "python3",
+            "-c",
+            textwrap.dedent(f"""
         import ssl, urllib.request
         context = ssl.create_default_context(cafile="{SA}/ca.crt")
         headers = {{"Authorization": "Bearer " + open("{SA}/token").read()}}
         with urllib.request.urlopen(urllib.request.Request("{SCALE}", headers=headers), context=context) as answer:
             print(answer.status, open("{SA}/namespace").read())
-    """)])
+    """),
+        ],
+    )
     assert (code, log) == (0, "200 team\n")
 
 
@@ -83,7 +90,8 @@ def test_an_address_beyond_the_cluster_swallows_packets_and_curl_waits_in_the_cl
 def limited(limit, megabytes):
     return {
         "resources": {"limits": {"memory": limit}},
-        "command": ["python3", "-c", f"import time; kept = bytearray({megabytes} << 20); time.sleep(3); print('done')"]}
+        "command": ["python3", "-c", f"import time; kept = bytearray({megabytes} << 20); time.sleep(3); print('done')"],
+    }
 
 
 @pytest.mark.skipif(not LINUX, reason="nobody says here how much memory a process has")
@@ -113,9 +121,12 @@ def test_the_environment_is_the_manifests_and_nothing_else(host, monkeypatch):
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "hush")
     monkeypatch.setenv("KUBECONFIG", "/nowhere")
     code, log = host.run_pod(
-        "env; ls -a $HOME; echo $(GREETING) $$", env=[
+        "env; ls -a $HOME; echo $(GREETING) $$",
+        env=[
             {"name": "NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
-            {"name": "GREETING", "value": "hello-$(NAME)"}])
+            {"name": "GREETING", "value": "hello-$(NAME)"},
+        ],
+    )
     assert code == 0
     names = {line.partition("=")[0] for line in log.splitlines() if "=" in line}
     assert {"PATH", "HOME", "HOSTNAME", "NAME", "GREETING", "KUBERNETES_SERVICE_HOST"} <= names
@@ -125,14 +136,26 @@ def test_the_environment_is_the_manifests_and_nothing_else(host, monkeypatch):
 
 
 def test_mounts_are_at_their_paths(host):
-    host.add({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "script", "namespace": "team"},
-              "data": {"kill.sh": "#!/bin/sh\ncat /config/word /work/made; test -s $0\n", "word": "mounted\n"}})
+    host.add(
+        {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": "script", "namespace": "team"},
+            "data": {"kill.sh": "#!/bin/sh\ncat /config/word /work/made; test -s $0\n", "word": "mounted\n"},
+        }
+    )
     code, log = host.run_pod(
         "echo made > /work/made; /scripts/kill.sh",
-        volumes=[{"name": "script", "configMap": {"name": "script", "defaultMode": 0o755}},
-                 {"name": "work", "emptyDir": {}}],
-        volumeMounts=[{"name": "script", "mountPath": "/scripts"}, {"name": "work", "mountPath": "/work"},
-                      {"name": "script", "mountPath": "/config/word", "subPath": "word"}])
+        volumes=[
+            {"name": "script", "configMap": {"name": "script", "defaultMode": 0o755}},
+            {"name": "work", "emptyDir": {}},
+        ],
+        volumeMounts=[
+            {"name": "script", "mountPath": "/scripts"},
+            {"name": "work", "mountPath": "/work"},
+            {"name": "script", "mountPath": "/config/word", "subPath": "word"},
+        ],
+    )
     assert (code, log) == (0, "mounted\nmade\n")
 
 
@@ -150,15 +173,15 @@ def test_a_command_that_the_host_lacks_leaves_the_outcome_unknown(host):
     assert host.loop.run_until(lambda: bool(host.nodes.unknown), 60)
     host.run(3600)
     assert "running" in host.state("job")
-    assert host.nodes.unknown == [
-        "Pod/team/job: it calls aws, which its image has and which cannot be run here"]
+    assert host.nodes.unknown == ["Pod/team/job: it calls aws, which its image has and which cannot be run here"]
 
 
 def test_what_is_assumed_of_an_image_that_ran_is_said(host):
     host.run_pod("true")
     assert host.nodes.assumptions == [
         "nothing is known of image localhost:5000/rec/executor:1: assumed that it exists and contains what this host "
-        "has"]
+        "has"
+    ]
 
 
 def test_nothing_outside_the_cluster_is_reached_and_that_is_said(host):
@@ -180,12 +203,19 @@ def test_a_sleep_passes_in_the_clusters_time(host):
 
 
 def test_pythons_clock_is_the_clusters(host):
-    code, log = host.run_pod(image="python:3.12-slim", command=["python3", "-c", textwrap.dedent("""
+    code, log = host.run_pod(
+        image="python:3.12-slim",
+        command=[
+            "python3",
+            "-c",
+            textwrap.dedent("""
         import time, datetime
         begun, mono, day = time.time(), time.monotonic(), datetime.datetime.now()
         time.sleep(7200)
         print(round(time.time() - begun), round(time.monotonic() - mono), datetime.datetime.now() - day, day.year)
-    """)])
+    """),
+        ],
+    )
     assert (code, log) == (0, "7200 7200 2:00:00 2026\n")
 
 
@@ -222,9 +252,9 @@ def test_kubectl_wait_waits_in_the_clusters_time(host):
     begun = host.loop.monotonic()
     code, log = host.run_pod(
         "kubectl wait --for=delete pod/vllm --timeout=60s; echo $?; kubectl wait --for=delete pod/vllm --timeout=1h",
-        image="bitnamilegacy/kubectl:1.33")
-    assert (code, log) == (0, (
-        "error: timed out waiting for the condition on pods/vllm\n1\npod/vllm condition met\n"))
+        image="bitnamilegacy/kubectl:1.33",
+    )
+    assert (code, log) == (0, ("error: timed out waiting for the condition on pods/vllm\n1\npod/vllm condition met\n"))
     assert 290 < host.loop.monotonic() - begun < 310
 
 
@@ -232,29 +262,44 @@ def test_kubectl_scale_waits_in_the_clusters_time(host):
     """It polls by a clock of its own: that takes no two minutes of the wall's, nor does the night pass meanwhile."""
     if not process.HostPrograms().find("kubectl"):
         pytest.skip("no kubectl here")
-    host.grant("scale", rules=[{
-        "apiGroups": ["apps"], "resources": ["deployments", "deployments/scale"], "verbs": ["get", "patch", "update"]}])
+    host.grant(
+        "scale",
+        rules=[
+            {
+                "apiGroups": ["apps"],
+                "resources": ["deployments", "deployments/scale"],
+                "verbs": ["get", "patch", "update"],
+            }
+        ],
+    )
     template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
-    host.kube.create(r.DEPLOYMENTS, {
-        "metadata": {"name": "vllm", "namespace": "team"},
-        "spec": {"replicas": 1, "selector": {"matchLabels": {"a": "b"}}, "template": template}})
+    host.kube.create(
+        r.DEPLOYMENTS,
+        {
+            "metadata": {"name": "vllm", "namespace": "team"},
+            "spec": {"replicas": 1, "selector": {"matchLabels": {"a": "b"}}, "template": template},
+        },
+    )
     host.kube.patch(r.DEPLOYMENTS, "vllm", {"status": {"replicas": 1}}, "team", subresource="status")
     begun, wall = host.loop.monotonic(), wall_seconds()
     code, log = host.run_pod(
         "kubectl scale deployment/vllm --replicas=0; echo $?; kubectl scale deployment/vllm --replicas=0 --timeout=2m",
-        image="bitnamilegacy/kubectl:1.33")
-    assert (code, log) == (
-        1, 'deployment.apps/vllm scaled\n0\nerror: timed out waiting for "vllm" to be synced\n')
+        image="bitnamilegacy/kubectl:1.33",
+    )
+    assert (code, log) == (1, 'deployment.apps/vllm scaled\n0\nerror: timed out waiting for "vllm" to be synced\n')
     assert 120 <= host.loop.monotonic() - begun < 130
     assert wall_seconds() - wall < 110
 
 
 # -- the network -------------------------------------------------------------------------------------------
-@pytest.mark.parametrize(("api", "dns", "code", "words"), [
-    ("refuse", "allow", 7, "Failed to connect to kubernetes.default.svc port 443"),
-    ("drop", "allow", 28, "Failed to connect to kubernetes.default.svc port 443 after 10000 ms"),
-    ("allow", "refuse", 6, "Could not resolve host: kubernetes.default.svc"),
-])
+@pytest.mark.parametrize(
+    ("api", "dns", "code", "words"),
+    [
+        ("refuse", "allow", 7, "Failed to connect to kubernetes.default.svc port 443"),
+        ("drop", "allow", 28, "Failed to connect to kubernetes.default.svc port 443 after 10000 ms"),
+        ("allow", "refuse", 6, "Could not resolve host: kubernetes.default.svc"),
+    ],
+)
 def test_curls_exit_codes_for_a_broken_network(host, api, dns, code, words):
     host.nodes.network = lambda pod: NetworkPolicy(api, dns)
     ended, log = host.run_pod(f"{CURL} --connect-timeout 10 {SCALE}")
@@ -284,8 +329,9 @@ def test_a_deleted_pod_takes_its_processes_along(host):
     host.run(25)
     assert host.gone("job")
     until = wall_seconds() + 120.0  # what was killed may not have had its turn to end
-    while left := [pid for pid in pids if Path(f"/proc/{pid}/cmdline").exists()
-                   and Path(f"/proc/{pid}/cmdline").read_bytes()]:
+    while left := [
+        pid for pid in pids if Path(f"/proc/{pid}/cmdline").exists() and Path(f"/proc/{pid}/cmdline").read_bytes()
+    ]:
         assert wall_seconds() < until, left
 
 
@@ -332,7 +378,8 @@ def test_a_killed_killcheck_leaves_nothing(tmp_path):
     """kill -9: the helper sees its socket close, kills what runs, and removes its folder."""
     program = tmp_path / "victim.py"
     here = Path(__file__).parent
-    program.write_text(textwrap.dedent(f"""
+    program.write_text(
+        textwrap.dedent(f"""
         import sys
         sys.path.insert(0, {str(here)!r})
         from host_world import Host
@@ -344,9 +391,11 @@ def test_a_killed_killcheck_leaves_nothing(tmp_path):
         running = next(iter(world.host.processes.values()))
         print(running.pid, world.host.spawner._process.pid, world.host.spawner.folder, flush=True)
         sys.stdin.read()
-    """))
+    """)
+    )
     with subprocess.Popen(
-            [sys.executable, str(program)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as victim:
+        [sys.executable, str(program)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as victim:
         pid, helper, folder = victim.stdout.readline().split()
         os.kill(victim.pid, signal.SIGKILL)
     deadline = wall_seconds() + 10

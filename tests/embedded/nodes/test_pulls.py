@@ -8,7 +8,8 @@ from node_world import World, pod
 GONE = "localhost:5000/rec/gone:1"
 NOT_FOUND = (
     f'rpc error: code = NotFound desc = failed to pull and unpack image "{GONE}": failed to resolve reference '
-    f'"{GONE}": {GONE}: not found')
+    f'"{GONE}": {GONE}: not found'
+)
 
 
 @pytest.fixture
@@ -27,7 +28,12 @@ def test_a_missing_tag_flips_between_the_two_reasons(world):
     world.add(pod("puller", image=GONE))
     world.run(60)
     assert reasons(seen)[:5] == [
-        "ContainerCreating", "ErrImagePull", "ImagePullBackOff", "ErrImagePull", "ImagePullBackOff"]
+        "ContainerCreating",
+        "ErrImagePull",
+        "ImagePullBackOff",
+        "ErrImagePull",
+        "ImagePullBackOff",
+    ]
     assert seen[1][1] == {"waiting": {"reason": "ErrImagePull", "message": NOT_FOUND}}
     assert seen[2][1]["waiting"]["message"] == f'Back-off pulling image "{GONE}": ErrImagePull: {NOT_FOUND}'
     assert 0.5 < seen[1][0] < 2
@@ -67,7 +73,7 @@ def test_after_a_burst_of_25_of_a_kind_events_are_held_back(world):
     world.add(pod("puller", image=GONE))
     world.run(590)
     counts = {message.partition(":")[0]: count for _, _, message, count in world.events("puller")}
-    assert counts["Pulling image \"localhost"] == 5
+    assert counts['Pulling image "localhost'] == 5
     warnings = [count for kind, _, _, count in world.events("puller") if kind == "Warning"]
     assert sum(warnings) >= 25
     assert world.registry  # the sixth attempt, at about 340 s, made no event
@@ -85,8 +91,10 @@ def test_a_tag_that_comes_back_is_pulled_at_the_next_attempt(world):
     world.registry.restore_tag(GONE)
     world.run(120)
     assert "running" in world.state("puller")
-    assert any(reason == "Pulled" and message.startswith(f'Successfully pulled image "{GONE}" in ')
-               for _, reason, message, _ in world.events("puller"))
+    assert any(
+        reason == "Pulled" and message.startswith(f'Successfully pulled image "{GONE}" in ')
+        for _, reason, message, _ in world.events("puller")
+    )
 
 
 def test_never_is_never(world):
@@ -95,7 +103,9 @@ def test_never_is_never(world):
     message = 'Container image "localhost:5000/rec/not-on-node:1" is not present with pull policy of Never'
     assert world.state("never") == {"waiting": {"reason": "ErrImageNeverPull", "message": message}}
     assert world.events("never") == [
-        ("Warning", "ErrImageNeverPull", message, 2), ("Warning", "Failed", "Error: ErrImageNeverPull", 2)]
+        ("Warning", "ErrImageNeverPull", message, 2),
+        ("Warning", "Failed", "Error: ErrImageNeverPull", 2),
+    ]
 
 
 def test_a_name_that_does_not_parse(world):
@@ -103,7 +113,8 @@ def test_a_name_that_does_not_parse(world):
     world.run(3)
     message = (
         'Failed to apply default image tag "localhost:5000/rec/Executor:1": couldn\'t parse image name '
-        '"localhost:5000/rec/Executor:1": invalid reference format: repository name (rec/Executor) must be lowercase')
+        '"localhost:5000/rec/Executor:1": invalid reference format: repository name (rec/Executor) must be lowercase'
+    )
     assert world.state("odd") == {"waiting": {"reason": "InvalidImageName", "message": message}}
     assert ("Warning", "InspectFailed", message, 2) in world.events("odd")
 
@@ -115,7 +126,8 @@ def test_a_deleted_tag_that_is_cached_works_unless_always_is_asked(world):
     world.run(3)
     assert "running" in world.state("if-not-present")
     assert world.events("if-not-present")[0][2] == (
-        f'Container image "{GONE}" already present on machine and can be accessed by the pod')
+        f'Container image "{GONE}" already present on machine and can be accessed by the pod'
+    )
     assert world.state("always")["waiting"]["reason"] == "ErrImagePull"
 
 
@@ -140,9 +152,14 @@ def test_a_pull_secret_opens_a_private_repository(world):
     assert "pull access denied" in world.state("locked")["waiting"]["message"]
     assert any(reason == "FailedToRetrieveImagePullSecret" for _, reason, _, _ in world.events("locked"))
     config = json.dumps({"auths": {"ghcr.io": {"username": "team", "password": "secret"}}}).encode()
-    world.add({
-        "apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/dockerconfigjson",
-        "metadata": {"name": "login", "namespace": "team"},
-        "data": {".dockerconfigjson": base64.b64encode(config).decode()}})
+    world.add(
+        {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "type": "kubernetes.io/dockerconfigjson",
+            "metadata": {"name": "login", "namespace": "team"},
+            "data": {".dockerconfigjson": base64.b64encode(config).decode()},
+        }
+    )
     world.run(60)
     assert "running" in world.state("locked")

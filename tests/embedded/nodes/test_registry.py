@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from killcheck.images.reference import InvalidReference, parse
 from killcheck.embedded.nodes.registry import PullError, Registry, credentials
+from killcheck.images.reference import InvalidReference, parse
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 DIGEST = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
@@ -24,15 +24,18 @@ def refused(registry, image, secrets=None):
     return str(raised.value)
 
 
-@pytest.mark.parametrize(("image", "canonical"), [
-    ("python", "docker.io/library/python:latest"),
-    ("python:3.12-slim", "docker.io/library/python:3.12-slim"),
-    ("bitnami/kubectl:1.31.4", "docker.io/bitnami/kubectl:1.31.4"),
-    ("index.docker.io/library/python:3", "docker.io/library/python:3"),
-    ("localhost:5000/rec/executor:1", "localhost:5000/rec/executor:1"),
-    ("ghcr.io/a/b", "ghcr.io/a/b:latest"),
-    (f"python:3.12@{DIGEST}", f"docker.io/library/python@{DIGEST}"),
-])
+@pytest.mark.parametrize(
+    ("image", "canonical"),
+    [
+        ("python", "docker.io/library/python:latest"),
+        ("python:3.12-slim", "docker.io/library/python:3.12-slim"),
+        ("bitnami/kubectl:1.31.4", "docker.io/bitnami/kubectl:1.31.4"),
+        ("index.docker.io/library/python:3", "docker.io/library/python:3"),
+        ("localhost:5000/rec/executor:1", "localhost:5000/rec/executor:1"),
+        ("ghcr.io/a/b", "ghcr.io/a/b:latest"),
+        (f"python:3.12@{DIGEST}", f"docker.io/library/python@{DIGEST}"),
+    ],
+)
 def test_names_are_completed_as_containerd_completes_them(image, canonical):
     assert parse(image).canonical == canonical
 
@@ -54,7 +57,8 @@ def test_a_deleted_tag_and_a_deleted_repository_read_alike(registry):
     for name in ("localhost:5000/rec/gone:1", "localhost:5000/rec/never-existed:1"):
         assert refused(registry, name) == (
             f'rpc error: code = NotFound desc = failed to pull and unpack image "{name}": failed to resolve reference '
-            f'"{name}": {name}: not found')
+            f'"{name}": {name}: not found'
+        )
     assert registry.pull(parse("localhost:5000/rec/gone:2"), {}, NOW)
     registry.restore_tag("localhost:5000/rec/gone:1")
     assert registry.pull(parse("localhost:5000/rec/gone:1"), {}, NOW)
@@ -66,23 +70,39 @@ def test_a_deleted_digest_is_named_by_its_digest(registry):
     assert refused(registry, name).endswith(f'failed to resolve reference "{name}": {name}: not found')
 
 
-@pytest.mark.parametrize(("state", "image", "tail"), [
-    ("refusing", "127.0.0.1:5999/rec/executor:1",
-     'failed to do request: Head "http://127.0.0.1:5999/v2/rec/executor/manifests/1": dial tcp 127.0.0.1:5999: '
-     "connect: connection refused"),
-    ("unresolvable", "registry.invalid/rec/executor:1",
-     'failed to do request: Head "https://registry.invalid/v2/rec/executor/manifests/1": dial tcp: lookup '
-     "registry.invalid on 10.0.0.2:53: no such host"),
-    ("untrusted", "203.0.113.7:5000/rec/executor:1",
-     'failed to do request: Head "https://203.0.113.7:5000/v2/rec/executor/manifests/1": x509: cannot validate '
-     "certificate for 203.0.113.7 because it doesn't contain any IP SANs"),
-    ("unavailable", "ghcr.io/team/executor:1",
-     "unexpected status from HEAD request to https://ghcr.io/v2/team/executor/manifests/1: 503 Service Unavailable"),
-])
+@pytest.mark.parametrize(
+    ("state", "image", "tail"),
+    [
+        (
+            "refusing",
+            "127.0.0.1:5999/rec/executor:1",
+            'failed to do request: Head "http://127.0.0.1:5999/v2/rec/executor/manifests/1": dial tcp 127.0.0.1:5999: '
+            "connect: connection refused",
+        ),
+        (
+            "unresolvable",
+            "registry.invalid/rec/executor:1",
+            'failed to do request: Head "https://registry.invalid/v2/rec/executor/manifests/1": dial tcp: lookup '
+            "registry.invalid on 10.0.0.2:53: no such host",
+        ),
+        (
+            "untrusted",
+            "203.0.113.7:5000/rec/executor:1",
+            'failed to do request: Head "https://203.0.113.7:5000/v2/rec/executor/manifests/1": x509: cannot validate '
+            "certificate for 203.0.113.7 because it doesn't contain any IP SANs",
+        ),
+        (
+            "unavailable",
+            "ghcr.io/team/executor:1",
+            "unexpected status from HEAD request to https://ghcr.io/v2/team/executor/manifests/1: 503 Service Unavailable",
+        ),
+    ],
+)
 def test_a_registry_that_does_not_answer(registry, state, image, tail):
     registry.set_state(parse(image).host, state)
     assert refused(registry, image) == (
-        f'failed to pull and unpack image "{image}": failed to resolve reference "{image}": {tail}')
+        f'failed to pull and unpack image "{image}": failed to resolve reference "{image}": {tail}'
+    )
 
 
 def test_a_silent_registry_costs_its_time_out(registry):

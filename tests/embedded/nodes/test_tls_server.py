@@ -77,8 +77,10 @@ def test_without_credentials_one_is_anonymous(world):
 
 def test_nobody_can_claim_a_certificate_in_a_header(world):
     context = ssl.create_default_context(cafile=str(world.ca))
-    with socket.create_connection(("127.0.0.1", world.wire.port)) as raw, \
-            context.wrap_socket(raw, server_hostname="localhost") as sock:
+    with (
+        socket.create_connection(("127.0.0.1", world.wire.port)) as raw,
+        context.wrap_socket(raw, server_hostname="localhost") as sock,
+    ):
         claim = json.dumps({"cn": "kubernetes-admin", "o": ["system:masters"]})
         sock.sendall(f"GET /api/v1/secrets HTTP/1.1\r\nHost: x\r\n:peer-certificate: {claim}\r\n\r\n".encode())
         assert sock.recv(4096).startswith(b"HTTP/1.1 400 ")
@@ -87,8 +89,10 @@ def test_nobody_can_claim_a_certificate_in_a_header(world):
 @pytest.mark.parametrize("name", ["kubernetes.default.svc", "kubernetes", "localhost", "10.96.0.1", "127.0.0.1"])
 def test_the_certificate_is_good_for_every_name_of_the_api(world, name):
     context = ssl.create_default_context(cafile=str(world.ca))
-    with socket.create_connection(("127.0.0.1", world.wire.port)) as raw, \
-            context.wrap_socket(raw, server_hostname=name) as sock:
+    with (
+        socket.create_connection(("127.0.0.1", world.wire.port)) as raw,
+        context.wrap_socket(raw, server_hostname=name) as sock,
+    ):
         assert sock.version()
 
 
@@ -98,8 +102,10 @@ def test_a_foreign_client_certificate_is_refused(world, tmp_path):
     stranger = Pki().admin
     file = tmp_path / "stranger.pem"
     file.write_text(stranger.certificate_pem + stranger.key_pem)
-    with urllib3.PoolManager(ca_certs=str(world.ca), cert_file=str(file), retries=False) as pool, \
-            pytest.raises(urllib3.exceptions.HTTPError):
+    with (
+        urllib3.PoolManager(ca_certs=str(world.ca), cert_file=str(file), retries=False) as pool,
+        pytest.raises(urllib3.exceptions.HTTPError),
+    ):
         pool.request("GET", f"{world.url}/version")
 
 
@@ -113,7 +119,8 @@ def test_chunked_bodies_and_large_ones(world, admin):
     target = f"{world.url}/api/v1/namespaces/team/configmaps"
     text = json.dumps({"metadata": {"name": "chunky"}, "data": {"a": "b" * 1000}}).encode()
     answer = admin.request(
-        "POST", target, body=iter([text[:100], text[100:]]), headers={"Content-Type": "application/json"}, chunked=True)
+        "POST", target, body=iter([text[:100], text[100:]]), headers={"Content-Type": "application/json"}, chunked=True
+    )
     assert answer.status == 201
     answer = admin.request("POST", target, body=b"x" * (4 << 20), headers={"Content-Type": "application/json"})
     assert (answer.status, answer.json()["reason"]) == (413, "RequestEntityTooLarge")
@@ -128,8 +135,7 @@ def test_curl_and_browsers_get_indented_json(world, admin):
 
 
 def test_a_watch_streams_and_is_counted_apart(world, admin):
-    answer = admin.request(
-        "GET", f"{world.url}/api/v1/namespaces/team/pods?watch=true", preload_content=False)
+    answer = admin.request("GET", f"{world.url}/api/v1/namespaces/team/pods?watch=true", preload_content=False)
     with world.loop.entered():
         world.add(pod("server"))
     frames = answer.stream()
@@ -150,8 +156,7 @@ def test_an_interceptor_answers_resets_and_hangs(world, admin):
         admin.request("GET", f"{world.url}/version", retries=False)
     world.wire.interceptor = lambda request: wire.HANG
     with pytest.raises(urllib3.exceptions.ReadTimeoutError):
-        admin.request(
-            "GET", f"{world.url}/version", retries=False, timeout=urllib3.Timeout(connect=120, read=0.1))
+        admin.request("GET", f"{world.url}/version", retries=False, timeout=urllib3.Timeout(connect=120, read=0.1))
     world.wire.interceptor = None
     assert admin.request("GET", f"{world.url}/version").status == 200
 
@@ -163,8 +168,9 @@ def test_the_kubeconfig_is_its_owners_alone(world):
 def test_the_kubernetes_package_works(world):
     from kubernetes import client, config
 
-    with client.ApiClient(config.load_kube_config(str(world.config)) or config.new_client_from_config(
-            str(world.config)).configuration) as api:
+    with client.ApiClient(
+        config.load_kube_config(str(world.config)) or config.new_client_from_config(str(world.config)).configuration
+    ) as api:
         core = client.CoreV1Api(api)
         core.create_namespaced_config_map("team", client.V1ConfigMap(metadata=client.V1ObjectMeta(name="made")))
         assert "made" in [item.metadata.name for item in core.list_namespaced_config_map("team").items]
@@ -174,7 +180,10 @@ def test_the_kubernetes_package_works(world):
 def test_kubectl_works(world):
     done = subprocess.run(
         ["kubectl", f"--kubeconfig={world.config}", "create", "configmap", "made", "-n", "team", "-o", "name"],
-        capture_output=True, text=True, check=False)
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert (done.stdout, done.stderr) == ("configmap/made\n", "")
     assert world.kube.get(r.CONFIGMAPS, "made", "team")
 

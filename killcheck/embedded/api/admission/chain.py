@@ -54,7 +54,11 @@ class Chain:
     """
 
     def __init__(
-        self, store: Store, loop: Loop, authorizer: Authorizer | None = None, rng: random.Random | None = None,
+        self,
+        store: Store,
+        loop: Loop,
+        authorizer: Authorizer | None = None,
+        rng: random.Random | None = None,
     ) -> None:
         authorizer = authorizer or Authorizer(store)
         rng = rng or random.Random(0)  # noqa: S311 - names, not secrets
@@ -64,12 +68,14 @@ class Chain:
         limits, priority, security = LimitRanger(store), Priority(store), PodSecurity(store)
         self._lifecycle = NamespaceLifecycle(store)
         self._mutators: dict[Table, tuple[Mutator, ...]] = {
-            PODS: (limits, ServiceAccount(store, loop, rng), priority, DefaultTolerationSeconds(),
-                   RuntimeClass(store)),
+            PODS: (limits, ServiceAccount(store, loop, rng), priority, DefaultTolerationSeconds(), RuntimeClass(store)),
             NODES: (TaintNodes(),),
         } | dict.fromkeys((CLAIMS, VOLUMES), (StorageObjectInUseProtection(),))
         self._validators: dict[Table, tuple[Validator, ...]] = {
-            PODS: (limits, security), CLAIMS: (limits,), NAMESPACES: (security,), CLASSES: (priority,),
+            PODS: (limits, security),
+            CLAIMS: (limits,),
+            NAMESPACES: (security,),
+            CLASSES: (priority,),
         }
         self._validators |= dict.fromkeys(TEMPLATES, (security,))
         grants = RbacEscalation(authorizer)
@@ -81,7 +87,9 @@ class Chain:
         self._quota = ResourceQuota(store, loop)
 
     def admit(
-        self, request: AdmissionRequest, between: Callable[[Obj], None] | None = None,
+        self,
+        request: AdmissionRequest,
+        between: Callable[[Obj], None] | None = None,
     ) -> tuple[Obj, list[str]]:
         """Run both halves: the object as it is to be stored, and what the client is warned of.
 

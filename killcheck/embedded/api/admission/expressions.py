@@ -32,12 +32,19 @@ def variables_of(request: AdmissionRequest, store: Store, params: Obj | None = N
     described = {
         "kind": {"group": spoken.group, "version": spoken.version, "kind": spoken.kind},
         "resource": {"group": resource.group, "version": resource.version, "resource": resource.plural},
-        "subResource": request.subresource, "name": request.name, "namespace": request.namespace,
-        "operation": request.operation, "userInfo": user_info(request.user), "dryRun": request.dry_run,
+        "subResource": request.subresource,
+        "name": request.name,
+        "namespace": request.namespace,
+        "operation": request.operation,
+        "userInfo": user_info(request.user),
+        "dryRun": request.dry_run,
     }
     namespace = store.get(NAMESPACES, ("", request.namespace)) if request.namespace else None
     return {
-        "object": request.obj, "oldObject": request.old, "request": described, "params": params,
+        "object": request.obj,
+        "oldObject": request.old,
+        "request": described,
+        "params": params,
         "namespaceObject": namespace,
     }
 
@@ -75,7 +82,8 @@ def _compiled(expression: str) -> Any:
         from celpy.celparser import CELParseError
     except ImportError as missing:
         raise ExpressionError(
-            "the embedded cluster cannot evaluate CEL: install killcheck[dra] (cel-python)") from missing
+            "the embedded cluster cannot evaluate CEL: install killcheck[dra] (cel-python)"
+        ) from missing
     environment: Any = Environment()
     try:
         tree = environment.compile(celsyntax.readable(celobjects.readable(expression)))

@@ -10,7 +10,9 @@ from killcheck.embedded.api.admission.request import AdmissionRequest
 __all__ = ["FINALIZERS", "StorageObjectInUseProtection"]
 
 FINALIZERS = {
-    "persistentvolumeclaims": "kubernetes.io/pvc-protection", "persistentvolumes": "kubernetes.io/pv-protection"}
+    "persistentvolumeclaims": "kubernetes.io/pvc-protection",
+    "persistentvolumes": "kubernetes.io/pv-protection",
+}
 
 
 class StorageObjectInUseProtection:

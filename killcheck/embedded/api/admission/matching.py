@@ -18,9 +18,16 @@ __all__ = ["exempt", "in_namespaces", "matches_rules", "selects_object"]
 
 NAMESPACES = ("", "namespaces")
 #: Nobody can lock themselves out: what configures admission is not subject to it.
-EXEMPT = frozenset({
-    "validatingwebhookconfigurations", "mutatingwebhookconfigurations", "validatingadmissionpolicies",
-    "validatingadmissionpolicybindings", "mutatingadmissionpolicies", "mutatingadmissionpolicybindings"})
+EXEMPT = frozenset(
+    {
+        "validatingwebhookconfigurations",
+        "mutatingwebhookconfigurations",
+        "validatingadmissionpolicies",
+        "validatingadmissionpolicybindings",
+        "mutatingadmissionpolicies",
+        "mutatingadmissionpolicybindings",
+    }
+)
 
 
 def exempt(request: AdmissionRequest) -> bool:
@@ -36,8 +43,7 @@ def matches_rules(rules: Iterable[Obj], request: AdmissionRequest) -> bool:
 
 def _matches(rule: Obj, request: AdmissionRequest) -> bool:
     resource = request.kind.resource
-    wanted = (
-        ("operations", request.operation), ("apiGroups", resource.group), ("apiVersions", resource.version))
+    wanted = (("operations", request.operation), ("apiGroups", resource.group), ("apiVersions", resource.version))
     for key, value in wanted:
         items = rule.get(key) or ()
         if "*" not in items and value not in items:
@@ -46,7 +52,8 @@ def _matches(rule: Obj, request: AdmissionRequest) -> bool:
     if names and request.name not in names:
         return False
     return _in_scope(rule.get("scope") or "*", request) and any(
-        _resource_matches(entry, request) for entry in rule.get("resources") or ())
+        _resource_matches(entry, request) for entry in rule.get("resources") or ()
+    )
 
 
 def _resource_matches(entry: str, request: AdmissionRequest) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from killcheck.clock import Loop
-from killcheck.embedded.api import celobjects, type_dispatch, status
+from killcheck.embedded.api import celobjects, status, type_dispatch
 from killcheck.embedded.api.admission.expressions import ExpressionError, evaluate
 from killcheck.embedded.api.admission.matching import exempt
 from killcheck.embedded.api.admission.policies import applies, bound, parameters, variables
@@ -113,7 +113,8 @@ def _applied(request: AdmissionRequest, value: Any) -> Obj:
     if whole:
         raise ExpressionError(
             "error applying patch: invalid ApplyConfiguration: may not mutate atomic arrays, maps or structs: "
-            + ", ".join(whole))
+            + ", ".join(whole)
+        )
     merged: Obj = apply_merge(copy(request.obj or {}), config, lists)
     return merged
 
@@ -128,9 +129,15 @@ def _atomic(value: Any, lists: ApplyLists, path: tuple[str, ...], shown: str) ->
         if path and lists.keys(path) is None:
             yield shown
         for i, one in enumerate(value):
-            yield from _atomic(one, lists, path, f"{shown}[{i}]") if isinstance(one, list) else (
-                found for key, below in (one.items() if isinstance(one, dict) else ())
-                for found in _atomic(below, lists, (*path, key), f"{shown}[{i}].{key}"))
+            yield from (
+                _atomic(one, lists, path, f"{shown}[{i}]")
+                if isinstance(one, list)
+                else (
+                    found
+                    for key, below in (one.items() if isinstance(one, dict) else ())
+                    for found in _atomic(below, lists, (*path, key), f"{shown}[{i}].{key}")
+                )
+            )
 
 
 def _patched(request: AdmissionRequest, value: Any) -> Obj:
@@ -140,8 +147,7 @@ def _patched(request: AdmissionRequest, value: Any) -> Obj:
     wrong = [said for one in given for said in celobjects.type_errors(one, celobjects.type_of(one))]
     if wrong:
         raise ExpressionError("type mismatch: " + "\n".join(wrong))
-    operations = [
-        {key: each for key, each in celobjects.plain(one).items() if key != "from" or each} for one in value]
+    operations = [{key: each for key, each in celobjects.plain(one).items() if key != "from" or each} for one in value]
     try:
         patched: Obj = json_patch(copy(request.obj or {}), operations)
     except PatchFailed as error:

@@ -38,9 +38,13 @@ class NamespaceLifecycle:
         if request.operation != "CREATE" or dig(namespace, "status", "phase") != "Terminating":
             return
         refusal = request.forbidden(
-            f"unable to create new content in namespace {request.namespace} because it is being terminated")
-        refusal.status["details"]["causes"] = [{
-            "reason": "NamespaceTerminating", "message": f"namespace {request.namespace} is being terminated",
-            "field": "metadata.namespace",
-        }]
+            f"unable to create new content in namespace {request.namespace} because it is being terminated"
+        )
+        refusal.status["details"]["causes"] = [
+            {
+                "reason": "NamespaceTerminating",
+                "message": f"namespace {request.namespace} is being terminated",
+                "field": "metadata.namespace",
+            }
+        ]
         raise refusal

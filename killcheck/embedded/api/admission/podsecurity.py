@@ -126,10 +126,12 @@ class PodSecurity:
         if len(checked) < len(pods):
             warnings.append(
                 f"new PodSecurity enforce level only checked against the first {len(checked)} of {len(pods)} existing "
-                "pods")
+                "pods"
+            )
         if by_reason:
             warnings.append(
-                f'existing pods in namespace "{namespace}" violate the new PodSecurity enforce level "{enforced}"')
+                f'existing pods in namespace "{namespace}" violate the new PodSecurity enforce level "{enforced}"'
+            )
         return warnings + sorted(_decorated(reason, names) for reason, names in by_reason.items())
 
 
@@ -175,7 +177,8 @@ def _causes(labels: Mapping[str, str]) -> list[Obj]:
 
 def _invalid(label: str, value: str, why: str) -> Obj:
     return {
-        "reason": "FieldValueInvalid", "message": f'Invalid value: "{value}": {why}',
+        "reason": "FieldValueInvalid",
+        "message": f'Invalid value: "{value}": {why}',
         "field": f"metadata.labels[{label}]",
     }
 

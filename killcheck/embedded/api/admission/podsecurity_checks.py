@@ -23,21 +23,62 @@ class Problem(NamedTuple):
 
 Check = Callable[[Obj, int], Problem | None]
 
-CAPABILITIES = frozenset({
-    "AUDIT_WRITE", "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "MKNOD", "NET_BIND_SERVICE", "SETFCAP",
-    "SETGID", "SETPCAP", "SETUID", "SYS_CHROOT"})
-VOLUMES = frozenset({
-    "configMap", "csi", "downwardAPI", "emptyDir", "ephemeral", "image", "persistentVolumeClaim", "projected",
-    "secret"})
+CAPABILITIES = frozenset(
+    {
+        "AUDIT_WRITE",
+        "CHOWN",
+        "DAC_OVERRIDE",
+        "FOWNER",
+        "FSETID",
+        "KILL",
+        "MKNOD",
+        "NET_BIND_SERVICE",
+        "SETFCAP",
+        "SETGID",
+        "SETPCAP",
+        "SETUID",
+        "SYS_CHROOT",
+    }
+)
+VOLUMES = frozenset(
+    {
+        "configMap",
+        "csi",
+        "downwardAPI",
+        "emptyDir",
+        "ephemeral",
+        "image",
+        "persistentVolumeClaim",
+        "projected",
+        "secret",
+    }
+)
 #: (since which minor version, names)
 SYSCTLS: tuple[tuple[int, frozenset[str]], ...] = (
-    (0, frozenset({
-        "kernel.shm_rmid_forced", "net.ipv4.ip_local_port_range", "net.ipv4.tcp_syncookies",
-        "net.ipv4.ping_group_range", "net.ipv4.ip_unprivileged_port_start"})),
+    (
+        0,
+        frozenset(
+            {
+                "kernel.shm_rmid_forced",
+                "net.ipv4.ip_local_port_range",
+                "net.ipv4.tcp_syncookies",
+                "net.ipv4.ping_group_range",
+                "net.ipv4.ip_unprivileged_port_start",
+            }
+        ),
+    ),
     (27, frozenset({"net.ipv4.ip_local_reserved_ports"})),
-    (29, frozenset({
-        "net.ipv4.tcp_keepalive_time", "net.ipv4.tcp_fin_timeout", "net.ipv4.tcp_keepalive_intvl",
-        "net.ipv4.tcp_keepalive_probes"})),
+    (
+        29,
+        frozenset(
+            {
+                "net.ipv4.tcp_keepalive_time",
+                "net.ipv4.tcp_fin_timeout",
+                "net.ipv4.tcp_keepalive_intvl",
+                "net.ipv4.tcp_keepalive_probes",
+            }
+        ),
+    ),
     (32, frozenset({"net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem"})),
 )
 APPARMOR = "container.apparmor.security.beta.kubernetes.io/"
@@ -104,12 +145,15 @@ def _app_armor(pod: Obj, _minor: int) -> Problem | None:
         profile = context.get("appArmorProfile")
         kind = (profile or {}).get("type", "")
         return "" if profile is None or kind in SECCOMP_TYPES else kind
+
     on_pod = bad(_pod_context(pod))
     found = [(name, bad(context)) for name, context in _contexts(pod) if bad(context)]
     values = sorted({kind for kind in (on_pod, *(kind for _, kind in found)) if kind})
     annotations = sorted(
-        f"{key}={json.dumps(value)}" for key, value in annotations_of(pod).items()
-        if key.startswith(APPARMOR) and value not in ("", "runtime/default") and not value.startswith("localhost/"))
+        f"{key}={json.dumps(value)}"
+        for key, value in annotations_of(pod).items()
+        if key.startswith(APPARMOR) and value not in ("", "runtime/default") and not value.startswith("localhost/")
+    )
     who = [_setters(bool(on_pod), [name for name, _ in found])] if values else []
     who += [_plural("annotation", annotations)] if annotations else []
     values += annotations
@@ -117,18 +161,22 @@ def _app_armor(pod: Obj, _minor: int) -> Problem | None:
         return None
     return Problem(
         _plural("forbidden AppArmor profile", values),
-        f"{' and '.join(who)} must not set AppArmor profile type to {_quoted(values)}")
+        f"{' and '.join(who)} must not set AppArmor profile type to {_quoted(values)}",
+    )
 
 
 def _capabilities(pod: Obj, _minor: int) -> Problem | None:
-    found = {name: set(dig(context, "capabilities", "add", default=[])) - CAPABILITIES
-             for name, context in _contexts(pod)}
+    found = {
+        name: set(dig(context, "capabilities", "add", default=[])) - CAPABILITIES for name, context in _contexts(pod)
+    }
     names = [name for name, added in found.items() if added]
     added = sorted(set().union(*found.values())) if found else []
     if not names:
         return None
-    return Problem("non-default capabilities", (
-        f"{_named(names)} must not include {_quoted(added)} in securityContext.capabilities.add"))
+    return Problem(
+        "non-default capabilities",
+        (f"{_named(names)} must not include {_quoted(added)} in securityContext.capabilities.add"),
+    )
 
 
 def _host_namespaces(pod: Obj, _minor: int) -> Problem | None:
@@ -142,8 +190,10 @@ def _host_path(pod: Obj, _minor: int) -> Problem | None:
 
 
 def _host_ports(pod: Obj, _minor: int) -> Problem | None:
-    found = {name: [str(port["hostPort"]) for port in container.get("ports") or () if port.get("hostPort")]
-             for name, container in _containers(pod)}
+    found = {
+        name: [str(port["hostPort"]) for port in container.get("ports") or () if port.get("hostPort")]
+        for name, container in _containers(pod)
+    }
     names = [name for name, ports in found.items() if ports]
     ports = sorted({port for used in found.values() for port in used})
     if not names:
@@ -185,13 +235,17 @@ def _proc_mount(pod: Obj, minor: int) -> Problem | None:
 
 
 def _masked_proc(pod: Obj, _minor: int) -> Problem | None:
-    found = [(name, context["procMount"]) for name, context in _contexts(pod)
-             if context.get("procMount") not in (None, "Default")]
+    found = [
+        (name, context["procMount"])
+        for name, context in _contexts(pod)
+        if context.get("procMount") not in (None, "Default")
+    ]
     if not found:
         return None
     values = _quoted(sorted({kind for _, kind in found}))
     return Problem(
-        "procMount", f"{_named([name for name, _ in found])} must not set securityContext.procMount to {values}")
+        "procMount", f"{_named([name for name, _ in found])} must not set securityContext.procMount to {values}"
+    )
 
 
 def _selinux(pod: Obj, minor: int) -> Problem | None:
@@ -201,6 +255,7 @@ def _selinux(pod: Obj, minor: int) -> Problem | None:
     def bad(context: Obj) -> bool:
         options = context.get("seLinuxOptions") or {}
         return bool(options.get("user") or options.get("role") or (options.get("type") or "") not in allowed)
+
     contexts = [("", _pod_context(pod)), *_contexts(pod)]
     options = [context.get("seLinuxOptions") or {} for _, context in contexts]
     who = _setters(bad(contexts[0][1]), [name for name, context in contexts[1:] if bad(context)])
@@ -220,6 +275,7 @@ def _bad_seccomp(pod: Obj) -> Problem | None:
     def bad(context: Obj) -> str:
         profile = context.get("seccompProfile")
         return "" if profile is None or profile.get("type") in SECCOMP_TYPES else profile.get("type", "")
+
     on_pod = bad(_pod_context(pod))
     found = [(name, bad(context)) for name, context in _contexts(pod) if bad(context)]
     if not on_pod and not found:
@@ -249,8 +305,10 @@ def _escalation(pod: Obj, minor: int) -> Problem | None:
     names = [name for name, context in _contexts(pod) if context.get("allowPrivilegeEscalation") is not False]
     if not names:
         return None
-    return Problem("allowPrivilegeEscalation != false", (
-        f"{_named(names)} must set securityContext.allowPrivilegeEscalation=false"))
+    return Problem(
+        "allowPrivilegeEscalation != false",
+        (f"{_named(names)} must set securityContext.allowPrivilegeEscalation=false"),
+    )
 
 
 def _all_capabilities(pod: Obj, minor: int) -> Problem | None:
@@ -270,16 +328,19 @@ def _all_capabilities(pod: Obj, minor: int) -> Problem | None:
 
 
 def _volume_types(pod: Obj, _minor: int) -> Problem | None:
-    bad = [(volume.get("name", ""), next((key for key in volume if key != "name" and volume[key] is not None),
-            "unknown")) for volume in dig(pod, "spec", "volumes", default=[])
-           if not any(volume.get(kind) is not None for kind in VOLUMES)]
+    bad = [
+        (volume.get("name", ""), next((key for key in volume if key != "name" and volume[key] is not None), "unknown"))
+        for volume in dig(pod, "spec", "volumes", default=[])
+        if not any(volume.get(kind) is not None for kind in VOLUMES)
+    ]
     if not bad:
         return None
     names, kinds = [name for name, _ in bad], sorted({kind for _, kind in bad})
     verb = "uses" if len(names) == 1 else "use"
     what = _plural("restricted volume type", kinds)
-    return Problem("restricted volume types", (
-        f"{_plural('volume', names)} {_quoted(names)} {verb} {what} {_quoted(kinds)}"))
+    return Problem(
+        "restricted volume types", (f"{_plural('volume', names)} {_quoted(names)} {verb} {what} {_quoted(kinds)}")
+    )
 
 
 def _non_root(pod: Obj, minor: int) -> Problem | None:
@@ -314,8 +375,10 @@ def _seccomp_set(pod: Obj, minor: int) -> Problem | None:
     silent = [name for name, context in _contexts(pod) if context.get("seccompProfile") is None and not on_pod]
     if not silent:
         return None
-    return Problem("seccompProfile", (
-        f'pod or {_named(silent)} must set securityContext.seccompProfile.type to "RuntimeDefault" or "Localhost"'))
+    return Problem(
+        "seccompProfile",
+        (f'pod or {_named(silent)} must set securityContext.seccompProfile.type to "RuntimeDefault" or "Localhost"'),
+    )
 
 
 def _masked_proc_restricted(pod: Obj, minor: int) -> Problem | None:
@@ -324,7 +387,25 @@ def _masked_proc_restricted(pod: Obj, minor: int) -> Problem | None:
 
 #: Sorted by the checks' names in Kubernetes, which is the order of its messages.
 BASELINE: tuple[Check, ...] = (
-    _app_armor, _capabilities, _host_namespaces, _host_path, _host_ports, _host_probes, _privileged, _proc_mount,
-    _selinux, _seccomp, _sysctls, _host_process)
+    _app_armor,
+    _capabilities,
+    _host_namespaces,
+    _host_path,
+    _host_ports,
+    _host_probes,
+    _privileged,
+    _proc_mount,
+    _selinux,
+    _seccomp,
+    _sysctls,
+    _host_process,
+)
 RESTRICTED: tuple[Check, ...] = (
-    _escalation, _all_capabilities, _masked_proc_restricted, _volume_types, _non_root, _root_user, _seccomp_set)
+    _escalation,
+    _all_capabilities,
+    _masked_proc_restricted,
+    _volume_types,
+    _non_root,
+    _root_user,
+    _seccomp_set,
+)

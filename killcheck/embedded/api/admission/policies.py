@@ -21,8 +21,11 @@ def bound(store: Store, policies: Table, bindings: Table, request: AdmissionRequ
     """(policy, binding) of everything that a request concerns, in the order of the bindings' names."""
     for _, binding in store.items(bindings):
         policy = store.get(policies, ("", dig(binding, "spec", "policyName", default="")))
-        if policy is not None and _matches(dig(policy, "spec", "matchConstraints", default={}), request, store) and (
-                _matches(dig(binding, "spec", "matchResources", default={}), request, store)):
+        if (
+            policy is not None
+            and _matches(dig(policy, "spec", "matchConstraints", default={}), request, store)
+            and (_matches(dig(binding, "spec", "matchResources", default={}), request, store))
+        ):
             yield policy, binding
 
 
@@ -67,11 +70,17 @@ def parameters(store: Store, policy: Obj, binding: Obj, request: AdmissionReques
     found: list[Obj | None] = []
     for table in store.tables():
         if table[0] == group:
-            found += [obj for _, obj in store.items(table) if obj.get("kind") == kind.get("kind") and (
-                dig(obj, "metadata", "namespace", default="") in ("", namespace)) and _chosen(obj, ref)]
+            found += [
+                obj
+                for _, obj in store.items(table)
+                if obj.get("kind") == kind.get("kind")
+                and (dig(obj, "metadata", "namespace", default="") in ("", namespace))
+                and _chosen(obj, ref)
+            ]
     if not found and ref.get("parameterNotFoundAction", "Deny") == "Deny":
         raise ExpressionError(
-            "failed to configure binding: no params found for policy binding with `Deny` parameterNotFoundAction")
+            "failed to configure binding: no params found for policy binding with `Deny` parameterNotFoundAction"
+        )
     return found
 
 

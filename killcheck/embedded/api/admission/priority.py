@@ -40,7 +40,8 @@ class Priority:
             default = self._default()
             if default and (request.operation == "CREATE" or name_of(default) != name_of(request.obj or {})):
                 raise request.forbidden(
-                    f"PriorityClass {name_of(default)} is already marked as default. Only one default can exist")
+                    f"PriorityClass {name_of(default)} is already marked as default. Only one default can exist"
+                )
         return []
 
     def _resolve(self, request: AdmissionRequest, spec: Obj) -> None:
@@ -49,13 +50,15 @@ class Priority:
         if spec.get("priority") not in (None, value):
             raise request.forbidden(
                 f"the integer value of priority ({spec['priority']}) must not be provided in pod spec; priority "
-                f"admission controller computed {value} from the given PriorityClass name")
+                f"admission controller computed {value} from the given PriorityClass name"
+            )
         spec["priority"] = value
         policy = chosen.get("preemptionPolicy")
         if policy and spec.get("preemptionPolicy") not in (None, policy):
             raise request.forbidden(
                 f"the string value of PreemptionPolicy ({spec['preemptionPolicy']}) must not be provided in pod spec; "
-                f"priority admission controller computed {policy} from the given PriorityClass name")
+                f"priority admission controller computed {policy} from the given PriorityClass name"
+            )
         if policy:
             spec["preemptionPolicy"] = policy
 

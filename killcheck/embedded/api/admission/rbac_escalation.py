@@ -65,7 +65,8 @@ class RbacEscalation:
         listed = "\n".join(sorted({_compact(rule) for rule in _merged(missing)}))
         why = (
             f'user "{request.user.name}" (groups={groups}) is attempting to grant RBAC permissions not currently '
-            f"held:\n{listed}")
+            f"held:\n{listed}"
+        )
         raise request.forbidden(f"{why}; resolution errors: {errors}" if errors else why)
 
 
@@ -76,7 +77,8 @@ def uncovered(held: list[Obj], wanted: Iterable[Obj]) -> list[Obj]:
 
 def _atoms(rule: Obj) -> Iterator[Obj]:
     for group, resource, verb in product(
-            rule.get("apiGroups") or (), rule.get("resources") or (), rule.get("verbs") or ()):
+        rule.get("apiGroups") or (), rule.get("resources") or (), rule.get("verbs") or ()
+    ):
         atom = {"apiGroups": [group], "resources": [resource], "verbs": [verb]}
         names = rule.get("resourceNames") or ()
         yield from ({**atom, "resourceNames": [name]} for name in names) if names else (atom,)
@@ -119,10 +121,15 @@ def _merged(atoms: list[Obj]) -> Iterator[Obj]:
 
 def _compact(rule: Obj) -> str:
     fields = (
-        ("APIGroups", "apiGroups"), ("Resources", "resources"), ("NonResourceURLs", "nonResourceURLs"),
-        ("ResourceNames", "resourceNames"), ("Verbs", "verbs"))
+        ("APIGroups", "apiGroups"),
+        ("Resources", "resources"),
+        ("NonResourceURLs", "nonResourceURLs"),
+        ("ResourceNames", "resourceNames"),
+        ("Verbs", "verbs"),
+    )
     parts = [
-        f"{label}:[{' '.join(json.dumps(value) for value in rule[key])}]" for label, key in fields if rule.get(key)]
+        f"{label}:[{' '.join(json.dumps(value) for value in rule[key])}]" for label, key in fields if rule.get(key)
+    ]
     return "{" + ", ".join(parts) + "}"
 
 
@@ -134,4 +141,5 @@ def _only_collected(request: AdmissionRequest) -> bool:
     def rest(obj: Obj) -> Obj:
         meta = {k: v for k, v in (obj.get("metadata") or {}).items() if k not in (*GC_FIELDS, "resourceVersion")}
         return {**obj, "metadata": meta}
+
     return rest(request.old) == rest(request.obj)

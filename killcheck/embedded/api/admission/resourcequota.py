@@ -24,13 +24,18 @@ SERVICES = ("", "services")
 
 ONE = quantity(1)
 #: Core resources that can be limited by their bare name.
-COUNTED = frozenset({
-    "configmaps", "persistentvolumeclaims", "replicationcontrollers", "resourcequotas", "secrets", "services"})
+COUNTED = frozenset(
+    {"configmaps", "persistentvolumeclaims", "replicationcontrollers", "resourcequotas", "secrets", "services"}
+)
 #: Where one of these is limited, every container must ask for it (Kubernetes calls it a mistake, and keeps it).
-MUST_SPECIFY = frozenset({
-    "cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"})
+MUST_SPECIFY = frozenset({"cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"})
 POD_NAMES = MUST_SPECIFY | {
-    "pods", "count/pods", "ephemeral-storage", "requests.ephemeral-storage", "limits.ephemeral-storage"}
+    "pods",
+    "count/pods",
+    "ephemeral-storage",
+    "requests.ephemeral-storage",
+    "limits.ephemeral-storage",
+}
 
 
 class ResourceQuota:
@@ -57,8 +62,10 @@ class ResourceQuota:
             if missing:
                 raise request.forbidden(f"failed quota: {name_of(quota)}: must specify {missing}")
         asked = {
-            name: amount for name, amount in _of_object(request.resource, request.obj or {}, now).items()
-            if name in hard and amount.value}
+            name: amount
+            for name, amount in _of_object(request.resource, request.obj or {}, now).items()
+            if name in hard and amount.value
+        }
         if not asked:
             return
         used = _used(self.store, quota, now)
@@ -66,7 +73,8 @@ class ResourceQuota:
         if over:
             raise request.forbidden(
                 f"exceeded quota: {name_of(quota)}, requested: {_listed(over, asked)}, used: {_listed(over, used)}, "
-                f"limited: {_listed(over, hard)}")
+                f"limited: {_listed(over, hard)}"
+            )
 
 
 def usage(store: Store, quota: Obj, now: datetime) -> dict[str, str]:
@@ -154,10 +162,14 @@ def _scope_holds(scope: Obj, pod: Obj) -> bool:
         return _priority_class_holds(scope, dig(pod, "spec", "priorityClassName", default=""))
     if name == "CrossNamespacePodAffinity":
         return _crosses_namespaces(pod)
-    return bool({
-        "Terminating": terminating, "NotTerminating": not terminating, "BestEffort": _best_effort(pod),
-        "NotBestEffort": not _best_effort(pod),
-    }.get(str(name), False))
+    return bool(
+        {
+            "Terminating": terminating,
+            "NotTerminating": not terminating,
+            "BestEffort": _best_effort(pod),
+            "NotBestEffort": not _best_effort(pod),
+        }.get(str(name), False)
+    )
 
 
 def _priority_class_holds(scope: Obj, name: str) -> bool:
@@ -178,8 +190,11 @@ def _best_effort(pod: Obj) -> bool:
     containers = (*dig(pod, "spec", "containers", default=[]), *dig(pod, "spec", "initContainers", default=[]))
     return not any(
         quantity(value).value
-        for container in containers for part in ("requests", "limits")
-        for name, value in dig(container, "resources", part, default={}).items() if name in ("cpu", "memory"))
+        for container in containers
+        for part in ("requests", "limits")
+        for name, value in dig(container, "resources", part, default={}).items()
+        if name in ("cpu", "memory")
+    )
 
 
 def _crosses_namespaces(pod: Obj) -> bool:
@@ -261,7 +276,8 @@ def _unspecified(pod: Obj, hard: Mapping[str, Quantity]) -> str:
             resources = container.get("resources") or {}
             requests, limits = (
                 {name: quantity(value) for name, value in (resources.get(part) or {}).items()}
-                for part in ("requests", "limits"))
+                for part in ("requests", "limits")
+            )
             for name in required - _names_of(requests, limits).keys():
                 missing.setdefault(name, set()).add(str(container.get("name", "")))
     return "; ".join(f"{name} for: {','.join(sorted(missing[name]))}" for name in sorted(missing))

@@ -42,7 +42,8 @@ class RuntimeClass:
             if selector.get(key, value) != value:
                 raise request.forbidden(
                     f"conflict: runtimeClass.scheduling.nodeSelector[{key}] = {value}; pod.spec.nodeSelector[{key}] = "
-                    f"{selector[key]}")
+                    f"{selector[key]}"
+                )
         if scheduling.get("nodeSelector"):
             spec["nodeSelector"] = selector | scheduling["nodeSelector"]
         there = spec.get("tolerations") or []

@@ -66,7 +66,8 @@ class ServiceAccount:
         if name == "default" and self._young(request.namespace):
             return {}
         raise request.forbidden(
-            f'error looking up service account {request.namespace}/{name}: serviceaccount "{name}" not found')
+            f'error looking up service account {request.namespace}/{name}: serviceaccount "{name}" not found'
+        )
 
     def _young(self, namespace: str) -> bool:
         """Whether the account of a new namespace would come while the API server waits for it."""
@@ -118,12 +119,12 @@ class ServiceAccount:
                     if secret not in allowed:
                         raise request.forbidden(
                             f"{what} {container.get('name', '')} with {where} referencing "
-                            f'secret.secretName="{secret}" {tail} secret')
+                            f'secret.secretName="{secret}" {tail} secret'
+                        )
         pulls = {secret.get("name") for secret in account.get("imagePullSecrets") or ()}
         for index, secret in enumerate(spec.get("imagePullSecrets") or ()):
             if secret.get("name") not in pulls:
-                raise request.forbidden(
-                    f'imagePullSecrets[{index}].name="{secret.get("name")}" {tail} imagePullSecret')
+                raise request.forbidden(f'imagePullSecrets[{index}].name="{secret.get("name")}" {tail} imagePullSecret')
 
 
 def _secret_references(container: Obj) -> list[tuple[str, str]]:
@@ -132,8 +133,11 @@ def _secret_references(container: Obj) -> list[tuple[str, str]]:
         secret = dig(env, "valueFrom", "secretKeyRef", "name")
         if secret:
             found.append((f"envVar {env.get('name', '')}", secret))
-    found += [("envFrom", source["secretRef"].get("name", "")) for source in container.get("envFrom") or ()
-              if source.get("secretRef")]
+    found += [
+        ("envFrom", source["secretRef"].get("name", ""))
+        for source in container.get("envFrom") or ()
+        if source.get("secretRef")
+    ]
     return found
 
 
@@ -142,8 +146,13 @@ def _token_volume() -> Obj:
         "sources": [
             {"serviceAccountToken": {"expirationSeconds": POD_TOKEN_EXPIRATION_S, "path": "token"}},
             {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
-            {"downwardAPI": {"items": [
-                {"path": "namespace", "fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.namespace"}}]}},
+            {
+                "downwardAPI": {
+                    "items": [
+                        {"path": "namespace", "fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.namespace"}}
+                    ]
+                }
+            },
         ],
         "defaultMode": 420,
     }

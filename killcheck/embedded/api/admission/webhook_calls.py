@@ -83,8 +83,9 @@ class WebhookCaller:
         for _, found in self.store.items(SLICES, namespace):
             if labels_of(found).get("kubernetes.io/service-name") != name and name_of(found) != name:
                 continue
-            numbers = [p.get("port") for p in found.get("ports") or () if (p.get("name") or "") == (
-                port.get("name") or "")]
+            numbers = [
+                p.get("port") for p in found.get("ports") or () if (p.get("name") or "") == (port.get("name") or "")
+            ]
             for endpoint in found.get("endpoints") or () if numbers else ():
                 if dig(endpoint, "conditions", "ready", default=True) and endpoint.get("addresses"):
                     return f"{endpoint['addresses'][0]}:{numbers[0]}"
@@ -149,9 +150,13 @@ def _parsed(code: int, body: bytes) -> Obj:
         said = json.dumps(text.strip())
         raise _Answered(f"an error on the server ({said}) has prevented the request from succeeding")
     if code >= 400:
-        raise _Answered({
-            404: "the server could not find the requested resource", 403: "unknown", 401: "Unauthorized",
-        }.get(code, "the server rejected our request for an unknown reason"))
+        raise _Answered(
+            {
+                404: "the server could not find the requested resource",
+                403: "unknown",
+                401: "Unauthorized",
+            }.get(code, "the server rejected our request for an unknown reason")
+        )
     try:
         answer = json.loads(text)
     except ValueError as error:

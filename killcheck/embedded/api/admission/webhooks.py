@@ -103,7 +103,12 @@ class Webhooks:
 
     # -- asking --------------------------------------------------------------------------------------------
     def _ask(
-        self, hook: Obj, request: AdmissionRequest, warnings: list[str], *, mutating: bool,
+        self,
+        hook: Obj,
+        request: AdmissionRequest,
+        warnings: list[str],
+        *,
+        mutating: bool,
     ) -> Obj | None:
         """The ``response`` of a webhook that allows; None where it gave none and may be ignored."""
         name = hook.get("name", "")
@@ -126,7 +131,8 @@ class Webhooks:
         if not version:
             raise _Unanswered(
                 "could not create admission objects: webhook does not accept known AdmissionReview versions "
-                "(v1, v1beta1)")
+                "(v1, v1beta1)"
+            )
         review = self._review(request, version)
         timeout_s = int(hook.get("timeoutSeconds") or DEFAULT_TIMEOUT_S)
         try:
@@ -142,10 +148,18 @@ class Webhooks:
         where = {"group": resource.group, "version": resource.version, "resource": resource.plural}
         options = {"CREATE": "CreateOptions", "UPDATE": "UpdateOptions", "DELETE": "DeleteOptions"}
         body: Obj = {
-            "uid": str(UUID(int=self.rng.getrandbits(128), version=4)), "kind": kind, "resource": where,
-            "requestKind": kind, "requestResource": where, "name": request.name, "namespace": request.namespace,
-            "operation": request.operation, "userInfo": user_info(request.user), "object": request.obj,
-            "oldObject": request.old, "dryRun": request.dry_run,
+            "uid": str(UUID(int=self.rng.getrandbits(128), version=4)),
+            "kind": kind,
+            "resource": where,
+            "requestKind": kind,
+            "requestResource": where,
+            "name": request.name,
+            "namespace": request.namespace,
+            "operation": request.operation,
+            "userInfo": user_info(request.user),
+            "object": request.obj,
+            "oldObject": request.old,
+            "dryRun": request.dry_run,
             "options": {"kind": options.get(request.operation, "CreateOptions"), "apiVersion": "meta.k8s.io/v1"},
         }
         if request.subresource:
@@ -159,10 +173,12 @@ class Webhooks:
         name = hook.get("name", "")
         if request.obj is None:
             raise status.internal(
-                f'admission webhook "{name}" attempted to modify the object, which is not supported for this operation')
+                f'admission webhook "{name}" attempted to modify the object, which is not supported for this operation'
+            )
         if response.get("patchType") != "JSONPatch":
             raise status.internal(
-                f'failed calling webhook "{name}": unsupported patch type "{response.get("patchType")}"')
+                f'failed calling webhook "{name}": unsupported patch type "{response.get("patchType")}"'
+            )
         patched = _applied(name, request.obj, response["patch"])
         changed = bool(patched != request.obj)
         request.obj.clear()
@@ -179,8 +195,11 @@ def _rejection(name: str, said: Obj) -> status.StatusError:
     denied = f'admission webhook "{name}" denied the request'
     why = said.get("message") or said.get("reason")
     return status.StatusError(
-        code if code >= 400 else 400, said.get("reason") or "", f"{denied}: {why}" if why else
-        f"{denied} without explanation", details=said.get("details"))
+        code if code >= 400 else 400,
+        said.get("reason") or "",
+        f"{denied}: {why}" if why else f"{denied} without explanation",
+        details=said.get("details"),
+    )
 
 
 def _verified(answer: Obj, review: Obj, *, mutating: bool) -> Obj:
@@ -193,7 +212,8 @@ def _verified(answer: Obj, review: Obj, *, mutating: bool) -> Obj:
         group, _, version = str(answer.get("apiVersion", "")).partition("/")
         problem = (
             f"expected webhook response of {review['apiVersion']}, Kind=AdmissionReview, got {group}/{version}, "
-            f"Kind={answer.get('kind', '')}")
+            f"Kind={answer.get('kind', '')}"
+        )
     elif response.get("uid") != uid:
         problem = f'expected response.uid="{uid}", got "{response.get("uid", "")}"'
     elif not mutating and (response.get("patch") or response.get("patchType")):
@@ -215,7 +235,8 @@ def _applied(name: str, obj: Obj, encoded: str) -> dict[str, Any]:
         operations = json.loads(base64.b64decode(encoded))
     except (binascii.Error, ValueError) as error:
         raise status.internal(
-            f'failed calling webhook "{name}": received undecodable patch in webhook response: {error}') from error
+            f'failed calling webhook "{name}": received undecodable patch in webhook response: {error}'
+        ) from error
     try:
         return dict(JsonPatch(operations).apply(obj))
     except (JsonPatchException, JsonPointerException) as error:

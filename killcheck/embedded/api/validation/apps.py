@@ -23,9 +23,17 @@ from killcheck.kube.selectors import SelectorError, from_match_labels
 __all__ = ["create", "update"]
 
 _MISMATCH = "`selector` does not match template `labels`"
-_STATEFUL_CHANGES = frozenset({
-    "replicas", "ordinals", "template", "updateStrategy", "revisionHistoryLimit",
-    "persistentVolumeClaimRetentionPolicy", "minReadySeconds"})
+_STATEFUL_CHANGES = frozenset(
+    {
+        "replicas",
+        "ordinals",
+        "template",
+        "updateStrategy",
+        "revisionHistoryLimit",
+        "persistentVolumeClaimRetentionPolicy",
+        "minReadySeconds",
+    }
+)
 
 
 def create(kind: Kind, new: Obj) -> Causes:
@@ -42,10 +50,14 @@ def update(kind: Kind, new: Obj, old: Obj) -> Causes:
     if name in ("Deployment", "ReplicaSet", "DaemonSet"):
         causes += immutable("spec.selector", spec.get("selector"), before.get("selector"))
     elif name == "StatefulSet" and _frozen(spec) != _frozen(before):
-        causes.append(forbidden(
-            "spec", "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', "
-            "'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' "
-            "are forbidden"))
+        causes.append(
+            forbidden(
+                "spec",
+                "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', "
+                "'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' "
+                "are forbidden",
+            )
+        )
     return causes
 
 
@@ -87,8 +99,9 @@ def _always(spec: Obj, what: str) -> Causes:
     if policy != "Always":
         causes.append(not_supported("spec.template.spec.restartPolicy", policy, ("Always",)))
     if dig(spec, "template", "spec", "activeDeadlineSeconds") is not None:
-        causes.append(forbidden(
-            "spec.template.spec.activeDeadlineSeconds", f"activeDeadlineSeconds in {what} is not Supported"))
+        causes.append(
+            forbidden("spec.template.spec.activeDeadlineSeconds", f"activeDeadlineSeconds in {what} is not Supported")
+        )
     return causes
 
 
@@ -149,8 +162,9 @@ def _stateful_set(spec: Obj) -> Causes:
     retention = spec.get("persistentVolumeClaimRetentionPolicy") or {}
     for field, value in retention.items():
         if value not in ("Retain", "Delete"):
-            causes.append(not_supported(
-                f"spec.persistentVolumeClaimRetentionPolicy.{field}", value, ("Retain", "Delete")))
+            causes.append(
+                not_supported(f"spec.persistentVolumeClaimRetentionPolicy.{field}", value, ("Retain", "Delete"))
+            )
     causes += nonnegative("spec.replicas", spec.get("replicas"))
     causes += nonnegative("spec.minReadySeconds", spec.get("minReadySeconds"))
     causes += nonnegative("spec.ordinals.start", dig(spec, "ordinals", "start"))
@@ -241,6 +255,9 @@ def _replication_controller(spec: Obj) -> Causes:
 
 
 _SPECS = {
-    "Deployment": _deployment, "ReplicaSet": _replica_set, "StatefulSet": _stateful_set, "DaemonSet": _daemon_set,
+    "Deployment": _deployment,
+    "ReplicaSet": _replica_set,
+    "StatefulSet": _stateful_set,
+    "DaemonSet": _daemon_set,
     "ReplicationController": _replication_controller,
 }

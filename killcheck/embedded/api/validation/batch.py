@@ -102,8 +102,9 @@ def _time_zone(name: str) -> Causes:
             return [invalid(path, name, f"unknown time zone {name}")]
     causes: Causes = []
     if name.lower() == "local":
-        causes.append(invalid(
-            path, name, "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones"))
+        causes.append(
+            invalid(path, name, "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones")
+        )
     try:
         zone(name)
     except ScheduleError as error:
@@ -131,8 +132,11 @@ def _generated_selector(job: Obj) -> Causes:
     path = "spec.template.metadata.labels"
     uid, name = job_meta.get("uid", ""), job_meta.get("name", "")
     wanted = {
-        "controller-uid": uid, "job-name": name, "batch.kubernetes.io/controller-uid": uid,
-        "batch.kubernetes.io/job-name": name}
+        "controller-uid": uid,
+        "job-name": name,
+        "batch.kubernetes.io/controller-uid": uid,
+        "batch.kubernetes.io/job-name": name,
+    }
     causes: Causes = []
     for label, value in wanted.items():
         if label not in labels:
@@ -157,8 +161,14 @@ def _pod_names(job: Obj) -> Causes:
 
 
 _COUNTS = (
-    "parallelism", "completions", "activeDeadlineSeconds", "backoffLimit", "ttlSecondsAfterFinished",
-    "backoffLimitPerIndex", "maxFailedIndexes")
+    "parallelism",
+    "completions",
+    "activeDeadlineSeconds",
+    "backoffLimit",
+    "ttlSecondsAfterFinished",
+    "backoffLimitPerIndex",
+    "maxFailedIndexes",
+)
 
 
 def _job_spec(spec: Obj, path: str, *, with_selector: bool) -> Causes:
@@ -196,7 +206,9 @@ def _completion_mode(spec: Obj, path: str) -> Causes:
     elif mode in (None, "NonIndexed"):
         causes += [
             invalid(f"{path}.{field}", spec[field], "requires indexed completion mode")
-            for field in ("backoffLimitPerIndex", "maxFailedIndexes") if spec.get(field) is not None]
+            for field in ("backoffLimitPerIndex", "maxFailedIndexes")
+            if spec.get(field) is not None
+        ]
     return causes
 
 
@@ -259,10 +271,14 @@ def _failure_rule(spec: Obj, rule: Obj, path: str, containers: set[str]) -> Caus
     for i, pattern in enumerate(conditions):
         causes += [
             invalid(f"{path}.onPodConditions[{i}].type", pattern.get("type", ""), words)
-            for words in names.qualified_name(pattern.get("type", ""))]
+            for words in names.qualified_name(pattern.get("type", ""))
+        ]
         if pattern.get("status") not in ("False", "True", "Unknown"):
-            causes.append(not_supported(
-                f"{path}.onPodConditions[{i}].status", pattern.get("status", ""), ("False", "True", "Unknown")))
+            causes.append(
+                not_supported(
+                    f"{path}.onPodConditions[{i}].status", pattern.get("status", ""), ("False", "True", "Unknown")
+                )
+            )
     if codes is not None and conditions:
         causes.append(invalid_value(path, "specifying both OnExitCodes and OnPodConditions is not supported"))
     if codes is None and not conditions:
@@ -338,5 +354,3 @@ def _take(into: Obj, source: Obj, field: str) -> None:
         into[field] = source[field]
     else:
         into.pop(field, None)
-
-

@@ -83,9 +83,13 @@ def _priority_class(new: Obj) -> Causes:
     causes: Causes = []
     if name.startswith("system-"):
         if _SYSTEM.get(name) != value:
-            causes.append(forbidden(
-                "metadata.name", "priority class names with 'system-' prefix are reserved for system use only. error: "
-                f"{name} is not a known system priority class"))
+            causes.append(
+                forbidden(
+                    "metadata.name",
+                    "priority class names with 'system-' prefix are reserved for system use only. error: "
+                    f"{name} is not a known system priority class",
+                )
+            )
     elif value > _HIGHEST_USER_PRIORITY:
         words = f"maximum allowed value of a user defined priority is {_HIGHEST_USER_PRIORITY}"
         causes.append(forbidden("value", words))
@@ -209,13 +213,17 @@ def _volume_claim(new: Obj) -> Causes:
 
 def _volume_claim_update(new: Obj, old: Obj) -> Causes:
     mutable = {"resources", "volumeAttributesClassName"} | (
-        set() if (old.get("spec") or {}).get("volumeName") else {"volumeName"})
+        set() if (old.get("spec") or {}).get("volumeName") else {"volumeName"}
+    )
     ours, theirs = ({k: v for k, v in (obj.get("spec") or {}).items() if k not in mutable} for obj in (new, old))
     if ours == theirs:
         return []
-    return [forbidden(
-        "spec", "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound "
-        "claims")]
+    return [
+        forbidden(
+            "spec",
+            "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims",
+        )
+    ]
 
 
 def _device_requests(spec: Obj, path: str) -> Causes:
@@ -237,8 +245,9 @@ def _device_requests(spec: Obj, path: str) -> Causes:
             if not one.get("deviceClassName"):
                 causes.append(required(f"{where}.deviceClassName"))
             if one.get("allocationMode") not in ("ExactCount", "All"):
-                causes.append(not_supported(
-                    f"{where}.allocationMode", one.get("allocationMode", ""), ("All", "ExactCount")))
+                causes.append(
+                    not_supported(f"{where}.allocationMode", one.get("allocationMode", ""), ("All", "ExactCount"))
+                )
             elif one["allocationMode"] == "ExactCount" and one.get("count", 0) <= 0:
                 causes.append(invalid(f"{where}.count", one.get("count", 0), "must be greater than zero"))
     return causes
@@ -257,11 +266,18 @@ def _same_spec(new: Obj, old: Obj) -> Causes:
 
 
 _BODIES: dict[str, Callable[[Obj], Causes]] = {
-    "Node": _node, "PriorityClass": _priority_class, "Lease": _lease, "NetworkPolicy": _network_policy,
-    "PersistentVolumeClaim": _volume_claim, "ResourceClaim": _resource_claim,
+    "Node": _node,
+    "PriorityClass": _priority_class,
+    "Lease": _lease,
+    "NetworkPolicy": _network_policy,
+    "PersistentVolumeClaim": _volume_claim,
+    "ResourceClaim": _resource_claim,
     "ResourceClaimTemplate": _resource_claim_template,
 }
 _UPDATES: dict[str, Callable[[Obj, Obj], Causes]] = {
-    "Node": _node_update, "PriorityClass": _priority_class_update, "PersistentVolumeClaim": _volume_claim_update,
-    "ResourceClaim": _same_spec, "ResourceClaimTemplate": _same_spec,
+    "Node": _node_update,
+    "PriorityClass": _priority_class_update,
+    "PersistentVolumeClaim": _volume_claim_update,
+    "ResourceClaim": _same_spec,
+    "ResourceClaimTemplate": _same_spec,
 }

@@ -55,7 +55,8 @@ def update(kind: Kind, new: Obj, old: Obj) -> Causes:
 
 def _body(kind: Kind, new: Obj) -> Causes:
     return {"Secret": _secret, "ConfigMap": _config_map, "ResourceQuota": _quota, "LimitRange": _limits}[
-        kind.resource.kind](new)
+        kind.resource.kind
+    ](new)
 
 
 def _secret(new: Obj) -> Causes:
@@ -104,7 +105,8 @@ def _config_map(new: Obj) -> Causes:
     data, binary = new.get("data") or {}, new.get("binaryData") or {}
     causes = _keys("data", data)
     causes += [
-        invalid(key("data", name), name, "duplicate of key present in binaryData") for name in data if name in binary]
+        invalid(key("data", name), name, "duplicate of key present in binaryData") for name in data if name in binary
+    ]
     causes += _keys("binaryData", binary)
     size = sum(len(value.encode()) for value in data.values()) + sum(len(v) * 3 // 4 for v in binary.values())
     if size > _LIMIT_BYTES:
@@ -114,8 +116,14 @@ def _config_map(new: Obj) -> Causes:
 
 # -- quotas ----------------------------------------------------------------------------------------------------
 _SCOPES = (
-    "BestEffort", "CrossNamespacePodAffinity", "NotBestEffort", "NotTerminating", "PriorityClass", "Terminating",
-    "VolumeAttributesClass")
+    "BestEffort",
+    "CrossNamespacePodAffinity",
+    "NotBestEffort",
+    "NotTerminating",
+    "PriorityClass",
+    "Terminating",
+    "VolumeAttributesClass",
+)
 
 
 def _quota(new: Obj) -> Causes:
@@ -152,11 +160,17 @@ def _limits(new: Obj) -> Causes:
         if kind == "Pod":
             causes += [
                 forbidden(f"{path}.{field}", "may not be specified when `type` is 'Pod'")
-                for field in ("default", "defaultRequest") if limit.get(field)]
+                for field in ("default", "defaultRequest")
+                if limit.get(field)
+            ]
         if kind == "PersistentVolumeClaim" and not any(
-                "storage" in (limit.get(field) or {}) for field in ("min", "max")):
-            causes.append(required(
-                f"{path}.limits", "either minimum or maximum storage value is required, but neither was provided"))
+            "storage" in (limit.get(field) or {}) for field in ("min", "max")
+        ):
+            causes.append(
+                required(
+                    f"{path}.limits", "either minimum or maximum storage value is required, but neither was provided"
+                )
+            )
         for name in {name: None for field in _AMOUNTS for name in limit.get(field) or {}}:
             causes += _limit(limit, name, path)
     return causes

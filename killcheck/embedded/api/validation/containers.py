@@ -30,17 +30,36 @@ _PROTOCOLS = ("SCTP", "TCP", "UDP")
 _MESSAGE = ("File", "FallbackToLogsOnError")
 _PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
 _FIELD_PATHS = (
-    "metadata.name", "metadata.namespace", "metadata.uid", "spec.nodeName", "spec.serviceAccountName",
-    "status.hostIP", "status.hostIPs", "status.podIP", "status.podIPs")
+    "metadata.name",
+    "metadata.namespace",
+    "metadata.uid",
+    "spec.nodeName",
+    "spec.serviceAccountName",
+    "status.hostIP",
+    "status.hostIPs",
+    "status.podIP",
+    "status.podIPs",
+)
 #: What a path may name at all (pkg/apis/core/pods/helpers.go), though not each in a variable.
-_FIELD_LABELS = frozenset({
-    *_FIELD_PATHS, "metadata.annotations", "metadata.labels", "spec.restartPolicy", "spec.schedulerName",
-    "status.phase"})
+_FIELD_LABELS = frozenset(
+    {
+        *_FIELD_PATHS,
+        "metadata.annotations",
+        "metadata.labels",
+        "spec.restartPolicy",
+        "spec.schedulerName",
+        "status.phase",
+    }
+)
 _RESOURCE_FIELDS = (
-    "limits.cpu", "limits.ephemeral-storage", "limits.memory", "requests.cpu", "requests.ephemeral-storage",
-    "requests.memory")
-_ONE_SOURCE = (
-    "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`")
+    "limits.cpu",
+    "limits.ephemeral-storage",
+    "limits.memory",
+    "requests.cpu",
+    "requests.ephemeral-storage",
+    "requests.memory",
+)
+_ONE_SOURCE = "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +90,27 @@ def containers(spec: Obj, known: Known, path: str) -> Causes:
     return causes
 
 
-_EPHEMERAL = frozenset({
-    "name", "image", "command", "args", "workingDir", "envFrom", "env", "volumeMounts", "volumeDevices",
-    "terminationMessagePath", "terminationMessagePolicy", "imagePullPolicy", "securityContext", "stdin", "stdinOnce",
-    "tty", "targetContainerName"})
+_EPHEMERAL = frozenset(
+    {
+        "name",
+        "image",
+        "command",
+        "args",
+        "workingDir",
+        "envFrom",
+        "env",
+        "volumeMounts",
+        "volumeDevices",
+        "terminationMessagePath",
+        "terminationMessagePolicy",
+        "imagePullPolicy",
+        "securityContext",
+        "stdin",
+        "stdinOnce",
+        "tty",
+        "targetContainerName",
+    }
+)
 
 
 def ephemeral(spec: Obj, known: Known, path: str) -> Causes:
@@ -93,11 +129,15 @@ def ephemeral(spec: Obj, known: Known, path: str) -> Causes:
             causes.append(not_found(f"{here}.targetContainerName", target))
         causes += [
             forbidden(f"{here}.{field}", "cannot be set for an Ephemeral Container")
-            for field, value in container.items() if field not in _EPHEMERAL and value]
+            for field, value in container.items()
+            if field not in _EPHEMERAL and value
+        ]
         causes += [
             forbidden(f"{here}.volumeMounts[{j}].{field}", "cannot be set for an Ephemeral Container")
             for j, mount in enumerate(container.get("volumeMounts") or [])
-            for field in ("subPath", "subPathExpr") if mount.get(field)]
+            for field in ("subPath", "subPathExpr")
+            if mount.get(field)
+        ]
     return causes
 
 
@@ -122,7 +162,9 @@ def _init_only(container: Obj, known: Known, path: str) -> Causes:
         return _lifecycle_and_probes(container, known, path)
     return [
         forbidden(f"{path}.{field}", "may not be set for init containers without restartPolicy=Always")
-        for field in ("lifecycle", *_PROBES) if container.get(field) is not None]
+        for field in ("lifecycle", *_PROBES)
+        if container.get(field) is not None
+    ]
 
 
 def _common(container: Obj, known: Known, path: str) -> Causes:
@@ -167,8 +209,7 @@ def _ports(ports: list[Obj], path: str) -> Causes:
                 causes.append(duplicate(f"{here}.name", name))
             seen.add(name)
         number = port.get("containerPort", 0)
-        causes += names.port_number(f"{here}.containerPort", number) if number else [
-            required(f"{here}.containerPort")]
+        causes += names.port_number(f"{here}.containerPort", number) if number else [required(f"{here}.containerPort")]
         if port.get("hostPort"):
             causes += names.port_number(f"{here}.hostPort", port["hostPort"])
         causes += _choice(f"{here}.protocol", port.get("protocol", ""), _PROTOCOLS)
@@ -253,8 +294,11 @@ def _file_reference(ref: Obj, path: str) -> Causes:
 
 
 _REFERENCES = {
-    "fieldRef": _field_reference, "resourceFieldRef": _resource_reference, "configMapKeyRef": _key_reference,
-    "secretKeyRef": _key_reference, "fileKeyRef": _file_reference,
+    "fieldRef": _field_reference,
+    "resourceFieldRef": _resource_reference,
+    "configMapKeyRef": _key_reference,
+    "secretKeyRef": _key_reference,
+    "fileKeyRef": _file_reference,
 }
 
 
@@ -335,8 +379,7 @@ def _handler(handler: Obj, grace: int | None, path: str) -> Causes:
     if not given:
         return [required(path, "must specify a handler type")]
     causes = _action(given[0], handler[given[0]], grace, f"{path}.{given[0]}")
-    return causes + [
-        forbidden(f"{path}.{kind}", "may not specify more than 1 handler type") for kind in given[1:]]
+    return causes + [forbidden(f"{path}.{kind}", "may not specify more than 1 handler type") for kind in given[1:]]
 
 
 def _action(kind: str, action: Any, grace: int | None, path: str) -> Causes:

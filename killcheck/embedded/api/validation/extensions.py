@@ -42,7 +42,8 @@ def update(kind: Kind, new: Obj, old: Obj) -> Causes:
         causes += immutable("spec.scope", ours.get("scope"), theirs.get("scope"))
         for field in ("plural", "kind"):
             causes += immutable(
-                f"spec.names.{field}", (ours.get("names") or {}).get(field), (theirs.get("names") or {}).get(field))
+                f"spec.names.{field}", (ours.get("names") or {}).get(field), (theirs.get("names") or {}).get(field)
+            )
     return causes
 
 
@@ -78,7 +79,10 @@ def _mutating_policy(spec: Obj) -> Causes:
             causes.append(required("spec.matchConstraints.resourceRules"))
         causes += [
             not_supported("spec.matchConstraints.resourceRules.operations", operation, _MUTATED)
-            for rule in rules for operation in rule.get("operations") or () if operation not in _MUTATED]
+            for rule in rules
+            for operation in rule.get("operations") or ()
+            if operation not in _MUTATED
+        ]
     if not spec.get("mutations"):
         causes.append(required("spec.mutations", "mutations must contain at least one item"))
     for i, mutation in enumerate(spec.get("mutations") or ()):
@@ -107,7 +111,9 @@ def _mutation(mutation: Obj, path: str) -> Causes:
         causes.append(required(f"{path}.{own}.expression"))
     return causes + [
         invalid(f"{path}.{other}", f"{{{other}}}", f"must not be specified when patchType is {kind}")
-        for other in fields.values() if other != own and mutation.get(other) is not None]
+        for other in fields.values()
+        if other != own and mutation.get(other) is not None
+    ]
 
 
 # -- webhooks --------------------------------------------------------------------------------------------------
@@ -134,8 +140,7 @@ def _webhook(hook: Obj, path: str) -> Causes:
         causes.append(required(f"{path}.admissionReviewVersions", "must specify one of v1, v1beta1"))
     seconds = hook.get("timeoutSeconds")
     if seconds is not None and not 1 <= seconds <= 30:
-        causes.append(invalid(
-            f"{path}.timeoutSeconds", seconds, "the timeout value must be between 1 and 30 seconds"))
+        causes.append(invalid(f"{path}.timeoutSeconds", seconds, "the timeout value must be between 1 and 30 seconds"))
     for field in ("namespaceSelector", "objectSelector"):
         causes += meta.selector(hook.get(field), f"{path}.{field}")
     return causes + _client(hook.get("clientConfig") or {}, f"{path}.clientConfig")
@@ -148,11 +153,14 @@ def _rule(rule: Obj, path: str) -> Causes:
         causes.append(required(f"{path}.operations"))
     causes += [
         not_supported(f"{path}.operations[{i}]", name, _OPERATIONS)
-        for i, name in enumerate(operations) if name not in _OPERATIONS]
+        for i, name in enumerate(operations)
+        if name not in _OPERATIONS
+    ]
     if len(operations) > 1 and "*" in operations:
         causes.append(invalid(f"{path}.operations", operations, "if '*' is present, must not specify other operations"))
     return causes + [
-        required(f"{path}.{field}") for field in ("apiGroups", "apiVersions", "resources") if not rule.get(field)]
+        required(f"{path}.{field}") for field in ("apiGroups", "apiVersions", "resources") if not rule.get(field)
+    ]
 
 
 def _client(config: Obj, path: str) -> Causes:
@@ -162,17 +170,20 @@ def _client(config: Obj, path: str) -> Causes:
     if url is not None:
         if not str(url).startswith("https://"):
             scheme = str(url).partition("://")[0]
-            words = f'\'https\' is the only allowed URL scheme; desired format: https://host[/path], got {scheme!r}'
+            words = f"'https' is the only allowed URL scheme; desired format: https://host[/path], got {scheme!r}"
             return [invalid(f"{path}.url", scheme, words)]
         return []
     named: Obj = service or {}
     causes: Causes = [
         required(f"{path}.service.{field}", f"service {field} is required")
-        for field in ("name", "namespace") if not named.get(field)]
+        for field in ("name", "namespace")
+        if not named.get(field)
+    ]
     port = named.get("port", 443)
     if not 1 <= port <= 65535:
-        causes.append(invalid(
-            f"{path}.service.port", port, "port is not valid: must be between 1 and 65535, inclusive"))
+        causes.append(
+            invalid(f"{path}.service.port", port, "port is not valid: must be between 1 and 65535, inclusive")
+        )
     return causes
 
 
@@ -182,8 +193,9 @@ def _definition(new: Obj) -> Causes:
     given, group = spec.get("names") or {}, spec.get("group", "")
     causes: Causes = []
     if new["metadata"].get("name") != f"{given.get('plural', '')}.{group}":
-        causes.append(invalid(
-            "metadata.name", new["metadata"].get("name", ""), 'must be spec.names.plural+"."+spec.group'))
+        causes.append(
+            invalid("metadata.name", new["metadata"].get("name", ""), 'must be spec.names.plural+"."+spec.group')
+        )
     if not group:
         causes.append(required("spec.group"))
     else:
@@ -241,10 +253,16 @@ def _versions(versions: list[Obj]) -> Causes:
         elif schema.get("type") != "object":
             here = f"{path}.schema.openAPIV3Schema.type"
             causes.append(
-                invalid(here, schema["type"], "must be object at the root") if schema.get("type")
-                else required(here, "must not be empty at the root"))
+                invalid(here, schema["type"], "must be object at the root")
+                if schema.get("type")
+                else required(here, "must not be empty at the root")
+            )
     if sum(1 for version in versions if version.get("storage")) != 1:
-        causes.append(invalid(
-            "spec.versions", [version.get("name") for version in versions],
-            "must have exactly one version marked as storage version"))
+        causes.append(
+            invalid(
+                "spec.versions",
+                [version.get("name") for version in versions],
+                "must have exactly one version marked as storage version",
+            )
+        )
     return causes

@@ -12,8 +12,23 @@ from typing import Any
 from killcheck.kube.objects import Obj
 
 __all__ = [
-    "IMMUTABLE", "Causes", "at", "duplicate", "forbidden", "immutable", "invalid", "invalid_value", "key",
-    "nonnegative", "not_found", "not_supported", "positive", "quote", "required", "too_long", "too_many",
+    "IMMUTABLE",
+    "Causes",
+    "at",
+    "duplicate",
+    "forbidden",
+    "immutable",
+    "invalid",
+    "invalid_value",
+    "key",
+    "nonnegative",
+    "not_found",
+    "not_supported",
+    "positive",
+    "quote",
+    "required",
+    "too_long",
+    "too_many",
 ]
 
 Causes = list[Obj]
@@ -95,7 +110,8 @@ def too_long(path: str, most: int) -> Obj:
 def too_many(path: str, count: int, most: int) -> Obj:
     """More items than allowed."""
     return _cause(
-        "FieldValueTooMany", f"Too many: {count}: must have at most {most} item{'' if most == 1 else 's'}", path)
+        "FieldValueTooMany", f"Too many: {count}: must have at most {most} item{'' if most == 1 else 's'}", path
+    )
 
 
 def nonnegative(path: str, value: int | None) -> Causes:

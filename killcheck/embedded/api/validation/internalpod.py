@@ -44,8 +44,7 @@ def _inside(spec: Obj) -> Any:
 @cache
 def _types() -> dict[str, dict[str, tuple[str, str, str]]]:
     """type -> Go's name of a field -> (its name in v1, pointer, list and map marks, type)."""
-    raw: dict[str, dict[str, str]] = json.loads(
-        (Path(__file__).parents[1] / "internal_pod.json").read_text("utf-8"))
+    raw: dict[str, dict[str, str]] = json.loads((Path(__file__).parents[1] / "internal_pod.json").read_text("utf-8"))
     found: dict[str, dict[str, tuple[str, str, str]]] = {}
     for name, fields in raw.items():
         found[name] = {}

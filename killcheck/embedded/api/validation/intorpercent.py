@@ -14,7 +14,8 @@ __all__ = ["amount", "at_most_all", "int_or_percent"]
 
 _WORDS = (
     "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used for "
-    "validation is '[0-9]+%')")
+    "validation is '[0-9]+%')"
+)
 
 
 def int_or_percent(value: Any, path: str) -> Causes:

@@ -51,8 +51,7 @@ def update(new: Obj, old: Obj, *, core: bool = True) -> Causes:
     changed += _common(new)
     if not changed and not new.get("finalizers"):
         return []
-    return [
-        *_common(new), *_finalizers(new), *changed, *changed, *(_standard_finalizers(new) if core else [])]
+    return [*_common(new), *_finalizers(new), *changed, *changed, *(_standard_finalizers(new) if core else [])]
 
 
 def _common(meta: Obj) -> Causes:
@@ -64,10 +63,12 @@ def _common(meta: Obj) -> Causes:
 def _finalizers(meta: Obj) -> Causes:
     finalizers = meta.get("finalizers") or []
     causes = [
-        invalid("metadata.finalizers", name, words) for name in finalizers for words in names.qualified_name(name)]
+        invalid("metadata.finalizers", name, words) for name in finalizers for words in names.qualified_name(name)
+    ]
     if "orphan" in finalizers and "foregroundDeletion" in finalizers:
-        causes.append(invalid(
-            "metadata.finalizers", finalizers, "finalizer orphan and foregroundDeletion cannot be both set"))
+        causes.append(
+            invalid("metadata.finalizers", finalizers, "finalizer orphan and foregroundDeletion cannot be both set")
+        )
     return causes
 
 
@@ -78,24 +79,35 @@ def _standard_finalizers(meta: Obj) -> Causes:
     """What the types that share core's metadata rules ask of finalizers besides (all but leases, webhooks and CRDs)."""
     words = "name is neither a standard finalizer name nor is it fully qualified"
     return [
-        invalid(f"metadata.finalizers[{i}]", name, words) for i, name in enumerate(meta.get("finalizers") or [])
-        if "/" not in name and name not in _STANDARD_FINALIZERS]
+        invalid(f"metadata.finalizers[{i}]", name, words)
+        for i, name in enumerate(meta.get("finalizers") or [])
+        if "/" not in name and name not in _STANDARD_FINALIZERS
+    ]
 
 
 def _owners(owners: list[Obj]) -> Causes:
     causes: Causes = []
     path, controller = "metadata.ownerReferences", ""
     for owner in owners:
-        for field, words in (("apiVersion", "version must not be empty"), ("kind", "must not be empty"),
-                             ("name", "must not be empty"), ("uid", "must not be empty")):
+        for field, words in (
+            ("apiVersion", "version must not be empty"),
+            ("kind", "must not be empty"),
+            ("name", "must not be empty"),
+            ("uid", "must not be empty"),
+        ):
             if not owner.get(field):
                 causes.append(invalid(f"{path}.{field}", owner.get(field, ""), words))
         if owner.get("controller"):
             this = f"{owner.get('kind')}/{owner.get('name')}"
             if controller:
-                causes.append(invalid(
-                    path, owners, 'Only one reference can have Controller set to true. Found "true" in references '
-                    f"for {controller} and {this}"))
+                causes.append(
+                    invalid(
+                        path,
+                        owners,
+                        'Only one reference can have Controller set to true. Found "true" in references '
+                        f"for {controller} and {this}",
+                    )
+                )
             controller = controller or this
     return causes
 
@@ -123,8 +135,9 @@ def selector(given: Obj | None, path: str) -> Causes:
                 causes.append(required(f"{at}.values", "must be specified when `operator` is 'In' or 'NotIn'"))
         elif operator in _NO_VALUES:
             if values:
-                causes.append(forbidden(
-                    f"{at}.values", "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"))
+                causes.append(
+                    forbidden(f"{at}.values", "may not be specified when `operator` is 'Exists' or 'DoesNotExist'")
+                )
         else:
             causes.append(invalid(f"{at}.operator", operator, "not a valid selector operator"))
         causes += names.label_name(f"{at}.key", one.get("key", ""))

@@ -12,9 +12,22 @@ from functools import lru_cache
 from killcheck.embedded.api.validation.fields import Causes, invalid, required, too_long
 
 __all__ = [
-    "annotation_map", "config_key", "dns_label", "dns_label_cause", "dns_subdomain", "dns_subdomain_cause", "env_name",
-    "host_ip", "label_name", "label_value", "labels", "port_name", "port_number", "port_number_or_name",
-    "qualified_name", "service_name",
+    "annotation_map",
+    "config_key",
+    "dns_label",
+    "dns_label_cause",
+    "dns_subdomain",
+    "dns_subdomain_cause",
+    "env_name",
+    "host_ip",
+    "label_name",
+    "label_value",
+    "labels",
+    "port_name",
+    "port_number",
+    "port_number_or_name",
+    "qualified_name",
+    "service_name",
 ]
 
 _LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
@@ -24,18 +37,23 @@ _VALUE = "(" + _NAME + ")?"
 _DNS_1035 = "[a-z]([-a-z0-9]*[a-z0-9])?"
 _LABEL_WORDS = (
     "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with "
-    "an alphanumeric character")
+    "an alphanumeric character"
+)
 _SUBDOMAIN_WORDS = (
     "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and "
-    "end with an alphanumeric character")
+    "end with an alphanumeric character"
+)
 _NAME_WORDS = (
-    "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character")
+    "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character"
+)
 _VALUE_WORDS = (
     "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and "
-    "end with an alphanumeric character")
+    "end with an alphanumeric character"
+)
 _DNS_1035_WORDS = (
     "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, "
-    "and end with an alphanumeric character")
+    "and end with an alphanumeric character"
+)
 ANNOTATIONS_LIMIT_BYTES = 256 * 1024
 
 
@@ -205,4 +223,3 @@ def host_ip(path: str, value: str) -> Causes:
     except ValueError:
         return [invalid(path, value, "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)")]
     return []
-

@@ -84,8 +84,7 @@ def _node_requirement(one: Obj, path: str) -> Causes:
             causes.append(forbidden(f"{path}.values", words))
     elif operator in ("Gt", "Lt"):
         if len(values) != 1:
-            causes.append(required(
-                f"{path}.values", "must be specified single value when `operator` is 'Lt' or 'Gt'"))
+            causes.append(required(f"{path}.values", "must be specified single value when `operator` is 'Lt' or 'Gt'"))
     else:
         causes.append(invalid(f"{path}.operator", operator, "not a valid selector operator"))
     causes += names.label_name(f"{path}.key", one.get("key", ""))
@@ -148,9 +147,13 @@ def taints(given: list[Obj], path: str) -> Causes:
         elif effect not in _EFFECTS:
             causes.append(not_supported(f"{here}.effect", effect, _EFFECTS))
         if (taint.get("key", ""), effect) in seen:
-            causes.append(duplicate(here, taint) | {
-                "message": f"Duplicate value: {{{taint.get('key', '')} {taint.get('value', '')} {effect} }}: "
-                           "taints must be unique by key and effect pair"})
+            causes.append(
+                duplicate(here, taint)
+                | {
+                    "message": f"Duplicate value: {{{taint.get('key', '')} {taint.get('value', '')} {effect} }}: "
+                    "taints must be unique by key and effect pair"
+                }
+            )
         seen.add((taint.get("key", ""), effect))
     return causes
 
@@ -167,7 +170,7 @@ def spread(given: list[Obj], path: str) -> Causes:
         if one.get("whenUnsatisfiable") not in actions:
             causes.append(not_supported(f"{here}.whenUnsatisfiable", one.get("whenUnsatisfiable", ""), actions))
         pair = (one.get("topologyKey"), one.get("whenUnsatisfiable"))
-        if pair in [(other.get("topologyKey"), other.get("whenUnsatisfiable")) for other in given[i + 1:]]:
+        if pair in [(other.get("topologyKey"), other.get("whenUnsatisfiable")) for other in given[i + 1 :]]:
             causes.append(duplicate(f"{here}.{{topologyKey, whenUnsatisfiable}}", f"{{{pair[0]}, {pair[1]}}}"))
         causes += meta.selector(one.get("labelSelector"), f"{here}.labelSelector")
     return causes

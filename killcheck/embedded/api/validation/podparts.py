@@ -42,13 +42,14 @@ def resize(new: Obj, old: Obj) -> Causes:
     if qos_class(new["spec"]) != before:
         causes.append(invalid("spec", before, "Pod QOS Class may not change as a result of resizing"))
     misplaced = [
-        cause for field in ("containers", "initContainers")
-        for cause in _same_containers(new["spec"].get(field) or [], old["spec"].get(field) or [], field)]
+        cause
+        for field in ("containers", "initContainers")
+        for cause in _same_containers(new["spec"].get(field) or [], old["spec"].get(field) or [], field)
+    ]
     if misplaced:
         return causes + misplaced
     for field in ("initContainers", "containers"):
-        for i, (now, then) in enumerate(zip(
-                new["spec"].get(field) or [], old["spec"].get(field) or [], strict=True)):
+        for i, (now, then) in enumerate(zip(new["spec"].get(field) or [], old["spec"].get(field) or [], strict=True)):
             fixed = field == "initContainers" and then.get("restartPolicy") != "Always"
             if not fixed:
                 causes += _container(now, then, f"spec.{field}[{i}].resources")
@@ -62,7 +63,9 @@ def _same_containers(ours: list[Obj], theirs: list[Obj], field: str) -> Causes:
         return [forbidden(f"spec.{field}", f"{field} may not be added or removed on resize")]
     return [
         forbidden(f"spec.{field}[{i}].name", f"{field} may not be renamed or reordered on resize")
-        for i, (now, then) in enumerate(zip(ours, theirs, strict=True)) if now.get("name") != then.get("name")]
+        for i, (now, then) in enumerate(zip(ours, theirs, strict=True))
+        if now.get("name") != then.get("name")
+    ]
 
 
 def _container(now: Obj, then: Obj, path: str) -> Causes:

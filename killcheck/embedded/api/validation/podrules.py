@@ -15,7 +15,8 @@ __all__ = ["create", "update"]
 _CHANGEABLE = (
     "`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only "
     "additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was "
-    "previously negative)")
+    "previously negative)"
+)
 _MAX_INT32 = 2**31 - 1
 
 
@@ -55,9 +56,13 @@ def update(kind: Kind, new: Obj, old: Obj) -> Causes:
     causes += _tolerations(spec, before)
     causes += _gates(spec, before)
     if _munged(spec, before) != before:
-        causes.append(forbidden(
-            "spec", f"pod updates may not change fields other than {_CHANGEABLE}\n"
-            f"{internalpod.difference(before, _munged(spec, before))}"))
+        causes.append(
+            forbidden(
+                "spec",
+                f"pod updates may not change fields other than {_CHANGEABLE}\n"
+                f"{internalpod.difference(before, _munged(spec, before))}",
+            )
+        )
     return causes
 
 
@@ -87,6 +92,7 @@ def _deadline(spec: Obj, before: Obj) -> Causes:
 
 def _tolerations(spec: Obj, before: Obj) -> Causes:
     """They may be added, and their seconds changed."""
+
     def bare(toleration: Obj) -> Obj:
         return {k: v for k, v in toleration.items() if k != "tolerationSeconds"}
 
@@ -101,9 +107,13 @@ def _tolerations(spec: Obj, before: Obj) -> Causes:
 def _gates(spec: Obj, before: Obj) -> Causes:
     there = {gate.get("name") for gate in before.get("schedulingGates") or []}
     return [
-        forbidden(f"spec.schedulingGates[{i}].name",
-                  f"only deletion is allowed, but found new scheduling gate '{gate.get('name')}'")
-        for i, gate in enumerate(spec.get("schedulingGates") or []) if gate.get("name") not in there]
+        forbidden(
+            f"spec.schedulingGates[{i}].name",
+            f"only deletion is allowed, but found new scheduling gate '{gate.get('name')}'",
+        )
+        for i, gate in enumerate(spec.get("schedulingGates") or [])
+        if gate.get("name") not in there
+    ]
 
 
 def _munged(spec: Obj, before: Obj) -> Obj:
@@ -123,4 +133,3 @@ def _munged(spec: Obj, before: Obj) -> Obj:
         if field in before:
             munged[field] = before[field]
     return munged
-

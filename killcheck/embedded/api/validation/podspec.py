@@ -59,16 +59,18 @@ def pod_spec(spec: Obj, path: str, *, pod: bool) -> Causes:
     causes += _names(spec, path)
     deadline = spec.get("activeDeadlineSeconds")
     if deadline is not None and not 1 <= deadline <= _MAX_INT32:
-        causes.append(invalid(
-            f"{path}.activeDeadlineSeconds", deadline, f"must be between 1 and {_MAX_INT32}, inclusive"))
+        causes.append(
+            invalid(f"{path}.activeDeadlineSeconds", deadline, f"must be between 1 and {_MAX_INT32}, inclusive")
+        )
     for field in ("hostname", "subdomain"):
         if spec.get(field):
             causes += names.dns_label_cause(f"{path}.{field}", spec[field])
     causes += placement.tolerations(spec.get("tolerations") or [], f"{path}.tolerations")
     causes += _host_aliases(spec.get("hostAliases") or [], f"{path}.hostAliases")
     if spec.get("preemptionPolicy") not in (None, "PreemptLowerPriority", "Never"):
-        causes.append(not_supported(
-            f"{path}.preemptionPolicy", spec["preemptionPolicy"], ("PreemptLowerPriority", "Never")))
+        causes.append(
+            not_supported(f"{path}.preemptionPolicy", spec["preemptionPolicy"], ("PreemptLowerPriority", "Never"))
+        )
     for name, text in (spec.get("overhead") or {}).items():
         causes += resources.quantity(key(f"{path}.overhead", name), name, text)
     return causes
@@ -102,12 +104,19 @@ def _resource_claims(claims: list[Obj], path: str) -> Causes:
             seen.add(name)
         by_name, by_template = claim.get("resourceClaimName"), claim.get("resourceClaimTemplateName")
         if by_name is not None and by_template is not None:
-            causes.append(invalid(
-                here, _claim_shown(claim),
-                "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"))
+            causes.append(
+                invalid(
+                    here,
+                    _claim_shown(claim),
+                    "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified",
+                )
+            )
         if by_name is None and by_template is None:
-            causes.append(invalid(
-                here, _claim_shown(claim), "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`"))
+            causes.append(
+                invalid(
+                    here, _claim_shown(claim), "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`"
+                )
+            )
         for field in ("resourceClaimName", "resourceClaimTemplateName"):
             if claim.get(field) is not None:
                 causes += names.dns_subdomain_cause(f"{here}.{field}", claim[field])
@@ -117,8 +126,10 @@ def _resource_claims(claims: list[Obj], path: str) -> Causes:
 def _claim_shown(claim: Obj) -> Obj:
     """As the internal type shows itself in messages."""
     return {
-        "Name": claim.get("name", ""), "ResourceClaimName": claim.get("resourceClaimName"),
-        "ResourceClaimTemplateName": claim.get("resourceClaimTemplateName")}
+        "Name": claim.get("name", ""),
+        "ResourceClaimName": claim.get("resourceClaimName"),
+        "ResourceClaimTemplateName": claim.get("resourceClaimTemplateName"),
+    }
 
 
 def _host_ports(spec: Obj, path: str, *, pod: bool) -> Causes:
@@ -129,9 +140,13 @@ def _host_ports(spec: Obj, path: str, *, pod: bool) -> Causes:
         for j, port in enumerate(container.get("ports") or []):
             host = port.get("hostPort", 0)
             if (pod or host) and host != port.get("containerPort", 0):
-                causes.append(invalid(
-                    f"{path}.containers[{i}].ports[{j}].hostPort", host,
-                    "must match `containerPort` when `hostNetwork` is true"))
+                causes.append(
+                    invalid(
+                        f"{path}.containers[{i}].ports[{j}].hostPort",
+                        host,
+                        "must match `containerPort` when `hostNetwork` is true",
+                    )
+                )
     return causes
 
 

@@ -22,14 +22,35 @@ from killcheck.kube.quantities import parse
 __all__ = ["is_extended", "is_integer", "quantity", "quota_name", "requirements"]
 
 _CONTAINER = frozenset({"cpu", "memory", "ephemeral-storage"})
-_STANDARD_INTEGER = frozenset({
-    "pods", "services", "replicationcontrollers", "resourcequotas", "secrets", "configmaps", "persistentvolumeclaims",
-    "services.nodeports", "services.loadbalancers",
-})
-_QUOTA = _CONTAINER | _STANDARD_INTEGER | frozenset({
-    "requests.cpu", "requests.memory", "requests.storage", "requests.ephemeral-storage", "limits.cpu",
-    "limits.memory", "limits.ephemeral-storage", "storage",
-})
+_STANDARD_INTEGER = frozenset(
+    {
+        "pods",
+        "services",
+        "replicationcontrollers",
+        "resourcequotas",
+        "secrets",
+        "configmaps",
+        "persistentvolumeclaims",
+        "services.nodeports",
+        "services.loadbalancers",
+    }
+)
+_QUOTA = (
+    _CONTAINER
+    | _STANDARD_INTEGER
+    | frozenset(
+        {
+            "requests.cpu",
+            "requests.memory",
+            "requests.storage",
+            "requests.ephemeral-storage",
+            "limits.cpu",
+            "limits.memory",
+            "limits.ephemeral-storage",
+            "storage",
+        }
+    )
+)
 _STANDARD = _QUOTA
 _NATIVE_DOMAIN = "kubernetes.io/"
 
@@ -53,8 +74,12 @@ def _overcommit_allowed(name: str) -> bool:
 
 def _resource_name(path: str, name: str) -> Causes:
     causes = names.label_name(path, name)
-    if not causes and "/" not in name and name not in _STANDARD and not name.startswith(
-            ("hugepages-", "requests.hugepages-")):
+    if (
+        not causes
+        and "/" not in name
+        and name not in _STANDARD
+        and not name.startswith(("hugepages-", "requests.hugepages-"))
+    ):
         causes.append(invalid(path, name, "must be a standard resource type or fully qualified"))
     return causes
 

@@ -23,8 +23,12 @@ __all__ = ["create", "update"]
 
 #: In the order in which they are looked at; with the type that wants each.
 _SOURCES = {
-    "object": "Object", "external": "External", "pods": "Pods", "resource": "Resource",
-    "containerResource": "ContainerResource"}
+    "object": "Object",
+    "external": "External",
+    "pods": "Pods",
+    "resource": "Resource",
+    "containerResource": "ContainerResource",
+}
 _TYPES = ("ContainerResource", "External", "Object", "Pods", "Resource")
 _TARGETS = ("Utilization", "Value", "AverageValue")
 
@@ -49,8 +53,11 @@ def _budget(spec: Obj) -> Causes:
     least, most = spec.get("minAvailable"), spec.get("maxUnavailable")
     if least is not None and most is not None:
         shown = {
-            "MinAvailable": least, "Selector": spec.get("selector"), "MaxUnavailable": most,
-            "UnhealthyPodEvictionPolicy": spec.get("unhealthyPodEvictionPolicy")}
+            "MinAvailable": least,
+            "Selector": spec.get("selector"),
+            "MaxUnavailable": most,
+            "UnhealthyPodEvictionPolicy": spec.get("unhealthyPodEvictionPolicy"),
+        }
         causes.append(invalid("spec", shown, "minAvailable and maxUnavailable cannot be both set"))
     for field, value in (("minAvailable", least), ("maxUnavailable", most)):
         if value is not None:
@@ -105,8 +112,12 @@ def _metrics(metrics: list[Obj], least: int | None) -> Causes:
         causes += _metric(metric, at("spec.metrics", i))
     outside = any(metric.get("type") in ("Object", "External") for metric in metrics)
     if least == 0 and not outside:
-        causes.append(forbidden(
-            "spec.metrics", "must specify at least one Object or External metric to support scaling to zero replicas"))
+        causes.append(
+            forbidden(
+                "spec.metrics",
+                "must specify at least one Object or External metric to support scaling to zero replicas",
+            )
+        )
     return causes
 
 
@@ -126,7 +137,9 @@ def _metric(metric: Obj, path: str) -> Causes:
     if len(given) != 1:
         causes += [
             forbidden(f"{path}.{field}", "must populate the given metric source only")
-            for field in given if field != expected]
+            for field in given
+            if field != expected
+        ]
     return causes
 
 
@@ -141,11 +154,15 @@ def _source(field: str, source: Obj, path: str) -> Causes:
         causes += _target(target, f"{path}.target")
         utilization, value = target.get("averageUtilization"), target.get("averageValue")
         if utilization is None and value is None:
-            causes.append(required(
-                f"{path}.target.averageUtilization", "must set either a target raw value or a target utilization"))
+            causes.append(
+                required(
+                    f"{path}.target.averageUtilization", "must set either a target raw value or a target utilization"
+                )
+            )
         if utilization is not None and value is not None:
-            causes.append(forbidden(
-                f"{path}.target.averageValue", "may not set both a target raw value and a target utilization"))
+            causes.append(
+                forbidden(f"{path}.target.averageValue", "may not set both a target raw value and a target utilization")
+            )
         return causes
     if not (source.get("metric") or {}).get("name"):
         causes.append(required(f"{path}.metric.name", "must specify a metric name"))
@@ -172,8 +189,7 @@ def _rules(rules: Obj, path: str) -> Causes:
     causes: Causes = []
     window = rules.get("stabilizationWindowSeconds")
     if window is not None and window < 0:
-        causes.append(invalid(
-            f"{path}.stabilizationWindowSeconds", window, "must be greater than or equal to zero"))
+        causes.append(invalid(f"{path}.stabilizationWindowSeconds", window, "must be greater than or equal to zero"))
     if window is not None and window > 3600:
         causes.append(invalid(f"{path}.stabilizationWindowSeconds", window, "must be less than or equal to 3600"))
     known = ("Disabled", "Max", "Min")

@@ -24,7 +24,9 @@ _SYS_ADMIN = "cannot set `allowPrivilegeEscalation` to false and `capabilities.A
 def _ids(context: Obj, fields: tuple[str, ...], path: str) -> Causes:
     return [
         invalid(f"{path}.{field}", context[field], f"must be between 0 and {_MAX_ID}, inclusive")
-        for field in fields if context.get(field) is not None and not 0 <= context[field] <= _MAX_ID]
+        for field in fields
+        if context.get(field) is not None and not 0 <= context[field] <= _MAX_ID
+    ]
 
 
 def container(context: Obj | None, path: str) -> Causes:
@@ -117,10 +119,11 @@ def dns(spec: Obj, path: str) -> Causes:
         causes.append(invalid(f"{path}.nameservers", servers, words))
     causes += [
         invalid(at(f"{path}.nameservers", i), server, "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)")
-        for i, server in enumerate(servers) if not _is_address(server)]
+        for i, server in enumerate(servers)
+        if not _is_address(server)
+    ]
     if len(searches) > _MOST_SEARCHES:
-        causes.append(invalid(
-            f"{path}.searches", searches, f"must not have more than {_MOST_SEARCHES} search paths"))
+        causes.append(invalid(f"{path}.searches", searches, f"must not have more than {_MOST_SEARCHES} search paths"))
     if len(" ".join(searches)) > _MOST_SEARCH_CHARS:
         words = f"must not have more than {_MOST_SEARCH_CHARS} characters (including spaces) in the search list"
         causes.append(invalid(f"{path}.searches", searches, words))
@@ -130,7 +133,9 @@ def dns(spec: Obj, path: str) -> Causes:
             causes += names.dns_subdomain_cause(at(f"{path}.searches", i), bare)
     return causes + [
         required(at(f"{path}.options", i), "must not be empty")
-        for i, option in enumerate(config.get("options") or []) if not option.get("name")]
+        for i, option in enumerate(config.get("options") or [])
+        if not option.get("name")
+    ]
 
 
 def _is_address(text: str) -> bool:

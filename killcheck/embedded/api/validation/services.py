@@ -63,8 +63,10 @@ def _spec(spec: Obj) -> Causes:
     affinity = spec.get("sessionAffinity", "")
     if affinity not in ("ClientIP", "None"):
         causes.append(
-            not_supported("spec.sessionAffinity", affinity, ("ClientIP", "None")) if affinity
-            else required("spec.sessionAffinity"))
+            not_supported("spec.sessionAffinity", affinity, ("ClientIP", "None"))
+            if affinity
+            else required("spec.sessionAffinity")
+        )
     return causes
 
 
@@ -73,8 +75,7 @@ def _external_name(spec: Obj) -> Causes:
     if spec.get("clusterIP") or spec.get("clusterIPs"):
         causes.append(forbidden("spec.clusterIPs", "may not be set for ExternalName services"))
     name = spec.get("externalName", "").removesuffix(".")
-    return causes + (
-        names.dns_subdomain_cause("spec.externalName", name) if name else [required("spec.externalName")])
+    return causes + (names.dns_subdomain_cause("spec.externalName", name) if name else [required("spec.externalName")])
 
 
 def _port(port: Obj, path: str, seen: set[str], *, named: bool) -> Causes:
@@ -91,7 +92,8 @@ def _port(port: Obj, path: str, seen: set[str], *, named: bool) -> Causes:
     protocol = port.get("protocol", "")
     if protocol not in _PROTOCOLS:
         causes.append(
-            not_supported(f"{path}.protocol", protocol, _PROTOCOLS) if protocol else required(f"{path}.protocol"))
+            not_supported(f"{path}.protocol", protocol, _PROTOCOLS) if protocol else required(f"{path}.protocol")
+        )
     return causes + names.port_number_or_name(f"{path}.targetPort", port.get("targetPort", 0))
 
 

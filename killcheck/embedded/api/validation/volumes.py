@@ -13,8 +13,7 @@ from killcheck.kube.quantities import parse
 
 __all__ = ["descending_path", "volumes"]
 
-_HOST_PATH_TYPES = (
-    "", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket")
+_HOST_PATH_TYPES = ("", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket")
 _MODE_WORDS = "must be a number between 0 and 0777 (octal), both inclusive"
 
 
@@ -38,8 +37,7 @@ def _source(volume: Obj, path: str) -> Causes:
     kinds = [kind for kind, source in volume.items() if kind != "name" and source is not None]
     if not kinds:
         return [required(path, "must specify a volume type")]
-    causes: Causes = [
-        forbidden(f"{path}.{kind}", "may not specify more than 1 volume type") for kind in kinds[1:]]
+    causes: Causes = [forbidden(f"{path}.{kind}", "may not specify more than 1 volume type") for kind in kinds[1:]]
     rule = _RULES.get(kinds[0])
     return causes + (rule(volume[kinds[0]], f"{path}.{kinds[0]}") if rule else [])
 
@@ -117,8 +115,9 @@ def _projected(source: Obj, path: str) -> Causes:
         kinds = [kind for kind, projection in one.items() if projection is not None]
         if not kinds:
             causes.append(required(here, "must specify a volume type"))
-        causes += [forbidden(f"{here}.{kind}", "may not specify more than 1 volume type per source")
-                   for kind in kinds[1:]]
+        causes += [
+            forbidden(f"{here}.{kind}", "may not specify more than 1 volume type per source") for kind in kinds[1:]
+        ]
         token = one.get("serviceAccountToken")
         if token is not None:
             causes += _token(token, f"{here}.serviceAccountToken")
@@ -134,17 +133,22 @@ def _token(token: Obj, path: str) -> Causes:
     causes: Causes = []
     seconds = token.get("expirationSeconds")
     if seconds is not None and seconds < 600:
-        causes.append(invalid(
-            f"{path}.expirationSeconds", seconds, "may not specify a duration less than 10 minutes"))
+        causes.append(invalid(f"{path}.expirationSeconds", seconds, "may not specify a duration less than 10 minutes"))
     if seconds is not None and seconds > 1 << 32:
-        causes.append(invalid(
-            f"{path}.expirationSeconds", seconds, "may not specify a duration larger than 2^32 seconds"))
+        causes.append(
+            invalid(f"{path}.expirationSeconds", seconds, "may not specify a duration larger than 2^32 seconds")
+        )
     if not token.get("path"):
         causes.append(required(f"{path}.path"))
     return causes + descending_path(token.get("path", ""), f"{path}.path")
 
 
 _RULES = {
-    "emptyDir": _empty_dir, "hostPath": _host_path, "secret": _secret, "configMap": _config_map,
-    "persistentVolumeClaim": _claim, "nfs": _nfs, "projected": _projected,
+    "emptyDir": _empty_dir,
+    "hostPath": _host_path,
+    "secret": _secret,
+    "configMap": _config_map,
+    "persistentVolumeClaim": _claim,
+    "nfs": _nfs,
+    "projected": _projected,
 }

@@ -15,8 +15,7 @@ from killcheck.kube.selectors import LabelSelector, Requirement, from_match_labe
 
 __all__ = ["InterPod", "Spread", "Term", "spread_constraints", "terms_of"]
 
-_EXISTING = Reject(
-    "InterPodAffinity", ("node(s) didn't satisfy existing pods anti-affinity rules",), resolvable=True)
+_EXISTING = Reject("InterPodAffinity", ("node(s) didn't satisfy existing pods anti-affinity rules",), resolvable=True)
 _AFFINITY = Reject("InterPodAffinity", ("node(s) didn't match pod affinity rules",))
 _ANTI = Reject("InterPodAffinity", ("node(s) didn't match pod anti-affinity rules",), resolvable=True)
 _SPREAD = "node(s) didn't match pod topology spread constraints"
@@ -41,7 +40,8 @@ class Term:
         """Whether a pod is meant."""
         selector = self.namespace_selector
         there = other.namespace in self.namespaces or (
-            selector is not None and selector.matches(labels_of_namespace(other.namespace)))
+            selector is not None and selector.matches(labels_of_namespace(other.namespace))
+        )
         return there and self.selector.matches(other.labels)
 
 
@@ -60,9 +60,14 @@ def terms_of(info: PodInfo, terms: Iterable[Obj]) -> list[Term]:
         by_label = term.get("namespaceSelector")
         own = [info.namespace] if not named and by_label is None else []
         selector = _with_keys(from_match_labels(term.get("labelSelector")), term, info.labels)
-        result.append(Term(
-            selector, term["topologyKey"], frozenset([*named, *own]),
-            from_match_labels(by_label) if by_label is not None else None))
+        result.append(
+            Term(
+                selector,
+                term["topologyKey"],
+                frozenset([*named, *own]),
+                from_match_labels(by_label) if by_label is not None else None,
+            )
+        )
     return result
 
 
@@ -173,9 +178,16 @@ def spread_constraints(info: PodInfo, when: str) -> list[Constraint]:
         if raw.get("whenUnsatisfiable", "DoNotSchedule") != when:
             continue
         selector = _with_keys(from_match_labels(raw.get("labelSelector")), raw, info.labels)
-        result.append(Constraint(
-            raw["topologyKey"], int(raw.get("maxSkew", 1)), selector, int(raw.get("minDomains") or 1),
-            raw.get("nodeAffinityPolicy", "Honor") == "Honor", raw.get("nodeTaintsPolicy", "Ignore") == "Honor"))
+        result.append(
+            Constraint(
+                raw["topologyKey"],
+                int(raw.get("maxSkew", 1)),
+                selector,
+                int(raw.get("minDomains") or 1),
+                raw.get("nodeAffinityPolicy", "Honor") == "Honor",
+                raw.get("nodeTaintsPolicy", "Ignore") == "Honor",
+            )
+        )
     return result
 
 
@@ -221,10 +233,11 @@ class Spread:
             return False
         tolerations = self.info.pod["spec"].get("tolerations") or []
         taints = dig(node, "spec", "taints", default=[]) if constraint.taints_count else []
-        return all(
-            tolerates(tolerations, taint) for taint in taints if taint["effect"] in ("NoSchedule", "NoExecute"))
+        return all(tolerates(tolerations, taint) for taint in taints if taint["effect"] in ("NoSchedule", "NoExecute"))
 
     def _meant(self, constraint: Constraint, other: PodInfo) -> bool:
         return (
-            other.namespace == self.info.namespace and "deletionTimestamp" not in other.pod["metadata"]
-            and constraint.selector.matches(other.labels))
+            other.namespace == self.info.namespace
+            and "deletionTimestamp" not in other.pod["metadata"]
+            and constraint.selector.matches(other.labels)
+        )

@@ -18,7 +18,13 @@ class Attempt:
     """What is known while one pod is tried. ``refused`` fills up with why each node does not do."""
 
     def __init__(
-        self, info: PodInfo, snapshot: Snapshot, static: StaticFilter, *, claims: ClaimCheck, volumes: VolumeCheck,
+        self,
+        info: PodInfo,
+        snapshot: Snapshot,
+        static: StaticFilter,
+        *,
+        claims: ClaimCheck,
+        volumes: VolumeCheck,
         namespaces: NamespaceLabels,
     ) -> None:
         self.info = info
@@ -35,10 +41,14 @@ class Attempt:
         """Why a node does not do, None if it does."""
         info = self.info
         return (
-            self.static.check(info, at) or free_ports(info, at)
+            self.static.check(info, at)
+            or free_ports(info, at)
             or fits_resources(info, at, self.snapshot.promised(at.name, info) if self.snapshot.nominated else ())
-            or self.volumes.check(at) or (self.spread.check(at) if self.spread.constraints else None)
-            or (None if self.inter_pod.idle else self.inter_pod.check(at)) or self.claims.check(at))
+            or self.volumes.check(at)
+            or (self.spread.check(at) if self.spread.constraints else None)
+            or (None if self.inter_pod.idle else self.inter_pod.check(at))
+            or self.claims.check(at)
+        )
 
     def feasible(self, start: int) -> tuple[list[NodeInfo], int]:
         """Nodes that do, beginning with the node number ``start``, and how many were looked at."""

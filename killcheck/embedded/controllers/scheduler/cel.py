@@ -49,7 +49,9 @@ def _program(expression: str) -> Any:
     celpy = _celpy()
     environment = celpy.Environment()
     functions = {
-        "quantity": _quantity, "semver": _semver, "compareTo": _compare,
+        "quantity": _quantity,
+        "semver": _semver,
+        "compareTo": _compare,
         "isGreaterThan": lambda one, other: celpy.celtypes.BoolType(_compare(one, other) > 0),
         "isLessThan": lambda one, other: celpy.celtypes.BoolType(_compare(one, other) < 0),
     }

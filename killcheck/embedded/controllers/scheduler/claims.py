@@ -30,7 +30,8 @@ def claim_names(pod: Obj) -> list[str | None]:
     """The ResourceClaims that a pod uses; None for one that is still to be made from its template."""
     made = {
         entry["name"]: entry.get("resourceClaimName") or ""
-        for entry in dig(pod, "status", "resourceClaimStatuses", default=[])}
+        for entry in dig(pod, "status", "resourceClaimStatuses", default=[])
+    }
     names: list[str | None] = []
     for entry in pod["spec"].get("resourceClaims") or ():
         name = entry.get("resourceClaimName") or made.get(entry["name"])
@@ -78,7 +79,11 @@ class ClaimCheck:
     """The claims of one pod. ``problem`` refuses it everywhere."""
 
     def __init__(
-        self, pod: Obj, claims: list[Obj], classes: Callable[[str], Obj | None], slices: Callable[[], Iterable[Obj]],
+        self,
+        pod: Obj,
+        claims: list[Obj],
+        classes: Callable[[str], Obj | None],
+        slices: Callable[[], Iterable[Obj]],
         taken: Callable[[], set[DeviceId]],
     ) -> None:
         self.pod = pod
@@ -158,11 +163,16 @@ class ClaimCheck:
                     yield _Device(*pool, raw)
 
     def _satisfy(
-        self, claim: Obj, devices: list[_Device], taken: set[DeviceId],
+        self,
+        claim: Obj,
+        devices: list[_Device],
+        taken: set[DeviceId],
     ) -> list[tuple[_Want, _Device]] | None:
         constraints = [
             (frozenset(entry.get("requests") or ()), entry["matchAttribute"])
-            for entry in dig(claim, "spec", "devices", "constraints", default=[]) if entry.get("matchAttribute")]
+            for entry in dig(claim, "spec", "devices", "constraints", default=[])
+            if entry.get("matchAttribute")
+        ]
         for wants in self._ways(dig(claim, "spec", "devices", "requests", default=[]), devices, taken):
             found = self._search(wants, devices, taken, constraints, [])
             if found is not None:
@@ -170,7 +180,10 @@ class ClaimCheck:
         return None
 
     def _ways(
-        self, requests: list[Obj], devices: list[_Device], taken: set[DeviceId],
+        self,
+        requests: list[Obj],
+        devices: list[_Device],
+        taken: set[DeviceId],
     ) -> Iterator[list[_Want]]:
         """Every combination of first, second ... choices; one want for each device."""
         if not requests:
@@ -179,8 +192,12 @@ class ClaimCheck:
         first, rest = requests[0], requests[1:]
         for choice in _choices(first):
             want = _Want(
-                _request_name(first, choice), choice.get("deviceClassName", ""), tuple(_selectors(choice)),
-                _Tolerations(choice.get("tolerations") or ()), bool(choice.get("adminAccess")))
+                _request_name(first, choice),
+                choice.get("deviceClassName", ""),
+                tuple(_selectors(choice)),
+                _Tolerations(choice.get("tolerations") or ()),
+                bool(choice.get("adminAccess")),
+            )
             count = int(choice.get("count") or 1)
             if choice.get("allocationMode") == "All":
                 fitting = [device for device in devices if self._fits(want, device)]
@@ -191,8 +208,12 @@ class ClaimCheck:
                 yield [want] * count + others
 
     def _search(
-        self, wants: list[_Want], devices: list[_Device], taken: set[DeviceId],
-        constraints: list[tuple[frozenset[str], str]], chosen: list[tuple[_Want, _Device]],
+        self,
+        wants: list[_Want],
+        devices: list[_Device],
+        taken: set[DeviceId],
+        constraints: list[tuple[frozenset[str], str]],
+        chosen: list[tuple[_Want, _Device]],
     ) -> list[tuple[_Want, _Device]] | None:
         if len(chosen) == len(wants):
             return list(chosen)
@@ -259,7 +280,9 @@ def _reachable(where: Mapping[str, Any], at: NodeInfo) -> bool:
 
 
 def _agrees(
-    want: _Want, device: _Device, constraints: list[tuple[frozenset[str], str]],
+    want: _Want,
+    device: _Device,
+    constraints: list[tuple[frozenset[str], str]],
     chosen: list[tuple[_Want, _Device]],
 ) -> bool:
     """``matchAttribute``: the devices of the requests it names have one value in common."""
@@ -290,7 +313,8 @@ def _allocation(chosen: list[tuple[_Want, _Device]], node: str) -> Obj:
         results.append(result | ({"adminAccess": True} if want.admin else {}))
     fields = [{"key": "metadata.name", "operator": "In", "values": [node]}]
     return {
-        "devices": {"results": results}, "nodeSelector": {"nodeSelectorTerms": [{"matchFields": fields}]},
+        "devices": {"results": results},
+        "nodeSelector": {"nodeSelectorTerms": [{"matchFields": fields}]},
     }
 
 

@@ -78,7 +78,8 @@ def selects(pod: Obj, node: Obj, labels: Mapping[str, str]) -> bool:
         if labels.get(key) != value:
             return False
     required = ((spec.get("affinity") or {}).get("nodeAffinity") or {}).get(
-        "requiredDuringSchedulingIgnoredDuringExecution")
+        "requiredDuringSchedulingIgnoredDuringExecution"
+    )
     return required is None or matches_node_terms(required.get("nodeSelectorTerms") or [], node, labels)
 
 

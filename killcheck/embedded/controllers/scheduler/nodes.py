@@ -44,8 +44,20 @@ class PodInfo:
     """A pod, read once."""
 
     __slots__ = (
-        "affinity", "anti_affinity", "key", "labels", "namespace", "owner", "pod", "ports", "priority", "requests",
-        "scored", "signature", "uid")
+        "affinity",
+        "anti_affinity",
+        "key",
+        "labels",
+        "namespace",
+        "owner",
+        "pod",
+        "ports",
+        "priority",
+        "requests",
+        "scored",
+        "signature",
+        "uid",
+    )
 
     def __init__(self, pod: Obj) -> None:
         spec = pod["spec"]
@@ -58,8 +70,12 @@ class PodInfo:
         self.owner = str(owner["uid"]) if owner else ""
         self.priority = int(spec.get("priority") or 0)
         self.requests = {
-            name: value for name, value in amounts(
-                {name: amount.value for name, amount in pod_resources(pod, "requests").items()}).items() if value}
+            name: value
+            for name, value in amounts(
+                {name: amount.value for name, amount in pod_resources(pod, "requests").items()}
+            ).items()
+            if value
+        }
         self.scored = (self.requests.get("cpu", DEFAULT_CPU_M), self.requests.get("memory", DEFAULT_MEMORY))
         self.ports = tuple(_host_ports(spec))
         affinity = spec.get("affinity") or {}
@@ -141,8 +157,18 @@ class NodeInfo:
     def copy(self) -> NodeInfo:
         """One to try things out on."""
         return NodeInfo(
-            self.name, self.node, self.version, self.labels, self.allocatable, dict(self.requested), self.scored,
-            dict(self.pods), dict(self.repelling), dict(self.siblings), self.discouraged)
+            self.name,
+            self.node,
+            self.version,
+            self.labels,
+            self.allocatable,
+            dict(self.requested),
+            self.scored,
+            dict(self.pods),
+            dict(self.repelling),
+            dict(self.siblings),
+            self.discouraged,
+        )
 
 
 class Snapshot:
@@ -204,6 +230,7 @@ class Snapshot:
     def promised(self, node: str, info: PodInfo) -> Iterable[PodInfo]:
         """The pods for which room is kept on a node against ``info``: those that matter at least as much."""
         return [
-            other for uid, other in self.nominated.get(node, {}).items()
+            other
+            for uid, other in self.nominated.get(node, {}).items()
             if uid != info.uid and other.priority >= info.priority
         ]

@@ -36,8 +36,11 @@ def find_room(attempt: Attempt, budgets: list[Obj]) -> Plan | str:
     nominated = dig(info.pod, "status", "nominatedNodeName", default="")
     at = attempt.snapshot.nodes.get(nominated)
     refusal = attempt.refused.get(nominated)
-    if at is not None and (refusal is None or refusal.resolvable) and any(
-            other.priority < info.priority and _being_preempted(other.pod) for other in at.pods.values()):
+    if (
+        at is not None
+        and (refusal is None or refusal.resolvable)
+        and any(other.priority < info.priority and _being_preempted(other.pod) for other in at.pods.values())
+    ):
         return "not eligible due to a terminating pod on the nominated node."
     plans: list[Plan] = []
     refused: dict[str, Reject] = {}
@@ -71,8 +74,12 @@ def _cost(plan: Plan) -> tuple[int, int, int, int, str]:
     highest = [info for info in plan.victims if info.priority == plan.victims[0].priority]
     youngest = min((_started(info) for info in highest), default="")
     return (
-        plan.violations, plan.victims[0].priority, sum(info.priority + 2**31 for info in plan.victims),
-        len(plan.victims), _descending(youngest))
+        plan.violations,
+        plan.victims[0].priority,
+        sum(info.priority + 2**31 for info in plan.victims),
+        len(plan.victims),
+        _descending(youngest),
+    )
 
 
 def _descending(text: str) -> str:

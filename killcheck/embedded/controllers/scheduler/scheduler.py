@@ -29,10 +29,14 @@ STORAGECLASSES = Resource("storage.k8s.io", "v1", "storageclasses", "StorageClas
 _CLAIM_FINALIZER = "resource.kubernetes.io/delete-protection"
 #: Which parts of a node concern which plugin.
 _NODE_PARTS: tuple[tuple[str, tuple[str, ...]], ...] = (
-    ("NodeResourcesFit", ("status", "allocatable")), ("TaintToleration", ("spec", "taints")),
-    ("NodeUnschedulable", ("spec", "unschedulable")), ("NodeAffinity", ("metadata", "labels")),
-    ("PodTopologySpread", ("metadata", "labels")), ("InterPodAffinity", ("metadata", "labels")),
-    ("DynamicResources", ("metadata", "labels")), ("VolumeBinding", ("metadata", "labels")),
+    ("NodeResourcesFit", ("status", "allocatable")),
+    ("TaintToleration", ("spec", "taints")),
+    ("NodeUnschedulable", ("spec", "unschedulable")),
+    ("NodeAffinity", ("metadata", "labels")),
+    ("PodTopologySpread", ("metadata", "labels")),
+    ("InterPodAffinity", ("metadata", "labels")),
+    ("DynamicResources", ("metadata", "labels")),
+    ("VolumeBinding", ("metadata", "labels")),
 )
 #: Whom a pod that leaves a node may help.
 _FREED = ("NodeResourcesFit", "NodePorts", "InterPodAffinity", "PodTopologySpread")
@@ -174,8 +178,13 @@ class Scheduler(Component):
             self._fail(info, "no nodes available to schedule pods", frozenset())
             return
         attempt = Attempt(
-            info, self.snapshot, self.static, claims=self._claim_check(info.pod),
-            volumes=self._volume_check(info.pod), namespaces=self._namespace_labels)
+            info,
+            self.snapshot,
+            self.static,
+            claims=self._claim_check(info.pod),
+            volumes=self._volume_check(info.pod),
+            namespaces=self._namespace_labels,
+        )
         total = len(attempt.nodes)
         problems = {"VolumeBinding": attempt.volumes.problem, "DynamicResources": attempt.claims.problem}
         for plugin, problem in problems.items():
@@ -219,9 +228,14 @@ class Scheduler(Component):
         stamp = format_time(self.loop.now())
         since = current.get("lastTransitionTime", stamp) if current.get("status") == "False" else stamp
         wanted = {
-            "type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message,
-            "lastProbeTime": None, "lastTransitionTime": since,
-            "observedGeneration": pod["metadata"].get("generation", 0)}
+            "type": "PodScheduled",
+            "status": "False",
+            "reason": "Unschedulable",
+            "message": message,
+            "lastProbeTime": None,
+            "lastTransitionTime": since,
+            "observedGeneration": pod["metadata"].get("generation", 0),
+        }
         status: Obj = {}
         if any(current.get(field) != wanted[field] for field in ("status", "reason", "message", "observedGeneration")):
             status["conditions"] = [wanted]
@@ -233,8 +247,13 @@ class Scheduler(Component):
     def _patch_status(self, pod: Obj, status: Obj) -> None:
         try:
             self.kube.patch(
-                r.PODS, name_of(pod), {"metadata": {"uid": uid_of(pod)}, "status": status}, namespace_of(pod),
-                kind="strategic", subresource="status")
+                r.PODS,
+                name_of(pod),
+                {"metadata": {"uid": uid_of(pod)}, "status": status},
+                namespace_of(pod),
+                kind="strategic",
+                subresource="status",
+            )
         except KubeError:
             return  # gone, or another by now: the watch will tell
 
@@ -246,8 +265,11 @@ class Scheduler(Component):
             for claim in attempt.volumes.to_bind:
                 annotations = {SELECTED_NODE: node}
                 self.kube.patch(
-                    r.PERSISTENTVOLUMECLAIMS, name_of(claim), {"metadata": {"annotations": annotations}},
-                    namespace_of(claim))
+                    r.PERSISTENTVOLUMECLAIMS,
+                    name_of(claim),
+                    {"metadata": {"annotations": annotations}},
+                    namespace_of(claim),
+                )
         except KubeError:
             self.backlog.failed(info.uid, frozenset(), retry=True)
             return
@@ -277,14 +299,17 @@ class Scheduler(Component):
             if allocation is not None:
                 status["allocation"] = allocation
             self.claims.objects[namespace_of(claim), name_of(claim)] = self.kube.replace(
-                r.RESOURCECLAIMS, current | {"status": status}, subresource="status")
+                r.RESOURCECLAIMS, current | {"status": status}, subresource="status"
+            )
 
     def _bind(self, info: PodInfo, node: str) -> None:
         namespace, name = info.key
         binding = {
-            "apiVersion": "v1", "kind": "Binding",
+            "apiVersion": "v1",
+            "kind": "Binding",
             "metadata": {"name": name, "namespace": namespace, "uid": info.uid},
-            "target": {"apiVersion": "v1", "kind": "Node", "name": node}}
+            "target": {"apiVersion": "v1", "kind": "Node", "name": node},
+        }
         try:
             self.kube.create(r.PODS, binding, namespace, name=name, subresource="binding")
         except (NotFound, Conflict):
@@ -298,7 +323,8 @@ class Scheduler(Component):
         self.backlog.drop(info.uid)
         self.snapshot.place(info, node)
         self.series.emit(
-            info.pod, "Normal", "Scheduled", "Binding", f"Successfully assigned {namespace}/{name} to {node}")
+            info.pod, "Normal", "Scheduled", "Binding", f"Successfully assigned {namespace}/{name} to {node}"
+        )
 
     # -- preemption ----------------------------------------------------------------------------------------
     def _preempt(self, info: PodInfo, plan: Plan) -> None:
@@ -306,11 +332,22 @@ class Scheduler(Component):
             pod = victim.pod
             if "deletionTimestamp" in pod["metadata"]:
                 continue
-            self._patch_status(pod, {"conditions": [{
-                "type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler",
-                "message": f"{self.name}: preempting to accommodate a higher priority pod", "lastProbeTime": None,
-                "lastTransitionTime": format_time(self.loop.now()),
-                "observedGeneration": pod["metadata"].get("generation", 0)}]})
+            self._patch_status(
+                pod,
+                {
+                    "conditions": [
+                        {
+                            "type": "DisruptionTarget",
+                            "status": "True",
+                            "reason": "PreemptionByScheduler",
+                            "message": f"{self.name}: preempting to accommodate a higher priority pod",
+                            "lastProbeTime": None,
+                            "lastTransitionTime": format_time(self.loop.now()),
+                            "observedGeneration": pod["metadata"].get("generation", 0),
+                        }
+                    ]
+                },
+            )
             try:
                 self.kube.delete(r.PODS, name_of(pod), namespace_of(pod), uid=victim.uid)
             except KubeError:
@@ -326,13 +363,20 @@ class Scheduler(Component):
         names = dra.claim_names(pod) if pod["spec"].get("resourceClaims") else []
         found = [self.claims.get(name, namespace_of(pod)) for name in names if name]
         return ClaimCheck(
-            pod, [claim for claim in found if claim is not None], self.classes.get, self.slices.values,
-            lambda: dra.in_use(self.claims.values()))
+            pod,
+            [claim for claim in found if claim is not None],
+            self.classes.get,
+            self.slices.values,
+            lambda: dra.in_use(self.claims.values()),
+        )
 
     def _volume_check(self, pod: Obj) -> VolumeCheck:
         return VolumeCheck(
-            pod, self.volume_claims.get, self.volumes.get,
-            lambda name, _: self.storage_classes.get(name) if name else self._default_storage_class())
+            pod,
+            self.volume_claims.get,
+            self.volumes.get,
+            lambda name, _: self.storage_classes.get(name) if name else self._default_storage_class(),
+        )
 
     def _default_storage_class(self) -> Obj | None:
         marked = "storageclass.kubernetes.io/is-default-class"
@@ -348,4 +392,5 @@ def _schedules_differently(old: Obj, new: Obj) -> bool:
         return True
     meta = ("labels", "annotations")
     return any(old["metadata"].get(field) != new["metadata"].get(field) for field in meta) or (
-        dig(old, "status", "resourceClaimStatuses") != dig(new, "status", "resourceClaimStatuses"))
+        dig(old, "status", "resourceClaimStatuses") != dig(new, "status", "resourceClaimStatuses")
+    )

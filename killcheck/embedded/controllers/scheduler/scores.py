@@ -19,7 +19,10 @@ _WEIGHTED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
 def best_node(
-    info: PodInfo, nodes: list[NodeInfo], everywhere: list[NodeInfo], labels_of_namespace: NamespaceLabels,
+    info: PodInfo,
+    nodes: list[NodeInfo],
+    everywhere: list[NodeInfo],
+    labels_of_namespace: NamespaceLabels,
 ) -> NodeInfo:
     """The best of ``nodes`` (at least one); of equals the first."""
     if len(nodes) == 1:
@@ -33,20 +36,31 @@ def best_node(
     pods = [(1, affinity.get("podAffinity") or {}), (-1, affinity.get("podAntiAffinity") or {})]
     weighted = [
         (sign * int(entry["weight"]), terms_of(info, [entry["podAffinityTerm"]])[0])
-        for sign, side in pods for entry in side.get(_WEIGHTED) or ()]
+        for sign, side in pods
+        for entry in side.get(_WEIGHTED) or ()
+    ]
     if weighted:
         counts = _domains(weighted, everywhere, labels_of_namespace)
         _add(totals, nodes, 2, lambda at: sum(counts.get(pair, 0.0) for pair in at.labels.items()))
     _add(totals, nodes, 2, _crowd(info, everywhere), fewer_is_better=True)
     if any(at.discouraged for at in nodes):
         tolerations = pod["spec"].get("tolerations") or []
-        _add(totals, nodes, 3, lambda at: float(
-            sum(not tolerates(tolerations, taint) for taint in at.discouraged)), fewer_is_better=True)
+        _add(
+            totals,
+            nodes,
+            3,
+            lambda at: float(sum(not tolerates(tolerations, taint) for taint in at.discouraged)),
+            fewer_is_better=True,
+        )
     return max(nodes, key=lambda at: totals[at.name])
 
 
 def _add(
-    totals: dict[str, float], nodes: list[NodeInfo], weight: int, score: Callable[[NodeInfo], float], *,
+    totals: dict[str, float],
+    nodes: list[NodeInfo],
+    weight: int,
+    score: Callable[[NodeInfo], float],
+    *,
     fewer_is_better: bool = False,
 ) -> None:
     """Scale a score to 0..100 over the nodes and add it with its weight."""
@@ -79,7 +93,9 @@ def _preference(terms: list[Obj], at: NodeInfo) -> float:
 
 
 def _domains(
-    weighted: list[tuple[int, Term]], nodes: list[NodeInfo], labels_of_namespace: NamespaceLabels,
+    weighted: list[tuple[int, Term]],
+    nodes: list[NodeInfo],
+    labels_of_namespace: NamespaceLabels,
 ) -> dict[tuple[str, str], float]:
     counts: dict[tuple[str, str], float] = {}
     for at in nodes:

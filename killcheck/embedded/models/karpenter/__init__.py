@@ -36,9 +36,17 @@ class Karpenter(Component):
         common = (self.kube, self.loop, self.informers, self.state)
         evictions = Evictions(*common)
         self.parts: list[Component] = [
-            PoolStatus(*common), Provisioning(*common), StaticPools(*common), Lifecycle(*common), evictions,
-            Termination(*common, evictions), PodEvents(*common), Emptiness(*common), Expiration(*common),
-            Interruption(*common), GarbageCollection(*common),
+            PoolStatus(*common),
+            Provisioning(*common),
+            StaticPools(*common),
+            Lifecycle(*common),
+            evictions,
+            Termination(*common, evictions),
+            PodEvents(*common),
+            Emptiness(*common),
+            Expiration(*common),
+            Interruption(*common),
+            GarbageCollection(*common),
         ]
         for part in self.parts:
             part.start()

@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 
-from killcheck.instances.amounts import text, total
-from killcheck.instances.launchable import Launchable, well_known
-from killcheck.instances.requirements import Requirement, Requirements
 from killcheck.embedded.models.karpenter import names as n
 from killcheck.embedded.models.karpenter.packing import Fresh, instance_type_names
 from killcheck.embedded.models.karpenter.pool import Pool
+from killcheck.instances.amounts import text, total
+from killcheck.instances.launchable import Launchable, well_known
+from killcheck.instances.requirements import Requirement, Requirements
 from killcheck.kube.objects import Obj, copy, dig
 
 __all__ = ["claim_for", "pool_hash", "static_claim"]
@@ -46,25 +46,36 @@ def _claim(pool: Pool, requirements: Requirements) -> Obj:
     template = pool.template
     known = well_known(pool.prefix)
     custom = {
-        key: min(one.values) for key, one in requirements.items()
+        key: min(one.values)
+        for key, one in requirements.items()
         if key not in known and not one.complement and one.values and key != n.HOSTNAME
     }
     annotations = dict(dig(pool.obj, "spec", "template", "metadata", "annotations", default={}))
     annotations |= {"karpenter.sh/nodepool-hash": pool_hash(pool), "karpenter.sh/nodepool-hash-version": "v3"}
     spec: Obj = {
-        "requirements": requirements.entries(), "nodeClassRef": dict(pool.node_class), "expireAfter": pool.expire_after,
+        "requirements": requirements.entries(),
+        "nodeClassRef": dict(pool.node_class),
+        "expireAfter": pool.expire_after,
     }
     for field in ("taints", "startupTaints", "terminationGracePeriod"):
         if template.get(field):
             spec[field] = template[field]
     return {
-        "apiVersion": "karpenter.sh/v1", "kind": "NodeClaim",
+        "apiVersion": "karpenter.sh/v1",
+        "kind": "NodeClaim",
         "metadata": {
-            "generateName": f"{pool.name}-", "labels": {**pool.labels, **custom}, "annotations": annotations,
-            "ownerReferences": [{
-                "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "name": pool.name, "uid": pool.uid,
-                "blockOwnerDeletion": True,
-            }],
+            "generateName": f"{pool.name}-",
+            "labels": {**pool.labels, **custom},
+            "annotations": annotations,
+            "ownerReferences": [
+                {
+                    "apiVersion": "karpenter.sh/v1",
+                    "kind": "NodePool",
+                    "name": pool.name,
+                    "uid": pool.uid,
+                    "blockOwnerDeletion": True,
+                }
+            ],
         },
         "spec": spec,
     }

@@ -22,7 +22,11 @@ def put(obj: Obj, kind: str, status: str, now: str, *, reason: str = "", message
     """
     conditions = obj.setdefault("status", {}).setdefault("conditions", [])
     entry = {
-        "type": kind, "status": status, "reason": reason or kind, "message": message, "lastTransitionTime": now,
+        "type": kind,
+        "status": status,
+        "reason": reason or kind,
+        "message": message,
+        "lastTransitionTime": now,
         "observedGeneration": dig(obj, "metadata", "generation", default=1),
     }
     for index, existing in enumerate(conditions):
@@ -51,7 +55,8 @@ def rooted(obj: Obj, dependents: Sequence[str], now: str) -> bool:
     for kind in dependents:
         if condition(obj, kind) is None:
             changed |= put(
-                obj, kind, "Unknown", now, reason="AwaitingReconciliation", message="object is awaiting reconciliation")
+                obj, kind, "Unknown", now, reason="AwaitingReconciliation", message="object is awaiting reconciliation"
+            )
     states = {kind: str(dig(condition(obj, kind), "status", default="Unknown")) for kind in dependents}
     for state, reason in (("False", "UnhealthyDependents"), ("Unknown", "ReconcilingDependents")):
         named = [f"{kind}={state}" for kind in dependents if states[kind] == state]

@@ -12,7 +12,6 @@ from collections import Counter
 from dataclasses import dataclass
 from datetime import timedelta
 
-from killcheck.text.durations import parse_duration
 from killcheck.embedded.models.karpenter import names as n
 from killcheck.embedded.models.karpenter.conditions import clear, is_true, put
 from killcheck.embedded.models.karpenter.pods import (
@@ -40,6 +39,7 @@ from killcheck.kube.objects import (
     parse_time,
     uid_of,
 )
+from killcheck.text.durations import parse_duration
 
 __all__ = ["Emptiness", "Expiration", "PodEvents"]
 
@@ -77,8 +77,7 @@ class PodEvents(Part):
         if not node or is_daemon(new) or change == "deleted":
             return []
         bound = old is None or not dig(old, "spec", "nodeName")
-        ended = old is not None and (
-            is_terminal(new) > is_terminal(old) or is_terminating(new) > is_terminating(old))
+        ended = old is not None and (is_terminal(new) > is_terminal(old) or is_terminating(new) > is_terminating(old))
         if not bound and not ended:
             return []
         claim = self.state.claim_of(self.state.nodes.get(node) or {})
@@ -88,7 +87,8 @@ class PodEvents(Part):
         now = self.loop.now()
         if last is None or (now - parse_time(last)).total_seconds() >= POD_EVENT_S:
             self.kube.patch(
-                r.NODECLAIMS, name_of(claim), {"status": {"lastPodEventTime": format_time(now)}}, subresource="status")
+                r.NODECLAIMS, name_of(claim), {"status": {"lastPodEventTime": format_time(now)}}, subresource="status"
+            )
         return []
 
     def _claims_of(self, _change: Change, _old: Obj | None, new: Obj) -> list[tuple[str, str]]:
@@ -150,14 +150,22 @@ class Emptiness(Part):
 
     def _pod(self, change: Change, old: Obj | None, new: Obj) -> list[tuple[str, str]]:
         if dig(new, "spec", "nodeName") and (
-                change != "modified" or old is None or is_active(old) != is_active(new)
-                or annotations_of(old) != annotations_of(new) or not dig(old, "spec", "nodeName")):
+            change != "modified"
+            or old is None
+            or is_active(old) != is_active(new)
+            or annotations_of(old) != annotations_of(new)
+            or not dig(old, "spec", "nodeName")
+        ):
             self._look_soon()
         return []
 
     def _node(self, change: Change, old: Obj | None, new: Obj) -> list[tuple[str, str]]:
-        if change != "modified" or old is None or is_true(old, "Ready") != is_true(new, "Ready") or annotations_of(
-                old) != annotations_of(new):
+        if (
+            change != "modified"
+            or old is None
+            or is_true(old, "Ready") != is_true(new, "Ready")
+            or annotations_of(old) != annotations_of(new)
+        ):
             self._look_soon()
         return []
 
@@ -191,15 +199,19 @@ class Emptiness(Part):
             return
         state.disrupting.add(name_of(claim))
         taints = [*dig(node, "spec", "taints", default=()), n.DISRUPTED_TAINT]
-        self.kube.patch(r.NODES, name_of(node), {
-            "metadata": {"resourceVersion": node["metadata"]["resourceVersion"]}, "spec": {"taints": taints}})
+        self.kube.patch(
+            r.NODES,
+            name_of(node),
+            {"metadata": {"resourceVersion": node["metadata"]["resourceVersion"]}, "spec": {"taints": taints}},
+        )
         marked = copy(claim)
         put(marked, "DisruptionReason", "True", state.now, reason="Empty", message="Empty")
         state.write_status(r.NODECLAIMS, marked)
         state.delete_claim(claim)
         for about, word in ((node, "Node"), (claim, "NodeClaim")):
             state.events.publish(
-                about, "Normal", "DisruptionTerminating", f"Disrupting {word}: Empty", uid_of(about), "Empty")
+                about, "Normal", "DisruptionTerminating", f"Disrupting {word}: Empty", uid_of(about), "Empty"
+            )
 
     # -- candidates ----------------------------------------------------------------------------------------
     def _candidates(self) -> list[Obj]:
@@ -214,8 +226,11 @@ class Emptiness(Part):
     def _disruptable(self, claim: Obj, node: Obj) -> bool:
         """Whether Karpenter would consider it at all; says why not as Karpenter does."""
         state, now = self.state, self.loop.now()
-        if not is_true(claim, "Initialized") or dig(claim, "metadata", "deletionTimestamp") or name_of(
-                claim) in state.disrupting:
+        if (
+            not is_true(claim, "Initialized")
+            or dig(claim, "metadata", "deletionTimestamp")
+            or name_of(claim) in state.disrupting
+        ):
             return False
         if state.is_nominated(name_of(claim)):
             return False
@@ -225,8 +240,10 @@ class Emptiness(Part):
         for pod in state.pods_on(name_of(node)):
             protected = do_not_disrupt_until(pod) if is_active(pod) else None
             if protected is not None and protected > now:
-                blocked = (f'Pod has "karpenter.sh/do-not-disrupt" annotation (Pod={pod["metadata"]["namespace"]}/'
-                           f'{name_of(pod)})')
+                blocked = (
+                    f'Pod has "karpenter.sh/do-not-disrupt" annotation (Pod={pod["metadata"]["namespace"]}/'
+                    f"{name_of(pod)})"
+                )
         for about in (node, claim) if blocked else ():
             state.events.publish(about, "Normal", "DisruptionBlocked", blocked)
         return not blocked
@@ -283,9 +300,14 @@ class Emptiness(Part):
         allowed = pool.allowed("Empty", count["nodes"], self.loop.now())
         if count["nodes"] and allowed == 0:
             state.events.publish(
-                pool.obj, "Normal", "DisruptionBlocked",
-                "No allowed disruptions for disruption reason Empty due to blocking budget", pool.uid, "Empty",
-                timeout_s=60)
+                pool.obj,
+                "Normal",
+                "DisruptionBlocked",
+                "No allowed disruptions for disruption reason Empty due to blocking budget",
+                pool.uid,
+                "Empty",
+                timeout_s=60,
+            )
         return max(0, allowed - count["disrupting"])
 
 

@@ -26,7 +26,10 @@ __all__ = ["GarbageCollection", "Interruption", "instance_ids"]
 #: (event type, reason, message) by what a message means; all but the last drain.
 _SPOT = ("Warning", "SpotInterrupted", "Spot interruption warning was triggered")
 _RESERVATION = (
-    "Warning", "CapacityReservationInstanceInterrupted", "Capacity Reservation interruption warning was triggered")
+    "Warning",
+    "CapacityReservationInstanceInterrupted",
+    "Capacity Reservation interruption warning was triggered",
+)
 _UNHEALTHY = ("Warning", "InstanceUnhealthy", "An unhealthy warning was triggered for the instance")
 _STOPPING = ("Warning", "InstanceStopping", "Instance is stopping")
 _TERMINATING = ("Warning", "InstanceTerminating", "Instance is terminating")
@@ -50,7 +53,10 @@ def _meaning(message: Mapping[str, Any]) -> tuple[str, str, str] | None:
         return _REBALANCE
     if key == ("0", "aws.ec2", "EC2 Instance State-change Notification"):
         return {
-            "stopping": _STOPPING, "stopped": _STOPPING, "shutting-down": _TERMINATING, "terminated": _TERMINATING,
+            "stopping": _STOPPING,
+            "stopped": _STOPPING,
+            "shutting-down": _TERMINATING,
+            "terminated": _TERMINATING,
         }.get(str(detail.get("state", "")).lower())
     if key == ("0", "aws.health", "AWS Health Event"):
         scheduled = detail.get("service") == "EC2" and detail.get("eventTypeCategory") == "scheduledChange"
@@ -118,8 +124,11 @@ class Interruption(Part):
             for about, word in ((claim, "NodeClaim"), (node, "Node")):
                 if about is not None:
                     state.events.publish(
-                        about, "Warning", "TerminatingOnInterruption",
-                        f"Interruption triggered termination for the {word}")
+                        about,
+                        "Warning",
+                        "TerminatingOnInterruption",
+                        f"Interruption triggered termination for the {word}",
+                    )
 
 
 @dataclass

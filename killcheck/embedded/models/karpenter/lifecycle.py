@@ -10,16 +10,15 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import ClassVar
 
-from killcheck.instances.amounts import amounts, text
-from killcheck.instances.catalogue import InstanceType
-from killcheck.instances.launchable import AUTO_MODE, KARPENTER_AWS
-from killcheck.instances.requirements import RequirementError, Requirements
-from killcheck.text.durations import parse_duration
 from killcheck.embedded.models.cloud import CloudError, Instance, NoSuchInstance
 from killcheck.embedded.models.karpenter import names as n
 from killcheck.embedded.models.karpenter.conditions import is_true, put, rooted
 from killcheck.embedded.models.karpenter.packing import allocatable
 from killcheck.embedded.models.karpenter.state import Part, State
+from killcheck.instances.amounts import amounts, text
+from killcheck.instances.catalogue import InstanceType
+from killcheck.instances.launchable import AUTO_MODE, KARPENTER_AWS
+from killcheck.instances.requirements import RequirementError, Requirements
 from killcheck.kube import resources as r
 from killcheck.kube.errors import NotFound
 from killcheck.kube.informer import Change
@@ -35,6 +34,7 @@ from killcheck.kube.objects import (
     parse_time,
     uid_of,
 )
+from killcheck.text.durations import parse_duration
 
 __all__ = ["TERMINATION_POLL_S", "Lifecycle", "select_type", "terminate"]
 
@@ -128,7 +128,8 @@ class Lifecycle(Part):
         for name, amounts_of in (("capacity", instance.type.capacity), ("allocatable", allocatable(instance.type))):
             # EFA interfaces are attached, and counted, only where a pod asks for them.
             claim["status"][name] = {
-                key: text(key, value) for key, value in amounts_of.items() if key != EFA or EFA in asked}
+                key: text(key, value) for key, value in amounts_of.items() if key != EFA or EFA in asked
+            }
         put(claim, "Launched", "True", self.state.now)
         return {**resolved_labels(instance, _prefix(claim)), **labels_of(claim)}
 
@@ -137,7 +138,8 @@ class Lifecycle(Part):
         one, kind, zone = select_type(state, claim)
         if kind == "":
             raise CloudError(
-                "InsufficientInstanceCapacity", "all requested instance types were unavailable during launch")
+                "InsufficientInstanceCapacity", "all requested instance types were unavailable during launch"
+            )
         pool = labels_of(claim).get(n.NODEPOOL, "")
         tags = {"Name": f"{pool or 'nodeclaim'}/karpenter", "karpenter.sh/nodeclaim": name_of(claim)}
         if pool:
@@ -145,13 +147,15 @@ class Lifecycle(Part):
         node = {
             "labels": {**labels_of(claim), n.CAPACITY_TYPE: kind},
             "taints": [
-                *dig(claim, "spec", "taints", default=()), *dig(claim, "spec", "startupTaints", default=()),
+                *dig(claim, "spec", "taints", default=()),
+                *dig(claim, "spec", "startupTaints", default=()),
                 n.UNREGISTERED_TAINT,
             ],
         }
         try:
             return state.cloud.launch(
-                one.name, by=f"karpenter/{pool or name_of(claim)}", capacity_type=kind, zone=zone, tags=tags, node=node)
+                one.name, by=f"karpenter/{pool or name_of(claim)}", capacity_type=kind, zone=zone, tags=tags, node=node
+            )
         except CloudError as error:
             if error.code == "InsufficientInstanceCapacity":
                 state.mark_unavailable(one.name, kind)
@@ -160,7 +164,8 @@ class Lifecycle(Part):
     def _launch_failed(self, claim: Obj, error: CloudError) -> None:
         if error.code == "InsufficientInstanceCapacity":
             self.state.events.publish(
-                claim, "Warning", "InsufficientCapacityError", f"NodeClaim {name_of(claim)} event: {error}")
+                claim, "Warning", "InsufficientCapacityError", f"NodeClaim {name_of(claim)} event: {error}"
+            )
             self.state.delete_claim(claim)
             return
         put(claim, "Launched", "Unknown", self.state.now, reason="LaunchFailed", message=str(error)[:300])
@@ -172,8 +177,14 @@ class Lifecycle(Part):
             return
         node = self.state.node_of(claim)
         if node is None:
-            put(claim, "Registered", "Unknown", self.state.now, reason="NodeNotFound",
-                message="Node not registered with cluster")
+            put(
+                claim,
+                "Registered",
+                "Unknown",
+                self.state.now,
+                reason="NodeNotFound",
+                message="Node not registered with cluster",
+            )
             return
         self._sync_node(claim, node)
         claim["status"]["nodeName"] = name_of(node)
@@ -186,18 +197,27 @@ class Lifecycle(Part):
             if not any(t["key"] == taint["key"] and t["effect"] == taint["effect"] for t in taints):
                 taints.append(taint)
         owner = {
-            "apiVersion": "karpenter.sh/v1", "kind": "NodeClaim", "name": name_of(claim), "uid": uid_of(claim),
+            "apiVersion": "karpenter.sh/v1",
+            "kind": "NodeClaim",
+            "name": name_of(claim),
+            "uid": uid_of(claim),
             "blockOwnerDeletion": True,
         }
         finalizers = dict.fromkeys([*dig(node, "metadata", "finalizers", default=()), n.FINALIZER])
-        self.kube.patch(r.NODES, name_of(node), {
-            "metadata": {
-                "resourceVersion": node["metadata"]["resourceVersion"], "finalizers": list(finalizers),
-                "ownerReferences": [owner], "annotations": annotations_of(claim),
-                "labels": {**labels_of(claim), n.REGISTERED: "true"},
+        self.kube.patch(
+            r.NODES,
+            name_of(node),
+            {
+                "metadata": {
+                    "resourceVersion": node["metadata"]["resourceVersion"],
+                    "finalizers": list(finalizers),
+                    "ownerReferences": [owner],
+                    "annotations": annotations_of(claim),
+                    "labels": {**labels_of(claim), n.REGISTERED: "true"},
+                },
+                "spec": {"taints": taints or None},
             },
-            "spec": {"taints": taints or None},
-        })
+        )
 
     def _initialize(self, claim: Obj) -> None:
         if is_true(claim, "Initialized") or not is_true(claim, "Registered"):
@@ -269,7 +289,8 @@ class Lifecycle(Part):
         when = format_time(ends)
         patched = self._patch_meta(claim, {"annotations": {n.TERMINATION_TIME: when}})
         self.state.events.publish(
-            claim, "Warning", "TerminationGracePeriodExpiring", f"All pods will be deleted by {when}")
+            claim, "Warning", "TerminationGracePeriodExpiring", f"All pods will be deleted by {when}"
+        )
         return copy(patched)
 
     def _nodes_left(self, claim: Obj) -> bool:
@@ -295,8 +316,7 @@ class Lifecycle(Part):
     def _patch_meta(self, obj: Obj, metadata: Obj) -> Obj:
         """Merge into a claim's metadata on condition that nobody wrote meanwhile."""
         version = obj["metadata"]["resourceVersion"]
-        return self.kube.patch(
-            r.NODECLAIMS, name_of(obj), {"metadata": {**metadata, "resourceVersion": version}})
+        return self.kube.patch(r.NODECLAIMS, name_of(obj), {"metadata": {**metadata, "resourceVersion": version}})
 
 
 def terminate(state: State, claim: Obj) -> bool:
@@ -356,8 +376,12 @@ def _prefix(claim: Obj) -> str:
 def resolved_labels(instance: Instance, prefix: str) -> dict[str, str]:
     """The labels that a launched instance gives its claim: those that have one value."""
     found = {
-        n.INSTANCE_TYPE: instance.type.name, "kubernetes.io/arch": instance.type.arch, "kubernetes.io/os": "linux",
-        n.ZONE: instance.zone, n.REGION: instance.zone[:-1], n.CAPACITY_TYPE: instance.capacity_type,
+        n.INSTANCE_TYPE: instance.type.name,
+        "kubernetes.io/arch": instance.type.arch,
+        "kubernetes.io/os": "linux",
+        n.ZONE: instance.zone,
+        n.REGION: instance.zone[:-1],
+        n.CAPACITY_TYPE: instance.capacity_type,
     }
     for name, values in instance.type.labels.items():
         if name not in ("type", "arch") and len(values) == 1:

@@ -23,8 +23,10 @@ UNREGISTERED_TAINT: Obj = {"key": "karpenter.sh/unregistered", "effect": "NoExec
 
 #: Taints that every node starts with and loses by itself (pkg/scheduling/taints.go).
 EPHEMERAL_TAINTS = (
-    ("node.kubernetes.io/not-ready", "NoSchedule"), ("node.kubernetes.io/not-ready", "NoExecute"),
-    ("node.kubernetes.io/unreachable", "NoSchedule"), ("node.cloudprovider.kubernetes.io/uninitialized", "NoSchedule"),
+    ("node.kubernetes.io/not-ready", "NoSchedule"),
+    ("node.kubernetes.io/not-ready", "NoExecute"),
+    ("node.kubernetes.io/unreachable", "NoSchedule"),
+    ("node.cloudprovider.kubernetes.io/uninitialized", "NoSchedule"),
     ("karpenter.sh/unregistered", "NoExecute"),
 )
 

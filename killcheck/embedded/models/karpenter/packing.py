@@ -10,12 +10,12 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from killcheck.embedded.models.karpenter.pods import alternatives, anti_affine, requests, tolerates
+from killcheck.embedded.models.karpenter.pool import Pool
 from killcheck.instances.amounts import text, total
 from killcheck.instances.catalogue import InstanceType
 from killcheck.instances.launchable import Launchable, well_known
 from killcheck.instances.requirements import RequirementError, Requirements
-from killcheck.embedded.models.karpenter.pods import alternatives, anti_affine, requests, tolerates
-from killcheck.embedded.models.karpenter.pool import Pool
 from killcheck.kube.objects import Obj, dig
 
 __all__ = ["Existing", "Fresh", "Packing", "allocatable", "daemon_specs", "distinct_values", "instance_type_names"]
@@ -49,7 +49,8 @@ class Existing:
     def take(self, pod: Obj, needs: Mapping[str, float], wanted: Sequence[Requirements]) -> bool:
         """Put the pod here if it fits."""
         if tolerates(pod["spec"], self.taints) or any(
-                value > self.free.get(name, 0.0) for name, value in needs.items() if value):
+            value > self.free.get(name, 0.0) for name, value in needs.items() if value
+        ):
             return False
         if not any(self._carries(one) for one in wanted) or _apart(pod, self.pods):
             return False
@@ -82,8 +83,14 @@ class Packing:
     """One round. ``pools`` come in the order in which they are tried; ``remaining`` is what limits leave each."""
 
     def __init__(
-        self, types: Launchable, pools: Sequence[Pool], *, remaining: Mapping[str, Mapping[str, float]],
-        existing: Sequence[Existing], daemons: Sequence[Obj], unavailable: Mapping[str, int],
+        self,
+        types: Launchable,
+        pools: Sequence[Pool],
+        *,
+        remaining: Mapping[str, Mapping[str, float]],
+        existing: Sequence[Existing],
+        daemons: Sequence[Obj],
+        unavailable: Mapping[str, int],
     ) -> None:
         self.types = types
         offered = {pool.name: types.select(pool.requirements, pool.prefix).certain for pool in pools}
@@ -199,8 +206,10 @@ class Packing:
             if tolerates(spec, pool.taints):
                 continue
             wanted = list(alternatives(spec))
-            if any(not pool.requirements.conflicts(one) and not pool.requirements.undefined(
-                    one, well_known(pool.prefix)) for one in wanted):
+            if any(
+                not pool.requirements.conflicts(one) and not pool.requirements.undefined(one, well_known(pool.prefix))
+                for one in wanted
+            ):
                 counted.append(requests(spec))
         return total(counted)
 
@@ -214,8 +223,9 @@ class Packing:
         elif not fits:
             says = "no instance type has enough resources"
         else:
-            says = ("no instance type which had enough resources and the required offering met the scheduling "
-                    "requirements")
+            says = (
+                "no instance type which had enough resources and the required offering met the scheduling requirements"
+            )
         spelt = json.dumps({name: text(name, value) for name, value in sorted(needs.items())}, separators=(",", ":"))
         return f"{says}, requirements={_spelt(merged)}, resources={spelt}"
 

@@ -7,16 +7,29 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from killcheck.embedded.models.karpenter import names as n
 from killcheck.instances.amounts import amounts, total
 from killcheck.instances.requirements import Requirements
-from killcheck.text.durations import parse_duration
-from killcheck.embedded.models.karpenter import names as n
 from killcheck.kube.objects import Obj, annotations_of, condition, dig, owners, parse_time
+from killcheck.text.durations import parse_duration
 
 __all__ = [
-    "FOREVER", "alternatives", "anti_affine", "do_not_disrupt_until", "is_active", "is_critical", "is_daemon",
-    "is_drainable", "is_empty_cost", "is_mirror", "is_provisionable", "is_reschedulable", "is_terminal",
-    "is_terminating", "requests", "tolerates",
+    "FOREVER",
+    "alternatives",
+    "anti_affine",
+    "do_not_disrupt_until",
+    "is_active",
+    "is_critical",
+    "is_daemon",
+    "is_drainable",
+    "is_empty_cost",
+    "is_mirror",
+    "is_provisionable",
+    "is_reschedulable",
+    "is_terminal",
+    "is_terminating",
+    "requests",
+    "tolerates",
 ]
 
 #: Later than anything.
@@ -136,8 +149,12 @@ def is_provisionable(pod: Obj) -> bool:
     """The scheduler said that it fits nowhere, and a new node could help."""
     scheduled = condition(pod, "PodScheduled")
     return (
-        scheduled is not None and scheduled.get("reason") == "Unschedulable" and not dig(pod, "spec", "nodeName")
-        and not dig(pod, "status", "nominatedNodeName") and not is_daemon(pod) and not is_mirror(pod)
+        scheduled is not None
+        and scheduled.get("reason") == "Unschedulable"
+        and not dig(pod, "spec", "nodeName")
+        and not dig(pod, "status", "nominatedNodeName")
+        and not is_daemon(pod)
+        and not is_mirror(pod)
         and is_active(pod)
     )
 

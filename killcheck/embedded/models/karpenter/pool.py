@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from killcheck.embedded.models.karpenter import names as n
 from killcheck.instances.amounts import amounts
 from killcheck.instances.launchable import AUTO_MODE, KARPENTER_AWS
 from killcheck.instances.requirements import RequirementError, Requirements
-from killcheck.text.durations import parse_duration
-from killcheck.embedded.models.karpenter import names as n
 from killcheck.kube.objects import Obj, dig, name_of, uid_of
 from killcheck.kube.schedule import parse as parse_schedule
+from killcheck.text.durations import parse_duration
 
 __all__ = ["UNBOUNDED", "Pool", "PoolError", "read_pool"]
 
@@ -105,11 +105,22 @@ def read_pool(obj: Obj) -> Pool:
     except (RequirementError, ValueError) as error:
         raise PoolError(str(error)) from error
     return Pool(
-        obj, name, uid_of(obj), int(spec.get("weight") or 0), spec.get("replicas"), limits, requirements, labels,
-        tuple(inner.get("taints") or ()), tuple(inner.get("startupTaints") or ()), node_class,
+        obj,
+        name,
+        uid_of(obj),
+        int(spec.get("weight") or 0),
+        spec.get("replicas"),
+        limits,
+        requirements,
+        labels,
+        tuple(inner.get("taints") or ()),
+        tuple(inner.get("startupTaints") or ()),
+        node_class,
         AUTO_MODE if node_class.get("group") == AUTO_MODE else KARPENTER_AWS,
-        str(disruption.get("consolidationPolicy", "WhenEmptyOrUnderutilized")), after,
-        str(inner.get("expireAfter", "720h")), tuple(disruption.get("budgets", [{"nodes": "10%"}])),
+        str(disruption.get("consolidationPolicy", "WhenEmptyOrUnderutilized")),
+        after,
+        str(inner.get("expireAfter", "720h")),
+        tuple(disruption.get("budgets", [{"nodes": "10%"}])),
     )
 
 

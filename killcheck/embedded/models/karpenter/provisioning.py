@@ -10,7 +10,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 
-from killcheck.instances.amounts import amounts, total
 from killcheck.embedded.models.karpenter import names as n
 from killcheck.embedded.models.karpenter.claim import claim_for, static_claim
 from killcheck.embedded.models.karpenter.conditions import is_true
@@ -25,6 +24,7 @@ from killcheck.embedded.models.karpenter.pods import (
 )
 from killcheck.embedded.models.karpenter.pool import Pool
 from killcheck.embedded.models.karpenter.state import UNAVAILABLE_S, Part
+from killcheck.instances.amounts import amounts, total
 from killcheck.kube import resources as r
 from killcheck.kube.errors import NotFound
 from killcheck.kube.informer import Change
@@ -66,15 +66,20 @@ class Provisioning(Part):
         packing = self._packing()
         for pool in packing.barren:
             state.events.publish(
-                pool.obj, "Warning", "NoCompatibleInstanceTypes",
-                "NodePool requirements filtered out all compatible available instance types", timeout_s=60)
+                pool.obj,
+                "Warning",
+                "NoCompatibleInstanceTypes",
+                "NodePool requirements filtered out all compatible available instance types",
+                timeout_s=60,
+            )
         failed = False
         for pod in self._pending():
             why = packing.place(pod)
             if why:
                 failed = True
                 state.events.publish(
-                    pod, "Warning", "FailedScheduling", f"Failed to schedule pod, {why}", timeout_s=300)
+                    pod, "Warning", "FailedScheduling", f"Failed to schedule pod, {why}", timeout_s=300
+                )
         self._nominate(packing.existing)
         for fresh in packing.fresh:
             self._create(fresh)
@@ -94,8 +99,11 @@ class Provisioning(Part):
     def _room(self, change: Change, old: Obj | None, new: Obj) -> list[tuple[str, str]]:
         spec_changed = old is None or old.get("spec") != new.get("spec")
         ready_changed = old is not None and is_true(old, "Ready") != is_true(new, "Ready")
-        leaving = old is not None and not dig(old, "metadata", "deletionTimestamp") and bool(
-            dig(new, "metadata", "deletionTimestamp"))
+        leaving = (
+            old is not None
+            and not dig(old, "metadata", "deletionTimestamp")
+            and bool(dig(new, "metadata", "deletionTimestamp"))
+        )
         if change == "deleted" or leaving or (new.get("kind") == "NodePool" and (spec_changed or ready_changed)):
             self._trigger()
         return []
@@ -103,7 +111,8 @@ class Provisioning(Part):
     def _node(self, change: Change, old: Obj | None, new: Obj) -> list[tuple[str, str]]:
         disrupted = any(taint["key"] == n.DISRUPTED_TAINT["key"] for taint in dig(new, "spec", "taints", default=()))
         before = old is not None and any(
-            taint["key"] == n.DISRUPTED_TAINT["key"] for taint in dig(old, "spec", "taints", default=()))
+            taint["key"] == n.DISRUPTED_TAINT["key"] for taint in dig(old, "spec", "taints", default=())
+        )
         if change == "deleted" or (disrupted and not before):
             self._trigger()
         return []
@@ -119,8 +128,11 @@ class Provisioning(Part):
     def _pools(self) -> list[Pool]:
         """The pools that may launch, heaviest first; of equals the last by name (nodepoolutils.OrderByWeight)."""
         state = self.state
-        ready = [obj for obj in state.pools.values() if is_true(obj, "Ready") and not dig(
-            obj, "metadata", "deletionTimestamp")]
+        ready = [
+            obj
+            for obj in state.pools.values()
+            if is_true(obj, "Ready") and not dig(obj, "metadata", "deletionTimestamp")
+        ]
         found = [pool for obj in ready if (pool := state.pool(name_of(obj))) and pool.replicas is None]
         found.sort(key=lambda pool: pool.name, reverse=True)
         found.sort(key=lambda pool: -pool.weight)
@@ -137,8 +149,13 @@ class Provisioning(Part):
             used = state.used(pool.name, leaving=False)
             remaining[pool.name] = {name: most - used.get(name, 0.0) for name, most in pool.limits.items()}
         return Packing(
-            state.types, pools, remaining=remaining, existing=list(self._existing()),
-            daemons=daemon_specs(state.daemonsets.values()), unavailable=state.without_capacity())
+            state.types,
+            pools,
+            remaining=remaining,
+            existing=list(self._existing()),
+            daemons=daemon_specs(state.daemonsets.values()),
+            unavailable=state.without_capacity(),
+        )
 
     def _existing(self) -> Iterable[Existing]:
         """Room on nodes and on NodeClaims that have launched or are about to."""
@@ -155,8 +172,11 @@ class Provisioning(Part):
             if name_of(node) in claimed or dig(node, "spec", "unschedulable") or not is_true(node, "Ready"):
                 continue
             yield Existing(
-                f"node/{name_of(node)}", labels_of(node), dig(node, "spec", "taints", default=()),
-                self._free(node, amounts(dig(node, "status", "allocatable"))))
+                f"node/{name_of(node)}",
+                labels_of(node),
+                dig(node, "spec", "taints", default=()),
+                self._free(node, amounts(dig(node, "status", "allocatable"))),
+            )
 
     def _room_of(self, claim: Obj, node: Obj | None) -> Existing:
         allocatable = amounts(dig(claim, "status", "allocatable"))
@@ -189,7 +209,8 @@ class Provisioning(Part):
         state.nominated[name_of(claim)] = (until, frozenset(uid_of(pod) for pod in fresh.pods))
         for pod in fresh.pods:
             state.events.publish(
-                pod, "Normal", "Nominated", f"Pod should schedule on: nodeclaim/{name_of(claim)}", uid_of(pod))
+                pod, "Normal", "Nominated", f"Pod should schedule on: nodeclaim/{name_of(claim)}", uid_of(pod)
+            )
 
 
 def unresolved(claim: Obj) -> bool:
@@ -213,8 +234,11 @@ class StaticPools(Part):
         self.follow(r.NODECLAIMS, self._pool_of, optional=True)
 
     def _pool_of(self, change: Change, old: Obj | None, new: Obj) -> list[tuple[str, str]]:
-        leaving = old is not None and not dig(old, "metadata", "deletionTimestamp") and bool(
-            dig(new, "metadata", "deletionTimestamp"))
+        leaving = (
+            old is not None
+            and not dig(old, "metadata", "deletionTimestamp")
+            and bool(dig(new, "metadata", "deletionTimestamp"))
+        )
         if change == "modified" and not leaving:
             return []
         pool = labels_of(new).get(n.NODEPOOL)

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from killcheck.instances.amounts import text
 from killcheck.embedded.models.karpenter import names as n
 from killcheck.embedded.models.karpenter.conditions import put, rooted
 from killcheck.embedded.models.karpenter.pool import PoolError, read_pool
 from killcheck.embedded.models.karpenter.state import Part, State
+from killcheck.instances.amounts import text
 from killcheck.kube import resources as r
 from killcheck.kube.informer import Change
 from killcheck.kube.objects import Obj, copy, dig, labels_of, name_of
@@ -64,13 +64,20 @@ class PoolStatus(Part):
             put(pool, "ValidationSucceeded", "False", now, reason="NodePoolValidationFailed", message=str(error))
         missing = self._class_missing(pool)
         if missing:
-            put(pool, "NodeClassReady", "False", now, reason="NodeClassNotFound",
-                message="NodeClass not found on cluster")
+            put(
+                pool,
+                "NodeClassReady",
+                "False",
+                now,
+                reason="NodeClassNotFound",
+                message="NodeClass not found on cluster",
+            )
         else:
             put(pool, "NodeClassReady", "True", now)
         rooted(pool, n.POOL_CONDITIONS, now)
         pool["status"]["resources"] = {
-            name: text(name, value) for name, value in sorted(self.state.used(key[1]).items())}
+            name: text(name, value) for name, value in sorted(self.state.used(key[1]).items())
+        }
         if pool["status"] != before:
             self.state.write_status(r.NODEPOOLS, pool)
 
@@ -78,8 +85,11 @@ class PoolStatus(Part):
         """Whether its EC2NodeClass is not there. Manifests that bring no class at all are taken as they are."""
         ref = dig(pool, "spec", "template", "spec", "nodeClassRef", default={})
         classes = self.state.classes.values()
-        return bool(classes) and ref.get("kind") == "EC2NodeClass" and ref.get("name") not in {
-            name_of(one) for one in classes}
+        return (
+            bool(classes)
+            and ref.get("kind") == "EC2NodeClass"
+            and ref.get("name") not in {name_of(one) for one in classes}
+        )
 
     def _class(self, name: str) -> None:
         found = self.state.classes.get(name)

@@ -9,8 +9,6 @@ from random import Random
 from typing import ClassVar
 
 from killcheck.clock import Loop
-from killcheck.instances.amounts import amounts, total
-from killcheck.instances.launchable import Launchable, launchable
 from killcheck.embedded.controllers.runtime import Controller, EventRecorder, Informers
 from killcheck.embedded.models.cloud import Cloud, CloudError
 from killcheck.embedded.models.karpenter import names as n
@@ -21,6 +19,8 @@ from killcheck.embedded.models.karpenter.pods import (
     is_reschedulable,
 )
 from killcheck.embedded.models.karpenter.pool import Pool, PoolError, read_pool
+from killcheck.instances.amounts import amounts, total
+from killcheck.instances.launchable import Launchable, launchable
 from killcheck.kube import resources as r
 from killcheck.kube.client import Kube
 from killcheck.kube.errors import NotFound
@@ -45,7 +45,13 @@ class Events:
         self._until: dict[tuple[str, ...], datetime] = {}
 
     def publish(
-        self, about: Obj, kind: str, reason: str, message: str, *values: str, timeout_s: float = DEDUPE_S,
+        self,
+        about: Obj,
+        kind: str,
+        reason: str,
+        message: str,
+        *values: str,
+        timeout_s: float = DEDUPE_S,
     ) -> None:
         """``values`` are what tells one event from another besides its reason (default: the object's uid)."""
         key = (reason, *(values or (uid_of(about),)))
@@ -147,15 +153,20 @@ class State:
             if not dig(claim, "metadata", "deletionTimestamp") and name_of(claim) not in self.disrupting:
                 continue
             for pod in self.pods_on(str(dig(claim, "status", "nodeName", default=""))):
-                if is_reschedulable(pod) and is_active(pod) and do_not_disrupt_until(pod) is None and not any(
-                        _forbids(budget, pod) for budget in self.budgets.values()):
+                if (
+                    is_reschedulable(pod)
+                    and is_active(pod)
+                    and do_not_disrupt_until(pod) is None
+                    and not any(_forbids(budget, pod) for budget in self.budgets.values())
+                ):
                     found.append(pod)
         return found
 
     def used(self, pool: str, *, leaving: bool = True) -> dict[str, float]:
         """What a pool's launched NodeClaims hold; without those on their way out unless ``leaving``."""
         counted = [
-            one for one in self.claims_in(pool)
+            one
+            for one in self.claims_in(pool)
             if leaving or not (dig(one, "metadata", "deletionTimestamp") or name_of(one) in self.disrupting)
         ]
         held = total(amounts(dig(one, "status", "capacity")) for one in counted)
@@ -179,9 +190,11 @@ class State:
     def write_status(self, resource: Resource, obj: Obj) -> None:
         """Put the ``status`` of a changed copy, on condition that nobody wrote meanwhile. Raises Conflict."""
         self.kube.patch(
-            resource, name_of(obj),
+            resource,
+            name_of(obj),
             {"metadata": {"resourceVersion": obj["metadata"]["resourceVersion"]}, "status": obj["status"]},
-            subresource="status")
+            subresource="status",
+        )
 
     def delete_claim(self, claim: Obj) -> None:
         """Delete a NodeClaim; that it is gone already is no error."""
@@ -195,8 +208,11 @@ def _forbids(budget: Obj, pod: Obj) -> bool:
     """Whether a disruption budget never lets this pod go (Karpenter does not look for a place for it then)."""
     spec = budget.get("spec", {})
     never = spec.get("maxUnavailable") in (0, "0%") or spec.get("minAvailable") == "100%"
-    return never and namespace_of(budget) == namespace_of(pod) and from_match_labels(
-        spec.get("selector") or {}).matches(labels_of(pod))
+    return (
+        never
+        and namespace_of(budget) == namespace_of(pod)
+        and from_match_labels(spec.get("selector") or {}).matches(labels_of(pod))
+    )
 
 
 def _node_name(pod: Obj) -> list[str]:

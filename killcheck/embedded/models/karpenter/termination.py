@@ -115,12 +115,16 @@ class Evictions(Part):
             if node is not None:
                 # Karpenter dedupes this with 'pods are waiting to be evicted'; over some minutes both get written.
                 self.state.events.publish(
-                    node, "Warning", "FailedDraining",
-                    f"Failed to drain node, {why} (Pod={namespace_of(pod)}/{name_of(pod)})", name_of(node), uid_of(pod))
+                    node,
+                    "Warning",
+                    "FailedDraining",
+                    f"Failed to drain node, {why} (Pod={namespace_of(pod)}/{name_of(pod)})",
+                    name_of(node),
+                    uid_of(pod),
+                )
             self._refused(key)
             return
-        self.state.events.publish(
-            pod, "Normal", "Evicted", f"Evicted pod: {self._reason(pod)}", name_of(pod))
+        self.state.events.publish(pod, "Normal", "Evicted", f"Evicted pod: {self._reason(pod)}", name_of(pod))
         self._done(key)
 
     def _refused(self, key: tuple[str, str]) -> None:
@@ -136,10 +140,14 @@ class Evictions(Part):
         left_s = max(int((deadline - self.loop.now()).total_seconds()), 1)
         grace_s = dig(pod, "spec", "terminationGracePeriodSeconds", default=30)
         self.state.events.publish(
-            pod, "Normal", "Disrupted",
+            pod,
+            "Normal",
+            "Disrupted",
             f"Deleting the pod to accommodate the terminationTime {deadline:%Y-%m-%d %H:%M:%S +0000 UTC} of the node. "
             f"The pod was granted {left_s} seconds of grace-period of its {grace_s} terminationGracePeriodSeconds. "
-            "This bypasses the PDB of the pod and the do-not-disrupt annotation.", name_of(pod))
+            "This bypasses the PDB of the pod and the do-not-disrupt annotation.",
+            name_of(pod),
+        )
         try:
             self.kube.delete(r.PODS, name_of(pod), namespace_of(pod), uid=uid_of(pod), grace_s=left_s)
         except (NotFound, Conflict):
@@ -179,8 +187,11 @@ class Evictions(Part):
         key = (namespace_of(new), name_of(new))
         if change == "deleted":
             self._done(key)
-        elif key in self._wanted and old is not None and (
-                is_active(old) != is_active(new) or annotations_of(old) != annotations_of(new)):
+        elif (
+            key in self._wanted
+            and old is not None
+            and (is_active(old) != is_active(new) or annotations_of(old) != annotations_of(new))
+        ):
             return [key]
         return []
 
@@ -241,8 +252,11 @@ class Termination(Part):
         """Take one terminating node as far as it can go now."""
         state = self.state
         node = state.nodes.get(key[1])
-        if node is None or not dig(node, "metadata", "deletionTimestamp") or n.FINALIZER not in dig(
-                node, "metadata", "finalizers", default=()):
+        if (
+            node is None
+            or not dig(node, "metadata", "deletionTimestamp")
+            or n.FINALIZER not in dig(node, "metadata", "finalizers", default=())
+        ):
             return
         found = state.claim_of(node)
         if found is not None and not dig(found, "metadata", "deletionTimestamp"):
@@ -278,12 +292,17 @@ class Termination(Part):
             return node
         if not tainted:
             taints = [t for t in taints if t["key"] != key] + [n.DISRUPTED_TAINT]
-        return self.kube.patch(r.NODES, name_of(node), {
-            "metadata": {
-                "resourceVersion": node["metadata"]["resourceVersion"], "labels": {n.EXCLUDE_BALANCERS: "karpenter"},
+        return self.kube.patch(
+            r.NODES,
+            name_of(node),
+            {
+                "metadata": {
+                    "resourceVersion": node["metadata"]["resourceVersion"],
+                    "labels": {n.EXCLUDE_BALANCERS: "karpenter"},
+                },
+                "spec": {"taints": taints},
             },
-            "spec": {"taints": taints},
-        })
+        )
 
     def _drained(self, node: Obj, claim: Obj | None) -> bool:
         state, now = self.state, self.loop.now()
@@ -300,8 +319,12 @@ class Termination(Part):
                 break
         if waiting:
             state.events.publish(
-                node, "Warning", "FailedDraining",
-                f"Failed to drain node, {len(waiting)} pods are waiting to be evicted", name_of(node))
+                node,
+                "Warning",
+                "FailedDraining",
+                f"Failed to drain node, {len(waiting)} pods are waiting to be evicted",
+                name_of(node),
+            )
             self._wake(node, waiting, deadline)
             return False
         if claim is None:
@@ -340,16 +363,32 @@ class Termination(Part):
         deadline = _deadline(claim)
         if deadline is not None and self.loop.now() > deadline:
             if claim is not None:
-                put(claim, "VolumesDetached", "False", state.now, reason="TerminationGracePeriodElapsed",
-                    message="TerminationGracePeriodElapsed")
+                put(
+                    claim,
+                    "VolumesDetached",
+                    "False",
+                    state.now,
+                    reason="TerminationGracePeriodElapsed",
+                    message="TerminationGracePeriodElapsed",
+                )
             return True
         shown = ", ".join(pending[:5]) + (f" and {len(pending) - 5} other(s)" if len(pending) > 5 else "")
         state.events.publish(
-            node, "Normal", "AwaitingVolumeDetachment", f"Awaiting deletion of bound volumeattachments ({shown})",
-            name_of(node))
+            node,
+            "Normal",
+            "AwaitingVolumeDetachment",
+            f"Awaiting deletion of bound volumeattachments ({shown})",
+            name_of(node),
+        )
         if claim is not None:
-            put(claim, "VolumesDetached", "Unknown", state.now, reason="AwaitingVolumeDetachment",
-                message="AwaitingVolumeDetachment")
+            put(
+                claim,
+                "VolumesDetached",
+                "Unknown",
+                state.now,
+                reason="AwaitingVolumeDetachment",
+                message="AwaitingVolumeDetachment",
+            )
         if deadline is not None:
             self.queue.add(("", name_of(node)), (deadline - self.loop.now()).total_seconds() + 1)
         return False
@@ -366,9 +405,11 @@ class Termination(Part):
                 name = dig(volume, "persistentVolumeClaim", "claimName", default="")
                 staying.add(dig(claims.get(name, namespace_of(pod)), "spec", "volumeName"))
         return sorted(
-            name_of(one) for one in self._attachments.values()
+            name_of(one)
+            for one in self._attachments.values()
             if dig(one, "spec", "nodeName") == name_of(node)
-            and dig(one, "spec", "source", "persistentVolumeName") not in (None, *staying))
+            and dig(one, "spec", "source", "persistentVolumeName") not in (None, *staying)
+        )
 
     def _terminated(self, node: Obj, claim: Obj | None) -> bool:
         if claim is None:
@@ -385,8 +426,11 @@ class Termination(Part):
             return
         kept = [one for one in dig(current, "metadata", "finalizers", default=()) if one != n.FINALIZER]
         try:
-            self.kube.patch(r.NODES, name_of(node), {"metadata": {
-                "finalizers": kept or None, "resourceVersion": current["metadata"]["resourceVersion"]}})
+            self.kube.patch(
+                r.NODES,
+                name_of(node),
+                {"metadata": {"finalizers": kept or None, "resourceVersion": current["metadata"]["resourceVersion"]}},
+            )
         except NotFound:
             return
 

@@ -63,7 +63,9 @@ class Assignment:
         """Why it does not fit now; empty where it does."""
         return "; ".join(
             f"couldn't assign flavors to pod set {one.name}: {', '.join(sorted(one.reasons))}"
-            for one in self.pod_sets if one.reasons)
+            for one in self.pod_sets
+            if one.reasons
+        )
 
     @property
     def reason(self) -> str:
@@ -75,10 +77,18 @@ class Assignment:
 
     def admission(self, queue: str) -> Obj:
         """``status.admission`` of a Workload that is given this."""
-        return {"clusterQueue": queue, "podSetAssignments": [{
-            "name": one.name, "count": one.count, "flavors": dict(one.flavors),
-            "resourceUsage": {name: quantity(name, value) for name, value in one.usage.items()},
-        } for one in self.pod_sets]}
+        return {
+            "clusterQueue": queue,
+            "podSetAssignments": [
+                {
+                    "name": one.name,
+                    "count": one.count,
+                    "flavors": dict(one.flavors),
+                    "resourceUsage": {name: quantity(name, value) for name, value in one.usage.items()},
+                }
+                for one in self.pod_sets
+            ],
+        }
 
 
 def assign(workload: Obj, queue: Obj, flavors: Mapping[str, Obj], quotas: Quotas) -> Assignment:
@@ -93,8 +103,10 @@ def assign(workload: Obj, queue: Obj, flavors: Mapping[str, Obj], quotas: Quotas
             if covered:
                 _try_group(found, entry, queue, group, covered, flavors, quotas, done.usage)
         for name in found.usage:
-            if not any(name in (group.get("coveredResources") or ()) for group in dig(
-                    queue, "spec", "resourceGroups", default=[])):
+            if not any(
+                name in (group.get("coveredResources") or ())
+                for group in dig(queue, "spec", "resourceGroups", default=[])
+            ):
                 found.reasons.append(f"resource {name} unavailable in ClusterQueue")
                 found.mode = "no-fit"
         done.pod_sets.append(found)
@@ -110,13 +122,21 @@ def _pod_set(entry: Obj, workload: Obj) -> PodSet:
 
 
 def _try_group(  # noqa: PLR0917 - one search, told in full
-    found: PodSet, entry: Obj, queue: Obj, group: Obj, covered: list[str], flavors: Mapping[str, Obj], quotas: Quotas,
+    found: PodSet,
+    entry: Obj,
+    queue: Obj,
+    group: Obj,
+    covered: list[str],
+    flavors: Mapping[str, Obj],
+    quotas: Quotas,
     assumed: Mapping[FlavorResource, float],
 ) -> None:
     best: tuple[Mode, str] = ("no-fit", "")
     reasons: list[str] = []
     stops = dig(queue, "spec", "flavorFungibility", "whenCanPreempt", default="TryNextFlavor") in (
-        "Preempt", "MayStopSearch")
+        "Preempt",
+        "MayStopSearch",
+    )
     for declared in group.get("flavors") or ():
         name = str(declared["name"])
         refused = _refusal(flavors.get(name), name, entry["template"]["spec"])
@@ -145,16 +165,25 @@ def _try_group(  # noqa: PLR0917 - one search, told in full
 
 
 def _room(
-    key: FlavorResource, assumed: float, asked: float, queue: str, quotas: Quotas,
+    key: FlavorResource,
+    assumed: float,
+    asked: float,
+    queue: str,
+    quotas: Quotas,
 ) -> tuple[Mode, str, bool] | None:
     """None: it fits; else what could be done, why not now, and whether it never could."""
     flavor, resource = key
     wanted, most, left = assumed + asked, quotas.most(queue, key), quotas.available(queue, key)
     if wanted > most + EPSILON:
-        return "no-fit", (
-            f"insufficient quota for {resource} in flavor {flavor}, previously considered podsets requests "
-            f"({quantity(resource, assumed)}) + current podset request ({quantity(resource, asked)}) > maximum "
-            f"capacity ({quantity(resource, most)})"), True
+        return (
+            "no-fit",
+            (
+                f"insufficient quota for {resource} in flavor {flavor}, previously considered podsets requests "
+                f"({quantity(resource, assumed)}) + current podset request ({quantity(resource, asked)}) > maximum "
+                f"capacity ({quantity(resource, most)})"
+            ),
+            True,
+        )
     if wanted <= left + EPSILON:
         return None
     more = quantity(resource, wanted - left)

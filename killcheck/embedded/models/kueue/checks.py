@@ -28,16 +28,20 @@ def named_by(queue: Obj) -> dict[str, set[str]]:
 def required(workload: Obj, queue: Obj) -> list[str]:
     """The checks that a Workload with a reservation must pass: those of the flavors that it was given."""
     given = {
-        flavor for one in dig(workload, "status", "admission", "podSetAssignments", default=[])
-        for flavor in (one.get("flavors") or {}).values()}
+        flavor
+        for one in dig(workload, "status", "admission", "podSetAssignments", default=[])
+        for flavor in (one.get("flavors") or {}).values()
+    }
     return sorted(name for name, flavors in named_by(queue).items() if flavors & given)
 
 
 def synced(states: list[Obj], wanted: list[str], now: str) -> list[Obj]:
     """The states with new checks Pending, and without those that are no longer asked for."""
     known = {one["name"]: one for one in states}
-    return [known.get(name) or {"name": name, "state": "Pending", "message": "", "lastTransitionTime": now}
-            for name in wanted]
+    return [
+        known.get(name) or {"name": name, "state": "Pending", "message": "", "lastTransitionTime": now}
+        for name in wanted
+    ]
 
 
 def states_of(workload: Obj) -> list[Obj]:
@@ -68,8 +72,12 @@ def reset(workload: Obj, now: str) -> list[Obj]:
         if one.get("state") == "Pending":
             found.append(one)
             continue
-        fresh: Obj = {"name": one["name"], "state": "Pending", "lastTransitionTime": now,
-                      "message": f"Reset to Pending after eviction. Previously: {one.get('state')}"}
+        fresh: Obj = {
+            "name": one["name"],
+            "state": "Pending",
+            "lastTransitionTime": now,
+            "message": f"Reset to Pending after eviction. Previously: {one.get('state')}",
+        }
         if "requeueAfterSeconds" in one:
             fresh["requeueAfterSeconds"] = one["requeueAfterSeconds"]
         if one.get("state") == "Retry":
@@ -82,7 +90,9 @@ def retry_at(workload: Obj) -> datetime | None:
     """When the last of the checks that want a retry wants it; None: at once."""
     moments = [
         parse_time(one["lastTransitionTime"]) + timedelta(seconds=float(one["requeueAfterSeconds"]))
-        for one in in_state(workload, "Retry") if one.get("requeueAfterSeconds") and one.get("lastTransitionTime")]
+        for one in in_state(workload, "Retry")
+        if one.get("requeueAfterSeconds") and one.get("lastTransitionTime")
+    ]
     return max(moments, default=None)
 
 

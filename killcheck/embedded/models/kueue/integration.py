@@ -62,7 +62,8 @@ def merge(spec: Obj, granted: Granted) -> Obj:
     own = spec.get("tolerations") or []
     return spec | {
         "nodeSelector": {**(spec.get("nodeSelector") or {}), **granted.selector},
-        "tolerations": [*own, *(one for one in granted.tolerations if one not in own)]}
+        "tolerations": [*own, *(one for one in granted.tolerations if one not in own)],
+    }
 
 
 @dataclass
@@ -76,20 +77,31 @@ class Integration(Part):
         spec: Obj = {"active": True, "queueName": queue_name(obj), "podSets": [pod_set]} | (more or {})
         spec |= self._priority(obj, pod_set)
         body = {
-            "apiVersion": n.WORKLOADS.api_version, "kind": "Workload",
+            "apiVersion": n.WORKLOADS.api_version,
+            "kind": "Workload",
             "metadata": {
-                "name": workload_name(obj, self.kind), "namespace": namespace_of(obj),
-                "labels": {n.JOB_UID: uid_of(obj)}, "finalizers": [n.IN_USE],
-                "ownerReferences": [{
-                    "apiVersion": self.kind.api_version, "kind": self.kind.kind, "name": name_of(obj),
-                    "uid": uid_of(obj), "controller": True, "blockOwnerDeletion": True}]},
-            "spec": spec}
+                "name": workload_name(obj, self.kind),
+                "namespace": namespace_of(obj),
+                "labels": {n.JOB_UID: uid_of(obj)},
+                "finalizers": [n.IN_USE],
+                "ownerReferences": [
+                    {
+                        "apiVersion": self.kind.api_version,
+                        "kind": self.kind.kind,
+                        "name": name_of(obj),
+                        "uid": uid_of(obj),
+                        "controller": True,
+                        "blockOwnerDeletion": True,
+                    }
+                ],
+            },
+            "spec": spec,
+        }
         try:
             made = self.kube.create(n.WORKLOADS, body, namespace_of(obj))
         except Conflict:
             return None
-        self.events.emit(
-            obj, "Normal", "CreatedWorkload", f"Created Workload: {namespace_of(obj)}/{name_of(made)}")
+        self.events.emit(obj, "Normal", "CreatedWorkload", f"Created Workload: {namespace_of(obj)}/{name_of(made)}")
         return made
 
     def workload_of(self, obj: Obj) -> Obj | None:
@@ -103,8 +115,7 @@ class Integration(Part):
         found = []
         for one in self.shelf.workloads():
             owner = controller_of(one)
-            if namespace_of(one) == namespace and owner and (
-                    owner["kind"], owner["name"]) == (self.kind.kind, name):
+            if namespace_of(one) == namespace and owner and (owner["kind"], owner["name"]) == (self.kind.kind, name):
                 found.append(one)
         return found
 
@@ -128,8 +139,11 @@ class Integration(Part):
         put(ended, "Finished", "True", format_time(self.loop.now()), reason=reason, message=message)
         self.shelf.write(workload, ended["status"])
         self.events.emit(
-            obj, "Normal", "FinishedWorkload",
-            f"Workload '{namespace_of(workload)}/{name_of(workload)}' is declared finished")
+            obj,
+            "Normal",
+            "FinishedWorkload",
+            f"Workload '{namespace_of(workload)}/{name_of(workload)}' is declared finished",
+        )
 
     def give_back(self, workload: Obj) -> None:
         """What was evicted has stopped: quota returns; only a preempted Workload queues again by itself."""
@@ -166,11 +180,17 @@ class Integration(Part):
         own = labels_of(obj).get(n.PRIORITY_CLASS)
         if own:
             found = self.kube.find(n.PRIORITYCLASSES, own)
-            return {"priorityClassName": own, "priorityClassSource": "kueue.x-k8s.io/workloadpriorityclass",
-                    "priority": int((found or {}).get("value", 0))}
+            return {
+                "priorityClassName": own,
+                "priorityClassSource": "kueue.x-k8s.io/workloadpriorityclass",
+                "priority": int((found or {}).get("value", 0)),
+            }
         name = pod_set["template"]["spec"].get("priorityClassName")
         if name:
             found = self.kube.find(r.PRIORITYCLASSES, name)
-            return {"priorityClassName": name, "priorityClassSource": "scheduling.k8s.io/priorityclass",
-                    "priority": int((found or {}).get("value", 0))}
+            return {
+                "priorityClassName": name,
+                "priorityClassSource": "scheduling.k8s.io/priorityclass",
+                "priority": int((found or {}).get("value", 0)),
+            }
         return {"priority": 0}

@@ -75,8 +75,7 @@ class Jobs(Integration):
             if not ended:
                 self._without_workload(job)
         elif ended:
-            self.finish(job, workload, "Failed" if ended["type"] == "Failed" else "Succeeded",
-                        ended.get("message", ""))
+            self.finish(job, workload, "Failed" if ended["type"] == "Failed" else "Succeeded", ended.get("message", ""))
         elif "deletionTimestamp" in workload["metadata"]:
             self._stop(job, workload, "Workload is deleted")
             self.let_go(workload)
@@ -106,7 +105,8 @@ class Jobs(Integration):
                 self._start(job, workload)
             elif dig(workload, "spec", "queueName") != queue_name(job):
                 self.kube.patch(
-                    n.WORKLOADS, name_of(workload), {"spec": {"queueName": queue_name(job)}}, namespace_of(workload))
+                    n.WORKLOADS, name_of(workload), {"spec": {"queueName": queue_name(job)}}, namespace_of(workload)
+                )
         elif not is_true(workload, "Admitted"):
             self._stop(job, workload, "Not admitted by cluster queue")
 
@@ -128,8 +128,14 @@ class Jobs(Integration):
         spec = merge(job["spec"]["template"]["spec"], granted)
         template = {"spec": {"nodeSelector": spec["nodeSelector"], "tolerations": spec["tolerations"]}}
         self.kube.patch(
-            r.JOBS, name_of(job), {"metadata": {"resourceVersion": job["metadata"]["resourceVersion"]},
-                                   "spec": {"suspend": False, "template": template}}, namespace_of(job))
+            r.JOBS,
+            name_of(job),
+            {
+                "metadata": {"resourceVersion": job["metadata"]["resourceVersion"]},
+                "spec": {"suspend": False, "template": template},
+            },
+            namespace_of(job),
+        )
         queue = dig(workload, "status", "admission", "clusterQueue")
         self.events.emit(job, "Normal", "Started", f"Admitted by clusterQueue {queue}")
 
@@ -140,8 +146,11 @@ class Jobs(Integration):
             if not _is_suspended(job):
                 if not job["spec"].get("suspend"):
                     self.kube.patch(
-                        r.JOBS, name, {"metadata": {"annotations": {n.STOPPING: "true"}}, "spec": {"suspend": True}},
-                        namespace)
+                        r.JOBS,
+                        name,
+                        {"metadata": {"annotations": {n.STOPPING: "true"}}, "spec": {"suspend": True}},
+                        namespace,
+                    )
                 self._restore(job, workload)
                 self.events.emit(job, "Normal", "Stopped", message)
         except NotFound:
@@ -156,8 +165,14 @@ class Jobs(Integration):
         if own is not None:
             before = dig(job, "spec", "template", "spec", "nodeSelector", default={})
             selector = dict.fromkeys(before) | (own["template"]["spec"].get("nodeSelector") or {})
-            body["spec"] = {"template": {"spec": {
-                "nodeSelector": selector or None, "tolerations": own["template"]["spec"].get("tolerations")}}}
+            body["spec"] = {
+                "template": {
+                    "spec": {
+                        "nodeSelector": selector or None,
+                        "tolerations": own["template"]["spec"].get("tolerations"),
+                    }
+                }
+            }
         self.kube.patch(r.JOBS, name, body, namespace)
 
 

@@ -35,8 +35,11 @@ class PodGroups(PodIntegration):
     def setup(self) -> None:
         """Follow pods that name a group, and the Workloads of groups."""
         self.kind = r.PODS
-        self.pods = self.informers.index(r.PODS, n.POD_GROUP, lambda pod: [
-            f"{namespace_of(pod)}/{group}" for group in [labels_of(pod).get(n.POD_GROUP)] if group])
+        self.pods = self.informers.index(
+            r.PODS,
+            n.POD_GROUP,
+            lambda pod: [f"{namespace_of(pod)}/{group}" for group in [labels_of(pod).get(n.POD_GROUP)] if group],
+        )
         self.follow(r.PODS, self._pod)
         self.follow(n.WORKLOADS, self._workload, optional=True)
 
@@ -73,7 +76,8 @@ class PodGroups(PodIntegration):
         total, fast = _total(pods), annotations_of(pods[0]).get(n.FAST) == "true"
         if len(pods) < total and not fast:
             self.events.emit(
-                pods[0], "Warning", "ErrWorkloadCompose", f"'{key[1]}' group has fewer runnable pods than expected")
+                pods[0], "Warning", "ErrWorkloadCompose", f"'{key[1]}' group has fewer runnable pods than expected"
+            )
             return
         roles: dict[str, list[Obj]] = {}
         for pod in pods:
@@ -84,12 +88,19 @@ class PodGroups(PodIntegration):
             sets = [pod_set(members[0], role, len(members)) for role, members in sorted(roles.items())]
         spec: Obj = {"active": True, "queueName": queue_name(pods[0]), "podSets": sets}
         body = {
-            "apiVersion": n.WORKLOADS.api_version, "kind": "Workload",
+            "apiVersion": n.WORKLOADS.api_version,
+            "kind": "Workload",
             "metadata": {
-                "name": key[1], "namespace": key[0], "finalizers": [n.IN_USE], "annotations": {_IS_GROUP: "true"},
+                "name": key[1],
+                "namespace": key[0],
+                "finalizers": [n.IN_USE],
+                "annotations": {_IS_GROUP: "true"},
                 "ownerReferences": [
-                    {"apiVersion": "v1", "kind": "Pod", "name": name_of(pod), "uid": uid_of(pod)} for pod in pods]},
-            "spec": spec | self._priority(pods[0], sets[0])}
+                    {"apiVersion": "v1", "kind": "Pod", "name": name_of(pod), "uid": uid_of(pod)} for pod in pods
+                ],
+            },
+            "spec": spec | self._priority(pods[0], sets[0]),
+        }
         try:
             self.kube.create(n.WORKLOADS, body, key[0])
         except Conflict:
@@ -132,11 +143,21 @@ def _total(pods: list[Obj]) -> int:
 
 def _role(pod: Obj) -> str:
     """A name for all pods of a group that ask for the same."""
-    shape = {key: pod["spec"].get(key) for key in (
-        "initContainers", "nodeSelector", "affinity", "tolerations", "runtimeClassName", "priority",
-        "topologySpreadConstraints", "overhead", "resourceClaims")}
-    shape["containers"] = [
-        {key: one.get(key) for key in ("resources", "ports")} for one in pod["spec"]["containers"]]
+    shape = {
+        key: pod["spec"].get(key)
+        for key in (
+            "initContainers",
+            "nodeSelector",
+            "affinity",
+            "tolerations",
+            "runtimeClassName",
+            "priority",
+            "topologySpreadConstraints",
+            "overhead",
+            "resourceClaims",
+        )
+    }
+    shape["containers"] = [{key: one.get(key) for key in ("resources", "ports")} for one in pod["spec"]["containers"]]
     shape["labels"] = labels_of(pod).get(n.PRIORITY_CLASS)
     granted = {"nodeSelector", "tolerations"}  # what an admission adds does not make it another role
     text = json.dumps({key: value for key, value in shape.items() if key not in granted}, sort_keys=True)

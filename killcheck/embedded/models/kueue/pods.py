@@ -46,16 +46,26 @@ class PodIntegration(Integration):
         gates = [one for one in pod["spec"].get("schedulingGates") or () if one["name"] != n.GATE]
         body = {
             "metadata": {"resourceVersion": pod["metadata"]["resourceVersion"]},
-            "spec": {"nodeSelector": spec["nodeSelector"], "tolerations": spec["tolerations"],
-                     "schedulingGates": gates or None}}
+            "spec": {
+                "nodeSelector": spec["nodeSelector"],
+                "tolerations": spec["tolerations"],
+                "schedulingGates": gates or None,
+            },
+        }
         self.kube.patch(r.PODS, name_of(pod), body, namespace_of(pod))
         queue = dig(workload, "status", "admission", "clusterQueue")
         self.events.emit(pod, "Normal", "Started", f"Admitted by clusterQueue {queue}")
 
     def stop_pod(self, pod: Obj, reason: str, message: str) -> None:
         """Delete a pod that was evicted, and say so on it."""
-        target = {"type": "TerminationTarget", "status": "True", "reason": reason, "message": message,
-                  "lastProbeTime": None, "lastTransitionTime": format_time(self.loop.now())}
+        target = {
+            "type": "TerminationTarget",
+            "status": "True",
+            "reason": reason,
+            "message": message,
+            "lastProbeTime": None,
+            "lastTransitionTime": format_time(self.loop.now()),
+        }
         name, namespace = name_of(pod), namespace_of(pod)
         body = {"metadata": {"uid": uid_of(pod)}, "status": {"conditions": [target]}}
         try:

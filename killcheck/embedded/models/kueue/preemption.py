@@ -16,7 +16,9 @@ __all__ = ["REASONS", "Holder", "targets"]
 
 #: What a preemption's reason is in its message.
 REASONS = {
-    "InClusterQueue": "prioritization in the ClusterQueue", "InCohortReclamation": "reclamation within the cohort"}
+    "InClusterQueue": "prioritization in the ClusterQueue",
+    "InCohortReclamation": "reclamation within the cohort",
+}
 
 
 @dataclass(frozen=True)
@@ -34,13 +36,18 @@ class Holder:
 
 
 def targets(
-    preemptor: Obj, queue: Obj, wanted: Mapping[FlavorResource, float], holders: Iterable[Holder], quotas: Quotas,
+    preemptor: Obj,
+    queue: Obj,
+    wanted: Mapping[FlavorResource, float],
+    holders: Iterable[Holder],
+    quotas: Quotas,
 ) -> list[tuple[Holder, str]]:
     """The fewest that make room, each with its reason; empty where no eviction would. ``quotas`` stays as it was."""
     name = str(queue["metadata"]["name"])
     candidates = sorted(
         ((one, reason) for one in holders if (reason := _reason(preemptor, queue, one, wanted, quotas))),
-        key=lambda pair: (pair[0].queue == name, pair[0].priority, _newest_first(pair[0])))
+        key=lambda pair: (pair[0].queue == name, pair[0].priority, _newest_first(pair[0])),
+    )
     chosen: list[tuple[Holder, str]] = []
     room = False
     for holder, reason in candidates:
@@ -64,7 +71,11 @@ def targets(
 
 
 def _reason(
-    preemptor: Obj, queue: Obj, other: Holder, wanted: Mapping[FlavorResource, float], quotas: Quotas,
+    preemptor: Obj,
+    queue: Obj,
+    other: Holder,
+    wanted: Mapping[FlavorResource, float],
+    quotas: Quotas,
 ) -> str:
     """Why ``other`` may be preempted; empty: it may not."""
     if uid_of(other.workload) == uid_of(preemptor) or not any(key in other.usage for key in wanted):
@@ -73,8 +84,7 @@ def _reason(
     if other.queue == queue["metadata"]["name"]:
         policy = dig(queue, "spec", "preemption", "withinClusterQueue", default="Never")
         newer = other.priority == mine and _created(other.workload) > _created(preemptor)
-        allowed = policy != "Never" and (
-            other.priority < mine or (policy == "LowerOrNewerEqualPriority" and newer))
+        allowed = policy != "Never" and (other.priority < mine or (policy == "LowerOrNewerEqualPriority" and newer))
         return "InClusterQueue" if allowed else ""
     if other.queue not in quotas.members(str(queue["metadata"]["name"])) or not quotas.borrows(other.queue, wanted):
         return ""

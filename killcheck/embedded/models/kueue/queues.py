@@ -63,8 +63,9 @@ class Queues(Part):
         queue = self.shelf.queues.get(str(dig(local, "spec", "clusterQueue", default="")))
 
         def ours(workload: Obj) -> bool:
-            return namespace_of(workload) == namespace_of(local) and dig(
-                workload, "spec", "queueName") == name_of(local)
+            return namespace_of(workload) == namespace_of(local) and dig(workload, "spec", "queueName") == name_of(
+                local
+            )
 
         inactive = "Can't submit new workloads to clusterQueue"
         told = ("Ready", "Can submit new workloads to localQueue")
@@ -81,14 +82,13 @@ class Queues(Part):
 
     def _write(self, resource: Resource, queue: Obj, status: Obj, told: tuple[str, str], *, active: bool) -> None:
         obj = {"metadata": queue["metadata"], "status": copy(queue.get("status") or {}) | status}
-        put(obj, "Active", "True" if active else "False", format_time(self.loop.now()), reason=told[0],
-            message=told[1])
+        put(obj, "Active", "True" if active else "False", format_time(self.loop.now()), reason=told[0], message=told[1])
         if obj["status"] == (queue.get("status") or {}):
             return
         try:
             self.kube.patch(
-                resource, name_of(queue), {"status": obj["status"]}, namespace_of(queue) or None,
-                subresource="status")
+                resource, name_of(queue), {"status": obj["status"]}, namespace_of(queue) or None, subresource="status"
+            )
         except NotFound:
             return
 
@@ -96,8 +96,12 @@ class Queues(Part):
 def _counts(queue: Obj | None, holders: list[Holder], pending: int, books: Quotas) -> Obj:
     admitted = [one for one in holders if is_true(one.workload, "Admitted")]
     return {
-        "pendingWorkloads": pending, "reservingWorkloads": len(holders), "admittedWorkloads": len(admitted),
-        "flavorsReservation": list(_used(queue, holders, books)), "flavorsUsage": list(_used(queue, admitted, books))}
+        "pendingWorkloads": pending,
+        "reservingWorkloads": len(holders),
+        "admittedWorkloads": len(admitted),
+        "flavorsReservation": list(_used(queue, holders, books)),
+        "flavorsUsage": list(_used(queue, admitted, books)),
+    }
 
 
 def _used(queue: Obj | None, holders: list[Holder], books: Quotas) -> Iterable[Obj]:
@@ -108,6 +112,11 @@ def _used(queue: Obj | None, holders: list[Holder], books: Quotas) -> Iterable[O
                 key = (str(flavor["name"]), str(entry["name"]))
                 total = sum(one.usage.get(key, 0.0) for one in holders)
                 nominal = books.limit(name_of(queue), key).nominal if queue is not None else 0.0
-                rows.append({"name": key[1], "total": quantity(key[1], total),
-                             "borrowed": quantity(key[1], max(0.0, total - nominal))})
+                rows.append(
+                    {
+                        "name": key[1],
+                        "total": quantity(key[1], total),
+                        "borrowed": quantity(key[1], max(0.0, total - nominal)),
+                    }
+                )
             yield {"name": str(flavor["name"]), "resources": rows}

@@ -158,7 +158,8 @@ class Quotas:
         """Whether a queue that used this much more would be above its nominal quota."""
         return any(
             self.used[queue].get(key, 0.0) + value > self.limit(queue, key).nominal + EPSILON
-            for key, value in usage.items())
+            for key, value in usage.items()
+        )
 
     def borrows(self, queue: str, keys: Iterable[FlavorResource]) -> bool:
         """Whether a queue uses more than its nominal quota of any of these."""
@@ -180,9 +181,14 @@ def _limits(queue: Obj) -> Iterable[tuple[FlavorResource, Limits]]:
     for group in dig(queue, "spec", "resourceGroups", default=[]):
         for flavor in group.get("flavors") or ():
             for entry in flavor.get("resources") or ():
-                yield (str(flavor["name"]), str(entry["name"])), Limits(
-                    amount(entry.get("nominalQuota", 0)), _maybe(entry.get("borrowingLimit")),
-                    _maybe(entry.get("lendingLimit")))
+                yield (
+                    (str(flavor["name"]), str(entry["name"])),
+                    Limits(
+                        amount(entry.get("nominalQuota", 0)),
+                        _maybe(entry.get("borrowingLimit")),
+                        _maybe(entry.get("lendingLimit")),
+                    ),
+                )
 
 
 def _maybe(value: object) -> float | None:

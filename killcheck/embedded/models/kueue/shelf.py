@@ -34,9 +34,12 @@ def is_pending(workload: Obj) -> bool:
     """Whether it waits to be admitted and may be: not finished, not deactivated, not put aside when it was evicted."""
     requeued = condition(workload, "Requeued")
     return not (
-        is_true(workload, "Finished") or has_reservation(workload) or "deletionTimestamp" in workload["metadata"]
+        is_true(workload, "Finished")
+        or has_reservation(workload)
+        or "deletionTimestamp" in workload["metadata"]
         or dig(workload, "spec", "active", default=True) is False
-        or (requeued is not None and requeued["status"] == "False"))
+        or (requeued is not None and requeued["status"] == "False")
+    )
 
 
 class Shelf:
@@ -74,8 +77,7 @@ class Shelf:
         meta = workload["metadata"]
         body = {"metadata": {"resourceVersion": meta["resourceVersion"]}, "status": status}
         try:
-            answer = self.kube.patch(
-                n.WORKLOADS, name_of(workload), body, namespace_of(workload), subresource="status")
+            answer = self.kube.patch(n.WORKLOADS, name_of(workload), body, namespace_of(workload), subresource="status")
         except NotFound:
             return workload
         self._written[key_of(answer)] = answer
@@ -95,8 +97,10 @@ class Shelf:
     def holders(self) -> list[Holder]:
         """Who holds how much of what."""
         return [
-            Holder(one, str(one["status"]["admission"]["clusterQueue"]), reserved(one)) for one in self.workloads()
-            if has_reservation(one) and dig(one, "status", "admission") and not is_true(one, "Finished")]
+            Holder(one, str(one["status"]["admission"]["clusterQueue"]), reserved(one))
+            for one in self.workloads()
+            if has_reservation(one) and dig(one, "status", "admission") and not is_true(one, "Finished")
+        ]
 
     def quotas(self, holders: Iterable[Holder]) -> Quotas:
         """The books."""

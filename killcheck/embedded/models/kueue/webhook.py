@@ -41,7 +41,8 @@ class Webhook:
             raise status.internal(
                 f'failed calling webhook "{name}": failed to call webhook: Post '
                 f'"https://kueue-webhook-service.kueue-system.svc:443/{path}?timeout=10s": no endpoints available for '
-                f'service "kueue-webhook-service"')
+                f'service "kueue-webhook-service"'
+            )
         {"jobs": _suspend, "pods": _gate, "deployments": _hand_down}[request.resource[1]](request.obj)
 
     def _in_use(self) -> bool:

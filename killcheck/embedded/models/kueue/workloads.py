@@ -145,8 +145,14 @@ class Workloads(Part):
         obj, now = self.changed_status(workload), format_time(self.loop.now())
         if not checks.all_ready(workload):
             before = copy(obj["status"])
-            put(obj, "Admitted", "False", now, reason="UnsatisfiedAdmissionChecks",
-                message="The workload has not all checks ready")
+            put(
+                obj,
+                "Admitted",
+                "False",
+                now,
+                reason="UnsatisfiedAdmissionChecks",
+                message="The workload has not all checks ready",
+            )
             if obj["status"] != before:
                 self.shelf.write(workload, obj["status"])
             return
@@ -159,8 +165,11 @@ class Workloads(Part):
         waited = (self.loop.now() - parse_time(since)).total_seconds() if since else 0.0
         name = dig(workload, "status", "admission", "clusterQueue")
         self.admission.emit(
-            workload, "Normal", "Admitted",
-            f"Admitted by ClusterQueue {name}, wait time since reservation was {waited:.0f}s")
+            workload,
+            "Normal",
+            "Admitted",
+            f"Admitted by ClusterQueue {name}, wait time since reservation was {waited:.0f}s",
+        )
 
     def _limit(self, workload: Obj) -> None:
         """``maximumExecutionTimeSeconds``: a Workload that ran too long is deactivated."""
@@ -174,7 +183,8 @@ class Workloads(Part):
             return
         self.kube.patch(n.WORKLOADS, name_of(workload), {"spec": {"active": False}}, namespace_of(workload))
         self.events.emit(
-            workload, "Warning", "MaximumExecutionTimeExceeded", f"The maximum execution time ({most}s) exceeded")
+            workload, "Warning", "MaximumExecutionTimeExceeded", f"The maximum execution time ({most}s) exceeded"
+        )
 
     def _evict(self, workload: Obj, reason: str, message: str, preempted: str = "") -> None:
         """Say so; the integration that owns the Workload stops what it runs and then gives the quota back."""
@@ -231,8 +241,11 @@ class Workloads(Part):
             return "Suspended", f"ClusterQueue {name_of(queue)} is inactive"
         namespace = self.namespaces.get(namespace_of(workload))
         selector = dig(queue, "spec", "namespaceSelector")
-        if namespace is None or selector is None or not selectors.from_match_labels(selector).matches(
-                labels_of(namespace)):
+        if (
+            namespace is None
+            or selector is None
+            or not selectors.from_match_labels(selector).matches(labels_of(namespace))
+        ):
             return "Misconfigured", "Workload namespace doesn't match ClusterQueue selector"
         return None
 
@@ -288,7 +301,12 @@ class Workloads(Part):
         return lines
 
     def _consider(
-        self, workload: Obj, queue: Obj, found: Assignment, holders: list[Holder], books: Quotas,
+        self,
+        workload: Obj,
+        queue: Obj,
+        found: Assignment,
+        holders: list[Holder],
+        books: Quotas,
     ) -> bool:
         if found.mode == "fit":
             self._admit(workload, queue, found)
@@ -311,7 +329,8 @@ class Workloads(Part):
         paths = f"preemptor path: /{name_of(queue)}; preemptee path: /{holder.queue}"
         message = (
             f"Preempted to accommodate a workload (UID: {uid_of(workload)}, JobUID: "
-            f"{labels_of(workload).get(n.JOB_UID, 'UNKNOWN')}) due to {REASONS[reason]}; {paths}")
+            f"{labels_of(workload).get(n.JOB_UID, 'UNKNOWN')}) due to {REASONS[reason]}; {paths}"
+        )
         self._evict(holder.workload, "Preempted", message, preempted=reason)
         self.admission.emit(holder.workload, "Normal", "Preempted", message)
 
@@ -328,11 +347,9 @@ class Workloads(Part):
         if not asked:
             put(obj, "Admitted", "True", now, reason="Admitted", message="The workload is admitted")
         written = self.shelf.write(workload, obj["status"])
-        since = dig(condition(workload, "Requeued"), "lastTransitionTime") or workload["metadata"][
-            "creationTimestamp"]
+        since = dig(condition(workload, "Requeued"), "lastTransitionTime") or workload["metadata"]["creationTimestamp"]
         waited = (self.loop.now() - parse_time(since)).total_seconds()
-        self.admission.emit(
-            workload, "Normal", "QuotaReserved", f"{said}, wait time since queued was {waited:.0f}s")
+        self.admission.emit(workload, "Normal", "QuotaReserved", f"{said}, wait time since queued was {waited:.0f}s")
         if not asked:
             self._tell_admitted(written)
 
