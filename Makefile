@@ -6,7 +6,7 @@ WORKERS ?= auto
 # Tests start killcheck hundreds of times: without bytecode each compiles it anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: drill test test-kind lint types imports unit wheel zoo docs bench clean
+.PHONY: drill test test-kind lint format whole types imports unit wheel zoo docs bench clean
 
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV) 2>/dev/null || python3 -m venv $(VENV)
@@ -27,12 +27,22 @@ test: $(VENV)/.dev ## Everything that CI runs: what takes one processor each sid
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
 
-types: $(VENV)/.dev
-	$(BIN)/mypy
+format: $(VENV)/.dev ## Write every file as the formatter has it
+	$(BIN)/ruff check --fix --select I .
+	$(BIN)/ruff format .
 
-imports: $(VENV)/.dev
-	$(BIN)/lint-imports
+# The package as it is installed: probes/, suites/ and fixtures/ inside it, or no check would ever see them.
+whole:
+	rm -rf build/whole && mkdir -p build/whole/killcheck
+	ln -s $(CURDIR)/killcheck/* $(CURDIR)/probes $(CURDIR)/suites $(CURDIR)/fixtures build/whole/killcheck
+
+types: $(VENV)/.dev whole
+	cd build/whole && $(abspath $(BIN))/mypy --config-file $(CURDIR)/pyproject.toml
+
+imports: $(VENV)/.dev whole
+	cd build/whole && $(abspath $(BIN))/lint-imports --config $(CURDIR)/pyproject.toml --cache-dir $(CURDIR)/.import_linter_cache
 
 unit: $(VENV)/.dev
 	$(BIN)/python -m pytest -n $(WORKERS) tests

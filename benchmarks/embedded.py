@@ -32,7 +32,8 @@ def timed(argv: list[str], cwd: str) -> float:
 def inside() -> tuple[list[float], list[float]]:
     """(seconds to a loaded cluster, seconds for a whole night) in a warm process."""
     from killcheck.drill.sequence import Options
-    from killcheck.run.runner import PlannedDrill, Run
+    from killcheck.run.planned import PlannedDrill
+    from killcheck.run.runner import Run
     from killcheck.run.session import Session
 
     ups, nights = [], []

@@ -36,8 +36,8 @@ class CertificateExpiry(Probe):
             for index, hook in enumerate(config.get("webhooks") or ()):
                 bundle = _decoded(dig(hook, "clientConfig", "caBundle"))
                 if bundle and hook.get("failurePolicy", "Fail") == "Fail" and on_the_way(hook):
-                    path: Path = ("webhooks", index, "clientConfig", "caBundle")
-                    yield from self._judge(world, config, path, f"the CA of webhook {hook.get('name')}", bundle)
+                    place: Path = ("webhooks", index, "clientConfig", "caBundle")
+                    yield from self._judge(world, config, place, f"the CA of webhook {hook.get('name')}", bundle)
 
     def _judge(self, world: World, obj: Obj, path: Path, what: str, pem: bytes) -> Iterable[Finding]:
         until = _not_after(pem)

@@ -77,4 +77,4 @@ _KEYS = frozenset(
     instance-gpu-manufacturer instance-gpu-count instance-gpu-memory instance-accelerator-name
     instance-accelerator-manufacturer instance-accelerator-count instance-hypervisor instance-local-nvme
 """.split()
-)  # noqa: SIM905
+)

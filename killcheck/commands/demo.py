@@ -40,7 +40,8 @@ def command(as_json: bool, html_file: Path | None, folder: Path | None, no_color
     from killcheck.drill.sequence import Options
     from killcheck.fixtures.nights import NIGHTS
     from killcheck.reports.terminal import Terminal
-    from killcheck.run.runner import PlannedDrill, Run
+    from killcheck.run.planned import PlannedDrill
+    from killcheck.run.runner import Run
     from killcheck.run.session import Session
 
     if folder is not None:

@@ -187,7 +187,7 @@ def _told(session: Any) -> None:
 def _planned(session: Any, options: dict[str, Any]) -> list[Any]:
     from killcheck import faults
     from killcheck.drill.sequence import Options
-    from killcheck.run.runner import PlannedDrill
+    from killcheck.run.planned import PlannedDrill
     from killcheck.text.durations import parse_duration
     from killcheck.text.suggestions import did_you_mean
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from killcheck.kube.objects import Obj
     from killcheck.spec.killpath import KillPath
 
-__all__ = ["Subject", "command", "document", "report_on"]
+__all__ = ["Subject", "command", "report_on"]
 
 _PATH = click.Path(path_type=Path, exists=True)
 
@@ -118,7 +118,7 @@ def command(**options: Any) -> None:
 
             sys.exit(run(subject, report, options))
     if options["as_json"]:
-        click.echo(json.dumps(document(report), indent=2))
+        click.echo(json.dumps(report.document(), indent=2))
     else:
         from killcheck.reports.fences_terminal import show
 
@@ -136,31 +136,6 @@ class Subject:
     catalogue: Catalogue
     account: Account | None = None
     cluster: KubeconfigCluster | None = None
-
-
-def document(report: FenceReport) -> dict[str, Any]:
-    """The JSON document, schema killcheck.result/v1."""
-    findings: list[dict[str, Any]] = [
-        {
-            "probe": "fence",
-            "severity": one.severity,
-            "object": one.object,
-            "message": one.message,
-            "remedy": one.remedy,
-            "evidence": [],
-        }
-        for one in report.findings
-    ]
-    return {
-        "schema": "killcheck.result/v1",
-        "verdict": report.verdict,
-        "exit_code": report.exit_code,
-        "drills": [],
-        "findings": findings,
-        "fences": report.to_json(),
-        "notes": list(report.notes),
-        "rests_on": list(report.rests_on),
-    }
 
 
 def _refuse_nonsense(options: dict[str, Any]) -> None:

@@ -152,10 +152,8 @@ def _tell(canary: Canary, expected: Ask, result: CanaryResult) -> None:
 
 
 def _print(report: FenceReport, canary: Canary, told: dict[str, Any], code: int) -> None:
-    from killcheck.commands.fence import document
-
     verdict = {0: "safe", 1: "exposed", 3: "unproven", 5: "dirty"}[code]
     asked = {"namespace": canary.namespace, "resource": canary.resource, "devices": canary.devices}
     click.echo(
-        json.dumps(document(report) | {"verdict": verdict, "exit_code": code, "canary": {**asked, **told}}, indent=2)
+        json.dumps(report.document() | {"verdict": verdict, "exit_code": code, "canary": {**asked, **told}}, indent=2)
     )

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from killcheck.drill.sequence import Options
     from killcheck.reports.terminal import Terminal
     from killcheck.run.matrix import Matrix
-    from killcheck.run.runner import PlannedDrill, RunResult
+    from killcheck.run.planned import PlannedDrill
+    from killcheck.run.runner import RunResult
     from killcheck.run.session import Session
     from killcheck.safety.consent import Plan
 
@@ -85,7 +86,7 @@ def execute(
 
     ``without``: faults that were left out of it.
     """
-    from killcheck.reports.terminal import span
+    from killcheck.reports.figures import span
     from killcheck.run import parallel
     from killcheck.run.matrix import Matrix, estimate
     from killcheck.run.runner import Run
@@ -194,7 +195,7 @@ def _counting(planned: int, *, real: bool, quiet: bool) -> Callable[[int], None]
     A person at a terminal sees every drill counted; a log has a line for each tenth of them.
     """
     from killcheck.clock import wall_now
-    from killcheck.reports.terminal import span
+    from killcheck.reports.figures import span
 
     steps = 1 if real or sys.stderr.isatty() else max(1, planned // 10)
     began = wall_now()

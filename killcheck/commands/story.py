@@ -29,7 +29,8 @@ def command(as_json: bool, no_color: bool) -> None:
     from killcheck.drill.sequence import Options
     from killcheck.fixtures.story import CHAPTERS
     from killcheck.reports.terminal import Terminal
-    from killcheck.run.runner import PlannedDrill, Run
+    from killcheck.run.planned import PlannedDrill
+    from killcheck.run.runner import Run
     from killcheck.run.session import Session
 
     out = Terminal(quiet=as_json, color=False if no_color else None)

@@ -11,8 +11,8 @@ __all__ = ["cloud_credentials"]
 #: (what a client or service says, what it means, what to do, rows); the first that matches counts.
 _SIGNS: tuple[tuple[str, str, str, tuple[int, ...]], ...] = (
     (
-        r"UnauthorizedSSOToken|TokenRetrievalError|SSOTokenLoadError|SSO session.*(expired|invalid)|Token has expired and "
-        r"refresh failed",
+        r"UnauthorizedSSOToken|TokenRetrievalError|SSOTokenLoadError|SSO session.*(expired|invalid)|"
+        r"Token has expired and refresh failed",
         "a person's AWS SSO session in its path has expired (eight hours, where nobody set it otherwise)",
         "take the person out of the path: let a Job with an identity of its own turn the GPUs off, by its own schedule",
         (20,),

@@ -565,8 +565,8 @@ class Drill:
             bites=dict(self.bites),
             title=self.options.title,
             gpu_pods=tuple(str(p) for p in self.scene.gpu_pods()) if timeline else (),
-            **more,
-        )  # type: ignore[arg-type]
+            **more,  # type: ignore[arg-type]
+        )
 
     def _bill(self, now: datetime, until_next_chance: object) -> dict[str, Any]:
         return bill(

@@ -158,8 +158,8 @@ class EmbeddedCluster:
             exec_mode=exec_mode,
             wire=self.wire,
             server=self.server,
-            rng=random.Random(seed + 2),
-        )  # noqa: S311 - jitter
+            rng=random.Random(seed + 2),  # noqa: S311 - jitter
+        )
         self.cloud.listeners.append(self._machine_changed)
         self.metadata = InstanceMetadata(self.cloud, self.kube, self.loop)
         if isinstance(self.nodes.runtime, HostRuntime):

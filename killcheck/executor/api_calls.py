@@ -133,7 +133,7 @@ _CURL_LONG_VALUES = frozenset(
     config form proxy resolve oauth2-bearer unix-socket connect-to interface limit-rate range proto tlsv1 ciphers
     cert-type key-type dump-header stderr trace noproxy
 """.split()
-)  # noqa: SIM905
+)
 _DATA = frozenset({"d", "data", "data-raw", "data-binary", "data-ascii", "data-urlencode", "json"})
 
 

@@ -27,7 +27,7 @@ _VALUES = frozenset(
     --resource-version --field-manager --request-timeout --cache-dir --sort-by --to-revision --overrides --env
     --skip-wait-for-delete-timeout --chunk-size --min --max --dry-run-strategy -k --kustomize -L --v -v
 """.split()
-)  # noqa: SIM905
+)
 _SHORT = {
     "po": "pods",
     "no": "nodes",

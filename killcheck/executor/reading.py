@@ -31,7 +31,7 @@ _BUILTINS = frozenset(
     local printf pwd read readonly return set shift source test times trap true type typeset ulimit umask unalias unset
     wait
 """.split()
-)  # noqa: SIM905
+)
 #: Programs that act on something outside Kubernetes.
 _CLOUD = frozenset({"aws", "gcloud", "az", "eksctl", "doctl", "oci", "terraform", "tofu", "pulumi", "systemctl", "ssh"})
 #: Programs that act on Kubernetes in ways that are not read here.

@@ -114,7 +114,7 @@ class CanaryResult:
 
 
 class Ledger(Protocol):
-    """What writes go through (:class:`killcheck.safety.journal.Journal`): noted before they happen, undone in any case."""
+    """What writes go through (:class:`killcheck.safety.journal.Journal`): noted before they happen, undone always."""
 
     def create(self, resource: Resource, obj: Obj, what: str = "") -> Obj:
         """Create an object, on record."""

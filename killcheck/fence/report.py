@@ -110,6 +110,30 @@ class FenceReport:
         """The ``fences`` entries of killcheck.result/v1; the last is the whole cluster."""
         return [one.to_json() for one in (*self.results, self.cluster)]
 
+    def document(self) -> dict[str, Any]:
+        """The JSON document, schema killcheck.result/v1."""
+        findings: list[dict[str, Any]] = [
+            {
+                "probe": "fence",
+                "severity": one.severity,
+                "object": one.object,
+                "message": one.message,
+                "remedy": one.remedy,
+                "evidence": [],
+            }
+            for one in self.findings
+        ]
+        return {
+            "schema": "killcheck.result/v1",
+            "verdict": self.verdict,
+            "exit_code": self.exit_code,
+            "drills": [],
+            "findings": findings,
+            "fences": self.to_json(),
+            "notes": list(self.notes),
+            "rests_on": list(self.rests_on),
+        }
+
 
 def whole(value: float) -> int | None:
     """A count, or None where it is not bounded."""

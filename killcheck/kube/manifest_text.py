@@ -30,7 +30,7 @@ _BOOLEAN_FIELDS = frozenset(
     runAsNonRoot seLinuxMount served serving setHostnameAsFQDN shareProcessNamespace sslEnabled started stdin stdinOnce
     storage storageCapacity supplementalGroupsPolicy suspend terminating tty uniqueItems unschedulable
 """.split()
-)  # noqa: SIM905
+)
 #: Maps whose values are text in every API object that has them.
 _TEXT_MAPS = frozenset({"labels", "annotations", "matchLabels", "nodeSelector", "stringData", "binaryData"})
 #: Fields of containers that are text, or lists of it.

@@ -268,12 +268,9 @@ class DeadMan(LayerRun):
 
     def _is_our_pod(self, pod: Obj) -> bool:
         owner = controller_of(pod)
-        return (
-            bool(owner)
-            and owner["kind"] == "Job"
-            and owner["name"] == self.job_name  # type: ignore[index]
-            and namespace_of(pod) == self.ref.namespace
-        )
+        if owner is None:
+            return False
+        return (owner["kind"], owner["name"]) == ("Job", self.job_name) and namespace_of(pod) == self.ref.namespace
 
     def _is_scheduled(self, pod: Obj) -> bool:
         """Whether the CronJob itself made the pod's Job."""
@@ -421,7 +418,7 @@ class DeadMan(LayerRun):
             ""
             if slot is None
             else (
-                f"the slot of {slot:%Y-%m-%d %H:%M} UTC passed while CronJob {self.ref.name} could not fire: it makes up "
-                "for it by itself, and the GPUs go off then"
+                f"the slot of {slot:%Y-%m-%d %H:%M} UTC passed while CronJob {self.ref.name} could not fire: it makes "
+                "up for it by itself, and the GPUs go off then"
             )
         )

@@ -24,10 +24,11 @@ from killcheck.kube.objects import copy, name_of, namespace_of
 from killcheck.layers.base import LayerError
 from killcheck.lint.asking import LintResult
 from killcheck.pytest.settings import setting
-from killcheck.reports.terminal import span
+from killcheck.reports.figures import span
 from killcheck.run import reading
 from killcheck.run.matrix import Cell, Matrix, left_out, plan
-from killcheck.run.runner import PlannedDrill, Run
+from killcheck.run.planned import PlannedDrill
+from killcheck.run.runner import Run
 from killcheck.run.session import Session, SessionError
 from killcheck.safety import lease
 from killcheck.safety.consent import ConsentError

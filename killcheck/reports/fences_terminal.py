@@ -10,8 +10,9 @@ from rich.table import Table
 from rich.text import Text
 
 from killcheck.fence.report import FenceReport, FenceResult
+from killcheck.reports.figures import money
 from killcheck.reports.screen import screen
-from killcheck.reports.terminal import PLAIN_WIDTH, money
+from killcheck.reports.terminal import PLAIN_WIDTH
 
 __all__ = ["show"]
 

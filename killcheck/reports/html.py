@@ -12,9 +12,9 @@ from importlib import resources
 from killcheck import events
 from killcheck.reports import mend
 from killcheck.reports.compare import Comparison
+from killcheck.reports.figures import money, span
 from killcheck.reports.picture import picture
 from killcheck.reports.story import DrillStory, RunStory
-from killcheck.reports.terminal import money, span
 
 __all__ = ["html", "sentence"]
 

@@ -43,7 +43,7 @@ class Standing:
 
     def lines(self, now: datetime) -> list[Text]:
         """What to show at ``now``."""
-        from killcheck.reports.terminal import money, span
+        from killcheck.reports.figures import money, span
 
         if self.triggered is None:
             return [Text("  before the trigger: steady state, sabotage", style="dim")]

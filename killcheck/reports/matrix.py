@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 from rich.text import Text
 
-from killcheck.reports.terminal import STYLES, money, span
+from killcheck.reports.figures import money, span
+from killcheck.reports.terminal import STYLES
 
 if TYPE_CHECKING:
     from killcheck.run.matrix import Cell, Matrix

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from killcheck import events
+from killcheck.reports.figures import money, span
 from killcheck.reports.story import DrillStory
-from killcheck.reports.terminal import money, span
 
 __all__ = ["HEIGHT", "WIDTH", "Lane", "Mark", "Phase", "Picture", "picture"]
 

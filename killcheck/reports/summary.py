@@ -12,9 +12,9 @@ from typing import Any
 
 from killcheck.reports import mend
 from killcheck.reports.compare import Comparison
+from killcheck.reports.figures import money, span
 from killcheck.reports.html import sentence
 from killcheck.reports.story import DrillStory, RunStory
-from killcheck.reports.terminal import money, span
 
 __all__ = ["markdown", "slack"]
 

@@ -12,6 +12,7 @@ from rich.text import Text
 from killcheck import events
 from killcheck.kube.preflight import in_words
 from killcheck.reports import mend
+from killcheck.reports.figures import money, span
 from killcheck.reports.screen import screen
 
 if TYPE_CHECKING:
@@ -51,31 +52,11 @@ _PHASES = {
 }
 
 
-def span(seconds: float | None) -> str:
-    """A duration a tired person can read: 38 s, 4 min 10 s, 7 h."""
-    if seconds is None:
-        return "-"
-    whole = round(seconds)
-    if seconds < 10 and seconds != whole:
-        return f"{seconds:.1f} s"
-    hours, rest = divmod(whole, 3600)
-    minutes, left = divmod(rest, 60)
-    parts = [f"{hours} h" if hours else "", f"{minutes} min" if minutes else "", f"{left} s" if left else ""]
-    return " ".join(part for part in parts[:2] if part) if hours else " ".join(p for p in parts if p) or "0 s"
-
-
 def margin(seconds: float | None) -> str:
     """What is left of a spot notice, as the end of a line; empty where there is none."""
     if seconds is None:
         return ""
     return f", {span(seconds)} of the notice left" if seconds >= 0 else f", {span(-seconds)} after the reclaim"
-
-
-def money(usd: float | None) -> str:
-    """Dollars; a question mark where a price is not known."""
-    if usd is None:
-        return "$ ?"
-    return f"${usd:,.2f}"
 
 
 def clock(event: events.Event) -> str:

@@ -34,7 +34,7 @@ from killcheck.faults.other_layer import may_be_elsewhere
 from killcheck.kube.errors import KubeError
 from killcheck.layers.base import LayerError
 from killcheck.run import parallel
-from killcheck.run.runner import PlannedDrill
+from killcheck.run.planned import PlannedDrill
 from killcheck.run.session import Session
 from killcheck.safety.journal import Journal
 from killcheck.spec.killpath import PHASES, KillPath, LayerType

@@ -1,7 +1,7 @@
 """The matrix: every layer undisturbed and under every fault that applies, each cell judged by the spec's policy.
 
 A cell is one drill like any other; this module says which drills, what each must end with, and how long they may take.
-What may *not* live here: how a drill works, terminals, processes (:mod:`killcheck.run.parallel` runs drills side by side).
+What may *not* live here: how a drill works, terminals, processes (:mod:`killcheck.run.parallel` has those).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from killcheck.discover.independence import Shared, drilled, shared
 from killcheck.drill.progress import watched_s
 from killcheck.drill.sequence import Options
 from killcheck.kube.objects import Obj, name_of, namespace_of
-from killcheck.run.runner import PlannedDrill
+from killcheck.run.planned import PlannedDrill
 from killcheck.spec.killpath import KillPath, Layer, Outcome
 from killcheck.verdict import DrillResult, Verdict
 

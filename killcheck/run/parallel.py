@@ -1,7 +1,7 @@
-"""Drills side by side, each on an embedded cluster of its own, in worker processes.
+"""Work side by side in worker processes: drills, each on an embedded cluster of its own.
 
-A worker sends back its result with the events that led to it, so that the run record and every sink see each drill
-whole, in the planned order. Only for clusters that are killcheck's own: on a real one drills take turns.
+A worker sends back its result whole, in the order of the tasks. Only for clusters that are killcheck's own: on a real
+one drills take turns.
 """
 
 from __future__ import annotations
@@ -15,19 +15,12 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from killcheck.capabilities.cluster import ClusterError
-from killcheck.events import Event
 from killcheck.run.gc_tuning import collect_seldom
-from killcheck.verdict import DrillResult
 
-if TYPE_CHECKING:
-    from killcheck.run.runner import PlannedDrill
-    from killcheck.run.session import Session
-
-__all__ = ["die_with", "drilling", "drills", "forking", "mortal_workers", "processors"]
+__all__ = ["die_with", "drilling", "forking", "mortal_workers", "processors", "side_by_side"]
 
 _T = TypeVar("_T")
 #: prctl(2).
@@ -112,38 +105,20 @@ def mortal_workers(count: int) -> Iterator[ProcessPoolExecutor]:
             raise
 
 
-def drills(
-    session: Session,
-    planned: Sequence[PlannedDrill],
-    run: str,
-    folder: Path,
+def side_by_side(
+    work: Callable[..., _T],
+    tasks: Sequence[tuple[Any, ...]],
     *,
     workers: int,
     finished: Callable[[int], None] = lambda count: None,
-) -> Iterator[tuple[list[Event], DrillResult]]:
-    """Run them, ``workers`` at a time; yields what each said and found, in the planned order.
+) -> Iterator[_T]:
+    """Do ``work`` with each of the tasks, ``workers`` at a time; yields what each returned, in their order.
 
-    ``finished`` is told how many are done. Raises what a drill raises.
+    ``work`` is a function of a module: a fresh interpreter must find it by its name. ``finished`` is told how many are
+    done. Raises what a task raises.
     """
-    session.kill_path, session.objects  # noqa: B018 - read once here, not once in every worker
-    with mortal_workers(min(workers, len(planned))) as pool:
-        futures = [pool.submit(_one, session, number, drill, run, folder) for number, drill in enumerate(planned)]
+    with mortal_workers(min(workers, len(tasks))) as pool:
+        futures = [pool.submit(work, *task) for task in tasks]
         for count, future in enumerate(futures, start=1):
             yield future.result()
             finished(count)
-
-
-def _one(
-    session: Session,
-    number: int,
-    planned: PlannedDrill,
-    run: str,
-    folder: Path,
-) -> tuple[list[Event], DrillResult]:
-    """In the worker: one drill, its events kept."""
-    from killcheck.run.runner import Run
-
-    told: list[Event] = []
-    single = Run(session, [planned], sinks=[told.append], folder=folder)
-    single.id = run
-    return told, single.one(number, planned)

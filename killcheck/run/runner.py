@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
@@ -13,13 +13,14 @@ from killcheck import __version__, events, faults, layers
 from killcheck.capabilities.cluster import Cluster
 from killcheck.clock import wall_now
 from killcheck.drill.progress import watched_s
-from killcheck.drill.sequence import Drill, Options
+from killcheck.drill.sequence import Drill
 from killcheck.faults.base import lacking
 from killcheck.instances.catalogue import shipped
 from killcheck.kube import resources as r
 from killcheck.kube.permissions import Permission
 from killcheck.layers.base import Stage
 from killcheck.machine.programs import LocalPrograms
+from killcheck.run.planned import PlannedDrill
 from killcheck.run.record import RecordWriter
 from killcheck.run.session import Session
 from killcheck.safety import consent, journal, lease, local_locks, orphans
@@ -31,29 +32,7 @@ from killcheck.verdict import EXIT_CODES, DrillResult, overall
 from killcheck.watch.cost import Meter
 from killcheck.watch.scene import Scene
 
-__all__ = ["PlannedDrill", "Run", "RunResult", "plan_for", "state_dir"]
-
-
-@dataclass(frozen=True)
-class PlannedDrill:
-    """One drill of a run.
-
-    ``expect``: the verdict that is the right one here (empty: proven is). ``fixture``: a shipped kill path to drill
-    instead of the session's own. ``require``: the least outcome that will do (None: proven is), for one of ``causes``
-    where that is a known exposure (none: any).
-    """
-
-    layer: str
-    faults: tuple[str, ...] = ()
-    options: Options = field(default_factory=Options)
-    expect: str = ""
-    fixture: str = ""
-    require: Outcome | None = None
-    causes: tuple[str, ...] = ()
-
-    def to_json(self) -> dict[str, Any]:
-        """For the run record."""
-        return {"layer": self.layer, "faults": list(self.faults), "title": self.options.title}
+__all__ = ["Run", "RunResult", "plan_for", "state_dir"]
 
 
 @dataclass(frozen=True)
@@ -245,9 +224,9 @@ class Run:
     def _side_by_side(self) -> Iterator[tuple[list[events.Event], DrillResult]]:
         from killcheck.run import parallel
 
-        return parallel.drills(
-            self.session, self.planned, self.id, self.folder, workers=self.workers, finished=self.finished
-        )
+        self.session.kill_path, self.session.objects  # noqa: B018 - read once here, not once in every worker
+        tasks = [(self.session, number, drill, self.id, self.folder) for number, drill in enumerate(self.planned)]
+        return parallel.side_by_side(_in_worker, tasks, workers=self.workers, finished=self.finished)
 
     def one(self, number: int, planned: PlannedDrill) -> DrillResult:
         """The drill with that number; raises what it raises."""
@@ -388,3 +367,13 @@ def _as_wanted(result: DrillResult, planned: PlannedDrill) -> bool:
     if planned.expect:
         return result.verdict == planned.expect
     return result.meets(planned.require or Outcome.COVERED, planned.causes)
+
+
+def _in_worker(
+    session: Session, number: int, planned: PlannedDrill, run: str, folder: Path
+) -> tuple[list[events.Event], DrillResult]:
+    """In a worker process: one drill, its events kept."""
+    told: list[events.Event] = []
+    single = Run(session, [planned], sinks=[told.append], folder=folder)
+    single.id = run
+    return told, single.one(number, planned)

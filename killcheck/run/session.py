@@ -27,7 +27,7 @@ from killcheck.text.problems import Problem
 
 if TYPE_CHECKING:
     from killcheck.kube.schedule import Schedule
-    from killcheck.run.runner import PlannedDrill
+    from killcheck.run.planned import PlannedDrill
 
 __all__ = ["ExecMode", "Session", "SessionError"]
 

@@ -1,7 +1,7 @@
 """The kill path as types: what must go off, what turns it off, by when, and what may be touched to prove it.
 
-``killcheck.yaml`` says all of this; :mod:`killcheck.spec.specfile` reads and writes it, :mod:`killcheck.discover` finds it
-in a cluster or in manifests. Every duration is in seconds and says so (``_s``); every price in US dollars an hour.
+``killcheck.yaml`` says all of this; :mod:`killcheck.spec.specfile` reads and writes it, :mod:`killcheck.discover` finds
+it in a cluster or in manifests. Every duration is in seconds and says so (``_s``); every price in US dollars an hour.
 
 What may *not* live here: files, YAML, Kubernetes objects, the network.
 """

@@ -19,6 +19,7 @@ from typing import Any
 
 from killcheck.clock import wall_now
 from killcheck.cloud.session import Aws, explain
+from killcheck.instances.errors import MachineRefused
 from killcheck.standins.ecr import TokenService, registry_of
 from killcheck.standins.fis import Fis
 from killcheck.standins.gate import Gate, Seen
@@ -158,14 +159,15 @@ class StandIn:
 
 @contextmanager
 def _told(operation: str) -> Iterator[None]:
-    """What EC2 refuses, in a sentence. Raises AskError."""
+    """What EC2 refuses, in a sentence. Raises MachineRefused."""
     from botocore.exceptions import BotoCoreError, ClientError
     from botocore.parsers import ResponseParserError
 
     try:
         yield
     except (BotoCoreError, ClientError, ResponseParserError) as error:
-        raise explain(error, "ec2", operation) from error
+        refused = explain(error, "ec2", operation)
+        raise MachineRefused(str(refused), code=refused.code) from error
 
 
 class Ec2Machines:
@@ -182,7 +184,7 @@ class Ec2Machines:
         stand_in.gate.listeners.append(self._overhear)
 
     def launch(self, kind: str, zone: str, *, spot: bool, tags: Mapping[str, str]) -> str:
-        """RunInstances; returns the instance id. Raises AskError."""
+        """RunInstances; returns the instance id. Raises MachineRefused."""
         owned = {f"kubernetes.io/cluster/{self.cluster}": "owned"} if self.cluster else {}
         wanted = [{"Key": key, "Value": value} for key, value in {**owned, **tags}.items()]
         market = {"InstanceMarketOptions": {"MarketType": "spot"}} if spot else {}
@@ -199,7 +201,7 @@ class Ec2Machines:
         return str(made["Instances"][0]["InstanceId"])
 
     def terminate(self, instance_id: str) -> None:
-        """TerminateInstances. Raises AskError."""
+        """TerminateInstances. Raises MachineRefused."""
         self._ours = True
         try:
             with _told("terminate_instances"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["PATTERN", "format_duration", "parse_duration"]
+__all__ = ["PATTERN", "format_duration", "go_duration", "parse_duration"]
 
 _UNITS = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 #: What a duration looks like, largest unit first; also for the JSON Schema.
@@ -35,3 +35,10 @@ def format_duration(seconds: float) -> str:
     if whole % 60 == 0 and whole:
         return f"{whole // 60}m"
     return f"{whole}s" if whole < 120 else f"{whole // 60}m{whole % 60}s"
+
+
+def go_duration(seconds: float) -> str:
+    """A whole number of seconds as Go prints a duration: ``1m20s``, ``5m0s``."""
+    whole = int(seconds)
+    hours, minutes, rest = whole // 3600, whole % 3600 // 60, whole % 60
+    return (f"{hours}h" if hours else "") + (f"{minutes}m" if hours or minutes else "") + f"{rest}s"

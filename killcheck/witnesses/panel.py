@@ -1,6 +1,6 @@
 """Who else is asked whether the GPUs are off: the cloud (P3), the alarm (P5), the bucket in which results must be.
 
-What may *not* live here: verdicts (:mod:`killcheck.drill.sequence` judges), how a cloud is asked (:mod:`killcheck.cloud`).
+What may *not* live here: verdicts (:mod:`killcheck.drill` judges), how a cloud is asked (:mod:`killcheck.cloud`).
 """
 
 from __future__ import annotations

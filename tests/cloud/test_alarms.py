@@ -8,7 +8,8 @@ import pytest
 
 from killcheck import fixtures
 from killcheck.drill.sequence import Options
-from killcheck.run.runner import PlannedDrill, Run
+from killcheck.run.planned import PlannedDrill
+from killcheck.run.runner import Run
 from killcheck.run.session import Session
 from killcheck.spec import specfile
 from killcheck.spec.cloud_access import Alarm

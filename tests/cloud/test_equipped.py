@@ -10,7 +10,7 @@ from killcheck import fixtures
 from killcheck.capabilities.cluster import ClusterError, NotInstalled
 from killcheck.clock import WallLoop
 from killcheck.cluster.cloudword import equip_with_cloud
-from killcheck.run.runner import PlannedDrill
+from killcheck.run.planned import PlannedDrill
 from killcheck.run.session import Session
 from killcheck.spec import specfile
 from killcheck.spec.cloud_access import CloudAccess

@@ -11,7 +11,8 @@ from killcheck.fixtures.story import CHAPTERS
 from killcheck import events, faults, fixtures
 from killcheck.drill.sequence import Options
 from killcheck.run import matrix
-from killcheck.run.runner import PlannedDrill, Run
+from killcheck.run.planned import PlannedDrill
+from killcheck.run.runner import Run
 from killcheck.run.session import Session
 from killcheck.spec import specfile
 from killcheck.spec.cloud_access import CloudAccess

@@ -11,8 +11,9 @@ from killcheck.drill.sequence import Options
 from killcheck.reports.html import html
 from killcheck.reports.story import tell
 from killcheck.reports.terminal import Terminal, margin
+from killcheck.run.planned import PlannedDrill
 from killcheck.run.record import read
-from killcheck.run.runner import PlannedDrill, Run
+from killcheck.run.runner import Run
 from killcheck.run.session import Session
 from killcheck.spec import specfile
 from killcheck.watch.timeline import PHASES, Timeline

@@ -16,7 +16,8 @@ from killcheck.cloud.instances import Ec2, Instances
 from killcheck.cloud.returning import members, returning
 from killcheck.cloud.session import AskError, Aws
 from killcheck.drill.sequence import Options
-from killcheck.run.runner import PlannedDrill, Run
+from killcheck.run.planned import PlannedDrill
+from killcheck.run.runner import Run
 from killcheck.spec import specfile
 from killcheck.spec.cloud_access import CloudAccess
 from killcheck.spec.killpath import Proof

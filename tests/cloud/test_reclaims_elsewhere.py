@@ -14,7 +14,8 @@ from killcheck import fixtures
 from killcheck.discover import from_objects
 from killcheck.embedded.models.cloud import Cloud
 from killcheck.kube.objects import copy
-from killcheck.run.runner import PlannedDrill, Run
+from killcheck.run.planned import PlannedDrill
+from killcheck.run.runner import Run
 from killcheck.run.session import Session
 from killcheck.spec import specfile
 from killcheck.spec.killpath import NodePool

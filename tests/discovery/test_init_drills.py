@@ -11,7 +11,8 @@ from click.testing import CliRunner
 from killcheck import discover, fixtures
 from killcheck.cli import main
 from killcheck.kube import manifests
-from killcheck.run.runner import PlannedDrill, Run
+from killcheck.run.planned import PlannedDrill
+from killcheck.run.runner import Run
 from killcheck.run.session import Session
 from killcheck.spec import specfile
 

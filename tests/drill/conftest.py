@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 import pytest
 
 from killcheck.events import Event
-from killcheck.run.runner import PlannedDrill, Run, RunResult
+from killcheck.run.planned import PlannedDrill
+from killcheck.run.runner import Run, RunResult
 from killcheck.run.session import Session
 
 

@@ -62,7 +62,7 @@ class MachineWorld:
         self.kill_path = specfile.load(folder / "killcheck.yaml")
         self.layer = self.kill_path.layer(layer)
         session = Session(spec=folder / "killcheck.yaml", exec_mode="host")
-        from killcheck.run.runner import PlannedDrill
+        from killcheck.run.planned import PlannedDrill
 
         self.cluster = EmbeddedDrillCluster([], exec_mode="host", start=session._night(PlannedDrill(layer)))
         equip(self.cluster, self.kill_path, allowed=True)

@@ -8,7 +8,8 @@ import pytest
 
 from killcheck import fixtures
 from killcheck.kube.objects import copy
-from killcheck.run.runner import PlannedDrill, Run
+from killcheck.run.planned import PlannedDrill
+from killcheck.run.runner import Run
 from killcheck.run.session import Session
 from killcheck.spec import specfile
 

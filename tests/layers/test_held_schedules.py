@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from killcheck.run.runner import PlannedDrill, plan_for
+from killcheck.run.planned import PlannedDrill
+from killcheck.run.runner import plan_for
 from killcheck.run.session import Session
 from killcheck.verdict import Verdict
 

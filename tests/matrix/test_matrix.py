@@ -10,7 +10,8 @@ from killcheck.fixtures import spec
 
 from killcheck.cli import main
 from killcheck.run import matrix
-from killcheck.run.runner import PlannedDrill, Run
+from killcheck.run.planned import PlannedDrill
+from killcheck.run.runner import Run
 from killcheck.run.session import Session
 from killcheck.spec.killpath import Outcome
 from killcheck.spec.specfile import load

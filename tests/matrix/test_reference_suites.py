@@ -14,7 +14,8 @@ import pytest
 from killcheck import fixtures, layers
 from killcheck.drill.sequence import Options
 from killcheck.run import matrix, parallel
-from killcheck.run.runner import PlannedDrill, Run
+from killcheck.run.planned import PlannedDrill
+from killcheck.run.runner import Run
 from killcheck.run.session import Session
 from killcheck.spec.killpath import Outcome
 from killcheck.verdict import Verdict

@@ -19,8 +19,9 @@ from killcheck.reports.junit import junit
 from killcheck.reports.prometheus import prometheus
 from killcheck.reports.story import tell
 from killcheck.reports.summary import markdown, slack
+from killcheck.run.planned import PlannedDrill
 from killcheck.run.record import read
-from killcheck.run.runner import PlannedDrill, Run
+from killcheck.run.runner import Run
 from killcheck.run.session import Session
 
 AT = datetime(2026, 1, 15, 3, 0, tzinfo=UTC)

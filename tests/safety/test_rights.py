@@ -16,7 +16,8 @@ from killcheck.embedded.api.http import User
 from killcheck.kube import manifests
 from killcheck.kube import resources as r
 from killcheck.kube.client import Kube
-from killcheck.run.runner import PlannedDrill, plan_for
+from killcheck.run.planned import PlannedDrill
+from killcheck.run.runner import plan_for
 from killcheck.safety import consent, lease
 from killcheck.safety.journal import Journal
 from killcheck.spec import specfile

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from killcheck.fixtures.zoo import Case, Part, cases
 
-from killcheck.run.runner import PlannedDrill, Run
+from killcheck.run.planned import PlannedDrill
+from killcheck.run.runner import Run
 from killcheck.run.session import Session
 from killcheck.spec.killpath import LayerType
 from killcheck.verdict import DrillResult

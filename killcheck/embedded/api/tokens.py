@@ -344,8 +344,8 @@ class Issuer:
                 "",
                 name,
                 (
-                    f"the UID in the bound object reference ({ref['uid']}) does not match the UID in record. The object "
-                    "might have been deleted and then recreated"
+                    f"the UID in the bound object reference ({ref['uid']}) does not match the UID in record. "
+                    "The object might have been deleted and then recreated"
                 ),
             )
         return self._binding(kind, found)

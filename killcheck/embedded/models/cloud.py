@@ -16,12 +16,13 @@ from random import Random
 from typing import Any, Literal, Protocol
 
 from killcheck.clock import Loop, Timer
-from killcheck.cloud.session import AskError
+from killcheck.embedded.models.cloud_errors import CloudError, NoSuchInstance
 from killcheck.embedded.models.lifecyclehooks import LifecycleHooks
 from killcheck.instances.catalogue import Catalogue, InstanceType, shipped
+from killcheck.instances.errors import MachineRefused
 from killcheck.instances.reclaims import NOTICE_S
 
-__all__ = ["Cloud", "CloudError", "Instance", "NoSuchInstance", "Queue", "Timing"]
+__all__ = ["Cloud", "Instance", "Queue", "Timing"]
 
 State = Literal["pending", "running", "shutting-down", "stopping", "stopped", "terminated"]
 
@@ -33,21 +34,6 @@ GONE: frozenset[str] = frozenset({"shutting-down", "terminated"})
 #: How machines of clouds are called that name them, and an Azure subscription of nobody.
 _NAMED: Mapping[str, str] = {"azure": "aks-gpu", "gcp": "gke-dev-gpu"}
 _NOBODY = "00000000-0000-0000-0000-000000000000"
-
-
-class CloudError(Exception):
-    """The cloud refused; ``code`` is the error code in AWS' words."""
-
-    def __init__(self, code: str, message: str) -> None:
-        super().__init__(f"{code}: {message}")
-        self.code = code
-
-
-class NoSuchInstance(CloudError):
-    """InvalidInstanceID.NotFound; terminated instances count as not found once they are gone."""
-
-    def __init__(self, instance_id: str) -> None:
-        super().__init__("InvalidInstanceID.NotFound", f"The instance ID '{instance_id}' does not exist")
 
 
 @dataclass(frozen=True)
@@ -157,7 +143,7 @@ class Queue:
 
 
 class Machines(Protocol):
-    """Where machines are real besides: launched and ended as the model's are. Either raises AskError."""
+    """Where machines are real besides: launched and ended as the model's are. Either raises MachineRefused."""
 
     def launch(self, kind: str, zone: str, *, spot: bool, tags: Mapping[str, str]) -> str:
         """Launch one; returns its id."""
@@ -248,7 +234,7 @@ class Cloud:
         elif self.machines:
             try:
                 instance_id = self.machines.launch(name, where, spot=spot, tags=tags or {})
-            except AskError as error:
+            except MachineRefused as error:
                 raise CloudError(error.code or "Unavailable", str(error)) from error
         else:
             instance_id = f"i-{self.rng.getrandbits(68):017x}"
@@ -419,7 +405,7 @@ class Cloud:
     def _terminated(self, instance: Instance) -> None:
         instance.terminated = self.loop.now()
         if self.machines is not None and instance.type.provider == "aws":
-            with suppress(AskError):  # then it goes on, and the stand-in, which is asked, says so
+            with suppress(MachineRefused):  # then it goes on, and the stand-in, which is asked, says so
                 self.machines.terminate(instance.instance_id)
         self._timers.pop(instance.instance_id, None)
         self._become(instance, "terminated")

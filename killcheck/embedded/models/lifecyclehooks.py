@@ -72,7 +72,7 @@ class LifecycleHooks:
 
     def complete(self, detail: Mapping[str, Any]) -> None:
         """``CompleteLifecycleAction``, told with the event's own detail. Raises CloudError where nothing waits."""
-        from killcheck.embedded.models.cloud import CloudError
+        from killcheck.embedded.models.cloud_errors import CloudError
 
         if "autoscaling:CompleteLifecycleAction" in self.cloud.denied:
             raise CloudError("AccessDenied", "not authorized to perform: autoscaling:CompleteLifecycleAction")
@@ -89,7 +89,7 @@ class LifecycleHooks:
         self._waiting.clear()
 
     def _end(self, instance_id: str) -> None:
-        from killcheck.embedded.models.cloud import NoSuchInstance
+        from killcheck.embedded.models.cloud_errors import NoSuchInstance
 
         _, _, by, timer = self._waiting.pop(instance_id)
         timer.cancel()

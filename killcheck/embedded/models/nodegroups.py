@@ -25,7 +25,8 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from killcheck.embedded.controllers.runtime import Controller
-from killcheck.embedded.models.cloud import GONE, Cloud, CloudError, Instance
+from killcheck.embedded.models.cloud import GONE, Cloud, Instance
+from killcheck.embedded.models.cloud_errors import CloudError
 from killcheck.embedded.models.lifecyclehooks import WAITING, Hook
 from killcheck.kube import resources as r
 from killcheck.kube.informer import Change

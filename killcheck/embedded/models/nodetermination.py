@@ -23,7 +23,8 @@ from datetime import datetime, timedelta
 from typing import Any, ClassVar
 
 from killcheck.embedded.controllers.runtime import Controller
-from killcheck.embedded.models.cloud import GONE, Cloud, CloudError, Instance, Queue
+from killcheck.embedded.models.cloud import GONE, Cloud, Instance, Queue
+from killcheck.embedded.models.cloud_errors import CloudError
 from killcheck.embedded.models.karpenter.pods import is_daemon, is_mirror, is_terminating
 from killcheck.embedded.models.lifecyclehooks import DETAIL_TYPE
 from killcheck.kube import resources as r

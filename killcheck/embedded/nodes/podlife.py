@@ -13,7 +13,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from killcheck.clock import Timer
-from killcheck.embedded.nodes import idle_containers, starting
+from killcheck.embedded.nodes import starting, stopping
 from killcheck.embedded.nodes.container import Container
 from killcheck.embedded.nodes.environment import Context
 from killcheck.embedded.nodes.execution import Exit
@@ -147,7 +147,7 @@ class PodLife:
                     "Normal", "Killing", f"Container {container.name} definition changed, will be restarted", container
                 )
                 container.again = True
-                idle_containers.stop(self, container, self.grace_s)
+                stopping.stop(self, container, self.grace_s)
                 self._after(self.grace_s, self.kill_one, container, container.started_at)
             elif not container.alive:
                 self.pass_in(0.0)
@@ -288,7 +288,7 @@ class PodLife:
             if any(not c.stopping for c in others):
                 self._after(self.grace_s, self._kill)
             for other in others:
-                idle_containers.stop(self, other, self.grace_s)
+                stopping.stop(self, other, self.grace_s)
             if not others and all(c.state != "running" for c in self.containers):
                 self.show()
                 self.final = True
@@ -319,7 +319,7 @@ class PodLife:
         self._kill_by(due)
         for container in alive:
             self.event("Normal", "Killing", f"Stopping container {container.name}", container)
-            idle_containers.stop(self, container, grace_s)
+            stopping.stop(self, container, grace_s)
 
     def evict(self, reason: str, message: str) -> None:
         """End the pod from the kubelet's side: its object stays, Failed."""

@@ -20,6 +20,7 @@ from killcheck.embedded.nodes.environment import expand
 from killcheck.embedded.nodes.execution import Enterable
 from killcheck.embedded.nodes.probe_exchange import OUTPUT_LIMIT
 from killcheck.kube.objects import Obj, dig, ref_of
+from killcheck.text.durations import go_duration
 
 if TYPE_CHECKING:
     from killcheck.embedded.nodes.podlife import PodLife
@@ -90,8 +91,6 @@ class Look:
 
     # -- exec ----------------------------------------------------------------------------------------------
     def _run(self, command: list[str]) -> None:
-        from killcheck.embedded.nodes.starting import go_duration
-
         running: Any = self.container.running
         static = {v["name"]: str(v.get("value") or "") for v in self.container.spec.get("env") or () if "name" in v}
         argv = [expand(str(word), static) for word in command]
@@ -168,8 +167,6 @@ class Look:
     # -- gRPC ----------------------------------------------------------------------------------------------
     def _check(self, action: Obj) -> None:
         """A port that refuses is dialled again until there is no time left, and only that is told."""
-        from killcheck.embedded.nodes.starting import go_duration
-
         running: Any = self.container.running
         port, timeout = int(action["port"]), go_duration(self.timeout_s)
         where = f"{self.life.pod_ip}:{port}"

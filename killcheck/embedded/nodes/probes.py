@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Literal
 
+from killcheck.embedded.nodes import stopping
 from killcheck.embedded.nodes.container import Container
 from killcheck.embedded.nodes.execution import Exit
 from killcheck.embedded.nodes.probe_attempt import Answer, Look, answers
@@ -168,10 +169,8 @@ class _Worker:
         return True
 
     def _restart(self) -> None:
-        from killcheck.embedded.nodes import idle_containers
-
         life, container = self.life, self.container
-        idle_containers.stop(life, container, life.grace_s)
+        stopping.stop(life, container, life.grace_s)
         life.after(life.grace_s, self._kill)
 
     def _kill(self) -> None:

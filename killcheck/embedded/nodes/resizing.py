@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from killcheck.embedded.api.pod_resources import ZERO, pod_resources, quantity
-from killcheck.embedded.nodes import idle_containers
+from killcheck.embedded.nodes import stopping
 from killcheck.embedded.nodes.container import Container
 from killcheck.embedded.nodes.execution import Enterable
 from killcheck.kube.objects import Obj, dig, format_time
@@ -74,7 +74,7 @@ class Resizing:
             if _restarts(container, before[container.name]):
                 life.event("Normal", "Killing", f"Container {container.name} resize requires restart", container)
                 container.again = True
-                idle_containers.stop(life, container, life.grace_s)
+                stopping.stop(life, container, life.grace_s)
                 life.after(life.grace_s, life.kill_one, container, container.started_at)
             elif isinstance(container.running, Enterable):
                 container.running.resized(container.spec)

@@ -122,11 +122,11 @@ def _base(launch: Launch, dns_ip: str) -> Iterator[Step]:
         if not os.path.islink(directory):  # noqa: PTH114
             yield ["bind", f"{HIDDEN}/host{directory}", directory, True]
     for path, mode in (
-        ("/tmp", 0o1777),
-        ("/var/tmp", 0o1777),
+        ("/tmp", 0o1777),  # noqa: S108 - the container's own
+        ("/var/tmp", 0o1777),  # noqa: S108
         ("/root", 0o700),
         ("/home", 0o755),
-        ("/run", 0o755),  # noqa: S108
+        ("/run", 0o755),
         ("/opt", 0o755),
         ("/srv", 0o755),
         ("/mnt", 0o755),

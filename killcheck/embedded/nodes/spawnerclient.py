@@ -97,7 +97,10 @@ class SpawnerClient:
             self._control.sendall(framed)
 
     def spawn(self, job: Obj, files: list[int]) -> tuple[int, list[socket.socket]]:
-        """Start a process: its pid and its listening sockets; ``files`` are closed here. Raises StartError, SetUpError."""
+        """Start a process: its pid and its listening sockets; ``files`` are closed here.
+
+        Raises StartError, SetUpError.
+        """
         try:
             pid, sockets, refused = self._ask(job, files)
         finally:

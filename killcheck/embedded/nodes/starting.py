@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from killcheck.embedded.containerlog import ContainerLog
-from killcheck.embedded.nodes import hooks, idle_containers
+from killcheck.embedded.nodes import hooks, idle_containers, stopping
 from killcheck.embedded.nodes.container import Container
 from killcheck.embedded.nodes.environment import ConfigError, Context, command_line, environment
 from killcheck.embedded.nodes.execution import RUN, Exit, Launch, NotRun, StartError
@@ -18,6 +18,7 @@ from killcheck.embedded.nodes.volumes import mounts_of
 from killcheck.images.reference import InvalidReference, Reference, parse
 from killcheck.kube.errors import KubeError
 from killcheck.kube.objects import annotations_of, dig, name_of, namespace_of
+from killcheck.text.durations import go_duration
 
 if TYPE_CHECKING:
     from killcheck.embedded.nodes.podlife import PodLife
@@ -223,7 +224,7 @@ def _run(life: PodLife, container: Container, launch: Launch) -> None:
 
 def _hook_failed(life: PodLife, container: Container) -> None:
     life.event("Normal", "Killing", "FailedPostStartHook", container)
-    idle_containers.stop(life, container, life.grace_s)
+    stopping.stop(life, container, life.grace_s)
     life.after(life.grace_s, life.kill_one, container, container.started_at)
 
 
@@ -300,13 +301,6 @@ def _refuse_root(life: PodLife, container: Container, run_as: int | None, user: 
         )
     if known:
         raise ConfigError(f"container has runAsNonRoot and image will run as root (pod: {pod})")
-
-
-def go_duration(seconds: float) -> str:
-    """A whole number of seconds as Go prints a duration: ``1m20s``, ``5m0s``."""
-    whole = int(seconds)
-    hours, minutes, rest = whole // 3600, whole % 3600 // 60, whole % 60
-    return (f"{hours}h" if hours else "") + (f"{minutes}m" if hours or minutes else "") + f"{rest}s"
 
 
 def _took(seconds: float) -> str:

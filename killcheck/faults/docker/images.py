@@ -36,7 +36,8 @@ class TagDeleted(EngineFault):
         permissions = tuple(Permission(verb, TAGS.group, TAGS.plural) for verb in ("create", "delete"))
         return Plan(
             (
-                f"{image} is deleted from registry {name_of(registry)} (tags {', '.join(tags)}) and put back afterwards",
+                f"{image} is deleted from registry {name_of(registry)} (tags {', '.join(tags)}) and put "
+                "back afterwards",
                 f"the engine's own copy loses the tag {image} for the length of the drill",
             ),
             permissions=(*permissions, Permission("patch", IMAGES.group, IMAGES.plural)),

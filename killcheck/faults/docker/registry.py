@@ -63,8 +63,8 @@ class _Gate(EngineFault):
         name = name_of(registry_container(stage, executor_image(layer)))
         return Plan(
             (
-                f"container {name}, the registry, is stopped for the length of the drill; one of ours, made of its image, "
-                f"answers {self.status} at its address",
+                f"container {name}, the registry, is stopped for the length of the drill; one of ours, made of its "
+                f"image, answers {self.status} at its address",
             ),
             permissions=(*changing(name), Permission("create", CONTAINERS.group, CONTAINERS.plural)),
             edits=(f"Container {name}.spec.replicas",),

@@ -46,7 +46,8 @@ class EcrTokenExpired(ExecutorFault):
             )
         return Plan(
             (
-                f"no authorization token for {', '.join(hosts)} is good any more, and GetAuthorizationToken is refused; "
+                f"no authorization token for {', '.join(hosts)} is good any more, and GetAuthorizationToken is "
+                "refused; "
                 "the drill's own copy of the Job pulls anew",
             ),
             levers=self.needs,

@@ -1,8 +1,9 @@
 """The executor's packets do not arrive: no egress, no DNS, no way to the API server.
 
 A NetworkPolicy that selects the drill's own pods alone. Not every network plugin enforces NetworkPolicies: where that
-is not known, a probe pod must get through before and be held back afterwards (:mod:`killcheck.faults.kubernetes.probe_pod`); and
-the executor itself has to say, in the network's own words, that it could not get through.
+is not known, a probe pod must get through before and be held back afterwards
+(:mod:`killcheck.faults.kubernetes.probe_pod`); and the executor itself has to say, in the
+network's own words, that it could not get through.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""``killcheck.yaml`` at the file boundary: read into a :class:`~killcheck.spec.killpath.KillPath`, written, its schema."""
+"""``killcheck.yaml`` at the file boundary: read into a kill path, written, its schema."""
 
 from __future__ import annotations
 

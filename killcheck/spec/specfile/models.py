@@ -1,4 +1,4 @@
-"""The spec file's shape as pydantic models: what :mod:`killcheck.spec.specfile` validates with and publishes as JSON Schema.
+"""The spec file's shape as pydantic models: what a spec is validated with, and what its JSON Schema is made of.
 
 Imported only when a spec is read or its schema made (pydantic takes 50 ms). What may *not* live here: meaning across
 fields (names that must exist, parts that a type needs); that is in :mod:`killcheck.spec.specfile.checks`.

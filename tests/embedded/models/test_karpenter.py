@@ -1,7 +1,7 @@
 import pytest
 from model_world import World, pod, pool
 
-from killcheck.embedded.models.cloud import CloudError
+from killcheck.embedded.models.cloud_errors import CloudError
 from killcheck.embedded.models.karpenter.pool import UNBOUNDED, read_pool
 from killcheck.kube import resources as r
 from killcheck.kube.objects import condition, dig, labels_of, name_of

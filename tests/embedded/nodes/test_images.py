@@ -3,7 +3,6 @@
 import pytest
 import yaml
 
-from killcheck.images import contents
 from killcheck.images.contents import contents_of
 from killcheck.images.reference import parse
 

@@ -54,8 +54,8 @@ def update(kind: Kind, new: Obj, old: Obj) -> Causes:
             forbidden(
                 "spec",
                 "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', "
-                "'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' "
-                "are forbidden",
+                "'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and "
+                "'minReadySeconds' are forbidden",
             )
         )
     return causes

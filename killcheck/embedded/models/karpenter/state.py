@@ -10,7 +10,8 @@ from typing import ClassVar
 
 from killcheck.clock import Loop
 from killcheck.embedded.controllers.runtime import Controller, EventRecorder, Informers
-from killcheck.embedded.models.cloud import Cloud, CloudError
+from killcheck.embedded.models.cloud import Cloud
+from killcheck.embedded.models.cloud_errors import CloudError
 from killcheck.embedded.models.karpenter import names as n
 from killcheck.embedded.models.karpenter.pods import (
     do_not_disrupt_until,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import ClassVar
 
-from killcheck.embedded.models.cloud import NoSuchInstance
+from killcheck.embedded.models.cloud_errors import NoSuchInstance
 from killcheck.embedded.models.karpenter import names as n
 from killcheck.embedded.models.karpenter.conditions import is_true, put
 from killcheck.embedded.models.karpenter.lifecycle import TERMINATION_POLL_S, terminate
