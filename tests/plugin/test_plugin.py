@@ -194,8 +194,12 @@ def test_bad_settings_are_one_sentence(pytester, argv, says):
 
 def test_without_the_plugin_pytest_is_as_it_was(pytester):
     pytester.makepyfile("def test_it(): pass")
+    # By its fixtures' names and its own file: "killcheck" alone may be a folder above.
+    done = pytester.runpytest_subprocess("--fixtures", "-q")
+    done.stdout.re_match_lines([r"drill\b.* -- .*killcheck/pytest/plugin\.py:\d+"])
     done = pytester.runpytest_subprocess("-p", "no:killcheck", "--fixtures", "-q")
-    done.stdout.no_fnmatch_line("*killcheck*")
+    done.stdout.no_re_match_line(r"drill\b.*")
+    done.stdout.no_fnmatch_line("*killcheck/pytest/plugin.py*")
     done = pytester.runpytest_subprocess("-p", "no:killcheck", "--help")
     done.stdout.no_fnmatch_line("*--killcheck*")
 
