@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Any
 
@@ -143,6 +143,19 @@ class DrillResult:
             "problems": list(self.problems),
             "gpu_pods": list(self.gpu_pods),
         }
+
+    @classmethod
+    def from_json(cls, said: Mapping[str, Any]) -> DrillResult:
+        """What :meth:`to_json` wrote; keys of a later version are passed over.
+
+        Raises ValueError where it is no drill.
+        """
+        try:
+            given = {one.name: said[one.name] for one in fields(cls) if said.get(one.name) is not None}
+            given["verdict"] = Verdict(said["verdict"])
+            return cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in given.items()})
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"expected a drill of schema killcheck.result/v1: {error}") from error
 
 
 def _round(value: float | None, digits: int = 3) -> float | None:

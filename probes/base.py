@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
@@ -65,6 +65,23 @@ class Finding:
             "unproven": self.unproven,
             "failures": list(self.failures),
         }
+
+    @classmethod
+    def from_json(cls, said: Mapping[str, Any]) -> Finding:
+        """What :meth:`to_json` wrote. Raises KeyError for what is missing."""
+        return cls(
+            said["probe"],
+            said["severity"],
+            said["object"],
+            said["message"],
+            said["remedy"],
+            tuple(Evidence(**entry) for entry in said["evidence"]),
+            said.get("patch") or "",
+            said.get("file") or "",
+            said.get("line") or 0,
+            unproven=said.get("unproven", False),
+            failures=tuple(said.get("failures", ())),
+        )
 
 
 class Probe(ABC):
