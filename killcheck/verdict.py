@@ -151,7 +151,7 @@ class DrillResult:
         Raises ValueError where it is no drill.
         """
         try:
-            given = {one.name: said[one.name] for one in fields(cls) if said.get(one.name) is not None}
+            given: dict[str, Any] = {one.name: said[one.name] for one in fields(cls) if said.get(one.name) is not None}
             given["verdict"] = Verdict(said["verdict"])
             return cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in given.items()})
         except (KeyError, TypeError, ValueError) as error:

@@ -5,82 +5,17 @@ Source: pkg/printers/internalversion/printers.go of Kubernetes v1.36.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 from killcheck.embedded.api import podcells
 from killcheck.embedded.api.kinds import Kind
+from killcheck.embedded.api.tablecolumns import UNKNOWN, WORDS, Ages, Column, Printer, columns, human_duration
 from killcheck.kube.objects import Obj, condition, controller_of, dig, labels_of, parse_time
 from killcheck.kube.selectors import format_selector
 
-__all__ = ["Ages", "Column", "Printer", "human_duration", "printer"]
+__all__ = ["printer"]
 
-_NONE, _UNKNOWN, _UNSET = "<none>", "<unknown>", "<unset>"
-
-
-class Column(NamedTuple):
-    """One column; ``priority`` 1 shows with ``-o wide`` only."""
-
-    name: str
-    type: str = "string"
-    format: str = ""
-    description: str = ""
-    priority: int = 0
-
-    def definition(self) -> Obj:
-        """As a Table has it."""
-        return self._asdict()
-
-
-def human_duration(seconds: float) -> str:
-    """A duration with two or three digits that matter: ``5m10s``, ``3h20m``, ``2d``."""
-    whole = int(seconds)
-    if whole < -1:
-        return "<invalid>"
-    if whole < 120:
-        return f"{max(0, whole)}s"
-    minutes, hours, days = whole // 60, whole // 3600, whole // 86400
-    if minutes < 10:
-        return f"{minutes}m{whole % 60}s" if whole % 60 else f"{minutes}m"
-    if minutes < 180:
-        return f"{minutes}m"
-    if hours < 8:
-        return f"{hours}h{minutes % 60}m" if minutes % 60 else f"{hours}h"
-    if hours < 48:
-        return f"{hours}h"
-    if hours < 24 * 8:
-        return f"{days}d{hours % 24}h" if hours % 24 else f"{days}d"
-    if days < 365 * 2:
-        return f"{days}d"
-    if days < 365 * 8 and days % 365:
-        return f"{days // 365}y{days % 365}d"
-    return f"{days // 365}y"
-
-
-class Ages:
-    """How long ago things were, at one moment."""
-
-    def __init__(self, now: datetime) -> None:
-        self.now = now
-
-    def since(self, time: str | None) -> str:
-        """``<unknown>`` where there is no time."""
-        return human_duration((self.now - parse_time(time)).total_seconds()) if time else _UNKNOWN
-
-    def of(self, obj: Obj) -> str:
-        """An object's age."""
-        return self.since(obj["metadata"].get("creationTimestamp"))
-
-
-@dataclass(frozen=True, slots=True)
-class Printer:
-    """How one type is printed."""
-
-    columns: tuple[Column, ...]
-    cells: Callable[[Obj, Ages], list[Any]]
-    conditions: Callable[[Obj], list[Obj]] = lambda _: []
+_NONE, _UNSET = "<none>", "<unset>"
 
 
 def printer(kind: Kind) -> Printer:
@@ -90,29 +25,6 @@ def printer(kind: Kind) -> Printer:
     return _PRINTERS.get((group, resource.kind), _DEFAULT)
 
 
-def _columns(text: str) -> tuple[Column, ...]:
-    """``Name|Ready|Age|IP*``: names, ``*`` for wide, ``#`` for integers, ``?`` for booleans."""
-    columns = []
-    for name in text.split("|"):
-        bare = name.rstrip("*#?")
-        kind = "integer" if "#" in name else "boolean" if name.endswith("?") else "string"
-        columns.append(
-            Column(bare, kind, "name" if bare == "Name" else "", _WORDS.get(bare, ""), 1 if "*" in name else 0)
-        )
-    return tuple(columns)
-
-
-_WORDS = {
-    "Name": "Name must be unique within a namespace.",
-    "Age": "CreationTimestamp is a timestamp representing the server time when this object was created.",
-    "Ready": "The aggregate readiness state of this pod for accepting traffic.",
-    "Status": "The aggregate status of the containers in this pod.",
-    "Containers": "Names of each container in the template.",
-    "Images": "Images referenced by each container in the template.",
-}
-
-
-# -- shared cells ----------------------------------------------------------------------------------------------
 def _name(obj: Obj) -> str:
     return str(obj["metadata"]["name"])
 
@@ -266,7 +178,7 @@ def _hpa(obj: Obj, ages: Ages) -> list[Any]:
     least = spec.get("minReplicas")
     if obj.get("apiVersion") == "autoscaling/v1":
         wanted, seen = spec.get("targetCPUUtilizationPercentage"), dig(obj, "status", "currentCPUUtilizationPercentage")
-        metrics = f"cpu: {_UNKNOWN if seen is None else f'{seen}%'}/{wanted}%" if wanted is not None else _NONE
+        metrics = f"cpu: {UNKNOWN if seen is None else f'{seen}%'}/{wanted}%" if wanted is not None else _NONE
     else:
         metrics = _metrics(spec.get("metrics") or [], dig(obj, "status", "currentMetrics", default=[]))
     return [
@@ -309,12 +221,12 @@ def _metric(field: str, source: Obj, current: Obj) -> str:
     prefix = f"{source.get('name', '')}: " if by_resource else ""
     if target.get("averageValue") is not None:
         average = " (avg)" if field in ("external", "object") else ""
-        return f"{prefix}{current.get('averageValue', _UNKNOWN)}/{target['averageValue']}{average}"
+        return f"{prefix}{current.get('averageValue', UNKNOWN)}/{target['averageValue']}{average}"
     if by_resource:
         seen, wanted = current.get("averageUtilization"), target.get("averageUtilization")
-        shown = _UNKNOWN if seen is None else f"{seen}%"
+        shown = UNKNOWN if seen is None else f"{seen}%"
         return f"{prefix}{shown}/{'<auto>' if wanted is None else f'{wanted}%'}"
-    return f"{current.get('value', _UNKNOWN)}/{target.get('value', '')}"
+    return f"{current.get('value', UNKNOWN)}/{target.get('value', '')}"
 
 
 def _budget(obj: Obj, ages: Ages) -> list[Any]:
@@ -328,11 +240,11 @@ def _budget(obj: Obj, ages: Ages) -> list[Any]:
 # -- nodes, services, events -----------------------------------------------------------------------------------
 def _node(obj: Obj, ages: Ages) -> list[Any]:
     ready = condition(obj, "Ready")
-    status = [_UNKNOWN[1:-1].capitalize() if ready is None else "Ready" if ready["status"] == "True" else "NotReady"]
+    status = [UNKNOWN[1:-1].capitalize() if ready is None else "Ready" if ready["status"] == "True" else "NotReady"]
     if dig(obj, "spec", "unschedulable"):
         status.append("SchedulingDisabled")
     info = dig(obj, "status", "nodeInfo", default={})
-    kernel = info.get("kernelVersion") or _UNKNOWN
+    kernel = info.get("kernelVersion") or UNKNOWN
     if info.get("architecture"):
         kernel += f" ({info['architecture']})"
     return [
@@ -343,9 +255,9 @@ def _node(obj: Obj, ages: Ages) -> list[Any]:
         info.get("kubeletVersion", ""),
         _address(obj, "InternalIP"),
         _address(obj, "ExternalIP"),
-        info.get("osImage") or _UNKNOWN,
+        info.get("osImage") or UNKNOWN,
         kernel,
-        info.get("containerRuntimeVersion") or _UNKNOWN,
+        info.get("containerRuntimeVersion") or UNKNOWN,
     ]
 
 
@@ -601,12 +513,12 @@ def _default(obj: Obj, _: Ages) -> list[Any]:
     return [_name(obj), obj["metadata"].get("creationTimestamp", "")]
 
 
-_DEFAULT = Printer((_columns("Name")[0], Column("Created At", "date", "", _WORDS["Age"])), _default)
-_NAMED = Printer(_columns("Name|Age"), _named)
+_DEFAULT = Printer((columns("Name")[0], Column("Created At", "date", "", WORDS["Age"])), _default)
+_NAMED = Printer(columns("Name|Age"), _named)
 _WIDE = "Containers*|Images*|Selector*"
-_WEBHOOKS = Printer(_columns("Name|Webhooks#|Age"), _webhooks)
-_BINDING = Printer(_columns("Name|Role|Age|Users*|Groups*|ServiceAccounts*"), _binding)
-_REPLICAS = Printer(_columns(f"Name|Desired#|Current#|Ready#|Age|{_WIDE}"), _replica_set)
+_WEBHOOKS = Printer(columns("Name|Webhooks#|Age"), _webhooks)
+_BINDING = Printer(columns("Name|Role|Age|Users*|Groups*|ServiceAccounts*"), _binding)
+_REPLICAS = Printer(columns(f"Name|Desired#|Current#|Ready#|Age|{_WIDE}"), _replica_set)
 _RBAC, _STORAGE, _DRA = "rbac.authorization.k8s.io", "storage.k8s.io", "resource.k8s.io"
 
 
@@ -620,71 +532,69 @@ def _component(obj: Obj, _ages: Ages) -> list[Any]:
 
 _PRINTERS: dict[tuple[str, str], Printer] = {
     ("", "Pod"): Printer(
-        _columns("Name|Ready|Status|Restarts|Age|IP*|Node*|Nominated Node*|Readiness Gates*"),
+        columns("Name|Ready|Status|Restarts|Age|IP*|Node*|Nominated Node*|Readiness Gates*"),
         _pod,
         podcells.row_conditions,
     ),
-    ("apps", "Deployment"): Printer(_columns(f"Name|Ready|Up-to-date|Available|Age|{_WIDE}"), _deployment),
+    ("apps", "Deployment"): Printer(columns(f"Name|Ready|Up-to-date|Available|Age|{_WIDE}"), _deployment),
     ("apps", "ReplicaSet"): _REPLICAS,
     ("", "ReplicationController"): _REPLICAS,
-    ("apps", "StatefulSet"): Printer(_columns("Name|Ready|Age|Containers*|Images*"), _stateful_set),
+    ("apps", "StatefulSet"): Printer(columns("Name|Ready|Age|Containers*|Images*"), _stateful_set),
     ("apps", "DaemonSet"): Printer(
-        _columns(f"Name|Desired#|Current#|Ready#|Up-to-date#|Available#|Node Selector|Age|{_WIDE}"), _daemon_set
+        columns(f"Name|Desired#|Current#|Ready#|Up-to-date#|Available#|Node Selector|Age|{_WIDE}"), _daemon_set
     ),
-    ("apps", "ControllerRevision"): Printer(_columns("Name|Controller|Revision|Age"), _controller_revision),
-    ("batch", "Job"): Printer(_columns(f"Name|Status|Completions|Duration|Age|{_WIDE}"), _job),
+    ("apps", "ControllerRevision"): Printer(columns("Name|Controller|Revision|Age"), _controller_revision),
+    ("batch", "Job"): Printer(columns(f"Name|Status|Completions|Duration|Age|{_WIDE}"), _job),
     ("batch", "CronJob"): Printer(
-        _columns(f"Name|Schedule|Timezone|Suspend?|Active#|Last Schedule|Age|{_WIDE}"), _cron_job
+        columns(f"Name|Schedule|Timezone|Suspend?|Active#|Last Schedule|Age|{_WIDE}"), _cron_job
     ),
     ("autoscaling", "HorizontalPodAutoscaler"): Printer(
-        _columns("Name|Reference|Targets|MinPods|MaxPods|Replicas|Age"), _hpa
+        columns("Name|Reference|Targets|MinPods|MaxPods|Replicas|Age"), _hpa
     ),
     ("policy", "PodDisruptionBudget"): Printer(
-        _columns("Name|Min Available|Max Unavailable|Allowed Disruptions#|Age"), _budget
+        columns("Name|Min Available|Max Unavailable|Allowed Disruptions#|Age"), _budget
     ),
     ("", "Node"): Printer(
-        _columns(
-            "Name|Status|Roles|Age|Version|Internal-IP*|External-IP*|OS-Image*|Kernel-Version*|Container-Runtime*"
-        ),
+        columns("Name|Status|Roles|Age|Version|Internal-IP*|External-IP*|OS-Image*|Kernel-Version*|Container-Runtime*"),
         _node,
     ),
-    ("", "Service"): Printer(_columns("Name|Type|Cluster-IP|External-IP|Port(s)|Age|Selector*"), _service),
+    ("", "Service"): Printer(columns("Name|Type|Cluster-IP|External-IP|Port(s)|Age|Selector*"), _service),
     ("", "Event"): Printer(
-        _columns("Last Seen|Type|Reason|Object|Subobject*|Source*|Message|First Seen*|Count*|Name*"), _event
+        columns("Last Seen|Type|Reason|Object|Subobject*|Source*|Message|First Seen*|Count*|Name*"), _event
     ),
-    ("", "ComponentStatus"): Printer(_columns("Name|Status|Message|Error"), _component),
-    ("", "Namespace"): Printer(_columns("Name|Status|Age"), _namespace),
-    ("", "Endpoints"): Printer(_columns("Name|Endpoints|Age"), _endpoints),
-    ("discovery.k8s.io", "EndpointSlice"): Printer(_columns("Name|AddressType|Ports|Endpoints|Age"), _endpoint_slice),
-    ("", "ConfigMap"): Printer(_columns("Name|Data|Age"), _config_map),
-    ("", "Secret"): Printer(_columns("Name|Type|Data|Age"), _secret),
+    ("", "ComponentStatus"): Printer(columns("Name|Status|Message|Error"), _component),
+    ("", "Namespace"): Printer(columns("Name|Status|Age"), _namespace),
+    ("", "Endpoints"): Printer(columns("Name|Endpoints|Age"), _endpoints),
+    ("discovery.k8s.io", "EndpointSlice"): Printer(columns("Name|AddressType|Ports|Endpoints|Age"), _endpoint_slice),
+    ("", "ConfigMap"): Printer(columns("Name|Data|Age"), _config_map),
+    ("", "Secret"): Printer(columns("Name|Type|Data|Age"), _secret),
     ("", "ServiceAccount"): _NAMED,
-    ("", "ResourceQuota"): Printer(_columns("Name|Request|Limit|Age"), _quota),
-    ("networking.k8s.io", "NetworkPolicy"): Printer(_columns("Name|Pod-Selector|Age"), _network_policy),
-    ("networking.k8s.io", "Ingress"): Printer(_columns("Name|Class|Hosts|Address|Ports|Age"), _ingress),
+    ("", "ResourceQuota"): Printer(columns("Name|Request|Limit|Age"), _quota),
+    ("networking.k8s.io", "NetworkPolicy"): Printer(columns("Name|Pod-Selector|Age"), _network_policy),
+    ("networking.k8s.io", "Ingress"): Printer(columns("Name|Class|Hosts|Address|Ports|Age"), _ingress),
     (_RBAC, "RoleBinding"): _BINDING,
     (_RBAC, "ClusterRoleBinding"): _BINDING,
     ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration"): _WEBHOOKS,
     ("admissionregistration.k8s.io", "MutatingWebhookConfiguration"): _WEBHOOKS,
-    ("coordination.k8s.io", "Lease"): Printer(_columns("Name|Holder|Age"), _lease),
+    ("coordination.k8s.io", "Lease"): Printer(columns("Name|Holder|Age"), _lease),
     ("scheduling.k8s.io", "PriorityClass"): Printer(
-        _columns("Name|Value#|Global-Default?|Age|PreemptionPolicy"), _priority_class
+        columns("Name|Value#|Global-Default?|Age|PreemptionPolicy"), _priority_class
     ),
     ("", "PersistentVolume"): Printer(
-        _columns(
+        columns(
             "Name|Capacity|Access Modes|Reclaim Policy|Status|Claim|StorageClass|VolumeAttributesClass|Reason|Age|"
             "VolumeMode*"
         ),
         _volume,
     ),
     ("", "PersistentVolumeClaim"): Printer(
-        _columns("Name|Status|Volume|Capacity|Access Modes|StorageClass|VolumeAttributesClass|Age|VolumeMode*"), _claim
+        columns("Name|Status|Volume|Capacity|Access Modes|StorageClass|VolumeAttributesClass|Age|VolumeMode*"), _claim
     ),
     (_STORAGE, "StorageClass"): Printer(
-        _columns("Name|Provisioner|ReclaimPolicy|VolumeBindingMode|AllowVolumeExpansion|Age"), _storage_class
+        columns("Name|Provisioner|ReclaimPolicy|VolumeBindingMode|AllowVolumeExpansion|Age"), _storage_class
     ),
     (_DRA, "DeviceClass"): _NAMED,
-    (_DRA, "ResourceClaim"): Printer(_columns("Name|State|Age"), _resource_claim),
+    (_DRA, "ResourceClaim"): Printer(columns("Name|State|Age"), _resource_claim),
     (_DRA, "ResourceClaimTemplate"): _NAMED,
-    (_DRA, "ResourceSlice"): Printer(_columns("Name|Node|Driver|Pool|Age"), _resource_slice),
+    (_DRA, "ResourceSlice"): Printer(columns("Name|Node|Driver|Pool|Age"), _resource_slice),
 }

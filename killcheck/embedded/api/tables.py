@@ -12,7 +12,7 @@ from typing import Any
 from killcheck.embedded.api import tablerows
 from killcheck.embedded.api.jsonpath import find
 from killcheck.embedded.api.kinds import Kind
-from killcheck.embedded.api.tablerows import Ages, Column
+from killcheck.embedded.api.tablecolumns import Ages, Column
 from killcheck.kube.objects import Obj, parse_time
 
 __all__ = ["render"]

@@ -10,7 +10,7 @@ import pytest
 from killcheck.embedded.api import tables
 from killcheck.embedded.api.jsonpath import find
 from killcheck.embedded.api.kinds import Registry, from_crd
-from killcheck.embedded.api.tablerows import human_duration
+from killcheck.embedded.api.tablecolumns import human_duration
 from killcheck.kube.objects import Obj
 
 NOW = datetime(2026, 11, 21, 2, 0, tzinfo=UTC)
