@@ -153,7 +153,8 @@ class DrillResult:
         try:
             given: dict[str, Any] = {one.name: said[one.name] for one in fields(cls) if said.get(one.name) is not None}
             given["verdict"] = Verdict(said["verdict"])
-            return cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in given.items()})
+            values: dict[str, Any] = {n: tuple(v) if isinstance(v, list) else v for n, v in given.items()}
+            return cls(**values)
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"expected a drill of schema killcheck.result/v1: {error}") from error
 

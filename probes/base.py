@@ -94,6 +94,8 @@ class Probe(ABC):
     id: ClassVar[str]
     claim: ClassVar[str]
     remedy: ClassVar[str]
+    #: Asked only where a person wants it: it needs something to ask with, or goes to the network.
+    on_request: ClassVar[bool] = False
     severity: ClassVar[Severity] = "error"
     failures: ClassVar[tuple[int, ...]]
     sources: ClassVar[tuple[str, ...]]

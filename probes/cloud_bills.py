@@ -21,6 +21,7 @@ class CloudBills(Probe):
     """
 
     id = "cloud-bills"
+    on_request = True
     claim = "Every GPU instance that the cloud bills for this cluster is a Node of it, and nothing brings one back."
     remedy = "End what no Node stands for; set minimums to zero; cancel persistent requests and unused reservations."
     failures = (45, 49, 50, 51)

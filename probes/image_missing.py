@@ -31,6 +31,7 @@ class ImageMissing(Probe):
     """
 
     id = "image-missing"
+    on_request = True
     claim = "Every executor's image is in its registry, its pull secret opens it, and it runs on the executor's nodes."
     remedy = "Push the tag again, name one that exists, or renew the pull secret; then pin by digest."
     failures = (1, 2, 3, 4, 6)

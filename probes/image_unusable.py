@@ -28,6 +28,7 @@ class ImageUnusable(Probe):
     """
 
     id = "image-unusable"
+    on_request = True
     claim = "Every executor's image has the command that it is told to run, and the command starts."
     remedy = "Use an image that has what the command needs, for the architecture of the nodes; then pin it by digest."
     failures = (2,)

@@ -48,8 +48,11 @@ def __getattr__(name: str) -> Any:
     if name[:1].isupper():
         from killcheck.faults import shipped
 
-        if name in vars(shipped):
+        if name in shipped.__all__:
             return getattr(shipped, name)
+        for kind in (*shipped.ALL, *shipped.CLOUD, *shipped.ENGINE, *shipped.MACHINE):
+            if kind.__name__ == name:
+                return kind
     raise AttributeError(f"module {__name__} has no attribute {name}")
 
 

@@ -1,178 +1,55 @@
-"""The faults that come with killcheck, in the order in which they are listed.
+"""The faults that come with killcheck: every one that a module of the four folders defines.
 
 Importing this imports all of them; :mod:`killcheck.faults` does it when the first one is asked for.
 """
 
 from __future__ import annotations
 
-from killcheck.faults.aws.credentials import SsoExpired, StaticKeyRevoked, StsExpired, WebIdentityExpired
-from killcheck.faults.aws.metadata_blocked import MetadataBlocked, MetadataDenied
-from killcheck.faults.aws.spot import (
-    SpotFis,
-    SpotHealthMessage,
-    SpotQueueMessage,
-    SpotRebalanceMessage,
-    SpotStateMessage,
-    SpotTerminate,
-)
+from importlib import import_module
+from pkgutil import iter_modules
+
 from killcheck.faults.base import Fault
-from killcheck.faults.docker.containers import ContainerDisconnected, ContainerPaused, ContainerStopped
-from killcheck.faults.docker.images import TagDeleted
-from killcheck.faults.docker.nodes import NodeDisconnected, NodePaused, NodeReclaimed, NodeStopped
-from killcheck.faults.docker.registry import RegistryRefuses, RegistryStopped, RegistryThrottles
-from killcheck.faults.kubernetes.admission import NoRoom, PodSecurity, QuotaExhausted, WebhookDown
-from killcheck.faults.kubernetes.brownout import ApiBrownout
-from killcheck.faults.kubernetes.cached_copy_evicted import CachedCopyEvicted
-from killcheck.faults.kubernetes.clocks import ClocksBack, ClocksForward, MissedFirings, ZoneChanged
-from killcheck.faults.kubernetes.command_missing import CommandMissing
-from killcheck.faults.kubernetes.drain import DoNotDisrupt, Finalizer, LongGrace, PdbBlocks
-from killcheck.faults.kubernetes.ecr_token_expired import EcrTokenExpired
-from killcheck.faults.kubernetes.image_gone import ImageGone
-from killcheck.faults.kubernetes.network import ApiUnreachable, DnsDenied, EgressDenied
-from killcheck.faults.kubernetes.nodes import (
-    AutoscalerDown,
-    ControllerManagerDown,
-    NodePartitioned,
-    SpotNotice,
-    SpotNoticeMetadata,
-    SpotNoticeQueue,
-    SpotRebalance,
-    SpotReclaim,
-)
-from killcheck.faults.kubernetes.pull_secret_expired import PullSecretExpired
-from killcheck.faults.kubernetes.registry_down import RegistryQuota, RegistryUnreachable
-from killcheck.faults.kubernetes.relighting import RivalOperator, SecondStarter
-from killcheck.faults.kubernetes.rivals import ArgoSelfHeal, KedaMinimum, PoolFloor
-from killcheck.faults.kubernetes.rolebinding_gone import RoleBindingGone
-from killcheck.faults.kubernetes.runs import LaptopKilled, RunNeverFinishes
-from killcheck.faults.kubernetes.schedule import JobHungUnderForbid, Suspended
-from killcheck.faults.kubernetes.token import TokenAudience, TokenDead, TokenNotMounted
-from killcheck.faults.kubernetes.volume_stuck import VolumeStuck
-from killcheck.faults.machine.cli import (
-    CliDenied,
-    CliGone,
-    CliHangs,
-    CliNoEffect,
-    CliSignedOut,
-    CliThrottled,
-    CliUnreachable,
-    CredentialsExpired,
-)
-from killcheck.faults.machine.disk import DiskFull
-from killcheck.faults.machine.parts import (
-    DiskReadOnly,
-    LockHeld,
-    LockStale,
-    ScriptGone,
-    ScriptNotExecutable,
-    SentinelLost,
-)
-from killcheck.faults.machine.reclaim import ReclaimedWhileStopping
-from killcheck.faults.machine.timers import ClockBehind, MachineAsleep, MachineOff, SecondController, TimerStopped
 
-__all__ = ["ALL", "CLOUD", "ENGINE", "MACHINE"]
+__all__ = ["ALL", "CLOUD", "ENGINE", "FAMILIES", "MACHINE"]
 
-#: Every fault that comes with killcheck, in the order in which they are listed.
-ALL: tuple[type[Fault], ...] = (
-    ImageGone,
-    RegistryUnreachable,
-    RegistryQuota,
-    PullSecretExpired,
-    CachedCopyEvicted,
-    CommandMissing,
-    TokenDead,
-    TokenAudience,
-    TokenNotMounted,
-    RoleBindingGone,
-    EgressDenied,
-    DnsDenied,
-    ApiUnreachable,
-    NodePartitioned,
-    ApiBrownout,
-    Suspended,
-    JobHungUnderForbid,
-    ZoneChanged,
-    ClocksForward,
-    ClocksBack,
-    MissedFirings,
-    QuotaExhausted,
-    WebhookDown,
-    PodSecurity,
-    NoRoom,
-    KedaMinimum,
-    ArgoSelfHeal,
-    RivalOperator,
-    SecondStarter,
-    PoolFloor,
-    PdbBlocks,
-    DoNotDisrupt,
-    LongGrace,
-    Finalizer,
-    VolumeStuck,
-    SpotNotice,
-    SpotNoticeQueue,
-    SpotNoticeMetadata,
-    SpotRebalance,
-    SpotReclaim,
-    AutoscalerDown,
-    ControllerManagerDown,
-    LaptopKilled,
-    RunNeverFinishes,
+#: The order in which families are listed; one that is not named here comes last.
+FAMILIES = (
+    "image",
+    "credentials",
+    "network",
+    "schedule",
+    "admission",
+    "rivals",
+    "drain",
+    "spot",
+    "orchestrator",
 )
 
-#: Those of what a Docker Engine runs: with ``--on docker``, and on kind, whose nodes are containers.
-ENGINE: tuple[type[Fault], ...] = (
-    TagDeleted,
-    RegistryStopped,
-    RegistryThrottles,
-    RegistryRefuses,
-    ContainerStopped,
-    ContainerPaused,
-    ContainerDisconnected,
-    NodePaused,
-    NodeStopped,
-    NodeDisconnected,
-    NodeReclaimed,
-)
 
-#: Those that act on a cloud account, or on a stand-in of one: only where the spec has a ``cloud:`` section.
-CLOUD: tuple[type[Fault], ...] = (
-    SsoExpired,
-    StsExpired,
-    StaticKeyRevoked,
-    WebIdentityExpired,
-    EcrTokenExpired,
-    SpotQueueMessage,
-    SpotRebalanceMessage,
-    SpotStateMessage,
-    SpotHealthMessage,
-    SpotFis,
-    SpotTerminate,
-    MetadataBlocked,
-    MetadataDenied,
-)
+def _in(folder: str) -> tuple[type[Fault], ...]:
+    """The faults that the modules of a folder define, family by family, else in the order of files and lines."""
+    package = import_module(f"killcheck.faults.{folder}")
+    found: list[type[Fault]] = []
+    for entry in iter_modules(package.__path__, f"{package.__name__}."):
+        module = import_module(entry.name)
+        found += [
+            kind
+            for name, kind in vars(module).items()
+            if isinstance(kind, type)
+            and issubclass(kind, Fault)
+            and kind.__module__ == module.__name__
+            and not name.startswith("_")
+            and getattr(kind, "name", "")
+        ]
+    places = {family: place for place, family in enumerate(FAMILIES)}
+    return tuple(sorted(found, key=lambda kind: places.get(kind.family, len(places))))
 
-#: Those of what is outside Kubernetes: programs of a machine, what they call, what starts them.
-MACHINE: tuple[type[Fault], ...] = (
-    ScriptGone,
-    ScriptNotExecutable,
-    CliGone,
-    CliDenied,
-    CredentialsExpired,
-    CliSignedOut,
-    CliThrottled,
-    CliUnreachable,
-    CliHangs,
-    CliNoEffect,
-    TimerStopped,
-    MachineOff,
-    MachineAsleep,
-    ClockBehind,
-    LockStale,
-    LockHeld,
-    DiskReadOnly,
-    DiskFull,
-    SecondController,
-    ReclaimedWhileStopping,
-    SentinelLost,
-)
+
+#: Of what is in Kubernetes.
+ALL = _in("kubernetes")
+#: Of what a Docker Engine runs: with ``--on docker``, and on kind, whose nodes are containers.
+ENGINE = _in("docker")
+#: Of a cloud account, or of a stand-in of one: only where the spec has a ``cloud:`` section.
+CLOUD = _in("aws")
+#: Of what is outside Kubernetes: programs of a machine, what they call, what starts them.
+MACHINE = _in("machine")
