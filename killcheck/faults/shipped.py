@@ -39,7 +39,7 @@ def _in(folder: str) -> tuple[type[Fault], ...]:
             and issubclass(kind, Fault)
             and kind.__module__ == module.__name__
             and not name.startswith("_")
-            and getattr(kind, "name", "")
+            and hasattr(kind, "name")
         ]
     places = {family: place for place, family in enumerate(FAMILIES)}
     return tuple(sorted(found, key=lambda kind: places.get(kind.family, len(places))))
