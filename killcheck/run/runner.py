@@ -313,8 +313,7 @@ class Run:
         leases = lease.wanted(drill.kill_path, drill.layer, kept.home)
         places = sorted({kept.home, *(place for place, _, _ in leases)})
         restored = orphans.settle(kube, loop, context=kept.context, namespaces=places, folder=self.folder.parents[1])
-        for said in restored.undone:
-            self._emit(events.Noted(at=wall_now(), drill=drill.id, text=f"left by a dead run: {said}"))
+        self._tell_of_the_dead(drill, restored)
         claim = lease.Claim(kube, loop, kept.run, leases)
         kept.places = sorted({place for place, _, _ in leases})
         kept.open_locally()
@@ -338,8 +337,7 @@ class Run:
             restored = local_locks.restore_here(kept.loop, kept.kube, local_locks.orphans_here(state, kept.context))
             if restored.problems:
                 raise journal.Dirty(restored.problems)
-            for said in restored.undone:
-                self._emit(events.Noted(at=wall_now(), drill=drill.id, text=f"left by a dead run: {said}"))
+            self._tell_of_the_dead(drill, restored)
             kept.open_locally()
             result = drill.run()
             if not kept.open:
@@ -347,6 +345,12 @@ class Run:
             return result
         finally:
             locks.release()
+
+    def _tell_of_the_dead(self, drill: Drill, restored: orphans.Outcome) -> None:
+        for said in restored.undone:
+            self._emit(events.Noted(at=wall_now(), drill=drill.id, text=f"left by a dead run: {said}"))
+        for said in restored.unknown:
+            self._emit(events.Noted(at=wall_now(), drill=drill.id, text=f"left alone: {said}"))
 
     def _emit(self, event: events.Event) -> None:
         event = clean(event)

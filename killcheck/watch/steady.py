@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from killcheck.capabilities.cluster import Cluster
-from killcheck.kube.objects import Obj, copy, dig, key_of, name_of, ref_of, uid_of
+from killcheck.kube.objects import Obj, copy, dig, key_of, name_of, ref_of
 from killcheck.machine.programs import again
 from killcheck.safety.journal import Journal, Undo
 from killcheck.safety.undo import recreatable
@@ -155,10 +155,7 @@ def _remember_object(scene: Scene, journal: Journal, target: Target, obj: Obj) -
     if replicas is not None:
         what = f"{ref_of(obj)} was on ({replicas} replica(s))"
         manual = f"kubectl scale {resource.qualified} {name} -n {namespace} --replicas={replicas}"
-        body = {"spec": {"replicas": replicas}}
-        undo = Undo("merge", resource.path(namespace, name), body, uid_of(obj), {"spec": {"replicas": 0}}, manual)
-        with journal.change(what, undo):
-            pass
+        journal.remember(resource, obj, {"spec": {"replicas": replicas}}, {"spec": {"replicas": 0}}, what, manual)
     elif obj["kind"] == "Job":
         queues.remember(scene.cluster.kube, journal, obj)
         undo = Undo("create", resource.path(namespace), _job_again(obj), manual=f"create Job {namespace}/{name} again")
