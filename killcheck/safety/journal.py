@@ -40,7 +40,7 @@ from killcheck.safety.undo import (
     take_back,
     verify,
 )
-from killcheck.safety.vocabulary import objection
+from killcheck.safety.vocabulary import objection, place_of
 from killcheck.safety.written import Header
 from killcheck.text.redaction import redact
 
@@ -261,8 +261,12 @@ class Journal:
                 insist(self.loop, lambda: self.kube.patch(resource, name, mark, namespace), patience_s=WRITE_PATIENCE_S)
 
     def marking(self, undo: Undo, patch: Obj) -> tuple[Undo, Obj]:
-        """The next change's undo and patch with its mark, where the journal is kept where others could write one."""
-        if not self.home or not getattr(self.kube.transport, "keeps_labels", True):
+        """The next change's undo and patch with its mark, where the journal is kept where others could write one.
+
+        A subresource takes no labels.
+        """
+        place = place_of(undo.path)
+        if not self.home or not getattr(self.kube.transport, "keeps_labels", True) or place is None or place.part:
             return undo, patch
         return marks.marked(self.run, len(self.entries), undo, patch)
 

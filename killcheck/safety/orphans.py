@@ -359,10 +359,10 @@ def _restore_told(
     judged = judge.judged(orphan.open())
     asked = [one for one in judged if one.answer is Answer.ASK and not believe(one)]
     journal = Journal(orphan.run, loop, kube)
-    # What it says to run by hand is not passed on.
+    # What it says was put back is looked at all the same; what it says to run by hand is not passed on.
     journal.adopt(
         [
-            replace(one.entry, undo=replace(one.entry.undo, manual=""))
+            replace(one.entry, state="applied", undo=replace(one.entry.undo, manual=""))
             for one in judged
             if one.answer is not Answer.NOTHING and one not in asked
         ]

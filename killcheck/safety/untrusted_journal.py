@@ -90,7 +90,9 @@ class Hearsay:
             return Judged(entry, Answer.DO)  # takes only what carries the run's label
         if entry.undo.action == "create":
             return self._made_again(entry, place)
-        found = self._find(entry.undo.path.removesuffix(f"/{place.part}") if place.part else entry.undo.path)
+        if place.part == "status":  # a CronJob's controller forgets a Job that is gone by itself
+            return Judged(entry, Answer.NOTHING, "a status is its controller's to put right")
+        found = self._find(entry.undo.path)
         if entry.undo.action == "delete":
             return self._deleted(entry, place, found)
         return self._changed(entry, place, found)
