@@ -22,7 +22,7 @@ from killcheck.layers.base import Stage
 from killcheck.machine.programs import LocalPrograms
 from killcheck.run.record import RecordWriter
 from killcheck.run.session import Session
-from killcheck.safety import consent, journal, lease, local_locks, orphans
+from killcheck.safety import consent, guard, journal, lease, local_locks, orphans
 from killcheck.safety.journal import Journal, state_dir
 from killcheck.spec import killpath
 from killcheck.spec.killpath import KillPath, Layer, Outcome
@@ -150,6 +150,20 @@ def _part(cluster: Cluster, kill_path: KillPath, drill: PlannedDrill, run: str) 
     return consent.Plan(
         cluster.name, tuple(changes), tuple(namespaces), tuple(permissions), commands=tuple(runner.commands())
     )
+
+
+def guard_by(cluster: Cluster, kill_path: KillPath, plan: consent.Plan, kept: Journal) -> None:
+    """From now on nothing is written to the cluster but what a plan names; a Docker Engine's containers say it."""
+    if kill_path.in_kubernetes and getattr(cluster, "objections", None) is None:
+        guard.guarded(
+            cluster.kube,
+            guard.Consented(
+                kept.run,
+                frozenset({*plan.namespaces, kept.home} - {""}),
+                plan.permissions,
+                scene_of(cluster, kill_path).in_pool,
+            ),
+        )
 
 
 _T = TypeVar("_T")
@@ -289,6 +303,7 @@ class Run:
             except faults.FaultError as why:  # the other drills of the run can be done all the same
                 return drill.refused(str(why))
             self._agree_on(cluster, kill_path, plan)
+            guard_by(cluster, kill_path, plan, kept)
             return self._alone(drill, kept)
 
     def _agree_on_all(self) -> None:
