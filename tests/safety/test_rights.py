@@ -18,7 +18,7 @@ from killcheck.kube import manifests
 from killcheck.kube import resources as r
 from killcheck.kube.client import Kube
 from killcheck.kube.errors import NotFound
-from killcheck.run.runner import PlannedDrill, guard_by, plan_for
+from killcheck.run.runner import PlannedDrill, guard_by, plan_for, scene_of
 from killcheck.safety import consent, lease
 from killcheck.safety.guard import Guard, OutsideConsent
 from killcheck.safety.journal import Journal
@@ -233,25 +233,31 @@ def test_a_target_in_a_namespace_that_nobody_named_is_not_written_to_and_is_told
     assert any("Deployment other/web: spec.replicas was 3 and is 0" in problem for problem in result.problems)
 
 
+def node_of_others(cluster):
+    """A node that is in none of the kill path's pools."""
+    nodes = cluster.embedded.kube.list(r.NODES).items
+    return next(n["metadata"]["name"] for n in nodes if not scene_of(cluster, cluster.kill_path).in_pool(n))
+
+
 @pytest.mark.parametrize(
     ("method", "url", "body"),
     [
         ("PATCH", "/apis/apps/v1/namespaces/other/deployments/web", {}),
         ("DELETE", "/api/v1/namespaces/other", None),
         ("POST", "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", {"metadata": {"name": "all"}}),
-        ("PATCH", "/api/v1/nodes/cpu-1", {"spec": {"unschedulable": True}}),
+        ("PATCH", "/api/v1/nodes/{node}", {"spec": {"unschedulable": True}}),
         ("DELETE", "/apis/karpenter.sh/v1/nodepools/cpu", None),
         ("POST", "/api/v1/namespaces/other/pods/a/eviction", {}),
         ("PUT", "/api/v1/namespaces/inference/../other/configmaps/a", {}),
     ],
 )
 def test_the_guard_sends_nothing_that_nobody_named(cluster, method, url, body):
-    cluster.embedded.kube.create(r.NODES, {"metadata": {"name": "cpu-1"}})
     plan = plan_for(cluster, cluster.kill_path, [PlannedDrill("nightly-off")], RUN)
     guard_by(cluster, cluster.kill_path, plan, Journal(RUN, cluster.loop, cluster.kube, home="inference"))
     sent = len(cluster.audit.seen)
+    elsewhere = node_of_others(cluster)
     try:
-        cluster.kube.call(method, url, body=body)
+        cluster.kube.call(method, url.replace("{node}", elsewhere), body=body)
     except OutsideConsent:
         pass
     except NotFound:  # what is not there may be asked for
