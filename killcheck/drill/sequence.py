@@ -613,7 +613,7 @@ class Drill:
         return insist(self.cluster.loop, lambda: accounting.taken(self.cluster.kube, places), patience_s=STEADFAST_S)
 
     def _left_changed(self) -> list[str]:
-        """What is not as it was although everything of the journal is: told, on a cluster of somebody's as a problem."""
+        """What is not as it was although all of the journal is: told, on a cluster of somebody's as a problem."""
         if self._inventory is None:
             return []
         try:

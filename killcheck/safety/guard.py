@@ -1,7 +1,7 @@
 """The one place through which a drill writes to a cluster that is somebody's, with what was consented to in hand.
 
-It stands before the transport of the drill's :class:`~killcheck.kube.client.Kube`: sabotage, trigger, journal, Leases and
-healing alike pass here, and what nobody named is refused before it is sent.
+It stands before the transport of the drill's :class:`~killcheck.kube.client.Kube`: sabotage, trigger, journal, Leases
+and healing alike pass here, and what nobody named is refused before it is sent.
 """
 
 from __future__ import annotations
@@ -54,6 +54,8 @@ class Guard:
         """As the protocol says; raises OutsideConsent too."""
         if method != "GET" and not _only_asks(path, query, body):
             why = self._objection(method, path, body)
+            if isinstance(why, Answer):
+                return why
             if why:
                 raise OutsideConsent(f"{method} {path}: not sent, for {why}")
         return self.inner.request(method, path, query, body, headers)
@@ -71,8 +73,8 @@ class Guard:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.inner, name)
 
-    def _objection(self, method: str, path: str, body: Any) -> str | None:
-        """Why a write may not be; None: it may."""
+    def _objection(self, method: str, path: str, body: Any) -> str | Answer | None:
+        """Why a write may not be; None: it may. What is not there is answered so, and nothing is sent."""
         if any(word.strip(".") == "" or "%" in word for word in path.strip("/").split("/")):
             return "its path is not sent as it is read"
         namespace, group, plural, name = _parts(path)
@@ -89,7 +91,7 @@ class Guard:
         whole = path[: path.index(f"/{plural}/") + len(f"/{plural}/{name}")] if name else path
         found = self.inner.request("GET", whole, {}, None, {})
         if found.status >= 400 or not isinstance(found.body, dict):
-            return None if found.status == 404 else f"whether {plural} {name} consents could not be asked"
+            return found if found.status == 404 else f"whether {plural} {name} consents could not be asked"
         return None if self._own(found.body, plural) else f"nobody named {plural} {name}"
 
     def _own(self, found: Obj, plural: str) -> bool:

@@ -249,7 +249,7 @@ class Journal:
 
         return insist(self.loop, once, patience_s=WRITE_PATIENCE_S)
 
-    def remember(self, resource: r.Resource, obj: Obj, back: Obj, left: Obj, what: str, manual: str) -> None:
+    def remember(self, resource: r.Resource, obj: Obj, back: Obj, left: Obj, *, what: str, manual: str) -> None:
         """Write down how ``obj`` is put back from what another is about to make of it: ``back``, where it is ``left``.
 
         Raises KubeError, JournalError. Where the object may not be marked only this machine's journal can ask for it.

@@ -298,7 +298,7 @@ def restore(
         if orphan.believed:
             _restore_own(kube, loop, orphan, outcome, by)
         else:
-            _restore_told(kube, loop, orphan, outcome, by, believe)
+            _restore_told(kube, loop, orphan, outcome, by=by, believe=believe)
     return outcome
 
 
@@ -346,6 +346,7 @@ def _restore_told(
     loop: Loop,
     orphan: Orphan,
     outcome: Outcome,
+    *,
     by: str,
     believe: Callable[[Judged], bool],
 ) -> None:

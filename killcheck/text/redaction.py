@@ -48,7 +48,7 @@ _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
     (
         re.compile(
             r"(?<![\w-])(?:"
-            r"npm_[A-Za-z0-9]{30,}|pypi-AgE[\w-]{30,}|do[por]_v1_[a-f0-9]{32,}|shp(?:at|ca|pa|ss)_[a-fA-F0-9]{32}"
+            r"npm_[A-Za-z0-9]{30,}|AKC[A-Za-z0-9]{10,}|pypi-AgE[\w-]{30,}|do[por]_v1_[a-f0-9]{32,}|shp(?:at|ca|pa|ss)_[a-fA-F0-9]{32}"
             r"|sq0[a-z]{3}-[\w-]{20,}|(?:[srp]k|whsec)_(?:live_|test_)?[A-Za-z0-9]{20,}|SG\.[\w-]{16,}\.[\w-]{16,}"
             r"|key-[0-9a-f]{32}|xapp-[\w-]{20,}|xoxe[.-][\w.-]{20,}|hv[sbr]\.[\w-]{20,}|AGE-SECRET-KEY-1[A-Z0-9]{40,}"
             r"|gl(?:c|sa)_[\w+/=]{20,}|dapi[a-f0-9]{32}|lin_(?:api|oauth)_[A-Za-z0-9]{30,}|NR(?:AK|II|JS|RA)-[\w-]{20,}"
@@ -102,8 +102,8 @@ _SAYS = (
 _SAYS_LOUD = _SAYS.upper()
 #: No text without one of these has anything of what follows.
 _SAID = re.compile(
-    r"(?i)pass|pwd|secret|token|credential|auth|cookie|dsn|otp|session|webhook|string|key|salt|signature|pat"
-    r"|-u|user"
+    r"(?i)pass|pwd|secret|token|credential|auth|cookie|dsn|otp|session|webhook|string|key|salt|signature"
+    r"|pat|-u|user"
 )
 #: Longer texts are not remembered.
 REMEMBERED = 4096
@@ -140,14 +140,17 @@ _NAMED: tuple[tuple[re.Pattern[str], str], ...] = (
     ),
     (
         re.compile(
-            rf"(?im)(^\s*(?:-\s+)?name:\s*[\"']?(?:[A-Za-z0-9]+[_.-])*{_SAYS}(?:[_.-][A-Za-z0-9]+)*[\"']?\s*\n\s*value:[ \t]*)\S.*$"
+            rf"(?im)(^\s*(?:-\s+)?name:\s*[\"']?(?:[A-Za-z0-9]+[_.-])*{_SAYS}(?:[_.-][A-Za-z0-9]+)*[\"']?\s*\n"
+            r"\s*value:[ \t]*)\S.*$"
         ),
         r"\1<redacted>",
     ),
     (re.compile(r"(?i)((?:^|\s)(?:-u|--user|--proxy-user)[= ][\"']?[^\s:\"']+:)[^\s\"']+"), r"\1<redacted>"),
 )
 #: Of detect-secrets what finds things that are no secrets, or what is found above with what it stands in.
-_LEFT_OUT = frozenset({"IPPublicDetector", "KeywordDetector", "JwtTokenDetector", "PrivateKeyDetector"})
+_LEFT_OUT = frozenset(
+    {"BasicAuthDetector", "IPPublicDetector", "KeywordDetector", "JwtTokenDetector", "PrivateKeyDetector"}
+)
 #: Only a text with a word like this in it can hold what detect-secrets looks for.
 _TOKENISH = re.compile(r"(?=[\w+/=.~-]*\d)[\w+/=.~-]{16,}|://[^\s/]+@")
 #: A Secret as a client prints it, also inside a string: nothing that it holds.
@@ -256,14 +259,15 @@ def _hide_value(value: str, *, plain: bool = False) -> None:
 
 def redact(text: str) -> str:
     """``text`` without tokens, keys, passwords and Authorization values."""
-    return _redacted(text, len(_known.values)) if len(text) <= REMEMBERED else _redacted.__wrapped__(text, 0)
+    within = _redacted if len(text) <= REMEMBERED else _redacted.__wrapped__
+    return within(text, _known.pattern)
 
 
 @lru_cache(maxsize=4096)
-def _redacted(text: str, known: int) -> str:
-    """``known``: how many values are known to be secret; they become more, never less."""
-    if _known.pattern is not None:
-        text = _known.pattern.sub("<redacted>", text)
+def _redacted(text: str, known: re.Pattern[str] | None) -> str:
+    """``known``: what finds the values that are known to be secret."""
+    if known is not None:
+        text = known.sub("<redacted>", text)
     if "Secret" in text and _SECRET_KIND.search(text):
         text = _SECRET_DATA.sub(r"\1<redacted>\2", text)
         text = _SECRET_YAML.sub(r"\1  <redacted>\n", text)

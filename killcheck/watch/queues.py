@@ -67,6 +67,6 @@ def _remember(journal: Journal, resource: Resource, queue: Obj) -> None:
             queue,
             {"spec": {"stopPolicy": before}},
             {"spec": {"stopPolicy": closed}},
-            f"{resource.kind} {name} was open (unless {closed})",
-            f"kubectl patch {resource.qualified} {name}{where} --type=merge -p '{patch}'",
+            what=f"{resource.kind} {name} was open (unless {closed})",
+            manual=f"kubectl patch {resource.qualified} {name}{where} --type=merge -p '{patch}'",
         )

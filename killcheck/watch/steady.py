@@ -162,7 +162,9 @@ def _remember_object(scene: Scene, journal: Journal, target: Target, obj: Obj) -
     if replicas is not None:
         what = f"{ref_of(obj)} was on ({replicas} replica(s))"
         manual = f"kubectl scale {resource.qualified} {name} -n {namespace} --replicas={replicas}"
-        journal.remember(resource, obj, {"spec": {"replicas": replicas}}, {"spec": {"replicas": 0}}, what, manual)
+        journal.remember(
+            resource, obj, {"spec": {"replicas": replicas}}, {"spec": {"replicas": 0}}, what=what, manual=manual
+        )
     elif obj["kind"] == "Job":
         queues.remember(scene.cluster.kube, journal, obj)
         undo = Undo("create", resource.path(namespace), _job_again(obj), manual=f"create Job {namespace}/{name} again")

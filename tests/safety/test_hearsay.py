@@ -1,4 +1,4 @@
-"""A journal that this machine did not write may be anybody's: on its word only that is done which the objects say too."""
+"""A journal that this machine did not write may be anybody's: only what the objects say too is done on its word."""
 
 from __future__ import annotations
 
@@ -123,15 +123,9 @@ TEMPLATE = {"spec": {"template": {"spec": {"containers": [{"name": "c", "image":
         (delete(r.NAMESPACES, "inference"), "namespaces inference was not made by that run"),
         (delete(r.NODES, "gpu-a"), "nodes gpu-a was not made by that run"),
         (Undo("sweep", r.CONFIGMAPS.path("other")), "namespace other does not carry"),
-        (
-            Undo("create", r.CLUSTERROLEBINDINGS.path(), binding("mine") | SUBJECTS),
-            "nothing else says that there was a mine",
-        ),
+        (Undo("create", r.CLUSTERROLEBINDINGS.path(), binding("mine") | SUBJECTS), "nothing else says that there was"),
         (Undo("create", r.PODS.path("inference"), POD), "nothing else says that there was a root among the pods"),
-        (
-            Undo("create", r.NODEPOOLS.path(), {"metadata": {"name": "big"}, "spec": {}}),
-            "nothing else says that there was a",
-        ),
+        (Undo("create", r.NODEPOOLS.path(), {"metadata": {"name": "big"}, "spec": {}}), "nothing else says that"),
         (Undo("merge", BINDING, SUBJECTS, left={"subjects": []}), "does not carry the mark of that change"),
         (scale(), "deployments.apps inference/vllm does not carry the mark of that change"),
         (
@@ -213,7 +207,9 @@ def test_what_a_dead_run_changed_is_put_back_by_a_machine_that_has_only_the_clus
     journal.merge(r.DEPLOYMENTS, "vllm", "inference", {"spec": {"replicas": 7}}, "scaled vllm")
     journal.create(r.CONFIGMAPS, {"metadata": {"name": "made", "namespace": "inference"}})
     target = cluster.kube.get(r.DEPLOYMENTS, "vllm", "inference")
-    journal.remember(r.DEPLOYMENTS, target, {"spec": {"replicas": 7}}, {"spec": {"replicas": 0}}, "vllm was on", "")
+    journal.remember(
+        r.DEPLOYMENTS, target, {"spec": {"replicas": 7}}, {"spec": {"replicas": 0}}, what="vllm was on", manual=""
+    )
     elsewhere()
     cluster.kube.patch(r.DEPLOYMENTS, "vllm", {"spec": {"replicas": 0}}, "inference")  # the kill path at work
     outcome = restored(cluster)

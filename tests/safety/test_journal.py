@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 
 import pytest
 from safety_world import Dead, Lossy, Mortal, differences, picture, through
