@@ -207,9 +207,8 @@ def test_what_a_dead_run_changed_is_put_back_by_a_machine_that_has_only_the_clus
     journal.merge(r.DEPLOYMENTS, "vllm", "inference", {"spec": {"replicas": 7}}, "scaled vllm")
     journal.create(r.CONFIGMAPS, {"metadata": {"name": "made", "namespace": "inference"}})
     target = cluster.kube.get(r.DEPLOYMENTS, "vllm", "inference")
-    journal.remember(
-        r.DEPLOYMENTS, target, {"spec": {"replicas": 7}}, {"spec": {"replicas": 0}}, what="vllm was on", manual=""
-    )
+    on, off = {"spec": {"replicas": 7}}, {"spec": {"replicas": 0}}
+    journal.remember(r.DEPLOYMENTS, target, on, off, what="vllm was on", manual="")
     elsewhere()
     cluster.kube.patch(r.DEPLOYMENTS, "vllm", {"spec": {"replicas": 0}}, "inference")  # the kill path at work
     outcome = restored(cluster)
