@@ -219,7 +219,7 @@ class Folder:
 
     def kubeconfig(self):
         self.write("kubeconfig", odd(self.rng, KUBECONFIG))
-        return self.rng.choice([["restore"], ["drill", "killcheck.yaml", "--dry-run"]]) + ["--on", "staging"]
+        return [*self.rng.choice([["restore"], ["drill", "killcheck.yaml", "--dry-run"]]), "--on", "staging"]
 
     def options(self):
         command = self.rng.choice(["lint", "drill", "restore", "report", "explore", "gate", "fence", "discover"])
