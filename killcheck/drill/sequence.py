@@ -22,7 +22,7 @@ from killcheck.kube.errors import KubeError
 from killcheck.kube.informer import Change
 from killcheck.kube.objects import Obj, dig, format_time, name_of
 from killcheck.layers.base import UNREAD, LayerError, LayerRun, Stage
-from killcheck.safety import accounting
+from killcheck.safety.accounting import Account
 from killcheck.safety.journal import Dirty, Journal, JournalError
 from killcheck.safety.undo import insist
 from killcheck.spec.killpath import KillPath, Layer, Proof
@@ -107,8 +107,7 @@ class Drill:
         self._settled: datetime | None = None
         self._sample: tuple[int, int, int] | None = None
         self._healing = False
-        #: What there was before anything was changed, to tell what is left changed by whom the journal does not know.
-        self._inventory: accounting.Inventory | None = None
+        self._account = Account(cluster, kill_path, layer)
 
     # -- the sequence --------------------------------------------------------------------------------------
     def run(self) -> DrillResult:
@@ -205,7 +204,7 @@ class Drill:
             self._note(f"{problem}; on-demand prices, an upper bound, stand for them")
         if self.meter.unpriced():
             self._note(f"no price for {', '.join(self.meter.unpriced())}: dollars are unknown (give one under prices:)")
-        self._inventory = self._take_stock()
+        self._account.open()
         self._emit(
             events.SteadyState,
             gpu_pods=[str(p) for p in pods],
@@ -601,36 +600,9 @@ class Drill:
             self._note(late)
         elif not steady and not problems:
             self._note(f"everything is put back, but the steady state is not: {self._unsteady()}")
-        problems += self._left_changed()
+        problems += self._account.close(self.stage.run, self._note)
         self._emit(events.Healed, undone=undone, problems=problems, steady_again=steady)
         return undone, problems
-
-    def _take_stock(self) -> accounting.Inventory | None:
-        """What is in the namespaces at stake; None where there is no Kubernetes. Raises KubeError."""
-        if not self.kill_path.in_kubernetes or getattr(self.cluster, "objections", None) is not None:
-            return None
-        places = {t.namespace for t in self.kill_path.targets if t.namespace} | set(_namespaces(self.layer))
-        return insist(self.cluster.loop, lambda: accounting.taken(self.cluster.kube, places), patience_s=STEADFAST_S)
-
-    def _left_changed(self) -> list[str]:
-        """What is not as it was although all of the journal is: told, on a cluster of somebody's as a problem."""
-        if self._inventory is None:
-            return []
-        try:
-            now = self._take_stock()
-        except KubeError as error:
-            self._note(f"whether the kill path has left anything else changed could not be seen: {error}")
-            return []
-        assert now is not None
-        left = [
-            f"left changed, by the kill path or by somebody else meanwhile: {one}"
-            for one in accounting.left_changed(self._inventory, now, self.stage.run)
-        ]
-        if self.cluster.real:
-            return left
-        for text in left:
-            self._note(text)
-        return []
 
     def _steady_again(self) -> bool:
         if self.progress is None:

@@ -9,18 +9,21 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
+from killcheck.capabilities.cluster import Cluster
+from killcheck.clock import Loop
 from killcheck.kube import resources as r
 from killcheck.kube.client import Kube
-from killcheck.kube.errors import Forbidden, NotFound
+from killcheck.kube.errors import Forbidden, KubeError, NotFound
 from killcheck.kube.objects import Obj, controller_of, copy, dig, labels_of, name_of, namespace_of, uid_of
-from killcheck.kube.resources import Resource
-from killcheck.safety.undo import LABEL
+from killcheck.safety.undo import LABEL, insist
+from killcheck.spec.killpath import KillPath, Layer
 
-__all__ = ["KINDS", "Inventory", "left_changed", "taken"]
+__all__ = ["KINDS", "Account", "Inventory", "left_changed", "taken"]
 
 #: What a kill path may have its hands on, besides its targets.
 KINDS = (
@@ -42,6 +45,8 @@ _NOISE = re.compile(
     r"deployment\.kubernetes\.io/|kubectl\.kubernetes\.io/(?!restartedAt)|karpenter\.sh/nodepool-hash"
     r"|killcheck\.dev/|control-plane\.alpha|cronjob\.kubernetes\.io/|autoscaling\.alpha"
 )
+#: How long an API server that does not answer is asked again, in seconds.
+PATIENCE_S = 10.0
 #: Of one object so many fields are named.
 SHOWN = 4
 
@@ -54,17 +59,56 @@ class Inventory:
     unseen: tuple[str, ...] = ()
 
 
-def taken(kube: Kube, namespaces: Iterable[str], extra: Iterable[Resource] = ()) -> Inventory:
+class Account:
+    """What there was before a drill changed anything, and what of it is not as it was when all is put back."""
+
+    def __init__(self, cluster: Cluster, kill_path: KillPath, layer: Layer) -> None:
+        self.cluster = cluster
+        own = layer.ref.namespace if layer.ref else ""
+        self.places = {target.namespace for target in kill_path.targets} | {own}
+        #: Where there is no Kubernetes there is nothing to look at.
+        self.kept = kill_path.in_kubernetes and getattr(cluster, "objections", None) is None
+        self._before: Inventory | None = None
+
+    def open(self) -> None:
+        """Look at what there is. Raises KubeError."""
+        self._before = self._look() if self.kept else None
+
+    def close(self, run: str, note: Callable[[str], None]) -> list[str]:
+        """What is left changed on a cluster of somebody's, a sentence each; on killcheck's own it is only noted."""
+        if self._before is None:
+            return []
+        try:
+            now = self._look()
+        except KubeError as error:
+            note(f"whether the kill path has left anything else changed could not be seen: {error}")
+            return []
+        told = [
+            f"left changed, by the kill path or by somebody else meanwhile: {one}"
+            for one in left_changed(self._before, now, run)
+        ]
+        if self.cluster.real:
+            return told
+        for one in told:
+            note(one)
+        return []
+
+    def _look(self) -> Inventory:
+        return taken(self.cluster.kube, self.cluster.loop, self.places - {""})
+
+
+def taken(kube: Kube, loop: Loop, namespaces: Iterable[str]) -> Inventory:
     """What there is now. Raises KubeError; a kind that is not served has no objects."""
     objects: dict[tuple[str, str, str], Obj] = {}
     unseen = []
-    for resource in dict.fromkeys((*KINDS, *extra)):
+    for resource in KINDS:
         for namespace in sorted(set(namespaces)) if resource.namespaced else [None]:
-            if not kube.may("list", resource.plural, group=resource.group, namespace=namespace or ""):
+            may = partial(kube.may, "list", resource.plural, group=resource.group, namespace=namespace or "")
+            if not insist(loop, may, patience_s=PATIENCE_S):
                 unseen.append(f"{resource.qualified} of {namespace}" if namespace else resource.qualified)
                 continue
             try:
-                items = kube.list(resource, namespace).items
+                items = insist(loop, partial(kube.list, resource, namespace), patience_s=PATIENCE_S).items
             except NotFound:
                 break
             except Forbidden:

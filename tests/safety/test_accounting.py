@@ -1,4 +1,4 @@
-"""What a kill path changes besides its targets is told as left changed, and what controllers do by themselves is not."""
+"""What a kill path changes besides its targets is told as left changed; what controllers do by themselves is not."""
 
 from __future__ import annotations
 
@@ -88,16 +88,16 @@ def patch(resource, name, change):
     ],
 )
 def test_what_the_executor_did_is_told(cluster, act, told):
-    before = accounting.taken(cluster.kube, ["inference"])
+    before = accounting.taken(cluster.kube, cluster.loop, ["inference"])
     act(cluster.kube)
     cluster.loop.sleep(120)
-    after = accounting.taken(cluster.kube, ["inference"])
+    after = accounting.taken(cluster.kube, cluster.loop, ["inference"])
     left = accounting.left_changed(before, after, "run")
     assert any(one.startswith(told) for one in left), left
 
 
 def test_what_controllers_and_killcheck_do_is_not(cluster):
-    before = accounting.taken(cluster.kube, ["inference"])
+    before = accounting.taken(cluster.kube, cluster.loop, ["inference"])
     kube = cluster.kube
     for pod in kube.list(r.PODS, "inference", labels="app=vllm").items:
         kube.delete(r.PODS, pod["metadata"]["name"], "inference", grace_s=0)  # the ReplicaSet makes others
@@ -107,9 +107,9 @@ def test_what_controllers_and_killcheck_do_is_not(cluster):
     )
     kube.patch(r.DEPLOYMENTS, "vllm", {"metadata": {"labels": {"killcheck.dev/undo.0": "run"}}}, "inference")
     cluster.loop.sleep(60)
-    assert accounting.left_changed(before, accounting.taken(kube, ["inference"]), "run") == []
+    assert accounting.left_changed(before, accounting.taken(kube, cluster.loop, ["inference"]), "run") == []
 
 
 def test_what_may_not_be_listed_is_known_to_be_unseen(cluster, monkeypatch):
     monkeypatch.setattr(cluster.kube, "may", lambda verb, resource, **where: resource != "nodepools")
-    assert accounting.taken(cluster.kube, ["inference"]).unseen == ("nodepools.karpenter.sh",)
+    assert accounting.taken(cluster.kube, cluster.loop, ["inference"]).unseen == ("nodepools.karpenter.sh",)
