@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
+
 # Imported before pytester takes its picture of sys.modules, to which it goes back: types of an extension in Rust that
 # are imported anew are other types.
 import cryptography.hazmat.primitives.asymmetric.ec
@@ -13,6 +16,10 @@ from killcheck.run.gc_tuning import collect_seldom
 
 settings.register_profile("killcheck", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("killcheck")
+#: The journals of the tests are signed by a key of their own, which whoever they start shares.
+STATE = tempfile.TemporaryDirectory(prefix="killcheck-tests-")
+os.environ["XDG_STATE_HOME"] = STATE.name
+os.environ.pop("KILLCHECK_KEY", None)
 # These processes are as much killcheck's own as the command's.
 collect_seldom()
 

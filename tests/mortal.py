@@ -30,10 +30,20 @@ class Mortals:
             env={**os.environ, **(environment or {})},
         )
 
-    def order(self, cwd, *argv, at=0, when="before", settings=None):
-        """The child's ``code`` (-9: it was killed), what it said (``out``), and the ``steps`` that it took."""
+    def order(self, cwd, *argv, at=0, when="before", settings=None, state=None):
+        """The child's ``code`` (-9: it was killed), what it said (``out``), and the ``steps`` that it took.
+
+        ``state``: another machine's folder of what is kept between runs, the key of its journals with it.
+        """
         cwd.mkdir(exist_ok=True)
-        order = {"argv": argv, "cwd": str(cwd), "at": at, "when": when, "settings": settings or {}}
+        order = {
+            "argv": argv,
+            "cwd": str(cwd),
+            "at": at,
+            "when": when,
+            "settings": settings or {},
+            "state": str(state or ""),
+        }
         self.process.stdin.write(json.dumps(order) + "\n")
         self.process.stdin.flush()
         return json.loads(self.process.stdout.readline())
@@ -157,6 +167,7 @@ def child(order, count, out, report):
     from killcheck.cli import main
 
     os.chdir(order["cwd"])
+    os.environ["XDG_STATE_HOME"] = order["state"] or os.environ["XDG_STATE_HOME"]
     for stream in (1, 2):
         os.dup2(out, stream)
     steps = Steps(order["at"], order["when"], report)

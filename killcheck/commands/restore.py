@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,8 @@ from killcheck.commands.errors import guarded
 if TYPE_CHECKING:
     from killcheck.kube.client import Kube
     from killcheck.safety.orphans import Orphan, Outcome
+    from killcheck.safety.untrusted_journal import Judged
+    from killcheck.safety.written import Read
 
 __all__ = ["command"]
 
@@ -47,6 +49,11 @@ HOST = "host"
 )
 @click.option("--expired", is_flag=True, help="Only what has outlived its expiry: what the janitor runs.")
 @click.option("--dry-run", is_flag=True, help="Show what would be put back, and stop.")
+@click.option(
+    "--believe",
+    is_flag=True,
+    help="With --run: ask, for each, whether to do what only an unsigned journal asks for (a terminal).",
+)
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output, nothing else.")
 @guarded
 def command(**options: Any) -> None:
@@ -62,6 +69,10 @@ def command(**options: Any) -> None:
       killcheck restore --on staging --dry-run
       killcheck restore --on staging --run 20260115-030001-a1b2c3-0
 
+    A journal is believed that this machine has signed, or another with the same KILLCHECK_KEY. On the word of any
+    other only that is done which the changed objects say themselves, by the mark that the change left on them; the
+    rest is told.
+
     Exit code 5 says that something could not be put back, and how to do it by hand.
     """
     from killcheck.clock import WallLoop
@@ -70,7 +81,9 @@ def command(**options: Any) -> None:
 
     whole = Outcome()
     shown: list[dict[str, Any]] = []
-    for context, kubeconfig in _places(options):
+    believe = _asking(options)
+    places, whole.unknown = _places(options)
+    for context, kubeconfig in places:
         loop = WallLoop()
         kube = _connect(context, kubeconfig, loop)
         found = _find(kube, loop, context, options)
@@ -81,29 +94,64 @@ def command(**options: Any) -> None:
         if context == HOST:
             outcome = restore_here(loop, kube, found, named=options["named"] or "")
         else:
-            outcome = restore(kube, loop, found, named=options["named"] or "", expired_only=options["expired"])
-        for name in ("undone", "problems", "skipped", "runs"):
+            outcome = restore(
+                kube, loop, found, named=options["named"] or "", expired_only=options["expired"], believe=believe
+            )
+        for name in ("undone", "problems", "skipped", "runs", "unknown"):
             getattr(whole, name).extend(getattr(outcome, name))
     if options["as_json"]:
         click.echo(json.dumps(_document(whole, shown), indent=2))
-    elif not options["dry_run"]:
-        _tell(whole, options["named"] or "")
-    sys.exit(5 if whole.problems else 0)
+    else:
+        _tell(whole, options)
+    sys.exit(5 if whole.problems or whole.unknown else 0)
 
 
-def _places(options: dict[str, Any]) -> list[tuple[str, Path | None]]:
-    """(context, kubeconfig) of every cluster to look at."""
+def _asking(options: dict[str, Any]) -> Callable[[Judged], bool]:
+    """Who says yes to what nobody known asks for: a person at a terminal, to each, or nobody."""
+    if not options["believe"]:
+        return lambda judged: False
+    if not options["named"] or options["expired"] or options["as_json"] or options["dry_run"]:
+        raise click.UsageError("--believe goes with --run ID, and not with --expired, --json or --dry-run")
+    if not sys.stdin.isatty():
+        raise click.UsageError("--believe asks a person, and standard input is no terminal")
+
+    def ask(judged: Judged) -> bool:
+        undo = judged.entry.undo
+        if judged.entry.lever:
+            return False
+        click.echo(f"{judged.entry.what[:200]}: {judged.why}. It asks for: {undo.action} {undo.path}")
+        click.echo(json.dumps(undo.body, indent=2))
+        return click.confirm("do it?", default=False)
+
+    return ask
+
+
+def _places(options: dict[str, Any]) -> tuple[list[tuple[str, Path | None]], list[str]]:
+    """(context, kubeconfig) of every cluster to look at, and what names one that nobody here has written."""
     from killcheck.safety.journal import state_dir
     from killcheck.safety.orphans import local
 
     if options["on"]:
-        return [(options["on"], options["kubeconfig"])]
-    found = {
-        (header.context, options["kubeconfig"] or (Path(header.kubeconfig) if header.kubeconfig else None))
-        for _, header, _ in local(state_dir())
-        if header.context
-    }
-    return sorted(found, key=str)
+        return [(options["on"], options["kubeconfig"])], []
+    found, strange = set(), []
+    for path, said in local(state_dir()):
+        header = said.header
+        if header is not None and said.signed and header.context:
+            found.add(
+                (header.context, options["kubeconfig"] or (Path(header.kubeconfig) if header.kubeconfig else None))
+            )
+        elif not said.signed and not (options["named"] and header is not None and header.run != options["named"]):
+            strange.append(_strange(path, said))
+    return sorted(found, key=str), strange
+
+
+def _strange(path: Path, said: Read) -> str:
+    """A file that nobody knows the author of names no cluster: it may as well have come with the checkout."""
+    why = said.problems[0] if said.header is None else "it is not signed by this machine"
+    return (
+        f"{path}: {why}: whether anything is left of that run is not known, and nothing is done on its word (name "
+        "the cluster with --on to look there; delete the file if it is none of yours)"
+    )
 
 
 def _connect(context: str, kubeconfig: Path | None, loop: Any) -> Kube:
@@ -165,18 +213,32 @@ def _show(kube: Kube, loop: Any, found: list[Orphan], options: dict[str, Any]) -
         click.echo(f"run {orphan.run} ({state}{expired})")
         journal = Journal(orphan.run, loop, kube)
         journal.entries = orphan.open()
-        for line in [*journal.check(), *orphan.hearsay(kube, loop)]:
+        for line in [
+            *(journal.check() if orphan.believed else _would(kube, loop, orphan)),
+            *orphan.refused(kube, loop),
+        ]:
             click.echo(f"  {line}")
 
 
-def _tell(outcome: Outcome, named: str) -> None:
+def _would(kube: Kube, loop: Any, orphan: Orphan) -> list[str]:
+    """What would be done on somebody's word, in words."""
+    from killcheck.safety.untrusted_journal import Answer
+
+    judged = orphan.hearsay(kube, loop).judged(orphan.open())
+    return [f"{one.entry.what[:200]} - its object says so too: put back" for one in judged if one.answer is Answer.DO]
+
+
+def _tell(outcome: Outcome, options: dict[str, Any]) -> None:
+    named = options["named"] or ""
     for said in outcome.undone:
         click.echo(said)
     for run in outcome.skipped:
         click.echo(f"run {run} is alive, and left alone (killcheck restore --run {run} ends it)")
     for problem in outcome.problems:
         click.echo(f"could not be put back: {problem}", err=True)
-    if not (outcome.undone or outcome.problems or outcome.skipped):
+    for said in outcome.unknown:
+        click.echo(f"left alone: {said}", err=True)
+    if not options["dry_run"] and not (outcome.undone or outcome.problems or outcome.skipped or outcome.unknown):
         click.echo(f"nothing is left of a run {named}" if named else "nothing is left to put back")
 
 
@@ -185,7 +247,7 @@ def _left(kube: Kube, loop: Any, orphan: Orphan) -> dict[str, Any]:
     return {
         "run": orphan.run,
         "entries": [entry.to_json() for entry in orphan.open()],
-        "refused": orphan.hearsay(kube, loop),
+        "refused": orphan.refused(kube, loop),
     }
 
 
@@ -196,5 +258,6 @@ def _document(outcome: Outcome, shown: list[dict[str, Any]]) -> dict[str, Any]:
         "undone": outcome.undone,
         "problems": outcome.problems,
         "skipped": outcome.skipped,
+        "unknown": outcome.unknown,
         "left": shown,
     }

@@ -22,6 +22,7 @@ from killcheck.kube.errors import KubeError
 from killcheck.kube.informer import Change
 from killcheck.kube.objects import Obj, dig, format_time, name_of
 from killcheck.layers.base import UNREAD, LayerError, LayerRun, Stage
+from killcheck.safety.accounting import Account
 from killcheck.safety.journal import Dirty, Journal, JournalError
 from killcheck.safety.undo import insist
 from killcheck.spec.killpath import KillPath, Layer, Proof
@@ -106,6 +107,7 @@ class Drill:
         self._settled: datetime | None = None
         self._sample: tuple[int, int, int] | None = None
         self._healing = False
+        self._account = Account(cluster, kill_path, layer)
 
     # -- the sequence --------------------------------------------------------------------------------------
     def run(self) -> DrillResult:
@@ -202,6 +204,7 @@ class Drill:
             self._note(f"{problem}; on-demand prices, an upper bound, stand for them")
         if self.meter.unpriced():
             self._note(f"no price for {', '.join(self.meter.unpriced())}: dollars are unknown (give one under prices:)")
+        self._account.open()
         self._emit(
             events.SteadyState,
             gpu_pods=[str(p) for p in pods],
@@ -597,6 +600,7 @@ class Drill:
             self._note(late)
         elif not steady and not problems:
             self._note(f"everything is put back, but the steady state is not: {self._unsteady()}")
+        problems += self._account.close(self.stage.run, self._note)
         self._emit(events.Healed, undone=undone, problems=problems, steady_again=steady)
         return undone, problems
 

@@ -77,6 +77,9 @@ class EngineApi:
     ``schedules``: the layers that are containers. ``instance_type``: of the host, for its price.
     """
 
+    #: A container's labels are what it was made with: no change can leave its mark there.
+    keeps_labels = False
+
     def __init__(
         self,
         engine: Engine,

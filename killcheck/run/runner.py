@@ -23,7 +23,7 @@ from killcheck.machine.programs import LocalPrograms
 from killcheck.run.planned import PlannedDrill
 from killcheck.run.record import RecordWriter
 from killcheck.run.session import Session
-from killcheck.safety import consent, journal, lease, local_locks, orphans
+from killcheck.safety import consent, guard, journal, lease, local_locks, orphans
 from killcheck.safety.journal import Journal, state_dir
 from killcheck.spec import killpath
 from killcheck.spec.killpath import KillPath, Layer, Outcome
@@ -129,6 +129,20 @@ def _part(cluster: Cluster, kill_path: KillPath, drill: PlannedDrill, run: str) 
     return consent.Plan(
         cluster.name, tuple(changes), tuple(namespaces), tuple(permissions), commands=tuple(runner.commands())
     )
+
+
+def guard_by(cluster: Cluster, kill_path: KillPath, plan: consent.Plan, kept: Journal) -> None:
+    """From now on nothing is written to the cluster but what a plan names; a Docker Engine's containers say it."""
+    if kill_path.in_kubernetes and getattr(cluster, "objections", None) is None:
+        guard.guarded(
+            cluster.kube,
+            guard.Consented(
+                kept.run,
+                frozenset({*plan.namespaces, kept.home} - {""}),
+                plan.permissions,
+                scene_of(cluster, kill_path).in_pool,
+            ),
+        )
 
 
 _T = TypeVar("_T")
@@ -268,6 +282,7 @@ class Run:
             except faults.FaultError as why:  # the other drills of the run can be done all the same
                 return drill.refused(str(why))
             self._agree_on(cluster, kill_path, plan)
+            guard_by(cluster, kill_path, plan, kept)
             return self._alone(drill, kept)
 
     def _agree_on_all(self) -> None:
@@ -292,8 +307,7 @@ class Run:
         leases = lease.wanted(drill.kill_path, drill.layer, kept.home)
         places = sorted({kept.home, *(place for place, _, _ in leases)})
         restored = orphans.settle(kube, loop, context=kept.context, namespaces=places, folder=self.folder.parents[1])
-        for said in restored.undone:
-            self._emit(events.Noted(at=wall_now(), drill=drill.id, text=f"left by a dead run: {said}"))
+        self._tell_of_the_dead(drill, restored)
         claim = lease.Claim(kube, loop, kept.run, leases)
         kept.places = sorted({place for place, _, _ in leases})
         kept.open_locally()
@@ -317,8 +331,7 @@ class Run:
             restored = local_locks.restore_here(kept.loop, kept.kube, local_locks.orphans_here(state, kept.context))
             if restored.problems:
                 raise journal.Dirty(restored.problems)
-            for said in restored.undone:
-                self._emit(events.Noted(at=wall_now(), drill=drill.id, text=f"left by a dead run: {said}"))
+            self._tell_of_the_dead(drill, restored)
             kept.open_locally()
             result = drill.run()
             if not kept.open:
@@ -326,6 +339,12 @@ class Run:
             return result
         finally:
             locks.release()
+
+    def _tell_of_the_dead(self, drill: Drill, restored: orphans.Outcome) -> None:
+        for said in restored.undone:
+            self._emit(events.Noted(at=wall_now(), drill=drill.id, text=f"left by a dead run: {said}"))
+        for said in restored.unknown:
+            self._emit(events.Noted(at=wall_now(), drill=drill.id, text=f"left alone: {said}"))
 
     def _emit(self, event: events.Event) -> None:
         event = clean(event)

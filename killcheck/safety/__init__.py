@@ -1,4 +1,4 @@
-"""What keeps a drill harmless: consent, leases, the journal with its undo, and what dead runs left behind.
+"""What keeps killcheck safe among strangers: whose word is believed, what may be written, what is accounted for.
 
-What may *not* live here: faults. Nothing here imports what it protects from.
+Nothing here knows what a fault or a layer is, and nothing here decides a verdict.
 """

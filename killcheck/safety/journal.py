@@ -12,7 +12,7 @@ import os
 import platform
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -20,9 +20,11 @@ from typing import Any
 from killcheck.clock import Loop
 from killcheck.kube import resources as r
 from killcheck.kube.client import Kube
-from killcheck.kube.errors import Conflict, KubeError, NotFound
+from killcheck.kube.errors import Conflict, Forbidden, KubeError, NotFound
 from killcheck.kube.objects import Obj, copy, dig, format_time, labels_of, uid_of
 from killcheck.kube.permissions import Permission
+from killcheck.safety import marks, written
+from killcheck.safety.keys import KeyProblem, signing_key
 from killcheck.safety.undo import (
     LABEL,
     PATIENCE_S,
@@ -38,6 +40,8 @@ from killcheck.safety.undo import (
     take_back,
     verify,
 )
+from killcheck.safety.vocabulary import objection, place_of
+from killcheck.safety.written import Header
 from killcheck.text.redaction import redact
 
 __all__ = [
@@ -51,7 +55,6 @@ __all__ = [
     "Undo",
     "UndoProblem",
     "config_map_name",
-    "parse",
     "permissions",
     "process_began",
     "state_dir",
@@ -77,25 +80,6 @@ class Dirty(Exception):
     def __init__(self, problems: Sequence[str]) -> None:
         self.problems = list(problems)
         super().__init__("could not be put back:\n" + "\n".join(f"  {problem}" for problem in problems))
-
-
-@dataclass(frozen=True, slots=True)
-class Header:
-    """The first line of a journal: whose it is. ``host`` and ``pid`` tell whether its process can be alive still.
-
-    ``began`` tells that process from a later one with its number. ``closed``: its run came to its end, Leases and all.
-    ``places``: the namespaces that its Leases are in.
-    """
-
-    run: str
-    context: str = ""
-    kubeconfig: str = ""
-    home: str = ""
-    host: str = ""
-    pid: int = 0
-    closed: bool = False
-    began: str = ""
-    places: Sequence[str] = ()
 
 
 def process_began(pid: int) -> str:
@@ -124,20 +108,6 @@ def config_map_name(run: str) -> str:
 def permissions(home: str) -> list[Permission]:
     """What keeping a journal in namespace ``home`` needs."""
     return [Permission(verb, "", "configmaps", namespace=home) for verb in ("get", "list", "create", "patch", "delete")]
-
-
-def parse(text: str) -> tuple[Header, list[Entry]]:
-    """What a journal's text says. Raises ValueError where it is none.
-
-    A header may say more than is understood here; of an entry nothing may be passed over.
-    """
-    known = {one.name for one in fields(Header)}
-    try:
-        first, *rest = (json.loads(line) for line in text.splitlines() if line.strip())
-        header = {name: value for name, value in first["journal"].items() if name in known}
-        return Header(**header), [Entry.from_json(data) for data in rest]
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"not a journal: {error}") from error
 
 
 @dataclass
@@ -190,6 +160,9 @@ class Journal:
         Raises JournalError before anything has happened.
         """
         self.guard()
+        why = objection(undo, lever) if self.path is not None or self.home else None
+        if why:
+            raise JournalError(f"{why}: no other process could take it back; nothing was changed by it: {what}")
         expires = format_time(self.loop.now() + timedelta(seconds=self.lifetime_s))
         number = len(self.entries)
         self.entries.append(Entry(self.run, number, what, undo, expires, lever=lever, owner=self.owner))
@@ -257,14 +230,17 @@ class Journal:
             before = self.kube.get(resource, name, namespace, subresource=subresource)
             patch = change(before) if callable(change) else change
             back = inverse(before, patch)
-            undo = Undo(
-                "merge",
-                path,
-                back,
-                uid_of(before),
+            undo, patch = self.marking(
+                Undo(
+                    "merge",
+                    path,
+                    back,
+                    uid_of(before),
+                    patch,
+                    kubectl("patch", resource, name, namespace, patch=back, sub=subresource or ""),
+                    transient,
+                ),
                 patch,
-                kubectl("patch", resource, name, namespace, patch=back, sub=subresource or ""),
-                transient,
             )
             exact = copy(patch)
             exact.setdefault("metadata", {})["resourceVersion"] = before["metadata"]["resourceVersion"]
@@ -272,6 +248,27 @@ class Journal:
                 return self._patch(resource, exact, patch, before, subresource)
 
         return insist(self.loop, once, patience_s=WRITE_PATIENCE_S)
+
+    def remember(self, resource: r.Resource, obj: Obj, back: Obj, left: Obj, *, what: str, manual: str) -> None:
+        """Write down how ``obj`` is put back from what another is about to make of it: ``back``, where it is ``left``.
+
+        Raises KubeError, JournalError. Where the object may not be marked only this machine's journal can ask for it.
+        """
+        namespace, name = obj["metadata"].get("namespace"), obj["metadata"]["name"]
+        undo, mark = self.marking(Undo("merge", resource.path(namespace, name), back, uid_of(obj), left, manual), {})
+        with self.change(what, undo), suppress(Forbidden):
+            if mark:
+                insist(self.loop, lambda: self.kube.patch(resource, name, mark, namespace), patience_s=WRITE_PATIENCE_S)
+
+    def marking(self, undo: Undo, patch: Obj) -> tuple[Undo, Obj]:
+        """The next change's undo and patch with its mark, where the journal is kept where others could write one.
+
+        A subresource takes no labels.
+        """
+        place = place_of(undo.path)
+        if not self.home or not getattr(self.kube.transport, "keeps_labels", True) or place is None or place.part:
+            return undo, patch
+        return marks.marked(self.run, len(self.entries), undo, patch)
 
     def _patch(self, resource: r.Resource, exact: Obj, patch: Obj, before: Obj, subresource: str | None) -> Obj:
         name, namespace = before["metadata"]["name"], before["metadata"].get("namespace")
@@ -353,9 +350,9 @@ class Journal:
                 problems[entry.number] = self._failed(entry, error)
         for number in list(problems):
             try:
-                done.append(self._undo(self.entries[number], patience_s if done else 0.0))
+                done.append(self._undo(self.entries[self._at(number)], patience_s if done else 0.0))
             except (UndoProblem, KubeError) as error:
-                problems[number] = self._failed(self.entries[number], error)
+                problems[number] = self._failed(self.entries[self._at(number)], error)
             else:
                 del problems[number]
         if not problems:
@@ -393,12 +390,17 @@ class Journal:
 
     # -- where it is kept ----------------------------------------------------------------------------------
     def _set(self, number: int, *, strict: bool = True, **changes: Any) -> None:
-        self.entries[number] = replace(self.entries[number], **changes)
+        at = self._at(number)
+        self.entries[at] = replace(self.entries[at], **changes)
         try:
             self._write()
         except JournalError:
             if strict:
                 raise
+
+    def _at(self, number: int) -> int:
+        """The place of the entry with that number: what another process left may have gaps."""
+        return next(at for at, entry in enumerate(self.entries) if entry.number == number)
 
     def _text(self, *, local: bool) -> str:
         header = {
@@ -411,8 +413,10 @@ class Journal:
             "closed": self._closed,
         }
         header |= {"places": list(self.places)} | ({"kubeconfig": self.kubeconfig} if local else {})
-        lines = [{"journal": header}, *(entry.to_json() for entry in self.entries)]
-        return "".join(json.dumps(line) + "\n" for line in lines)
+        try:
+            return written.signed(header, (entry.to_json() for entry in self.entries), signing_key())
+        except KeyProblem as error:
+            raise JournalError(str(error)) from error
 
     def _write_locally(self) -> None:
         if self.path is not None:
@@ -467,12 +471,17 @@ class Journal:
         except KubeError:
             return  # the next start and the janitor find it, all its entries verified
 
-    def adopt(self, entries: Sequence[Entry]) -> None:
-        """Take over what another process left."""
-        self.entries = [replace(entry, number=number) for number, entry in enumerate(entries)]
+    def adopt(self, entries: Sequence[Entry], *, keep: bool = False) -> None:
+        """Take over what another process left; ``keep``: what is written of it stays as it is, for more is to be told.
+
+        Entries keep their numbers, which their marks are of.
+        """
+        self.entries = list(entries)
         self._in_cluster = bool(self.home) and self._exists()
         if self.home and not self._in_cluster:
             self.doubtful, self.home = True, ""  # what is written down here is for this machine alone now
+        if keep:
+            self.path, self.home = None, ""
 
     def _exists(self) -> bool:
         found = insist(self.loop, lambda: self.kube.find(r.CONFIGMAPS, config_map_name(self.run), self.home))

@@ -27,6 +27,8 @@ LEASE_LABEL = "killcheck.dev/lease"
 #: Seconds without renewal after which a run counts as dead, and between two renewals.
 DURATION_S = 60
 RENEW_S = 15.0
+#: No Lease of ours lasts longer, in seconds.
+LONGEST_S = 3600
 
 
 class Busy(Exception):
@@ -61,10 +63,17 @@ def holder_of(lease: Obj) -> str:
 
 
 def lapsed(lease: Obj, now: datetime) -> bool:
-    """Whether nobody has renewed a Lease for as long as it lasts."""
-    renewed = dig(lease, "spec", "renewTime") or dig(lease, "metadata", "creationTimestamp")
-    seconds = float(dig(lease, "spec", "leaseDurationSeconds", default=DURATION_S))
-    return now > parse_time(str(renewed)) + timedelta(seconds=seconds)
+    """Whether nobody has renewed a Lease for as long as it lasts; one that does not say when nobody holds.
+
+    Anybody may have written it: it lasts for :data:`LONGEST_S` at most, and nothing of the future holds it for longer.
+    """
+    told = dig(lease, "spec", "leaseDurationSeconds", default=DURATION_S)
+    seconds = min(max(told, 0), LONGEST_S) if isinstance(told, int) else DURATION_S
+    try:
+        renewed = parse_time(str(dig(lease, "spec", "renewTime") or dig(lease, "metadata", "creationTimestamp")))
+    except (ValueError, OverflowError):
+        return True
+    return abs(now - renewed) > timedelta(seconds=seconds)
 
 
 class Claim:

@@ -77,18 +77,39 @@ def ended(run: str) -> list[str]:
 
 
 def orphans_here(folder: Path, context: str) -> list[Orphan]:
-    """The runs of which something is left on this machine by the journals under ``folder``, oldest first."""
+    """The runs of which something is left on this machine by the journals under ``folder``, oldest first.
+
+    A journal that this machine has not signed is one of them too, with nothing in it that could be done.
+    """
     found = []
-    for path, header, entries in local(folder):
+    for path, said in local(folder):
+        header = said.header
+        if header is not None and (header.context != context or (said.signed and header.host != platform.node())):
+            continue
         if (
-            header.context == context
-            and header.host == platform.node()
-            and any(entry.state != "verified" for entry in entries)
+            header is not None
+            and said.signed
+            and (not said.whole or any(entry.state != "verified" for entry in said.own))
         ):
-            orphan = Orphan(header.run, path=path)
-            orphan.merge(header, entries, own=True)
+            orphan = Orphan(
+                header.run, path=path if said.whole else None, believed=True, source=str(path), broken=said.problems
+            )
+            orphan.merge(header, said.own)
             found.append(orphan)
+        elif not said.signed:
+            found.append(
+                Orphan(
+                    header.run if header else path.parent.name,
+                    source=str(path),
+                    asks_file=True,
+                    broken=[*said.problems, *_unsigned(len(said.told))],
+                )
+            )
     return sorted(found, key=lambda orphan: orphan.run)
+
+
+def _unsigned(count: int) -> list[str]:
+    return [f"{count} change(s) are not signed by this machine, and none is taken back on its word"] if count else []
 
 
 def restore_here(loop: Loop, kube: Kube, orphans: Iterable[Orphan], *, named: str = "") -> Outcome:
@@ -98,6 +119,9 @@ def restore_here(loop: Loop, kube: Kube, orphans: Iterable[Orphan], *, named: st
         if named and orphan.run != named:
             continue
         header = orphan.header
+        if not orphan.believed:
+            outcome.unknown += orphan.unread()
+            continue
         if not named and header is not None and header.pid != os.getpid() and runs(header.pid, header.began):
             outcome.skipped.append(orphan.run)
             continue
@@ -107,10 +131,11 @@ def restore_here(loop: Loop, kube: Kube, orphans: Iterable[Orphan], *, named: st
         journal = Journal(
             orphan.run, loop, kube, path=orphan.path, levers=levers(loop), context=header.context if header else ""
         )
-        journal.adopt([entry for _, entry in sorted(orphan.entries.items())])
+        unread = orphan.unread()
+        journal.adopt([entry for _, entry in sorted(orphan.entries.items())], keep=bool(unread))
         done, problems = journal.undo_all()
         outcome.undone += done
-        outcome.problems += problems
-        if not problems:
+        outcome.problems += [*problems, *unread]
+        if not problems and not unread:
             journal.close()
     return outcome

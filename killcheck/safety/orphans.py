@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
@@ -16,12 +17,23 @@ from pathlib import Path
 from killcheck.clock import Loop
 from killcheck.kube import resources as r
 from killcheck.kube.client import Kube
-from killcheck.kube.errors import Conflict, Forbidden, KubeError
-from killcheck.kube.objects import Obj, dig, labels_of, name_of, namespace_of, parse_time
-from killcheck.safety.journal import DATA, JOURNAL_LABEL, Dirty, Entry, Header, Journal, parse, process_began
+from killcheck.kube.errors import Conflict, Forbidden, KubeError, NotFound
+from killcheck.kube.objects import Obj, dig, labels_of, name_of, namespace_of, parse_time, uid_of
+from killcheck.safety.journal import (
+    DATA,
+    JOURNAL_LABEL,
+    Dirty,
+    Entry,
+    Header,
+    Journal,
+    config_map_name,
+    process_began,
+)
+from killcheck.safety.keys import known_keys
 from killcheck.safety.lease import LEASE_LABEL, Claim, holder_of, lapsed, take_over
 from killcheck.safety.undo import LABEL, insist
-from killcheck.safety.untrusted_journal import Hearsay
+from killcheck.safety.untrusted_journal import Answer, Hearsay, Judged
+from killcheck.safety.written import LONGEST, Read, read
 
 __all__ = ["Orphan", "Outcome", "find", "local", "restore", "runs", "settle"]
 
@@ -32,9 +44,10 @@ _ORDER = {"intent": 0, "applied": 1, "failed": 2, "undone": 3, "verified": 4}
 class Orphan:
     """What one run has left: its journal (local, in the cluster, or both), its Leases, objects that carry its label.
 
-    ``own``: the entries that this machine's own journal has. ``unreadable``: why the copy in the cluster says nothing.
-    ``elsewhere``: Leases of it in namespaces that nobody named; ``blind``: there nobody here may look. ``since``: how
-    long the copy in the cluster has been there (RFC 3339).
+    ``believed``: the journal is signed by a key of this machine; else ``source`` says who else it may be of, and
+    ``asks_file`` that it is a file. ``count``: how many entries it is to have; ``broken``: why fewer can be read.
+    ``elsewhere``: Leases of it in namespaces that nobody named; ``blind``: there nobody here may look. ``kept``: the
+    ConfigMap that is its journal.
     """
 
     run: str
@@ -43,43 +56,57 @@ class Orphan:
     path: Path | None = None
     home: str = ""
     leases: list[Obj] = field(default_factory=list)
-    own: dict[int, Entry] = field(default_factory=dict)
-    unreadable: str = ""
+    believed: bool = False
+    source: str = ""
+    asks_file: bool = False
+    count: int = 0
+    broken: list[str] = field(default_factory=list)
     elsewhere: list[Obj] = field(default_factory=list)
     blind: bool = False
-    since: str = ""
+    kept: Obj | None = None
 
-    def merge(self, header: Header, entries: Iterable[Entry], *, own: bool = False) -> None:
-        """Add a copy of the journal: of each entry the state that is furthest on counts.
-
-        ``own``: it is this machine's own. What is to be done, and whose it is, is believed of no other then: whoever
-        may write a ConfigMap may have written the copy in the cluster.
-        """
-        self.header = header if own else self.header or header
+    def merge(self, header: Header, entries: Iterable[Entry]) -> None:
+        """Add a copy of the journal, from the same hand: of each entry the state that is furthest on counts."""
+        self.header = self.header or header
         self.home = self.home or header.home
+        self.count = max(self.count, header.count)
         for entry in entries:
-            if own:
-                self.own[entry.number] = entry
             known = self.entries.get(entry.number)
             if known is None or _ORDER[entry.state] > _ORDER[known.state]:
                 self.entries[entry.number] = entry
-        for number, mine in self.own.items():
-            known = self.entries[number]
-            self.entries[number] = replace(mine, state=known.state, problem=known.problem)
 
     def open(self) -> list[Entry]:
         """What is not known to be put back."""
-        return [entry for _, entry in sorted(self.entries.items()) if entry.state != "verified"]
+        told = [entry for _, entry in sorted(self.entries.items())]
+        # What somebody says was put back is looked at all the same, if it is not our own word.
+        return [entry for entry in told if entry.state != "verified" or not self.believed]
 
-    def hearsay(self, kube: Kube, loop: Loop) -> list[str]:
-        """What is asked for by nothing but a ConfigMap, and is not done on its word; a sentence each."""
-        told = [entry for entry in self.open() if entry.number not in self.own]
-        return Hearsay(kube, loop, self.run, self.home, self.since).refused(told)
+    def unread(self) -> list[str]:
+        """What may be left that nobody can tell, a sentence each."""
+        if self.believed and len(self.entries) >= self.count:
+            return []
+        lost = f"{len(self.entries)} of {self.count} changes can be read" if self.believed else ""
+        return [
+            f"{self.source}: {why}: whether more is left of run {self.run} is not known"
+            for why in self.broken or ([lost] if lost else [])
+        ]
+
+    def hearsay(self, kube: Kube, loop: Loop) -> Hearsay:
+        """What judges what is asked for by nobody who is known."""
+        return Hearsay(kube, loop, self.run, self.home, self.source)
+
+    def refused(self, kube: Kube, loop: Loop) -> list[str]:
+        """What is not done on its word, and what cannot be read; a sentence each."""
+        if self.believed:
+            return self.unread()
+        judge = self.hearsay(kube, loop)
+        return [*self.unread(), *(judge.told(one) for one in judge.judged(self.open()) if one.answer is Answer.ASK)]
 
     def alive(self, now: datetime) -> bool:
         """Whether its process may still be at work."""
         if (
-            self.header
+            self.believed
+            and self.header
             and self.header.host == platform.node()
             and self.header.pid
             and not runs(self.header.pid, self.header.began)
@@ -94,30 +121,34 @@ class Orphan:
 
 @dataclass
 class Outcome:
-    """What restoring did: in words, by run. ``skipped``: runs that are alive."""
+    """What restoring did: in words, by run. ``skipped``: runs that are alive.
+
+    ``unknown``: files that ask for something and are not this machine's; they keep nobody from anything.
+    """
 
     undone: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
     runs: list[str] = field(default_factory=list)
+    unknown: list[str] = field(default_factory=list)
 
 
-def local(folder: Path) -> list[tuple[Path, Header, list[Entry]]]:
-    """The journals under ``folder`` whose runs did not come to their end; a file that is none is passed over.
+def local(folder: Path) -> list[tuple[Path, Read]]:
+    """The journals under ``folder`` whose runs did not come to their end, whoever wrote them.
 
     Raises OSError: what may not be read here (another user's, say) may have something left.
     """
     found = []
+    keys = known_keys()
     folders = sorted((folder / "runs").iterdir()) if (folder / "runs").exists() else []
     for path in (file for run in folders if run.is_dir() for file in sorted(run.iterdir())):
         if not path.match("journal-*.jsonl"):
             continue
-        try:
-            header, entries = parse(path.read_text(encoding="utf-8"))
-        except ValueError:
-            continue  # cut short before its first change, or not ours
-        if not header.closed or any(entry.state != "verified" for entry in entries):
-            found.append((path, header, entries))
+        with path.open("rb") as opened:
+            text = opened.read(LONGEST + 1).decode("utf-8", "replace")
+        said = read(text, keys)
+        if not said.over:
+            found.append((path, said))
     return found
 
 
@@ -135,46 +166,97 @@ def find(
     Raises KubeError: what could not be asked is not nothing.
     """
     found: dict[str, Orphan] = {}
+    told: list[Orphan] = []
     for lease in _labelled(kube, loop, r.LEASES, LEASE_LABEL, namespaces):
         run = holder_of(lease) or labels_of(lease).get(LABEL, "")
         found.setdefault(run, Orphan(run)).leases.append(lease)
     for config_map in _labelled(kube, loop, r.CONFIGMAPS, JOURNAL_LABEL, namespaces):
-        run = labels_of(config_map).get(LABEL, "")
-        orphan = found.setdefault(run, Orphan(run))
-        orphan.home = namespace_of(config_map)
-        orphan.since = dig(config_map, "metadata", "creationTimestamp", default="")
-        try:
-            orphan.merge(*parse(dig(config_map, "data", DATA, default="")))
-        except ValueError as error:
-            orphan.unreadable = (
-                f"the journal of run {run} in {orphan.home}/{name_of(config_map)} cannot be read ({error}): restore "
-                "with the killcheck that wrote it, and delete it when all is as it was"
-            )
-    for path, header, entries in local(folder) if folder is not None else ():
-        left = header.run in found or any(entry.state != "verified" for entry in entries)
-        if header.context == context and left:
-            orphan = found.setdefault(header.run, Orphan(header.run))
-            orphan.path = path
-            orphan.merge(header, entries, own=True)
+        _add_config_map(found, told, config_map)
+    for path, said in local(folder) if folder is not None else ():
+        if said.header is None or said.header.context == context:
+            _add_file(found, told, path, said)
+    _share_leases(found, told)
+    every = [*(one for one in found.values() if one.leases or one.believed), *told]
     if namespaces:
-        _look_elsewhere(kube, loop, found, namespaces)
-    return sorted(found.values(), key=lambda orphan: orphan.run)
+        _look_elsewhere(kube, loop, every, namespaces)
+    return sorted(every, key=lambda orphan: (orphan.run, not orphan.believed))
 
 
-def _look_elsewhere(kube: Kube, loop: Loop, found: dict[str, Orphan], namespaces: Sequence[str]) -> None:
+def _add_config_map(found: dict[str, Orphan], told: list[Orphan], config_map: Obj) -> None:
+    run, home = labels_of(config_map).get(LABEL, ""), namespace_of(config_map)
+    source = f"the ConfigMap {home}/{name_of(config_map)}"
+    text = dig(config_map, "data", DATA)
+    said = read(text if isinstance(text, str) else "", known_keys())
+    header = said.header
+    if header is not None and (header.run != run or name_of(config_map) != config_map_name(run)):
+        said, header = Read(problems=["it is not the journal that its name and label say"]), None
+    if header is not None and said.signed and header.home == home:
+        _believe(found, said, source).kept = config_map
+    if header is None or not said.signed or header.home != home or said.told:
+        orphan = Orphan(run, header, home=home, source=source, broken=list(said.problems), kept=config_map)
+        orphan.entries = {entry.number: entry for entry in (said.told if said.signed else said.entries)}
+        told.append(orphan)
+
+
+def _add_file(found: dict[str, Orphan], told: list[Orphan], path: Path, said: Read) -> None:
+    if said.signed and said.header is not None:
+        left = said.header.run in found or not said.whole or any(entry.state != "verified" for entry in said.own)
+        if left:
+            orphan = _believe(found, said, str(path))
+            orphan.header = said.header  # it alone knows of this machine's kubeconfig
+            orphan.path = path if said.whole else None  # what is left of it is not written over
+    if not said.signed or said.told:
+        header = said.header
+        orphan = Orphan(
+            header.run if header else path.parent.name,
+            header,
+            source=str(path),
+            asks_file=True,
+            home=header.home if header else "",
+            broken=list(said.problems),
+        )
+        orphan.entries = {entry.number: entry for entry in said.told}
+        told.append(orphan)
+
+
+def _believe(found: dict[str, Orphan], said: Read, source: str) -> Orphan:
+    assert said.header is not None
+    orphan = found.setdefault(said.header.run, Orphan(said.header.run))
+    orphan.believed = True
+    orphan.source = orphan.source or source
+    orphan.broken += said.problems
+    orphan.merge(said.header, said.own)
+    return orphan
+
+
+def _share_leases(found: dict[str, Orphan], told: Sequence[Orphan]) -> None:
+    """The Leases of a run are those of its own journal; where it has none, of the first that speaks of it."""
+    for orphan in told:
+        known = found.get(orphan.run)
+        if known is None:
+            continue
+        if known.believed or not known.leases:
+            orphan.elsewhere += known.leases
+        else:
+            orphan.leases, known.leases = known.leases, []
+            orphan.elsewhere += known.elsewhere
+
+
+def _look_elsewhere(kube: Kube, loop: Loop, found: Sequence[Orphan], namespaces: Sequence[str]) -> None:
     """Leases of these runs in namespaces that nobody named: its journal beside ours does not make a run a dead one."""
-    for place in sorted({p for o in found.values() if o.header for p in o.header.places} - set(namespaces)):
+    for place in sorted({p for o in found if o.header for p in o.header.places if p} - set(namespaces)):
         try:
             leases = _labelled(kube, loop, r.LEASES, LEASE_LABEL, [place])
         except KubeError as error:
             if not isinstance(error.__cause__, Forbidden):
                 raise
-            for orphan in found.values():
+            for orphan in found:
                 orphan.blind = orphan.blind or (orphan.header is not None and place in orphan.header.places)
             continue
         for lease in leases:
-            if holder_of(lease) in found:
-                found[holder_of(lease)].elsewhere.append(lease)
+            for orphan in found:
+                if orphan.run == holder_of(lease):
+                    orphan.elsewhere.append(lease)
 
 
 def _labelled(kube: Kube, loop: Loop, resource: r.Resource, label: str, namespaces: Sequence[str]) -> list[Obj]:
@@ -196,11 +278,12 @@ def restore(
     named: str = "",
     expired_only: bool = False,
     by: str = "restore",
+    believe: Callable[[Judged], bool] = lambda judged: False,
 ) -> Outcome:
     """Put back what dead runs left, newest change first; goes on past failures.
 
     ``named``: this run, dead or alive (its process, if there is one, loses its Leases and stops). ``expired_only``:
-    those that outlived their expiry, dead or alive.
+    those that outlived their expiry, dead or alive. ``believe``: asks a person about what nobody known asks for.
     """
     outcome = Outcome()
     for orphan in orphans:
@@ -212,7 +295,10 @@ def restore(
         if not named and not (expired_only and orphan.expired(now)) and orphan.alive(now):
             outcome.skipped.append(orphan.run)
             continue
-        _restore_one(kube, loop, orphan, outcome, by)
+        if orphan.believed:
+            _restore_own(kube, loop, orphan, outcome, by)
+        else:
+            _restore_told(kube, loop, orphan, outcome, by=by, believe=believe)
     return outcome
 
 
@@ -221,25 +307,16 @@ def _leftover(orphan: Orphan, now: datetime) -> bool:
     return not orphan.open() and not orphan.alive(now)
 
 
-def _restore_one(kube: Kube, loop: Loop, orphan: Orphan, outcome: Outcome, by: str) -> None:
-    if orphan.unreadable and not orphan.own:
-        outcome.problems.append(orphan.unreadable)
-        return
-    told = orphan.hearsay(kube, loop)
-    if told:
-        outcome.problems += told
-        return
-    claims: list[Claim] = []
-    try:
-        for lease in orphan.leases:
-            claims.append(take_over(kube, loop, f"{by}-{orphan.run}", lease))
-    except Conflict:
+def _restore_own(kube: Kube, loop: Loop, orphan: Orphan, outcome: Outcome, by: str) -> None:
+    """What this machine's own journal says."""
+    claims = _take_over(kube, loop, orphan.run, orphan.leases, by)
+    if claims is None:
         outcome.skipped.append(orphan.run)
-        for claim in claims:
-            claim.release()
         return
     outcome.runs.append(orphan.run)
-    if orphan.own and orphan.header and not runs(orphan.header.pid, orphan.header.began):
+    assert orphan.header is not None
+    here_too = orphan.header.host == platform.node()
+    if here_too and not runs(orphan.header.pid, orphan.header.began):
         from killcheck.safety import local_locks
 
         outcome.undone += local_locks.ended(orphan.run)
@@ -249,30 +326,107 @@ def _restore_one(kube: Kube, loop: Loop, orphan: Orphan, outcome: Outcome, by: s
         kube,
         path=orphan.path,
         home=orphan.home,
-        levers=_levers_here(orphan, loop),
-        context=orphan.header.context if orphan.header else "",
-        kubeconfig=orphan.header.kubeconfig if orphan.header else "",
+        levers=_levers_here(loop) if here_too else {},
+        context=orphan.header.context,
+        kubeconfig=orphan.header.kubeconfig,
     )
-    journal.adopt([entry for _, entry in sorted(orphan.entries.items())])
+    unread = orphan.unread()
+    journal.adopt([entry for _, entry in sorted(orphan.entries.items())], keep=bool(unread))
     done, problems = journal.undo_all()
     outcome.undone += done
-    outcome.problems += problems
+    outcome.problems += [*problems, *unread]
     for claim in claims:
         claim.release()
-    if orphan.path is not None and not problems:
+    if orphan.path is not None and not problems and not unread:
         journal.close()
 
 
-def _levers_here(orphan: Orphan, loop: Loop) -> dict[str, object]:
-    """Files and programs of the machine that the run was on can be reached on that machine only.
+def _restore_told(
+    kube: Kube,
+    loop: Loop,
+    orphan: Orphan,
+    outcome: Outcome,
+    *,
+    by: str,
+    believe: Callable[[Judged], bool],
+) -> None:
+    """What somebody says: only what the objects themselves say too. Nothing of it is written down as our own word."""
+    judge = orphan.hearsay(kube, loop)
+    claims = _take_over(kube, loop, orphan.run, _consenting(judge, orphan, outcome), by)
+    if claims is None:
+        outcome.skipped.append(orphan.run)
+        return
+    outcome.runs.append(orphan.run)
+    judged = judge.judged(orphan.open())
+    asked = [one for one in judged if one.answer is Answer.ASK and not believe(one)]
+    journal = Journal(orphan.run, loop, kube)
+    # What it says was put back is looked at all the same; what it says to run by hand is not passed on.
+    journal.adopt(
+        [
+            replace(one.entry, state="applied", undo=replace(one.entry.undo, manual=""))
+            for one in judged
+            if one.answer is not Answer.NOTHING and one not in asked
+        ]
+    )
+    done, problems = journal.undo_all()
+    outcome.undone += done
+    problems += [*(judge.told(one) for one in asked), *orphan.unread()]
+    (outcome.unknown if orphan.asks_file else outcome.problems).extend(problems)
+    if not problems and orphan.kept is not None and not judge.without_consent(orphan.home):
+        _drop(kube, loop, orphan.kept)
+    for claim in claims:
+        claim.release()
 
-    And only on the word of its own journal: nobody's ConfigMap says what is run here.
-    """
+
+def _consenting(judge: Hearsay, orphan: Orphan, outcome: Outcome) -> list[Obj]:
+    """The Leases in namespaces that may be written to; the others are told."""
+    kept = []
+    for lease in orphan.leases:
+        why = judge.without_consent(namespace_of(lease))
+        if why:
+            outcome.problems.append(
+                f"Lease {namespace_of(lease)}/{name_of(lease)} of run {orphan.run}: left, for {why}"
+            )
+        else:
+            kept.append(lease)
+    return kept
+
+
+def _take_over(kube: Kube, loop: Loop, run: str, leases: Iterable[Obj], by: str) -> list[Claim] | None:
+    """A dead run's Leases, or None: it is alive after all, or somebody else is faster."""
+    claims: list[Claim] = []
+    try:
+        for lease in leases:
+            claims.append(take_over(kube, loop, f"{by}-{run}", lease))
+    except Conflict:
+        for claim in claims:
+            claim.release()
+        return None
+    return claims
+
+
+def _drop(kube: Kube, loop: Loop, config_map: Obj) -> None:
+    """Everything that a ConfigMap asked for is as it was: it goes, unless it says something else by now."""
+
+    def once() -> None:
+        with suppress(NotFound):
+            kube.delete(
+                r.CONFIGMAPS,
+                name_of(config_map),
+                namespace_of(config_map),
+                uid=uid_of(config_map),
+                resource_version=dig(config_map, "metadata", "resourceVersion", default=""),
+            )
+
+    with suppress(KubeError):  # whoever comes next finds it again
+        insist(loop, once, patience_s=0.0)
+
+
+def _levers_here(loop: Loop) -> dict[str, object]:
+    """Files and programs of the machine that the run was on can be reached on that machine only."""
     from killcheck.safety import local_locks
 
-    asked = {number for number, entry in orphan.entries.items() if entry.lever and entry.undo.action != "aws"}
-    known = orphan.header is not None and orphan.header.host == platform.node() and asked <= orphan.own.keys()
-    return local_locks.levers(loop) if known else {}
+    return local_locks.levers(loop)
 
 
 def settle(

@@ -28,6 +28,7 @@ from killcheck.kube.objects import Obj, copy, dig, labels_of, uid_of
 
 __all__ = [
     "LABEL",
+    "MARK",
     "PASSING",
     "Entry",
     "State",
@@ -45,6 +46,8 @@ __all__ = [
 
 #: Label on everything that killcheck creates; the value is the run's id.
 LABEL = "killcheck.dev/run"
+#: How the label begins that marks an object as changed (:mod:`killcheck.safety.marks`).
+MARK = "killcheck.dev/undo."
 
 State = Literal["intent", "applied", "undone", "verified", "failed"]
 
@@ -237,6 +240,10 @@ def _certainly_ours(kube: Kube, entry: Entry) -> bool:
     if entry.undo.action in ("delete", "sweep"):
         return True  # tells its own by uid and label
     found = _find(kube, entry.undo.path) if entry.undo.action == "merge" else None
+    if any(key.startswith(MARK) for key in dig(entry.undo.left or {}, "metadata", "labels", default={})):
+        from killcheck.safety.marks import carries
+
+        return found is not None and carries(found, entry)
     paths = [path for path, _ in _leaves(entry.undo.left or {})]
     return found is not None and any(
         one.get("manager") == kube.field_manager and any(_owns(one.get("fieldsV1"), path) for path in paths)

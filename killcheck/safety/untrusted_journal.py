@@ -1,90 +1,132 @@
-"""What a journal that is only in the cluster may ask for: whoever may write a ConfigMap may have written it.
+"""What is done on the word of a journal that this machine did not write: only what its author could do anyway.
 
-A run changes what is in namespaces that consented, machines and pools that its spec named, and what is in no namespace
-where it carries the consent label; it deletes what it made. A journal that asks for anything else is nobody's word: the
-machine that ran it has a journal of its own, and a person can do what it says by hand.
+Whoever may write a ConfigMap, or a file into a checkout, may have written it. So nothing is taken from it but *which*
+change of a run is to be taken back; that there is such a change the object itself must say, by what was put there with
+it: the run's label on what the run made, the mark of that very undo on what the run changed
+(:mod:`killcheck.safety.marks`). What would make something anew, or give something back that nothing says was taken, is
+told, and a person may ask for it.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from enum import Enum
 
 from killcheck.clock import Loop
 from killcheck.kube import resources as r
 from killcheck.kube.client import Kube
 from killcheck.kube.errors import KubeError, NotFound
-from killcheck.kube.objects import Obj, dig, labels_of
+from killcheck.kube.objects import Obj, labels_of, uid_of
 from killcheck.safety.consent import LABEL as CONSENT
-from killcheck.safety.journal import Entry
-from killcheck.safety.undo import LABEL, insist
+from killcheck.safety.marks import carries
+from killcheck.safety.undo import LABEL, Entry, compare, insist
+from killcheck.safety.vocabulary import Place, place_of
 
-__all__ = ["Hearsay"]
+__all__ = ["Answer", "Hearsay", "Judged"]
 
-#: A part of such a path: names of RBAC's objects may have colons; nothing is only dots.
-_WORD = re.compile(r"(?!\.+$)[A-Za-z0-9.:_-]+")
-#: What is in no namespace and is named in a spec instead of being labelled.
-_NAMED = {"nodes", "nodepools", "nodeclaims"}
+
+class Answer(Enum):
+    """What becomes of an entry."""
+
+    DO = "do"  #: the object itself says that it was changed so
+    NOTHING = "nothing"  #: there is nothing of that run to take back
+    ASK = "ask"  #: a person has to say so
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """An entry, what becomes of it, and why."""
+
+    entry: Entry
+    answer: Answer
+    why: str = ""
 
 
 @dataclass
 class Hearsay:
-    """The journal of ``run`` in a ConfigMap of the namespace ``home``, which the API server says is there ``since``."""
+    """What somebody wrote of ``run``, in a ConfigMap of the namespace ``home`` or in a file (``source`` names it)."""
 
     kube: Kube
     loop: Loop
     run: str
     home: str
-    since: str = ""
+    source: str
     _consents: dict[str, str] = field(default_factory=dict)
 
-    def refused(self, entries: Iterable[Entry]) -> list[str]:
-        """Why entries are not undone on its word alone; a sentence each."""
-        problems = []
-        for entry in entries:
-            if entry.lever or entry.undo.action == "aws":
-                continue  # programs are out of its reach; in an account only what carries the run's tag is touched
-            try:
-                why = self._without_consent(self.home) or self._unnamed(entry)
-            except KubeError as error:
-                why = f"whether it may be could not be asked: {error}"
+    def judged(self, entries: Iterable[Entry]) -> list[Judged]:
+        """What becomes of each."""
+        return [self._judged(entry) for entry in entries]
+
+    def told(self, judged: Judged) -> str:
+        """One that a person has to ask for, in a sentence; what it names is not what it says to run."""
+        what = judged.entry.what[:200]
+        return (
+            f"{what}: not undone, for only {self.source} asks for it, and {judged.why} (killcheck restore on the "
+            f"machine that run {self.run} was on has a journal of its own; with --believe a person says yes to it)"
+        )
+
+    def _judged(self, entry: Entry) -> Judged:
+        try:
+            return self._of_lever(entry) if entry.lever else self._of_api(entry)
+        except KubeError as error:
+            return Judged(entry, Answer.ASK, f"whether it may be could not be asked: {error}")
+
+    @staticmethod
+    def _of_lever(entry: Entry) -> Judged:
+        if entry.undo.action == "aws":  # in an account only what carries the run's tag is touched
+            return Judged(entry, Answer.DO)
+        return Judged(entry, Answer.ASK, f"nothing is done to the {entry.lever} of a machine on anybody's word")
+
+    def _of_api(self, entry: Entry) -> Judged:
+        place = place_of(entry.undo.path)
+        if place is None or entry.run != self.run:
+            return Judged(entry, Answer.ASK, "it speaks of another run")
+        for namespace in dict.fromkeys((self.home, place.within)):
+            why = self.without_consent(namespace) if namespace else ""
             if why:
-                by_hand = f", or run: {entry.undo.manual}" if entry.undo.manual else ""
-                problems.append(
-                    f"{entry.what}: not undone, for only the ConfigMap in {self.home} asks for it, and {why} "
-                    f"(killcheck restore on the machine that run {self.run} was on has a journal of its own{by_hand})"
-                )
-        return problems
-
-    def _unnamed(self, entry: Entry) -> str:
-        """Why what an entry would act on is nothing that a run acts on; empty where it is."""
-        if entry.run != self.run:
-            return f"it speaks of another run, {entry.run}"
-        if not _is_plain(entry.undo.path):
-            return f"{entry.undo.path} is no path of an object"
-        namespace, plural, name = _parts(entry.undo.path)
-        if namespace and (why := self._without_consent(namespace)):
-            return why
+                return Judged(entry, Answer.ASK, why)
+        if entry.undo.action == "sweep":
+            return Judged(entry, Answer.DO)  # takes only what carries the run's label
+        if entry.undo.action == "create":
+            return self._made_again(entry, place)
+        if place.part == "status":  # a CronJob's controller forgets a Job that is gone by itself
+            return Judged(entry, Answer.NOTHING, "a status is its controller's to put right")
+        found = self._find(entry.undo.path)
         if entry.undo.action == "delete":
-            found = self._find(entry.undo.path)
-            ours = (
-                found is None
-                or labels_of(found).get(LABEL) == self.run
-                or (
-                    # What Karpenter made for a canary carries nobody's label; it is younger than the journal.
-                    plural == "nodeclaims" and self.since <= dig(found, "metadata", "creationTimestamp", default="")
-                )
-            )
-            return "" if ours else f"{plural} {name} was not made by that run"
-        if namespace or plural in _NAMED or labels_of(self._find(entry.undo.path) or {}).get(CONSENT) == "true":
-            return ""
-        return f"{plural} {name} is in no namespace and does not carry {CONSENT}=true"
+            return self._deleted(entry, place, found)
+        return self._changed(entry, place, found)
 
-    def _without_consent(self, namespace: str) -> str:
+    def _made_again(self, entry: Entry, place: Place) -> Judged:
+        if self._find(f"{entry.undo.path}/{entry.undo.body['metadata']['name']}") is not None:
+            return Judged(entry, Answer.NOTHING, "it is there")
+        name = entry.undo.body["metadata"]["name"]
+        return Judged(entry, Answer.ASK, f"nothing else says that there was a {name} among the {place.plural}")
+
+    def _deleted(self, entry: Entry, place: Place, found: Obj | None) -> Judged:
+        if found is None or (entry.undo.uid and uid_of(found) != entry.undo.uid):
+            return Judged(entry, Answer.NOTHING, "it is gone")
+        if labels_of(found).get(LABEL) == self.run:
+            return Judged(entry, Answer.DO)
+        return Judged(entry, Answer.ASK, f"{place} was not made by that run")
+
+    def _changed(self, entry: Entry, place: Place, found: Obj | None) -> Judged:
+        undo = entry.undo
+        if found is None:
+            return Judged(entry, Answer.NOTHING, "it is gone")
+        if not getattr(self.kube.transport, "keeps_labels", True):
+            consents = labels_of(found).get(CONSENT) == "true"  # who writes a journal there may do anything there
+            return Judged(entry, Answer.DO if consents else Answer.ASK, f"{place} does not carry {CONSENT}=true")
+        if undo.action == "merge" and carries(found, entry):
+            return Judged(entry, Answer.DO)
+        if undo.action == "merge" and not compare(found, undo.left or undo.body, undo.body)[0]:
+            return Judged(entry, Answer.NOTHING, "it is not as that run would have left it")
+        return Judged(entry, Answer.ASK, f"{place} does not carry the mark of that change")
+
+    def without_consent(self, namespace: str) -> str:
+        """Why a namespace may not be written to; empty where it may, or has gone with all that was in it."""
         if namespace not in self._consents:
             found = insist(self.loop, lambda: self.kube.find(r.NAMESPACES, namespace))
-            # Where the namespace itself has gone, so has all that could be done in it.
             consents = found is None or labels_of(found).get(CONSENT) == "true"
             self._consents[namespace] = "" if consents else f"namespace {namespace} does not carry {CONSENT}=true"
         return self._consents[namespace]
@@ -97,31 +139,3 @@ class Hearsay:
                 return None
 
         return insist(self.loop, look)
-
-
-def _is_plain(path: str) -> bool:
-    """Whether a path is an object's, its status's or its scale's, or a collection's, and is sent as it is read.
-
-    Clients and servers resolve dots and escapes on the way; what they lead to was never looked at.
-    """
-    words = path.removeprefix("/").split("/")
-    if words[0] not in ("api", "apis") or not all(_WORD.fullmatch(word) for word in words):
-        return False
-    words = words[2:] if words[0] == "api" else words[3:]
-    if words[:1] == ["namespaces"] and len(words) > 2:
-        words = words[2:]
-    return words != ["finalize"] and words[2:] in ([], ["status"], ["scale"])
-
-
-def _parts(path: str) -> tuple[str, str, str]:
-    """The namespace (of a Namespace: itself), the resource and the name that a URL path of the API speaks of."""
-    words = path.strip("/").split("/")
-    words = words[2:] if words[0] == "api" else words[3:]
-    if words[:1] == ["namespaces"] and len(words) > 1:
-        return words[1], *_padded(words[2:] or words)
-    return "", *_padded(words)
-
-
-def _padded(words: list[str]) -> tuple[str, str]:
-    plural, name, *_ = [*words, "", ""]
-    return plural, name

@@ -369,8 +369,8 @@ class Consent:
     """What a drill may touch on a cluster that is not its own. Nothing is allowed that is not named here.
 
     ``contexts`` and ``protected`` are shell patterns over kubeconfig context names; a protected one is refused even
-    where ``contexts`` allows it. ``max_gpu_nodes`` and ``max_usd`` bound what one run may have on and spend.
-    ``commands`` are shell patterns over the command lines of the spec that may be run where killcheck runs.
+    where ``contexts`` allows it, in capitals or not. ``max_gpu_nodes`` and ``max_usd`` bound what one run may have on
+    and spend. ``commands`` are shell patterns over the command lines of the spec that may be run where killcheck runs.
     """
 
     namespaces: tuple[str, ...] = ()
@@ -388,7 +388,11 @@ class Consent:
     def allows_context(self, context: str) -> bool:
         """Whether a drill may run there."""
         named = any(fnmatchcase(context, pattern) for pattern in self.contexts)
-        return named and not any(fnmatchcase(context, pattern) for pattern in self.protected)
+        return named and not self.protects(context)
+
+    def protects(self, context: str) -> bool:
+        """Whether it is refused whatever else is said; ``PROD`` is ``prod``."""
+        return any(fnmatchcase(context.casefold(), pattern.casefold()) for pattern in self.protected)
 
 
 @dataclass(frozen=True, slots=True)

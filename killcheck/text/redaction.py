@@ -1,7 +1,8 @@
 """Taking secrets out of text before it reaches a log, a report, the run record or the journal.
 
-Two ways: what looks like a secret (:data:`_PATTERNS`), and what is known to be one (:func:`hide`) - this process' own
-credentials, what its environment calls a secret, what the Secrets of manifests hold - also where base64 wraps it.
+Three ways: what looks like a secret (:data:`_PATTERNS`, and those of detect-secrets), what is given to a name that says
+that it is one (:data:`_NAMED`), and what is known to be one (:func:`hide`) - this process' own credentials, what its
+environment calls a secret, what the Secrets of manifests hold - also where base64 wraps it. Too much beats too little.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import fields, is_dataclass, replace
 from enum import Enum
+from functools import cache, lru_cache
+from inspect import isabstract
 from typing import Any, TypeVar
 
 __all__ = ["clean", "hide", "hide_environment", "hide_secrets", "redact"]
@@ -40,6 +43,28 @@ _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
         "<token>",
     ),
     (re.compile(r"(hooks\.slack\.com/services/)[\w/]+"), r"\1<redacted>"),
+    (re.compile(r"(discord(?:app)?\.com/api/webhooks/)[\w/-]+"), r"\1<redacted>"),
+    # By their prefixes, as their makers document them (and gitleaks' rules gather them).
+    (
+        re.compile(
+            r"(?<![\w-])(?:"
+            r"npm_[A-Za-z0-9]{30,}|AKC[A-Za-z0-9]{10,}|pypi-AgE[\w-]{30,}|do[por]_v1_[a-f0-9]{32,}|shp(?:at|ca|pa|ss)_[a-fA-F0-9]{32}"
+            r"|sq0[a-z]{3}-[\w-]{20,}|(?:[srp]k|whsec)_(?:live_|test_)?[A-Za-z0-9]{20,}|SG\.[\w-]{16,}\.[\w-]{16,}"
+            r"|key-[0-9a-f]{32}|xapp-[\w-]{20,}|xoxe[.-][\w.-]{20,}|hv[sbr]\.[\w-]{20,}|AGE-SECRET-KEY-1[A-Z0-9]{40,}"
+            r"|gl(?:c|sa)_[\w+/=]{20,}|dapi[a-f0-9]{32}|lin_(?:api|oauth)_[A-Za-z0-9]{30,}|NR(?:AK|II|JS|RA)-[\w-]{20,}"
+            r"|PMAK-[a-f0-9-]{30,}|rubygems_[a-f0-9]{40,}|sntry[su]_[\w+/=-]{30,}|[A-Za-z0-9]{14}\.atlasv1\.[\w-]{40,}"
+            r"|figd_[\w-]{20,}|dp\.(?:pt|st|ct|sa|scim|audit)\.[\w.-]{20,}|pscale_(?:tkn|pw|oauth)_[\w.=-]{30,}"
+            r"|(?:fo1|fm1r|fm2)_[\w+/=,-]{30,}|r8_[A-Za-z0-9]{30,}|gsk_[A-Za-z0-9]{40,}|pplx-[A-Za-z0-9]{30,}"
+            r"|xai-[A-Za-z0-9]{40,}|nvapi-[\w-]{40,}|AT(?:ATT|CTT)3[\w=-]{20,}|CLOJARS_[a-z0-9]{40,}|dckr_[po]at_[\w-]{20,}"
+            r"|LTAI[A-Za-z0-9]{12,}|AKID[A-Za-z0-9]{30,}|1//0[\w-]{20,}|GOCSPX-[\w-]{20,}|AAAA[\w-]{7}:[\w-]{100,}"
+            r"|EAA[A-Za-z0-9]{30,}|(?:secret|ntn)_[A-Za-z0-9]{40,}|pat[A-Za-z0-9]{14}\.[a-f0-9]{40,}|HRKU-[\w-]{30,}"
+            r"|[\w~.]{3}\dQ~[\w~.-]{30,}|gl[a-z]{2,5}-[\w-]{20,}|gh[opusr]_[A-Za-z0-9]{20,}|eyJrIjoi[\w+/=-]{20,}"
+            r"|AC[a-f0-9]{32}|SK[a-f0-9]{32}|[0-9a-f]{32}-us\d{1,2}|\d{8,10}:[\w-]{35}|v1\.0-[a-f0-9]{24}-[a-f0-9]{100,}"
+            r")(?![A-Za-z0-9])"
+        ),
+        "<token>",
+    ),
+    (re.compile(r"(?i)((?:Account|SharedAccess|Access)Key(?:Name)?=)[^\s;\"']{8,}"), r"\1<redacted>"),
     (
         re.compile(
             r"(?i)([?&](?:x-amz-(?:signature|security-token|credential)|sig|signature|token|access_token|key)=)"
@@ -68,17 +93,82 @@ _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"(\w://[^\s/:@]+:)[^\s/@]+@"), r"\1<redacted>@"),
     (re.compile(r"(\w://)[^\s/:@]{16,}@"), r"\1<redacted>@"),
 )
+#: Part of a name by which a variable, an argument, a field or a header says that it is secret.
+_SAYS = (
+    r"(?:pass(?:wor[dt]|wd|phrase|code)?|pgpass|pwd|secret|token|credentials?|auth(?:orization)?|cookie|dsn|otp"
+    r"|session_?id|webhook|connection_?string|license_?key|(?:api|access|private|signing|encryption|auth|master"
+    r"|account|client|service|ssh|hmac|jwt)[_-]?key|salt|signature|pat)"
+)
+_SAYS_LOUD = _SAYS.upper()
+#: No text without one of these has anything of what follows.
+_SAID = re.compile(
+    r"(?i)pass|pwd|secret|token|credential|auth|cookie|dsn|otp|session|webhook|string|key|salt|signature"
+    r"|pat|-u|user"
+)
+#: Longer texts are not remembered.
+REMEMBERED = 4096
+#: What is given to such a name: in an environment, on a command line, as a header, and as a container's variable.
+_NAMED: tuple[tuple[re.Pattern[str], str], ...] = (
+    (
+        re.compile(  # PGPASS=x, MY_AUTH="x y"; not PWD=/here, nor what only names another variable
+            rf"(?<![\w-])((?!PWD=|OLDPWD=)(?:[A-Z0-9]+_)*(?:{_SAYS_LOUD}|KEY)(?:_[A-Z0-9]+)*="
+            r"\\?[\"']?)(?![\"']|\$|<|/)[^\s\"'\\]+"
+        ),
+        r"\1<redacted>",
+    ),
+    (re.compile(rf"(?i)(--?(?:[a-z0-9]+-)*{_SAYS}(?:=|\s+)[\"']?)(?!-|\$|<|/)[^\s\"']+"), r"\1<redacted>"),
+    (
+        re.compile(
+            rf"(?i)((?<![\w-])(?:x|proxy|private|set|www|deploy|job)-(?:[a-z0-9]+-)*{_SAYS}(?:-[a-z0-9]+)*\s*:\s*)"
+            r"(?!<)[^\s\"',][^\"'\n]*"
+        ),
+        r"\1<redacted>",
+    ),
+    (
+        re.compile(
+            r"(?i)((?<![\w-])(?:cookie|authorization)\s*:\s*)(?!<|authorization failed:|server message:)"
+            r"[^\s\"'][^\"'\n]*"
+        ),
+        r"\1<redacted>",
+    ),
+    (
+        re.compile(
+            rf"(?i)(\\?\"name\\?\"\s*:\s*\\?\"(?:[A-Za-z0-9]+[_.-])*{_SAYS}(?:[_.-][A-Za-z0-9]+)*\\?\"\s*,\s*\\?\"value\\?\""
+            r"\s*:\s*\\?\")(?!\\?\")(?:[^\"\\]|\\[^\"])+"
+        ),
+        r"\1<redacted>",
+    ),
+    (
+        re.compile(
+            rf"(?im)(^\s*(?:-\s+)?name:\s*[\"']?(?:[A-Za-z0-9]+[_.-])*{_SAYS}(?:[_.-][A-Za-z0-9]+)*[\"']?\s*\n"
+            r"\s*value:[ \t]*)\S.*$"
+        ),
+        r"\1<redacted>",
+    ),
+    (re.compile(r"(?i)((?:^|\s)(?:-u|--user|--proxy-user)[= ][\"']?[^\s:\"']+:)[^\s\"']+"), r"\1<redacted>"),
+)
+#: Of detect-secrets what finds things that are no secrets, or what is found above with what it stands in.
+_LEFT_OUT = frozenset(
+    {"BasicAuthDetector", "IPPublicDetector", "KeywordDetector", "JwtTokenDetector", "PrivateKeyDetector"}
+)
+#: Only a text with a word like this in it can hold what detect-secrets looks for.
+_TOKENISH = re.compile(r"(?=[\w+/=.~-]*\d)[\w+/=.~-]{16,}|://[^\s/]+@")
 #: A Secret as a client prints it, also inside a string: nothing that it holds.
 _SECRET_KIND = re.compile(r"\\?\"kind\\?\"\s*:\s*\\?\"Secret\\?\"|^\s*kind:\s*Secret\s*$", re.M)
 _SECRET_DATA = re.compile(r"(\\?\"(?:data|stringData)\\?\"\s*:\s*\{)[^{}]*(\})")
 _SECRET_YAML = re.compile(r"^(\s*(?:data|stringData):[ \t]*\n)((?:[ \t]+\S.*\n?)+)", re.M)
 
-_SECRET_NAME = re.compile(r"(?i)(secret|token|passw|api_?key|private_?key|access_?key|credential|webhook|license_?key)")
+_SECRET_NAME = re.compile(
+    r"(?i)(secret|token|passw|passphrase|pgpass|_pwd$|^pass$|_pass$|(api|private|access|signing|encryption|master|license"
+    r"|account|ssh|hmac|jwt)_?key|credential|webhook|(^|_)auth($|_)|cookie|dsn$|connection_?string|_salt$|_pat$)"
+)
 #: Variables that say where a secret is, and not what it is.
 _PLACES = re.compile(r"(?i)(_file|_path|_dir|_url|_uri|_endpoint|_id|_name|_arn)$")
 #: What is a secret even where it is a plain word.
-_PLAIN_TOO = re.compile(r"(?i)passw|secret")
-#: Shorter values are hidden nowhere: they would take ordinary words out of every report.
+_PLAIN_TOO = re.compile(r"(?i)pass|secret|_pwd$")
+#: Shorter values are hidden nowhere: they would take ordinary words out of every report. Of those that are shorter than
+#: :data:`LEAST` only what stands alone and is neither a word nor a number.
+SHORTEST = 5
 LEAST = 8
 
 _T = TypeVar("_T")
@@ -93,9 +183,15 @@ class _Known:
 
     def add(self, value: str) -> None:
         """Know one more value."""
-        if len(value) >= LEAST and value not in self.values:
+        short = SHORTEST <= len(value) < LEAST and not re.fullmatch(r"[A-Za-z]+|[\d.:]+|true|false", value)
+        if (short or len(value) >= LEAST) and value not in self.values:
             self.values |= {value, *_wrapped(value)}
-            self.pattern = re.compile("|".join(re.escape(v) for v in sorted(self.values, key=len, reverse=True)))
+            self.pattern = re.compile(
+                "|".join(
+                    re.escape(v) if len(v) >= LEAST else rf"(?<!\w){re.escape(v)}(?!\w)"
+                    for v in sorted(self.values, key=len, reverse=True)
+                )
+            )
 
 
 _known = _Known()
@@ -132,6 +228,10 @@ def hide_secrets(objects: Iterable[Mapping[str, Any]]) -> None:
     """
     for obj in objects:
         _hide_variables(obj)
+        if obj.get("kind") == "ConfigMap":
+            hide_environment(
+                {str(key): str(value) for key, value in (obj.get("data") or {}).items() if "\n" not in str(value)}
+            )
         if obj.get("kind") == "Secret":
             for value in (obj.get("data") or {}).values():
                 with suppress(ValueError, UnicodeDecodeError):
@@ -159,14 +259,43 @@ def _hide_value(value: str, *, plain: bool = False) -> None:
 
 def redact(text: str) -> str:
     """``text`` without tokens, keys, passwords and Authorization values."""
-    if _known.pattern is not None:
-        text = _known.pattern.sub("<redacted>", text)
+    within = _redacted if len(text) <= REMEMBERED else _redacted.__wrapped__
+    return within(text, _known.pattern)
+
+
+@lru_cache(maxsize=4096)
+def _redacted(text: str, known: re.Pattern[str] | None) -> str:
+    """``known``: what finds the values that are known to be secret."""
+    if known is not None:
+        text = known.sub("<redacted>", text)
     if "Secret" in text and _SECRET_KIND.search(text):
         text = _SECRET_DATA.sub(r"\1<redacted>\2", text)
         text = _SECRET_YAML.sub(r"\1  <redacted>\n", text)
-    for pattern, replacement in _PATTERNS:
+    for pattern, replacement in (*_PATTERNS, *(_NAMED if _SAID.search(text) else ())):
         text = pattern.sub(replacement, text)
+    if _TOKENISH.search(text):
+        for pattern in _detectors():
+            text = pattern.sub("<redacted>", text)
     return text
+
+
+@cache
+def _detectors() -> tuple[re.Pattern[str], ...]:
+    """The patterns of detect-secrets, loaded when something may be one: it imports more than a ``--help`` needs."""
+    import pkgutil
+    from importlib import import_module
+
+    from detect_secrets import plugins
+    from detect_secrets.plugins.base import RegexBasedDetector
+
+    kinds = {
+        kind
+        for module in pkgutil.iter_modules(plugins.__path__)
+        for kind in vars(import_module(f"{plugins.__name__}.{module.name}")).values()
+        if isinstance(kind, type) and issubclass(kind, RegexBasedDetector) and not isabstract(kind)
+    }
+    wanted = sorted((kind for kind in kinds if kind.__name__ not in _LEFT_OUT), key=lambda kind: kind.__name__)
+    return tuple(pattern for kind in wanted for pattern in kind().denylist)
 
 
 def clean(value: _T) -> _T:

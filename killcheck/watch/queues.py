@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from killcheck.kube.client import Kube
 from killcheck.kube.errors import NotFound
-from killcheck.kube.objects import Obj, dig, labels_of, name_of, namespace_of, uid_of
+from killcheck.kube.objects import Obj, dig, labels_of, name_of, namespace_of
 from killcheck.kube.resources import Resource
 from killcheck.safety.journal import Journal
-from killcheck.safety.undo import Undo
 
 __all__ = ["awaits_admission", "queue_of", "remember"]
 
@@ -63,13 +62,11 @@ def _remember(journal: Journal, resource: Resource, queue: Obj) -> None:
         if closed == before:
             continue
         patch = f'{{"spec":{{"stopPolicy":"{before or "None"}"}}}}'
-        undo = Undo(
-            "merge",
-            resource.path(namespace_of(queue) or None, name),
+        journal.remember(
+            resource,
+            queue,
             {"spec": {"stopPolicy": before}},
-            uid_of(queue),
             {"spec": {"stopPolicy": closed}},
-            f"kubectl patch {resource.qualified} {name}{where} --type=merge -p '{patch}'",
+            what=f"{resource.kind} {name} was open (unless {closed})",
+            manual=f"kubectl patch {resource.qualified} {name}{where} --type=merge -p '{patch}'",
         )
-        with journal.change(f"{resource.kind} {name} was open (unless {closed})", undo):
-            pass

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from killcheck.capabilities.cluster import Cluster
-from killcheck.kube.objects import Obj, copy, dig, key_of, name_of, ref_of, uid_of
+from killcheck.kube.objects import Obj, copy, dig, key_of, name_of, ref_of
 from killcheck.machine.programs import again
+from killcheck.safety.guard import writable
 from killcheck.safety.journal import Journal, Undo
 from killcheck.safety.undo import recreatable
 from killcheck.spec.killpath import KillPath, Layer, Proof, Target
@@ -132,7 +133,13 @@ def instances(scene: Scene) -> list[Obj]:
 
 # -- remembering -------------------------------------------------------------------------------------------
 def remember(scene: Scene, journal: Journal, target: Target) -> None:
-    """Write down how to put a target back on, before anything can turn it off. Raises JournalError."""
+    """Write down how to put a target back on, before anything can turn it off. Raises JournalError, KubeError.
+
+    What is in a namespace that nobody named is left as the kill path leaves it, and told as that
+    (:mod:`killcheck.safety.accounting`).
+    """
+    if target.kind and not writable(scene.cluster.kube, target.namespace):
+        return
     if target.kind:
         for obj in scene.objects_of(target):
             _remember_object(scene, journal, target, obj)
@@ -155,10 +162,9 @@ def _remember_object(scene: Scene, journal: Journal, target: Target, obj: Obj) -
     if replicas is not None:
         what = f"{ref_of(obj)} was on ({replicas} replica(s))"
         manual = f"kubectl scale {resource.qualified} {name} -n {namespace} --replicas={replicas}"
-        body = {"spec": {"replicas": replicas}}
-        undo = Undo("merge", resource.path(namespace, name), body, uid_of(obj), {"spec": {"replicas": 0}}, manual)
-        with journal.change(what, undo):
-            pass
+        journal.remember(
+            resource, obj, {"spec": {"replicas": replicas}}, {"spec": {"replicas": 0}}, what=what, manual=manual
+        )
     elif obj["kind"] == "Job":
         queues.remember(scene.cluster.kube, journal, obj)
         undo = Undo("create", resource.path(namespace), _job_again(obj), manual=f"create Job {namespace}/{name} again")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 
 import pytest
+from canaries import CANARIES, NAMED
 from click.testing import CliRunner
 
 from killcheck import fixtures
@@ -23,18 +24,25 @@ data: {{password: {base64.b64encode(PASSWORD.encode()).decode()}}}
 VARIABLES = f"""              env:
                 - {{name: API_KEY, value: {LITERAL}}}
                 - {{name: OF_OURS, value: {OURS}}}
+{"".join(f"                - {{name: {name}, value: {value}}}{chr(10)}" for name, value in NAMED.items())}\
                 - {{name: PASSWORD, valueFrom: {{secretKeyRef: {{name: registry, key: password}}}}}}
 """
 #: What an executor that is being debugged prints; then it fails, so that the diagnosis quotes it.
-TELLS_ALL = """set -eu
+TELLS_ALL = (
+    """set -eu
                   T=$(cat /var/run/secrets/kubernetes.io/serviceaccount/token)
                   echo "raw $PASSWORD $API_KEY"; printf 'x:%s' "$PASSWORD" | base64; printf '%s' "$T" | base64 -w0
                   echo "> authorization: basic $(printf 'u:%s' "$PASSWORD" | base64)"
                   echo "fatal: unable to access https://bot:$PASSWORD@git.example/x and https://$API_KEY@git.example"
                   echo '{"kind":"Secret","data":{"x":"c2hvcnQx"}}'
                   printf 'raw %s\\n' "$PASSWORD" >&2
+                  echo "$PGPASS and $AUTH"; env | grep -E 'PASS|PWD|AUTH|KEY|DSN|COOKIE'
+"""
+    + "".join(f"                  echo 'fatal: {value}' >&2\n" for value in CANARIES.values())
+    + """\
                   exit 7
 """
+)
 FILES = ("html", "junit", "json", "sarif", "prometheus", "github-summary", "slack")
 
 
@@ -70,6 +78,8 @@ def test_nothing_that_a_drill_leaves_or_prints_holds_a_secret(deploy, tmp_path):
     assert "<redacted>" in texts[str(record)]  # it was printed, and quoted
     for name, text in texts.items():
         for secret in (PASSWORD, LITERAL, OURS, "c2hvcnQx", "eyJhbGci", "ZXlKaGJH"):
+            assert secret not in text, name
+        for secret in (*CANARIES.values(), *NAMED.values()):
             assert secret not in text, name
         for wrapped in ("x:", "u:", ""):
             assert base64.b64encode(f"{wrapped}{PASSWORD}".encode()).decode()[4:-4] not in text, name

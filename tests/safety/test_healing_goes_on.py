@@ -13,8 +13,9 @@ from killcheck.commands.errors import Interrupted
 from killcheck.kube import resources as r
 from killcheck.kube.client import Answer
 from killcheck.safety import lease, local_locks, orphans
-from killcheck.safety.journal import Journal, config_map_name, parse
-from killcheck.safety.undo import FINALIZERS, Undo, adding
+from killcheck.safety.journal import Journal, config_map_name
+from killcheck.safety.undo import FINALIZERS, Entry, Undo, adding
+from killcheck.safety.written import read
 from killcheck.spec.killpath import KillPath, Layer, LayerType, Target
 
 RUN = "20260115-030001-abc123-0"
@@ -46,8 +47,11 @@ def test_a_lever_that_fails_in_its_own_way_does_not_keep_the_rest_from_being_put
     journal.create(r.CONFIGMAPS, MADE)
     with journal.lever("stubborn", "pulled it", ("back",)):
         pass
-    with journal.change("did what nobody knows", Undo("unheard-of", "/x")):  # type: ignore[arg-type]
-        pass
+    journal.entries.append(
+        Entry(  # as a killcheck of another version may have
+            "run", 2, "did what nobody knows", Undo("unheard-of", "/x"), "2026-01-15T00:00:00Z"
+        )
+    )
     undone, problems = journal.undo_all()
     assert len(undone) == 1
     assert ["unheard-of" in problems[0], "pulled it" in problems[1], "Permission denied" in problems[1]] == [True] * 3
@@ -166,7 +170,7 @@ def test_no_program_is_run_on_the_word_of_a_config_map(cluster, tmp_path):
     found = orphans.find(cluster.kube, cluster.loop, context="here", folder=tmp_path)
     outcome = orphans.restore(cluster.kube, cluster.loop, found)
     assert marker.read_text() == "0\n"
-    assert "nothing here can reach the programs" in outcome.problems[0]
+    assert "nothing is done to the programs of a machine on anybody's word" in outcome.problems[0]
 
 
 def test_what_this_machine_wrote_down_itself_is_not_replaced_by_a_config_map(cluster, tmp_path, monkeypatch):
@@ -183,17 +187,20 @@ def test_what_this_machine_wrote_down_itself_is_not_replaced_by_a_config_map(clu
 
     monkeypatch.setattr(local_locks, "LocalPrograms", Programs)
     mine = Journal(RUN, cluster.loop, cluster.kube, path=tmp_path / "runs" / "r" / "journal-0.jsonl", context="here")
-    with mine.change("box was on (1)", Undo("call", "put_back", ["mine"]), lever="programs"):
+    args = [[["mine"], 5.0, {}, []], 1, [["mine"], 5.0, {}, []], ""]
+    with mine.change("box was on (1)", Undo("call", "put_back", args), lever="programs"):
         pass
     planted(cluster, start_of(marker))
     monkeypatch.setattr(orphans, "runs", lambda pid, began="": False)
     found = orphans.find(cluster.kube, cluster.loop, context="here", folder=tmp_path)
-    assert orphans.restore(cluster.kube, cluster.loop, found).problems == []
-    assert called == [("mine",)]
+    (told,) = orphans.restore(cluster.kube, cluster.loop, found).problems
+    assert f"only the ConfigMap inference/{config_map_name(RUN)} asks for it" in told
+    assert called == [tuple(args)]
 
 
-def test_a_process_that_has_only_its_number_is_another(tmp_path):
+def test_a_process_that_has_only_its_number_is_another(tmp_path, monkeypatch):
     """After a reboot a dead run's number is soon somebody else's."""
+    monkeypatch.setattr("killcheck.safety.journal.process_began", lambda pid: "another-boot")
     host = HostCluster()
     (tmp_path / "flag").write_text("x\n")
     journal = Journal(
@@ -207,11 +214,6 @@ def test_a_process_that_has_only_its_number_is_another(tmp_path):
     undo = Undo("call", "take_away", [str(tmp_path / "flag"), "x\n"])
     with journal.change("set the sentinel", undo, lever="files"):
         pass
-    lines = (tmp_path / "runs" / "r" / "journal-0.jsonl").read_text().splitlines()
-    header = json.loads(lines[0])
-    assert header["journal"]["began"]
-    header["journal"] |= {"pid": 1, "began": "another-boot"}
-    (tmp_path / "runs" / "r" / "journal-0.jsonl").write_text("\n".join([json.dumps(header), *lines[1:]]) + "\n")
     outcome = local_locks.restore_here(host.loop, host.kube, local_locks.orphans_here(tmp_path, "host"))
     assert (outcome.skipped, outcome.problems) == ([], [])
     assert not (tmp_path / "flag").exists()
@@ -224,13 +226,14 @@ def test_a_journal_that_cannot_be_read_is_told_and_kept(cluster):
         cluster.kube, cluster.loop, orphans.find(cluster.kube, cluster.loop, context="here", folder=None)
     )
     (problem,) = outcome.problems
-    assert f"the journal of run {RUN} in inference/{config_map_name(RUN)} cannot be read" in problem
+    assert f"the ConfigMap inference/{config_map_name(RUN)}: line 2 is passed over" in problem
+    assert f"whether more is left of run {RUN} is not known" in problem
     assert cluster.kube.find(r.CONFIGMAPS, config_map_name(RUN), "inference") is not None
 
 
 def test_a_header_may_say_more_than_is_understood():
-    header, entries = parse(json.dumps({"journal": {"run": RUN, "of-tomorrow": 1}}) + "\n")
-    assert (header.run, entries) == (RUN, [])
+    said = read(json.dumps({"journal": {"run": RUN, "of-tomorrow": 1}}) + "\n")
+    assert (said.header.run, said.entries, said.problems) == (RUN, [], [])
 
 
 def test_a_run_whose_lease_is_in_another_namespace_is_not_dead(cluster, tmp_path):

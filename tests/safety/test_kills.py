@@ -59,10 +59,12 @@ def restore(mortals, folder, elsewhere):
     if not elsewhere:
         return mortals.order(folder, "restore")
     other = folder / "elsewhere"
-    left = json.loads(mortals.order(other, "restore", "--on", CONTEXT, "--dry-run", "--json")["out"])["left"]
+    state = folder / "anothers-state"
+    shown = mortals.order(other, "restore", "--on", CONTEXT, "--dry-run", "--json", state=state)
     answer = {"code": 0, "out": ""}
-    for run in left:
-        answer = mortals.order(other, "restore", "--on", CONTEXT, "--run", run["run"])
+    for run in json.loads(shown["out"])["left"]:
+        assert not run["refused"], run
+        answer = mortals.order(other, "restore", "--on", CONTEXT, "--run", run["run"], state=state)
     return answer
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -16,11 +17,14 @@ from killcheck.embedded.api.http import User
 from killcheck.kube import manifests
 from killcheck.kube import resources as r
 from killcheck.kube.client import Kube
+from killcheck.kube.errors import NotFound
 from killcheck.run.planned import PlannedDrill
-from killcheck.run.runner import plan_for
+from killcheck.run.runner import guard_by, plan_for, scene_of
 from killcheck.safety import consent, lease
+from killcheck.safety.guard import Guard, OutsideConsent
 from killcheck.safety.journal import Journal
 from killcheck.spec import specfile
+from killcheck.spec.killpath import Target
 
 CI = Path(__file__).parents[2] / "ci"
 ACCOUNT = User(
@@ -96,9 +100,10 @@ class RealCluster(EmbeddedDrillCluster):
         plan = plan_for(self, self.kill_path, [PlannedDrill("nightly-off", under)], RUN)
         consent.check(self, self.kill_path, plan)
         layer = self.kill_path.layer("nightly-off")
+        journal = Journal(RUN, self.loop, self.kube, home="inference")
+        guard_by(self, self.kill_path, plan, journal)
         claim = lease.Claim(self.kube, self.loop, RUN, lease.wanted(self.kill_path, layer, "inference"))
         claim.acquire()
-        journal = Journal(RUN, self.loop, self.kube, home="inference")
         result = Drill(
             self,
             self.kill_path,
@@ -120,9 +125,18 @@ def cluster():
 
 
 @pytest.mark.parametrize("name", ["", *API_FAULTS], ids=lambda name: name or "no-fault")
-def test_the_shipped_roles_are_enough_and_nothing_else_is_written(cluster, name):
+def test_the_shipped_roles_are_enough_and_nothing_else_is_written(cluster, name, monkeypatch):
+    passed = []
+    request = Guard.request
+
+    def counted(self, method, url, *args):
+        passed.append((method, url))
+        return request(self, method, url, *args)
+
+    monkeypatch.setattr(Guard, "request", counted)
     plan, result = cluster.drill(name)
     assert result.problems == ()
+    assert [one[:2] for one in cluster.audit.writes() if one[:2] not in passed] == []
     refused = [seen for seen in cluster.audit.seen if seen[3] in (401, 403) and "killcheck-probe" not in str(seen[2])]
     assert refused == []
     for method, url, body in cluster.audit.writes():
@@ -179,8 +193,6 @@ def test_without_consent_nothing_is_touched(cluster, change, words):
 
 
 def test_a_protected_cluster_is_refused_under_any_context(cluster):
-    from dataclasses import replace
-
     uid = cluster.embedded.kube.get(r.NAMESPACES, "kube-system")["metadata"]["uid"]
     cluster.kill_path = replace(
         cluster.kill_path, consent=replace(cluster.kill_path.consent, protected=(f"uid:{uid}",))
@@ -190,8 +202,67 @@ def test_a_protected_cluster_is_refused_under_any_context(cluster):
 
 
 def test_dollars_at_stake_are_limited(cluster):
-    from dataclasses import replace
-
     cluster.kill_path = replace(cluster.kill_path, consent=replace(cluster.kill_path.consent, max_usd=1.0))
     with pytest.raises(consent.ConsentError, match=r"are at stake .* the spec allows \$1\.00"):
         cluster.drill("")
+
+
+def test_a_target_in_a_namespace_that_nobody_named_is_not_written_to_and_is_told(cluster):
+    """The executor turns off more than the layer covers: putting that back would touch what has not consented."""
+    kube = cluster.embedded.kube
+    kube.create(r.NAMESPACES, {"metadata": {"name": "other"}})
+    template = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    kube.create(
+        r.DEPLOYMENTS,
+        {
+            "metadata": {"name": "web", "namespace": "other"},
+            "spec": {"replicas": 3, "selector": {"matchLabels": {"app": "web"}}, "template": template},
+        },
+    )
+    second = Target("web", "apps/v1", "Deployment", "other", "web")
+    cluster.kill_path = replace(
+        cluster.kill_path,
+        targets=(*cluster.kill_path.targets, second),
+        layers=tuple(
+            replace(layer, covers=layer.covers or tuple(t.name for t in cluster.kill_path.targets))
+            for layer in cluster.kill_path.layers
+        ),
+    )
+    cluster.loop.call_later(60, lambda: kube.patch(r.DEPLOYMENTS, "web", {"spec": {"replicas": 0}}, "other"))
+    _, result = cluster.drill("")
+    assert [url for _, url, _ in cluster.audit.writes() if "/other/" in url] == []
+    assert any("Deployment other/web: spec.replicas was 3 and is 0" in problem for problem in result.problems)
+
+
+def node_of_others(cluster):
+    """A node that is in none of the kill path's pools."""
+    nodes = cluster.embedded.kube.list(r.NODES).items
+    return next(n["metadata"]["name"] for n in nodes if not scene_of(cluster, cluster.kill_path).in_pool(n))
+
+
+@pytest.mark.parametrize(
+    ("method", "url", "body"),
+    [
+        ("PATCH", "/apis/apps/v1/namespaces/other/deployments/web", {}),
+        ("DELETE", "/api/v1/namespaces/other", None),
+        ("POST", "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", {"metadata": {"name": "all"}}),
+        ("PATCH", "/api/v1/nodes/{node}", {"spec": {"unschedulable": True}}),
+        ("DELETE", "/apis/karpenter.sh/v1/nodepools/cpu", None),
+        ("POST", "/api/v1/namespaces/other/pods/a/eviction", {}),
+        ("PUT", "/api/v1/namespaces/inference/../other/configmaps/a", {}),
+    ],
+)
+def test_the_guard_sends_nothing_that_nobody_named(cluster, method, url, body):
+    plan = plan_for(cluster, cluster.kill_path, [PlannedDrill("nightly-off")], RUN)
+    guard_by(cluster, cluster.kill_path, plan, Journal(RUN, cluster.loop, cluster.kube, home="inference"))
+    sent = len(cluster.audit.seen)
+    elsewhere = node_of_others(cluster)
+    try:
+        cluster.kube.call(method, url.replace("{node}", elsewhere), body=body)
+    except OutsideConsent:
+        pass
+    except NotFound:  # what is not there may be asked for
+        assert method == "DELETE"
+    else:
+        pytest.fail("it was sent")
+    assert [one for one in cluster.audit.seen[sent:] if one[0] != "GET" and one[3] < 400] == []

@@ -6,6 +6,7 @@ import base64
 from datetime import UTC, datetime
 
 import pytest
+from canaries import CANARIES, NAMED
 
 from killcheck.events import Said
 from killcheck.text import redaction
@@ -44,6 +45,56 @@ TOKEN = "eyJhbGciOiJFUzI1NiJ9.eyJpc3MiOiJrdWJlcm5ldGVzIn0.c2lnbmF0dXJl"  # the p
 )
 def test_secrets_go(text, secret):
     assert secret not in redact(text)
+
+
+def secret_part(value):
+    """The longest of its parts, hosts aside."""
+    parts = value.replace("/", " ").replace("@", " ").replace(":", " ").replace("=", " ").split()
+    return max((part for part in parts if not part.endswith((".example", ".com"))), key=len)
+
+
+@pytest.mark.parametrize("value", CANARIES.values(), ids=CANARIES)
+@pytest.mark.parametrize("text", ["{}", "got {} back", '{{"x": "{}"}}', "curl -d '{}' https://x.example", "A={}\n"])
+def test_no_known_format_stays(value, text):
+    assert secret_part(value) not in redact(text.format(value))
+
+
+@pytest.mark.parametrize(("name", "value"), NAMED.items())
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{n}={v} psql",
+        "export {n}='{v}'",
+        '[{{"name": "{n}", "value": "{v}"}}]',
+        "- name: {n}\n  value: {v}\n",
+        "curl -H 'X-{n}: {v}' https://x",
+        "run --{n} {v}",
+        "run --{n}={v}",
+    ],
+)
+def test_what_a_name_says_is_secret_goes(name, value, text):
+    word = name.lower().replace("_", "-") if "--" in text else name.replace("_", "-") if "X-" in text else name
+    assert value not in redact(text.format(n=word, v=value))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "PWD=/home/me make",
+        "the path of auth: not found",
+        "KEY=",
+        "kubectl get pods -l app=vllm",
+        "nvidia.com/gpu=1",
+        "sha256:" + "0a" * 32,
+        "exec $TOKEN",
+        "--token-file=/var/run/token",
+        "uid 7f1c9a52-33b1-4a0e-9a55-0123456789ab",
+        "vllm-7c6f4b54c9-abcde on i-0123456789abcdef0",
+        "2026-01-15T03:00:00Z patch deployments.apps vllm",
+    ],
+)
+def test_what_only_looks_like_it_stays(text):
+    assert redact(text) == text
 
 
 def test_ordinary_words_stay():

@@ -106,7 +106,9 @@ class _Relighting(Fault):
         body = {"spec": {"replicas": wanted}}
         what = f"{self.manager} set {ref_of(obj)} to {wanted} replica(s), as it was"
         manual = f"kubectl scale {resource.qualified} {name_of(obj)} -n {namespace_of(obj)} --replicas={wanted}"
-        undo = Undo("merge", path, body, uid_of(obj), {"spec": {"replicas": 0}}, manual)
+        undo, body = stage.journal.marking(
+            Undo("merge", path, body, uid_of(obj), {"spec": {"replicas": 0}}, manual), body
+        )
 
         def write() -> None:
             try:

@@ -1,0 +1,131 @@
+"""The one place through which a drill writes to a cluster that is somebody's, with what was consented to in hand.
+
+It stands before the transport of the drill's :class:`~killcheck.kube.client.Kube`: sabotage, trigger, journal, Leases
+and healing alike pass here, and what nobody named is refused before it is sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from killcheck.kube.client import Answer, Closer, Kube, Transport
+from killcheck.kube.errors import KubeError
+from killcheck.kube.objects import Obj, dig, labels_of
+from killcheck.kube.permissions import Permission
+from killcheck.safety.consent import LABEL as CONSENT
+from killcheck.safety.undo import LABEL
+
+__all__ = ["Consented", "Guard", "OutsideConsent", "guarded", "writable"]
+
+
+class OutsideConsent(KubeError):
+    """A write to what nobody named; it was not sent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Consented:
+    """What may be written to. ``named``: the rights of the plan that was agreed to; ``in_pool``: whether a node is the
+    kill path's; ``run``: whose label tells what this run has made.
+    """
+
+    run: str
+    namespaces: frozenset[str]
+    named: tuple[Permission, ...] = ()
+    in_pool: Callable[[Obj], bool] = lambda node: False
+
+
+class Guard:
+    """A transport that sends no write to what has not consented."""
+
+    def __init__(self, inner: Transport, consented: Consented) -> None:
+        self.inner = inner
+        self.consented = consented
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str],
+        body: Any,
+        headers: Mapping[str, str],
+    ) -> Answer:
+        """As the protocol says; raises OutsideConsent too."""
+        if method != "GET" and not _only_asks(path, query, body):
+            why = self._objection(method, path, body)
+            if isinstance(why, Answer):
+                return why
+            if why:
+                raise OutsideConsent(f"{method} {path}: not sent, for {why}")
+        return self.inner.request(method, path, query, body, headers)
+
+    def watch(
+        self,
+        path: str,
+        query: Mapping[str, str],
+        on_event: Callable[[Obj], None],
+        on_end: Callable[[KubeError | None], None],
+    ) -> Closer:
+        """As the protocol says."""
+        return self.inner.watch(path, query, on_event, on_end)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
+
+    def _objection(self, method: str, path: str, body: Any) -> str | Answer | None:
+        """Why a write may not be; None: it may. What is not there is answered so, and nothing is sent."""
+        if any(word.strip(".") == "" or "%" in word for word in path.strip("/").split("/")):
+            return "its path is not sent as it is read"
+        namespace, group, plural, name = _parts(path)
+        if plural == "namespaces":
+            namespace = name
+        if namespace:
+            known = namespace in self.consented.namespaces
+            return None if known else f"nobody named the namespace {namespace}"
+        if method == "POST":
+            made = isinstance(body, dict) and labels_of(body).get(LABEL) == self.consented.run
+            return None if made else f"a {plural} that is in no namespace does not carry the run's label"
+        if any((p.group, p.resource, p.name) == (group, plural, name) and name for p in self.consented.named):
+            return None
+        whole = path[: path.index(f"/{plural}/") + len(f"/{plural}/{name}")] if name else path
+        found = self.inner.request("GET", whole, {}, None, {})
+        if found.status >= 400 or not isinstance(found.body, dict):
+            return found if found.status == 404 else f"whether {plural} {name} consents could not be asked"
+        return None if self._own(found.body, plural) else f"nobody named {plural} {name}"
+
+    def _own(self, found: Obj, plural: str) -> bool:
+        labels = labels_of(found)
+        if labels.get(LABEL) == self.consented.run or labels.get(CONSENT) == "true":
+            return True
+        # NodeClaims come and go with the pools' nodes: what Karpenter made meanwhile is deleted by its uid alone.
+        return plural == "nodeclaims" or (plural == "nodes" and self.consented.in_pool(found))
+
+
+def guarded(kube: Kube, consented: Consented) -> None:
+    """From now on ``kube`` writes to nothing else; what was consented to before counts no more."""
+    inner = kube.transport.inner if isinstance(kube.transport, Guard) else kube.transport
+    kube.transport = Guard(inner, consented)
+
+
+def writable(kube: Kube, namespace: str | None) -> bool:
+    """Whether a namespace may be written to through ``kube``; nobody guards a cluster that is killcheck's own."""
+    guard = kube.transport
+    return not isinstance(guard, Guard) or not namespace or namespace in guard.consented.namespaces
+
+
+def _only_asks(path: str, query: Mapping[str, str], body: Any) -> bool:
+    """Whether nothing is kept of a request: a dry run, or a question of rights."""
+    dry = query.get("dryRun") == "All" or (isinstance(body, dict) and dig(body, "dryRun") == ["All"])
+    return dry or path.rpartition("/")[2].endswith(("accessreviews", "rulesreviews", "tokenreviews"))
+
+
+def _parts(path: str) -> tuple[str, str, str, str]:
+    """The namespace, group, resource and name that a path speaks of; empty where it has none."""
+    words = path.strip("/").split("/")
+    group, rest = ("", words[2:]) if words[0] == "api" else (words[1] if len(words) > 1 else "", words[3:])
+    namespace = ""
+    if rest[:1] == ["namespaces"] and len(rest) > 2 and rest[2] not in ("status", "finalize"):
+        namespace, rest = rest[1], rest[2:]
+    plural, name = [*rest, "", ""][:2]
+    return namespace, group, plural, name

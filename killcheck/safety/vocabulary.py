@@ -1,0 +1,153 @@
+"""All that an undo may ever say: which resource, and what of it; or one of the few things that a lever takes back.
+
+Nothing here asks whose word it is (:mod:`killcheck.safety.written`, :mod:`killcheck.safety.untrusted_journal`): what
+is not in this
+vocabulary is done on nobody's.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from killcheck.safety.undo import Undo
+
+__all__ = ["LEVERS", "Place", "objection", "place_of"]
+
+#: A part of a path: names of RBAC's objects may have colons; nothing is only dots.
+_WORD = re.compile(r"(?!\.+\Z)[A-Za-z0-9._:@+-]{1,253}")
+#: Subresources that are a part of what an object says; what others do is not written down anywhere.
+_PARTS = ("", "status", "scale")
+#: What a later process can take back with a lever: the methods, and the kinds of their arguments, by lever. What other
+#: levers did went with the process that had them.
+LEVERS: Mapping[str, Mapping[str, tuple[type, ...]]] = {
+    "programs": {"put_back": (list, int, list, str), "take_from": (list, str)},
+    "files": {"take_away": (str, str)},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What a URL path of the API speaks of; ``name`` is empty for a collection, ``part`` for an object itself."""
+
+    group: str
+    plural: str
+    namespace: str = ""
+    name: str = ""
+    part: str = ""
+
+    @property
+    def within(self) -> str:
+        """The namespace that it is in; of a Namespace: itself."""
+        return self.name if (self.group, self.plural) == ("", "namespaces") else self.namespace
+
+    def __str__(self) -> str:
+        kind = f"{self.plural}.{self.group}" if self.group else self.plural
+        return f"{kind} {'/'.join(part for part in (self.namespace, self.name) if part)}".strip()
+
+
+def place_of(path: Any) -> Place | None:
+    """What a path speaks of; None: it is no object's, part's or collection's path, or not sent as it is read.
+
+    Clients and servers resolve dots and escapes on the way; what they lead to was never looked at.
+    """
+    if not isinstance(path, str) or not path.startswith("/"):
+        return None
+    words = path[1:].split("/")
+    if not all(_WORD.fullmatch(word) for word in words):
+        return None
+    if words[0] == "api" and len(words) > 2:
+        group, rest = "", words[2:]
+    elif words[0] == "apis" and len(words) > 3:
+        group, rest = words[1], words[3:]
+    else:
+        return None
+    namespace = ""
+    if rest[0] == "namespaces" and len(rest) > 2 and rest[2] not in ("status", "finalize"):
+        namespace, rest = rest[1], rest[2:]
+    if len(rest) > 3:
+        return None
+    plural, name, part = [*rest, "", ""][:3]
+    return Place(group, plural, namespace, name, part) if part in _PARTS else None
+
+
+def objection(undo: Undo, lever: str = "") -> str | None:
+    """Why an undo is nothing that may be said; None: it may."""
+    if undo.action == "aws":
+        from killcheck.cloud.account_undo import ACTIONS
+
+        known = (
+            undo.path in ACTIONS
+            and isinstance(undo.body, dict)
+            and all(isinstance(word, str) for word in undo.body.values())
+        )
+        return None if known and lever else f"{undo.path} is nothing that is undone in an account"
+    if undo.action in ("call", "set"):
+        return _of_lever(undo, lever)
+    if lever:
+        return f"{undo.action} is nothing that a lever takes back"
+    return _of_api(undo)
+
+
+def _of_lever(undo: Undo, lever: str) -> str | None:
+    if lever not in LEVERS:
+        return None if lever else f"{undo.action} {undo.path} takes a lever"
+    kinds = LEVERS[lever].get(undo.path)
+    if undo.action != "call" or kinds is None:
+        return f"{undo.path} is nothing that {lever} takes back"
+    given = list(undo.body) if isinstance(undo.body, (list, tuple)) else []
+    if len(given) not in (len(kinds), len(kinds) - 1) or not all(map(isinstance, given, kinds)):
+        return f"{undo.path} of {lever} does not take {given!r:.200}"
+    return None
+
+
+def _of_api(undo: Undo) -> str | None:
+    place = place_of(undo.path)
+    if place is None:
+        return f"{undo.path} is no path of an object"
+    collection = undo.action in ("create", "sweep")
+    if collection == bool(place.name):
+        return f"{undo.action} takes the path of {'a collection' if collection else 'an object'}, not {undo.path}"
+    if place.part and undo.action != "merge":
+        return f"{undo.action} takes the path of an object, not {undo.path}"
+    checks = {"merge": _merge, "create": _whole, "put": _whole}
+    check = checks.get(undo.action)
+    return check(undo, place) if check is not None else None
+
+
+def _merge(undo: Undo, place: Place) -> str | None:
+    if not isinstance(undo.body, dict) or not (undo.left is None or isinstance(undo.left, dict)):
+        return f"what {place} is set back to is no object"
+    if not all(map(_shaped, (undo.body, undo.left or {}))):
+        return f"what {place} is set back to has not the shape of one"
+    return None
+
+
+def _shaped(patch: Mapping[str, Any]) -> bool:
+    """Whether what every object has, and what several write to, is of its own kind."""
+    meta, spec = patch.get("metadata"), patch.get("spec")
+    maps = [meta, *(meta.get(key) for key in ("labels", "annotations") if isinstance(meta, dict))]
+    lists = [
+        meta.get("finalizers") if isinstance(meta, dict) else None,
+        spec.get("taints") if isinstance(spec, dict) else None,
+    ]
+    return all(one is None or isinstance(one, dict) for one in maps) and all(
+        one is None or isinstance(one, list) for one in lists
+    )
+
+
+def _whole(undo: Undo, place: Place) -> str | None:
+    """An object that is made again is the one that its path speaks of, in the namespace that it speaks of."""
+    meta = undo.body.get("metadata") if isinstance(undo.body, dict) else None
+    if not isinstance(meta, dict) or not isinstance(meta.get("name"), str) or not meta["name"]:
+        return f"what is made again in {place} has no name"
+    if not _WORD.fullmatch(meta["name"]) or (place.name and meta["name"] != place.name):
+        return f"what is made again has the name {meta['name']!r}, which is not that of {place}"
+    if meta.get("namespace", place.namespace) != place.namespace:
+        return f"what is made again in {place} is of another namespace"
+    if undo.action == "put" and not isinstance(undo.body.get("spec"), dict):
+        return f"what {place} is put back to has no spec"
+    return None
