@@ -72,6 +72,9 @@ class DrillResult:
     problems: tuple[str, ...] = ()
     gpu_pods: tuple[str, ...] = ()
     title: str = ""
+    #: How well the executors' programs were kept in (``namespaces``, ``bubblewrap``, ``docker``, ``unisolated``);
+    #: empty: none was run by killcheck.
+    sandbox: str = ""
 
     @property
     def dirty(self) -> bool:
@@ -142,6 +145,7 @@ class DrillResult:
             "healed": list(self.healed),
             "problems": list(self.problems),
             "gpu_pods": list(self.gpu_pods),
+            "sandbox": self.sandbox or None,
         }
 
     @classmethod

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, cast
 
-from killcheck.capabilities.cluster import InstanceState
+from killcheck.capabilities.cluster import ClusterError, InstanceState
 from killcheck.embedded.cluster import EmbeddedCluster
+from killcheck.embedded.nodes.process import HostRuntime
 from killcheck.kube.objects import Obj, dig
 
 if TYPE_CHECKING:
@@ -17,6 +18,24 @@ if TYPE_CHECKING:
 __all__ = ["EmbeddedDrillCluster"]
 
 
+def _embedded(start: datetime, seed: int, exec_mode: str) -> EmbeddedCluster:
+    """Raises ClusterError where strangers' programs are to be kept in and this machine cannot."""
+    from killcheck.embedded.nodes.spawnerclient import NoSandbox
+
+    try:
+        cluster = EmbeddedCluster(start=start, seed=seed, exec_mode=exec_mode)
+    except NoSandbox as error:
+        raise ClusterError(str(error)) from error
+    runtime = cluster.nodes.runtime
+    if exec_mode == "host" and isinstance(runtime, HostRuntime):
+        try:
+            runtime.settle()
+        except NoSandbox as error:
+            cluster.close()
+            raise ClusterError(str(error)) from error
+    return cluster
+
+
 class EmbeddedDrillCluster:
     """An :class:`~killcheck.embedded.cluster.EmbeddedCluster` with manifests loaded, under the drill's protocol."""
 
@@ -24,7 +43,7 @@ class EmbeddedDrillCluster:
     real = False
 
     def __init__(self, objects: Iterable[Obj], *, exec_mode: str, start: datetime, seed: int = 1) -> None:
-        self.embedded = EmbeddedCluster(start=start, seed=seed, exec_mode=exec_mode)
+        self.embedded = _embedded(start, seed, exec_mode)
         #: What is outside Kubernetes, where the kill path has any such thing.
         self.machine: Machine | None = None
         #: What was started beside the cluster, and how it ends.
@@ -43,6 +62,11 @@ class EmbeddedDrillCluster:
         except BaseException:
             self.embedded.close()
             raise
+
+    @property
+    def sandbox(self) -> str:
+        """The level at which what was run was kept in (see ``isolation.Level``); empty: nothing was run."""
+        return str(getattr(self.embedded.nodes.runtime, "level", ""))
 
     def instance_state(self, node: Obj) -> InstanceState:
         """What the model cloud says of the instance behind a node."""

@@ -48,7 +48,9 @@ def _folder() -> Path:
     help="YAML to load (default: the shipped reference kill path).",
 )
 @click.option("--empty", is_flag=True, help="Load nothing.")
-@click.option("--exec", "exec_mode", type=click.Choice(["host", "none"]), help="How executors' commands run.")
+@click.option(
+    "--exec", "exec_mode", type=click.Choice(["host", "none", "unisolated"]), help="How executors' commands run."
+)
 @click.option("--on", default="embedded", show_default=True, metavar="embedded|kind[:NAME]", help="Which cluster.")
 @click.option("--gpu-nodes", type=click.IntRange(1), default=1, show_default=True, help="kind: GPU stand-in nodes.")
 @click.option("--gpus", type=click.IntRange(1), default=8, show_default=True, help="kind: GPUs that each advertises.")

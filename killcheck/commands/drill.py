@@ -52,8 +52,10 @@ __all__ = ["approval", "command", "go_on"]
 @click.option(
     "--exec",
     "exec_mode",
-    type=click.Choice(["host", "docker", "none"]),
-    help="How executors' commands run on the embedded cluster. Your own manifests run only if you say so.",
+    type=click.Choice(["auto", "host", "docker", "none", "unisolated"]),
+    help="How executors' commands run on the embedded cluster: in a sandbox of this machine (host), in "
+    "containers (docker), in the strongest of these (auto), or with all that you may do yourself "
+    "(unisolated). Your own manifests run only if you say so.",
 )
 @click.option(
     "--kubeconfig", type=click.Path(path_type=Path), help="A kubeconfig file (default: KUBECONFIG, ~/.kube/config)."

@@ -49,7 +49,7 @@ __all__ = ["command"]
 @click.option(
     "--exec",
     "exec_mode",
-    type=click.Choice(["host", "none"]),
+    type=click.Choice(["auto", "host", "none", "unisolated"]),
     help="Confirm what is found with executors that really run (shipped paths: host; your own: none). "
     "Outside Kubernetes nothing is modelled: your own need host.",
 )

@@ -619,7 +619,13 @@ class Drill:
         assert verdict is not None
         for text in self.cluster.assumptions():
             self._note(text)
-        return replace(verdict, healed=tuple(healed[0]), problems=tuple(healed[1]), notes=tuple(self.notes))
+        return replace(
+            verdict,
+            healed=tuple(healed[0]),
+            problems=tuple(healed[1]),
+            notes=tuple(self.notes),
+            sandbox=str(getattr(self.cluster, "sandbox", "")),
+        )
 
     # -- small things --------------------------------------------------------------------------------------
     @cached_property

@@ -22,6 +22,8 @@ __all__ = ["WatchStream"]
 _PATIENCE_S = 0.02
 #: Seconds that closing waits for the thread: only one that is still connecting takes longer, and it calls nobody.
 _JOIN_S = 1.0
+#: Bytes of one event: an API server keeps no object of more than 1.5 MiB (etcd), and shows it in a few times as many.
+FRAME_LIMIT = 32 << 20
 
 
 class WatchStream:
@@ -94,7 +96,8 @@ class WatchStream:
         except OSError as error:  # urllib3 lets some of them pass while a body is read
             return _chained(self._told(_as_protocol_error(error)), error)
         except _HalfFrameError as error:
-            return _chained(Unreachable(f"{self._told(_as_protocol_error(error))}; half an event arrived"), error)
+            what = str(error) or "half an event arrived"
+            return _chained(Unreachable(f"{self._told(_as_protocol_error(error))}; {what}"), error)
         finally:
             with self._lock:
                 self._response = None
@@ -126,7 +129,7 @@ class WatchStream:
 
 
 class _HalfFrameError(Exception):
-    """A line that is no JSON object: the stream broke in the middle of an event."""
+    """A line that is no JSON object: the stream broke in the middle of an event; or the message says what else."""
 
 
 def _lines(response: urllib3.HTTPResponse) -> Iterator[bytes]:
@@ -137,6 +140,8 @@ def _lines(response: urllib3.HTTPResponse) -> Iterator[bytes]:
         if not data:
             break
         *lines, pending = (pending + data).split(b"\n")
+        if len(pending) > FRAME_LIMIT:
+            raise _HalfFrameError(f"one event is larger than {FRAME_LIMIT >> 20} MiB")
         yield from (line for line in lines if line.strip())
     if pending.strip():
         raise _HalfFrameError
@@ -145,7 +150,7 @@ def _lines(response: urllib3.HTTPResponse) -> Iterator[bytes]:
 def _frame(line: bytes) -> Obj:
     try:
         frame = json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise _HalfFrameError from error
     if not isinstance(frame, dict) or "type" not in frame:
         raise _HalfFrameError

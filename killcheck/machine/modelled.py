@@ -9,6 +9,7 @@ cloud's CLI has an unknown outcome.
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import shlex
@@ -235,7 +236,7 @@ class Machine:
         self.mounts()  # what lies there from the beginning is there
         for folder in sorted(self._data(), key=len, reverse=True):
             if PurePosixPath(path).is_relative_to(folder):
-                return self._host(folder) / PurePosixPath(path).relative_to(folder)
+                return _without_links(self._host(folder), PurePosixPath(path).relative_to(folder))
         raise FileNotFoundError(2, "no such folder on the machine", path)
 
     def _host(self, folder: str) -> Path:
@@ -327,6 +328,16 @@ class Machine:
         before = {name: File(text.encode(), 0o755) for name, text in self.stand_ins.items() if text}
         if self.stand_ins:
             yield Mount(Volume("before", "configMap", before), BEFORE)
+
+
+def _without_links(base: Path, below: PurePosixPath) -> Path:
+    """A path in a folder that strangers' programs write to. Raises OSError where a link of theirs lies on the way."""
+    here = base
+    for part in below.parts:
+        here /= part
+        if part == ".." or here.is_symlink():
+            raise OSError(errno.ELOOP, "leads through a symbolic link on the machine", str(below))
+    return here
 
 
 class _Run:

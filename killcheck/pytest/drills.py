@@ -61,8 +61,8 @@ def session_for(config: pytest.Config) -> Session:
     said = [Path(p) for p in config.getoption("--killcheck-manifests")]
     manifests = said or list(config.getini("killcheck_manifests"))
     mode = setting(config, "exec")
-    if mode not in ("", "host", "docker", "none"):
-        raise pytest.UsageError(f"--killcheck-exec is host, docker or none, not {mode!r}")
+    if mode not in ("", "auto", "host", "docker", "none", "unisolated"):
+        raise pytest.UsageError(f"--killcheck-exec is auto, host, docker, none or unisolated, not {mode!r}")
     spec, kubeconfig = setting(config, "spec"), setting(config, "kubeconfig")
     session = Session(
         spec=Path(spec) if spec else None,

@@ -15,7 +15,7 @@ SUITES = ("install", "staging", "release")
 SETTINGS = {
     "spec": "the killcheck.yaml to drill (default: found in the manifests, or the shipped reference path)",
     "on": "where: embedded (default), kind, or a kubeconfig context",
-    "exec": "how executors' commands run on the embedded cluster: host, docker, none",
+    "exec": "how executors' commands run on the embedded cluster: auto, host, docker, none, unisolated",
     "kubeconfig": "a kubeconfig file",
     "layer": "only this layer (comma-separated)",
     "suite": "of killcheck.suites only install; staging (and install); or release (all)",

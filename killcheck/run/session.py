@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ExecMode", "Session", "SessionError"]
 
-ExecMode = Literal["host", "docker", "none", "model"]
+ExecMode = Literal["auto", "host", "docker", "none", "unisolated", "model"]
 
 #: How long the embedded cluster watches GPUs that nobody turns off: from the night's slot until somebody comes in.
 NIGHT_S = 7 * 3600.0
@@ -49,7 +49,9 @@ class Session:
     """A kill path and where to drill it.
 
     ``on``: ``embedded``, ``kind`` or a kubeconfig context. ``exec_mode``: how executors' commands run on the embedded
-    cluster; None: the shipped fixtures run on the host, a user's own manifests do not run.
+    cluster: ``auto`` (the strongest sandbox that there is), ``host`` (in a sandbox of this host or not at all),
+    ``docker``, ``none``, ``unisolated``; None: the shipped fixtures run, where there is no sandbox without one (their
+    text is killcheck's own), a user's own manifests do not run.
     """
 
     spec: Path | None = None
@@ -166,7 +168,9 @@ class Session:
     @property
     def may_run(self) -> bool:
         """Whether the spec's programs run on this host for the embedded cluster: shipped ones do, others if asked."""
-        return self.exec_mode == "host" or (self.exec_mode is None and self.shipped and self.shipped_spec)
+        return self.exec_mode in ("auto", "host", "unisolated") or (
+            self.exec_mode is None and self.shipped and self.shipped_spec
+        )
 
     @contextmanager
     def cluster(self, planned: PlannedDrill | None = None) -> Iterator[tuple[Cluster, KillPath]]:
@@ -217,7 +221,7 @@ class Session:
         from killcheck.cluster.embedded import EmbeddedDrillCluster
         from killcheck.embedded.cluster import LoadError
 
-        mode = self.exec_mode or ("host" if self.shipped else "none")
+        mode = self.exec_mode or ("shipped" if self.shipped else "none")
         objects = self._as_drilled(planned)
         hung = objects is not self.objects
         objects = self._with_monitors(objects)

@@ -201,7 +201,7 @@ def test_where_nobody_asks_it_does_not_bite_and_a_matrix_leaves_it_out(tmp_path)
 
 
 def test_without_namespaces_a_variable_leads_there(world):
-    world.cluster.nodes.runtime.isolation = "relocation"
+    world.cluster.nodes.runtime.isolation = "unisolated"
     world.run(
         [
             "python3",

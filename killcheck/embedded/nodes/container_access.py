@@ -20,7 +20,7 @@ from killcheck.embedded.nodes.execution import NotRun, StartError
 from killcheck.embedded.nodes.hostio import Outgoing
 from killcheck.embedded.nodes.quiescence import Rest
 from killcheck.embedded.nodes.spawnerclient import SetUpError
-from killcheck.embedded.nodes.streams import Streams
+from killcheck.embedded.nodes.streams import OUTPUT_LIMIT, Streams
 from killcheck.kube.objects import Obj
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ class Beside:
         commands.check(replace(container.launch, argv=self.argv))
         argv = self.argv if container.isolated else sandbox.moved_command(container.launch, self.argv, plan)
         self._name = container.runtime.next_name()
-        self._streams = Streams(spawner.io, said, stdin=self._stdin, tty=self._tty, apart=True)
+        self._streams = Streams(spawner.io, self._bounded(said), stdin=self._stdin, tty=self._tty, apart=True)
         env = plan.env | {"TERM": "xterm"} if self._tty else plan.env
         job: Obj = {
             "do": "spawn",
@@ -141,6 +141,28 @@ class Beside:
         self._rest = Rest(container.loop)
         self._hold = container.loop.hold(self.ahead)
         self._streams.begin()
+
+    def _bounded(self, said: Callable[[int, bytes], bool | None]) -> Callable[[int, bytes], bool | None]:
+        """The same, until it has been told too much."""
+        written = 0
+
+        def hear(number: int, data: bytes) -> bool | None:
+            """As the one that is told; what has written too much is stopped, and says nothing more."""
+            nonlocal written
+            if written > OUTPUT_LIMIT:
+                return None
+            written += len(data)
+            if written > OUTPUT_LIMIT:
+                self.container.tell(self._stop, f"{_FAILED}: it wrote more than {OUTPUT_LIMIT >> 20} MiB")
+                return None
+            return said(number, data)
+
+        return hear
+
+    def _stop(self, why: str) -> None:
+        on_end = self._on_end
+        self.leave()
+        on_end(why)
 
     def ahead(self) -> float:
         """By how many seconds time may move as far as it is concerned; 0 while it works."""

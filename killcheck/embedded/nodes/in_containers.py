@@ -23,6 +23,7 @@ from killcheck.clock import Hold, Loop, Timer, wall_now, wall_seconds
 from killcheck.embedded.connection import Client
 from killcheck.embedded.containerlog import ContainerLog, LogKeeper
 from killcheck.embedded.nodes.execution import Exit, Launch, NotRun, StartError
+from killcheck.embedded.nodes.isolation import Level
 from killcheck.embedded.wire import Server
 from killcheck.engine.connection import Engine, answered
 from killcheck.engine.firings import has, pull
@@ -82,6 +83,11 @@ class ContainerRuntime:
         running = _Running(self, launch, on_exit, on_unknown)
         self.running.setdefault(str(launch.pod["metadata"]["uid"]), []).append(running)
         return running
+
+    @property
+    def level(self) -> str:
+        """How well what has run here was kept in; empty: nothing has."""
+        return str(Level.DOCKER) if self.images else ""
 
     def release(self, pod_uid: str) -> None:
         """The pod's containers go."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from killcheck.clock import Loop
 from killcheck.embedded.api.http import User
@@ -15,8 +15,12 @@ from killcheck.images.contents import Contents
 from killcheck.kube import gpus
 from killcheck.kube import resources as r
 from killcheck.kube.client import Kube
+from killcheck.kube.errors import KubeError
 from killcheck.kube.informer import Change, Informer
 from killcheck.kube.objects import Obj, annotations_of, controller_of, dig, name_of, ref_of
+
+if TYPE_CHECKING:
+    from killcheck.embedded.nodes.process import Isolation
 
 __all__ = ["RUN", "HollowNodes", "NoRuntime", "runs"]
 
@@ -239,13 +243,37 @@ class HollowNodes:
             self.unknown.append(told)
 
 
+#: ``--exec`` on this host: what keeps strangers in, or nothing. ``shipped`` is for killcheck's own manifests alone.
+_ON_HOST: dict[str, Isolation] = {"host": "sandbox", "shipped": "shipped", "unisolated": "unisolated"}
+
+
 def _runtime(exec_mode: str, loop: Loop, wire: Any) -> Runtime:
-    if exec_mode == "host" and wire is not None:
+    if exec_mode in _ON_HOST and wire is not None:
         from killcheck.embedded.nodes.process import HostRuntime
 
-        return HostRuntime(loop, wire)
+        return HostRuntime(loop, wire, isolation=_ON_HOST[exec_mode])
+    if exec_mode == "auto" and wire is not None:
+        return _strongest(loop, wire)
     if exec_mode == "docker" and wire is not None:
         from killcheck.embedded.nodes.in_containers import ContainerRuntime
 
         return ContainerRuntime(loop, wire)
     return NoRuntime("its command was not run: nobody allowed it to run on this host (--exec host)")
+
+
+def _strongest(loop: Loop, wire: Any) -> Runtime:
+    """A sandbox of this host, else containers of its Docker Engine. Raises NoSandbox where there is neither."""
+    from killcheck.embedded.nodes.in_containers import ContainerRuntime
+    from killcheck.embedded.nodes.process import HostRuntime
+    from killcheck.embedded.nodes.spawnerclient import NoSandbox
+
+    runtime = HostRuntime(loop, wire)
+    try:
+        runtime.settle()
+        return runtime
+    except NoSandbox as error:
+        runtime.close()
+        try:
+            return ContainerRuntime(loop, wire)
+        except KubeError:
+            raise error from None

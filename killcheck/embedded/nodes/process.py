@@ -28,11 +28,12 @@ from killcheck.embedded.nodes.container_access import Attached, Beside
 from killcheck.embedded.nodes.execution import Exit, Launch, NotRun
 from killcheck.embedded.nodes.external_endpoints import Outside
 from killcheck.embedded.nodes.hostprograms import HostPrograms, python
+from killcheck.embedded.nodes.isolation import LEVELS, WAYS_OUT, Level
 from killcheck.embedded.nodes.network import AGENT_PORT, DNS_IP, Network, shared
 from killcheck.embedded.nodes.sandbox import HIDDEN, Plan, Scratch
 from killcheck.embedded.nodes.shims import Wiring
-from killcheck.embedded.nodes.spawnerclient import SetUpError, SpawnerClient
-from killcheck.embedded.nodes.streams import Streams
+from killcheck.embedded.nodes.spawnerclient import NoSandbox, SetUpError, SpawnerClient
+from killcheck.embedded.nodes.streams import OUTPUT_LIMIT, Streams
 from killcheck.embedded.pki import SERVICE_IP
 from killcheck.embedded.wire import Server
 from killcheck.kube.objects import Obj, dig, ref_of, uid_of
@@ -40,7 +41,16 @@ from killcheck.kube.quantities import parse
 
 __all__ = ["HostProcess", "HostRuntime", "Isolation"]
 
-Isolation = Literal["auto", "namespaces", "relocation"]
+Isolation = Literal["sandbox", "shipped", "namespaces", "bubblewrap", "unisolated"]
+
+#: What each of them tries, in order.
+_TRIED: dict[Isolation, tuple[Level, ...]] = {
+    "sandbox": LEVELS,
+    "shipped": (*LEVELS, Level.UNISOLATED),
+    "namespaces": (Level.NAMESPACES,),
+    "bubblewrap": (Level.BUBBLEWRAP,),
+    "unisolated": (Level.UNISOLATED,),
+}
 
 #: Wall seconds that a program which polls has for its next request after something changed.
 POLL_S = 1.5
@@ -49,6 +59,8 @@ LOG_LIMIT = 1 << 20
 MESSAGE_LIMIT = 4096
 #: Bytes beyond its memory limit that a container may hold: what keeping the cluster's time takes of its processes.
 MEMORY_SLACK = 8 << 20
+#: Bytes of memory that a container of this host may hold, whatever its manifest allows.
+MEMORY_MOST = 4 << 30
 #: Bytes of a program's own files that count in the most it ever held, which is all that is known of one that has ended.
 FILES_SLACK = 24 << 20
 
@@ -56,11 +68,11 @@ FILES_SLACK = 24 << 20
 class HostRuntime:
     """Runs containers on this host. Nothing is started, written or opened before the first container.
 
-    ``isolation``: ``namespaces`` gives each a root and each pod a network of its own, ``relocation`` only a folder;
-    ``auto`` takes the first where this host allows it.
+    ``isolation``: ``sandbox`` is the strongest level that there is here, or nothing is run; one of the levels is that
+    one or nothing; ``shipped``, for killcheck's own manifests alone, does without where there is none.
     """
 
-    def __init__(self, loop: Loop, wire: Server, *, isolation: Isolation = "auto") -> None:
+    def __init__(self, loop: Loop, wire: Server, *, isolation: Isolation = "sandbox") -> None:
         self.loop = loop
         self.wire = wire
         self.isolation: Isolation = isolation
@@ -86,34 +98,63 @@ class HostRuntime:
         if not launch.argv:
             raise NotRun(f"what image {launch.image} starts is not known, and the manifest has no command")
         spawner = self._ready()
-        if self.isolation != "relocation":
-            process = None
+        if spawner.level is Level.UNISOLATED:
+            process = HostProcess(self, launch, Network(self, launch, self.next_name()), on_exit, on_unknown)
+            process.begin_relocated(spawner)
+            return process
+        started = None
+        try:
+            started = HostProcess(self, launch, self._network(launch, spawner), on_exit, on_unknown)
+            started.begin_isolated(spawner)
+        except SetUpError as error:
+            if started is not None:
+                started.discard()
+            raise NotRun(f"its sandbox could not be made: {error}") from error
+        return started
+
+    @property
+    def level(self) -> str:
+        """How well what has run here was kept in; empty: nothing has."""
+        return str(self.spawner.level) if self.spawner is not None and self._made else ""
+
+    def settle(self) -> Level:
+        """Find the level that this host has, before anything is started; idempotent. Raises NoSandbox, NotRun."""
+        if self._closed:
+            raise NotRun("the cluster is being closed")
+        if self.spawner is not None:
+            return self.spawner.level
+        why = []
+        for level in _TRIED[self.isolation]:
+            spawner = None
             try:
-                process = HostProcess(self, launch, self._network(launch, spawner), on_exit, on_unknown)
-                process.begin_isolated(spawner)
-                return process
-            except SetUpError as error:
-                if self.isolation == "namespaces" or self._made > 2:
-                    if process is not None:
-                        process.discard()
-                    raise NotRun(f"this host could not set its container up: {error}") from error
-                self.isolation = "relocation"
-        process = HostProcess(self, launch, Network(self, launch, self.next_name()), on_exit, on_unknown)
-        process.begin_relocated(spawner)
-        return process
+                spawner = SpawnerClient(self.loop, self.processes.get, level)
+                spawner.settle()
+            except NoSandbox as error:
+                why.append(f"{level}: {error}")
+                if spawner is not None:
+                    spawner.close()
+                continue
+            self.spawner = spawner
+            if level is Level.UNISOLATED:
+                self.assume("what was run here was not isolated: it could do all that killcheck's own user can")
+            return level
+        raise NoSandbox(f"this machine has no sandbox for the manifests' programs ({'; '.join(why)}): {WAYS_OUT}")
 
     def release(self, pod_uid: str) -> None:
         """Remove a pod's scratch space, and its network."""
         network = self.networks.pop(pod_uid, None)
         if network is not None:
             network.close()
-        if self.spawner is not None:
-            shutil.rmtree(self.spawner.folder / pod_uid, ignore_errors=True)
+        spawner = self.spawner
+        if spawner is not None and spawner.level is Level.UNISOLATED:
+            shutil.rmtree(spawner.files / pod_uid, ignore_errors=True)
+        elif spawner is not None:
+            spawner.send({"do": "release", "pod": pod_uid})
 
     @property
     def folder(self) -> Path:
         """Where on this host the containers' scratch space is; removed at the end. Raises NotRun."""
-        return self._ready().folder
+        return self._ready().files
 
     def close(self) -> None:
         """Kill every process and remove every file; idempotent."""
@@ -158,10 +199,12 @@ class HostRuntime:
         return network
 
     def _ready(self) -> SpawnerClient:
-        if self._closed:
-            raise NotRun("the cluster is being closed")
         if self.spawner is None:
-            self.spawner = SpawnerClient(self.loop, self.processes.get)
+            try:
+                self.settle()
+            except NoSandbox as error:
+                raise NotRun(str(error)) from error
+        assert self.spawner is not None
         return self.spawner
 
 
@@ -191,6 +234,7 @@ class HostProcess:
         self._on_exit = on_exit
         self._on_unknown = on_unknown
         self._output = LogKeeper(LOG_LIMIT)
+        self._written = 0
         self._lock = threading.Lock()
         self.streams: Streams | None = None
         #: What this host was told to make of it; None: nothing yet.
@@ -233,7 +277,6 @@ class HostProcess:
                 "isolated": True,
                 "uid": self.launch.run_as or 0,
                 "hostname": self.launch.hostname,
-                "root": str(spawner.root),
                 "steps": plan.steps,
                 "network": network.keeper,
                 **({} if network.keeper else network.inside()),
@@ -300,7 +343,7 @@ class HostProcess:
         return sockets
 
     def _make_scratch(self, spawner: SpawnerClient) -> Scratch:
-        pod = spawner.folder / uid_of(self.launch.pod)
+        pod = spawner.files / uid_of(self.launch.pod)
         own = pod / self.name
         own.mkdir(parents=True, exist_ok=True)
         self._scratch = Scratch(pod, own)
@@ -449,9 +492,14 @@ class HostProcess:
         )
 
     def _watch_memory(self) -> None:
-        if self._memory and not self._out_of_memory and proctree.memory(self.pid) > self._memory:
+        if self._out_of_memory or self._over:
+            return
+        held = proctree.memory(self.pid)
+        if self._memory and held > self._memory:
             self._out_of_memory = True
             self.kill()
+        elif held > MEMORY_MOST and proctree.memory_shared_out(self.pid) > MEMORY_MOST:
+            self.tell(self._abandon, f"it took more than {MEMORY_MOST >> 20} MiB of memory and was stopped")
 
     def _has_pending(self) -> bool:
         if self.runtime.spawner is not None and self.runtime.spawner.io.busy:
@@ -502,8 +550,8 @@ class HostProcess:
         """The termination message: the file's, or the log's end where the container asks for that."""
         text = ""
         if self._scratch is not None:
-            with contextlib.suppress(OSError):
-                text = (self._scratch.own / "termination-log").read_text("utf-8", "replace")[:MESSAGE_LIMIT]
+            with contextlib.suppress(OSError), (self._scratch.own / "termination-log").open("rb") as file:
+                text = file.read(MESSAGE_LIMIT).decode("utf-8", "replace")
         containers: list[Obj] = self.launch.pod["spec"]["containers"]
         spec = next((c for c in containers if c["name"] == self.launch.container), {})
         if not text and code and dig(spec, "terminationMessagePolicy") == "FallbackToLogsOnError":
@@ -544,7 +592,15 @@ class HostProcess:
 
     def _heard(self, number: int, data: bytes) -> None:
         with self._lock:
+            if self._written > OUTPUT_LIMIT:
+                return
+            self._written += len(data)
+            flooded = self._written > OUTPUT_LIMIT
             self._output.add(data, self.loop.now())
+        if flooded:
+            self.kill()
+            self.tell(self._abandon, f"it wrote more than {OUTPUT_LIMIT >> 20} MiB and was stopped")
+            return
         for client in list(self.attached):
             client.said(number, data)
 

@@ -14,6 +14,7 @@ import sys
 import sysconfig
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -52,9 +53,6 @@ _LIBRARIES = (
     "/nix/store",
     "/gnu/store",
     "/etc/alternatives",
-    "/etc/ssl",
-    "/etc/pki",
-    "/etc/ca-certificates",
     "/etc/ld.so.cache",
     "/etc/ld.so.conf",
     "/etc/ld.so.conf.d",
@@ -63,6 +61,18 @@ _LIBRARIES = (
     "/etc/protocols",
     "/etc/mime.types",
     "/etc/perl",
+)
+#: Where distributions have the certificates that programs trust, and what OpenSSL reads beside them.
+_BUNDLES = (
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/ssl/certs/ca-bundle.crt",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
+    "/etc/pki/tls/cert.pem",
+    "/etc/ssl/openssl.cnf",
+    "/etc/pki/tls/openssl.cnf",
 )
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 _NSSWITCH = "passwd: files\ngroup: files\nhosts: files dns\nnetworks: files\nprotocols: files\nservices: files\n"
@@ -95,25 +105,33 @@ class Scratch:
         folder.mkdir(parents=True, exist_ok=True)
         return folder
 
+    def seen(self, *below: str) -> str:
+        """What the spawner calls a file or folder of the pod's."""
+        return "/".join((self.pod.name, *below))
+
 
 # -- with namespaces ---------------------------------------------------------------------------------------
 def isolated(launch: Launch, wiring: Wiring, host: HostPrograms, scratch: Scratch, dns_ip: str) -> Plan:
     """A root of its own: every path as the manifest has it."""
-    steps = list(_base(launch, dns_ip))
+    steps = list(_base())
+    steps += _etc(launch, dns_ip)
     steps += _programs(launch, wiring, host)
     steps += _python(launch, wiring)
     for mount in sorted(launch.mounts, key=lambda m: m.path):
         steps += _mount(mount, scratch)
     log = scratch.own / "termination-log"
     log.touch()
-    steps.append(["bind", launch.termination_path, str(log), False])
+    log.chmod(0o666)
+    steps.append(["pod", launch.termination_path, scratch.seen(scratch.own.name, log.name)])
+    # Last: until then no path of a manifest leads to a process's open files.
+    steps.append(["proc", "/proc"])
     if dig(_container(launch), "securityContext", "readOnlyRootFilesystem"):
         steps.append(["seal", "/"])
     return Plan(launch.argv, _environment(launch), launch.working_dir or "/", steps)
 
 
-def _base(launch: Launch, dns_ip: str) -> Iterator[Step]:
-    for path in _LIBRARIES:
+def _base() -> Iterator[Step]:
+    for path in (*_LIBRARIES, *_trust()):
         yield from _as_on_host(path)
     prefix = sys.base_prefix
     if not prefix.startswith("/usr"):
@@ -134,7 +152,6 @@ def _base(launch: Launch, dns_ip: str) -> Iterator[Step]:
     ):
         yield ["dir", path, mode]
     yield ["link", "/var/run", "/run"]
-    yield ["proc", "/proc"]
     for name in _DEVICES:
         yield ["bind", f"/dev/{name}", f"/dev/{name}", False]
     for name, target in (
@@ -145,7 +162,19 @@ def _base(launch: Launch, dns_ip: str) -> Iterator[Step]:
     ):
         yield ["link", f"/dev/{name}", target]
     yield ["tmpfs", "/dev/shm", "mode=1777,size=64m"]  # noqa: S108 - the container's own
-    yield from _etc(launch, dns_ip)
+
+
+@cache
+def _trust() -> tuple[str, ...]:
+    """This host's certificates of authorities: the bundles alone, and none that somebody has put a key into."""
+    return tuple(path for path in _BUNDLES if _is_public(path))
+
+
+def _is_public(path: str) -> bool:
+    try:
+        return b"PRIVATE KEY" not in Path(path).read_bytes()
+    except OSError:
+        return False
 
 
 def _as_on_host(path: str) -> Iterator[Step]:
@@ -273,9 +302,8 @@ def _python(launch: Launch, wiring: Wiring, root: str = HIDDEN) -> Iterator[Step
 
 def _mount(mount: Mount, scratch: Scratch) -> Iterator[Step]:
     if mount.volume.writable:
-        folder = scratch.volume(mount.volume.name) / mount.sub_path
-        folder.mkdir(parents=True, exist_ok=True)
-        yield ["full", mount.path, str(folder)] if mount.full else ["bind", mount.path, str(folder), mount.read_only]
+        volume = scratch.seen("volumes", mount.volume.name)
+        yield ["volume", mount.path, volume, mount.sub_path, mount.read_only, mount.full, mount.volume.size_bytes]
         return
     single = mount.volume.files.get(mount.sub_path) if mount.sub_path else None
     if single is not None:

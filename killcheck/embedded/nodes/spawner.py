@@ -1,10 +1,12 @@
 """Starts containers' processes on behalf of killcheck: a small program of its own, with the standard library alone.
 
-It reads jobs from a socket, forks a child for each, and reports how each ended. A child gets namespaces of its own
-(user, mount, PID, network, IPC, host name) where the job asks for them, and a root made of what the job lists. When the
-socket closes - killcheck has ended, however - every child is killed and the spawner ends: nothing outlives killcheck.
+It reads jobs from a socket, forks a child for each, and reports how each ended. Where it is to keep strangers in it has
+a mount namespace of its own (and, where it is not root, a user namespace) that no container is in: there it builds each
+container's root, network and processes' namespace, and from there the container steps down into a user namespace of
+its own, in which those mounts are locked, and gives up everything (``confinement.py``). When the socket closes -
+killcheck has ended, however - every child is killed and the spawner ends: nothing outlives killcheck.
 
-Run as ``python -I -S spawner.py FD FOLDER``; nothing of killcheck may be imported here.
+Run as ``python -I -S spawner.py FD REPORT FOLDER sandbox|open``; nothing of killcheck may be imported here.
 """
 
 from __future__ import annotations
@@ -17,43 +19,37 @@ import json
 import os
 import platform
 import select
-import shutil
 import signal
 import socket
 import struct
 import sys
 import termios
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from killcheck.embedded.nodes import confinement, rootfs
+    from killcheck.embedded.nodes.confinement import LIBC, check
+    from killcheck.embedded.nodes.spawnplace import CLONE_NEWNS, LINUX, Place, write
+else:
+    sys.path.append(os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120
+    import confinement
+    import rootfs
+    from confinement import LIBC, check
+    from spawnplace import CLONE_NEWNS, LINUX, Place, write
 
 Job = dict[str, Any]
 
-LINUX = sys.platform.startswith("linux")
-#: (clone, pivot_root) by machine, from the kernel's tables.
-SYSCALLS = {"x86_64": (56, 155), "aarch64": (220, 41)}
-#: CLONE_NEWNS, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET.
-CLONE_NEWUSER, CLONE_NEWNET = 0x10000000, 0x40000000
-CLONE = 0x00020000 | 0x04000000 | 0x08000000 | CLONE_NEWUSER | 0x20000000 | CLONE_NEWNET
+#: clone by machine, from the kernel's tables.
+CLONE_CALL = {"x86_64": 56, "aarch64": 220}
+CLONE_NEWUTS, CLONE_NEWIPC, CLONE_NEWPID, CLONE_NEWNET = 0x04000000, 0x08000000, 0x20000000, 0x40000000
+#: What a container has of its own before it steps down.
+CLONE = CLONE_NEWNS | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWPID | CLONE_NEWNET
 CLONE_PARENT = 0x00008000
-STARTED_AS = (os.geteuid(), os.getegid())
-
-MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVATE = (
-    0x1,
-    0x2,
-    0x4,
-    0x8,
-    0x20,
-    0x1000,
-    0x4000,
-    0x40000,
-)
-MNT_DETACH = 2
-PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 1, 36, 38
+PR_SET_CHILD_SUBREAPER = 36
 SIOCSIFADDR, SIOCSIFFLAGS = 0x8916, 0x8914
 IFF_UP, IFF_RUNNING = 0x1, 0x40
-
-#: PyDLL keeps the interpreter's lock, so that a clone is as good as a fork.
-LIBC = ctypes.PyDLL(None, use_errno=True)
 
 
 class Refused(Exception):
@@ -65,13 +61,13 @@ class Refused(Exception):
 
 
 # -- the child ---------------------------------------------------------------------------------------------
-def child(job: Job, files: list[int], report: socket.socket) -> None:
+def child(job: Job, files: list[int], report: socket.socket, place: Place) -> None:
     """Become the job's program; never returns. ``job["stdio"]`` says which of the files is its 0, 1, 2; -1: none."""
     try:
-        prepare(job, report)
+        place.let_go()
+        prepare(job, report, place)
         if job.get("pause"):
-            pause(report)
-        program = resolve(job["argv"][0], job["env"].get("PATH", os.defpath), job.get("cwd") or "/")
+            pause(report, place)
         null = os.open(os.devnull, os.O_RDWR)
         for target, source in enumerate(job["stdio"]):
             os.dup2(null if source < 0 else files[source], target)
@@ -81,6 +77,14 @@ def child(job: Job, files: list[int], report: socket.socket) -> None:
             signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
         os.umask(0o022)
+        if job["isolated"]:
+            confinement.confine()
+        elif LINUX:
+            confinement.limit(0)
+            confinement.no_new_privileges()
+        if LINUX:
+            confinement.die_with_parent(place.lifeline)
+        program = resolve(job["argv"][0], job["env"].get("PATH", os.defpath), job.get("cwd") or "/")
         try:
             os.execve(program, job["argv"], job["env"])  # noqa: S606 - that is what it is for
         except OSError as error:
@@ -90,56 +94,49 @@ def child(job: Job, files: list[int], report: socket.socket) -> None:
             raise
     except Refused as error:
         tell(report, {"refused": error.kind, "what": str(error)})
-    except OSError as error:
-        tell(report, {"refused": "setup", "what": f"{error.strerror}: {error.filename or ''}"})
-    os._exit(127)
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else str(error)
+        tell(report, {"refused": "setup", "what": f"{why}: {getattr(error, 'filename', None) or ''}"})
+    finally:  # whatever it is: a child must never go on as a second spawner
+        os._exit(127)
 
 
-def prepare(job: Job, report: socket.socket) -> None:
+def prepare(job: Job, report: socket.socket, place: Place) -> None:
     """Everything before the program: session, namespaces' insides, root, directory."""
     os.setsid()
-    if LINUX:
-        LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     listeners: list[socket.socket] = []
     if job.get("pause"):
-        map_ids(0)
-        any_port()
-        listeners = listen(job["addresses"], job["listen"])
-    elif job["isolated"] and job.get("inside"):
-        LIBC.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
-    elif job["isolated"]:
-        map_ids(job.get("uid") or 0, (0, 0) if job.get("network") else STARTED_AS)
-        set_hostname(job.get("hostname") or "container")
+        place.become()
+        listeners = open_network(job)
+    elif job["isolated"] and not job.get("inside"):
+        place.become()
         if not job.get("network"):
-            listeners = listen(job.get("addresses", ()), job.get("listen", ()))
-        enter_root(job)
-        LIBC.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+            listeners = open_network(job)
+        set_hostname(job.get("hostname") or "container")
+        root = rootfs.Root(f"{place.folder}/root", place.pods)
+        root.build(job["steps"])
+        root.enter()
+        place.step_down(job.get("uid") or 0)
     os.chdir(job.get("cwd") or "/")
     tell(report, {"ready": len(listeners)}, [sock.fileno() for sock in listeners])
     for sock in listeners:
         sock.close()
 
 
-def pause(report: socket.socket) -> None:
+def pause(report: socket.socket, place: Place) -> None:
     """Keep what there is, the network of a pod, until somebody kills us; never returns."""
     signal.set_wakeup_fd(-1)
+    confinement.die_with_parent(place.lifeline)
     report.close()
     while True:
         signal.pause()
 
 
-def any_port() -> None:
-    """Low ports are for everybody in this network, as container runtimes have it."""
+def open_network(job: Job) -> list[socket.socket]:
+    """Make the namespace's network what the job says. Low ports are for everybody in it, as runtimes have it."""
     with contextlib.suppress(OSError):
         write("/proc/sys/net/ipv4/ip_unprivileged_port_start", "0")
-
-
-def map_ids(inside: int, outside: tuple[int, int] = STARTED_AS) -> None:
-    """Inside the namespace we are ``inside``; outside we stay who we are."""
-    user, group = outside
-    write("/proc/self/setgroups", "deny")
-    write("/proc/self/uid_map", f"{inside} {user} 1")
-    write("/proc/self/gid_map", f"{inside} {group} 1")
+    return listen(job.get("addresses", ()), job.get("listen", ()))
 
 
 def set_hostname(name: str) -> None:
@@ -164,130 +161,6 @@ def listen(addresses: list[str], wanted: list[list[Any]]) -> list[socket.socket]
             sock.listen(128)
         opened.append(sock)
     return opened
-
-
-# -- its root ----------------------------------------------------------------------------------------------
-def enter_root(job: Job) -> None:
-    """Build the root that the job lists on a tmpfs, and leave the host's behind."""
-    root = job["root"]
-    mount(None, "/", None, MS_REC | MS_PRIVATE)
-    mount("tmpfs", root, "tmpfs", MS_NOSUID | MS_NODEV, f"mode=755,size={job.get('size', '256m')}")
-    checked: set[str] = set()
-    for step in job["steps"]:
-        build(root, step, checked)
-    os.chdir(root)
-    machine = SYSCALLS[platform.machine()]
-    check(LIBC.syscall(machine[1], b".", b"."), "pivot_root")
-    check(LIBC.umount2(b".", MNT_DETACH), "umount")
-    os.chdir("/")
-
-
-def build(root: str, step: list[Any], checked: set[str]) -> None:
-    """One thing of the root: [what, path, ...]; ``checked`` holds the folders that are known to be inside it."""
-    what, path, *rest = step
-    target = root + path
-    folder = os.path.dirname(target)  # noqa: PTH120 - strings all the way: hundreds of links a container
-    if folder not in checked:
-        inside = os.path.realpath(folder)
-        if inside != root and not inside.startswith(root + "/"):
-            raise OSError(errno.EXDEV, "leads out of the container's root", path)
-        os.makedirs(folder, exist_ok=True)  # noqa: PTH103
-        checked.add(folder)
-    if what == "dir":
-        Path(target).mkdir(parents=True, exist_ok=True)
-        if rest:
-            Path(target).chmod(rest[0])
-        return
-    if what == "link":
-        # Relative always: an absolute one would lead out of the root while it is being built.
-        aim = os.path.relpath(rest[0], os.path.dirname(path)) if rest[0].startswith("/") else rest[0]  # noqa: PTH120
-        if not os.path.lexists(target):
-            os.symlink(aim, target)  # noqa: PTH211
-    elif what == "file":
-        with open(target, "wb") as file:  # noqa: PTH123
-            file.write(rest[0].encode("utf-8", "surrogateescape"))
-        os.chmod(target, rest[1])  # noqa: PTH101
-    elif what == "bind":
-        bind(rest[0], target, read_only=rest[1])
-    elif what == "full":
-        without_room(root, path, rest[0])
-    elif what == "proc":
-        Path(target).mkdir(exist_ok=True)
-        if LIBC.mount(b"proc", target.encode(), b"proc", ctypes.c_ulong(MS_NOSUID | MS_NODEV | MS_NOEXEC), None):
-            bind("/proc", target, read_only=False)  # a container engine around us hides parts of /proc
-    elif what == "tmpfs":
-        Path(target).mkdir(parents=True, exist_ok=True)
-        mount("tmpfs", target, "tmpfs", MS_NOSUID | MS_NODEV, rest[0])
-    elif what == "seal":  # from here on nothing can be written there
-        mount(None, target, None, MS_BIND | MS_REMOUNT | MS_RDONLY | MS_NOSUID | MS_NODEV)
-
-
-def bind(source: str, target: str, *, read_only: bool) -> None:
-    """Show a file or directory of the host at another place."""
-    if os.path.isdir(source):  # noqa: PTH112
-        os.makedirs(target, exist_ok=True)  # noqa: PTH103
-    elif not os.path.lexists(target):
-        os.close(os.open(target, os.O_CREAT | os.O_WRONLY, 0o644))
-    if LIBC.mount(source.encode(), target.encode(), None, ctypes.c_ulong(MS_BIND), None):
-        mount(source, target, None, MS_BIND | MS_REC)  # it has mounts below it that may not be uncovered
-    if read_only:
-        # What the host forbids on that mount must be forbidden here too, else the kernel refuses.
-        kept = os.statvfs(target).f_flag & (MS_NOSUID | MS_NODEV | MS_NOEXEC)
-        mount(None, target, None, MS_BIND | MS_REMOUNT | MS_RDONLY | kept)
-
-
-def without_room(root: str, path: str, source: str) -> None:
-    """Show a copy of a folder on a disk of its own, every block of which is taken."""
-    disk = Path(f"{root}/.killcheck/disks{path}")
-    disk.mkdir(parents=True)
-    everything = sorted(Path(source).rglob("*"))
-    files = [file for file in everything if file.is_file() and not file.is_symlink()]
-    blocks = 1 + sum(-(-file.stat().st_size // 4096) for file in files)
-    mount("tmpfs", str(disk), "tmpfs", MS_NOSUID | MS_NODEV, f"mode=755,size={blocks * 4096}")
-    for file in files:
-        copy = disk / "data" / file.relative_to(source)
-        copy.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(file, copy)
-    (disk / "data").mkdir(exist_ok=True)
-    for other in everything:
-        copy = disk / "data" / other.relative_to(source)
-        if other.is_symlink():
-            copy.parent.mkdir(parents=True, exist_ok=True)
-            copy.symlink_to(os.readlink(other))  # noqa: PTH115
-        elif other.is_dir():
-            copy.mkdir(parents=True, exist_ok=True)
-    try:
-        with (disk / "taken").open("wb", buffering=0) as taken:
-            while True:
-                taken.write(bytes(4096))
-    except OSError as error:
-        if error.errno != errno.ENOSPC:
-            raise
-    bind(str(disk / "data"), root + path, read_only=False)
-
-
-def mount(source: str | None, target: str, kind: str | None, flags: int, data: str | None = None) -> None:
-    """mount(2). Raises OSError."""
-    code = LIBC.mount(
-        source.encode() if source else None,
-        target.encode(),
-        kind.encode() if kind else None,
-        ctypes.c_ulong(flags),
-        data.encode() if data else None,
-    )
-    check(code, f"mount {target}")
-
-
-def check(code: int, what: str) -> None:
-    """Raise OSError for a C call that failed."""
-    if code:
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number), what)
-
-
-def write(path: str, text: str) -> None:
-    """Write one of the kernel's own files."""
-    Path(path).write_text(text, "ascii")
 
 
 # -- its program -------------------------------------------------------------------------------------------
@@ -324,8 +197,9 @@ def tell(sock: socket.socket, message: Job, descriptors: list[int] | None = None
 class Spawner:
     """The loop over jobs and deaths."""
 
-    def __init__(self, control: socket.socket) -> None:
+    def __init__(self, control: socket.socket, place: Place) -> None:
         self.control = control
+        self.place = place
         self.children: dict[int, str] = {}
         self.grouped: set[int] = set()
         self._buffer = b""
@@ -351,14 +225,17 @@ class Spawner:
                     return
             self._reap()
 
-    def end(self, folder: str) -> None:
+    def end(self) -> None:
         """Kill what is left, and everything it started, and remove the folder that it worked in."""
         signal.set_wakeup_fd(-1)
         for pid in list(self.children):
             self._signal(pid, signal.SIGKILL)
-        for pid in list(self.children):
-            os.waitpid(pid, 0)
-        shutil.rmtree(folder, ignore_errors=True)
+        with contextlib.suppress(ChildProcessError):
+            while True:
+                for pid in orphans():  # what left its session comes to us when its parent dies
+                    send(pid, signal.SIGKILL)
+                os.waitpid(-1, 0)
+        self.place.leave()
 
     def _read(self) -> bool:
         try:
@@ -387,6 +264,9 @@ class Spawner:
                     self._signal(pid, job["signal"], group=job.get("group", False))
             tell(self.control, {"signalled": job["id"]})
             return
+        if job["do"] == "release":
+            self.place.release(job["pod"])
+            return
         count = max(job.get("stdio", ()), default=-1) + 1
         files, report = self._descriptors[:count], self._descriptors[count]
         self._descriptors = self._descriptors[count + 1 :]
@@ -403,10 +283,16 @@ class Spawner:
 
     def _spawn(self, job: Job, files: list[int], report: socket.socket) -> None:
         inside = job["isolated"] and job.get("inside")
-        pid = fork_for(job)
+        for what, _, *rest in job.get("steps", ()):
+            if what == "volume":
+                self.place.volume(rest[0], rest[-1])
+        user = self.place.user
+        for file in files if job["isolated"] and user is not None else ():
+            os.fchown(file, user or 0, user or 0)  # a program may open its own standard output by name
+        pid = fork_for(job, self.place)
         if pid == 0:
             self.control.close()
-            child(job, files, report)
+            child(job, files, report, self.place)
         self.children[pid] = job["id"]
         if inside or not job["isolated"]:
             self.grouped.add(pid)
@@ -417,7 +303,7 @@ class Spawner:
         if os.fork():
             return  # it is reaped as the orphans are
         try:
-            enter(job["inside"], ("user", "net"))
+            enter(job["inside"], ("net",))
             with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as sock:
                 sock.settimeout(job["limit_s"])
                 sock.connect((job["address"], job["port"]))
@@ -489,9 +375,17 @@ def session(leader: int) -> list[int]:
     return found
 
 
+def orphans() -> list[int]:
+    """Our children, where the kernel lists them."""
+    try:
+        return [int(pid) for pid in Path(f"/proc/self/task/{os.getpid()}/children").read_text("ascii").split()]
+    except OSError:
+        return []
+
+
 def clone(flags: int = CLONE) -> int:
     """Fork, by default into new namespaces. Raises OSError."""
-    number = SYSCALLS.get(platform.machine(), (None, None))[0]
+    number = CLONE_CALL.get(platform.machine())
     if number is None:
         raise OSError(errno.ENOSYS, "no namespaces on this machine")
     pid = int(LIBC.syscall(number, ctypes.c_ulong(flags | signal.SIGCHLD), None, None, None, None))
@@ -501,36 +395,55 @@ def clone(flags: int = CLONE) -> int:
 
 
 def enter(pid: int, kinds: tuple[str, ...]) -> None:
-    """Join a process's namespaces, its user's first. Raises OSError."""
-    opened = [os.open(f"/proc/{pid}/ns/{kind}", os.O_RDONLY | os.O_CLOEXEC) for kind in kinds]
+    """Join a process's namespaces. Raises OSError."""
+    join(open_spaces(pid, kinds))
+
+
+def open_spaces(pid: int, kinds: tuple[str, ...]) -> list[int]:
+    """A process's namespaces, open. Raises OSError."""
+    return [os.open(f"/proc/{pid}/ns/{kind}", os.O_RDONLY | os.O_CLOEXEC) for kind in kinds]
+
+
+def join(opened: list[int]) -> None:
+    """Join open namespaces in order, and close them. Raises OSError."""
     for descriptor in opened:
         check(LIBC.setns(descriptor, 0), "setns")
         os.close(descriptor)
 
 
-def fork_for(job: Job) -> int:
+def fork_for(job: Job, place: Place) -> int:
     """Fork into the namespaces that a job asks for, new ones or such as there are. Raises OSError."""
     network, inside = job.get("network"), job.get("inside")
     if not job["isolated"]:
         return os.fork()
     if job.get("pause"):
-        return clone(CLONE_NEWUSER | CLONE_NEWNET)
-    if inside and network:  # whoever is in its user namespace alone may not join the pod's network
-        return fork_inside([(network, ("user", "net")), (inside, ("user", "ipc", "uts", "pid", "mnt"))])
+        return clone(CLONE_NEWNET)
     if inside:
-        return fork_inside([(inside, ("user", "ipc", "uts", "net", "pid", "mnt"))])
-    return fork_inside([(network, ("user", "net"))], CLONE & ~CLONE_NEWNET) if network else clone()
+        return fork_by(lambda: go_inside(inside, place))
+    if network:
+        return fork_by(lambda: enter(network, ("net",)), CLONE & ~CLONE_NEWNET)
+    return clone()
 
 
-def fork_inside(places: list[tuple[int, tuple[str, ...]]], flags: int = 0) -> int:
-    """Fork into namespaces that processes are in, and new ones; the child is ours all the same. Raises OSError."""
+def go_inside(pid: int, place: Place) -> None:
+    """Join a container whole: what was made for it first, while we may, then its user and what that one owns."""
+    made = open_spaces(pid, ("net", "ipc", "uts", "pid"))
+    own = open_spaces(pid, ("user", "cgroup", "mnt"))
+    join(made)
+    place.become()
+    # Its processes see the one that we fork before that has become another program: they must not look into it.
+    confinement.undumpable()
+    join(own)
+
+
+def fork_by(go: Callable[[], None], flags: int = 0) -> int:
+    """Fork, by a process that has gone somewhere first; the child is ours all the same. Raises OSError."""
     read, write_end = os.pipe()
     helper = os.fork()
     if helper == 0:
         made = -1
         try:
-            for pid, kinds in places:
-                enter(pid, kinds)
+            go()
             # A process enters a PID namespace only by its children; its parent is to be the spawner (as runc does it).
             made = clone(flags | CLONE_PARENT)
         except OSError as error:
@@ -551,9 +464,61 @@ def fork_inside(places: list[tuple[int, tuple[str, ...]]], flags: int = 0) -> in
     return told
 
 
-if __name__ == "__main__":
-    spawner = Spawner(socket.socket(fileno=int(sys.argv[1])))
+def trial(place: Place) -> str:
+    """Make a container that does nothing; why that cannot be done here, empty where it can."""
+    read, write_end = os.pipe()
+    try:
+        pid = clone()
+    except OSError as error:
+        return f"namespaces: {error.strerror}"
+    if pid == 0:
+        try:
+            place.become()
+            open_network({})
+            root = rootfs.Root(f"{place.folder}/root", place.pods)
+            root.build([["proc", "/proc"]])
+            root.enter()
+            place.step_down(0)
+            confinement.confine()
+            os.write(write_end, b"ok")
+        except OSError as error:
+            os.write(write_end, f"{error.strerror}: {error.filename or ''}".encode())
+        finally:
+            os._exit(0)
+    os.close(write_end)
+    with os.fdopen(read, "rb") as pipe:
+        told = pipe.read().decode("utf-8", "replace")
+    os.waitpid(pid, 0)
+    return "" if told == "ok" else told or "it ended without a word"
+
+
+def settled(folder: str) -> tuple[Place, str]:
+    """A place for strangers, and why there can be none (empty: there is)."""
+    place = Place(folder)
+    try:
+        place.settle()
+        confinement.prepare()
+    except OSError as error:
+        return place, f"{error.filename or 'this system'}: {error.strerror}"
+    return place, trial(place)
+
+
+def main(control: int, report: int, folder: str, kind: str) -> None:
+    """Say where containers can be kept, and start them until killcheck closes its end."""
+    place, why = settled(folder) if kind == "sandbox" else (Place(folder), "")
+    with socket.socket(fileno=report) as sock:
+        if why:
+            tell(sock, {"unavailable": why})
+            return
+        where = os.open(place.pods if kind == "sandbox" else folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        tell(sock, {"settled": kind}, [where])
+        os.close(where)
+    spawner = Spawner(socket.socket(fileno=control), place)
     try:
         spawner.run()
     finally:
-        spawner.end(sys.argv[2])
+        spawner.end()
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4])

@@ -22,15 +22,18 @@ from killcheck.clock import Loop
 from killcheck.embedded.nodes import commands
 from killcheck.embedded.nodes.agent import Agent, Asker
 from killcheck.embedded.nodes.hostio import HostIo
+from killcheck.embedded.nodes.isolation import BWRAP, Level
 from killcheck.kube.objects import Obj
 
-__all__ = ["SetUpError", "SpawnerClient", "Started"]
+__all__ = ["NoSandbox", "SetUpError", "SpawnerClient", "Started"]
 
 #: Wall seconds that a start may take (the host may be busy, its disk cold), and the helper's own end.
 START_LIMIT_S = 60.0
 END_LIMIT_S = 10.0
 #: Wall seconds that a connection inside a container's network may take: it never leaves this host.
 CONNECT_LIMIT_S = 2.0
+#: What the helper is started by: bubblewrap gives it a user namespace where only bubblewrap may make one.
+_BEFORE: dict[Level, tuple[str, ...]] = {Level.NAMESPACES: (), Level.BUBBLEWRAP: BWRAP, Level.UNISOLATED: ()}
 
 
 class Started(Protocol):
@@ -53,31 +56,93 @@ class SetUpError(Exception):
     """The host does not allow what a container needs."""
 
 
-class SpawnerClient:
-    """The helper process that starts containers (``spawner.py``), and everything that comes from it."""
+class NoSandbox(Exception):
+    """This host does not let a stranger's programs be kept in; the message says why, for each way that was tried."""
 
-    def __init__(self, loop: Loop, asker: Callable[[str], Asker | None]) -> None:
+
+class SpawnerClient:
+    """The helper process that starts containers (``spawner.py``), and everything that comes from it.
+
+    ``level``: how well they are kept in. ``files``: their files, as this process reaches them: on a disk that only the
+    helper and its containers have, or in ``folder``. Raises NoSandbox.
+    """
+
+    def __init__(self, loop: Loop, asker: Callable[[str], Asker | None], level: Level) -> None:
+        self.level = level
         self.folder = Path(tempfile.mkdtemp(prefix="killcheck-"))
-        self.root = self.folder / "root"
-        self.root.mkdir()
         self.known: dict[str, Started] = {}
-        self.io = HostIo(loop)
-        self.agent = Agent(loop, self.io, asker)
         self._control, theirs = socket.socketpair()
-        script = str(resources.files(__package__) / "spawner.py")
-        self._process = subprocess.Popen(
-            [sys.executable, "-I", "-S", script, str(theirs.fileno()), str(self.folder)],
-            pass_fds=[theirs.fileno()],
-            stdin=subprocess.DEVNULL,
-            start_new_session=True,
-            env={},
-            cwd="/",
-        )
-        theirs.close()
+        self._report_of_start, reported = socket.socketpair()
+        with theirs, reported:
+            try:
+                self._process = self._start(reported.fileno(), theirs.fileno())
+            except NoSandbox:
+                self._control.close()
+                self._report_of_start.close()
+                raise
+        self._files: int | None = None
         self._buffer = b""
         self._listener: socket.socket | None = None
         self._lock = threading.Lock()
+        self.io = HostIo(loop)
+        self.agent = Agent(loop, self.io, asker)
         self.io.add(self._control, self._readable)
+
+    @property
+    def files(self) -> Path:
+        """Where the pods' files are, as this process reaches them. Raises NoSandbox."""
+        self.settle()
+        return Path(f"/proc/self/fd/{self._files}") if self.level is not Level.UNISOLATED else self.folder
+
+    def _start(self, report: int, control: int) -> subprocess.Popen[bytes]:
+        if self.level is Level.BUBBLEWRAP and os.geteuid() == 0:
+            shutil.rmtree(self.folder, ignore_errors=True)
+            raise NoSandbox("root's containers would be root's: it is for other users")
+        kind = "open" if self.level is Level.UNISOLATED else "sandbox"
+        script = str(resources.files(__package__) / "spawner.py")
+        try:
+            return subprocess.Popen(
+                [
+                    *_BEFORE[self.level],
+                    sys.executable,
+                    "-I",
+                    "-S",
+                    script,
+                    str(control),
+                    str(report),
+                    str(self.folder),
+                    kind,
+                ],
+                pass_fds=[control, report],
+                stdin=subprocess.DEVNULL,
+                stderr=self._errors(),
+                start_new_session=True,
+                env={},
+                cwd="/",
+            )
+        except OSError as error:
+            shutil.rmtree(self.folder, ignore_errors=True)
+            raise NoSandbox(f"{error.filename}: {(error.strerror or str(error)).lower()}") from error
+
+    def _errors(self) -> int | None:
+        """What bubblewrap says where it is refused is said by us, once."""
+        return subprocess.DEVNULL if self.level is Level.BUBBLEWRAP else None
+
+    def settle(self) -> None:
+        """Wait until the helper has its place; idempotent. Raises NoSandbox where this host has none for it."""
+        if self._files is not None:
+            return
+        self._report_of_start.settimeout(START_LIMIT_S)
+        try:
+            data, descriptors, _, _ = socket.recv_fds(self._report_of_start, 65536, 1)
+        except TimeoutError:
+            data, descriptors = b"", []
+        if not descriptors:
+            message = next(iter(_messages(data)), {})
+            raise NoSandbox(str(message.get("unavailable", "the helper that starts processes did not start")))
+        self._files = descriptors[0]
+        os.set_inheritable(self._files, False)
+        self._report_of_start.close()
 
     @property
     def agent_port(self) -> int:
@@ -152,9 +217,13 @@ class SpawnerClient:
             for opened in sockets:
                 opened.set_inheritable(False)
         refused: Obj | None = None
+        ready = False
         for message in _messages(buffer):
             pid = message.get("pid", pid)
             refused = message if "refused" in message else refused
+            ready = ready or "ready" in message
+        if pid and not ready and not descriptors and refused is None:
+            refused = {"refused": "setup", "what": "it ended before its program began"}
         return pid, sockets, refused
 
     def close(self) -> None:
@@ -168,6 +237,10 @@ class SpawnerClient:
             self._process.wait()
         if self._listener is not None:
             self._listener.close()
+        self._report_of_start.close()
+        if self._files is not None:
+            os.close(self._files)
+            self._files = None
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _readable(self) -> None:

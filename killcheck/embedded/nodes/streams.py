@@ -14,10 +14,15 @@ from typing import Any
 
 from killcheck.embedded.nodes.hostio import HostIo, Outgoing
 
-__all__ = ["STDERR", "STDOUT", "Streams"]
+__all__ = ["OUTPUT_LIMIT", "STDERR", "STDOUT", "Streams"]
+
+#: Bytes that a program may write in all: what writes more is stopped, and its outcome is not known.
+OUTPUT_LIMIT = 64 << 20
 
 STDOUT, STDERR = 1, 2
 CHUNK = 65536
+#: Bytes that are read in one go: more than any pipe holds, and no more where somebody never stops writing.
+DRAIN_LIMIT = 2 << 20
 
 
 class Streams:
@@ -132,7 +137,8 @@ class Streams:
 
     def _read(self, number: int, *, once: bool = False) -> bool:
         """Read; False at the end. ``once``: others get their turn before there is more."""
-        while True:
+        left = DRAIN_LIMIT
+        while left > 0:
             try:
                 data = self._readers[number].read(CHUNK)
             except OSError:  # EIO: nobody has the terminal open any more
@@ -146,6 +152,8 @@ class Streams:
                 self._io.release(self._readers[number])
             if once:
                 return True
+            left -= len(data)
+        return True
 
 
 def _reader(descriptor: int) -> Any:

@@ -16,6 +16,7 @@ from killcheck.embedded.nodes.environment import ConfigError, Context, field_val
 from killcheck.kube import resources as r
 from killcheck.kube.errors import ApiError, KubeError
 from killcheck.kube.objects import Obj, dig, name_of, uid_of
+from killcheck.kube.quantities import parse
 
 __all__ = ["File", "Mount", "MountError", "Volume", "mounts_of", "volumes_of"]
 
@@ -39,13 +40,14 @@ class File:
 @dataclass(slots=True)
 class Volume:
     """``kind`` is the source's name in the manifest; ``files`` by path. What begins empty (also a hostPath: it is never
-    this host's) is ``writable``.
+    this host's) is ``writable``. ``size_bytes``: the most it may hold; 0: what the run has for all of them.
     """
 
     name: str
     kind: str
     files: dict[str, File] = field(default_factory=dict)
     writable: bool = False
+    size_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,12 +84,20 @@ def _volume(entry: Obj, context: Context) -> Volume:
     source = entry.get(kind) or {}
     make = _SOURCES.get(kind)
     if make is None:
-        return Volume(name, kind, writable=True)
+        return Volume(name, kind, writable=True, size_bytes=_size_limit(source) if kind == "emptyDir" else 0)
     try:
         files = make(source, source, context)
     except _SetUpError as error:
         raise MountError(f'MountVolume.SetUp failed for volume "{name}" : {error}') from error
     return Volume(name, kind, files)
+
+
+def _size_limit(source: Obj) -> int:
+    """What an emptyDir may hold, in bytes; 0: as much as there is."""
+    try:
+        return max(0, int(parse(str(source.get("sizeLimit") or 0))))
+    except ValueError:
+        return 0
 
 
 class _SetUpError(Exception):

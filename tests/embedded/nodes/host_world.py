@@ -56,5 +56,5 @@ def namespaces_work():
 
 MODES = [
     pytest.param("namespaces", marks=pytest.mark.skipif(not namespaces_work(), reason="no user namespaces here")),
-    "relocation",
+    "unisolated",
 ]

@@ -182,7 +182,7 @@ def test_a_port_is_that_of_the_container_alone():
 
 
 def test_without_a_network_of_its_own_no_port_is_a_containers():
-    with Host("relocation") as host:
+    with Host("unisolated") as host:
         host.add(pod("w", policy="Never", main={"command": ["sh", "-c", textwrap.dedent("sleep 600")]}))
         host.run(5)
         with pytest.raises(NotRun, match="no network of their own"):
