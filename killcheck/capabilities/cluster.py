@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from datetime import datetime
 from typing import Literal, Protocol
 
 from killcheck.clock import Loop
@@ -53,6 +54,18 @@ class Cluster(Protocol):
 
     def unknowns(self) -> Sequence[str]:
         """What makes an outcome unknown here: processes that were not allowed to run, and why."""
+
+    def limits(
+        self,
+        since: datetime,
+        until: int | None = None,
+        pods: Collection[str] | None = None,
+    ) -> Sequence[str]:
+        """Answers since a moment that only this cluster gives, where a real one may have answered otherwise.
+
+        ``until``: those before the write of that resource version alone (several writes may share a moment).
+        ``pods``: those to these pods alone (``Pod/NAMESPACE/NAME``), and to whoever is no pod; None: to anybody.
+        """
 
     def close(self) -> None:
         """Stop what was started; idempotent."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, cast
 
@@ -82,6 +82,15 @@ class EmbeddedDrillCluster:
     def unknowns(self) -> Sequence[str]:
         """Executors and programs that were not allowed to run."""
         return [*self.embedded.unknowns, *(self.machine.unknowns if self.machine else ())]
+
+    def limits(
+        self,
+        since: datetime,
+        until: int | None = None,
+        pods: Collection[str] | None = None,
+    ) -> Sequence[str]:
+        """What executors were answered that only this cluster answers so."""
+        return self.embedded.limits.between(since, until, pods)
 
     def close(self) -> None:
         """Stop everything; idempotent."""

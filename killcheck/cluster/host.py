@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from datetime import datetime
 from typing import Any
 
 from killcheck.capabilities.cluster import InstanceState
@@ -46,6 +47,15 @@ class HostCluster:
 
     def unknowns(self) -> Sequence[str]:
         """None."""
+        return ()
+
+    def limits(
+        self,
+        since: datetime,
+        until: int | None = None,
+        pods: Collection[str] | None = None,
+    ) -> Sequence[str]:
+        """None: what answers here is real."""
         return ()
 
     def objections(self, plan: object) -> Sequence[str]:

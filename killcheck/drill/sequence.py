@@ -167,9 +167,9 @@ class Drill:
         self.runner = layers.of(self.layer, self.stage)
         loop = self.cluster.loop
         insist(loop, self.runner.prepare, patience_s=STEADFAST_S)
-        plans = {}
+        plans, layer = {}, self.layer
         for fault in self.faults:
-            why_not = fault.misplaced(self.layer) or fault.applies(self.layer)
+            why_not = fault.misplaced(layer) or fault.applies(layer) or fault.pointless(self.kill_path, layer)
             if why_not:
                 raise Inconclusive(f"{fault.name} means nothing to {self.layer.name}: {why_not}")
             missing = lacking(fault.needs, self.cluster.levers)
@@ -415,6 +415,7 @@ class Drill:
             reached[phase] for phase in ("scale_written", "pods_gone", "instance_gone") if phase in reached
         ).at
         hand = self._hand(zero_at)
+        self._bystanders.refuse_own_answers(self._began, own=hand.layer == self.layer.name)
         flaw = self._layer_run.flaw()
         if flaw:
             return self._result(Verdict.EXPOSED, flaw, off_by=hand.layer, cause=flaw, remedy=self._layer_run.remedy)
@@ -475,7 +476,11 @@ class Drill:
 
     def _exposed(self, missing: str) -> DrillResult:
         assert self.progress is not None
-        unknown = [*self.cluster.unknowns(), *self.witnesses.unknown(missing)]
+        unknown = [
+            *self.cluster.unknowns(),
+            *self._bystanders.own_answers(self._began),
+            *self.witnesses.unknown(missing),
+        ]
         if unknown:
             raise Inconclusive("; ".join(unknown))
         gap = self.progress.unwatched_until

@@ -23,6 +23,7 @@ from killcheck.embedded.api.tokens import Issuer
 from killcheck.embedded.controllers import ALL, start_all
 from killcheck.embedded.controllers.runtime import Component, Informers
 from killcheck.embedded.controllers.scheduler import Scheduler
+from killcheck.embedded.limits import Limits
 from killcheck.embedded.models.argocd import ArgoCd
 from killcheck.embedded.models.cloud import Cloud, Instance
 from killcheck.embedded.models.cloudnodes import CloudNodes
@@ -164,6 +165,7 @@ class EmbeddedCluster:
         self.metadata = InstanceMetadata(self.cloud, self.kube, self.loop)
         if isinstance(self.nodes.runtime, HostRuntime):
             self.nodes.runtime.outside.metadata = self.metadata.of
+            self.nodes.runtime.limits, self.nodes.runtime.kinds = self.server.limits, self.server.kinds
         for model in MODELS:
             if model.name not in disabled:
                 self.start_model(model)
@@ -279,6 +281,11 @@ class EmbeddedCluster:
     def unknowns(self) -> list[str]:
         """Pods whose outcome is unknown because they were not run, and why."""
         return list(self.nodes.unknown)
+
+    @property
+    def limits(self) -> Limits:
+        """Answers that only this cluster gives, and to whom they were given."""
+        return self.server.limits
 
     def instance_state(self, node: Obj) -> Literal["running", "stopping", "terminated", "unknown"]:
         """The model cloud's word on the instance behind a node; ``unknown`` for a node that it did not launch."""

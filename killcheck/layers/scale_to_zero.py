@@ -13,10 +13,19 @@ from datetime import datetime, timedelta
 from killcheck.kube import resources as r
 from killcheck.kube.errors import NotFound
 from killcheck.kube.informer import Change
-from killcheck.kube.objects import Obj, annotations_of, controller_of, dig, format_time, name_of, namespace_of
+from killcheck.kube.objects import (
+    Obj,
+    annotations_of,
+    condition,
+    controller_of,
+    dig,
+    format_time,
+    name_of,
+    namespace_of,
+)
 from killcheck.kube.permissions import Permission
 from killcheck.layers.base import Explanation, LayerError, LayerRun, Stage
-from killcheck.spec.killpath import Layer
+from killcheck.spec.killpath import Layer, Target
 from killcheck.watch.scene import event_time
 
 __all__ = ["READING", "ScaleToZero"]
@@ -27,6 +36,8 @@ READING = "killcheck.dev/trigger-value"
 SLACK_S = 5.0
 #: How long after the first request its target may still ask for no replicas, in seconds: a few polls.
 WAKES_S = 180.0
+#: How long after that a pod of each may take to be ready, in seconds: a machine is bought, a model is loaded.
+SERVES_S = 1800.0
 #: pollingInterval where a ScaledObject says none.
 POLLING_S = 30.0
 
@@ -49,6 +60,7 @@ class ScaleToZero(LayerRun):
         self._deactivated: list[str] = []
         self._flaw = ""
         self._reading = ""
+        self._zero_at: datetime | None = None
 
     def prepare(self) -> None:
         """Find the ScaledObject, the HTTP add-on's own one for an HTTPScaledObject."""
@@ -127,18 +139,50 @@ class ScaleToZero(LayerRun):
         else:
             return ["whether it wakes again was not tried: the spec gives no busy command that makes a request"]
         targets = [t for t in self.stage.kill_path.covered_by(self.layer) if t.kind]
-        if self.stage.cluster.loop.run_until(lambda: all(map(self.stage.scene.replicas, targets)), WAKES_S):
-            return [f"{asked}: it woke"]
         names = ", ".join(map(str, targets))
-        self._flaw = (
-            f"nothing wakes it: {asked}, and {WAKES_S / 60:.0f} min later {names} asks "
-            "for no replicas still: who comes next finds nobody there"
+        loop, scene = self.stage.cluster.loop, self.stage.scene
+        if not loop.run_until(lambda: all(map(scene.replicas, targets)), WAKES_S):
+            self._flaw = (
+                f"nothing wakes it: {asked}, and {WAKES_S / 60:.0f} min later {names} asks "
+                "for no replicas still: who comes next finds nobody there"
+            )
+            return [self._flaw]
+        if not loop.run_until(lambda: all(map(self._serves, targets)), SERVES_S):
+            self._flaw = (
+                f"it wakes and does not answer: {asked}, and {SERVES_S / 60:.0f} min later no pod of {names} "
+                "is ready: who comes next waits for nobody"
+            )
+            return [self._flaw]
+        return [f"{asked}: it woke, and a pod of each target is ready"]
+
+    def _serves(self, target: Target) -> bool:
+        """Whether a pod of a target is ready to answer."""
+        scene = self.stage.scene
+        roots = {(target.kind, name_of(obj)) for obj in scene.objects_of(target)}
+        held = [scene.pods.get(pod.name, pod.namespace) for pod in scene.gpu_pods() if not pod.terminating]
+        return any(
+            scene.root_owner(pod) in roots and (condition(pod, "Ready") or {}).get("status") == "True"
+            for pod in held
+            if pod is not None
         )
-        return [self._flaw]
 
     def flaw(self) -> str:
-        """It slept on when it was asked."""
-        return self._flaw
+        """It slept on when it was asked, or did not wait for as long as its target may idle."""
+        return self._flaw or self._early()
+
+    def _early(self) -> str:
+        """It turned off what had not been idle for long enough; known where the last request was the drill's own."""
+        timeline, idle_s = self.stage.timeline, self.layer.idle_s or 0.0
+        if self._zero_at is None or timeline is None or not self._reading:
+            return ""
+        idle = (self._zero_at - timeline.start).total_seconds()
+        polled_s = float(dig(self.scaled, "spec", "pollingInterval", default=POLLING_S))
+        if idle >= idle_s - SLACK_S - polled_s:  # KEDA counts from its last look at an active trigger
+            return ""
+        return (
+            f"{self.layer.name} does not wait: it went off {idle:.0f} s after the last request, and is to be left "
+            f"on for {idle_s:.0f} s (cooldownPeriod)"
+        )
 
     def signs(self, writer: str) -> bool:
         """Only KEDA's own hand."""
@@ -146,6 +190,7 @@ class ScaleToZero(LayerRun):
 
     def acted(self, zero_at: datetime) -> str:
         """It was KEDA if it said so at that moment."""
+        self._zero_at = zero_at
         bounds = [format_time(zero_at + timedelta(seconds=s)) for s in (-SLACK_S, SLACK_S)]
         for at in self._deactivated:
             if bounds[0] <= at[:19] + "Z" <= bounds[1]:

@@ -22,7 +22,7 @@ _PARTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "dead-man": (("cronJob", "container"), ("schedule", "timeZone")),
     "idle-monitor": (("cronJob", "workload", "command"), ("idle", "busy", "schedule", "timeZone")),
     "self-terminating": ((), ("workload", "idle", "busy")),
-    "scale-to-zero": (("scaler",), ("idle",)),
+    "scale-to-zero": (("scaler",), ("idle", "busy")),
     "spot-handler": ((), ("workload", "command", "notice", "checkpoint")),
     "sentinel": (("sentinel",), ()),
     "command": (("command",), ("schedule", "timeZone")),
