@@ -254,7 +254,8 @@ class Journal:
     ) -> None:
         """Write down how ``obj`` is put back from what another is about to make of it: ``back``, where it is ``left``.
 
-        ``transient``: an object that may be gone by then. Raises KubeError, JournalError. Where it may not be marked only this machine's journal can ask for it.
+        ``transient``: an object that may be gone by then. Raises KubeError, JournalError. Where it may not be
+        marked only this machine's journal can ask for it.
         """
         namespace, name = obj["metadata"].get("namespace"), obj["metadata"]["name"]
         plain = Undo("merge", resource.path(namespace, name), back, uid_of(obj), left, manual, transient=transient)
