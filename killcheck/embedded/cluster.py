@@ -28,6 +28,8 @@ from killcheck.embedded.models.cloud import Cloud, Instance
 from killcheck.embedded.models.cloudnodes import CloudNodes
 from killcheck.embedded.models.clusterautoscaler import ClusterAutoscaler
 from killcheck.embedded.models.definitions import crds
+from killcheck.embedded.models.flux import HelmController, KustomizeController
+from killcheck.embedded.models.gitops import Git
 from killcheck.embedded.models.http_add_on import HttpAddOn
 from killcheck.embedded.models.karpenter import Karpenter
 from killcheck.embedded.models.keda import Keda
@@ -60,6 +62,8 @@ MODELS: tuple[type[Component], ...] = (
     Keda,
     HttpAddOn,
     ArgoCd,
+    KustomizeController,
+    HelmController,
     Kueue,
     NodeTerminationHandler,
     NetworkPolicies,
@@ -137,6 +141,8 @@ class EmbeddedCluster:
         self.cloud = Cloud(self.loop, self.rng)
         self.registry = Registry()
         self.notes: list[str] = []
+        #: What the manifests were: what Git says, where something follows it.
+        self.git = Git()
         #: Controllers and models that were stopped by name.
         self.stopped: set[str] = set()
         self._closed = False
@@ -182,7 +188,7 @@ class EmbeddedCluster:
     def start_model(self, model: type[Component]) -> None:
         """Start a model of what lives beside Kubernetes."""
         kube = self.kube_as(User(f"killcheck:model:{model.name}", CONTROLLERS.groups))
-        own = {"cloud": self.cloud, "nodes": self.nodes, "admission": self.admission}
+        own = {"cloud": self.cloud, "nodes": self.nodes, "admission": self.admission, "git": self.git}
         extra: dict[str, Any] = {key: value for key, value in own.items() if key in model.__dataclass_fields__}
         controller = model(kube, self.loop, self.informers, **extra)
         controller.start()
@@ -236,19 +242,22 @@ class EmbeddedCluster:
             extra, notes = default_objects.missing_ground(objects, self.kube)
             self.notes += notes
             for obj in sorted([*extra, *objects], key=_order):
-                self._create(obj)
+                stored = self._create(obj)
+                if stored is not None:
+                    self.git.add(obj, stored)
 
     def _down(self) -> frozenset[str]:
         return frozenset() if Scheduler.name in self.controllers else frozenset({"scheduler"})
 
-    def _create(self, obj: Obj) -> None:
+    def _create(self, obj: Obj) -> Obj | None:
+        """Create an object, and answer what became of it; None: it was left out, or was there."""
         try:
             resource = self.kube.resource_for(str(obj.get("apiVersion", "")), str(obj.get("kind", "")))
         except NotFound:
             if "." not in str(obj.get("apiVersion", "")).partition("/")[0]:
                 raise LoadError(obj, f"the API server has no {obj.get('apiVersion')} {obj.get('kind')}") from None
             self.notes.append(f"{ref_of(obj)} was left out: no CustomResourceDefinition of it is among the manifests")
-            return
+            return None
         try:
             namespace = (namespace_of(obj) or "default") if resource.namespaced else None
             made = self.kube.call(
@@ -262,8 +271,10 @@ class EmbeddedCluster:
                 ]
             if obj.get("status") and "Node" in (obj["kind"],):
                 self.kube.patch(resource, obj["metadata"]["name"], {"status": obj["status"]}, subresource="status")
+            return made.body if isinstance(made.body, dict) else None
         except Conflict:
             self.kube.patch(resource, obj["metadata"]["name"], obj, namespace)
+            return None
         except NotFound as error:
             raise LoadError(obj, error.message) from error
         except KubeError as error:
@@ -273,12 +284,14 @@ class EmbeddedCluster:
     @property
     def assumptions(self) -> list[str]:
         """What is assumed about images and about what the manifests did not bring."""
-        return [*self.notes, *self.nodes.assumptions]
+        models = [said for one in self.controllers.values() for said in getattr(one, "assumed", ())]
+        return [*self.notes, *self.nodes.assumptions, *models]
 
     @property
     def unknowns(self) -> list[str]:
         """Pods whose outcome is unknown because they were not run, and why."""
-        return list(self.nodes.unknown)
+        models = [said for one in self.controllers.values() for said in getattr(one, "unproven", ())]
+        return list(dict.fromkeys([*self.nodes.unknown, *models]))
 
     def instance_state(self, node: Obj) -> Literal["running", "stopping", "terminated", "unknown"]:
         """The model cloud's word on the instance behind a node; ``unknown`` for a node that it did not launch."""

@@ -1,4 +1,4 @@
-"""What is watched while a drill runs: the scene in the cluster, the steady state, the timeline, the bill.
+"""What is seen of a kill path while it is watched, and for how long: from the trigger to the end of the night.
 
-What may *not* live here: verdicts, and anything that knows of faults or layers.
+What may *not* live here: anything that changes a target, and verdicts.
 """

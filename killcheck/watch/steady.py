@@ -156,7 +156,9 @@ def _remember_object(scene: Scene, journal: Journal, target: Target, obj: Obj) -
         what = f"{ref_of(obj)} was on ({replicas} replica(s))"
         manual = f"kubectl scale {resource.qualified} {name} -n {namespace} --replicas={replicas}"
         body = {"spec": {"replicas": replicas}}
-        undo = Undo("merge", resource.path(namespace, name), body, uid_of(obj), {"spec": {"replicas": 0}}, manual)
+        # Where the cluster is killcheck's own, a scaler that woke it to another number is part of the drill.
+        left: Obj = {"spec": {"replicas": 0}} if scene.cluster.real else {"spec": {}}
+        undo = Undo("merge", resource.path(namespace, name), body, uid_of(obj), left, manual)
         with journal.change(what, undo):
             pass
     elif obj["kind"] == "Job":
