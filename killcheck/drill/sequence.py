@@ -14,7 +14,9 @@ from typing import Any, cast
 
 from killcheck import diagnosis, events, layers
 from killcheck.capabilities.cluster import Cluster
+from killcheck.drill import waking
 from killcheck.drill.attribution import Bystanders, Hand
+from killcheck.drill.night import Relight, rest_of
 from killcheck.drill.progress import Progress, required, watched_s
 from killcheck.faults.base import Fault, FaultError, lacking
 from killcheck.faults.combination import in_order, refuse_clashes
@@ -27,7 +29,7 @@ from killcheck.safety.journal import Dirty, Journal, JournalError
 from killcheck.safety.undo import insist
 from killcheck.spec.killpath import KillPath, Layer, Proof
 from killcheck.verdict import DrillResult, Verdict
-from killcheck.watch import judging, steady, waking
+from killcheck.watch import judging, steady
 from killcheck.watch.cost import Meter, SpotPrice, bill
 from killcheck.watch.scene import STEADFAST_S, Scene, SceneBroken, described, on_since
 from killcheck.watch.timeline import PHASES, Timeline
@@ -105,6 +107,10 @@ class Drill:
         self._began = cluster.loop.now()
         #: Since when everything is proven: what happens from then on changes nothing of that.
         self._settled: datetime | None = None
+        #: What lit the targets again in the rest of the night.
+        self._relight: Relight | None = None
+        #: GPU pods in scope when everything was proven.
+        self._left: tuple[str, ...] | None = None
         self._sample: tuple[int, int, int] | None = None
         self._healing = False
         self._account = Account(cluster, kill_path, layer)
@@ -242,7 +248,7 @@ class Drill:
         self.cluster.loop.run_until(lambda: self._fresh() and not self._unsteady(), self.options.steady_timeout_s)
         unsteady = self._unsteady()
         if unsteady:
-            raise Inconclusive(f"no steady state to begin with: {unsteady}")
+            raise Inconclusive(f"no steady state to begin with: {unsteady}{self._turned_off_before()}")
 
     def _nodes_to_judge(self) -> None:
         """What of the nodes can be proven here, and what the spec lets stay on. Raises Inconclusive."""
@@ -259,6 +265,11 @@ class Drill:
                 raise Inconclusive(emptied)
             for said in judging.kept(self.scene, self.kill_path, self.meter):
                 self._note(said)
+
+    def _turned_off_before(self) -> str:
+        """Who says that it turned a target off before anything was drilled."""
+        said = [e for e in self.scene.events.values() if e.get("reason") == "KEDAScaleTargetDeactivated"]
+        return f"; KEDA: {said[-1].get('message')} (its triggers were not active then)" if said else ""
 
     def _unsteady(self) -> str:
         return steady.unsteady(self.scene, self.kill_path, self.layer)
@@ -321,8 +332,19 @@ class Drill:
         self._fresh(force=True)
         if self.progress.proven() and not self.progress.missing():
             self._settled = loop.now()  # what comes now is not part of the proof
+            self._left = tuple(str(p) for p in self.scene.gpu_pods())
+            if Proof.P4 in self.kill_path.proof:
+                self._count_again()  # before a layer's next firing could turn off what nobody saw
+                self._relight = rest_of(self.stage, self._layer_run, self._settled, self._news, self._note)
+            if self._relight is not None and not self._relight.meant:
+                return
             for said in self._layer_run.afterwards():
                 self._note(said)
+
+    def _news(self) -> bool:
+        """Whether anything changed since it was asked last."""
+        changed = self._dirty
+        return self._fresh() and changed
 
     def _wake_at_deadlines(self) -> None:
         for seconds in sorted(set(self.deadlines.values())):
@@ -456,6 +478,8 @@ class Drill:
         if missing:
             return self._exposed(missing)
         self._count_again()
+        if self._relight is not None and not self._relight.meant:
+            return self._lit_again(self._relight)
         reached = self.progress.timeline.reached
         zero_at = next(
             reached[phase] for phase in ("scale_written", "pods_gone", "instance_gone") if phase in reached
@@ -572,6 +596,24 @@ class Drill:
             usd_until_next_chance=until,
         )
 
+    def _lit_again(self, relight: Relight) -> DrillResult:
+        """Off and proven, and then on again in the same night, by nobody who was meant to."""
+        self._emit(events.PhaseLost, phase="held", why=relight.cause)
+        now = self.cluster.loop.now()
+        chance, rate, usd = self._next_chance(now), self.meter.rate(), self.meter.usd(now)
+        until = usd + rate * (chance - now).total_seconds() / 3600.0 if chance and rate and usd else None
+        return self._result(
+            Verdict.EXPOSED,
+            f"it went off, and did not hold through the night: {relight.cause}",
+            stuck_at="held",
+            cause=relight.cause,
+            remedy=relight.remedy,
+            evidence=relight.evidence,
+            failures=(55,),
+            next_chance=format_time(chance) if chance else "",
+            usd_until_next_chance=until,
+        )
+
     def _why(self, missing: str) -> tuple[str, diagnosis.Diagnosis]:
         """Where it stuck and why: what is seen now, unless what was seen when a deadline passed says more."""
         assert self.progress is not None
@@ -620,9 +662,13 @@ class Drill:
             phases=tuple(timeline.rows()) if timeline else (),
             bites=dict(self.bites),
             title=self.options.title,
-            gpu_pods=tuple(str(p) for p in self.scene.gpu_pods()) if timeline else (),
+            gpu_pods=self._gpu_pods() if timeline else (),
             **more,  # type: ignore[arg-type]
         )
+
+    def _gpu_pods(self) -> tuple[str, ...]:
+        meant = self._relight is not None and bool(self._relight.meant)
+        return self._left if self._left is not None and meant else tuple(str(p) for p in self.scene.gpu_pods())
 
     def _bill(self, now: datetime, until_next_chance: object) -> dict[str, Any]:
         return bill(

@@ -22,7 +22,7 @@ from killcheck.kube import manifests
 from killcheck.kube.manifests import Loaded
 from killcheck.kube.objects import Obj, copy, dig, namespace_of
 from killcheck.spec import specfile
-from killcheck.spec.killpath import KillPath, Layer, LayerType
+from killcheck.spec.killpath import KillPath, Layer, LayerType, Ref
 from killcheck.text.problems import Problem
 
 if TYPE_CHECKING:
@@ -276,6 +276,8 @@ class Session:
         if layer is not None and layer.schedule:
             due = schedule.parse(layer.schedule, layer.time_zone or None).next(SOME_NIGHT)
             return SOME_NIGHT if due is None else due + timedelta(seconds=1)
+        if layer is not None and layer.scaler is not None:
+            return self._window(layer.scaler)
         if layer is None or layer.cron_job is None:
             return SOME_NIGHT
         name = layer.cron_job.name
@@ -293,6 +295,17 @@ class Session:
                 return self._once_others_fired(layer, eve, parsed)
         slot = parsed.next(SOME_NIGHT)
         return SOME_NIGHT if slot is None else slot + timedelta(seconds=1)
+
+    def _window(self, scaler: Ref) -> datetime:
+        """When the scaler's cron trigger holds its target on, where nothing else does."""
+        from killcheck.embedded.models import keda_triggers
+
+        named = (o for o in self.objects if o.get("kind") == scaler.kind and dig(o, "metadata", "name") == scaler.name)
+        scaled = next((o for o in named if (namespace_of(o) or "default") == scaler.namespace), None)
+        if scaled is None or keda_triggers.live(scaled):
+            return SOME_NIGHT
+        now = keda_triggers.read(scaled, SOME_NIGHT)
+        return SOME_NIGHT if now.desired or now.changes is None else now.changes + timedelta(seconds=1)
 
     def _once_others_fired(self, layer: Layer, eve: datetime, own: Schedule) -> datetime:
         """``eve``, or just after the last slot of other layers before the layer's own: what they turn off is off.

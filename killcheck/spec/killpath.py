@@ -499,6 +499,8 @@ class KillPath:
     proof_said: bool = field(default=True, compare=False)
     #: What a queue's workers get done in an hour, all together; None: nobody counts.
     items_per_hour: float | None = None
+    #: What is meant to start targets again (CronJobs, ScaledObjects): until then it has to hold.
+    starts: tuple[Ref, ...] = ()
     folder: str = field(default="", compare=False)
 
     def target(self, name: str) -> Target:

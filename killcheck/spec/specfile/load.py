@@ -274,6 +274,7 @@ def _kill_path(spec: m.SpecModel) -> k.KillPath:
         cloud=clouds.cloud(spec.cloud, _command(spec.cloud.command) if spec.cloud else None),
         alarm=clouds.alarm(spec.alarm),
         items_per_hour=spec.items_per_hour,
+        starts=tuple(k.Ref(k.KINDS.get(s.kind, ""), s.kind, s.namespace, s.name) for s in spec.starts),
     )
 
 

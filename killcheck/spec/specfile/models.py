@@ -347,6 +347,14 @@ class AlarmModel(_Model):
     within: Duration = Field(default=3600.0, description="How long after the trigger it may take to fire.")
 
 
+class StartModel(_Model):
+    """What is meant to start targets again: a CronJob, or a ScaledObject whose cron window opens."""
+
+    kind: Literal["CronJob", "ScaledObject"] = "CronJob"
+    namespace: Text
+    name: Text
+
+
 class SpecModel(_Model):
     """A kill path: everything between 'the GPUs should be off' and 'the bill stops'."""
 
@@ -367,6 +375,9 @@ class SpecModel(_Model):
     suppress: list[SuppressionModel] = Field(default_factory=list)
     cloud: CloudModel | None = None
     alarm: AlarmModel | None = None
+    starts: list[StartModel] = Field(
+        default_factory=list, description="What is meant to start targets again: it has to hold until then."
+    )
     items_per_hour: float | None = Field(
         default=None, gt=0, description="What a queue's workers get done in an hour, all together: prices an item."
     )

@@ -33,6 +33,7 @@ _SECTIONS: Mapping[str, str] = {
     "fences": "The most that may ever be launched.",
     "suppress": "Findings that someone decided to live with, and until when.",
     "cloud": "Who is asked what is billed, and where a run must leave its results.",
+    "starts": "What is meant to start targets again: it has to hold until then.",
     "alarm": "What must be raised where the GPUs stay on (P5).",
 }
 
@@ -76,6 +77,7 @@ def _spec(path: k.KillPath) -> dict[str, Any]:
         "cloud": written_cloud(path.cloud, _command(path.cloud.command) if path.cloud else None),
         "alarm": written_alarm(path.alarm),
         "itemsPerHour": path.items_per_hour,
+        "starts": [{"kind": ref.kind, "namespace": ref.namespace, "name": ref.name} for ref in path.starts],
     }
     return {key: value for key, value in spec.items() if value or key == "proof"}
 
