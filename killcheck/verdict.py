@@ -6,10 +6,13 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from killcheck.spec.killpath import Outcome
 from killcheck.text.durations import parse_duration
+
+if TYPE_CHECKING:
+    from killcheck.ledger.entry import Ledger
 
 __all__ = ["EXIT_CODES", "DrillResult", "Verdict", "overall"]
 
@@ -72,6 +75,8 @@ class DrillResult:
     problems: tuple[str, ...] = ()
     gpu_pods: tuple[str, ...] = ()
     title: str = ""
+    #: What the verdict rests on, object by object; None: nobody kept one.
+    ledger: Ledger | None = None
 
     @property
     def dirty(self) -> bool:
@@ -142,6 +147,8 @@ class DrillResult:
             "healed": list(self.healed),
             "problems": list(self.problems),
             "gpu_pods": list(self.gpu_pods),
+            "ledger": [entry.to_json() for entry in self.ledger.telling] if self.ledger else [],
+            "ledger_counts": self.ledger.counts if self.ledger else {},
         }
 
 

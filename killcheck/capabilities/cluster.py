@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Literal, Protocol
 
 from killcheck.clock import Loop
+from killcheck.cluster.inventory import Inventory
 from killcheck.kube.client import Kube
 from killcheck.kube.objects import Obj
 
@@ -53,6 +54,15 @@ class Cluster(Protocol):
 
     def unknowns(self) -> Sequence[str]:
         """What makes an outcome unknown here: processes that were not allowed to run, and why."""
+
+    def inventory(self) -> Inventory:
+        """What there is besides what a drill watches. Raises KubeError where that cannot be listed."""
+
+    def models(self) -> frozenset[str]:
+        """The names of the controllers and models that run here in place of real ones."""
+
+    def not_run(self) -> Sequence[tuple[Obj, str]]:
+        """Pods whose program was to run here and was not, and why."""
 
     def close(self) -> None:
         """Stop what was started; idempotent."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from killcheck.capabilities.cluster import ClusterError, InstanceState
 from killcheck.clock import WallLoop
+from killcheck.cluster.inventory import Inventory
 from killcheck.engine.api import EngineApi, Schedule
 from killcheck.engine.connection import Engine, host_of
 from killcheck.engine.projection import CONSENT, CONTAINERS, SPARE
@@ -124,6 +125,18 @@ class DockerCluster:
         return ()
 
     def unknowns(self) -> Sequence[str]:
+        """None."""
+        return ()
+
+    def inventory(self) -> Inventory:
+        """Nothing: there is no Kubernetes here whose objects could be listed."""
+        return Inventory()
+
+    def models(self) -> frozenset[str]:
+        """None: what is here is real."""
+        return frozenset()
+
+    def not_run(self) -> Sequence[tuple[Obj, str]]:
         """None."""
         return ()
 

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, cast
 
 from killcheck.capabilities.cluster import InstanceState
+from killcheck.cluster.inventory import Inventory
 from killcheck.embedded.cluster import EmbeddedCluster
 from killcheck.kube.objects import Obj, dig
 
@@ -23,7 +24,17 @@ class EmbeddedDrillCluster:
     name = "embedded"
     real = False
 
-    def __init__(self, objects: Iterable[Obj], *, exec_mode: str, start: datetime, seed: int = 1) -> None:
+    def __init__(
+        self,
+        objects: Iterable[Obj],
+        *,
+        exec_mode: str,
+        start: datetime,
+        seed: int = 1,
+        inventory: Inventory | None = None,
+    ) -> None:
+        objects = list(objects)
+        self._inventory = inventory or Inventory(objects)
         self.embedded = EmbeddedCluster(start=start, seed=seed, exec_mode=exec_mode)
         #: What is outside Kubernetes, where the kill path has any such thing.
         self.machine: Machine | None = None
@@ -58,6 +69,18 @@ class EmbeddedDrillCluster:
     def unknowns(self) -> Sequence[str]:
         """Executors and programs that were not allowed to run."""
         return [*self.embedded.unknowns, *(self.machine.unknowns if self.machine else ())]
+
+    def inventory(self) -> Inventory:
+        """The manifests, also those of kinds that nothing here knows."""
+        return self._inventory
+
+    def models(self) -> frozenset[str]:
+        """Controllers and models, those that a fault has stopped among them."""
+        return frozenset(self.embedded.controllers) | self.embedded.stopped
+
+    def not_run(self) -> Sequence[tuple[Obj, str]]:
+        """Executors' pods that were not allowed to run, or could not."""
+        return list(self.embedded.nodes.not_run)
 
     def close(self) -> None:
         """Stop everything; idempotent."""

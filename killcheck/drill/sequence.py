@@ -22,6 +22,8 @@ from killcheck.kube.errors import KubeError
 from killcheck.kube.informer import Change
 from killcheck.kube.objects import Obj, dig, format_time, name_of
 from killcheck.layers.base import UNREAD, LayerError, LayerRun, Stage
+from killcheck.ledger import keeping
+from killcheck.ledger.entry import Ledger
 from killcheck.safety.journal import Dirty, Journal, JournalError
 from killcheck.safety.undo import insist
 from killcheck.spec.killpath import KillPath, Layer, Proof
@@ -98,6 +100,7 @@ class Drill:
         self.progress: Progress | None = None
         self.bites: dict[str, str] = {}
         self.notes: list[str] = []
+        self.ledger = Ledger()
         #: Phases whose deadline passed: where it stuck then, why, and whether something had been lit again by then.
         self._late: dict[str, tuple[str, diagnosis.Diagnosis, bool]] = {}
         self._dirty = True
@@ -435,6 +438,9 @@ class Drill:
             return self._result(
                 Verdict.EXPOSED, cause, off_by=hand.layer, stuck_at="triggered", cause=cause, remedy=forecast.remedy
             )
+        self.ledger = keeping.of_drill(self.cluster, self.kill_path, self.layer) if hand.layer else self.ledger
+        if self.ledger.open:
+            raise Inconclusive(self.ledger.verdict())
         if hand.layer == self.layer.name:
             return self._result(
                 Verdict.SURVIVED, f"{self.layer.name} turned the GPUs off: {hand.evidence}", off_by=hand.layer
@@ -499,7 +505,7 @@ class Drill:
         else:
             why = f"stuck before {stuck}"
         now = self.cluster.loop.now()
-        chance = self._next_chance(now)
+        chance = self._layer_run.next_chance(now + timedelta(seconds=1))
         rate, usd = self.meter.rate(), self.meter.usd(now)
         until = None
         if chance is not None and rate is not None and usd is not None:
@@ -526,14 +532,6 @@ class Drill:
             return first[:2]  # a new day lit it again, long after it was too late: that is not why
         stuck = self.progress.stuck_at(missing)
         return stuck, diagnosis.diagnose(self._case(stuck))
-
-    def _next_chance(self, now: datetime) -> datetime | None:
-        """When a layer of the path fires next by itself."""
-        chances = []
-        for layer in self.kill_path.layers:
-            if layer.name == self.layer.name:
-                chances.append(self._layer_run.next_chance(now + timedelta(seconds=1)))
-        return min((c for c in chances if c is not None), default=None)
 
     def _inconclusive(self, why: str) -> DrillResult:
         return self._result(Verdict.INCONCLUSIVE, why, cause=why)
@@ -615,7 +613,11 @@ class Drill:
         assert verdict is not None
         for text in self.cluster.assumptions():
             self._note(text)
-        return replace(verdict, healed=tuple(healed[0]), problems=tuple(healed[1]), notes=tuple(self.notes))
+        ledger = self.ledger.and_also(keeping.told_by_cluster(self.cluster.assumptions()))
+        self._emit(events.LedgerKept, entries=[entry.to_json() for entry in ledger.telling], counts=ledger.counts)
+        return replace(
+            verdict, healed=tuple(healed[0]), problems=tuple(healed[1]), notes=tuple(self.notes), ledger=ledger
+        )
 
     # -- small things --------------------------------------------------------------------------------------
     @cached_property

@@ -94,6 +94,8 @@ class HollowNodes:
         self.kubelets: dict[str, Kubelet] = {}
         #: Pods whose outcome is unknown, each a sentence that says why.
         self.unknown: list[str] = []
+        #: The same, with the pods themselves.
+        self.not_run: list[tuple[Obj, str]] = []
         self.runs: Callable[[Obj], bool] = runs
         #: Nodes that have a kubelet; asked when one appears.
         self.tends: Callable[[Obj], bool] = lambda _node: True
@@ -237,6 +239,7 @@ class HollowNodes:
         told = f"{ref_of({'kind': 'Pod'} | pod)}: {why}"
         if told not in self.unknown:
             self.unknown.append(told)
+            self.not_run.append((pod, why))
 
 
 def _runtime(exec_mode: str, loop: Loop, wire: Any) -> Runtime:
