@@ -18,12 +18,14 @@ from killcheck.drill import waking
 from killcheck.drill.attribution import Bystanders, Hand
 from killcheck.drill.night import Relight, rest_of
 from killcheck.drill.progress import Progress, required, watched_s
+from killcheck.entries import Ledger
 from killcheck.faults.base import Fault, FaultError, lacking
 from killcheck.faults.combination import in_order, refuse_clashes
 from killcheck.kube.errors import KubeError, NotFound
 from killcheck.kube.informer import Change
 from killcheck.kube.objects import Obj, dig, format_time, name_of
 from killcheck.layers.base import UNREAD, LayerError, LayerRun, Stage
+from killcheck.ledger import keeping
 from killcheck.safety.accounting import Account
 from killcheck.safety.journal import Dirty, Journal, JournalError
 from killcheck.safety.undo import insist
@@ -101,6 +103,7 @@ class Drill:
         self.progress: Progress | None = None
         self.bites: dict[str, str] = {}
         self.notes: list[str] = []
+        self.ledger = Ledger()
         #: Phases whose deadline passed: where it stuck then, why, and whether something had been lit again by then.
         self._late: dict[str, tuple[str, diagnosis.Diagnosis, bool]] = {}
         self._dirty = True
@@ -511,6 +514,9 @@ class Drill:
             )
         if hand.layer and self._unjudged:
             raise Inconclusive(f"the GPU pods went off ({hand.evidence}), but {self._unjudged}")
+        self.ledger = keeping.of_drill(self.cluster, self.kill_path, self.layer) if hand.layer else self.ledger
+        if self.ledger.open:
+            raise Inconclusive(self.ledger.verdict())
         if hand.layer == self.layer.name:
             return self._result(
                 Verdict.SURVIVED, f"{self.layer.name} turned the GPUs off: {hand.evidence}", off_by=hand.layer
@@ -579,7 +585,7 @@ class Drill:
         else:
             why = f"stuck before {stuck}"
         now = self.cluster.loop.now()
-        chance = self._next_chance(now)
+        chance = self._layer_run.next_chance(now + timedelta(seconds=1))
         rate, usd = self.meter.rate(), self.meter.usd(now)
         until = None
         if chance is not None and rate is not None and usd is not None:
@@ -600,7 +606,8 @@ class Drill:
         """Off and proven, and then on again in the same night, by nobody who was meant to."""
         self._emit(events.PhaseLost, phase="held", why=relight.cause)
         now = self.cluster.loop.now()
-        chance, rate, usd = self._next_chance(now), self.meter.rate(), self.meter.usd(now)
+        chance = self._layer_run.next_chance(now + timedelta(seconds=1))
+        rate, usd = self.meter.rate(), self.meter.usd(now)
         until = usd + rate * (chance - now).total_seconds() / 3600.0 if chance and rate and usd else None
         return self._result(
             Verdict.EXPOSED,
@@ -624,14 +631,6 @@ class Drill:
             return first[:2]  # a new day lit it again, long after it was too late: that is not why
         stuck = self.progress.stuck_at(missing)
         return stuck, diagnosis.diagnose(self._case(stuck))
-
-    def _next_chance(self, now: datetime) -> datetime | None:
-        """When a layer of the path fires next by itself."""
-        chances = []
-        for layer in self.kill_path.layers:
-            if layer.name == self.layer.name:
-                chances.append(self._layer_run.next_chance(now + timedelta(seconds=1)))
-        return min((c for c in chances if c is not None), default=None)
 
     def _inconclusive(self, why: str) -> DrillResult:
         return self._result(Verdict.INCONCLUSIVE, why, cause=why)
@@ -718,12 +717,15 @@ class Drill:
         assert verdict is not None
         for text in self.cluster.assumptions():
             self._note(text)
+        ledger = self.ledger.and_also(keeping.told_by_cluster(self.cluster.assumptions()))
+        self._emit(events.LedgerKept, entries=[entry.to_json() for entry in ledger.telling], counts=ledger.counts)
         return replace(
             verdict,
             healed=tuple(healed[0]),
             problems=tuple(healed[1]),
             notes=tuple(self.notes),
             sandbox=str(getattr(self.cluster, "sandbox", "")),
+            ledger=ledger,
         )
 
     # -- small things --------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Literal
 
 from killcheck import faults
 from killcheck.capabilities.cluster import Cluster
+from killcheck.cluster.inventory import Inventory
 from killcheck.cluster.naming import KIND_FOLDER, is_kind
 from killcheck.engine.connection import is_docker
 from killcheck.kube import manifests
@@ -68,6 +69,7 @@ class Session:
     _objects: list[Obj] | None = None
     _loaded: Loaded | None = None
     _levers: frozenset[str] | None = None
+    _inventory: Inventory | None = None
 
     @property
     def real(self) -> bool:
@@ -122,6 +124,14 @@ class Session:
             self.notes += [*loaded.notes, *(loaded.passed_over(spec=self.spec is not None) if self.manifests else ())]
             self._objects = [obj for obj in loaded.objects if obj.get("apiVersion") != "killcheck/v1"]
         return self._objects
+
+    @property
+    def inventory(self) -> Inventory:
+        """The manifests as the ledgers of its drills take them; what is found out about them is found out once."""
+        objects = self.objects
+        if self._inventory is None:
+            self._inventory = Inventory(objects, loaded=self._loaded)
+        return self._inventory
 
     def reading(self) -> AbstractContextManager[None]:
         """While what was loaded is read: raises ManifestError where it stumbles over a manifest of a wrong shape."""
@@ -227,7 +237,9 @@ class Session:
         objects = self._with_monitors(objects)
         try:
             with self.reading():
-                cluster = EmbeddedDrillCluster(objects, exec_mode=mode, start=self._night(planned))
+                cluster = EmbeddedDrillCluster(
+                    objects, exec_mode=mode, start=self._night(planned), inventory=self.inventory
+                )
         except LoadError as error:
             found = self._loaded.find(error.obj) if self._loaded else None
             if found is None:

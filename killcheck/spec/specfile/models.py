@@ -303,6 +303,16 @@ class SuppressionModel(_Model):
     until: Day = Field(description="The last day on which it holds.")
 
 
+class AssumptionModel(_Model):
+    """An object that killcheck does not model and that someone vouches for: it turns nothing on."""
+
+    kind: Text = Field(default="*", description="A shell pattern over kinds.")
+    namespace: str = Field(default="*", description="A shell pattern over namespaces; empty for objects outside any.")
+    name: Text = Field(default="*", description="A shell pattern over names.")
+    reason: Annotated[str, Field(min_length=3)]
+    until: Day = Field(description="The last day on which it holds; after it nothing is settled.")
+
+
 class ExperimentModel(_Model):
     """An experiment of AWS FIS that interrupts spot instances."""
 
@@ -373,6 +383,9 @@ class SpecModel(_Model):
     policy: PolicyModel | None = None
     fences: FencesModel | None = None
     suppress: list[SuppressionModel] = Field(default_factory=list)
+    assume: list[AssumptionModel] = Field(
+        default_factory=list, description="What killcheck does not model and someone vouches for."
+    )
     cloud: CloudModel | None = None
     alarm: AlarmModel | None = None
     starts: list[StartModel] = Field(
