@@ -20,8 +20,12 @@ _SETTLES = (
     "drill it on a cluster where it reconciles (--on CONTEXT), suspend it while the GPUs are off, or say under "
     "assume: why it leaves the replicas alone"
 )
-#: The label by which the Application that the embedded model follows marks what it applied.
-_TRACKING = "app.kubernetes.io/instance"
+#: Who acts out which kind on the embedded cluster.
+_MODELS = {
+    "Application": "argocd-application-controller",
+    "Kustomization": "kustomize-controller",
+    "HelmRelease": "helm-controller",
+}
 
 
 def is_gitops(obj: Obj) -> bool:
@@ -61,7 +65,7 @@ def entry_of(obj: Obj, stakes: Stakes, models: Collection[str], *, live: bool) -
             f"it may put {concerned[0]} back{every}: seen only as long as the drill watched",
             told=_longer(str(how_often), stakes),
         )
-    if _modelled(obj, concerned, models):
+    if _modelled(obj, models):
         return Entry(ref, Status.MODELLED, "its self-heal is modelled here")
     return Entry(ref, Status.NOT_MODELLED, f"it may put {concerned[0]} back{every} to what Git says", _SETTLES)
 
@@ -119,17 +123,6 @@ def _left_alone(obj: Obj, held: Held) -> bool:
     )
 
 
-def _modelled(obj: Obj, concerned: list[Held], models: Collection[str]) -> bool:
-    """Whether the model of Argo CD's controller follows every target that it may apply, by its tracking label."""
-    flux = {"Kustomization": "kustomize-controller", "HelmRelease": "helm-controller"}.get(str(obj.get("kind")))
-    if flux in models:
-        return True
-    return (
-        obj.get("kind") == "Application"
-        and "argocd-application-controller" in models
-        and all(
-            labels_of(held.obj or {}).get(_TRACKING) == (obj.get("metadata") or {}).get("name")
-            and held.kind in ("Deployment", "StatefulSet")
-            for held in concerned
-        )
-    )
+def _modelled(obj: Obj, models: Collection[str]) -> bool:
+    """Whether a model here does what its controller does: what it follows by its marks, or by its namespace."""
+    return _MODELS.get(str(obj.get("kind"))) in models

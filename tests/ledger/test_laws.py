@@ -85,7 +85,11 @@ def _aim(name: str, layer: str) -> Aim:
     return Aim(str(obj["apiVersion"]), target.kind, target.namespace, name_of(obj), dict(labels_of(obj)))
 
 
-@pytest.mark.parametrize("beside", UNKNOWN)
+#: What a model here acts out: no open entry, and a drill sees what it does.
+MODELLED = ("a Flux Kustomization", "a HelmRelease that detects drift")
+
+
+@pytest.mark.parametrize("beside", [one for one in UNKNOWN if one not in MODELLED])
 @pytest.mark.parametrize("path", PATHS)
 def test_ledger_knows_what_it_does_not_know(path: str, beside: str) -> None:
     """Whatever nobody here runs and could turn a target on is an open entry, and nothing else is."""
@@ -154,7 +158,11 @@ SAME = {
     "another name": _replaced((r"\bvllm\b(?!/vllm)", "mixtral-8x7b")),
     "another namespace": _replaced((r"\binference\b", "serving-eu-2")),
     "another zone": _replaced((r"timeZone: \S+", "timeZone: Pacific/Auckland")),
-    "more replicas": _replaced((r"\n  replicas: 1\n", "\n  replicas: 3\n"), (r"maxGpuNodes: 1", "maxGpuNodes: 3")),
+    "more replicas": _replaced(
+        (r"\n  replicas: 1\n", "\n  replicas: 3\n"),
+        (r"maxGpuNodes: 1", "maxGpuNodes: 3"),
+        (r"\n  limits:\n    nvidia.com/gpu: 8\n", "\n  limits:\n    nvidia.com/gpu: 24\n"),
+    ),
 }
 
 
