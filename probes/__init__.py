@@ -43,6 +43,7 @@ from killcheck.probes.no_owner import NoOwner
 from killcheck.probes.no_retry import NoRetry
 from killcheck.probes.no_such_object import NoSuchObject
 from killcheck.probes.node_object_deleted import NodeObjectDeleted
+from killcheck.probes.not_read import NotRead
 from killcheck.probes.not_understood import NotUnderstood
 from killcheck.probes.open_fence import OpenFence
 from killcheck.probes.operator_owned import OperatorOwned
@@ -67,6 +68,7 @@ from killcheck.probes.suspended import Suspended
 from killcheck.probes.tight_deadline import TightDeadline
 from killcheck.probes.unasked_gpu import UnaskedGpu
 from killcheck.probes.unbounded_drain import UnboundedDrain
+from killcheck.probes.unknown_holder import UnknownHolder
 from killcheck.probes.unschedulable import Unschedulable
 from killcheck.probes.volume_holds_node import VolumeHoldsNode
 from killcheck.probes.webhook_down import WebhookDown
@@ -139,6 +141,8 @@ ALL: tuple[Probe, ...] = (
     NoAlarm(),
     NoOwner(),
     NotUnderstood(),
+    NotRead(),
+    UnknownHolder(),
 )
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from killcheck.commands.errors import guarded
+from killcheck.commands.reading_options import reading_options
 
 if TYPE_CHECKING:
     from killcheck.safety.consent import Plan
@@ -49,6 +50,7 @@ __all__ = ["approval", "command", "go_on"]
     metavar="PATH",
     help="YAML to load into the embedded cluster (file or folder, repeatable).",
 )
+@reading_options
 @click.option(
     "--exec",
     "exec_mode",
@@ -117,6 +119,10 @@ def command(**options: Any) -> None:
         exec_mode=options["exec_mode"],
         kubeconfig=options["kubeconfig"],
         allow_commands=options["allow_commands"],
+        exclude=options["exclude"],
+        strict=options["strict"],
+        values=options["values"],
+        verbose=options["verbose"],
     )
     if session.real:
         consent.check_context(session.on, session.kill_path)
@@ -153,6 +159,7 @@ def command(**options: Any) -> None:
         click.echo(json.dumps({**result.to_json(), "findings": findings}, indent=2))
     else:
         out.summary(result)
+        _undermined(session)
     if options["evidence"]:
         from killcheck.commands.evidence import leave_after
 
@@ -174,6 +181,18 @@ def _document(plan: Plan) -> dict[str, Any]:
         "usd_per_hour": plan.usd_per_hour,
         "hours": plan.hours,
     }
+
+
+def _undermined(session: Any) -> None:
+    """Why a run whose drills went well proves nothing: of the manifests something was not read."""
+    unread = [one for one in session.unseen if one.undermines]
+    if unread:
+        click.echo(
+            f"killcheck: not proven: {len(unread)} file(s) or documents were not read, and a switch or a holder "
+            f"may be in there ({unread[0].place}: {unread[0].why}); mend or render them, or leave them out with "
+            "--exclude",
+            err=True,
+        )
 
 
 def _told(session: Any) -> None:

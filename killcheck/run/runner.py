@@ -231,7 +231,10 @@ class Run:
                 results.append(clean(result))
             wanted = [_as_wanted(result, drill) for result, drill in zip(results, self.planned, strict=True)]
             verdict, code = overall(results)
-            if not any(result.dirty for result in results):
+            if code == EXIT_CODES["proven"] and any(one.undermines for one in self.session.unseen):
+                # A switch or a holder may be among the manifests that were not read.
+                verdict, code = "inconclusive", EXIT_CODES["inconclusive"]
+            elif not any(result.dirty for result in results):
                 # The verdict still says what was seen, also where that was the outcome asked for.
                 code = 0 if wanted and all(wanted) else code or EXIT_CODES["exposed"]
             self._emit(events.RunFinished(at=wall_now(), verdict=verdict, exit_code=code))

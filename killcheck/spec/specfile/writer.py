@@ -77,7 +77,7 @@ def _spec(path: k.KillPath) -> dict[str, Any]:
         "alarm": written_alarm(path.alarm),
         "itemsPerHour": path.items_per_hour,
     }
-    return {key: value for key, value in spec.items() if value or key == "proof"}
+    return {key: value for key, value in spec.items() if value or key in ("proof", "layers")}
 
 
 def _said(**given: Any) -> dict[str, Any]:
