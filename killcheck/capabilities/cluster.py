@@ -6,8 +6,8 @@ from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Literal, Protocol
 
+from killcheck.capabilities.inventory import Inventory
 from killcheck.clock import Loop
-from killcheck.cluster.inventory import Inventory
 from killcheck.kube.client import Kube
 from killcheck.kube.objects import Obj
 

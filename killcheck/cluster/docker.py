@@ -7,8 +7,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from killcheck.capabilities.cluster import ClusterError, InstanceState
+from killcheck.capabilities.inventory import Inventory
 from killcheck.clock import WallLoop
-from killcheck.cluster.inventory import Inventory
 from killcheck.engine.api import EngineApi, Schedule
 from killcheck.engine.connection import Engine, host_of
 from killcheck.engine.projection import CONSENT, CONTAINERS, SPARE

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, cast
 
 from killcheck.capabilities.cluster import ClusterError, InstanceState
-from killcheck.cluster.inventory import Inventory
+from killcheck.capabilities.inventory import Inventory
 from killcheck.embedded.cluster import EmbeddedCluster
 from killcheck.embedded.nodes.process import HostRuntime
 from killcheck.kube.objects import Obj, dig

@@ -7,8 +7,8 @@ from datetime import datetime
 from typing import Any
 
 from killcheck.capabilities.cluster import InstanceState
+from killcheck.capabilities.inventory import Inventory
 from killcheck.clock import WallLoop
-from killcheck.cluster.inventory import Inventory
 from killcheck.kube.client import Kube
 from killcheck.kube.errors import KubeError
 from killcheck.kube.objects import Obj

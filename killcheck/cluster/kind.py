@@ -19,8 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from killcheck.capabilities.cluster import ClusterError, InstanceState
+from killcheck.capabilities.inventory import Inventory
 from killcheck.clock import WallLoop
-from killcheck.cluster.inventory import Inventory, listed
+from killcheck.cluster.inventory import listed
 from killcheck.cluster.kind_nodes import GPU_LABEL, NodeKeeper
 from killcheck.cluster.naming import DEFAULT_KIND, kind_name
 from killcheck.engine.api import EngineApi

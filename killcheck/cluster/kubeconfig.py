@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import cast
 
 from killcheck.capabilities.cluster import InstanceState
+from killcheck.capabilities.inventory import Inventory
 from killcheck.clock import WallLoop
 from killcheck.cloud.instances import Instances
-from killcheck.cluster.inventory import Inventory, listed
+from killcheck.cluster.inventory import listed
 from killcheck.kube.config import connect
 from killcheck.kube.objects import Obj, dig
 from killcheck.machine.programs import close_programs

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from killcheck.commands.errors import guarded
+from killcheck.commands.reading_options import reading_options
 
 __all__ = ["command"]
 
@@ -24,6 +25,7 @@ __all__ = ["command"]
     metavar="PATH",
     help="Ask about YAML (file or folder, repeatable; - is standard input).",
 )
+@reading_options
 @click.option("--kubeconfig", type=click.Path(path_type=Path), help="A kubeconfig file.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output, nothing else.")
 @click.option("--sarif", type=click.Path(path_type=Path), metavar="FILE", help="Also write SARIF 2.1.0.")
@@ -66,6 +68,9 @@ def command(**options: Any) -> None:
     With --on the cluster is listed (Secrets are not), access reviews are asked, and each layer's pod is sent as a dry
     run, through the cluster's own webhooks; what may not be read is reported as not proven.
 
+    What cannot be read - templates, charts, broken files - is passed over and said. A comment killcheck:ignore above a
+    document leaves it out.
+
     Live with a finding for a while: suppress it in the spec, or annotate the object with
     killcheck.dev/ignore: "PROBE until YYYY-MM-DD: reason".
 
@@ -98,6 +103,7 @@ def _world(options: dict[str, Any]) -> Any:
     """The probes' world: of manifests, of a cluster, or of the reference kill path."""
     from killcheck import fixtures
     from killcheck.clock import wall_now
+    from killcheck.discover.shapes import sound
     from killcheck.kube import manifests
     from killcheck.lint import asking
     from killcheck.probes import live
@@ -122,7 +128,12 @@ def _world(options: dict[str, Any]) -> Any:
     if not paths:
         paths = [spec.parent if spec else fixtures.path("dead-man")]
         kill_path = kill_path or specfile.load(fixtures.spec("dead-man"))
-    return asking.world_of(manifests.load(paths), wall_now(), kill_path=kill_path)
+    loaded = manifests.load(
+        paths, strict=options["strict"], exclude=options["exclude"], values=options["values"], schemas=False
+    )
+    return asking.world_of(
+        loaded if options["strict"] else sound(loaded), wall_now(), kill_path=kill_path, verbose=options["verbose"]
+    )
 
 
 def _kinds(kill_path: Any) -> list[tuple[str, str]]:
@@ -180,4 +191,4 @@ def _print(result: Any, options: dict[str, Any]) -> None:
         return
     from killcheck.reports import findings_terminal
 
-    findings_terminal.show(result, color=False if options["no_color"] else None)
+    findings_terminal.show(result, color=False if options["no_color"] else None, verbose=options["verbose"])

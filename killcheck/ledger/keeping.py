@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import date
 
 from killcheck.capabilities.cluster import Cluster
+from killcheck.capabilities.inventory import Inventory
 from killcheck.clock import wall_now
-from killcheck.cluster.inventory import Inventory
 from killcheck.entries import Entry, Ledger, Status
 from killcheck.kube import resources as r
 from killcheck.kube.client import Kube
@@ -234,7 +234,7 @@ def _unread(inventory: Inventory) -> Iterator[Entry]:
             where,
             Status.NOT_MODELLED,
             f"it was not read ({why}): it may hold anything",
-            "render it or mend it, leave it out of --manifests, or say under assume: what it is",
+            "render it or mend it, leave it out with --exclude, or say under assume: what it is",
         )
     if inventory.unread:
         why = next(iter(inventory.unread.values()))

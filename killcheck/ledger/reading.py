@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from killcheck.cluster.inventory import Inventory
+from killcheck.capabilities.inventory import Inventory
 from killcheck.entries import Entry, Status
 from killcheck.kube.objects import ref_of
 from killcheck.ledger.stakes import Stakes

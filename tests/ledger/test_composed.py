@@ -13,7 +13,7 @@ import yaml
 from beside import HARMLESS, RELIGHTING, UNKNOWN, Aim
 from composed import STYLES, Composition
 
-from killcheck.cluster.inventory import Inventory
+from killcheck.capabilities.inventory import Inventory
 from killcheck.entries import Status
 from killcheck.ledger.keeping import keep
 from killcheck.spec import specfile

@@ -18,7 +18,7 @@ from beside import HARMLESS, RELIGHTING, UNKNOWN, Aim
 from composed import WATCHED
 from killcheck.fixtures import spec as spec_of
 
-from killcheck.cluster.inventory import Inventory
+from killcheck.capabilities.inventory import Inventory
 from killcheck.embedded.cluster import MODELS
 from killcheck.kube import manifests
 from killcheck.kube.objects import labels_of, name_of, namespace_of

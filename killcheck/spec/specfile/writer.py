@@ -81,7 +81,7 @@ def _spec(path: k.KillPath) -> dict[str, Any]:
         "itemsPerHour": path.items_per_hour,
         "starts": [{"kind": ref.kind, "namespace": ref.namespace, "name": ref.name} for ref in path.starts],
     }
-    return {key: value for key, value in spec.items() if value or key == "proof"}
+    return {key: value for key, value in spec.items() if value or key in ("proof", "layers")}
 
 
 def _said(**given: Any) -> dict[str, Any]:
