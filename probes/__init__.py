@@ -10,6 +10,7 @@ from killcheck.probes.argo_self_heal import ArgoSelfHeal
 from killcheck.probes.autoscaler_dead import AutoscalerDead
 from killcheck.probes.autoscaler_holds import AutoscalerHolds
 from killcheck.probes.base import SEVERITIES, Evidence, Finding, Probe, Severity
+from killcheck.probes.call_refused import CallRefused
 from killcheck.probes.certificate_expiry import CertificateExpiry
 from killcheck.probes.cloud_stop import CloudStop
 from killcheck.probes.command_missing import CommandMissing
@@ -21,6 +22,7 @@ from killcheck.probes.do_not_disrupt import DoNotDisrupt
 from killcheck.probes.drain_flags import DrainFlags
 from killcheck.probes.egress_blocked import EgressBlocked
 from killcheck.probes.exit_restarts import ExitRestarts
+from killcheck.probes.fails_when_fired import FailsWhenFired
 from killcheck.probes.false_green import FalseGreen
 from killcheck.probes.forbid_hung_job import ForbidHungJob
 from killcheck.probes.force_delete import ForceDelete
@@ -37,8 +39,10 @@ from killcheck.probes.keda_relight import KedaRelight
 from killcheck.probes.keda_trigger import KedaTrigger
 from killcheck.probes.kept_awake import KeptAwake
 from killcheck.probes.manifest_refused import ManifestRefused
+from killcheck.probes.never_ends import NeverEnds
 from killcheck.probes.no_alarm import NoAlarm
 from killcheck.probes.no_consolidation import NoConsolidation
+from killcheck.probes.no_effect import NoEffect
 from killcheck.probes.no_owner import NoOwner
 from killcheck.probes.no_retry import NoRetry
 from killcheck.probes.no_such_object import NoSuchObject
@@ -46,6 +50,7 @@ from killcheck.probes.node_object_deleted import NodeObjectDeleted
 from killcheck.probes.not_understood import NotUnderstood
 from killcheck.probes.open_fence import OpenFence
 from killcheck.probes.operator_owned import OperatorOwned
+from killcheck.probes.outside_host import OutsideHost
 from killcheck.probes.own_node import OwnNode
 from killcheck.probes.pdb_blocks_drain import PdbBlocksDrain
 from killcheck.probes.pod_refused import PodRefused
@@ -56,6 +61,7 @@ from killcheck.probes.queue_not_drained import QueueNotDrained
 from killcheck.probes.rbac_excess import RbacExcess
 from killcheck.probes.rbac_missing import RbacMissing
 from killcheck.probes.schedule_trap import ScheduleTrap
+from killcheck.probes.second_night import SecondNight
 from killcheck.probes.second_starter import SecondStarter
 from killcheck.probes.sentinel_trap import SentinelTrap
 from killcheck.probes.shared_fate import SharedFate
@@ -72,7 +78,7 @@ from killcheck.probes.volume_holds_node import VolumeHoldsNode
 from killcheck.probes.webhook_down import WebhookDown
 from killcheck.probes.world import Executor, World
 
-__all__ = ["ALL", "SEVERITIES", "Evidence", "Executor", "Finding", "Probe", "Severity", "World", "named"]
+__all__ = ["ALL", "REHEARSED", "SEVERITIES", "Evidence", "Executor", "Finding", "Probe", "Severity", "World", "named"]
 
 #: Every probe, in the order of how often what it asks about has gone wrong.
 ALL: tuple[Probe, ...] = (
@@ -141,12 +147,15 @@ ALL: tuple[Probe, ...] = (
     NotUnderstood(),
 )
 
+#: Those that only a rehearsal answers: asked where there was one.
+REHEARSED: tuple[Probe, ...] = (CallRefused(), NoEffect(), FailsWhenFired(), NeverEnds(), SecondNight(), OutsideHost())
+
 
 def named(probe: str) -> Probe:
     """The probe of that id. Raises KeyError, with the nearest."""
-    for one in ALL:
+    for one in (*ALL, *REHEARSED):
         if one.id == probe:
             return one
     from killcheck.text.suggestions import did_you_mean
 
-    raise KeyError(f"no probe is called {probe!r}{did_you_mean(probe, [one.id for one in ALL])}")
+    raise KeyError(f"no probe is called {probe!r}{did_you_mean(probe, [one.id for one in (*ALL, *REHEARSED)])}")

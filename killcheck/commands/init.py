@@ -34,6 +34,15 @@ __all__ = ["command"]
     help="Where to write the spec; - is standard output.",
 )
 @click.option("--name", default="", help="What to call the kill path.")
+@click.option(
+    "--exec",
+    "exec_mode",
+    type=click.Choice(["host", "none"]),
+    default="none",
+    show_default=True,
+    help="With --manifests: host fires every CronJob once in a sandbox of this host and writes down what it "
+    "saw. none reads them.",
+)
 @click.option("--force", is_flag=True, help="Write over a file that exists.")
 @guarded
 def command(
@@ -43,22 +52,27 @@ def command(
     kubeconfig: Path | None,
     output: Path,
     name: str,
+    exec_mode: str,
     force: bool,
 ) -> None:
     """Find the kill path - what holds GPUs, what turns it off, where, by when - and write it as a commented spec.
 
-    Nothing is changed and nothing is run. What could not be understood is said; read the spec before you trust it.
+    Nothing is changed, and without --exec host nothing is run: with it every CronJob is fired once, alone, in a
+    throw-away cluster in this process. What could not be understood is said; read the spec before you trust it.
 
     \b
     Examples:
       killcheck init --manifests deploy/
+      killcheck init --manifests deploy/ --exec host
       killcheck init --on staging -o killcheck.yaml
     """
     if bool(on) == bool(manifests):
         raise click.UsageError("say where to look: --on CONTEXT or --manifests PATH")
     if str(output) != "-" and output.exists() and not force:
         raise click.UsageError(f"{output} exists; --force writes over it")
-    found = _discover(on, manifests, kubeconfig, name)
+    if on and exec_mode == "host":
+        raise click.UsageError("--exec host rehearses manifests: leave --on out, or --exec")
+    found = _discover(on, manifests, kubeconfig, name, exec_mode)
     if str(output) == "-":
         click.echo(found.spec, nl=False)
     else:
@@ -66,7 +80,13 @@ def command(
     _say(found, output)
 
 
-def _discover(on: str | None, paths: tuple[Path, ...], kubeconfig: Path | None, name: str) -> Discovery:
+def _discover(
+    on: str | None,
+    paths: tuple[Path, ...],
+    kubeconfig: Path | None,
+    name: str,
+    exec_mode: str,
+) -> Discovery:
     from killcheck import discover
 
     if on:
@@ -81,7 +101,12 @@ def _discover(on: str | None, paths: tuple[Path, ...], kubeconfig: Path | None, 
     problems = misshapen(loaded)  # what cannot be read would be left out of the spec
     if problems:
         raise manifests.ManifestError(problems)
-    return discover.from_objects(loaded, name)
+    if exec_mode == "none":
+        return discover.from_objects(loaded, name)
+    from killcheck.clock import wall_now
+    from killcheck.run.reading import rehearsed
+
+    return discover.from_objects(loaded, name, rehearsed(loaded, wall_now()))
 
 
 def _say(found: Discovery, output: Path) -> None:

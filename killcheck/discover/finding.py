@@ -21,6 +21,7 @@ from killcheck.spec import killpath
 
 if TYPE_CHECKING:
     from killcheck.kube.client import Kube
+    from killcheck.rehearsal.record import Rehearsed
 
 __all__ = ["Discovery", "DiscoveryError", "Holder", "from_cluster", "from_objects", "holders"]
 
@@ -68,8 +69,15 @@ class Discovery:
 _NOT_TARGETS = frozenset({"DaemonSet", "CronJob", "PodTemplate", "ControllerRevision", "ClusterTrainingRuntime"})
 
 
-def from_objects(objects: Iterable[Obj] | Loaded, name: str = "") -> Discovery:
-    """The kill path in manifests or in a live listing. Raises DiscoveryError where there is no target or no layer."""
+def from_objects(
+    objects: Iterable[Obj] | Loaded,
+    name: str = "",
+    rehearsed: Mapping[str, Rehearsed] | None = None,
+) -> Discovery:
+    """The kill path in manifests or in a live listing; programs that were ``rehearsed`` are known by what they did.
+
+    Raises DiscoveryError where there is no target or no layer.
+    """
     notes = list(objects.notes) if isinstance(objects, Loaded) else []
     found = objects.objects if isinstance(objects, Loaded) else list(objects)
     held = [holder for holder in holders(found) if name_of(holder.obj) or labels_of(holder.obj)]
@@ -78,11 +86,14 @@ def from_objects(objects: Iterable[Obj] | Loaded, name: str = "") -> Discovery:
         raise DiscoveryError(_no_target(found, notes))
     targets = _targets(held)
     by_target = {target.name: holder.obj for target, holder in zip(targets, held, strict=True)}
-    seen = discover_layers.find(found, targets, by_target)
+    seen = discover_layers.find(found, targets, by_target, rehearsed)
     if not seen.layers:
         raise DiscoveryError(_no_layer(targets, seen))
     pools = discover_nodes.find(found, [holder.obj for holder in held])
-    deadlines, comments = deadline_sums.suggest(found, list(by_target.values()), seen.cron_jobs, pools)
+    deadlines, comments = deadline_sums.suggest(
+        found, list(by_target.values()), seen.cron_jobs, pools, _ran_s(seen, rehearsed or {})
+    )
+    comments = {**comments, **_known_by(seen)}
     covered = {name for layer in seen.layers for name in layer.covers}
     uncovered = tuple(target.name for target in targets if target.name not in covered)
     notes += [*seen.notes, *pools.notes, *deadlines.notes]
@@ -94,11 +105,41 @@ def from_objects(objects: Iterable[Obj] | Loaded, name: str = "") -> Discovery:
         layers=tuple(deadline_sums.after_idling(layer, deadlines.deadlines) for layer in seen.layers),
         deadlines=deadlines.deadlines,
         consent=killpath.Consent(
-            namespaces=tuple(dict.fromkeys(target.namespace for target in targets)),
-            pools=tuple(pool.name for pool in pools.pools),
+            namespaces=_touched(targets, seen, rehearsed or {}), pools=tuple(pool.name for pool in pools.pools)
         ),
     )
     return Discovery(path, tuple(dict.fromkeys(notes)), seen.not_understood, uncovered, comments)
+
+
+def _known_by(seen: discover_layers.Found) -> dict[str, str]:
+    """How each layer is known, for the spec's comments."""
+    return {
+        f"layers[{number}]": seen.evidence.get(layer.name, "read: what its commands and fields say; nothing was run")
+        for number, layer in enumerate(seen.layers)
+    }
+
+
+def _ran_s(seen: discover_layers.Found, rehearsed: Mapping[str, Rehearsed]) -> list[float]:
+    """How many seconds the programs of the layers took that were fired in a rehearsal and ended well."""
+    refs = [f"CronJob/{layer.ref.namespace}/{layer.ref.name}" for layer in seen.layers if layer.ref]
+    return [rehearsed[ref].first.seconds for ref in refs if ref in rehearsed and rehearsed[ref].first.exit_code == 0]
+
+
+def _touched(
+    targets: tuple[killpath.Target, ...],
+    seen: discover_layers.Found,
+    rehearsed: Mapping[str, Rehearsed],
+) -> tuple[str, ...]:
+    """The namespaces of the targets, and those in which a layer was seen to change something."""
+    refs = {f"CronJob/{layer.ref.namespace}/{layer.ref.name}" for layer in seen.layers if layer.ref}
+    changed = [
+        call.namespace
+        for ref in sorted(refs)
+        if ref in rehearsed
+        for call in rehearsed[ref].first.writes
+        if call.namespace and not call.refused
+    ]
+    return tuple(dict.fromkeys([*(target.namespace for target in targets), *changed]))
 
 
 def holders(objects: Iterable[Obj]) -> list[Holder]:

@@ -94,6 +94,8 @@ class ApiServer:
         self.kubelets: dict[str, KubeletEndpoint] = {}
         #: Which of ``scheduler`` and ``controller-manager`` do not run now.
         self.down: Callable[[], frozenset[str]] = frozenset
+        #: Who is told of every request and its answer, once it is answered.
+        self.auditors: list[Callable[[Request, Response], None]] = []
         self.watches = Watches(store, loop)
         self.managed = ManagedFields(loop)
         self.addresses = Addresses(store)
@@ -116,6 +118,12 @@ class ApiServer:
 
     def handle(self, request: Request) -> Response:
         """Answer a request; failures come back as Status bodies, never as exceptions."""
+        response = self._answer(request)
+        for auditor in self.auditors:
+            auditor(request, response)
+        return response
+
+    def _answer(self, request: Request) -> Response:
         call: Call | None = None
         try:
             user = request.user or self.authenticator.authenticate(request)

@@ -142,6 +142,8 @@ class Network:
         namespace = f".{self.launch.pod['metadata']['namespace']}.svc.cluster.local"
         if name.endswith((".svc", ".svc.cluster.local", namespace)) or name in sandbox.API_NAMES:
             return
+        if name not in self.runtime.looked_for:
+            self.runtime.looked_for.append(name)
         self.runtime.assume(
             f"{ref_of({'kind': 'Pod'} | self.launch.pod)} looked for {name}: nothing outside the cluster exists here"
         )
@@ -181,6 +183,8 @@ class Network:
                 return self.service_ip
             service = name.removesuffix(".svc.cluster.local")
             if service != name:
+                if service.count(".") == 1 and service not in self.runtime.services_asked:
+                    self.runtime.services_asked.append(service)
                 return self.launch.services.get(service)
         if not name.endswith(".cluster.local") and "." in name:
             self.outside(name)
