@@ -14,7 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from killcheck.clock import WallLoop, wall_seconds
-from killcheck.embedded.cluster import EmbeddedCluster
+from killcheck.embedded.cluster import Cluster
 from killcheck.embedded.default_objects import node
 from killcheck.kube import resources as r
 from killcheck.kube.client import Kube
@@ -46,7 +46,7 @@ def verbs(kube: Kube, count: int) -> Iterator[tuple[str, float]]:
 
 
 @contextmanager
-def over_tls(cluster: EmbeddedCluster) -> Iterator[Kube]:
+def over_tls(cluster: Cluster) -> Iterator[Kube]:
     """A client over the wire, while the cluster's loop runs on a thread."""
     over = threading.Event()
     thread = threading.Thread(target=cluster.loop.run_until, args=(over.is_set,))
@@ -61,7 +61,7 @@ def over_tls(cluster: EmbeddedCluster) -> Iterator[Kube]:
             thread.join()
 
 
-def watching(cluster: EmbeddedCluster) -> float:
+def watching(cluster: Cluster) -> float:
     """Events a second from a write in process to a watcher in process."""
     seen: list[str] = []
     cluster.kube.watch(r.CONFIGMAPS, lambda event: seen.append(event.type), lambda error: None)
@@ -89,7 +89,7 @@ def large() -> tuple[float, float]:
         }
         for i in range(PODS)
     ]
-    cluster = EmbeddedCluster(exec_mode="none", speed=None)
+    cluster = Cluster(exec_mode="none", speed=None)
     try:
         begun = wall_seconds()
         cluster.load([*machines, *pods])
@@ -101,7 +101,7 @@ def large() -> tuple[float, float]:
         cluster.close()
 
 
-def _bound(cluster: EmbeddedCluster) -> int:
+def _bound(cluster: Cluster) -> int:
     return sum(1 for pod in cluster.store.values(("", "pods")) if pod["spec"].get("nodeName"))
 
 
@@ -116,12 +116,12 @@ def hours(days: int = 7) -> float:
 
 
 def main() -> None:
-    cluster = EmbeddedCluster(exec_mode="none")
+    cluster = Cluster(exec_mode="none")
     for verb, found in verbs(cluster.kube, REQUESTS):
         print(f"in process, {verb:<8} {found:>10.0f} requests/s")
     print(f"watch, {EVENTS} events     {watching(cluster):>10.0f} events/s")
     cluster.close()
-    cluster = EmbeddedCluster(exec_mode="none", speed=1.0)
+    cluster = Cluster(exec_mode="none", speed=1.0)
     with over_tls(cluster) as kube:
         for verb, found in verbs(kube, REQUESTS // 3):
             print(f"over TLS, {verb:<10} {found:>10.0f} requests/s")

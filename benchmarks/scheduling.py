@@ -11,7 +11,7 @@ import pstats
 import sys
 
 from killcheck.clock import wall_seconds
-from killcheck.embedded.cluster import EmbeddedCluster
+from killcheck.embedded.cluster import Cluster
 from killcheck.embedded.default_objects import node
 from killcheck.kube import resources as r
 from killcheck.kube.objects import Obj, dig
@@ -45,7 +45,7 @@ def deployment(number: int, replicas: int) -> Obj:
     }
 
 
-def phases(cluster: EmbeddedCluster) -> dict[str, int]:
+def phases(cluster: Cluster) -> dict[str, int]:
     """How many pods are in which phase, and how many have a node."""
     found: dict[str, int] = {}
     for pod in cluster.kube.list(r.PODS, "default").items:
@@ -64,7 +64,7 @@ def play(nodes: int, pods: int) -> None:
         last = (wall_seconds(), os.times().user)
         print(f"{what:<44} {last[0] - wall:7.2f} s   {last[1] - cpu:7.2f} s on a CPU", flush=True)
 
-    cluster = EmbeddedCluster(exec_mode="none")
+    cluster = Cluster(exec_mode="none")
     said("cluster up")
     cluster.load(
         node(f"gpu-{i}", "p4d.24xlarge", cpu=96, memory="1152Gi", devices={"nvidia.com/gpu": 16}) for i in range(nodes)

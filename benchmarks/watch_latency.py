@@ -29,9 +29,9 @@ NAME = "killcheck-watch-latency"
 @contextmanager
 def embedded() -> Iterator[tuple[str, Path]]:
     """(context, kubeconfig) of an embedded cluster whose loop runs on a thread, at the wall's pace."""
-    from killcheck.embedded.cluster import EmbeddedCluster
+    from killcheck.embedded.cluster import Cluster
 
-    cluster = EmbeddedCluster(exec_mode="none", speed=1.0)
+    cluster = Cluster(exec_mode="none", speed=1.0)
     over = threading.Event()
     thread = threading.Thread(target=cluster.loop.run_until, args=(over.is_set,))
     with tempfile.TemporaryDirectory() as folder:

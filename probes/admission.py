@@ -30,13 +30,7 @@ def refusal(world: World, one: Executor) -> str:
     if not rules and not any(key.startswith("pod-security.") for key in labels):
         return ""
     from killcheck.clock import VirtualLoop
-    from killcheck.embedded.api.admission.chain import Chain
-    from killcheck.embedded.api.admission.request import AdmissionRequest
-    from killcheck.embedded.api.http import User
-    from killcheck.embedded.api.kinds import Registry
-    from killcheck.embedded.api.rbac import Authorizer
-    from killcheck.embedded.api.status import StatusError
-    from killcheck.embedded.api.store import Store
+    from killcheck.embedded import AdmissionRequest, Authorizer, Chain, Registry, StatusError, Store, User
 
     loop, store, kinds = VirtualLoop(world.now), Store(), Registry()
     for obj in (

@@ -58,7 +58,7 @@ class CallRefused(Probe):
 
 def is_own_limit(call: Call) -> bool:
     """Whether an answer says more of the rehearsal than of the call: resources of what is not installed in it."""
-    from killcheck.embedded.api.kinds import builtin
+    from killcheck.embedded import builtin
 
     ours = call.group in {kind.resource.group for kind in builtin()} | {"extensions"}
     return call.status == 501 or (not ours and _is_not_served(call))

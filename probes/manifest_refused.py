@@ -28,8 +28,7 @@ class ManifestRefused(Probe):
         """Every built-in object that is written in a file."""
         if world.live or world.loaded is None:
             return  # what a cluster has, its API server took
-        from killcheck.embedded.api.kinds import Registry
-        from killcheck.embedded.api.refusals import refusals
+        from killcheck.embedded import Registry, refusals
 
         kinds = Registry()
         inside = {

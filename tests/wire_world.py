@@ -9,7 +9,7 @@ from killcheck.fixtures import path
 from mortal import Mortals
 
 from killcheck.clock import wall_now
-from killcheck.embedded.cluster import EmbeddedCluster
+from killcheck.embedded.cluster import Cluster
 from killcheck.kube import manifests
 from killcheck.kube import resources as r
 
@@ -24,7 +24,7 @@ class WireWorld:
 
     def __init__(self, folder, *, speed, exec_mode="host", fixture="dead-man"):
         self.folder = folder
-        self.cluster = EmbeddedCluster(start=wall_now(), exec_mode=exec_mode, speed=speed)
+        self.cluster = Cluster(start=wall_now(), exec_mode=exec_mode, speed=speed)
         self.prepare()
         home = path(fixture)
         self.cluster.load(m.obj for m in manifests.load([home]).manifests if m.obj.get("apiVersion") != "killcheck/v1")

@@ -17,7 +17,7 @@ from killcheck.cloud.notices import Hands
 from killcheck.cloud.session import AskError
 from killcheck.cloud.spot_prices import SpotPrices
 from killcheck.cluster.embedded import EmbeddedDrillCluster
-from killcheck.embedded.nodes.registry import credentials
+from killcheck.embedded import credentials
 from killcheck.kube import resources as r
 from killcheck.kube.objects import name_of, namespace_of
 from killcheck.spec.killpath import KillPath

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 from killcheck.capabilities.cluster import ClusterError, InstanceState
 from killcheck.capabilities.inventory import Inventory
-from killcheck.embedded.cluster import EmbeddedCluster
-from killcheck.embedded.nodes.host_runtime import HostRuntime
+from killcheck.embedded import Cluster, HostRuntime
 from killcheck.kube.objects import Obj, dig
 
 if TYPE_CHECKING:
@@ -19,12 +18,12 @@ if TYPE_CHECKING:
 __all__ = ["EmbeddedDrillCluster"]
 
 
-def _embedded(start: datetime, seed: int, exec_mode: str) -> EmbeddedCluster:
+def _embedded(start: datetime, seed: int, exec_mode: str) -> Cluster:
     """Raises ClusterError where strangers' programs are to be kept in and this machine cannot."""
-    from killcheck.embedded.nodes.spawnerclient import NoSandbox
+    from killcheck.embedded import NoSandbox
 
     try:
-        cluster = EmbeddedCluster(start=start, seed=seed, exec_mode=exec_mode)
+        cluster = Cluster(start=start, seed=seed, exec_mode=exec_mode)
     except NoSandbox as error:
         raise ClusterError(str(error)) from error
     runtime = cluster.nodes.runtime
@@ -38,7 +37,7 @@ def _embedded(start: datetime, seed: int, exec_mode: str) -> EmbeddedCluster:
 
 
 class EmbeddedDrillCluster:
-    """An :class:`~killcheck.embedded.cluster.EmbeddedCluster` with manifests loaded, under the drill's protocol."""
+    """An :class:`~killcheck.embedded.cluster.Cluster` with manifests loaded, under the drill's protocol."""
 
     name = "embedded"
     real = False

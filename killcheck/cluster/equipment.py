@@ -7,7 +7,7 @@ from pathlib import Path, PurePosixPath
 
 from killcheck.capabilities.cluster import Cluster
 from killcheck.cluster.embedded import EmbeddedDrillCluster
-from killcheck.embedded.models.assumednodes import Described
+from killcheck.embedded import Described
 from killcheck.machine.programs import Files, LocalPrograms
 from killcheck.spec.killpath import Command, KillPath, NodePool
 
@@ -32,7 +32,7 @@ def equip(cluster: Cluster, kill_path: KillPath, *, allowed: bool) -> None:
         )
         cluster.levers["files"] = Files()
         return
-    from killcheck.embedded.nodes.kubelets import NoRuntime
+    from killcheck.embedded import NoRuntime
     from killcheck.executor import scripts
     from killcheck.machine.modelled import Machine
 

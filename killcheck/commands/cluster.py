@@ -74,8 +74,7 @@ def _serve(*, speed: float, frozen: bool, manifests: tuple[Path, ...], empty: bo
     """The embedded cluster, in this process."""
     from killcheck.capabilities.cluster import ClusterError
     from killcheck.clock import wall_now
-    from killcheck.embedded.cluster import EmbeddedCluster
-    from killcheck.embedded.control import Control
+    from killcheck.embedded import Cluster, Control
     from killcheck.run.session import Session
 
     if _there() is not None:
@@ -83,7 +82,7 @@ def _serve(*, speed: float, frozen: bool, manifests: tuple[Path, ...], empty: bo
     session = Session(manifests=manifests)
     stopped: list[bool] = []
     # It begins now: kubectl reckons the ages that it describes by this machine's clock.
-    cluster = EmbeddedCluster(
+    cluster = Cluster(
         start=wall_now().replace(microsecond=0),
         speed=0.0 if frozen else speed,
         exec_mode=exec_mode or ("none" if manifests else "host"),

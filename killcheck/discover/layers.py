@@ -469,7 +469,7 @@ def _lands_only_on(workload: Obj, some: Sequence[Obj], every: Sequence[Obj]) -> 
 
 def _can_land(spec: Obj, pool: Obj) -> bool:
     """By the pool's taints, the labels it is known to give, and what its requirements allow."""
-    from killcheck.embedded.models.karpenter.pods import alternatives, tolerates
+    from killcheck.embedded import alternatives, tolerates
 
     template = dig(pool, "spec", "template", default={})
     if tolerates(spec, dig(template, "spec", "taints", default=[])) is not None:

@@ -18,8 +18,7 @@ from killcheck.kube.passed_over import Cause, Skipped, names_accelerators
 from killcheck.text.problems import Problem
 
 if TYPE_CHECKING:
-    from killcheck.embedded.api.kinds import Registry
-    from killcheck.embedded.api.refusals import Refusal
+    from killcheck.embedded import Refusal, Registry
 
 __all__ = ["misshapen", "read_as_typed", "sound"]
 
@@ -64,7 +63,7 @@ def misshapen(loaded: Loaded) -> list[Problem]:
 
 def _unreadable(loaded: Loaded) -> dict[int, tuple[Manifest, list[Problem]]]:
     """What is misshapen of each manifest, by the manifest's identity in memory."""
-    from killcheck.embedded.api.refusals import unreadable
+    from killcheck.embedded import unreadable
 
     kinds = _kinds()
     found = ((manifest, _told(manifest, unreadable(kinds, manifest.obj))) for manifest in loaded.manifests)
@@ -74,8 +73,7 @@ def _unreadable(loaded: Loaded) -> dict[int, tuple[Manifest, list[Problem]]]:
 @cache
 def _kinds() -> Registry:
     """The built-in types, and the custom ones that we know."""
-    from killcheck.embedded.api.kinds import Registry, from_crd
-    from killcheck.embedded.models.definitions import crds
+    from killcheck.embedded import Registry, crds, from_crd
 
     kinds = Registry()
     for crd in crds():
@@ -87,8 +85,7 @@ def _kinds() -> Registry:
 def _refused(loaded: Loaded) -> list[Problem]:
     """Whatever else an API server would refuse."""
     from killcheck.clock import wall_now
-    from killcheck.embedded.api.kinds import Registry
-    from killcheck.embedded.api.refusals import refusals
+    from killcheck.embedded import Registry, refusals
 
     kinds, now = Registry(), wall_now()
     return [problem for manifest in loaded.manifests for problem in _told(manifest, refusals(kinds, manifest.obj, now))]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from killcheck.clock import VirtualLoop
 from killcheck.embedded import default_objects, wire
@@ -52,7 +52,7 @@ from killcheck.kube.errors import ApiError, Conflict, KubeError, NotFound
 from killcheck.kube.objects import Obj, copy, dig, namespace_of, ref_of
 from killcheck.kube.workloads import templates
 
-__all__ = ["EmbeddedCluster", "LoadError"]
+__all__ = ["Cluster", "LoadError"]
 
 ADMIN = User("kubernetes-admin", ("system:masters", "system:authenticated"))
 CONTROLLERS = User("system:kube-controller-manager", ("system:masters", "system:authenticated"))
@@ -111,7 +111,7 @@ class LoadError(KubeError):
         super().__init__(f"{ref_of(obj)}: {why}")
 
 
-class EmbeddedCluster:
+class Cluster:
     """A Kubernetes in this process, on a virtual clock that begins at ``start``.
 
     ``seed`` makes names and uids repeatable; ``exec_mode`` says how executors' commands run (host, docker, none);
@@ -208,7 +208,7 @@ class EmbeddedCluster:
             "assumptions": self.assumed,
             "git": self.git,
         }
-        extra: dict[str, Any] = {key: value for key, value in own.items() if key in model.__dataclass_fields__}
+        extra: dict[str, Any] = {key: own[key] for key in model.takes}
         controller = model(kube, self.loop, self.informers, **extra)
         controller.start()
         self.controllers[controller.name] = controller
@@ -248,6 +248,17 @@ class EmbeddedCluster:
         if isinstance(runtime, HostRuntime):
             runtime.outside.places.append(Place(address, seen_as or port, port))
             runtime.outside.environment |= environment
+
+    # -- time and life -------------------------------------------------------------------------------------
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def advance(self, seconds: float, until: Callable[[], bool] = lambda: False) -> bool:
+        """Let time pass: ``seconds`` of the cluster's, or less where ``until`` holds before; whether it did."""
+        return self.loop.run_until(until, seconds)
 
     # -- content -------------------------------------------------------------------------------------------
     def load(self, objects: Iterable[Obj]) -> None:

@@ -186,7 +186,7 @@ def _eksctl_types(group: Mapping[str, Any]) -> list[str]:
 
 
 def _own(obj: Obj, templates: Templates) -> Iterator[Pool]:
-    from killcheck.embedded.models.nodegroups import read_groups
+    from killcheck.embedded import read_groups
 
     try:
         groups: Iterable[Any] = read_groups(obj).values()

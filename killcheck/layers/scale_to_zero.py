@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from killcheck.clock import VirtualLoop
-from killcheck.embedded.models import keda_triggers
+from killcheck.embedded import keda_triggers
 from killcheck.kube import resources as r
 from killcheck.kube.errors import NotFound
 from killcheck.kube.informer import Change

@@ -129,7 +129,7 @@ def is_builtin(obj: Obj) -> bool:
 
 @cache
 def _groups() -> frozenset[str]:
-    from killcheck.embedded.api.kinds import builtin
+    from killcheck.embedded import builtin
 
     return frozenset(kind.resource.group for kind in builtin())
 

@@ -105,7 +105,7 @@ class Stakes:
     @cached_property
     def permissions(self) -> Permissions:
         """Who may do what, with the roles that every cluster has."""
-        from killcheck.embedded.api.bootstrap import roles
+        from killcheck.embedded import roles
 
         return Permissions([*roles(), *self.objects])
 

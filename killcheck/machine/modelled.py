@@ -21,8 +21,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from killcheck.clock import Loop
-from killcheck.embedded.nodes.execution import Exit, Launch, NotRun, Running, Runtime, StartError
-from killcheck.embedded.nodes.volumes import File, Mount, Volume
+from killcheck.embedded import Exit, File, Launch, Mount, NotRun, Running, Runtime, StartError, Volume
 from killcheck.images.contents import Contents
 from killcheck.kube import schedule
 from killcheck.kube.objects import Obj

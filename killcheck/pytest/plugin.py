@@ -15,6 +15,7 @@ from killcheck.pytest.settings import SETTINGS
 
 if TYPE_CHECKING:
     from killcheck.capabilities.cluster import Cluster
+    from killcheck.embedded import Cluster as EmbeddedCluster
     from killcheck.fence import FenceReport
     from killcheck.lint.asking import LintResult
     from killcheck.pytest.drills import Drills
@@ -79,6 +80,15 @@ def killcheck_session(request: pytest.FixtureRequest) -> Session:
     from killcheck.pytest.drills import shared_session
 
     return shared_session(request.config)
+
+
+@pytest.fixture
+def embedded_cluster() -> Iterator[EmbeddedCluster]:
+    """A Kubernetes in this process, on a virtual clock: load manifests, let time pass, connect any client."""
+    from killcheck.embedded import Cluster
+
+    with Cluster(exec_mode="none") as cluster:
+        yield cluster
 
 
 @pytest.fixture(scope="session")

@@ -7,8 +7,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from killcheck.embedded.api.call import route, verb_of
-from killcheck.embedded.api.http import Request, Response
+from killcheck.embedded import Request, Response, route, verb_of
 from killcheck.rehearsal.record import Call, replicas_in
 
 __all__ = ["Audit"]

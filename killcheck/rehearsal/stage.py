@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from killcheck.clock import wall_seconds
-from killcheck.embedded.api.rbac import Attributes, Decision
-from killcheck.embedded.cluster import EmbeddedCluster, LoadError
+from killcheck.embedded import Attributes, Cluster, Decision, LoadError
 from killcheck.kube import gpus
 from killcheck.kube import resources as r
 from killcheck.kube.errors import KubeError, NotFound
@@ -213,11 +212,11 @@ class _Stage:
         return str(told[-1].get("message", "")) if told else "its Job made no pod that started"
 
 
-def _booted(objects: list[Obj], start: datetime) -> EmbeddedCluster:
+def _booted(objects: list[Obj], start: datetime) -> Cluster:
     """A cluster with as many of the objects as it takes; schedules fire nothing in it by themselves."""
     left_out: list[Obj] = []
     while True:
-        cluster = EmbeddedCluster(start=start, disabled={"cronjob-controller"})
+        cluster = Cluster(start=start, disabled={"cronjob-controller"})
         try:
             cluster.load([obj for obj in objects if not any(obj is other for other in left_out)])
         except LoadError as error:

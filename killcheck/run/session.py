@@ -28,7 +28,7 @@ from killcheck.spec.killpath import KillPath, Layer, LayerType, Ref
 from killcheck.text.problems import Problem
 
 if TYPE_CHECKING:
-    from killcheck.embedded.cluster import LoadError
+    from killcheck.embedded import LoadError
     from killcheck.kube.schedule import Schedule
     from killcheck.run.planned import PlannedDrill
 
@@ -254,7 +254,7 @@ class Session:
 
     def _embedded(self, planned: PlannedDrill | None) -> Cluster:
         from killcheck.cluster.embedded import EmbeddedDrillCluster
-        from killcheck.embedded.cluster import LoadError
+        from killcheck.embedded import LoadError
 
         mode = self.exec_mode or ("shipped" if self.shipped else "none")
         self.kill_path  # noqa: B018 - found in all that could be read, before anything is passed over
@@ -356,7 +356,7 @@ class Session:
 
     def _window(self, scaler: Ref) -> datetime:
         """When the scaler's cron trigger holds its target on, where nothing else does."""
-        from killcheck.embedded.models import keda_triggers
+        from killcheck.embedded import keda_triggers
 
         named = (o for o in self.objects if o.get("kind") == scaler.kind and dig(o, "metadata", "name") == scaler.name)
         scaled = next((o for o in named if (namespace_of(o) or "default") == scaler.namespace), None)

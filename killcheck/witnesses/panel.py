@@ -27,7 +27,7 @@ from killcheck.watch.timeline import Timeline
 from killcheck.witnesses.alarms import Evaluated, History, Rule, evaluate, rules_of, samples
 
 if TYPE_CHECKING:
-    from killcheck.embedded.models.cloud import Cloud
+    from killcheck.embedded import Cloud
 
 __all__ = ["Lack", "Unproven", "Witnesses"]
 

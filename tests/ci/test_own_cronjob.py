@@ -16,7 +16,7 @@ import yaml
 
 from killcheck import fixtures
 from killcheck.clock import wall_now
-from killcheck.embedded.cluster import EmbeddedCluster
+from killcheck.embedded.cluster import Cluster
 from killcheck.kube import manifests
 from killcheck.kube import resources as r
 from killcheck.lint.asking import lint, world_of
@@ -37,7 +37,7 @@ def recipe(*names):
 @pytest.fixture
 def living():
     """The reference kill path and the recipes on an embedded cluster that keeps wall time."""
-    cluster = EmbeddedCluster(start=CLOCK, exec_mode="host", speed=1.0)
+    cluster = Cluster(start=CLOCK, exec_mode="host", speed=1.0)
     over = threading.Event()
     cluster.load([*manifests.load([fixtures.path("dead-man")]).objects, *recipe("rbac.yaml", "drill.yaml")])
     cluster.kube.patch(r.NAMESPACES, "inference", {"metadata": {"labels": {"killcheck.dev/consent": "true"}}})

@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from killcheck.cli import COMMANDS
-from killcheck.embedded.cluster import EmbeddedCluster
+from killcheck.embedded.cluster import Cluster
 from killcheck.spec.specfile import load, loads
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -41,7 +41,7 @@ def key(obj):
 @pytest.mark.parametrize("name", MANIFESTS)
 def test_kubernetes_takes_it_as_it_is(name):
     """A server-side dry run with strict field validation, as `kubectl apply --dry-run=server --validate=strict`."""
-    cluster = EmbeddedCluster(exec_mode="none")
+    cluster = Cluster(exec_mode="none")
     try:
         for namespace in ("killcheck", "inference"):
             cluster.kube.call(

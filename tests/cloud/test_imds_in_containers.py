@@ -8,7 +8,7 @@ import pytest
 from test_founding_story import Prepared, run
 
 from killcheck import faults, fixtures
-from killcheck.embedded.cluster import EmbeddedCluster
+from killcheck.embedded.cluster import Cluster
 from killcheck.embedded.default_objects import node
 from killcheck.kube import resources as r
 from killcheck.spec import specfile
@@ -47,7 +47,7 @@ class World:
     """A cluster of one machine that is an instance, and pods on it."""
 
     def __init__(self, **options):
-        self.cluster = EmbeddedCluster(exec_mode="host")
+        self.cluster = Cluster(exec_mode="host")
         self.kube = self.cluster.kube
         self.instance = self.cluster.cloud.launch("m6i.large", by="test", capacity_type="spot")
         made = node("worker", "m6i.large", cpu="2", memory="8Gi")

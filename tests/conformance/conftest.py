@@ -7,7 +7,7 @@ import threading
 import pytest
 from servers import Embedded, Real
 
-from killcheck.embedded.cluster import EmbeddedCluster
+from killcheck.embedded.cluster import Cluster
 
 
 def pytest_addoption(parser):
@@ -43,7 +43,7 @@ def cluster(request):
     """A cluster whose clock runs thirty times as fast as the wall's; a module's ``EXEC_MODE`` says what runs on it."""
     from killcheck.embedded.default_objects import node
 
-    made = EmbeddedCluster(exec_mode=getattr(request.module, "EXEC_MODE", "none"), speed=30)
+    made = Cluster(exec_mode=getattr(request.module, "EXEC_MODE", "none"), speed=30)
     made.load(
         [
             node("gpu-1", "g6.4xlarge", cpu=16, memory="64Gi", devices={"nvidia.com/gpu": 1}),

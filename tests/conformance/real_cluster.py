@@ -22,7 +22,7 @@ from killcheck.kube.objects import copy
 
 
 class RealCluster:
-    """What a ``Replay`` asks of an ``EmbeddedCluster``, on a kubeconfig's current context."""
+    """What a ``Replay`` asks of an ``Cluster``, on a kubeconfig's current context."""
 
     def __init__(self, kubeconfig):
         self.loop = WallLoop()

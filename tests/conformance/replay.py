@@ -13,7 +13,7 @@ from urllib.parse import parse_qs
 from recorded import Aliases, Recording, Told, Transition, comparable, merged, state_text
 
 from killcheck.embedded.api.http import Request, User
-from killcheck.embedded.cluster import EmbeddedCluster
+from killcheck.embedded.cluster import Cluster
 from killcheck.images.contents import Contents
 from killcheck.kube import resources as r
 from killcheck.kube.objects import copy, dig
@@ -94,7 +94,7 @@ class Seen:
     events: list[Told] = field(default_factory=list)
     answers: list[tuple[str, int, int]] = field(default_factory=list)
     bodies: list[tuple[str, object, object]] = field(default_factory=list)
-    cluster: EmbeddedCluster | None = None
+    cluster: Cluster | None = None
 
 
 def node(name, **spec):
@@ -129,7 +129,7 @@ class Replay:
         steps = sorted(self._steps(), key=lambda step: step[:2])
         lead = max(6.0, 3.0 - steps[0][0])
         start = self.recording.trigger - timedelta(seconds=lead)
-        self.cluster = EmbeddedCluster(start=start, exec_mode=self.situation.exec_mode)
+        self.cluster = Cluster(start=start, exec_mode=self.situation.exec_mode)
         self.seen.cluster = self.cluster
         try:
             self._ground()

@@ -13,7 +13,7 @@ import yaml
 
 from killcheck.embedded.api.authn import peer_header
 from killcheck.embedded.api.http import Request
-from killcheck.embedded.cluster import EmbeddedCluster
+from killcheck.embedded.cluster import Cluster
 
 #: Who asks, which shows in managedFields.
 AGENT = "Python-urllib/3.11"
@@ -25,7 +25,7 @@ class Embedded:
     """The embedded cluster, asked in process with bodies as they come over the wire."""
 
     def __init__(self):
-        self.cluster = EmbeddedCluster(exec_mode="none")
+        self.cluster = Cluster(exec_mode="none")
 
     def ask(self, method, path, body=None, content_type="application/json"):
         path, _, query = path.partition("?")

@@ -18,7 +18,7 @@ import pytest
 from docker_host import IDLE, killcheck
 
 from killcheck.clock import WallLoop, wall_now
-from killcheck.embedded.cluster import EmbeddedCluster
+from killcheck.embedded.cluster import Cluster
 from killcheck.kube import resources as r
 from killcheck.kube.objects import dig
 
@@ -59,7 +59,7 @@ class Stand:
                 network="kind",
                 labels={"io.x-k8s.kind.cluster": "killcheck", "io.x-k8s.kind.role": name.split("-")[1].rstrip("2")},
             )
-        self.cluster = EmbeddedCluster(start=wall_now(), exec_mode="host", speed=1.0)
+        self.cluster = Cluster(start=wall_now(), exec_mode="host", speed=1.0)
         self.over = False
         for name in NODES:
             self.register(name)

@@ -17,7 +17,7 @@ from killcheck.fixtures import path
 from killcheck.cli import main
 from killcheck.clock import wall_now
 from killcheck.embedded.api.http import Request
-from killcheck.embedded.cluster import EmbeddedCluster
+from killcheck.embedded.cluster import Cluster
 from killcheck.kube import manifests
 from killcheck.kube import resources as r
 
@@ -30,7 +30,7 @@ class Live:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.cluster = EmbeddedCluster(start=wall_now(), exec_mode="none", speed=0.0)
+        self.cluster = Cluster(start=wall_now(), exec_mode="none", speed=0.0)
         self.cluster.load(
             m.obj for m in manifests.load([path("dead-man")]).manifests if m.obj.get("apiVersion") != "killcheck/v1"
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from killcheck.embedded.cluster import EmbeddedCluster
+from killcheck.embedded.cluster import Cluster
 from killcheck.kube import resources as r
 from killcheck.kube.client import Answer, Kube
 from killcheck.kube.errors import Unreachable
@@ -65,7 +65,7 @@ def differences(before, after):
 
 def small_cluster(**settings):
     """An embedded cluster without nodes: a Deployment, a CronJob, a RoleBinding, a ConfigMap to do things to."""
-    cluster = EmbeddedCluster(exec_mode="none", **settings)
+    cluster = Cluster(exec_mode="none", **settings)
     kube = cluster.kube
     kube.create(r.NAMESPACES, {"metadata": {"name": "inference", "labels": {"killcheck.dev/consent": "true"}}})
     template = {"metadata": {"labels": {"app": "vllm"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}

@@ -209,6 +209,8 @@ class Component(ABC):
     name: ClassVar[str] = "component"
     #: How it signs its events, where that is not ``name``.
     component: ClassVar[str] = ""
+    #: What of the cluster it is given besides the API, by the names of its fields: ``cloud``, ``nodes``, ``git``...
+    takes: ClassVar[tuple[str, ...]] = ()
 
     def __post_init__(self) -> None:
         self.events = EventRecorder(self.kube, self.loop, self.component or self.name)

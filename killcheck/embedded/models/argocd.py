@@ -36,6 +36,7 @@ class ArgoCd(Controller):
     """argocd-application-controller."""
 
     name: ClassVar[str] = "argocd-application-controller"
+    takes: ClassVar[tuple[str, ...]] = ("git",)
     git: Git = field(default_factory=Git)
     #: What is taken for an Application's without a mark, and what only a guess would heal; the cluster tells both.
     assumed: list[str] = field(default_factory=list)

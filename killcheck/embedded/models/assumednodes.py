@@ -84,6 +84,7 @@ class AssumedNodes(Controller):
     assumptions: Assumptions
 
     name: ClassVar[str] = "assumed-nodes"
+    takes: ClassVar[tuple[str, ...]] = ("assumptions",)
 
     def setup(self) -> None:
         """Follow the pods."""

@@ -75,6 +75,7 @@ class CloudNodes(Controller):
     cloud: Cloud
 
     name: ClassVar[str] = "cloud-node-lifecycle-controller"
+    takes: ClassVar[tuple[str, ...]] = ("cloud",)
 
     def setup(self) -> None:
         """Follow the cloud and the nodes."""

@@ -68,6 +68,7 @@ class ClusterAutoscaler(Controller):
     cloud: Cloud
 
     name: ClassVar[str] = "cluster-autoscaler"
+    takes: ClassVar[tuple[str, ...]] = ("cloud",)
 
     def setup(self) -> None:
         """Follow what a scan looks at."""

@@ -32,6 +32,8 @@ class _Source(Controller):
     """What both have: a look at each interval at what is theirs."""
 
     git: Git = field(default_factory=Git)
+
+    takes: ClassVar[tuple[str, ...]] = ("git",)
     assumed: list[str] = field(default_factory=list)
 
     resource: ClassVar[Resource]

@@ -33,6 +33,7 @@ class NetworkPolicies(Controller):
     nodes: Any
 
     name: ClassVar[str] = "network-plugin"
+    takes: ClassVar[tuple[str, ...]] = ("nodes",)
 
     def setup(self) -> None:
         """Follow policies, and be asked when a container starts."""

@@ -129,6 +129,7 @@ class NodeGroups(Controller):
     cloud: Cloud
 
     name: ClassVar[str] = "auto-scaling-groups"
+    takes: ClassVar[tuple[str, ...]] = ("cloud",)
 
     def setup(self) -> None:
         """Follow the ConfigMap and the cloud."""

@@ -105,6 +105,7 @@ class NodeTerminationHandler(Controller):
     cloud: Cloud
 
     name: ClassVar[str] = NAME
+    takes: ClassVar[tuple[str, ...]] = ("cloud",)
 
     def setup(self) -> None:
         """Follow handlers and their pods, the cloud, and a queue."""

@@ -25,8 +25,7 @@ class _Brownout:
     met: list[str] = field(default_factory=list)
 
     def __call__(self, request: Any) -> Any:
-        from killcheck.embedded.api.http import Response
-        from killcheck.embedded.connection import RESET
+        from killcheck.embedded import RESET, Response
 
         now = self.loop.now()
         self.until = self.until or now + timedelta(seconds=self.lasts_s)

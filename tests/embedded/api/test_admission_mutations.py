@@ -9,7 +9,7 @@ from access_world import executor, world
 from killcheck.embedded.api import celobjects
 from killcheck.embedded.api.admission import expressions
 from killcheck.embedded.api.status import StatusError
-from killcheck.embedded.cluster import EmbeddedCluster
+from killcheck.embedded.cluster import Cluster
 from killcheck.kube import resources as r
 
 API = "admissionregistration.k8s.io/v1"
@@ -154,7 +154,7 @@ def test_a_test_that_fails_leaves_a_subresource_as_it_was():
             {"operations": ["UPDATE"], "apiGroups": ["apps"], "apiVersions": ["v1"], "resources": ["deployments/scale"]}
         ]
     }
-    cluster = EmbeddedCluster(exec_mode="none")
+    cluster = Cluster(exec_mode="none")
     try:
         labels = {"app": "web"}
         cluster.load(
@@ -200,7 +200,7 @@ def test_which_policies_there_are_for_it_is_decided_before_any_has_changed_it():
 
 
 def test_an_executor_pulls_from_where_a_policy_sends_it():
-    cluster = EmbeddedCluster(exec_mode="none")
+    cluster = Cluster(exec_mode="none")
     try:
         cluster.load(
             [

@@ -2,7 +2,7 @@
 
 import pytest
 
-from killcheck.embedded.cluster import EmbeddedCluster
+from killcheck.embedded.cluster import Cluster
 from killcheck.kube import resources as r
 from killcheck.kube.objects import labels_of, name_of
 from killcheck.kube.resources import Resource
@@ -13,7 +13,7 @@ TABLE = {"accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}
 
 @pytest.fixture(scope="module")
 def cluster():
-    made = EmbeddedCluster(exec_mode="none")
+    made = Cluster(exec_mode="none")
     yield made
     made.close()
 

@@ -2,7 +2,7 @@
 
 from contextlib import contextmanager
 
-from killcheck.embedded.cluster import EmbeddedCluster
+from killcheck.embedded.cluster import Cluster
 from killcheck.kube import resources as r
 from killcheck.kube.objects import condition, dig, name_of
 
@@ -10,7 +10,7 @@ from killcheck.kube.objects import condition, dig, name_of
 @contextmanager
 def cluster(*objects, **settings):
     """A cluster with ``objects`` loaded; nothing is run on this host unless ``exec_mode`` says so."""
-    made = EmbeddedCluster(**{"exec_mode": "none"} | settings)
+    made = Cluster(**{"exec_mode": "none"} | settings)
     try:
         made.load(objects)
         yield made

@@ -29,6 +29,7 @@ class Karpenter(Component):
     cloud: Cloud
 
     name: ClassVar[str] = "karpenter"
+    takes: ClassVar[tuple[str, ...]] = ("cloud",)
 
     def setup(self) -> None:
         """Start every controller, over one shared state."""

@@ -34,6 +34,7 @@ class Kueue(Component):
     admission: Any
 
     name: ClassVar[str] = "kueue"
+    takes: ClassVar[tuple[str, ...]] = ("admission",)
 
     def setup(self) -> None:
         """Start every controller, over one shelf."""
