@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -249,16 +250,31 @@ class Journal:
 
         return insist(self.loop, once, patience_s=WRITE_PATIENCE_S)
 
-    def remember(self, resource: r.Resource, obj: Obj, back: Obj, left: Obj, *, what: str, manual: str) -> None:
+    def remember(
+        self,
+        resource: r.Resource,
+        obj: Obj,
+        back: Obj,
+        left: Obj,
+        *,
+        what: str,
+        manual: str,
+        transient: bool = False,
+    ) -> None:
         """Write down how ``obj`` is put back from what another is about to make of it: ``back``, where it is ``left``.
 
         Raises KubeError, JournalError. Where the object may not be marked only this machine's journal can ask for it.
         """
         namespace, name = obj["metadata"].get("namespace"), obj["metadata"]["name"]
-        undo, mark = self.marking(Undo("merge", resource.path(namespace, name), back, uid_of(obj), left, manual), {})
-        with self.change(what, undo), suppress(Forbidden):
-            if mark:
-                insist(self.loop, lambda: self.kube.patch(resource, name, mark, namespace), patience_s=WRITE_PATIENCE_S)
+        bare = Undo("merge", resource.path(namespace, name), back, uid_of(obj), left, manual, transient)
+        undo, mark = self.marking(bare, {})
+        with self.change(what, undo) as refine:
+            try:
+                if mark:
+                    patch = partial(self.kube.patch, resource, name, mark, namespace)
+                    insist(self.loop, patch, patience_s=WRITE_PATIENCE_S)
+            except Forbidden:
+                refine(bare)  # an undo that speaks of a mark is believed where the mark is
 
     def marking(self, undo: Undo, patch: Obj) -> tuple[Undo, Obj]:
         """The next change's undo and patch with its mark, where the journal is kept where others could write one.

@@ -27,6 +27,7 @@ from killcheck.kube.errors import (
 from killcheck.kube.objects import Obj, copy, dig, labels_of, uid_of
 
 __all__ = [
+    "FORESEEN",
     "LABEL",
     "MARK",
     "PASSING",
@@ -46,6 +47,8 @@ __all__ = [
 
 #: Label on everything that killcheck creates; the value is the run's id.
 LABEL = "killcheck.dev/run"
+#: The owner of what an executor was read to be about to change (:mod:`killcheck.safety.foreseen`): it may have left it alone.
+FORESEEN = "the executor"
 #: How the label begins that marks an object as changed (:mod:`killcheck.safety.marks`).
 MARK = "killcheck.dev/undo."
 
@@ -350,6 +353,8 @@ def _merge_back(kube: Kube, entry: Entry) -> str:
         except NotFound:  # our own first try, whose answer was lost, may have let it go (a finalizer)
             if not undo.transient:
                 raise UndoProblem("the object has gone meanwhile") from None
+    if theirs and entry.owner == FORESEEN:  # whose it is the account tells
+        return f"left alone: {entry.what} ({'; '.join(theirs)})"
     if theirs:
         raise UndoProblem("; ".join(theirs) + ": somebody else changed it, so it is left as it is")
     return f"restored: {entry.what}" if mine else f"already back: {entry.what}"
