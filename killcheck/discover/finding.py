@@ -93,6 +93,7 @@ def from_objects(objects: Iterable[Obj] | Loaded, name: str = "") -> Discovery:
         nodes=pools.pools,
         layers=tuple(deadline_sums.after_idling(layer, deadlines.deadlines) for layer in seen.layers),
         deadlines=deadlines.deadlines,
+        proof=killpath.DEFAULT_PROOF - (set() if pools.described else {killpath.Proof.P2}),
         consent=killpath.Consent(
             namespaces=tuple(dict.fromkeys(target.namespace for target in targets)),
             pools=tuple(pool.name for pool in pools.pools),

@@ -11,6 +11,7 @@ from killcheck import executor
 from killcheck.executor import Reading
 from killcheck.executor.api_calls import ApiCall
 from killcheck.instances.reclaims import NOTICE_S
+from killcheck.instances.requirements import RequirementError, Requirements
 from killcheck.kube.gpus import spec_devices
 from killcheck.kube.objects import Obj, dig, labels_of, name_of, namespace_of, ref_of
 from killcheck.kube.permissions import Permissions
@@ -31,6 +32,37 @@ _IDLE = re.compile(r"(?i).*(idle|self_?terminat|inactiv).*?(ms|millis|seconds|se
 _UNIT_S = {"m": 60.0, "h": 3600.0, "s": 1.0}
 #: What a notice leaves where Karpenter's machines are not AWS', by the group of their node classes, in seconds.
 _OTHER_NOTICES = {"karpenter.azure.com": NOTICE_S["azure"], "karpenter.k8s.gcp": NOTICE_S["gcp"]}
+#: Labels that nodes of Karpenter carry whether or not their pool says so.
+_WELL_KNOWN = frozenset(
+    {
+        "kubernetes.io/arch",
+        "kubernetes.io/os",
+        "kubernetes.io/hostname",
+        "node.kubernetes.io/instance-type",
+        "topology.kubernetes.io/zone",
+        "topology.kubernetes.io/region",
+        "karpenter.sh/capacity-type",
+        "karpenter.sh/nodepool",
+        *(
+            f"karpenter.k8s.aws/instance-{part}"
+            for part in (
+                "category",
+                "family",
+                "generation",
+                "size",
+                "cpu",
+                "memory",
+                "gpu-name",
+                "gpu-manufacturer",
+                "gpu-count",
+                "gpu-memory",
+                "accelerator-name",
+                "accelerator-manufacturer",
+                "accelerator-count",
+            )
+        ),
+    }
+)
 #: Where the arithmetic of schedules begins: a week like any other.
 _ANY_MONDAY = datetime(2026, 1, 5, tzinfo=UTC)
 
@@ -283,8 +315,11 @@ class _Finder:
 
     def _spot(self, others: bool) -> Iterator[Layer]:
         """Where nothing else turns targets off, and their pools are spot alone: the cloud does, at a notice's time."""
-        pools = [obj for obj in self.objects if obj.get("kind") == "NodePool" and _is_spot(obj)]
-        if pools and not others:
+        every = [obj for obj in self.objects if obj.get("kind") == "NodePool"]
+        pools = [obj for obj in every if _is_spot(obj)]
+        # Of a target that may as well be on another pool, a spot notice says nothing.
+        covers = tuple(t.name for t in self.targets if _lands_only_on(self.by_target[t.name], pools, every))
+        if covers and not others:
             self.found.notes.append(
                 f"{ref_of(pools[0])} buys on the spot market: what its notices set off is drilled as a layer; tell the "
                 "spec where the workers' progress can be read (checkpoint)"
@@ -292,10 +327,7 @@ class _Finder:
             groups = {str(dig(o, "spec", "template", "spec", "nodeClassRef", "group", default="")) for o in pools}
             elsewhere = [leaves for group, leaves in _OTHER_NOTICES.items() if group in groups]
             yield Layer(
-                "spot-reclaim",
-                LayerType.SPOT_HANDLER,
-                tuple(t.name for t in self.targets),
-                notice_s=min(elsewhere, default=NOTICE_S["aws"]),
+                "spot-reclaim", LayerType.SPOT_HANDLER, covers, notice_s=min(elsewhere, default=NOTICE_S["aws"])
             )
 
     # -- workers that end themselves -------------------------------------------------------------------------
@@ -329,6 +361,30 @@ def _is_spot(pool: Obj) -> bool:
         r.get("key") == "karpenter.sh/capacity-type" and r.get("operator") == "In" and r.get("values") == ["spot"]
         for r in dig(pool, "spec", "template", "spec", "requirements", default=[])
     )
+
+
+def _lands_only_on(workload: Obj, some: Sequence[Obj], every: Sequence[Obj]) -> bool:
+    """Whether pods of a workload can be on some of these Karpenter pools, and on no other."""
+    found = [pool for pool in every if any(_can_land(t.spec, pool) for t in templates(workload))]
+    return bool(found) and all(pool in some for pool in found)
+
+
+def _can_land(spec: Obj, pool: Obj) -> bool:
+    """By the pool's taints, the labels it is known to give, and what its requirements allow."""
+    from killcheck.embedded.models.karpenter.pods import alternatives, tolerates
+
+    template = dig(pool, "spec", "template", default={})
+    if tolerates(spec, dig(template, "spec", "taints", default=[])) is not None:
+        return False
+    labels = {**dig(template, "metadata", "labels", default={}), "karpenter.sh/nodepool": name_of(pool)}
+    try:
+        offered = Requirements.of(dig(template, "spec", "requirements", default=[]), labels)
+        return any(
+            not offered.conflicts(wanted) and not offered.undefined(wanted, _WELL_KNOWN)
+            for wanted in alternatives(spec)
+        )
+    except RequirementError:
+        return True
 
 
 def _pod_labels(obj: Obj) -> dict[str, str]:

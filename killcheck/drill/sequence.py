@@ -18,7 +18,7 @@ from killcheck.drill.attribution import Bystanders, Hand
 from killcheck.drill.progress import Progress, required, watched_s
 from killcheck.faults.base import Fault, FaultError, lacking
 from killcheck.faults.combination import in_order, refuse_clashes
-from killcheck.kube.errors import KubeError
+from killcheck.kube.errors import KubeError, NotFound
 from killcheck.kube.informer import Change
 from killcheck.kube.objects import Obj, dig, format_time, name_of
 from killcheck.layers.base import UNREAD, LayerError, LayerRun, Stage
@@ -27,7 +27,7 @@ from killcheck.safety.journal import Dirty, Journal, JournalError
 from killcheck.safety.undo import insist
 from killcheck.spec.killpath import KillPath, Layer, Proof
 from killcheck.verdict import DrillResult, Verdict
-from killcheck.watch import steady
+from killcheck.watch import judging, steady, waking
 from killcheck.watch.cost import Meter, SpotPrice, bill
 from killcheck.watch.scene import STEADFAST_S, Scene, SceneBroken, described, on_since
 from killcheck.watch.timeline import PHASES, Timeline
@@ -108,6 +108,8 @@ class Drill:
         self._sample: tuple[int, int, int] | None = None
         self._healing = False
         self._account = Account(cluster, kill_path, layer)
+        #: Why what the spec asks for of nodes cannot be proven here; empty: it can, or nobody asks.
+        self._unjudged = ""
 
     # -- the sequence --------------------------------------------------------------------------------------
     def run(self) -> DrillResult:
@@ -164,6 +166,7 @@ class Drill:
 
     # -- 1 and 2: prepare, steady state --------------------------------------------------------------------
     def _prepare(self) -> None:
+        self._kinds_served()
         self.runner = layers.of(self.layer, self.stage)
         loop = self.cluster.loop
         insist(loop, self.runner.prepare, patience_s=STEADFAST_S)
@@ -181,16 +184,37 @@ class Drill:
         self.scene.open()
         self.bystanders = Bystanders(self.kill_path, self.layer, self.stage)
 
+    def _kinds_served(self) -> None:
+        """Raise Inconclusive for a covered target of a kind that the cluster does not have."""
+        for target in self.kill_path.covered_by(self.layer):
+            if target.kind:
+                try:
+                    self.scene.resource_of(target)
+                except NotFound:
+                    raise Inconclusive(
+                        f"{target}: {self.cluster.name} serves no {target.kind} of {target.api_version}"
+                        + ("" if self.cluster.real else ": it is not modelled here. Drill it on a cluster that has it")
+                    ) from None
+
     def _steady_state(self) -> None:
+        woken = list(waking.wake(self.cluster, self.scene, self.kill_path, self.layer))
+        for said in woken:
+            self._note(said)
+        if woken:
+            covered = [t for t in self.kill_path.covered_by(self.layer) if t.kind]
+            self.cluster.loop.run_until(lambda: all(map(self.scene.replicas, covered)), waking.WOKEN_S)
         nothing = steady.nothing_on(self.scene, self.kill_path, self.layer)
         if nothing:
             raise Inconclusive(nothing)
         for said in steady.switch_on(self.cluster, self.scene, self.layer):
             self._note(said)
-        self.cluster.loop.run_until(lambda: self._fresh() and not self._unsteady(), self.options.steady_timeout_s)
-        unsteady = self._unsteady()
-        if unsteady:
-            raise Inconclusive(f"no steady state to begin with: {unsteady}")
+        self._until_steady()
+        bed = list(waking.put_to_bed(self.cluster, self.scene, self.kill_path, self.layer))
+        for said in bed:
+            self._note(said)
+        if bed:
+            self._until_steady()
+        self._nodes_to_judge()
         self.witnesses.preflight()
         pods, nodes = self.scene.gpu_pods(), self.scene.pool_nodes()
         now = self.cluster.loop.now()
@@ -213,6 +237,28 @@ class Drill:
             usd_per_hour=self.meter.rate(),
             replicas=steady.asked_for(self.scene, self.kill_path, self.layer),
         )
+
+    def _until_steady(self) -> None:
+        self.cluster.loop.run_until(lambda: self._fresh() and not self._unsteady(), self.options.steady_timeout_s)
+        unsteady = self._unsteady()
+        if unsteady:
+            raise Inconclusive(f"no steady state to begin with: {unsteady}")
+
+    def _nodes_to_judge(self) -> None:
+        """What of the nodes can be proven here, and what the spec lets stay on. Raises Inconclusive."""
+        inside = any(target.kind for target in self.kill_path.covered_by(self.layer))
+        wanted = self.kill_path.proof & {Proof.P2, Proof.P3} if inside else frozenset()
+        why = judging.not_judged(self.scene, self.kill_path) if wanted and not self.cluster.real else ""
+        if why:
+            self._unjudged = why if self.kill_path.proof_said else ""
+            self.kill_path = replace(self.kill_path, proof=self.kill_path.proof - wanted)
+            self._note(why)
+        if inside and Proof.P2 in self.kill_path.proof and not self._layer_run.only_node():
+            emptied = judging.emptied(self.scene, self.kill_path)
+            if emptied:
+                raise Inconclusive(emptied)
+            for said in judging.kept(self.scene, self.kill_path, self.meter):
+                self._note(said)
 
     def _unsteady(self) -> str:
         return steady.unsteady(self.scene, self.kill_path, self.layer)
@@ -440,6 +486,8 @@ class Drill:
             return self._result(
                 Verdict.EXPOSED, cause, off_by=hand.layer, stuck_at="triggered", cause=cause, remedy=forecast.remedy
             )
+        if hand.layer and self._unjudged:
+            raise Inconclusive(f"the GPU pods went off ({hand.evidence}), but {self._unjudged}")
         if hand.layer == self.layer.name:
             return self._result(
                 Verdict.SURVIVED, f"{self.layer.name} turned the GPUs off: {hand.evidence}", off_by=hand.layer

@@ -25,10 +25,12 @@ from killcheck.embedded.controllers.runtime import Component, Informers
 from killcheck.embedded.controllers.scheduler import Scheduler
 from killcheck.embedded.limits import Limits
 from killcheck.embedded.models.argocd import ArgoCd
+from killcheck.embedded.models.assumednodes import AssumedNodes, Assumptions, DeviceTolerations
 from killcheck.embedded.models.cloud import Cloud, Instance
 from killcheck.embedded.models.cloudnodes import CloudNodes
 from killcheck.embedded.models.clusterautoscaler import ClusterAutoscaler
 from killcheck.embedded.models.definitions import crds
+from killcheck.embedded.models.groups import JobSets, LeaderWorkerSets, Notebooks, RayClusters
 from killcheck.embedded.models.http_add_on import HttpAddOn
 from killcheck.embedded.models.karpenter import Karpenter
 from killcheck.embedded.models.keda import Keda
@@ -46,6 +48,7 @@ from killcheck.embedded.transport import InProcessTransport
 from killcheck.kube.client import Kube
 from killcheck.kube.errors import ApiError, Conflict, KubeError, NotFound
 from killcheck.kube.objects import Obj, copy, dig, namespace_of, ref_of
+from killcheck.kube.workloads import templates
 
 __all__ = ["EmbeddedCluster", "LoadError"]
 
@@ -64,6 +67,11 @@ MODELS: tuple[type[Component], ...] = (
     Kueue,
     NodeTerminationHandler,
     NetworkPolicies,
+    AssumedNodes,
+    JobSets,
+    LeaderWorkerSets,
+    RayClusters,
+    Notebooks,
 )
 
 #: From the end of an instance to the end of the kubelet on it: what an operating system needs to stop its services.
@@ -138,6 +146,9 @@ class EmbeddedCluster:
         self.cloud = Cloud(self.loop, self.rng)
         self.registry = Registry()
         self.notes: list[str] = []
+        #: What nodes are made that no manifest describes.
+        self.assumed = Assumptions()
+        self.admission.modelled["assumed-nodes"] = DeviceTolerations(self.assumed)
         #: Controllers and models that were stopped by name.
         self.stopped: set[str] = set()
         self._closed = False
@@ -184,7 +195,7 @@ class EmbeddedCluster:
     def start_model(self, model: type[Component]) -> None:
         """Start a model of what lives beside Kubernetes."""
         kube = self.kube_as(User(f"killcheck:model:{model.name}", CONTROLLERS.groups))
-        own = {"cloud": self.cloud, "nodes": self.nodes, "admission": self.admission}
+        own = {"cloud": self.cloud, "nodes": self.nodes, "admission": self.admission, "assumptions": self.assumed}
         extra: dict[str, Any] = {key: value for key, value in own.items() if key in model.__dataclass_fields__}
         controller = model(kube, self.loop, self.informers, **extra)
         controller.start()
@@ -228,17 +239,27 @@ class EmbeddedCluster:
 
     # -- content -------------------------------------------------------------------------------------------
     def load(self, objects: Iterable[Obj]) -> None:
-        """Create manifests, and the ground they stand on where they bring none (CPU nodes, GPU nodes, namespaces).
+        """Create manifests, and the ground they stand on where they bring none (nodes, namespaces, what holders name).
 
         Objects of a kind that no CustomResourceDefinition declares are left out, and that is noted: nothing here would
         act on them. Raises LoadError for the first that the API server refuses.
         """
         objects = [copy(obj) for obj in objects]
         with self.loop.entered():
-            extra, notes = default_objects.missing_ground(objects, self.kube)
+            extra, notes = default_objects.missing_ground(objects, self.kube, self.assumed)
             self.notes += notes
+            self._stand_in(objects)
             for obj in sorted([*extra, *objects], key=_order):
                 self._create(obj)
+
+    def _stand_in(self, objects: Iterable[Obj]) -> None:
+        """Schedulers that manifests name and nobody models: where pods go is not what turns them off."""
+        named = {str(dig(t.spec, "schedulerName", default="")) for obj in objects for t in templates(obj)}
+        others = sorted(named - {"", Scheduler.name})
+        scheduler = self.controllers.get(Scheduler.name)
+        if others and isinstance(scheduler, Scheduler):
+            scheduler.stands_in |= set(others)
+            self.notes.append(f"scheduler {', '.join(others)} is not modelled: the default scheduler places its pods")
 
     def _down(self) -> frozenset[str]:
         return frozenset() if Scheduler.name in self.controllers else frozenset({"scheduler"})
@@ -275,7 +296,7 @@ class EmbeddedCluster:
     @property
     def assumptions(self) -> list[str]:
         """What is assumed about images and about what the manifests did not bring."""
-        return [*self.notes, *self.nodes.assumptions]
+        return [*self.notes, *self.assumed.notes(), *self.nodes.assumptions]
 
     @property
     def unknowns(self) -> list[str]:

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 
-from killcheck.kube.gpus import Claims, spec_devices
+from killcheck.kube.gpus import Claims, spec_devices, unaccounted
 from killcheck.kube.objects import Obj, annotations_of, controller_of, dig, namespace_of, owners
 from killcheck.text.yamlfile import Path
 
-__all__ = ["PodTemplate", "devices_of", "root_of", "templates"]
+__all__ = ["PodTemplate", "devices_of", "holds", "root_of", "templates"]
 
 #: Fields that multiply what is below them; absent, they count as one.
 _MULTIPLIERS = ("replicas", "parallelism", "numOfHosts")
@@ -61,9 +61,19 @@ def devices_of(obj: Obj, claims: Claims | None = None, *, wanted: bool = False) 
     """
     namespace = namespace_of(obj)
     return sum(
-        (max(1, template.count) if wanted else template.count) * spec_devices(template.spec, namespace, claims)
+        (max(1, template.count) if wanted else template.count)
+        * (
+            spec_devices(template.spec, namespace, claims, metadata=template.metadata)
+            or int(bool(unaccounted(template.spec)))
+        )
         for template in templates(obj)
     )
+
+
+def holds(template: PodTemplate, namespace: str = "", claims: Claims | None = None) -> bool:
+    """Whether pods of a template hold accelerators: asked for, shared by annotation, or reached past all accounting."""
+    asked = spec_devices(template.spec, namespace, claims, metadata=template.metadata)
+    return bool(asked or unaccounted(template.spec))
 
 
 def _stopped(obj: Obj) -> bool:

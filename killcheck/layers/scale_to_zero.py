@@ -98,6 +98,8 @@ class ScaleToZero(LayerRun):
 
     def trigger(self) -> str:
         """The last request has been served."""
+        if not self.stage.cluster.real:  # a target that slept has been woken by its triggers since
+            self.scaled = self.stage.cluster.kube.get(r.SCALEDOBJECTS, name_of(self.scaled), namespace_of(self.scaled))
         if self._modelled():
             self._reading = annotations_of(self.scaled)[READING]
             self.stage.journal.merge(

@@ -288,7 +288,8 @@ class Layer:
 class NodePool:
     """GPU nodes, recognised by a Karpenter pool's name, a label selector, or both (then both must match).
 
-    ``floor`` is how many nodes may stay on for good: 0, unless someone decided to pay for a warm one.
+    ``floor`` is how many nodes may stay on for good: 0, unless someone decided to pay for a warm one. ``removed_by``
+    is who takes an empty node away, ``removed_after_s`` how long after: for nodes that no manifest describes.
     """
 
     name: str
@@ -296,6 +297,8 @@ class NodePool:
     selector: str = ""
     instance_type: str = ""
     floor: int = 0
+    removed_by: str = ""
+    removed_after_s: float | None = None
 
     @property
     def node_selector(self) -> str:
@@ -492,6 +495,8 @@ class KillPath:
     suppress: tuple[Suppression, ...] = ()
     cloud: CloudAccess | None = None
     alarm: Alarm | None = None
+    #: Whether somebody wrote which proof is wanted; else it is the default.
+    proof_said: bool = field(default=True, compare=False)
     #: What a queue's workers get done in an hour, all together; None: nobody counts.
     items_per_hour: float | None = None
     folder: str = field(default="", compare=False)

@@ -152,12 +152,12 @@ def test_no_such_cronjob_lists_the_nearest(killcheck, tmp_path):
     assert "gpu-nightly-off" in result.output
 
 
-def test_targets_already_at_zero_prove_nothing(killcheck, tmp_path):
+def test_targets_that_sleep_in_the_manifests_are_woken_first(killcheck, tmp_path):
     folder = manifests(tmp_path / "deploy", inference=("replicas: 1", "replicas: 0"))
     (tmp_path / "killcheck.yaml").write_text(GOOD)
     result = killcheck("drill", "killcheck.yaml", "--manifests", str(folder), "--exec", "host")
-    assert result.exit_code == 3
-    assert "nothing to turn off" in result.output
+    assert result.exit_code == 0, result.output
+    assert "asks for no replicas in the manifests: woken to 1 replica(s) for this drill" in result.output
 
 
 def test_a_users_own_manifests_do_not_run_unasked(killcheck, tmp_path):

@@ -31,7 +31,7 @@ _VALUED = frozenset(
     --sort-by -L --label-columns --chunk-size --field-manager --dry-run --max --min --cpu-percent -c --container --raw
     --since --tail
 """.split()
-)  # noqa: SIM905
+)
 #: How alike a word must be to a type that is served to be a slip of the pen: the same everywhere.
 _SLIP = 0.86
 #: How shells and Python say that something is not there: dash, bash, busybox; env; Python's subprocess and import.

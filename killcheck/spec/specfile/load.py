@@ -252,10 +252,20 @@ def _kill_path(spec: m.SpecModel) -> k.KillPath:
         targets=tuple(_target(target) for target in spec.targets),
         layers=tuple(_layer(layer, deadlines) for layer in spec.layers),
         nodes=tuple(
-            k.NodePool(n.name, n.node_pool or "", n.selector or "", n.instance_type or "", n.floor) for n in spec.nodes
+            k.NodePool(
+                n.name,
+                n.node_pool or "",
+                n.selector or "",
+                n.instance_type or "",
+                n.floor,
+                n.removed_by or "",
+                n.removed_after,
+            )
+            for n in spec.nodes
         ),
         deadlines=deadlines,
         proof=_proof(spec),
+        proof_said="proof" in spec.model_fields_set,
         consent=_consent(spec.consent),
         prices=dict(spec.prices),
         policy=_policy(spec.policy),

@@ -237,6 +237,10 @@ class NodePoolModel(_Model):
     selector: Selector | None = Field(default=None, description="A label selector on nodes, as kubectl takes it.")
     instance_type: Text | None = Field(default=None, description="Prices nodes that carry no instance-type label.")
     floor: int = Field(default=0, ge=0, description="Nodes that may stay on for good.")
+    removed_by: Text | None = Field(
+        default=None, description="Who takes an empty node away, where no manifest describes the pool."
+    )
+    removed_after: Duration | None = Field(default=None, description="How long after it is empty.")
 
 
 class ConsentModel(_Model):

@@ -174,6 +174,8 @@ def _pool(pool: k.NodePool) -> dict[str, Any]:
         selector=pool.selector,
         instanceType=pool.instance_type,
         floor=pool.floor or None,
+        removedBy=pool.removed_by,
+        removedAfter=None if pool.removed_after_s is None else format_duration(pool.removed_after_s),
     )
 
 
