@@ -135,6 +135,8 @@ class Drill:
                 else:
                     raise
         finally:
+            if verdict is None:  # interrupted
+                getattr(self.cluster, "hurry", lambda: None)()
             try:
                 healed = self._heal()
             finally:

@@ -25,7 +25,7 @@ from killcheck.kube.errors import Forbidden, KubeError, NotFound
 from killcheck.kube.objects import Obj, controller_of, dig, labels_of, name_of, namespace_of, parse_time, uid_of
 from killcheck.safety import foreseen
 from killcheck.safety.journal import Journal
-from killcheck.safety.undo import LABEL, Entry, insist
+from killcheck.safety.undo import LABEL, Entry, insist, recreatable
 from killcheck.safety.vocabulary import place_of
 from killcheck.spec.killpath import KillPath, Layer
 
@@ -106,7 +106,7 @@ class Account:
         self._reading = foreseen.reading_of(kube, loop, self._starter())
         if self._reading is None:
             return
-        targets = {(t.kind, t.namespace, t.object) for t in self.kill_path.targets}
+        targets = self._targets()
         wanted = (
             (resource, obj)
             for resource in KINDS
@@ -114,7 +114,7 @@ class Account:
             if key[0] == resource.kind and key not in targets and _somebodys(obj) and not _over(obj)
         )
         pools = self.kill_path.consent.pools
-        for said in foreseen.remember(kube, loop, journal, self._reading, wanted, pools=pools):
+        for said in foreseen.remember(journal, self._reading, wanted, pools=pools):
             note(said)
         for said in self._not_looked_at(journal, self._reading):
             note(said)
@@ -124,6 +124,9 @@ class Account:
         if self._before is None or self.ref is None:
             return None
         return self._before.objects.get((self.ref.kind, self.ref.namespace, self.ref.name))
+
+    def _targets(self) -> set[tuple[str, str, str]]:
+        return {(t.kind, t.namespace, t.object) for t in self.kill_path.targets}
 
     def _not_looked_at(self, journal: Journal, reading: Reading) -> Iterator[str]:
         """What the executor is read to write to and nobody looks at, a sentence each."""
@@ -149,7 +152,8 @@ class Account:
             return []
         unseen = sorted({*self._before.unseen, *now.unseen})
         if unseen:
-            note(f"whether the kill path leaves any of these changed is not known, for they may not be listed here: {', '.join(unseen)}")
+            kinds = ", ".join(unseen)
+            note(f"these may not be listed here, so whether the kill path leaves any changed is not known: {kinds}")
         told = []
         for one in differences(self._before, now, run, _made_again(entries)):
             if self.somebody_elses(one):
@@ -163,7 +167,9 @@ class Account:
         return []
 
     def somebody_elses(self, one: Difference) -> bool:
-        """Whether the executor cannot have done it: its text, read to the end, does no such thing, or it was not yet started."""
+        """Whether the executor cannot have done it: its text does no such thing, or it was not started yet."""
+        if one.key in self._targets():  # what another layer of the path turns off is the kill path's doing too
+            return False
         reading = self._reading
         if reading is not None and not (reading.not_understood or reading.outside):
             resource = next(kind for kind in KINDS if kind.kind == one.key[0])
@@ -295,7 +301,7 @@ def _written_at(path: tuple[str, ...]) -> tuple[str, ...]:
 
 def _wanted(obj: Obj) -> Obj:
     """What somebody asks of an object: its spec, labels and annotations."""
-    asked = foreseen.again(obj)
+    asked = recreatable(obj)
     found = {"spec": asked.get("spec") or {}}
     for part in ("labels", "annotations"):
         kept = {key: value for key, value in (asked["metadata"].get(part) or {}).items() if not _NOISE.match(key)}

@@ -22,7 +22,7 @@ from killcheck.safety.guard import writable
 from killcheck.safety.journal import Journal
 from killcheck.safety.undo import FORESEEN, Undo, holds, insist, inverse, kubectl, recreatable
 
-__all__ = ["MOST", "again", "may_write", "reading_of", "remember"]
+__all__ = ["MOST", "may_write", "reading_of", "remember"]
 
 #: Of more objects than these nothing is written down: a journal is one ConfigMap.
 MOST = 60
@@ -44,7 +44,10 @@ _SHOWN = 200
 
 
 def reading_of(kube: Kube, loop: Loop, owner: Obj | None) -> Reading | None:
-    """What the executor does that ``owner`` (a CronJob, a workload) starts; None: its text is not there. Raises KubeError."""
+    """What the executor does that ``owner`` (a CronJob, a workload) starts. None: its text is not there.
+
+    Raises KubeError.
+    """
     if owner is None:
         return None
     template = dig(owner, "spec", "jobTemplate", "spec", "template") or dig(owner, "spec", "template")
@@ -97,8 +100,6 @@ def may_write(reading: Reading, resource: r.Resource, obj: Obj) -> list[ApiCall]
 
 
 def remember(
-    kube: Kube,
-    loop: Loop,
     journal: Journal,
     reading: Reading,
     found: Iterable[tuple[r.Resource, Obj]],
@@ -117,23 +118,23 @@ def remember(
         place = namespace_of(obj) if resource.namespaced else ""
         if not calls or resource.path(place, name_of(obj)) in known:
             continue
-        if not (writable(kube, place) if place else name_of(obj) in pools):
+        if not (writable(journal.kube, place) if place else name_of(obj) in pools):
             continue
         if count >= MOST:
             return [f"the executor may change more than {MOST} objects: not all of them would be put back"]
         count += 1
         journal.owner = FORESEEN
-        _remember(kube, loop, journal, resource, obj, calls)
+        _remember(journal, resource, obj, calls)
         journal.owner = ""
     return []
 
 
-def _remember(kube: Kube, loop: Loop, journal: Journal, resource: r.Resource, obj: Obj, calls: list[ApiCall]) -> None:
+def _remember(journal: Journal, resource: r.Resource, obj: Obj, calls: list[ApiCall]) -> None:
     place = namespace_of(obj) if resource.namespaced else ""
 
     def may(verb: str) -> bool:
-        ask = partial(kube.may, verb, resource.plural, group=resource.group, namespace=place, name=name_of(obj))
-        return insist(loop, ask)
+        ask = partial(journal.kube.may, verb, resource.plural, group=resource.group, namespace=place, name=name_of(obj))
+        return insist(journal.loop, ask)
 
     if any(call.verb in _PATCHING for call in calls) and may("patch"):
         for left in _made_of(obj, calls):
@@ -150,7 +151,7 @@ def _remember(kube: Kube, loop: Loop, journal: Journal, resource: r.Resource, ob
     deleted = any(call.verb in _DELETING or call.subresource == "eviction" for call in calls)
     if deleted and not _ends_by_itself(obj) and may("create"):
         manual = f"re-create {ref_of(obj)} from its manifest"
-        undo = Undo("create", resource.path(place or None), again(obj), manual=manual, ends_s=_going_s(obj))
+        undo = Undo("create", resource.path(place or None), recreatable(obj), manual=manual, ends_s=_going_s(obj))
         with journal.change(f"{ref_of(obj)} was there", undo):
             pass
 
@@ -183,7 +184,7 @@ def _lefts(obj: Obj, call: ApiCall) -> list[Obj]:
     said = _patch(call.body)
     if said:
         return [said]
-    given = {key: value for key, value in re.findall(r"(autoscaling\.keda\.sh/[\w-]+)=\"?([\w-]+)", call.body)}
+    given = dict(re.findall(r"(autoscaling\.keda\.sh/[\w-]+)=\"?([\w-]+)", call.body))
     if given:
         return [{"metadata": {"annotations": given}}]
     return [copy(one) for one in _USUAL.get(str(obj.get("kind")), ())]
@@ -197,24 +198,11 @@ def _patch(body: str) -> Obj:
         return {}
     if not isinstance(said, dict):
         return {}
-    meta = said.get("metadata") if isinstance(said.get("metadata"), dict) else {}
+    given = said.get("metadata")
+    meta: Obj = given if isinstance(given, dict) else {}
     made: Obj = {"spec": said["spec"]} if isinstance(said.get("spec"), dict) and said["spec"] else {}
     kept = {part: meta[part] for part in ("labels", "annotations") if isinstance(meta.get(part), dict) and meta[part]}
     return made | ({"metadata": kept} if kept else {})
-
-
-def again(obj: Obj) -> Obj:
-    """An object as somebody would create it: without what the API server generated for it, bound to no node."""
-    body = copy(recreatable(obj))
-    if obj.get("kind") == "Pod":
-        body["spec"].pop("nodeName", None)
-    if obj.get("kind") == "Job" and not dig(obj, "spec", "manualSelector"):
-        body["spec"].pop("selector", None)
-        for meta in (body["metadata"], dig(body, "spec", "template", "metadata", default={})):
-            for label in ("controller-uid", "job-name"):
-                for key in (label, f"batch.kubernetes.io/{label}"):
-                    (meta.get("labels") or {}).pop(key, None)
-    return body
 
 
 def _short(left: Obj) -> str:

@@ -25,6 +25,7 @@ from killcheck.kube.errors import Conflict, Forbidden, KubeError, NotFound
 from killcheck.kube.objects import Obj, copy, dig, format_time, labels_of, uid_of
 from killcheck.kube.permissions import Permission
 from killcheck.safety import marks, written
+from killcheck.safety.finished import finish
 from killcheck.safety.keys import KeyProblem, signing_key
 from killcheck.safety.undo import (
     LABEL,
@@ -151,6 +152,8 @@ class Journal:
         self._closed = True
         with suppress(JournalError):
             self._write_locally()
+        if self.home and self.entries and not self.open:
+            finish(self.run)
 
     # -- writing -------------------------------------------------------------------------------------------
     @contextmanager

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from killcheck.capabilities.cluster import Cluster
 from killcheck.kube.objects import Obj, dig, key_of, name_of, ref_of
 from killcheck.machine.programs import again
-from killcheck.safety import foreseen
 from killcheck.safety.guard import writable
 from killcheck.safety.journal import Journal, Undo
+from killcheck.safety.undo import recreatable
 from killcheck.spec.killpath import KillPath, Layer, Proof, Target
 from killcheck.watch import queues, wholeness
 from killcheck.watch.scene import Scene
@@ -157,7 +157,7 @@ def _remember_object(scene: Scene, journal: Journal, target: Target, obj: Obj) -
         )
     if replicas is None and obj["kind"] == "Job":
         queues.remember(scene.cluster.kube, journal, obj)
-        undo = Undo("create", resource.path(namespace), foreseen.again(obj), manual=f"create Job {namespace}/{name} again")
+        undo = Undo("create", resource.path(namespace), recreatable(obj), manual=f"create Job {namespace}/{name} again")
         with journal.change(f"{ref_of(obj)} was on", undo):
             pass
     # A Job that was deleted instead is made again as it was.
@@ -172,4 +172,3 @@ def _remember_object(scene: Scene, journal: Journal, target: Target, obj: Obj) -
             manual=f"take spec.suspend off {ref_of(obj)}",
             transient=obj["kind"] == "Job",
         )
-

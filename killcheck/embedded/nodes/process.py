@@ -59,6 +59,8 @@ POLL_S = 1.5
 #: Bytes of a container's log that are kept, and of its termination message.
 LOG_LIMIT = 1 << 20
 MESSAGE_LIMIT = 4096
+#: What a program looks for is told up to here: it may look for as many names as it likes.
+MOST_ASSUMED = 200
 #: Bytes beyond its memory limit that a container may hold: what keeping the cluster's time takes of its processes.
 MEMORY_SLACK = 8 << 20
 #: Bytes of memory that a container of this host may hold, whatever its manifest allows.
@@ -78,6 +80,8 @@ class HostRuntime:
         self.loop = loop
         self.wire = wire
         self.isolation: Isolation = isolation
+        #: Whether the drill was interrupted, and everything is only put back.
+        self.hurried = False
         self.host = HostPrograms()
         self.processes: dict[str, HostProcess] = {}
         #: Networks that several containers share, by their pod's uid.
@@ -199,10 +203,16 @@ class HostRuntime:
         self._made += 1
         return f"c{self._made}"
 
+    def hurry(self) -> None:
+        """Nobody waits any more for what programs do: no loop of theirs holds the end up."""
+        self.hurried = True
+
     def assume(self, text: str) -> None:
         """Note something that the outcome rests on."""
-        if text not in self.assumptions:
-            self.assumptions.append(text)
+        if text in self.assumptions or len(self.assumptions) > MOST_ASSUMED:
+            return
+        more = "more is assumed than is told here: a program asked for very many things"
+        self.assumptions.append(text if len(self.assumptions) < MOST_ASSUMED else more)
 
     def _network(self, launch: Launch, spawner: SpawnerClient) -> Network:
         """The pod's network where it has several containers, else a container's own. Raises SetUpError."""
@@ -503,13 +513,15 @@ class HostProcess:
         """By how many seconds time may move as far as it is concerned; 0 while any of it works."""
         # In a network that several share nobody tells whose watch it is.
         known = self.asleep + (self.client.watches if len(self.network.members) < 2 else 0)
+        if self.runtime.hurried:
+            self._rest.limit_s = quiescence.HURRIED_S
         found = self._rest.ahead_s(self.pid, busy=self._is_busy(), known=known)
         if self._rest.ran:
             self._watch_memory()
         if 0 < found < math.inf:  # nothing is known of what it waits for, unless it has just been told to
             waits_s = self.client.waits_s(self.loop)
             found = found if waits_s is None else waits_s
-        if self._rest.spent:
+        if self._rest.spent and not self.runtime.hurried:
             self.runtime.assume(
                 f"{ref_of({'kind': 'Pod'} | self.launch.pod)} worked for {quiescence.LIMIT_S:.0f} s without a pause: "
                 "time moved on meanwhile"
