@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from killcheck.capabilities.cluster import ClusterError, InstanceState
+from killcheck.capabilities.inventory import Inventory
 from killcheck.clock import WallLoop
 from killcheck.engine.api import EngineApi, Schedule
 from killcheck.engine.connection import Engine, host_of
@@ -135,6 +136,18 @@ class DockerCluster:
         pods: Collection[str] | None = None,
     ) -> Sequence[str]:
         """None: what answers here is real."""
+        return ()
+
+    def inventory(self) -> Inventory:
+        """Nothing: there is no Kubernetes here whose objects could be listed."""
+        return Inventory()
+
+    def models(self) -> frozenset[str]:
+        """None: what is here is real."""
+        return frozenset()
+
+    def not_run(self) -> Sequence[tuple[Obj, str]]:
+        """None."""
         return ()
 
     def close(self) -> None:

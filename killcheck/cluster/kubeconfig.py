@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import cast
 
 from killcheck.capabilities.cluster import InstanceState
+from killcheck.capabilities.inventory import Inventory
 from killcheck.clock import WallLoop
 from killcheck.cloud.instances import Instances
+from killcheck.cluster.inventory import listed
 from killcheck.kube.config import connect
 from killcheck.kube.objects import Obj, dig
 from killcheck.machine.programs import close_programs
@@ -31,6 +33,7 @@ class KubeconfigCluster:
         self.loop = WallLoop()
         self.kube = connect(context, kubeconfig=kubeconfig, loop=self.loop)
         self.levers: dict[str, object] = {}
+        self._inventory: Inventory | None = None
         asked = self.loop.now()
         answer = self.kube.call("GET", "/version")
         self.version = str(answer.body.get("gitVersion", ""))
@@ -60,6 +63,20 @@ class KubeconfigCluster:
         pods: Collection[str] | None = None,
     ) -> Sequence[str]:
         """None: what answers here is real."""
+        return ()
+
+    def inventory(self) -> Inventory:
+        """What runs here and may turn targets on, listed once for all drills of a run."""
+        if self._inventory is None:
+            self._inventory = listed(self.kube)
+        return self._inventory
+
+    def models(self) -> frozenset[str]:
+        """None: what is here is real."""
+        return frozenset()
+
+    def not_run(self) -> Sequence[tuple[Obj, str]]:
+        """None: what is here runs."""
         return ()
 
     def close(self) -> None:

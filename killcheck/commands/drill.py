@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from killcheck.commands.errors import guarded
+from killcheck.commands.reading_options import reading_options
 
 if TYPE_CHECKING:
     from killcheck.safety.consent import Plan
@@ -49,6 +50,7 @@ __all__ = ["approval", "command", "go_on"]
     metavar="PATH",
     help="YAML to load into the embedded cluster (file or folder, repeatable).",
 )
+@reading_options
 @click.option(
     "--exec",
     "exec_mode",
@@ -119,6 +121,10 @@ def command(**options: Any) -> None:
         exec_mode=options["exec_mode"],
         kubeconfig=options["kubeconfig"],
         allow_commands=options["allow_commands"],
+        exclude=options["exclude"],
+        strict=options["strict"],
+        values=options["values"],
+        verbose=options["verbose"],
     )
     if session.real:
         consent.check_context(session.on, session.kill_path)

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 import click
 
 from killcheck.commands.errors import guarded
+from killcheck.commands.reading_options import reading_options
 
 if TYPE_CHECKING:
     from killcheck.discover import Discovery
+    from killcheck.kube.manifests import Loaded
 
 __all__ = ["command"]
 
@@ -24,6 +26,7 @@ __all__ = ["command"]
     metavar="PATH",
     help="Find it in YAML (file or folder, repeatable; - is standard input).",
 )
+@reading_options
 @click.option("--kubeconfig", type=click.Path(path_type=Path), help="A kubeconfig file.")
 @click.option(
     "-o",
@@ -34,6 +37,15 @@ __all__ = ["command"]
     help="Where to write the spec; - is standard output.",
 )
 @click.option("--name", default="", help="What to call the kill path.")
+@click.option(
+    "--exec",
+    "exec_mode",
+    type=click.Choice(["host", "none"]),
+    default="none",
+    show_default=True,
+    help="With --manifests: host fires every CronJob once in a sandbox of this host and writes down what it "
+    "saw. none reads them.",
+)
 @click.option("--force", is_flag=True, help="Write over a file that exists.")
 @guarded
 def command(
@@ -43,30 +55,58 @@ def command(
     kubeconfig: Path | None,
     output: Path,
     name: str,
+    exec_mode: str,
     force: bool,
+    exclude: tuple[str, ...],
+    strict: bool,
+    verbose: bool,
+    values: tuple[Path, ...],
 ) -> None:
     """Find the kill path - what holds GPUs, what turns it off, where, by when - and write it as a commented spec.
 
-    Nothing is changed and nothing is run. What could not be understood is said; read the spec before you trust it.
+    Nothing is changed, and without --exec host nothing is run: with it every CronJob is fired once, alone, in a
+    throw-away cluster in this process. What could not be understood is said; read the spec before you trust it.
 
     \b
     Examples:
       killcheck init --manifests deploy/
+      killcheck init --manifests deploy/ --exec host
       killcheck init --on staging -o killcheck.yaml
     """
     if bool(on) == bool(manifests):
         raise click.UsageError("say where to look: --on CONTEXT or --manifests PATH")
     if str(output) != "-" and output.exists() and not force:
         raise click.UsageError(f"{output} exists; --force writes over it")
-    found = _discover(on, manifests, kubeconfig, name)
+    if on and exec_mode == "host":
+        raise click.UsageError("--exec host rehearses manifests: leave --on out, or --exec")
+    loaded = None if on else _loaded(manifests, strict=strict, exclude=exclude, values=values)
+    found = _discover(on, loaded, kubeconfig, name, exec_mode)
     if str(output) == "-":
         click.echo(found.spec, nl=False)
     else:
         output.write_text(found.spec, "utf-8")
-    _say(found, output)
+    _say(found, output, loaded, verbose)
 
 
-def _discover(on: str | None, paths: tuple[Path, ...], kubeconfig: Path | None, name: str) -> Discovery:
+def _loaded(paths: tuple[Path, ...], *, strict: bool, exclude: tuple[str, ...], values: tuple[Path, ...]) -> Loaded:
+    from killcheck.discover.shapes import misshapen, sound
+    from killcheck.kube import manifests
+
+    loaded = manifests.load(list(paths), strict=strict, exclude=exclude, schemas=False, values=values)
+    if loaded.overlays:
+        raise click.UsageError(
+            "these are overlays of the same objects: name one of them\n  "
+            + "\n  ".join(f"killcheck init --manifests {folder}" for folder in loaded.overlays)
+        )
+    problems = misshapen(loaded) if strict else []
+    if problems:
+        raise manifests.ManifestError(problems)
+    return loaded if strict else sound(loaded)
+
+
+def _discover(
+    on: str | None, loaded: Loaded | None, kubeconfig: Path | None, name: str, exec_mode: str
+) -> Discovery:
     from killcheck import discover
 
     if on:
@@ -74,24 +114,30 @@ def _discover(on: str | None, paths: tuple[Path, ...], kubeconfig: Path | None, 
         from killcheck.kube.config import connect
 
         return discover.from_cluster(connect(on, kubeconfig=kubeconfig, loop=WallLoop()), name)
-    from killcheck.discover.shapes import misshapen
-    from killcheck.kube import manifests
+    from killcheck.discover.shapes import read_as_typed
 
-    loaded = manifests.load(list(paths))
-    problems = misshapen(loaded)  # what cannot be read would be left out of the spec
-    if problems:
-        raise manifests.ManifestError(problems)
-    return discover.from_objects(loaded, name)
+    assert loaded is not None
+    with read_as_typed(lambda: loaded):
+        if exec_mode == "none":
+            return discover.from_objects(loaded, name, complete=False)
+        from killcheck.clock import wall_now
+        from killcheck.run.reading import rehearsed
+
+        return discover.from_objects(loaded, name, rehearsed(loaded, wall_now()), complete=False)
 
 
-def _say(found: Discovery, output: Path) -> None:
+def _say(found: Discovery, output: Path, loaded: Loaded | None, verbose: bool) -> None:
     """What was found, on standard error: the spec may be on standard output."""
     path = found.kill_path
     counts = f"{len(path.targets)} target(s), {len(path.layers)} layer(s), {len(path.nodes)} node pool(s)"
     click.echo(f"{output}: {counts}", err=True)
     for layer in path.layers:
         click.echo(f"  {layer.type.value:<16} {layer.name} turns off {', '.join(layer.covers)}", err=True)
-    for target in found.uncovered:
+    if not path.layers:
+        click.echo("  ! no layer was found: name under layers what turns these off, and run killcheck lint", err=True)
+    for target in found.uncovered if path.layers else ():
         click.echo(f"  ! nothing turns {target} off", err=True)
-    for note in (*found.notes, *(f"not understood: {what}" for what in found.not_understood)):
+    unread = loaded.passed_over(spec=False, verbose=verbose) if loaded else []
+    said = (*(f"not understood: {what}" for what in found.not_understood), *(f"! {one}" for one in found.unknown))
+    for note in (*found.notes, *said, *unread):
         click.echo(f"  · {note}", err=True)

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from killcheck.commands.errors import guarded
+from killcheck.commands.reading_options import reading_options
 
 __all__ = ["command"]
 
@@ -24,6 +25,7 @@ __all__ = ["command"]
     metavar="PATH",
     help="Ask about YAML (file or folder, repeatable; - is standard input).",
 )
+@reading_options
 @click.option("--kubeconfig", type=click.Path(path_type=Path), help="A kubeconfig file.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output, nothing else.")
 @click.option("--sarif", type=click.Path(path_type=Path), metavar="FILE", help="Also write SARIF 2.1.0.")
@@ -55,6 +57,15 @@ __all__ = ["command"]
     help="Run the executors' images on the Docker Engine, without network, credentials and rights, to see "
     "that their commands start.",
 )
+@click.option(
+    "--exec",
+    "exec_mode",
+    type=click.Choice(["host", "none"]),
+    default="none",
+    show_default=True,
+    help="With --manifests: host fires every CronJob once in a sandbox of this host, against a throw-away "
+    "cluster that holds the manifests, and judges what it saw. none reads them.",
+)
 @click.option("--no-color", is_flag=True, help="No colours (also: NO_COLOR).")
 @guarded
 def command(**options: Any) -> None:
@@ -66,6 +77,11 @@ def command(**options: Any) -> None:
     With --on the cluster is listed (Secrets are not), access reviews are asked, and each layer's pod is sent as a dry
     run, through the cluster's own webhooks; what may not be read is reported as not proven.
 
+    What cannot be read - templates, charts, broken files - is passed over and said. A comment killcheck:ignore above a
+    document leaves it out.
+    With --exec host every CronJob is fired once, alone, under its own account, in a throw-away cluster in this
+    process. What was seen goes before what is read.
+
     Live with a finding for a while: suppress it in the spec, or annotate the object with
     killcheck.dev/ignore: "PROBE until YYYY-MM-DD: reason".
 
@@ -73,6 +89,7 @@ def command(**options: Any) -> None:
     Examples:
       killcheck lint --manifests deploy/
       killcheck lint --manifests deploy/ --sarif killcheck.sarif --fail-on warning
+      killcheck lint --manifests deploy/ --exec host
       killcheck lint --on staging --baseline .killcheck-baseline.json
     """
     from killcheck.lint import asking
@@ -98,14 +115,18 @@ def _world(options: dict[str, Any]) -> Any:
     """The probes' world: of manifests, of a cluster, or of the reference kill path."""
     from killcheck import fixtures
     from killcheck.clock import wall_now
+    from killcheck.discover.shapes import sound
     from killcheck.kube import manifests
     from killcheck.lint import asking
     from killcheck.probes import live
+    from killcheck.run import reading
     from killcheck.spec import specfile
 
     spec, on, paths = options["spec"], options["on"], list(options["manifests"])
     if on and paths:
         raise click.UsageError("--on and --manifests are two places: name one")
+    if on and options["exec_mode"] == "host":
+        raise click.UsageError("--exec host rehearses manifests: leave --on out, or --exec")
     kill_path = specfile.load(spec) if spec else None
     if on:
         from killcheck.clock import WallLoop
@@ -122,7 +143,15 @@ def _world(options: dict[str, Any]) -> Any:
     if not paths:
         paths = [spec.parent if spec else fixtures.path("dead-man")]
         kill_path = kill_path or specfile.load(fixtures.spec("dead-man"))
-    return asking.world_of(manifests.load(paths), wall_now(), kill_path=kill_path)
+    loaded = manifests.load(
+        paths, strict=options["strict"], exclude=options["exclude"], values=options["values"], schemas=False
+    )
+    if not options["strict"]:
+        loaded = sound(loaded)
+    rehearsed = reading.rehearsed(loaded, wall_now()) if options["exec_mode"] == "host" else {}
+    return asking.world_of(
+        loaded, wall_now(), kill_path=kill_path, verbose=options["verbose"], rehearsed=rehearsed
+    )
 
 
 def _kinds(kill_path: Any) -> list[tuple[str, str]]:
@@ -134,9 +163,9 @@ def _kinds(kill_path: Any) -> list[tuple[str, str]]:
 
 
 def _probes(options: dict[str, Any], world: Any) -> tuple[Any, ...]:
-    from killcheck.probes import ALL
+    from killcheck.probes import ALL, REHEARSED
 
-    chosen = list(ALL)
+    chosen = [*ALL, *(REHEARSED if world.rehearsed else ())]
     if options["pull"]:
         from killcheck.engine.connection import Engine
         from killcheck.probes.image_unusable import ImageUnusable
@@ -180,4 +209,4 @@ def _print(result: Any, options: dict[str, Any]) -> None:
         return
     from killcheck.reports import findings_terminal
 
-    findings_terminal.show(result, color=False if options["no_color"] else None)
+    findings_terminal.show(result, color=False if options["no_color"] else None, verbose=options["verbose"])

@@ -6,8 +6,13 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 from killcheck import executor
+from killcheck.discover.other_scalers import others
+from killcheck.discover.plurals import plural_of
+from killcheck.discover.seen import Seen
+from killcheck.discover.seen import of as seen_of
 from killcheck.executor import Reading
 from killcheck.executor.api_calls import ApiCall
 from killcheck.instances.reclaims import NOTICE_S
@@ -19,6 +24,9 @@ from killcheck.kube.schedule import Schedule, ScheduleError, parse
 from killcheck.kube.workloads import templates
 from killcheck.spec.killpath import Layer, LayerType, Ref, Sentinel, Target
 
+if TYPE_CHECKING:
+    from killcheck.rehearsal.record import Rehearsed
+
 __all__ = ["Found", "find", "plural_of"]
 
 #: KEDA's ``cooldownPeriod`` and the HTTP add-on's ``scaledownPeriod`` where they are not given, in seconds.
@@ -26,6 +34,12 @@ KEDA_COOLDOWN_S = 300.0
 #: Cloud commands that take capacity away.
 _STOPS = re.compile(
     r"terminate|stop|delete|deallocate|scale|resize|set-desired|update-auto-scaling-group|update-nodegroup|drain"
+)
+#: What GPUs run on; where it goes, they go.
+_CAPACITY = frozenset({"nodes", "nodeclaims", "nodepools", "machines", "machinesets", "machinedeployments"})
+#: Helm commands that take away what a release runs.
+_HELM_OFF = re.compile(
+    r"^helm (?:.* )?(?:uninstall|delete)\b|^helm .*\bupgrade\b.*(?:replica\w*=0|enabled=false)", re.I
 )
 _TERMINATION_HANDLERS = re.compile(r"aws-node-termination-handler|spot-termination|node-termination-handler")
 _IDLE = re.compile(r"(?i).*(idle|self_?terminat|inactiv).*?(ms|millis|seconds|secs?|minutes|mins?|hours?)?$")
@@ -69,31 +83,37 @@ _ANY_MONDAY = datetime(2026, 1, 5, tzinfo=UTC)
 
 @dataclass(slots=True)
 class Found:
-    """``misses``: what came near to being a layer. ``cron_jobs``: those that are one."""
+    """``misses``: what came near to being a layer. ``cron_jobs``: those that are one. ``evidence``: how each layer is
+    known, by its name: *seen* in a rehearsal, or *read*."""
 
     layers: tuple[Layer, ...] = ()
     notes: list[str] = field(default_factory=list)
     not_understood: tuple[str, ...] = ()
     misses: list[str] = field(default_factory=list)
     cron_jobs: list[Obj] = field(default_factory=list)
+    evidence: dict[str, str] = field(default_factory=dict)
 
 
-def plural_of(kind: str) -> str:
-    """The resource of a kind, as RBAC and URLs have it (Kubernetes' kinds form their plurals regularly)."""
-    lower = kind.lower()
-    if lower.endswith(("s", "x", "ch")):
-        return lower if lower.endswith("sets") else lower + "es"
-    return lower[:-1] + "ies" if lower.endswith("y") else lower + "s"
-
-
-def find(objects: Sequence[Obj], targets: Sequence[Target], by_target: Mapping[str, Obj]) -> Found:
-    """Every layer among ``objects`` that turns one of ``targets`` off."""
-    return _Finder(objects, targets, by_target).find()
+def find(
+    objects: Sequence[Obj],
+    targets: Sequence[Target],
+    by_target: Mapping[str, Obj],
+    rehearsed: Mapping[str, Rehearsed] | None = None,
+) -> Found:
+    """Every layer among ``objects`` that turns one of ``targets`` off; what was ``rehearsed`` is known from that."""
+    return _Finder(objects, targets, by_target, rehearsed or {}).find()
 
 
 class _Finder:
-    def __init__(self, objects: Sequence[Obj], targets: Sequence[Target], by_target: Mapping[str, Obj]) -> None:
+    def __init__(
+        self,
+        objects: Sequence[Obj],
+        targets: Sequence[Target],
+        by_target: Mapping[str, Obj],
+        rehearsed: Mapping[str, Rehearsed],
+    ) -> None:
         self.objects = objects
+        self.rehearsed = rehearsed
         self.targets = targets
         self.by_target = by_target
         self.permissions = Permissions(objects)
@@ -111,6 +131,7 @@ class _Finder:
         layers += self._self_terminating()
         layers += self._sentinels()
         layers += self._spot(bool(layers))
+        self.unread += others(self.objects, self.targets, self.by_target)
         self.found.layers = tuple(_named_apart(layers))
         self.found.not_understood = tuple(dict.fromkeys(self.unread))
         return self.found
@@ -138,13 +159,14 @@ class _Finder:
         if read is None:
             return
         reading, spec = read
-        covers = self._touched(obj, reading, spec)
+        seen = self._seen(obj)
+        covers = self._touched(obj, reading, spec) if seen is None else self._seen_to_touch(obj, seen, reading, spec)
         if not covers:
-            self._missed(obj, reading)
+            self._missed(obj, reading if seen is None else Reading())
             return
         often = _is_often(str(dig(obj, "spec", "schedule", default="")))
         self.found.cron_jobs.append(obj)
-        self.found.notes += [f"{ref_of(obj)}: {how}" for how in reading.false_green]
+        self.found.notes += [f"{ref_of(obj)}: {how}" for how in reading.false_green if seen is None]
         if dig(obj, "spec", "suspend"):
             self.found.notes.append(f"{ref_of(obj)} is suspended: it will not fire")
         name = name_of(obj)
@@ -156,6 +178,32 @@ class _Finder:
             cron_job=Ref("batch/v1", "CronJob", namespace_of(obj) or "default", name),
             idle_s=idle_s,
         )
+
+    def _seen(self, obj: Obj) -> Seen | None:
+        """What a rehearsal showed of a program; None: it was not rehearsed, or could not be."""
+        found = self.rehearsed.get(f"{obj.get('kind')}/{namespace_of(obj) or 'default'}/{name_of(obj)}")
+        return seen_of(found, self.targets, self.by_target) if found is not None and found.known else None
+
+    def _seen_to_touch(self, obj: Obj, seen: Seen, reading: Reading, spec: Obj) -> tuple[str, ...]:
+        """The targets that a program was seen to turn off or to try to; where it did not get as far as that, those
+        that it would turn off by its commands or its rights."""
+        who, name = ref_of(obj), name_of(obj)
+        self.found.notes += [f"{who} was seen to put {lit} up: it starts what others stop" for lit in seen.lit]
+        if seen.off or seen.tried:
+            self.found.evidence[name] = (
+                "seen in a rehearsal: fired once, it turned off "
+                + (", ".join(seen.off) or "nothing")
+                + (f" (tried: {', '.join(seen.tried)})" if seen.tried else "")
+            )
+            return tuple(t.name for t in self.targets if t.name in (*seen.off, *seen.tried))
+        if seen.lit:
+            return ()
+        covers = self._named_by(reading, who)
+        if not covers:
+            covers = tuple(t.name for t in self.targets if self._may_stop(obj, spec, t))
+        if covers:
+            self.found.evidence[name] = "read: fired once in a rehearsal, it turned off nothing"
+        return covers
 
     def _controller(self, obj: Obj) -> Iterator[Layer]:
         """A long-running program that turns targets off, or one that drains nodes at a spot notice."""
@@ -177,7 +225,8 @@ class _Finder:
         covers = self._named_by(reading, ref_of(obj))
         if covers or not reading.not_understood:
             return covers
-        allowed = tuple(t.name for t in self.targets if self._may_stop(obj, spec, t))
+        started = {t.name for t in self.targets for call in reading.writes if self._starts(call, t)}
+        allowed = tuple(t.name for t in self.targets if t.name not in started and self._may_stop(obj, spec, t))
         if allowed:
             unread = "; ".join(reading.not_understood)
             self.found.notes.append(
@@ -187,6 +236,10 @@ class _Finder:
 
     def _named_by(self, reading: Reading, who: str) -> tuple[str, ...]:
         covers = [t.name for t in self.targets if any(self._stops(call, t, who) for call in reading.writes)]
+        for command in (words for words in reading.not_understood if _HELM_OFF.search(words)):
+            released = self._released(command)
+            covers = list(dict.fromkeys([*covers, *released]))
+            self.found.notes.append(f"{who} runs '{command}': taken to turn off {', '.join(released) or 'no target'}")
         clouds = [command for command in reading.outside if _STOPS.search(command)]
         if clouds and not covers:
             self.found.notes.append(f"{who} acts outside Kubernetes ({clouds[0]}): taken to turn off every target")
@@ -195,15 +248,15 @@ class _Finder:
 
     def _stops(self, call: ApiCall, target: Target, who: str) -> bool:
         """Whether an API call turns a target off."""
-        if call.resource in ("nodes", "nodeclaims", "nodepools") and call.verb in ("delete", "deletecollection"):
-            return True
+        if call.resource in _CAPACITY and (call.verb.startswith("delete") or call.subresource == "scale"):
+            return not call.replicas
+        if call.resource == "namespaces":
+            return call.verb == "delete" and call.name in ("", target.namespace)
         obj = self.by_target[target.name]
-        if call.resource == "pods" and target.kind in ("Pod", "Job"):
-            if not call.verb.startswith("delete"):
-                return False
-            if target.kind == "Pod":
-                return call.about(target.namespace, target.object, labels_of(obj))
-            return replace(call, name="").about(target.namespace, "", _pod_labels(obj))
+        if call.resource == "pods":
+            return self._stops_pods(call, target, obj)
+        if call.resource == "configmaps":
+            return call.verb in ("patch", "update") and bool(call.name) and _reads(obj, target, call)
         if call.resource in ("clusterqueues", "localqueues", "workloads") and call.verb in ("patch", "update"):
             return _is_queued(self.by_target[target.name])
         if call.resource == "scaledobjects":
@@ -213,10 +266,37 @@ class _Finder:
             return False
         if not call.about(target.namespace, target.object, labels_of(obj)):
             return False
-        if call.replicas:
+        if self._starts(call, target):
             self.found.notes.append(f"{who} scales {target} to {call.replicas}: it starts what others stop")
             return False
+        if call.replicas:
+            self.found.notes.append(f"{who} scales {target} to {call.replicas}, and not to zero: GPUs stay on")
         return call.verb.startswith("delete") or call.verb in ("patch", "update")
+
+    def _stops_pods(self, call: ApiCall, target: Target, obj: Obj) -> bool:
+        """Pods that are deleted or evicted (``kubectl drain`` does): whoever makes them may make them again."""
+        evicts = (call.verb, call.subresource) == ("create", "eviction")
+        if not evicts and not call.verb.startswith("delete"):
+            return False
+        if target.kind == "Pod":
+            return call.about(target.namespace, target.object, labels_of(obj))
+        mine = call.name.startswith(target.object) if call.name else True
+        return mine and replace(call, name="").about(target.namespace, "", _pod_labels(obj))
+
+    def _starts(self, call: ApiCall, target: Target) -> bool:
+        """Whether a call sets more replicas of a target than are asked for now, or as many."""
+        if not call.replicas or not self._is_about(call, target):
+            return False
+        return call.replicas >= int(dig(self.by_target[target.name], "spec", "replicas", default=1))
+
+    def _released(self, command: str) -> list[str]:
+        """The targets that a Helm release is made of: by its label, else by the namespace that the command names."""
+        words = command.split()
+        namespace = next((words[i + 1] for i, word in enumerate(words[:-1]) if word in ("-n", "--namespace")), "")
+        own = [
+            t.name for t in self.targets if labels_of(self.by_target[t.name]).get("app.kubernetes.io/instance") in words
+        ]
+        return own or [t.name for t in self.targets if namespace in ("", t.namespace)]
 
     def _scaled_by(self, name: str, namespace: str) -> Iterator[str]:
         for obj in self.objects:
@@ -249,6 +329,8 @@ class _Finder:
         self.unread += [f"{who}: {what}" for what in reading.not_understood]
         did = "; ".join(str(call) for call in reading.writes[:3])
         reason = f"it does {did}" if did else "no call to the Kubernetes API was found in it"
+        if self._seen(obj) is not None:
+            reason = "it was fired in a rehearsal, and none of them went off"
         self.found.misses.append(f"{who} touches no target: {reason}")
 
     # -- scalers ---------------------------------------------------------------------------------------------
@@ -346,6 +428,22 @@ class _Finder:
                 continue
             seconds = idle_s if idle_s is not None else float(limit)
             yield Layer(f"{target.name}-self", LayerType.SELF_TERMINATING, (target.name,), idle_s=seconds)
+
+
+def _reads(obj: Obj, target: Target, call: ApiCall) -> bool:
+    """Whether a target's pods are configured by the ConfigMap that a call edits."""
+    if call.namespace not in ("", target.namespace):
+        return False
+    sources = [
+        *(volume.get("configMap") for t in templates(obj) for volume in t.spec.get("volumes") or ()),
+        *(
+            source.get("configMapRef")
+            for t in templates(obj)
+            for c in dig(t.spec, "containers", default=[])
+            for source in c.get("envFrom") or ()
+        ),
+    ]
+    return any(source and source.get("name") == call.name for source in sources)
 
 
 def _schedule(cron_job: Obj) -> Schedule | None:

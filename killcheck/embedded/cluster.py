@@ -30,6 +30,8 @@ from killcheck.embedded.models.cloud import Cloud, Instance
 from killcheck.embedded.models.cloudnodes import CloudNodes
 from killcheck.embedded.models.clusterautoscaler import ClusterAutoscaler
 from killcheck.embedded.models.definitions import crds
+from killcheck.embedded.models.flux import HelmController, KustomizeController
+from killcheck.embedded.models.gitops import Git
 from killcheck.embedded.models.groups import JobSets, LeaderWorkerSets, Notebooks, RayClusters
 from killcheck.embedded.models.http_add_on import HttpAddOn
 from killcheck.embedded.models.karpenter import Karpenter
@@ -64,6 +66,8 @@ MODELS: tuple[type[Component], ...] = (
     Keda,
     HttpAddOn,
     ArgoCd,
+    KustomizeController,
+    HelmController,
     Kueue,
     NodeTerminationHandler,
     NetworkPolicies,
@@ -149,6 +153,8 @@ class EmbeddedCluster:
         #: What nodes are made that no manifest describes.
         self.assumed = Assumptions()
         self.admission.modelled["assumed-nodes"] = DeviceTolerations(self.assumed)
+        #: What the manifests were: what Git says, where something follows it.
+        self.git = Git()
         #: Controllers and models that were stopped by name.
         self.stopped: set[str] = set()
         self._closed = False
@@ -195,7 +201,13 @@ class EmbeddedCluster:
     def start_model(self, model: type[Component]) -> None:
         """Start a model of what lives beside Kubernetes."""
         kube = self.kube_as(User(f"killcheck:model:{model.name}", CONTROLLERS.groups))
-        own = {"cloud": self.cloud, "nodes": self.nodes, "admission": self.admission, "assumptions": self.assumed}
+        own = {
+            "cloud": self.cloud,
+            "nodes": self.nodes,
+            "admission": self.admission,
+            "assumptions": self.assumed,
+            "git": self.git,
+        }
         extra: dict[str, Any] = {key: value for key, value in own.items() if key in model.__dataclass_fields__}
         controller = model(kube, self.loop, self.informers, **extra)
         controller.start()
@@ -250,7 +262,9 @@ class EmbeddedCluster:
             self.notes += notes
             self._stand_in(objects)
             for obj in sorted([*extra, *objects], key=_order):
-                self._create(obj)
+                stored = self._create(obj)
+                if stored is not None:
+                    self.git.add(obj, stored)
 
     def _stand_in(self, objects: Iterable[Obj]) -> None:
         """Schedulers that manifests name and nobody models: where pods go is not what turns them off."""
@@ -264,14 +278,15 @@ class EmbeddedCluster:
     def _down(self) -> frozenset[str]:
         return frozenset() if Scheduler.name in self.controllers else frozenset({"scheduler"})
 
-    def _create(self, obj: Obj) -> None:
+    def _create(self, obj: Obj) -> Obj | None:
+        """Create an object, and answer what became of it; None: it was left out, or was there."""
         try:
             resource = self.kube.resource_for(str(obj.get("apiVersion", "")), str(obj.get("kind", "")))
         except NotFound:
             if "." not in str(obj.get("apiVersion", "")).partition("/")[0]:
                 raise LoadError(obj, f"the API server has no {obj.get('apiVersion')} {obj.get('kind')}") from None
             self.notes.append(f"{ref_of(obj)} was left out: no CustomResourceDefinition of it is among the manifests")
-            return
+            return None
         try:
             namespace = (namespace_of(obj) or "default") if resource.namespaced else None
             made = self.kube.call(
@@ -285,8 +300,10 @@ class EmbeddedCluster:
                 ]
             if obj.get("status") and "Node" in (obj["kind"],):
                 self.kube.patch(resource, obj["metadata"]["name"], {"status": obj["status"]}, subresource="status")
+            return made.body if isinstance(made.body, dict) else None
         except Conflict:
             self.kube.patch(resource, obj["metadata"]["name"], obj, namespace)
+            return None
         except NotFound as error:
             raise LoadError(obj, error.message) from error
         except KubeError as error:
@@ -296,12 +313,14 @@ class EmbeddedCluster:
     @property
     def assumptions(self) -> list[str]:
         """What is assumed about images and about what the manifests did not bring."""
-        return [*self.notes, *self.assumed.notes(), *self.nodes.assumptions]
+        models = [said for one in self.controllers.values() for said in getattr(one, "assumed", ())]
+        return [*self.notes, *self.assumed.notes(), *self.nodes.assumptions, *models]
 
     @property
     def unknowns(self) -> list[str]:
         """Pods whose outcome is unknown because they were not run, and why."""
-        return list(self.nodes.unknown)
+        models = [said for one in self.controllers.values() for said in getattr(one, "unproven", ())]
+        return list(dict.fromkeys([*self.nodes.unknown, *models]))
 
     @property
     def limits(self) -> Limits:

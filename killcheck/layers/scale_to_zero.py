@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
+from killcheck.clock import VirtualLoop
+from killcheck.embedded.models import keda_triggers
 from killcheck.kube import resources as r
 from killcheck.kube.errors import NotFound
 from killcheck.kube.informer import Change
@@ -28,10 +30,12 @@ from killcheck.layers.base import Explanation, LayerError, LayerRun, Stage
 from killcheck.spec.killpath import Layer, Target
 from killcheck.watch.scene import event_time
 
-__all__ = ["READING", "ScaleToZero"]
+__all__ = ["ACTIVE", "READING", "ScaleToZero"]
 
-#: What every trigger of a ScaledObject reads on the embedded cluster.
-READING = "killcheck.dev/trigger-value"
+#: What every live trigger of a ScaledObject reads on the embedded cluster.
+READING = keda_triggers.VALUE
+#: Its value for a live source that has work.
+ACTIVE = keda_triggers.ACTIVE
 #: KEDA's event and its write may be this far apart, in seconds.
 SLACK_S = 5.0
 #: How long after the first request its target may still ask for no replicas, in seconds: a few polls.
@@ -61,6 +65,8 @@ class ScaleToZero(LayerRun):
         self._flaw = ""
         self._reading = ""
         self._zero_at: datetime | None = None
+        #: The annotation as it was; None: there was none, and what is live counts as active.
+        self._before: str | None = None
 
     def prepare(self) -> None:
         """Find the ScaledObject, the HTTP add-on's own one for an HTTPScaledObject."""
@@ -96,12 +102,28 @@ class ScaleToZero(LayerRun):
             Permission("list", "keda.sh", "scaledobjects", namespace=ns),
         ]
 
+    def before_trigger(self) -> str:
+        """On a virtual clock an open window of a cron trigger is waited out: it holds its replicas until then."""
+        loop, told = self.stage.cluster.loop, ""
+        if not isinstance(loop, VirtualLoop):
+            return told
+        for _ in range(len(keda_triggers.triggers(self.scaled))):
+            reading = keda_triggers.read(self.scaled, loop.now())
+            if not reading.desired or reading.changes is None:
+                break
+            told = f"waited for the cron window of ScaledObject {name_of(self.scaled)} to close, at " + (
+                f"{reading.changes:%Y-%m-%d %H:%M} UTC"
+            )
+            loop.run_until(lambda: False, (reading.changes - loop.now()).total_seconds())
+        return told
+
     def trigger(self) -> str:
         """The last request has been served."""
         if not self.stage.cluster.real:  # a target that slept has been woken by its triggers since
             self.scaled = self.stage.cluster.kube.get(r.SCALEDOBJECTS, name_of(self.scaled), namespace_of(self.scaled))
         if self._modelled():
-            self._reading = annotations_of(self.scaled)[READING]
+            self._before = annotations_of(self.scaled).get(READING)
+            self._reading = self._before or keda_triggers.ACTIVE
             self.stage.journal.merge(
                 r.SCALEDOBJECTS,
                 name_of(self.scaled),
@@ -113,7 +135,8 @@ class ScaleToZero(LayerRun):
         return f"nothing is pulled: {self.ref} is left to find its target idle"
 
     def _modelled(self) -> bool:
-        return not self.stage.cluster.real and annotations_of(self.scaled).get(READING, "0") not in ("0", "")
+        said = annotations_of(self.scaled).get(READING, keda_triggers.ACTIVE)
+        return not self.stage.cluster.real and bool(keda_triggers.live(self.scaled)) and said not in ("0", "")
 
     def notice(self, change: Change, old: Obj | None, new: Obj) -> None:
         """KEDA says when it deactivates a target."""
@@ -129,7 +152,7 @@ class ScaleToZero(LayerRun):
             self.stage.cluster.kube.patch(
                 r.SCALEDOBJECTS,
                 name_of(self.scaled),
-                {"metadata": {"annotations": {READING: self._reading}}},
+                {"metadata": {"annotations": {READING: self._before}}},
                 namespace_of(self.scaled),
             )
             asked = f"its triggers read {self._reading} again"
@@ -216,11 +239,33 @@ class ScaleToZero(LayerRun):
                 "set minReplicaCount: 0",
                 (27,),
             )
-        if notes.get("autoscaling.keda.sh/paused") == "true":
+        paused = next(
+            (
+                f"{key}: {value}"
+                for key, value in sorted(notes.items())
+                if key.startswith("autoscaling.keda.sh/paused") and not key.endswith("scale-out") and value != "false"
+            ),
+            "",
+        )
+        if paused:
             return Explanation(
-                f"{what} is paused: KEDA does not touch its target",
-                ("annotation autoscaling.keda.sh/paused: true",),
+                f"{what} is paused: KEDA does not take its target to zero",
+                (f"annotation {paused}",),
                 "take the annotation off",
+                (27,),
+            )
+        if keda_triggers.only_resources(live):
+            return Explanation(
+                f"{what} has cpu or memory triggers alone: KEDA never takes it to zero, and lights it again",
+                tuple(f"trigger {t.get('type')}" for t in keda_triggers.triggers(live)),
+                "add a trigger that counts requests or work",
+                (27,),
+            )
+        if keda_triggers.read(live, self.stage.cluster.loop.now()).desired:
+            return Explanation(
+                f"the cron window of {what} is open: KEDA holds its replicas until it closes",
+                (f"triggers: {dig(spec, 'triggers', default=[])}",),
+                "close the window before the night",
                 (27,),
             )
         if notes.get(READING) == "error" or dig(spec, "fallback", "replicas", default=0):

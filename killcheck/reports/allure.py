@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from killcheck import events
+from killcheck.reports import rests
 from killcheck.reports.story import DrillStory, RunStory
 
 __all__ = ["CATEGORIES", "write", "write_shared"]
@@ -72,6 +73,7 @@ def _drill(story: RunStory, drill: DrillStory, folder: Path) -> list[Path]:
         path.write_text(text, encoding="utf-8")
         files.append(path)
         attachments.append({"name": title, "source": path.name, "type": kind})
+    lines = [*story.notes, *rests.of_drill(drill.result)]
     start = drill.triggered or drill.started.at
     stop = drill.events[-1].at if drill.events else start
     labels = {
@@ -97,6 +99,7 @@ def _drill(story: RunStory, drill: DrillStory, folder: Path) -> list[Path]:
         "steps": list(_steps(drill, start)),
         "attachments": attachments,
         "labels": [{"name": key, "value": value} for key, value in labels.items()],
+        "description": "\n".join(["Rests on:", *(f"- {line}" for line in lines)]) if lines else "",
         "parameters": [{"name": "faults", "value": ", ".join(drill.started.faults)}] if drill.started.faults else [],
     }
     path = folder / f"{uid}-result.json"

@@ -28,6 +28,7 @@ __all__ = [
     "PHASES",
     "PHASE_KEYS",
     "SPOT_NOTICE_S",
+    "Assumption",
     "Checkpoint",
     "Command",
     "Consent",
@@ -475,6 +476,20 @@ class Suppression:
 
 
 @dataclass(frozen=True, slots=True)
+class Assumption:
+    """An object that nobody here models and that someone vouches for: why, and until when (the last day it holds).
+
+    ``kind``, ``namespace`` and ``name`` are shell patterns; ``namespace`` is empty for cluster-scoped objects.
+    """
+
+    reason: str
+    until: date
+    kind: str = "*"
+    namespace: str = "*"
+    name: str = "*"
+
+
+@dataclass(frozen=True, slots=True)
 class KillPath:
     """Everything between 'the GPUs should be off' and 'the bill stops', as one team declares it.
 
@@ -493,12 +508,15 @@ class KillPath:
     policy: Policy = field(default_factory=Policy)
     fences: FenceCeiling = field(default_factory=FenceCeiling)
     suppress: tuple[Suppression, ...] = ()
+    assume: tuple[Assumption, ...] = ()
     cloud: CloudAccess | None = None
     alarm: Alarm | None = None
     #: Whether somebody wrote which proof is wanted; else it is the default.
     proof_said: bool = field(default=True, compare=False)
     #: What a queue's workers get done in an hour, all together; None: nobody counts.
     items_per_hour: float | None = None
+    #: What is meant to start targets again (CronJobs, ScaledObjects): until then it has to hold.
+    starts: tuple[Ref, ...] = ()
     folder: str = field(default="", compare=False)
 
     def target(self, name: str) -> Target:

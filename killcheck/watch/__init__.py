@@ -1,4 +1,4 @@
-"""What a drill watches and what it must find before it begins: the state of targets, pods and nodes.
+"""What is watched while a drill runs: the scene in the cluster, the steady state, the timeline, the night, the bill.
 
-What may *not* live here: anything that changes a target on a cluster that is somebody's, HTTP, terminals.
+What may *not* live here: verdicts, and anything that knows of faults.
 """

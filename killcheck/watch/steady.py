@@ -152,9 +152,9 @@ def _remember_object(scene: Scene, journal: Journal, target: Target, obj: Obj) -
     if replicas is not None:
         what = f"{ref_of(obj)} was on ({replicas} replica(s))"
         manual = f"kubectl scale {resource.qualified} {name} -n {namespace} --replicas={replicas}"
-        journal.remember(
-            resource, obj, {"spec": {"replicas": replicas}}, {"spec": {"replicas": 0}}, what=what, manual=manual
-        )
+        # Where the cluster is killcheck's own, a scaler that woke it to another number is part of the drill.
+        left: Obj = {"spec": {"replicas": 0}} if scene.cluster.real else {"spec": {}}
+        journal.remember(resource, obj, {"spec": {"replicas": replicas}}, left, what=what, manual=manual)
     if replicas is None and obj["kind"] == "Job":
         queues.remember(scene.cluster.kube, journal, obj)
         undo = Undo("create", resource.path(namespace), recreatable(obj), manual=f"create Job {namespace}/{name} again")

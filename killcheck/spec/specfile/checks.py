@@ -61,6 +61,7 @@ def check(spec: dict[str, Any]) -> Iterator[Problem]:
     yield from _nodes(spec)
     yield from _held(spec)
     yield from _rules(spec)
+    yield from _assumptions(spec)
     yield from _cloud(spec)
 
 
@@ -277,3 +278,10 @@ def _rules(spec: dict[str, Any]) -> Iterator[Problem]:
             yield ("policy", "rules", i), f"expected cause: with require: known{_OF_A_CAUSE}"
         elif require not in (None, "known") and "cause" in rule:
             yield ("policy", "rules", i, "cause"), f"only a known exposure has a cause; require is {require}"
+
+
+def _assumptions(spec: dict[str, Any]) -> Iterator[Problem]:
+    """One that is about everything would settle what nobody has looked at."""
+    for i, assumed in _entries(spec, "assume"):
+        if all(str(assumed.get(key, "*")).strip("*?") == "" for key in ("kind", "name")):
+            yield ("assume", i), "which objects it is about is missing: give their kind or name, or a part of it"

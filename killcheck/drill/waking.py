@@ -11,7 +11,7 @@ from killcheck.capabilities.cluster import Cluster
 from killcheck.kube import resources as r
 from killcheck.kube.errors import ApiError
 from killcheck.kube.objects import Obj, annotations_of, dig, labels_of, name_of, namespace_of
-from killcheck.layers.scale_to_zero import READING
+from killcheck.layers.scale_to_zero import ACTIVE, READING
 from killcheck.spec.killpath import KillPath, Layer, LayerType, Target
 from killcheck.watch.scene import Scene
 
@@ -46,21 +46,11 @@ def _by_scaler(cluster: Cluster, layer: Layer, target: Target) -> str:
         ref = dig(scaled, "spec", "scaleTargetRef", default={})
         if (ref.get("kind") or "Deployment", ref.get("name")) != (target.kind, target.object):
             continue
-        if annotations_of(scaled).get(READING, "0") in ("0", ""):
-            body = {"metadata": {"annotations": {READING: f"{_activation(scaled) + 1:g}"}}}
+        if annotations_of(scaled).get(READING) in ("0", ""):  # without a word of it what is live counts as active
+            body = {"metadata": {"annotations": {READING: ACTIVE}}}
             cluster.kube.patch(r.SCALEDOBJECTS, name_of(scaled), body, namespace_of(scaled))
         return f"woken by ScaledObject {name_of(scaled)}, whose triggers are taken to read work"
     return ""
-
-
-def _activation(scaled: Obj) -> float:
-    values = [
-        float(value)
-        for trigger in dig(scaled, "spec", "triggers", default=[])
-        for key, value in (trigger.get("metadata") or {}).items()
-        if key.startswith("activation") and str(value).replace(".", "", 1).isdigit()
-    ]
-    return max(values, default=0.0)
 
 
 def _by_hand(cluster: Cluster, scene: Scene, target: Target, obj: Obj) -> str:
