@@ -104,9 +104,7 @@ def _loaded(paths: tuple[Path, ...], *, strict: bool, exclude: tuple[str, ...], 
     return loaded if strict else sound(loaded)
 
 
-def _discover(
-    on: str | None, loaded: Loaded | None, kubeconfig: Path | None, name: str, exec_mode: str
-) -> Discovery:
+def _discover(on: str | None, loaded: Loaded | None, kubeconfig: Path | None, name: str, exec_mode: str) -> Discovery:
     from killcheck import discover
 
     if on:

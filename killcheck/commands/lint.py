@@ -149,9 +149,7 @@ def _world(options: dict[str, Any]) -> Any:
     if not options["strict"]:
         loaded = sound(loaded)
     rehearsed = reading.rehearsed(loaded, wall_now()) if options["exec_mode"] == "host" else {}
-    return asking.world_of(
-        loaded, wall_now(), kill_path=kill_path, verbose=options["verbose"], rehearsed=rehearsed
-    )
+    return asking.world_of(loaded, wall_now(), kill_path=kill_path, verbose=options["verbose"], rehearsed=rehearsed)
 
 
 def _kinds(kill_path: Any) -> list[tuple[str, str]]:

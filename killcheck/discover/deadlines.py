@@ -180,9 +180,7 @@ def _run_s(cron_job: Obj) -> float:
 def grace(obj: Obj) -> tuple[float, str]:
     """How long a target's pods may take to stop, in seconds. An ordered StatefulSet stops one pod after the other."""
     found = templates(obj)
-    asked = max(
-        (int(dig(t.spec, "terminationGracePeriodSeconds", default=_GRACE_S)) for t in found), default=_GRACE_S
-    )
+    asked = max((int(dig(t.spec, "terminationGracePeriodSeconds", default=_GRACE_S)) for t in found), default=_GRACE_S)
     longest = min(asked, _GRACE_S)
     ordered = obj.get("kind") == "StatefulSet" and dig(obj, "spec", "podManagementPolicy") != "Parallel"
     pods = max(1, int(dig(obj, "spec", "replicas", default=1))) if ordered else 1

@@ -24,8 +24,9 @@ from killcheck.kube.client import Kube
 from killcheck.kube.errors import Forbidden, KubeError, NotFound
 from killcheck.kube.objects import Obj, controller_of, dig, labels_of, name_of, namespace_of, parse_time, uid_of
 from killcheck.safety import foreseen
+from killcheck.safety.changes import LABEL, Entry
 from killcheck.safety.journal import Journal
-from killcheck.safety.undo import LABEL, Entry, insist, recreatable
+from killcheck.safety.undo import insist, recreatable
 from killcheck.safety.vocabulary import place_of
 from killcheck.spec.killpath import KillPath, Layer
 

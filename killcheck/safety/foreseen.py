@@ -18,9 +18,10 @@ from killcheck.kube import resources as r
 from killcheck.kube.client import Kube
 from killcheck.kube.errors import Forbidden
 from killcheck.kube.objects import Obj, copy, dig, labels_of, name_of, namespace_of, ref_of
+from killcheck.safety.changes import FORESEEN, Undo
 from killcheck.safety.guard import writable
 from killcheck.safety.journal import Journal
-from killcheck.safety.undo import FORESEEN, Undo, holds, insist, inverse, kubectl, recreatable
+from killcheck.safety.undo import holds, insist, inverse, kubectl, recreatable
 
 __all__ = ["MOST", "may_write", "reading_of", "remember"]
 

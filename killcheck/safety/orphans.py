@@ -19,6 +19,7 @@ from killcheck.kube import resources as r
 from killcheck.kube.client import Kube
 from killcheck.kube.errors import Conflict, Forbidden, KubeError, NotFound
 from killcheck.kube.objects import Obj, dig, labels_of, name_of, namespace_of, parse_time, uid_of
+from killcheck.safety.changes import LABEL
 from killcheck.safety.finished import finish, is_finished
 from killcheck.safety.journal import (
     DATA,
@@ -32,8 +33,9 @@ from killcheck.safety.journal import (
 )
 from killcheck.safety.keys import known_keys
 from killcheck.safety.lease import LEASE_LABEL, Claim, holder_of, lapsed, take_over
+from killcheck.safety.local_programs import ended, levers
 from killcheck.safety.still_open import guarded_for, standing
-from killcheck.safety.undo import LABEL, insist
+from killcheck.safety.undo import insist
 from killcheck.safety.untrusted_journal import Answer, Hearsay, Judged
 from killcheck.safety.vocabulary import by_hand, place_of
 from killcheck.safety.written import LONGEST, Read, read
@@ -338,9 +340,7 @@ def _restore_own(kube: Kube, loop: Loop, orphan: Orphan, outcome: Outcome, by: s
     assert orphan.header is not None
     here_too = orphan.header.host == platform.node()
     if here_too and not runs(orphan.header.pid, orphan.header.began):
-        from killcheck.safety import local_locks
-
-        outcome.undone += local_locks.ended(orphan.run)
+        outcome.undone += ended(orphan.run)
     still = standing(judge, orphan.open(), host=orphan.header.host, named=named)
     journal = Journal(
         orphan.run,
@@ -348,7 +348,7 @@ def _restore_own(kube: Kube, loop: Loop, orphan: Orphan, outcome: Outcome, by: s
         guarded_for(kube, orphan.run, still.do, _places(judge, orphan, still.do, named=named)),
         path=orphan.path,
         home=orphan.home,
-        levers=_levers_here(loop) if here_too else {},
+        levers=levers(loop) if here_too else {},
         context=orphan.header.context,
         kubeconfig=orphan.header.kubeconfig,
     )
@@ -453,13 +453,6 @@ def _drop(kube: Kube, loop: Loop, config_map: Obj) -> None:
 
     with suppress(KubeError):  # whoever comes next finds it again
         insist(loop, once, patience_s=0.0)
-
-
-def _levers_here(loop: Loop) -> dict[str, object]:
-    """Files and programs of the machine that the run was on can be reached on that machine only."""
-    from killcheck.safety import local_locks
-
-    return local_locks.levers(loop)
 
 
 def settle(

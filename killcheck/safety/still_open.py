@@ -15,9 +15,10 @@ from dataclasses import dataclass, field
 from killcheck.kube.client import Kube
 from killcheck.kube.errors import KubeError
 from killcheck.kube.objects import Obj, dig
+from killcheck.safety.changes import MARK, Entry
 from killcheck.safety.guard import Consented, guarded
 from killcheck.safety.marks import carries
-from killcheck.safety.undo import MARK, Entry, compare
+from killcheck.safety.undo import compare
 from killcheck.safety.untrusted_journal import Hearsay
 from killcheck.safety.vocabulary import place_of
 

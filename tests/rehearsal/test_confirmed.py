@@ -12,7 +12,8 @@ import pytest
 from killcheck import fixtures
 from killcheck.rehearsal.programs import programs
 from killcheck.rehearsal.stage import rehearse_one
-from killcheck.run.runner import PlannedDrill, Run
+from killcheck.run.planned import PlannedDrill
+from killcheck.run.runner import Run
 from killcheck.run.session import Session
 
 NOW = datetime(2026, 1, 14, 12, 0, tzinfo=UTC)
