@@ -78,6 +78,12 @@ class EmbeddedDrillCluster:
         """The level at which what was run was kept in (see ``isolation.Level``); empty: nothing was run."""
         return str(getattr(self.embedded.nodes.runtime, "level", ""))
 
+    def hurry(self) -> None:
+        """The drill was interrupted: what programs do here keeps nobody waiting."""
+        runtime = self.embedded.nodes.runtime
+        if isinstance(runtime, HostRuntime):
+            runtime.hurry()
+
     def instance_state(self, node: Obj) -> InstanceState:
         """What the model cloud says of the instance behind a node."""
         asked = cast("Instances | None", self.levers.get("instances"))

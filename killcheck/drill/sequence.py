@@ -59,6 +59,8 @@ class Drill(Judged):
                 else:
                     raise
         finally:
+            if verdict is None:  # interrupted
+                getattr(self.cluster, "hurry", lambda: None)()
             try:
                 healed = self._heal()
             finally:
@@ -227,6 +229,7 @@ class Drill(Judged):
         for target in self.kill_path.targets:
             steady.remember(self.scene, self.journal, target)
         self._layer_run.remember()
+        self._account.remember(self.journal, self._note)
         how = self._layer_run.trigger()
         if not self._layer_run.not_fired():
             timeline.reach("triggered", now, now, "")
@@ -251,7 +254,7 @@ class Drill(Judged):
             self._note(late)
         elif not steady and not problems:
             self._note(f"everything is put back, but the steady state is not: {self._unsteady()}")
-        problems += self._account.close(self.stage.run, self._note)
+        problems += self._account.close(self.stage.run, self.journal.entries, self._note)
         self._emit(events.Healed, undone=undone, problems=problems, steady_again=steady)
         return undone, problems
 

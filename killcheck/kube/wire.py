@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
 from killcheck import __version__
-from killcheck.clock import Loop
+from killcheck.clock import Loop, wall_seconds
 from killcheck.kube.client import Answer, Closer
 from killcheck.kube.credentials import Credentials, Login
 from killcheck.kube.endpoint import Endpoint, explain
@@ -31,6 +31,10 @@ __all__ = ["Limits", "WireTransport"]
 
 #: Seconds before each further try of a GET whose connection broke.
 BACKOFF_S = (0.1, 0.5)
+#: Longer answers are no API server's: a list comes in pages, and etcd takes no object of more than a few mebibytes.
+LONGEST = 256 * 2**20
+#: An answer is read in pieces of so many bytes: what is packed may be a thousand times as long unpacked.
+_PIECE = 64 * 1024
 #: Watches kept open at the same time without a new connection for each.
 _POOLED = 16
 
@@ -40,11 +44,13 @@ class Limits:
     """How long to wait, in seconds.
 
     ``watch``: how long a watch is asked to last; a stream that is silent for that and ``grace`` more is dead.
+    ``whole``: how long an answer may be under way; one that comes byte by byte is never silent.
     ``throttled``: how much waiting a server that answers 429 may ask for in all.
     """
 
     connect: float = 10.0
     read: float = 60.0
+    whole: float = 300.0
     watch: int = 90
     grace: float = 10.0
     throttled: float = 30.0
@@ -120,7 +126,7 @@ class WireTransport:
             try:
                 response, login = self._authorised(call)
                 if response.status == 200:
-                    return response
+                    return response.raw
                 answer = self._answer(response, login, call.described)
             except _BrokenError as error:
                 raise error.told from error.__cause__
@@ -141,7 +147,7 @@ class WireTransport:
             self._pools = None
 
     # -- inside --------------------------------------------------------------------------------------------
-    def _authorised(self, call: _Call) -> tuple[urllib3.HTTPResponse, Login]:
+    def _authorised(self, call: _Call) -> tuple[_Response, Login]:
         """The response, after one more try with renewed credentials where the first were refused."""
         login = self._credentials.login() if self._credentials else Login()
         response = self._send(login, call)
@@ -150,16 +156,16 @@ class WireTransport:
         renewed = self._credentials.renew(login)
         if renewed is None:
             return response, login
-        response.close()
+        response.raw.close()
         return self._send(renewed, call), renewed
 
-    def _send(self, login: Login, call: _Call) -> urllib3.HTTPResponse:
+    def _send(self, login: Login, call: _Call) -> _Response:
         import urllib3
 
         url = f"{self.endpoint.url}{quote(call.path, safe='/:')}" + (f"?{urlencode(call.query)}" if call.query else "")
         timeout = urllib3.Timeout(connect=self.limits.connect, read=call.read_s)
         try:
-            return self._pool(login).urlopen(  # type: ignore[return-value]
+            raw = self._pool(login).urlopen(
                 call.method,
                 url,
                 body=None if call.body is None else json.dumps(call.body).encode(),
@@ -167,8 +173,10 @@ class WireTransport:
                 redirect=False,
                 retries=False,
                 timeout=timeout,
-                preload_content=not call.stream,
+                preload_content=False,
             )
+            response = _Response(raw, self.limits.whole, self.endpoint.what, call.described)  # type: ignore[arg-type]
+            return response if call.stream else response.whole()
         except urllib3.exceptions.HTTPError as error:
             told = explain(error, self.endpoint, call.described, write=call.method != "GET")
             if _broke(error):
@@ -211,10 +219,10 @@ class WireTransport:
         greeting = urllib3.make_headers(proxy_basic_auth=account) if account else None
         return urllib3.ProxyManager(self.endpoint.proxy, proxy_headers=greeting, **options)
 
-    def _answer(self, response: urllib3.HTTPResponse, login: Login, request: str) -> Answer:
+    def _answer(self, response: _Response, login: Login, request: str) -> Answer:
         """The response as an Answer. Raises Unreachable where something other than an API server spoke."""
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
-        text = response.data.decode("utf-8", "replace")
+        text = response.whole().data.decode("utf-8", "replace")
         if 300 <= response.status < 400 or kind == "text/html":
             raise Unreachable(
                 f"{self.endpoint.what} answered like a web page, not like an API server (HTTP {response.status}, "
@@ -248,6 +256,35 @@ class _Call:
         return f"{'watch' if self.stream else self.method} {self.path}"
 
 
+class _Response:
+    """What a server answers, read to its end or not; longer or slower than any API server's it is not read."""
+
+    def __init__(self, raw: urllib3.HTTPResponse, limit_s: float, server: str, request: str) -> None:
+        self.raw = raw
+        self.status = raw.status
+        self.headers = raw.headers
+        self.data = b""
+        self._limit_s = limit_s
+        self._who = f"{server}: {request}"
+        self._read = False
+
+    def whole(self) -> _Response:
+        """Read it to its end, once. Raises Unreachable where it has none, urllib3's errors where it breaks off."""
+        if self._read:
+            return self
+        until, found = wall_seconds() + self._limit_s, bytearray()
+        while piece := self.raw.read(_PIECE):
+            found += piece
+            if len(found) > LONGEST:
+                self.raw.close()
+                raise Unreachable(f"{self._who}: the answer is longer than {LONGEST // 2**20} MiB, and was not read on")
+            if wall_seconds() > until:
+                self.raw.close()
+                raise Unreachable(f"{self._who}: the answer had not come to its end after {self._limit_s:.0f} s")
+        self.data, self._read = bytes(found), True
+        return self
+
+
 class _BrokenError(Exception):
     """The connection broke before there was an answer; ``told`` is what to raise when nobody tries again."""
 
@@ -273,7 +310,7 @@ def _urllib3_error() -> type[Exception]:
     return HTTPError
 
 
-def _retry_after(response: urllib3.HTTPResponse) -> float | None:
+def _retry_after(response: _Response) -> float | None:
     """Seconds that a 429 asks us to wait, if it says so in seconds (API Priority and Fairness does)."""
     text = response.headers.get("retry-after", "")
     return float(text) if response.status == 429 and text.isascii() and text.isdigit() else None

@@ -13,7 +13,15 @@ __all__ = ["assumed_by_hand", "of_drill", "of_run", "shown_apart"]
 
 def of_drill(result: Mapping[str, Any] | None) -> list[str]:
     """A line for each thing that a drill's verdict rests on; ``result`` is its JSON document."""
-    return lines(result or {})
+    return [*lines(result or {}), *_sandbox(result or {})]
+
+
+def _sandbox(result: Mapping[str, Any]) -> list[str]:
+    """How well the programs of a drill were kept in, where any were run on this machine."""
+    level = result.get("sandbox")
+    if not level:
+        return []
+    return ["programs ran unisolated" if level == "unisolated" else f"programs ran in the sandbox: {level}"]
 
 
 def of_run(story: RunStory) -> list[str]:

@@ -144,6 +144,7 @@ def guard_by(cluster: Cluster, kill_path: KillPath, plan: consent.Plan, kept: Jo
                 frozenset({*plan.namespaces, kept.home} - {""}),
                 plan.permissions,
                 scene_of(cluster, kill_path).in_pool,
+                frozenset(("nodepools", name) for name in kill_path.consent.pools),
             ),
         )
 

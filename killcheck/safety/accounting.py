@@ -1,30 +1,36 @@
 """What is not as it was, whoever changed it: the kill path does more than turn its targets off, and undoes none of it.
 
-The journal knows what killcheck changed. What the executor did beside that - a pod deleted, a Job suspended, a pool
-deleted, a scaler paused - is seen by looking at everything of the namespaces at stake before anything is changed and
-again when all is put back. It is told as left changed; nobody is told that it was put back.
+The journal knows what killcheck changed, and on a cluster that is somebody's also what the executor was read to change
+(:mod:`killcheck.safety.foreseen`). What else it did - a pod deleted, a Job suspended, a pool deleted, a scaler paused -
+is seen by looking at everything of the namespaces at stake before anything is changed and again when all is put back.
+It is told as left changed; nobody is told that it was put back. What the executor cannot have done is somebody else's.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
 from killcheck.capabilities.cluster import Cluster
 from killcheck.clock import Loop
+from killcheck.executor import Reading
 from killcheck.kube import resources as r
 from killcheck.kube.client import Kube
 from killcheck.kube.errors import Forbidden, KubeError, NotFound
-from killcheck.kube.objects import Obj, controller_of, copy, dig, labels_of, name_of, namespace_of, uid_of
-from killcheck.safety.changes import LABEL
-from killcheck.safety.undo import insist
+from killcheck.kube.objects import Obj, controller_of, dig, labels_of, name_of, namespace_of, parse_time, uid_of
+from killcheck.safety import foreseen
+from killcheck.safety.changes import LABEL, Entry
+from killcheck.safety.journal import Journal
+from killcheck.safety.undo import insist, recreatable
+from killcheck.safety.vocabulary import place_of
 from killcheck.spec.killpath import KillPath, Layer
 
-__all__ = ["KINDS", "Account", "Inventory", "left_changed", "taken"]
+__all__ = ["KINDS", "Account", "Difference", "Inventory", "differences", "left_changed", "taken"]
 
 #: What a kill path may have its hands on, besides its targets.
 KINDS = (
@@ -48,6 +54,8 @@ _NOISE = re.compile(
 )
 #: How long an API server that does not answer is asked again, in seconds.
 PATIENCE_S = 10.0
+#: The API server writes whole seconds.
+SECOND = timedelta(seconds=1)
 #: Of one object so many fields are named.
 SHOWN = 4
 
@@ -60,23 +68,82 @@ class Inventory:
     unseen: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """What is not as it was, as a sentence; ``obj``: as it is, or was where it is gone. ``paths``: the fields."""
+
+    key: tuple[str, str, str]
+    said: str
+    obj: Obj
+    gone: bool = False
+    paths: tuple[tuple[str, ...], ...] = ()
+
+
 class Account:
     """What there was before a drill changed anything, and what of it is not as it was when all is put back."""
 
     def __init__(self, cluster: Cluster, kill_path: KillPath, layer: Layer) -> None:
         self.cluster = cluster
-        own = layer.ref.namespace if layer.ref else ""
-        self.places = {target.namespace for target in kill_path.targets} | {own}
+        self.kill_path = kill_path
+        self.ref = layer.ref
+        self.places = {target.namespace for target in kill_path.targets} | {self.ref.namespace if self.ref else ""}
         #: Where there is no Kubernetes there is nothing to look at.
         self.kept = kill_path.in_kubernetes and getattr(cluster, "objections", None) is None
         self._before: Inventory | None = None
+        self._reading: Reading | None = None
+        #: When the trigger was pulled: what was written before was not the executor's doing.
+        self._since: datetime | None = None
 
     def open(self) -> None:
         """Look at what there is. Raises KubeError."""
         self._before = self._look() if self.kept else None
 
-    def close(self, run: str, note: Callable[[str], None]) -> list[str]:
-        """What is left changed on a cluster of somebody's, a sentence each; on killcheck's own it is only noted."""
+    def remember(self, journal: Journal, note: Callable[[str], None]) -> None:
+        """Write down how what the executor is about to change is put back. Raises KubeError, JournalError."""
+        self._since = self.cluster.loop.now()
+        if self._before is None or not self.cluster.real:
+            return
+        kube, loop = self.cluster.kube, self.cluster.loop
+        self._reading = foreseen.reading_of(kube, loop, self._starter())
+        if self._reading is None:
+            return
+        targets = self._targets()
+        wanted = (
+            (resource, obj)
+            for resource in KINDS
+            for key, obj in self._before.objects.items()
+            if key[0] == resource.kind and key not in targets and _somebodys(obj) and not _over(obj)
+        )
+        pools = self.kill_path.consent.pools
+        for said in foreseen.remember(journal, self._reading, wanted, pools=pools):
+            note(said)
+        for said in self._not_looked_at(journal, self._reading):
+            note(said)
+
+    def _starter(self) -> Obj | None:
+        """The object that the executor's pods are made from; None: the layer has none here."""
+        if self._before is None or self.ref is None:
+            return None
+        return self._before.objects.get((self.ref.kind, self.ref.namespace, self.ref.name))
+
+    def _targets(self) -> set[tuple[str, str, str]]:
+        return {(t.kind, t.namespace, t.object) for t in self.kill_path.targets}
+
+    def _not_looked_at(self, journal: Journal, reading: Reading) -> Iterator[str]:
+        """What the executor is read to write to and nobody looks at, a sentence each."""
+        places = [place_of(entry.undo.path) for entry in journal.entries if not entry.lever]
+        known = {(kind.group, kind.plural) for kind in KINDS} | {(p.group, p.plural) for p in places if p is not None}
+        known |= {("", "events"), ("coordination.k8s.io", "leases")}
+        for call in dict.fromkeys(reading.writes):
+            about_targets = any(call.resource.startswith(t.kind.lower()) for t in self.kill_path.targets if t.kind)
+            if (call.group, call.resource) not in known and not about_targets:
+                yield f"the executor is read to {call}: that is not looked at, and not put back"
+
+    def close(self, run: str, entries: Sequence[Entry], note: Callable[[str], None]) -> list[str]:
+        """What is left changed on a cluster of somebody's, a sentence each; on killcheck's own it is only noted.
+
+        ``entries``: what the journal has taken back. What somebody else did meanwhile is only noted.
+        """
         if self._before is None:
             return []
         try:
@@ -84,18 +151,67 @@ class Account:
         except KubeError as error:
             note(f"whether the kill path has left anything else changed could not be seen: {error}")
             return []
-        told = [
-            f"left changed, by the kill path or by somebody else meanwhile: {one}"
-            for one in left_changed(self._before, now, run)
-        ]
+        unseen = sorted({*self._before.unseen, *now.unseen})
+        if unseen:
+            kinds = ", ".join(unseen)
+            note(f"these may not be listed here, so whether the kill path leaves any changed is not known: {kinds}")
+        told = []
+        for one in differences(self._before, now, run, _made_again(entries)):
+            if self.somebody_elses(one):
+                note(f"changed meanwhile, and not by the executor{_signed(one)}: {one.said}; it is left as it is")
+            else:
+                told.append(f"left changed, by the kill path or by somebody else meanwhile: {one.said}")
         if self.cluster.real:
             return told
-        for one in told:
-            note(one)
+        for text in told:
+            note(text)
         return []
+
+    def somebody_elses(self, one: Difference) -> bool:
+        """Whether the executor cannot have done it: its text does no such thing, or it was not started yet."""
+        if one.key in self._targets():  # what another layer of the path turns off is the kill path's doing too
+            return False
+        reading = self._reading
+        if reading is not None and not (reading.not_understood or reading.outside):
+            resource = next(kind for kind in KINDS if kind.kind == one.key[0])
+            if not foreseen.may_write(reading, resource, one.obj):
+                return True
+        written = [at for _, at in _writers(one)]
+        return bool(written) and self._since is not None and all(at + SECOND < self._since for at in written)
 
     def _look(self) -> Inventory:
         return taken(self.cluster.kube, self.cluster.loop, self.places - {""})
+
+
+def _made_again(entries: Iterable[Entry]) -> set[tuple[str, str, str]]:
+    """Whose objects we have created again: they are others, and as they were."""
+    made = [entry.undo.body for entry in entries if entry.undo.action == "create" and isinstance(entry.undo.body, dict)]
+    return {(str(body.get("kind")), namespace_of(body), name_of(body)) for body in made}
+
+
+def _writers(one: Difference) -> list[tuple[str, datetime]]:
+    """Who wrote the fields that differ, and when, as far as the object says."""
+    return [
+        (str(entry.get("manager")), parse_time(entry["time"]))
+        for entry in dig(one.obj, "metadata", "managedFields", default=[]) or []
+        if entry.get("time") and any(_owns(entry.get("fieldsV1"), path) for path in one.paths)
+    ]
+
+
+def _owns(fields: Any, path: Sequence[str]) -> bool:
+    """Whether a managedFields entry holds a field, or one that it is in or has in it."""
+    for key in path:
+        if not isinstance(fields, dict) or f"f:{key}" not in fields:
+            return False
+        fields = fields[f"f:{key}"]
+        if not fields:
+            break
+    return True
+
+
+def _signed(one: Difference) -> str:
+    names = sorted({name for name, _ in _writers(one)})
+    return f" (field manager {', '.join(names)})" if names else ""
 
 
 def taken(kube: Kube, loop: Loop, namespaces: Iterable[str]) -> Inventory:
@@ -113,6 +229,7 @@ def taken(kube: Kube, loop: Loop, namespaces: Iterable[str]) -> Inventory:
             except NotFound:
                 break
             except Forbidden:
+                unseen.append(f"{resource.qualified} of {namespace}" if namespace else resource.qualified)
                 continue
             for obj in items:
                 objects[(resource.kind, namespace_of(obj), name_of(obj))] = obj
@@ -121,15 +238,22 @@ def taken(kube: Kube, loop: Loop, namespaces: Iterable[str]) -> Inventory:
 
 def left_changed(before: Inventory, after: Inventory, run: str) -> list[str]:
     """What is not as it was, one sentence each; what controllers make and take by themselves is theirs."""
-    told = []
+    return [one.said for one in differences(before, after, run)]
+
+
+def differences(
+    before: Inventory,
+    after: Inventory,
+    run: str,
+    again: Collection[tuple[str, str, str]] = (),
+) -> Iterator[Difference]:
+    """What is not as it was; ``again``: what has been made again, and may be another one."""
     for key, was in before.objects.items():
-        now = after.objects.get(key)
         if _somebodys(was) and not _over(was):
-            told += list(_difference(_called(key), was, now))
+            yield from _difference(key, was, after.objects.get(key), again=key in again)
     for key, now in after.objects.items():
         if key not in before.objects and _somebodys(now) and labels_of(now).get(LABEL) != run:
-            told.append(f"{_called(key)} was not there before, and is")
-    return told
+            yield Difference(key, f"{_called(key)} was not there before, and is", now)
 
 
 def _somebodys(obj: Obj) -> bool:
@@ -150,30 +274,38 @@ def _called(key: tuple[str, str, str]) -> str:
     return f"{key[0]} {'/'.join(part for part in key[1:] if part)}"
 
 
-def _difference(name: str, was: Obj, now: Obj | None) -> Iterator[str]:
+def _difference(key: tuple[str, str, str], was: Obj, now: Obj | None, *, again: bool) -> Iterator[Difference]:
+    name = _called(key)
     if now is None:
-        yield f"{name} is gone"
+        yield Difference(key, f"{name} is gone", was, gone=True)
         return
-    if now.get("kind") == "Pod" and uid_of(now) != uid_of(was):
-        yield f"{name} is another one now"
+    if key[0] in ("Pod", "Job") and uid_of(now) != uid_of(was) and not again:
+        yield Difference(key, f"{name} is another one now", now)
         return
-    if now.get("kind") == "Pod":
+    if key[0] == "Pod":
         return  # it is what it is until it goes
     fields = [
-        f"{'.'.join(path)} was {_short(old)} and is {_short(new)}"
+        (f"{'.'.join(path)} was {_short(old)} and is {_short(new)}", path)
         for path, old, new in _fields(_wanted(was), _wanted(now))
         if not _by_controller(now, path)
     ]
     if fields:
         more = f" and {len(fields) - SHOWN} more" if len(fields) > SHOWN else ""
-        yield f"{name}: {', '.join(fields[:SHOWN])}{more}"
+        said = f"{name}: {', '.join(text for text, _ in fields[:SHOWN])}{more}"
+        yield Difference(key, said, now, paths=tuple(_written_at(path) for _, path in fields))
+
+
+def _written_at(path: tuple[str, ...]) -> tuple[str, ...]:
+    """A field's path as the object has it."""
+    return ("metadata", *path) if path[0] in ("labels", "annotations") else path
 
 
 def _wanted(obj: Obj) -> Obj:
     """What somebody asks of an object: its spec, labels and annotations."""
-    found = {"spec": copy(obj.get("spec") or {})}
+    asked = recreatable(obj)
+    found = {"spec": asked.get("spec") or {}}
     for part in ("labels", "annotations"):
-        kept = {key: value for key, value in (obj["metadata"].get(part) or {}).items() if not _NOISE.match(key)}
+        kept = {key: value for key, value in (asked["metadata"].get(part) or {}).items() if not _NOISE.match(key)}
         found[part] = kept
     return found
 

@@ -10,10 +10,13 @@ from typing import Any, Literal
 
 from killcheck.kube.objects import Obj
 
-__all__ = ["LABEL", "MARK", "Entry", "State", "Undo"]
+__all__ = ["FORESEEN", "LABEL", "MARK", "Entry", "State", "Undo"]
 
 #: Label on everything that killcheck creates; the value is the run's id.
 LABEL = "killcheck.dev/run"
+#: The owner of what an executor was read to be about to change, and may have left alone
+#: (:mod:`killcheck.safety.foreseen`).
+FORESEEN = "the executor"
 #: How the label begins that marks an object as changed (:mod:`killcheck.safety.marks`).
 MARK = "killcheck.dev/undo."
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from killcheck.kube.client import Answer, Closer, Kube, Transport
 from killcheck.kube.errors import KubeError
-from killcheck.kube.objects import Obj, dig, labels_of
+from killcheck.kube.objects import Obj, dig, labels_of, name_of
 from killcheck.kube.permissions import Permission
 from killcheck.safety.changes import LABEL
 from killcheck.safety.consent import LABEL as CONSENT
@@ -27,13 +27,15 @@ class OutsideConsent(KubeError):
 @dataclass(frozen=True, slots=True)
 class Consented:
     """What may be written to. ``named``: the rights of the plan that was agreed to; ``in_pool``: whether a node is the
-    kill path's; ``run``: whose label tells what this run has made.
+    kill path's; ``run``: whose label tells what this run has made; ``objects``: (resource, name) of what is in no
+    namespace and was named.
     """
 
     run: str
     namespaces: frozenset[str]
     named: tuple[Permission, ...] = ()
     in_pool: Callable[[Obj], bool] = lambda node: False
+    objects: frozenset[tuple[str, str]] = frozenset()
 
 
 class Guard:
@@ -83,6 +85,9 @@ class Guard:
         if namespace:
             known = namespace in self.consented.namespaces
             return None if known else f"nobody named the namespace {namespace}"
+        given = name_of(body) if method == "POST" and isinstance(body, dict) else name
+        if (plural, given) in self.consented.objects:
+            return None
         if method == "POST":
             made = isinstance(body, dict) and labels_of(body).get(LABEL) == self.consented.run
             return None if made else f"a {plural} that is in no namespace does not carry the run's label"

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from killcheck.kube.objects import Obj, copy, dig, format_time, labels_of, uid_o
 from killcheck.kube.permissions import Permission
 from killcheck.safety import marks, written
 from killcheck.safety.changes import LABEL, Entry, Undo
+from killcheck.safety.finished import finish
 from killcheck.safety.keys import KeyProblem, signing_key
 from killcheck.safety.undo import PATIENCE_S, compare, holds, insist, inverse, kubectl, recreatable, take_back, verify
 from killcheck.safety.vocabulary import objection, place_of
@@ -138,6 +140,8 @@ class Journal:
         self._closed = True
         with suppress(JournalError):
             self._write_locally()
+        if self.home and self.entries and not self.open:
+            finish(self.run)
 
     # -- writing -------------------------------------------------------------------------------------------
     @contextmanager
@@ -246,11 +250,15 @@ class Journal:
         marked only this machine's journal can ask for it.
         """
         namespace, name = obj["metadata"].get("namespace"), obj["metadata"]["name"]
-        plain = Undo("merge", resource.path(namespace, name), back, uid_of(obj), left, manual, transient=transient)
-        undo, mark = self.marking(plain, {})
-        with self.change(what, undo), suppress(Forbidden):
-            if mark:
-                insist(self.loop, lambda: self.kube.patch(resource, name, mark, namespace), patience_s=WRITE_PATIENCE_S)
+        bare = Undo("merge", resource.path(namespace, name), back, uid_of(obj), left, manual, transient)
+        undo, mark = self.marking(bare, {})
+        with self.change(what, undo) as refine:
+            try:
+                if mark:
+                    patch = partial(self.kube.patch, resource, name, mark, namespace)
+                    insist(self.loop, patch, patience_s=WRITE_PATIENCE_S)
+            except Forbidden:
+                refine(bare)  # an undo that speaks of a mark is believed where the mark is
 
     def marking(self, undo: Undo, patch: Obj) -> tuple[Undo, Obj]:
         """The next change's undo and patch with its mark, where the journal is kept where others could write one.

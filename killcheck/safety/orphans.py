@@ -20,6 +20,7 @@ from killcheck.kube.client import Kube
 from killcheck.kube.errors import Conflict, Forbidden, KubeError, NotFound
 from killcheck.kube.objects import Obj, dig, labels_of, name_of, namespace_of, parse_time, uid_of
 from killcheck.safety.changes import LABEL
+from killcheck.safety.finished import finish, is_finished
 from killcheck.safety.journal import (
     DATA,
     JOURNAL_LABEL,
@@ -33,8 +34,10 @@ from killcheck.safety.journal import (
 from killcheck.safety.keys import known_keys
 from killcheck.safety.lease import LEASE_LABEL, Claim, holder_of, lapsed, take_over
 from killcheck.safety.local_programs import ended, levers
+from killcheck.safety.still_open import guarded_for, standing
 from killcheck.safety.undo import insist
 from killcheck.safety.untrusted_journal import Answer, Hearsay, Judged
+from killcheck.safety.vocabulary import by_hand, place_of
 from killcheck.safety.written import LONGEST, Read, read
 
 __all__ = ["Orphan", "Outcome", "find", "local", "restore", "runs", "settle"]
@@ -297,8 +300,10 @@ def restore(
         if not named and not (expired_only and orphan.expired(now)) and orphan.alive(now):
             outcome.skipped.append(orphan.run)
             continue
-        if orphan.believed:
-            _restore_own(kube, loop, orphan, outcome, by)
+        if orphan.believed and is_finished(orphan.run):
+            _old_copy(kube, loop, orphan, outcome)
+        elif orphan.believed:
+            _restore_own(kube, loop, orphan, outcome, by, named=bool(named))
         else:
             _restore_told(kube, loop, orphan, outcome, by=by, believe=believe)
     return outcome
@@ -309,9 +314,25 @@ def _leftover(orphan: Orphan, now: datetime) -> bool:
     return not orphan.open() and not orphan.alive(now)
 
 
-def _restore_own(kube: Kube, loop: Loop, orphan: Orphan, outcome: Outcome, by: str) -> None:
-    """What this machine's own journal says."""
-    claims = _take_over(kube, loop, orphan.run, orphan.leases, by)
+def _old_copy(kube: Kube, loop: Loop, orphan: Orphan, outcome: Outcome) -> None:
+    """A journal of a run that is known here to have come to its end: nothing is done on its word, and it goes."""
+    outcome.runs.append(orphan.run)
+    outcome.undone.append(f"left alone: run {orphan.run} came to its end, and {orphan.source} is an old copy")
+    if orphan.path is not None:
+        past = Journal(orphan.run, loop, kube, path=orphan.path, context=orphan.header.context if orphan.header else "")
+        past.entries = [replace(entry, state="verified") for _, entry in sorted(orphan.entries.items())]
+        past.close()
+    judge = orphan.hearsay(kube, loop)
+    if orphan.kept is not None and not judge.without_consent(orphan.home):
+        _drop(guarded_for(kube, orphan.run, (), [orphan.home]), loop, orphan.kept)
+    for claim in _take_over(kube, loop, orphan.run, _consenting(judge, orphan, outcome), "restore") or ():
+        claim.release()
+
+
+def _restore_own(kube: Kube, loop: Loop, orphan: Orphan, outcome: Outcome, by: str, *, named: bool) -> None:
+    """What this machine's own journal says, as far as it holds still."""
+    judge = orphan.hearsay(kube, loop)
+    claims = _take_over(kube, loop, orphan.run, orphan.leases if named else _consenting(judge, orphan, outcome), by)
     if claims is None:
         outcome.skipped.append(orphan.run)
         return
@@ -320,10 +341,11 @@ def _restore_own(kube: Kube, loop: Loop, orphan: Orphan, outcome: Outcome, by: s
     here_too = orphan.header.host == platform.node()
     if here_too and not runs(orphan.header.pid, orphan.header.began):
         outcome.undone += ended(orphan.run)
+    still = standing(judge, orphan.open(), host=orphan.header.host, named=named)
     journal = Journal(
         orphan.run,
         loop,
-        kube,
+        guarded_for(kube, orphan.run, still.do, _places(judge, orphan, still.do, named=named)),
         path=orphan.path,
         home=orphan.home,
         levers=levers(loop) if here_too else {},
@@ -331,14 +353,27 @@ def _restore_own(kube: Kube, loop: Loop, orphan: Orphan, outcome: Outcome, by: s
         kubeconfig=orphan.header.kubeconfig,
     )
     unread = orphan.unread()
-    journal.adopt([entry for _, entry in sorted(orphan.entries.items())], keep=bool(unread))
+    journal.adopt(still.do, keep=bool(unread or still.told))
     done, problems = journal.undo_all()
     outcome.undone += done
-    outcome.problems += [*problems, *unread]
+    outcome.problems += [*problems, *still.told, *unread]
     for claim in claims:
         claim.release()
-    if orphan.path is not None and not problems and not unread:
-        journal.close()
+    if not problems and not unread and not still.told:
+        if orphan.path is not None:
+            journal.close()
+        if orphan.home:
+            finish(orphan.run)
+
+
+def _places(judge: Hearsay, orphan: Orphan, entries: Iterable[Entry], *, named: bool) -> set[str]:
+    """The namespaces that may be written to for a run: those that consent, or all of them where a person named it."""
+    said = {orphan.home, *(namespace_of(lease) for lease in orphan.leases)}
+    for entry in entries:
+        place = None if entry.lever else place_of(entry.undo.path)
+        said |= {place.within} if place is not None else set()
+    consenting = getattr(judge.kube.transport, "keeps_labels", True)
+    return {place for place in said - {""} if named or not consenting or not judge.without_consent(place)}
 
 
 def _restore_told(
@@ -359,14 +394,12 @@ def _restore_told(
     outcome.runs.append(orphan.run)
     judged = judge.judged(orphan.open())
     asked = [one for one in judged if one.answer is Answer.ASK and not believe(one)]
+    doing = [one.entry for one in judged if one.answer is not Answer.NOTHING and one not in asked]
+    kube = guarded_for(kube, orphan.run, doing, _places(judge, orphan, doing, named=False))
     journal = Journal(orphan.run, loop, kube)
     # What it says was put back is looked at all the same; what it says to run by hand is not passed on.
     journal.adopt(
-        [
-            replace(one.entry, state="applied", undo=replace(one.entry.undo, manual=""))
-            for one in judged
-            if one.answer is not Answer.NOTHING and one not in asked
-        ]
+        [replace(entry, state="applied", undo=replace(entry.undo, manual=by_hand(entry.undo))) for entry in doing]
     )
     done, problems = journal.undo_all()
     outcome.undone += done

@@ -26,8 +26,9 @@ from killcheck.kube.errors import (
     Unreachable,
 )
 from killcheck.kube.objects import Obj, copy, dig, labels_of, uid_of
-from killcheck.safety.changes import LABEL, MARK, Entry, Undo
+from killcheck.safety.changes import FORESEEN, LABEL, MARK, Entry, Undo
 from killcheck.safety.marks import carries
+from killcheck.safety.sealing import is_sealed
 
 __all__ = [
     "PASSING",
@@ -240,8 +241,18 @@ def _sweep(kube: Kube, entry: Entry) -> str:
 def _recreate(kube: Kube, entry: Entry) -> str:
     if _there_again(kube, entry.undo):
         return f"already there: {entry.what}"
+    _readable(entry.undo)
     kube.call("POST", entry.undo.path, query={"fieldManager": kube.field_manager}, body=entry.undo.body)
     return f"re-created: {entry.what}"
+
+
+def _readable(undo: Undo) -> None:
+    """Raises UndoProblem for what was written down with a key that is not here."""
+    if is_sealed(undo.body):
+        raise UndoProblem(
+            "what it was is sealed, for there may be secrets in it: killcheck restore with the key of the machine "
+            "that the run was on makes it again"
+        )
 
 
 def _there_again(kube: Kube, undo: Undo) -> bool:
@@ -280,6 +291,8 @@ def _merge_back(kube: Kube, entry: Entry) -> str:
         except NotFound:  # our own first try, whose answer was lost, may have let it go (a finalizer)
             if not undo.transient:
                 raise UndoProblem("the object has gone meanwhile") from None
+    if theirs and entry.owner == FORESEEN:  # whose it is the account tells
+        return f"left alone: {entry.what} ({'; '.join(theirs)})"
     if theirs:
         raise UndoProblem("; ".join(theirs) + ": somebody else changed it, so it is left as it is")
     return f"restored: {entry.what}" if mine else f"already back: {entry.what}"
@@ -424,24 +437,37 @@ def adding(one: Any, *path: str) -> Callable[[Obj], Obj]:
     return patch
 
 
+#: What of an object's metadata the server sets.
+_SERVERS = (
+    "uid",
+    "resourceVersion",
+    "creationTimestamp",
+    "generation",
+    "managedFields",
+    "selfLink",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+)
+
+
 def recreatable(obj: Obj) -> Obj:
-    """An object without what the server sets, so that it can be created again."""
-    meta = {
-        key: value
-        for key, value in obj["metadata"].items()
-        if key
-        not in (
-            "uid",
-            "resourceVersion",
-            "creationTimestamp",
-            "generation",
-            "managedFields",
-            "selfLink",
-            "deletionTimestamp",
-            "deletionGracePeriodSeconds",
-        )
-    }
-    return {key: value for key, value in obj.items() if key != "status"} | {"metadata": meta}
+    """An object as somebody would create it: without what the server sets and generates, and bound to no node."""
+    meta = {key: value for key, value in obj["metadata"].items() if key not in _SERVERS}
+    body = copy({key: value for key, value in obj.items() if key != "status"} | {"metadata": meta})
+    if obj.get("kind") == "Pod":
+        body["spec"].pop("nodeName", None)
+    if obj.get("kind") == "Job" and not dig(obj, "spec", "manualSelector"):
+        _forget_generated(body)
+    return body
+
+
+def _forget_generated(job: Obj) -> None:
+    """Without the selector of a Job and the labels that it selects by, which are made of its uid."""
+    job["spec"].pop("selector", None)
+    for meta in (job["metadata"], dig(job, "spec", "template", "metadata", default={})):
+        for label in ("controller-uid", "job-name"):
+            for key in (label, f"batch.kubernetes.io/{label}"):
+                (meta.get("labels") or {}).pop(key, None)
 
 
 def kubectl(

@@ -93,13 +93,13 @@ class Hearsay:
             return self._made_again(entry, place)
         if place.part == "status":  # a CronJob's controller forgets a Job that is gone by itself
             return Judged(entry, Answer.NOTHING, "a status is its controller's to put right")
-        found = self._find(entry.undo.path)
+        found = self.look(entry.undo.path)
         if entry.undo.action == "delete":
             return self._deleted(entry, place, found)
         return self._changed(entry, place, found)
 
     def _made_again(self, entry: Entry, place: Place) -> Judged:
-        if self._find(f"{entry.undo.path}/{entry.undo.body['metadata']['name']}") is not None:
+        if self.look(f"{entry.undo.path}/{entry.undo.body['metadata']['name']}") is not None:
             return Judged(entry, Answer.NOTHING, "it is there")
         name = entry.undo.body["metadata"]["name"]
         return Judged(entry, Answer.ASK, f"nothing else says that there was a {name} among the {place.plural}")
@@ -132,11 +132,13 @@ class Hearsay:
             self._consents[namespace] = "" if consents else f"namespace {namespace} does not carry {CONSENT}=true"
         return self._consents[namespace]
 
-    def _find(self, path: str) -> Obj | None:
-        def look() -> Obj | None:
+    def look(self, path: str) -> Obj | None:
+        """An object as it is; None: it is not there. Raises KubeError."""
+
+        def once() -> Obj | None:
             try:
                 return self.kube.call("GET", path).body  # type: ignore[no-any-return]
             except NotFound:
                 return None
 
-        return insist(self.loop, look)
+        return insist(self.loop, once)

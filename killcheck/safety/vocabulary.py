@@ -6,7 +6,9 @@ is not in this vocabulary is done on nobody's.
 
 from __future__ import annotations
 
+import json
 import re
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -14,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from killcheck.safety.changes import Undo
 
-__all__ = ["LEVERS", "Place", "objection", "place_of"]
+__all__ = ["LEVERS", "Place", "by_hand", "objection", "place_of"]
 
 #: A part of a path: names of RBAC's objects may have colons; nothing is only dots.
 _WORD = re.compile(r"(?!\.+\Z)[A-Za-z0-9._:@+-]{1,253}")
@@ -89,6 +91,18 @@ def objection(undo: Undo, lever: str = "") -> str | None:
     if lever:
         return f"{undo.action} is nothing that a lever takes back"
     return _of_api(undo)
+
+
+def by_hand(undo: Undo) -> str:
+    """What a person can run instead, made from what an undo says; empty where that is no patch of an object."""
+    place = place_of(undo.path)
+    if place is None or undo.action != "merge" or not isinstance(undo.body, dict):
+        return ""
+    kind = f"{place.plural}.{place.group}" if place.group else place.plural
+    where = f" -n {place.namespace}" if place.namespace else ""
+    part = f" --subresource={place.part}" if place.part else ""
+    patch = shlex.quote(json.dumps(undo.body))
+    return f"kubectl patch {kind} {place.name}{where} --type=merge -p {patch}{part}"
 
 
 def _of_lever(undo: Undo, lever: str) -> str | None:

@@ -11,13 +11,14 @@ import hashlib
 import hmac
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from killcheck.kube.objects import Obj, parse_time
 from killcheck.safety.changes import Entry, Undo
+from killcheck.safety.sealing import opened, sealed
 from killcheck.safety.vocabulary import objection
 
 __all__ = ["Header", "Read", "read", "signed"]
@@ -90,7 +91,7 @@ class Read:
 
 def signed(header: Obj, entries: Iterable[Obj], key: bytes) -> str:
     """The text of a journal."""
-    listed = list(entries)
+    listed = [sealed(entry, key) for entry in entries]
     text, before = [], b""
     for line in ({"journal": {**header, "count": len(listed)}}, *listed):
         before = _mac(key, before, line)
@@ -132,6 +133,8 @@ def _entries(found: Read, before: Obj, lines: Sequence[str], keys: Sequence[byte
             found.problems.append(f"line {at} is passed over: it is another run's, or there twice")
         else:
             numbers.add(entry.number)
+            if ours:
+                entry = replace(entry, undo=replace(entry.undo, body=opened(entry.undo.body, keys[0])))
             (found.own if ours else found.told).append(entry)
     if len(lines) > MOST:
         found.problems.append(f"it has more than {MOST} entries: the rest is passed over")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from killcheck.capabilities.cluster import Cluster
-from killcheck.kube.objects import Obj, copy, dig, key_of, name_of, ref_of
+from killcheck.kube.objects import Obj, dig, key_of, name_of, ref_of
 from killcheck.machine.programs import again
 from killcheck.safety.guard import writable
 from killcheck.safety.journal import Journal, Undo
@@ -157,7 +157,7 @@ def _remember_object(scene: Scene, journal: Journal, target: Target, obj: Obj) -
         journal.remember(resource, obj, {"spec": {"replicas": replicas}}, left, what=what, manual=manual)
     if replicas is None and obj["kind"] == "Job":
         queues.remember(scene.cluster.kube, journal, obj)
-        undo = Undo("create", resource.path(namespace), _job_again(obj), manual=f"create Job {namespace}/{name} again")
+        undo = Undo("create", resource.path(namespace), recreatable(obj), manual=f"create Job {namespace}/{name} again")
         with journal.change(f"{ref_of(obj)} was on", undo):
             pass
     # A Job that was deleted instead is made again as it was.
@@ -172,15 +172,3 @@ def _remember_object(scene: Scene, journal: Journal, target: Target, obj: Obj) -
             manual=f"take spec.suspend off {ref_of(obj)}",
             transient=obj["kind"] == "Job",
         )
-
-
-def _job_again(job: Obj) -> Obj:
-    """A Job as somebody would create it: without the selector and labels that the API server generated for it."""
-    body = copy(recreatable(job))
-    if not dig(job, "spec", "manualSelector"):
-        body["spec"].pop("selector", None)
-        for meta in (body["metadata"], dig(body, "spec", "template", "metadata", default={})):
-            for label in ("controller-uid", "job-name"):
-                for key in (label, f"batch.kubernetes.io/{label}"):
-                    (meta.get("labels") or {}).pop(key, None)
-    return body

@@ -9,10 +9,12 @@ from xml.etree import ElementTree
 
 import pytest
 from click.testing import CliRunner
+from report_worlds import record as night
+from report_worlds import result
 
 from killcheck import events, fixtures
 from killcheck.cli import main
-from killcheck.reports import allure, sarif_drills
+from killcheck.reports import allure, rests, sarif_drills
 from killcheck.reports.document import document
 from killcheck.reports.html import html, sentence
 from killcheck.reports.junit import junit
@@ -245,3 +247,19 @@ def test_a_record_of_a_newer_killcheck_is_read_and_what_is_left_out_is_said(reco
     assert result.exit_code == 0
     assert "was written by killcheck 9.0, this is" in result.output
     assert "1 line(s) that it does not know are left out" in result.output
+
+
+@pytest.mark.parametrize(
+    ("level", "said"),
+    [
+        ("namespaces", ["programs ran in the sandbox: namespaces"]),
+        ("unisolated", ["programs ran unisolated"]),
+        ("", []),
+    ],
+)
+def test_how_well_programs_were_kept_in_is_said_with_what_a_verdict_rests_on(level, said):
+    assert rests.of_drill(result(sandbox=level)) == said
+
+
+def test_the_html_says_the_level_of_the_sandbox():
+    assert "programs ran in the sandbox: bubblewrap" in html(tell(night([result(sandbox="bubblewrap")])))

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import random
+import shutil
 
 from killcheck.embedded.cluster import Cluster
 from killcheck.kube import resources as r
 from killcheck.kube.client import Answer, Kube
 from killcheck.kube.errors import Unreachable
 from killcheck.kube.objects import copy
+from killcheck.safety.keys import key_path
 
 #: Written by controllers for as long as a cluster lives: new names for the same thing.
 GENERATED = {"Pod", "Node", "NodeClaim", "Event", "CSINode", "CSIStorageCapacity", "Lease", "EndpointSlice"}
 _META = ("resourceVersion", "managedFields", "generation", "uid", "creationTimestamp", "ownerReferences")
+
+
+def forget_finished():
+    """Make this machine forget which runs have come to their end."""
+    shutil.rmtree(key_path().parent / "finished", ignore_errors=True)
 
 
 def picture(cluster, *, uids=True):

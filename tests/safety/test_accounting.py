@@ -38,7 +38,7 @@ def cluster():
         r.SCALEDOBJECTS,
         {
             "metadata": {"name": "vllm", "namespace": "inference"},
-            "spec": {"scaleTargetRef": {"name": "vllm"}, "triggers": [{"type": "cpu", "metadata": {"value": "5"}}]},
+            "spec": {"scaleTargetRef": {"name": "web"}, "triggers": [{"type": "cpu", "metadata": {"value": "5"}}]},
         },
     )
     kube.create(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 
 import pytest
-from safety_world import Dead, Lossy, Mortal, differences, picture, through
+from safety_world import Dead, Lossy, Mortal, differences, forget_finished, picture, through
 
 from killcheck.kube import resources as r
 from killcheck.kube.errors import Conflict, ServerFault
@@ -118,6 +118,7 @@ def test_killed_at_any_write_it_is_restored_from_elsewhere(cluster, tmp_path, af
             return mortal[0]
 
         folder = tmp_path / str(at)
+        forget_finished()  # the same run again
         journal = journal_of(cluster, folder, through(cluster, wrap))
         try:
             sabotage(journal)

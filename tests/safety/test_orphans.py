@@ -10,7 +10,7 @@ import sys
 from datetime import timedelta
 
 import pytest
-from safety_world import differences, picture
+from safety_world import differences, forget_finished, picture
 
 from killcheck.clock import VirtualLoop
 from killcheck.kube import resources as r
@@ -150,6 +150,7 @@ def test_what_another_machine_has_put_back_is_not_put_back_again(cluster, tmp_pa
     path = tmp_path / "runs" / "run-a" / "journal-0.jsonl"
     suspend(journal_of(cluster, path=path))
     assert everything_of(cluster).undone == ["restored: scaled vllm"]  # elsewhere: with the cluster's copy alone
+    forget_finished()  # that machine knows, and not this one
     cluster.kube.patch(r.DEPLOYMENTS, "vllm", {"spec": {"replicas": 7}}, "inference")  # somebody means it
     found = orphans.find(cluster.kube, cluster.loop, context="here", folder=tmp_path)
     (said,) = orphans.restore(cluster.kube, cluster.loop, found, named="run-a").undone

@@ -19,6 +19,8 @@ from killcheck.embedded.nodes.hostio import HostIo
 __all__ = ["Agent", "Asker", "duration"]
 
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+#: A question is shorter than this, in bytes.
+LONGEST = 64 * 1024
 #: A sleep that never ends, in seconds.
 FOR_EVER = 1e9
 #: HTTP statuses after which curl tries again (its manual page, --retry).
@@ -91,6 +93,9 @@ class _Question:
             self._gone()
             return
         self._line += data
+        if len(self._line) > LONGEST:  # nobody of ours asks that long
+            self._gone()
+            return
         if b"\n" in self._line and self._asker is None:
             self._answer(self._line.partition(b"\n")[0].decode("utf-8", "replace").split())
 

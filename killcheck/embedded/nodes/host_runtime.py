@@ -26,6 +26,9 @@ __all__ = ["HostRuntime", "Isolation"]
 Isolation = Literal["sandbox", "shipped", "namespaces", "bubblewrap", "unisolated"]
 
 #: What each of them tries, in order.
+#: What a program looks for is told up to here: it may look for as many names as it likes.
+MOST_ASSUMED = 200
+
 _TRIED: dict[Isolation, tuple[Level, ...]] = {
     "sandbox": LEVELS,
     "shipped": (*LEVELS, Level.UNISOLATED),
@@ -46,6 +49,8 @@ class HostRuntime:
         self.loop = loop
         self.wire = wire
         self.isolation: Isolation = isolation
+        #: Whether the drill was interrupted, and everything is only put back.
+        self.hurried = False
         self.host = HostPrograms()
         self.processes: dict[str, HostProcess] = {}
         #: Networks that several containers share, by their pod's uid.
@@ -171,10 +176,16 @@ class HostRuntime:
         self._made += 1
         return f"c{self._made}"
 
+    def hurry(self) -> None:
+        """Nobody waits any more for what programs do: no loop of theirs holds the end up."""
+        self.hurried = True
+
     def assume(self, text: str) -> None:
         """Note something that the outcome rests on."""
-        if text not in self.assumptions:
-            self.assumptions.append(text)
+        if text in self.assumptions or len(self.assumptions) > MOST_ASSUMED:
+            return
+        more = "more is assumed than is told here: a program asked for very many things"
+        self.assumptions.append(text if len(self.assumptions) < MOST_ASSUMED else more)
 
     def _network(self, launch: Launch, spawner: SpawnerClient) -> Network:
         """The pod's network where it has several containers, else a container's own. Raises SetUpError."""

@@ -328,13 +328,15 @@ class HostProcess:
         """By how many seconds time may move as far as it is concerned; 0 while any of it works."""
         # In a network that several share nobody tells whose watch it is.
         known = self.asleep + (self.client.watches if len(self.network.members) < 2 else 0)
+        if self.runtime.hurried:
+            self._rest.limit_s = quiescence.HURRIED_S
         found = self._rest.ahead_s(self.pid, busy=self._is_busy(), known=known)
         if self._rest.ran:
             self._watch_memory()
         if 0 < found < math.inf:  # nothing is known of what it waits for, unless it has just been told to
             waits_s = self.client.waits_s(self.loop)
             found = found if waits_s is None else waits_s
-        if self._rest.spent:
+        if self._rest.spent and not self.runtime.hurried:
             self.runtime.assume(
                 f"{ref_of({'kind': 'Pod'} | self.launch.pod)} worked for {quiescence.LIMIT_S:.0f} s without a pause: "
                 "time moved on meanwhile"

@@ -12,7 +12,7 @@ import math
 from killcheck.clock import Loop, wall_seconds
 from killcheck.embedded.nodes import proctree
 
-__all__ = ["LIMIT_S", "Patience", "Rest"]
+__all__ = ["HURRIED_S", "LIMIT_S", "Patience", "Rest"]
 
 #: Wall seconds: a tree that has been asleep so long waits for something; one of which nothing is known, for longer.
 QUIET_S = 0.002
@@ -22,6 +22,8 @@ STRIDE_S = 0.1
 GROWTH = 4
 #: Wall seconds of uninterrupted work after which time moves on, so that no loop can hang the night.
 LIMIT_S = 20.0
+#: The same for whom nobody waits any more: the drill was interrupted.
+HURRIED_S = 0.2
 #: What one look can count for, in wall seconds: a host that stood still meanwhile has not let anybody work.
 LOOK_S = 0.1
 #: Wall seconds between one move of time and the next from then on, in which whoever waits for the loop has a turn.
@@ -35,14 +37,14 @@ class Patience:
         self._worked_s = 0.0
         self._looked_at: float | None = None
 
-    def spent(self, now: float) -> bool:
-        """A look at wall second ``now`` finds it at work: whether time moves on all the same."""
+    def spent(self, now: float, limit_s: float = LIMIT_S) -> bool:
+        """A look at wall second ``now`` finds it at work: whether time moves on all the same, after ``limit_s``."""
         if self._looked_at is not None:
             self._worked_s += min(now - self._looked_at, LOOK_S)
         self._looked_at = now
-        if self._worked_s < LIMIT_S:
+        if self._worked_s < limit_s:
             return False
-        self._worked_s = LIMIT_S - BREATH_S
+        self._worked_s = limit_s - BREATH_S
         return True
 
     def renew(self) -> None:
@@ -66,6 +68,8 @@ class Rest:
         self._stride_s = self._trusted_s = STRIDE_S
         self._began_at: float | None = None
         self.ran = self.spent = False
+        #: After how much uninterrupted work time moves on, in wall seconds.
+        self.limit_s = LIMIT_S
 
     def ahead_s(self, pid: int, *, busy: bool, known: int) -> float:
         """By how many seconds time may move; 0 while it works.
@@ -97,7 +101,7 @@ class Rest:
 
     def _works(self, now: float) -> float:
         self._stirred(now)
-        self.spent = self._patience.spent(now)
+        self.spent = self._patience.spent(now, self.limit_s)
         return math.inf if self.spent else 0.0
 
     def _stirred(self, now: float) -> None:

@@ -3,7 +3,7 @@
 import pytest
 import yaml
 
-from killcheck.images.contents import contents_of
+from killcheck.images.contents import _catalogue, contents_of
 from killcheck.images.reference import parse
 
 
@@ -58,7 +58,7 @@ def test_an_image_of_a_team_is_unknown_and_says_so():
 
 
 def test_every_entry_says_where_its_facts_are_from():
-    catalogue = contents._catalogue()
+    catalogue = _catalogue()
     for entry in catalogue["images"]:
         assert entry.get("source"), entry["repository"]
         for item in entry.get("contains", ()):

@@ -185,6 +185,7 @@ def test_what_is_assumed_of_an_image_that_ran_is_said(host):
         "nothing is known of image localhost:5000/rec/executor:1: assumed that it exists and contains what this host "
         "has"
     ]
+    assert (alone in host.nodes.assumptions) == (host.host.level == "unisolated")
 
 
 def test_nothing_outside_the_cluster_is_reached_and_that_is_said(host):
