@@ -26,6 +26,7 @@ from killcheck.lint.asking import LintResult
 from killcheck.pytest.settings import setting
 from killcheck.reports.figures import span
 from killcheck.run import reading
+from killcheck.run.chosen import chosen, headline
 from killcheck.run.matrix import Cell, Matrix, left_out, plan
 from killcheck.run.planned import PlannedDrill
 from killcheck.run.runner import Run
@@ -46,6 +47,7 @@ __all__ = [
     "closing",
     "explain",
     "fences_of",
+    "header",
     "layer_names",
     "plainly",
     "pools",
@@ -64,16 +66,27 @@ def session_for(config: pytest.Config) -> Session:
     if mode not in ("", "auto", "host", "docker", "none", "unisolated"):
         raise pytest.UsageError(f"--killcheck-exec is auto, host, docker, none or unisolated, not {mode!r}")
     spec, kubeconfig = setting(config, "spec"), setting(config, "kubeconfig")
-    session = Session(
-        spec=Path(spec) if spec else None,
-        on=setting(config, "on") or "embedded",
-        manifests=manifests,
-        exec_mode=mode or None,  # type: ignore[arg-type]
-        kubeconfig=Path(kubeconfig) if kubeconfig else None,
-    )
-    if setting(config, "fixture"):
-        session.fixture = setting(config, "fixture")
-    return session
+    try:
+        return chosen(
+            spec=Path(spec) if spec else None,
+            on=setting(config, "on") or "embedded",
+            manifests=manifests,
+            example=setting(config, "fixture"),
+            exec_mode=mode or None,  # type: ignore[arg-type]
+            kubeconfig=Path(kubeconfig) if kubeconfig else None,
+            start=config.invocation_params.dir,
+        )
+    except SessionError as error:
+        raise pytest.UsageError(str(error)) from None
+
+
+def header(config: pytest.Config) -> str:
+    """What is drilled, where, by which policy; or why that cannot be said, which fails the drills themselves."""
+    try:
+        with plainly(_at_collection):
+            return headline(shared_session(config))
+    except (pytest.Collector.CollectError, pytest.UsageError) as error:
+        return str(error).splitlines()[0]
 
 
 _SESSION: pytest.StashKey[Session] = pytest.StashKey()

@@ -16,7 +16,7 @@ def fence(*argv):
 
 
 def test_the_reference_paths_pool_is_within_its_ceiling():
-    done = fence("--json")
+    done = fence("--example", "dead-man", "--json")
     document = json.loads(done.stdout)
     assert done.exit_code == 0, done.output
     assert {"pool", "verdict", "worst_instance", "max_devices_per_node", "max_usd_per_hour", "door", "remedy"} <= set(

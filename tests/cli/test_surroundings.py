@@ -13,7 +13,7 @@ import pytest
 from killcheck import cli
 from killcheck.commands import errors, report
 
-DRILL = [sys.executable, "-c", "from killcheck.cli import main; main()", "drill"]
+DRILL = [sys.executable, "-c", "from killcheck.cli import main; main()", "drill", "--example", "dead-man"]
 
 
 def run(*argv: str, tmp_path: Path, stdout=subprocess.PIPE, **env: str | None):
@@ -75,7 +75,7 @@ def test_an_interrupt_before_the_command_is_at_work_is_not_an_exposed_drill(monk
 
     monkeypatch.setattr(click.Group, early, interrupted)
     with pytest.raises(SystemExit) as ended:
-        cli.main(["drill"])
+        cli.main(["drill", "--example", "dead-man"])
     assert (ended.value.code, capsys.readouterr().err) == (4, "killcheck: interrupted\n")
 
 
@@ -106,7 +106,7 @@ def test_a_defect_is_never_an_exit_code_that_says_exposed(monkeypatch, capsys, d
 
     monkeypatch.setattr(cli._Lazy, "resolve_command", broken)
     with pytest.raises(SystemExit) as ended:
-        cli.main(["drill"])
+        cli.main(["drill", "--example", "dead-man"])
     assert ended.value.code == 4
     assert f"a defect of killcheck itself ({type(defect).__name__}): nothing is proven" in capsys.readouterr().err
 

@@ -123,7 +123,9 @@ def test_nothing_found_is_proven_only_where_everything_was_tried():
     ],
 )
 def test_what_was_named_is_never_left_out(name, why):
-    found = json.loads(explore("--under", name, "--max-faults", "1", "--json", code=3 if why else 1).stdout)
+    found = json.loads(
+        explore("--example", "dead-man", "--under", name, "--max-faults", "1", "--json", code=3 if why else 1).stdout
+    )
     assert found["scenarios"] == 2, "undisturbed, and under it"
     told = [(one["faults"], one["why"]) for one in (*found["inconclusive"], *found["minimal"])]
     assert [(faults, why in said) for faults, said in told] == [([name], True)], told
@@ -145,7 +147,7 @@ def test_a_real_drill_that_proves_nothing_refutes_nothing():
 
 def searched(change, kind="CronJob", path=("spec", "jobTemplate", "spec", "template", "spec", "containers", 0), **more):
     """Of the reference path with its executor, or another part of it, changed."""
-    session = Session()
+    session = Session(fixture="dead-man")
     session._objects = [copy(obj) for obj in session.objects]
     for obj in session._objects:
         if obj["kind"] == kind:
