@@ -190,7 +190,9 @@ def _summary(name: str, found: dict[str, Any]) -> str:
     if name == "fences":
         report: FenceReport = found["fences"]
         return f"{len(report.results)} pool(s), {report.verdict}"
-    return f"{len(found['matrix'].cells)} cell(s), {len(found['matrix'].failures())} not good enough"
+    matrix = found["matrix"]
+    accepted = sum(cell.accepted for cell in matrix.cells)
+    return f"{len(matrix.cells)} cell(s), {accepted} accepted, {len(matrix.failures())} not good enough"
 
 
 def _show(gate: Gate, out: Terminal, options: dict[str, Any]) -> None:

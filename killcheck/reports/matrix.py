@@ -41,7 +41,7 @@ def _cell(cell: Cell | None) -> Text:
     if cell is None:
         return Text("·", style="dim")
     text = Text("" if cell.passes else "✗ ", style="bold red")
-    text.append(cell.word, style=STYLES[str(cell.result.verdict)])
+    text.append(cell.word, style=STYLES["accepted" if cell.accepted else str(cell.result.verdict)])
     text.append(_figures(cell), style="dim")
     return text
 

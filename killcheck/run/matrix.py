@@ -55,13 +55,18 @@ class Cell:
         return self.result.meets(self.required, self.causes)
 
     @property
+    def accepted(self) -> bool:
+        """Whether the GPUs stayed on and the policy lets that pass."""
+        return self.passes and self.result.verdict is Verdict.EXPOSED
+
+    @property
     def word(self) -> str:
-        """``survived``, ``covered by L``, ``exposed`` (``known`` where the policy says so) or ``inconclusive``."""
+        """``survived``, ``covered by L``, ``exposed`` (``accepted`` where the policy knows it) or ``inconclusive``."""
         if self.result.verdict is Verdict.COVERED:
             return f"covered by {self.result.off_by}"
         if self.result.verdict is not Verdict.EXPOSED or self.required is not Outcome.KNOWN:
             return str(self.result.verdict)
-        return "exposed (known)" if self.result.known_as(self.causes) else "exposed (another cause than the known one)"
+        return "accepted" if self.result.known_as(self.causes) else "exposed (another cause than the known one)"
 
     @property
     def wanted(self) -> str:
@@ -77,6 +82,7 @@ class Cell:
             "required": str(self.required),
             "known_causes": list(self.causes),
             "passes": self.passes,
+            "accepted": self.accepted,
             **{
                 key: row[key]
                 for key in (
@@ -152,6 +158,7 @@ class Matrix:
             "faults": [f or UNDISTURBED for f in self.faults],
             "cells": [cell.to_json() for cell in self.cells],
             "failing": len(self.failures()),
+            "accepted": sum(cell.accepted for cell in self.cells),
             "left_out": list(self.left_out),
         }
 
@@ -207,6 +214,7 @@ def plan(
             how,
             require=kill_path.policy.required(layer.name, under),
             causes=kill_path.policy.causes(layer.name, under),
+            acceptance=kill_path.policy.acceptance(layer.name, under),
         )
         for layer in chosen
         for under in ((), *columns[layer.name])

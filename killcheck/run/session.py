@@ -10,13 +10,14 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from killcheck import faults
 from killcheck.capabilities.cluster import Cluster
+from killcheck.clock import wall_now
 from killcheck.cluster.naming import KIND_FOLDER, is_kind
 from killcheck.engine.connection import is_docker
 from killcheck.kube import manifest_folders, manifests
@@ -92,7 +93,8 @@ class Session:
         Raises SpecError, ManifestError, SessionError, KubeError.
         """
         if self._kill_path is None:
-            self._kill_path = self._find_kill_path()
+            found = self._find_kill_path()
+            self._kill_path = replace(found, policy=found.policy.on(wall_now().date()))
         return self._kill_path
 
     def _find_kill_path(self) -> KillPath:
@@ -131,6 +133,20 @@ class Session:
             self.notes += [*loaded.notes, *(loaded.passed_over(spec=self.spec is not None) if self.manifests else ())]
             self._objects = [obj for obj in loaded.objects if obj.get("apiVersion") != "killcheck/v1"]
         return self._objects
+
+    @property
+    def loaded(self) -> Loaded | None:
+        """The manifests with their files and lines, as far as they were read."""
+        return self._loaded
+
+    @property
+    def spec_file(self) -> Path | None:
+        """The file that declares the kill path; None where it was found in manifests or on a cluster."""
+        if self.spec is not None or not self.fixture:
+            return self.spec
+        import killcheck.fixtures as fixtures  # noqa: PLR0402 - mypy cannot follow the mapped package
+
+        return fixtures.spec(self.fixture)
 
     def reading(self) -> AbstractContextManager[None]:
         """While what was loaded is read: raises ManifestError where it stumbles over a manifest of a wrong shape."""

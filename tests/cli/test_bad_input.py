@@ -168,11 +168,11 @@ def test_a_users_own_manifests_do_not_run_unasked(killcheck, tmp_path):
         assert "nobody allowed it to run on this host (--exec host)" in result.output
 
 
-@pytest.mark.parametrize("argv", [("--exec", "docker"), ("--on", "kind")])
+@pytest.mark.parametrize("argv", [("--example", "dead-man", "--exec", "docker"), ("--on", "kind")])
 def test_without_a_docker_engine_that_is_said(killcheck, argv, monkeypatch):
     pytest.importorskip("docker")
     monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere/docker.sock")
-    result = killcheck("drill", "--example", "dead-man", *argv)
+    result = killcheck("drill", *argv)
     assert result.exit_code == 4
     assert "no Docker Engine answers at unix:///nowhere/docker.sock" in result.output
 

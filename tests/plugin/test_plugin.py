@@ -52,7 +52,7 @@ def test_a_failure_shows_diagnosis_and_timeline_and_no_traceback(team):
     )
     done.stdout.no_fnmatch_line("*Traceback*")
     done.stdout.no_fnmatch_line("*def test_it*")
-    done.stdout.fnmatch_lines(["*= killcheck =*", "image-gone *exposed (known)  $*"])
+    done.stdout.fnmatch_lines(["*= killcheck =*", "image-gone *accepted  $*"])
     case = ET.parse("junit.xml").find(".//failure")
     assert case is not None
     assert "not found" in (case.text or "")
