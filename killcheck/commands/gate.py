@@ -100,6 +100,7 @@ def command(**options: Any) -> None:
     if session.real and "drills" in wanted:
         consent.check_context(session.on, session.kill_path)
     named.headline(session, aside=options["as_json"])
+    named.beside(session)
     found: dict[str, Any] = {}
     for number, name in enumerate(wanted, 1):
         _say(options, f"{number}/{len(wanted)} {name}")
@@ -126,7 +127,7 @@ def _session(options: dict[str, Any]) -> Session:
     session = named.session(options)
     if session.real and session.manifests:
         raise click.UsageError("--on and --manifests are two places: name one")
-    return named.beside(session)
+    return session
 
 
 def _say(options: dict[str, Any], text: str) -> None:

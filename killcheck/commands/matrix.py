@@ -171,6 +171,10 @@ def show(found: Matrix, shared: Sequence[Shared], out: Terminal) -> None:
             markup=False,
             highlight=False,
         )
+    for cell in found.cells:
+        if cell.better:
+            told = f"  better: {cell.layer} under {cell.fault}: {cell.better}"
+            out.console.print(told, markup=False, highlight=False)
     for one in shared:
         severity = one.to_json()["severity"]
         out.console.print(f"  {severity}: {one.message}", markup=False, highlight=False)

@@ -72,7 +72,7 @@ def session_for(config: pytest.Config) -> Session:
             spec=Path(spec) if spec else None,
             on=setting(config, "on") or "embedded",
             manifests=manifests,
-            example=setting(config, "fixture"),
+            example="" if spec or manifests else setting(config, "fixture"),
             exec_mode=mode or None,  # type: ignore[arg-type]
             kubeconfig=Path(kubeconfig) if kubeconfig else None,
             start=config.invocation_params.dir,

@@ -26,7 +26,11 @@ _SEVERITY = {"survived": "critical", "covered": "critical", "exposed": "blocker"
 #: How Allure groups what did not pass: by what somebody has to do.
 CATEGORIES: list[dict[str, Any]] = [
     {"name": "Exposed: GPUs were left on", "matchedStatuses": ["failed"], "messageRegex": "(?s)exposed.*"},
-    {"name": "Accepted: GPUs were left on, as the policy knows", "matchedStatuses": ["skipped"]},
+    {
+        "name": "Accepted: GPUs were left on, as the policy knows",
+        "matchedStatuses": ["skipped"],
+        "messageRegex": "(?s)accepted.*",
+    },
     {"name": "Inconclusive: nothing is proven", "matchedStatuses": ["broken"], "messageRegex": "(?s)inconclusive.*"},
     {
         "name": "Dirty: something was not put back",

@@ -81,14 +81,10 @@ def sentence(story: RunStory) -> str:
     unsure = [drill for drill in story.drills if drill.standing not in ("survived", "covered", "accepted")]
     if unsure:
         return f"{len(unsure)} of {len(story.drills)} drill(s) prove nothing."
-    accepted = sum(drill.standing == "accepted" for drill in story.drills)
-    slowest = max(drill.result.get("seconds_to_zero") or 0.0 for drill in story.drills)
+    times = [drill.result.get("seconds_to_zero") or 0.0 for drill in story.drills if drill.standing != "accepted"]
+    slowest, accepted = max(times, default=0.0), len(story.drills) - len(times)
     if accepted:
-        others = (
-            f" Every other turned the GPUs off; the slowest took {span(slowest)}."
-            if accepted < len(story.drills)
-            else ""
-        )
+        others = f" Every other turned the GPUs off; the slowest took {span(slowest)}." if times else ""
         return f"{accepted} of {len(story.drills)} drill(s) left GPUs on, which the policy accepts.{others}"
     return f"Every drill turned the GPUs off; the slowest took {span(slowest)}."
 

@@ -16,7 +16,7 @@ from killcheck.drill.progress import watched_s
 from killcheck.drill.sequence import Options
 from killcheck.kube.objects import Obj, name_of, namespace_of
 from killcheck.run.planned import PlannedDrill
-from killcheck.spec.killpath import KillPath, Layer, Outcome
+from killcheck.spec.killpath import KillPath, Layer, Outcome, Rule
 from killcheck.verdict import DrillResult, Verdict
 
 __all__ = [
@@ -48,6 +48,14 @@ class Cell:
     required: Outcome
     result: DrillResult
     causes: tuple[str, ...] = ()
+    acceptance: Rule | None = None
+
+    @property
+    def better(self) -> str:
+        """Where an exposure that somebody accepted is none any more: what to do; empty elsewhere."""
+        if not (self.result.proven and self.acceptance and self.acceptance.owner):
+            return ""
+        return f"accepted by {self.acceptance.owner}, and proven now: killcheck accept takes it out"
 
     @property
     def passes(self) -> bool:
@@ -83,6 +91,7 @@ class Cell:
             "known_causes": list(self.causes),
             "passes": self.passes,
             "accepted": self.accepted,
+            "better": bool(self.better),
             **{
                 key: row[key]
                 for key in (
@@ -127,6 +136,7 @@ class Matrix:
                     kill_path.policy.required(d.layer, d.faults),
                     result,
                     kill_path.policy.causes(d.layer, d.faults),
+                    kill_path.policy.acceptance(d.layer, d.faults),
                 )
                 for d, result in zip(planned, results, strict=True)
             ),

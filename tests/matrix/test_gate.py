@@ -47,7 +47,7 @@ def test_the_reference_path_passes_undisturbed_with_every_part():
     assert document["parts"] == {"lint": "proven", "fences": "proven", "drills": "proven"}
     assert [d["verdict"] for d in document["drills"]] == ["survived"]
     assert document["fences"][0]["pool"] == "NodePool/gpu"
-    assert "gate 3/3 drills: 1 cell(s), 0 not good enough" in done.stderr
+    assert "gate 3/3 drills: 1 cell(s), 0 accepted, 0 not good enough" in done.stderr
     assert document["matrix"]["left_out"] == []
 
 

@@ -204,7 +204,8 @@ def test_without_the_plugin_pytest_is_as_it_was(pytester):
     done.stdout.no_fnmatch_line("*--killcheck*")
 
 
-def test_having_it_installed_imports_nothing_of_it(pytester):
+def test_having_it_installed_imports_nothing_of_it(pytester, monkeypatch):
+    monkeypatch.delenv("KILLCHECK_FIXTURE")  # an unrelated project: nothing is named
     pytester.makepyfile("""
         import sys
 

@@ -35,7 +35,7 @@ def load(path: FilePath | str) -> k.KillPath:
     path = FilePath(path)
     try:
         found = loads(path.read_text(encoding="utf-8"), str(path))
-        return replace(found, folder=str(path.parent.resolve()))
+        return replace(_with_accepted(found, path), folder=str(path.parent.resolve()))
     except UnicodeDecodeError as error:
         raise SpecError([Problem(str(path), 0, "", not_utf8(error))]) from error
     except IsADirectoryError as error:
@@ -43,6 +43,14 @@ def load(path: FilePath | str) -> k.KillPath:
         raise SpecError([Problem(str(path), 0, "", message)]) from error
     except OSError as error:
         raise SpecError([Problem(str(path), 0, "", (error.strerror or str(error)).lower())]) from error
+
+
+def _with_accepted(found: k.KillPath, path: FilePath) -> k.KillPath:
+    """With the exposures that the file beside the spec accepts; its rules go before the spec's own."""
+    from killcheck.spec.specfile import accepted
+
+    rules = accepted.read(accepted.beside(path)) if accepted.beside(path).exists() else ()
+    return replace(found, policy=replace(found.policy, rules=(*rules, *found.policy.rules))) if rules else found
 
 
 def loads(text: str, file: str = "killcheck.yaml") -> k.KillPath:
