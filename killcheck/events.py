@@ -24,6 +24,7 @@ __all__ = [
     "Found",
     "Healed",
     "Judged",
+    "LedgerKept",
     "LogTaken",
     "Noted",
     "ObjectChanged",
@@ -229,6 +230,16 @@ class Judged(Event):
     verdict: str
     off_by: str
     why: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class LedgerKept(Event):
+    """What a drill's verdict rests on: the entries a reader has to know of, as the JSON document has them in
+    ``ledger``, and how many there are of each status.
+    """
+
+    entries: list[dict[str, Any]]
+    counts: dict[str, int]
 
 
 @dataclass(frozen=True, kw_only=True)

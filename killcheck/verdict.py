@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Any
 
+from killcheck.entries import Ledger
 from killcheck.spec.killpath import Outcome
 from killcheck.text.durations import parse_duration
 
@@ -77,6 +78,8 @@ class DrillResult:
     sandbox: str = ""
     #: What accepts this exposure (``owner``, ``reason``, ``until``; each may be empty); None: nothing does.
     accepted: dict[str, str] | None = None
+    #: What the verdict rests on, object by object; None: nobody kept one.
+    ledger: Ledger | None = None
 
     @property
     def dirty(self) -> bool:
@@ -149,6 +152,8 @@ class DrillResult:
             "gpu_pods": list(self.gpu_pods),
             "sandbox": self.sandbox or None,
             "accepted": self.accepted,
+            "ledger": [entry.to_json() for entry in self.ledger.telling] if self.ledger else [],
+            "ledger_counts": self.ledger.counts if self.ledger else {},
         }
 
     @classmethod
@@ -160,6 +165,8 @@ class DrillResult:
         try:
             given: dict[str, Any] = {one.name: said[one.name] for one in fields(cls) if said.get(one.name) is not None}
             given["verdict"] = Verdict(said["verdict"])
+            if "ledger" in given:
+                given["ledger"] = Ledger.from_json(given["ledger"], said.get("ledger_counts") or {})
             values: dict[str, Any] = {n: tuple(v) if isinstance(v, list) else v for n, v in given.items()}
             return cls(**values)
         except (KeyError, TypeError, ValueError) as error:

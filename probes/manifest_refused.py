@@ -39,7 +39,7 @@ class ManifestRefused(Probe):
         }
         scheduled = [obj for _, obj in world.schedules]
         for obj in world.objects:
-            if namespace_of(obj) in inside:
+            if namespace_of(obj) in inside and obj.get("kind") != "CustomResourceDefinition":
                 for one in refusals(kinds, obj, world.now):
                     if not _told_elsewhere(obj, one.path, scheduled):
                         yield self.finding(world, obj, one.path, f"the API server refuses it: {one.message}")

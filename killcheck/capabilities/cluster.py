@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from datetime import datetime
 from typing import Literal, Protocol
 
+from killcheck.capabilities.inventory import Inventory
 from killcheck.clock import Loop
 from killcheck.kube.client import Kube
 from killcheck.kube.objects import Obj
@@ -53,6 +55,27 @@ class Cluster(Protocol):
 
     def unknowns(self) -> Sequence[str]:
         """What makes an outcome unknown here: processes that were not allowed to run, and why."""
+
+    def limits(
+        self,
+        since: datetime,
+        until: int | None = None,
+        pods: Collection[str] | None = None,
+    ) -> Sequence[str]:
+        """Answers since a moment that only this cluster gives, where a real one may have answered otherwise.
+
+        ``until``: those before the write of that resource version alone (several writes may share a moment).
+        ``pods``: those to these pods alone (``Pod/NAMESPACE/NAME``), and to whoever is no pod; None: to anybody.
+        """
+
+    def inventory(self) -> Inventory:
+        """What there is besides what a drill watches. Raises KubeError where that cannot be listed."""
+
+    def models(self) -> frozenset[str]:
+        """The names of the controllers and models that run here in place of real ones."""
+
+    def not_run(self) -> Sequence[tuple[Obj, str]]:
+        """Pods whose program was to run here and was not, and why."""
 
     def close(self) -> None:
         """Stop what was started; idempotent."""

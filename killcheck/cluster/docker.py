@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from killcheck.capabilities.cluster import ClusterError, InstanceState
+from killcheck.capabilities.inventory import Inventory
 from killcheck.clock import WallLoop
 from killcheck.engine.api import EngineApi, Schedule
 from killcheck.engine.connection import Engine, host_of
@@ -124,6 +126,27 @@ class DockerCluster:
         return ()
 
     def unknowns(self) -> Sequence[str]:
+        """None."""
+        return ()
+
+    def limits(
+        self,
+        since: datetime,
+        until: int | None = None,
+        pods: Collection[str] | None = None,
+    ) -> Sequence[str]:
+        """None: what answers here is real."""
+        return ()
+
+    def inventory(self) -> Inventory:
+        """Nothing: there is no Kubernetes here whose objects could be listed."""
+        return Inventory()
+
+    def models(self) -> frozenset[str]:
+        """None: what is here is real."""
+        return frozenset()
+
+    def not_run(self) -> Sequence[tuple[Obj, str]]:
         """None."""
         return ()
 

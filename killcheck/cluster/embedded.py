@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, cast
 
 from killcheck.capabilities.cluster import ClusterError, InstanceState
+from killcheck.capabilities.inventory import Inventory
 from killcheck.embedded.cluster import EmbeddedCluster
 from killcheck.embedded.nodes.process import HostRuntime
 from killcheck.kube.objects import Obj, dig
@@ -42,7 +43,17 @@ class EmbeddedDrillCluster:
     name = "embedded"
     real = False
 
-    def __init__(self, objects: Iterable[Obj], *, exec_mode: str, start: datetime, seed: int = 1) -> None:
+    def __init__(
+        self,
+        objects: Iterable[Obj],
+        *,
+        exec_mode: str,
+        start: datetime,
+        seed: int = 1,
+        inventory: Inventory | None = None,
+    ) -> None:
+        objects = list(objects)
+        self._inventory = inventory or Inventory(objects)
         self.embedded = _embedded(start, seed, exec_mode)
         #: What is outside Kubernetes, where the kill path has any such thing.
         self.machine: Machine | None = None
@@ -82,6 +93,27 @@ class EmbeddedDrillCluster:
     def unknowns(self) -> Sequence[str]:
         """Executors and programs that were not allowed to run."""
         return [*self.embedded.unknowns, *(self.machine.unknowns if self.machine else ())]
+
+    def limits(
+        self,
+        since: datetime,
+        until: int | None = None,
+        pods: Collection[str] | None = None,
+    ) -> Sequence[str]:
+        """What executors were answered that only this cluster answers so."""
+        return self.embedded.limits.between(since, until, pods)
+
+    def inventory(self) -> Inventory:
+        """The manifests, also those of kinds that nothing here knows."""
+        return self._inventory
+
+    def models(self) -> frozenset[str]:
+        """Controllers and models, those that a fault has stopped among them."""
+        return frozenset(self.embedded.controllers) | self.embedded.stopped
+
+    def not_run(self) -> Sequence[tuple[Obj, str]]:
+        """Executors' pods that were not allowed to run, or could not."""
+        return list(self.embedded.nodes.not_run)
 
     def close(self) -> None:
         """Stop everything; idempotent."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path, PurePosixPath
 
 from killcheck.capabilities.cluster import Cluster
 from killcheck.cluster.embedded import EmbeddedDrillCluster
+from killcheck.embedded.models.assumednodes import Described
 from killcheck.machine.programs import Files, LocalPrograms
-from killcheck.spec.killpath import Command, KillPath
+from killcheck.spec.killpath import Command, KillPath, NodePool
 
 __all__ = ["equip"]
 
@@ -20,6 +22,8 @@ def equip(cluster: Cluster, kill_path: KillPath, *, allowed: bool) -> None:
 
     ``allowed``: whether its programs may be run on this host for the embedded cluster (on a real one, consent decides).
     """
+    if isinstance(cluster, EmbeddedDrillCluster):
+        cluster.embedded.assumed.pools = tuple(_described(pool) for pool in kill_path.nodes)
     if not kill_path.commands and not any(layer.sentinel for layer in kill_path.layers):
         return
     if not isinstance(cluster, EmbeddedDrillCluster):
@@ -52,6 +56,16 @@ def equip(cluster: Cluster, kill_path: KillPath, *, allowed: bool) -> None:
     units = [folder, *(folder / name for layer in kill_path.layers if layer.sentinel for name in layer.sentinel.units)]
     for layer in kill_path.layers:
         machine.keep(layer, persistent=scripts.persistent(layer.command, units) if layer.command else None)
+
+
+def _described(pool: NodePool) -> Described:
+    """A pool of the spec, for the nodes that are made where no manifest describes any."""
+    labels = dict(
+        part.split("=", 1)
+        for part in pool.node_selector.replace("==", "=").split(",")
+        if re.fullmatch(r"[^=!()<> ]+=[^=!()<> ]+", part)
+    )
+    return Described(labels, pool.instance_type, pool.removed_by, pool.removed_after_s, pool.floor)
 
 
 def _witnesses(kill_path: KillPath) -> list[Command]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from datetime import datetime
 from typing import Any
 
 from killcheck.capabilities.cluster import InstanceState
+from killcheck.capabilities.inventory import Inventory
 from killcheck.clock import WallLoop
 from killcheck.kube.client import Kube
 from killcheck.kube.errors import KubeError
@@ -48,8 +50,29 @@ class HostCluster:
         """None."""
         return ()
 
+    def limits(
+        self,
+        since: datetime,
+        until: int | None = None,
+        pods: Collection[str] | None = None,
+    ) -> Sequence[str]:
+        """None: what answers here is real."""
+        return ()
+
     def objections(self, plan: object) -> Sequence[str]:
         """There are no namespaces and no pools that would have to consent; the spec's commands must be allowed."""
+        return ()
+
+    def inventory(self) -> Inventory:
+        """Nothing: there is no Kubernetes here."""
+        return Inventory()
+
+    def models(self) -> frozenset[str]:
+        """None: what is here is real."""
+        return frozenset()
+
+    def not_run(self) -> Sequence[tuple[Obj, str]]:
+        """None."""
         return ()
 
     def close(self) -> None:

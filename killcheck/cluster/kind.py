@@ -12,13 +12,16 @@ import json
 import shutil
 import subprocess
 import tarfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from killcheck.capabilities.cluster import ClusterError, InstanceState
+from killcheck.capabilities.inventory import Inventory
 from killcheck.clock import WallLoop
+from killcheck.cluster.inventory import listed
 from killcheck.cluster.kind_nodes import GPU_LABEL, NodeKeeper
 from killcheck.cluster.naming import DEFAULT_KIND, kind_name
 from killcheck.engine.api import EngineApi
@@ -385,6 +388,7 @@ class KindCluster:
         cluster = connect(self.kind.context, kubeconfig=self.kind.kubeconfig, loop=self.loop)
         self.kube = Kube(_Both(cluster.transport, EngineApi(self.engine, self.loop)))
         self.levers: dict[str, object] = {"node-containers": self}
+        self._inventory: Inventory | None = None
         wake(self.engine, self.kind.name)
         self.keeper = NodeKeeper(self.kube, self.engine, self.loop)
         self.keeper.start()
@@ -406,6 +410,29 @@ class KindCluster:
 
     def unknowns(self) -> Sequence[str]:
         """None."""
+        return ()
+
+    def limits(
+        self,
+        since: datetime,
+        until: int | None = None,
+        pods: Collection[str] | None = None,
+    ) -> Sequence[str]:
+        """None: what answers here is real."""
+        return ()
+
+    def inventory(self) -> Inventory:
+        """What runs here and may turn targets on, listed once for all drills of a run."""
+        if self._inventory is None:
+            self._inventory = listed(self.kube)
+        return self._inventory
+
+    def models(self) -> frozenset[str]:
+        """None: what is here is real."""
+        return frozenset()
+
+    def not_run(self) -> Sequence[tuple[Obj, str]]:
+        """None: what is here runs."""
         return ()
 
     def close(self) -> None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import cast
 
 from killcheck.capabilities.cluster import InstanceState
+from killcheck.capabilities.inventory import Inventory
 from killcheck.clock import WallLoop
 from killcheck.cloud.instances import Instances
+from killcheck.cluster.inventory import listed
 from killcheck.kube.config import connect
 from killcheck.kube.objects import Obj, dig
 from killcheck.machine.programs import close_programs
@@ -31,6 +33,7 @@ class KubeconfigCluster:
         self.loop = WallLoop()
         self.kube = connect(context, kubeconfig=kubeconfig, loop=self.loop)
         self.levers: dict[str, object] = {}
+        self._inventory: Inventory | None = None
         asked = self.loop.now()
         answer = self.kube.call("GET", "/version")
         self.version = str(answer.body.get("gitVersion", ""))
@@ -51,6 +54,29 @@ class KubeconfigCluster:
 
     def unknowns(self) -> Sequence[str]:
         """None."""
+        return ()
+
+    def limits(
+        self,
+        since: datetime,
+        until: int | None = None,
+        pods: Collection[str] | None = None,
+    ) -> Sequence[str]:
+        """None: what answers here is real."""
+        return ()
+
+    def inventory(self) -> Inventory:
+        """What runs here and may turn targets on, listed once for all drills of a run."""
+        if self._inventory is None:
+            self._inventory = listed(self.kube)
+        return self._inventory
+
+    def models(self) -> frozenset[str]:
+        """None: what is here is real."""
+        return frozenset()
+
+    def not_run(self) -> Sequence[tuple[Obj, str]]:
+        """None: what is here runs."""
         return ()
 
     def close(self) -> None:

@@ -141,7 +141,10 @@ def load(paths: tuple[Path, ...]) -> None:
     from killcheck.kube.objects import ref_of
 
     kube = _kube()
-    for obj in manifests.load(list(paths)).objects:
+    loaded = manifests.load(list(paths))
+    for line in (*loaded.notes, *loaded.passed_over(spec=True)):
+        click.echo(f"killcheck: note: {line}", err=True)
+    for obj in loaded.objects:
         resource = kube.resource_for(obj["apiVersion"], obj["kind"])
         namespace = obj["metadata"].get("namespace", "default") if resource.namespaced else None
         kube.create(resource, obj, namespace)

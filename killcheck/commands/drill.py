@@ -11,6 +11,7 @@ import click
 
 from killcheck.commands import named
 from killcheck.commands.errors import guarded
+from killcheck.commands.reading_options import reading_options
 
 if TYPE_CHECKING:
     from killcheck.safety.consent import Plan
@@ -51,6 +52,7 @@ __all__ = ["approval", "command", "go_on"]
     metavar="PATH",
     help="YAML to load into the embedded cluster (file or folder, repeatable).",
 )
+@reading_options
 @click.option(
     "--exec",
     "exec_mode",

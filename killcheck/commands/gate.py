@@ -215,6 +215,9 @@ def _show(gate: Gate, out: Terminal, options: dict[str, Any]) -> None:
         out.summary_of_record(gate.run)
     for layer in gate.undrillable:
         click.echo(f"killcheck: {layer} cannot be drilled here: nothing is proven of it", err=True)
+    for one in gate.assumptions:
+        click.echo(f"killcheck: assumed until {one['until']}: {one['object']}: {one['because']}")
     parts = ", ".join(f"{name} {word}" for name, word in gate.to_json()["parts"].items())
     left_out = f"; left out: {', '.join(gate.skipped)}" if gate.skipped else ""
-    click.echo(f"\ngate: {gate.verdict} ({parts}{left_out})")
+    assumed = f"; {len(gate.assumptions)} assumption(s)" if gate.assumptions else ""
+    click.echo(f"\ngate: {gate.verdict} ({parts}{left_out}{assumed})")

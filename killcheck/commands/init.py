@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 import click
 
 from killcheck.commands.errors import guarded
+from killcheck.commands.reading_options import reading_options
 
 if TYPE_CHECKING:
     from killcheck.discover import Discovery
+    from killcheck.kube.manifests import Loaded
 
 __all__ = ["command"]
 
@@ -24,6 +26,7 @@ __all__ = ["command"]
     metavar="PATH",
     help="Find it in YAML (file or folder, repeatable; - is standard input).",
 )
+@reading_options
 @click.option("--kubeconfig", type=click.Path(path_type=Path), help="A kubeconfig file.")
 @click.option(
     "-o",
@@ -44,6 +47,10 @@ def command(
     output: Path,
     name: str,
     force: bool,
+    exclude: tuple[str, ...],
+    strict: bool,
+    verbose: bool,
+    values: tuple[Path, ...],
 ) -> None:
     """Find the kill path - what holds GPUs, what turns it off, where, by when - and write it as a commented spec.
 
@@ -58,15 +65,32 @@ def command(
         raise click.UsageError("say where to look: --on CONTEXT or --manifests PATH")
     if str(output) != "-" and output.exists() and not force:
         raise click.UsageError(f"{output} exists; --force writes over it")
-    found = _discover(on, manifests, kubeconfig, name)
+    loaded = None if on else _loaded(manifests, strict=strict, exclude=exclude, values=values)
+    found = _discover(on, loaded, kubeconfig, name)
     if str(output) == "-":
         click.echo(found.spec, nl=False)
     else:
         output.write_text(found.spec, "utf-8")
-    _say(found, output)
+    _say(found, output, loaded, verbose)
 
 
-def _discover(on: str | None, paths: tuple[Path, ...], kubeconfig: Path | None, name: str) -> Discovery:
+def _loaded(paths: tuple[Path, ...], *, strict: bool, exclude: tuple[str, ...], values: tuple[Path, ...]) -> Loaded:
+    from killcheck.discover.shapes import misshapen, sound
+    from killcheck.kube import manifests
+
+    loaded = manifests.load(list(paths), strict=strict, exclude=exclude, schemas=False, values=values)
+    if loaded.overlays:
+        raise click.UsageError(
+            "these are overlays of the same objects: name one of them\n  "
+            + "\n  ".join(f"killcheck init --manifests {folder}" for folder in loaded.overlays)
+        )
+    problems = misshapen(loaded) if strict else []
+    if problems:
+        raise manifests.ManifestError(problems)
+    return loaded if strict else sound(loaded)
+
+
+def _discover(on: str | None, loaded: Loaded | None, kubeconfig: Path | None, name: str) -> Discovery:
     from killcheck import discover
 
     if on:
@@ -74,24 +98,25 @@ def _discover(on: str | None, paths: tuple[Path, ...], kubeconfig: Path | None, 
         from killcheck.kube.config import connect
 
         return discover.from_cluster(connect(on, kubeconfig=kubeconfig, loop=WallLoop()), name)
-    from killcheck.discover.shapes import misshapen
-    from killcheck.kube import manifests
+    from killcheck.discover.shapes import read_as_typed
 
-    loaded = manifests.load(list(paths))
-    problems = misshapen(loaded)  # what cannot be read would be left out of the spec
-    if problems:
-        raise manifests.ManifestError(problems)
-    return discover.from_objects(loaded, name)
+    assert loaded is not None
+    with read_as_typed(lambda: loaded):
+        return discover.from_objects(loaded, name, complete=False)
 
 
-def _say(found: Discovery, output: Path) -> None:
+def _say(found: Discovery, output: Path, loaded: Loaded | None, verbose: bool) -> None:
     """What was found, on standard error: the spec may be on standard output."""
     path = found.kill_path
     counts = f"{len(path.targets)} target(s), {len(path.layers)} layer(s), {len(path.nodes)} node pool(s)"
     click.echo(f"{output}: {counts}", err=True)
     for layer in path.layers:
         click.echo(f"  {layer.type.value:<16} {layer.name} turns off {', '.join(layer.covers)}", err=True)
-    for target in found.uncovered:
+    if not path.layers:
+        click.echo("  ! no layer was found: name under layers what turns these off, and run killcheck lint", err=True)
+    for target in found.uncovered if path.layers else ():
         click.echo(f"  ! nothing turns {target} off", err=True)
-    for note in (*found.notes, *(f"not understood: {what}" for what in found.not_understood)):
+    unread = loaded.passed_over(spec=False, verbose=verbose) if loaded else []
+    said = (*(f"not understood: {what}" for what in found.not_understood), *(f"! {one}" for one in found.unknown))
+    for note in (*found.notes, *said, *unread):
         click.echo(f"  · {note}", err=True)

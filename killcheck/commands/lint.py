@@ -11,6 +11,7 @@ import click
 
 from killcheck.commands import named
 from killcheck.commands.errors import guarded
+from killcheck.commands.reading_options import reading_options
 
 if TYPE_CHECKING:
     from killcheck.run.session import Session
@@ -29,6 +30,7 @@ __all__ = ["command"]
     metavar="PATH",
     help="Ask about YAML (file or folder, repeatable; - is standard input).",
 )
+@reading_options
 @click.option("--kubeconfig", type=click.Path(path_type=Path), help="A kubeconfig file.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output, nothing else.")
 @click.option("--sarif", type=click.Path(path_type=Path), metavar="FILE", help="Also write SARIF 2.1.0.")
@@ -72,6 +74,9 @@ def command(**options: Any) -> None:
     With --on the cluster is listed (Secrets are not), access reviews are asked, and each layer's pod is sent as a dry
     run, through the cluster's own webhooks; what may not be read is reported as not proven.
 
+    What cannot be read - templates, charts, broken files - is passed over and said. A comment killcheck:ignore above a
+    document leaves it out.
+
     Live with a finding for a while: suppress it in the spec, or annotate the object with
     killcheck.dev/ignore: "PROBE until YYYY-MM-DD: reason".
 
@@ -103,6 +108,7 @@ def command(**options: Any) -> None:
 def _world(options: dict[str, Any]) -> Any:
     """The probes' world: of manifests, or of a cluster."""
     from killcheck.clock import wall_now
+    from killcheck.discover.shapes import sound
     from killcheck.kube import manifests
     from killcheck.lint import asking
 
@@ -114,8 +120,12 @@ def _world(options: dict[str, Any]) -> Any:
     if options["on"]:
         return _live_world(kill_path, options)
     session = named.beside(session)
-    loaded = manifests.load(session.folders)
-    return asking.world_of(loaded, wall_now(), kill_path=kill_path)
+    loaded = manifests.load(
+        session.folders, strict=options["strict"], exclude=options["exclude"], values=options["values"], schemas=False
+    )
+    return asking.world_of(
+        loaded if options["strict"] else sound(loaded), wall_now(), kill_path=kill_path, verbose=options["verbose"]
+    )
 
 
 def _headline(session: Session, options: dict[str, Any]) -> None:
@@ -201,4 +211,4 @@ def _print(result: Any, options: dict[str, Any]) -> None:
         return
     from killcheck.reports import findings_terminal
 
-    findings_terminal.show(result, color=False if options["no_color"] else None)
+    findings_terminal.show(result, color=False if options["no_color"] else None, verbose=options["verbose"])

@@ -162,6 +162,7 @@ def run(
 def show(found: Matrix, shared: Sequence[Shared], out: Terminal) -> None:
     """The table, what the policy does not let pass, and what all layers lean on."""
     from killcheck.reports.matrix import table
+    from killcheck.reports.rests import shown_apart
 
     out.console.print(table(found))
     for cell in found.failures():
@@ -175,6 +176,8 @@ def show(found: Matrix, shared: Sequence[Shared], out: Terminal) -> None:
         if cell.better:
             told = f"  better: {cell.layer} under {cell.fault}: {cell.better}"
             out.console.print(told, markup=False, highlight=False)
+    for line in dict.fromkeys(line for cell in found.cells for line in shown_apart(cell.result.to_json())):
+        out.console.print(f"  rests on {line}", markup=False, highlight=False)
     for one in shared:
         severity = one.to_json()["severity"]
         out.console.print(f"  {severity}: {one.message}", markup=False, highlight=False)

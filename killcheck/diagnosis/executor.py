@@ -9,6 +9,7 @@ import json
 import re
 
 from killcheck.diagnosis.case import Case, Diagnosis, said
+from killcheck.executor import refusals
 from killcheck.kube.objects import Obj, dig, name_of
 
 __all__ = ["RULES"]
@@ -276,13 +277,10 @@ def _exit(case: Case, ended: Obj) -> tuple[str, str, tuple[int, ...]]:
         )
     if code == 137 and ended.get("reason") == "OOMKilled":
         return "OOMKilled: the executor ran out of memory", "raise the executor's memory limit", (11,)
-    if re.search(
-        r"serviceaccount/token\W.*(no such file|cannot open|not found)|\[Errno 2\].*serviceaccount/token",
-        log,
-        re.IGNORECASE,
-    ):
+    untold = refusals.line_with(log, refusals.NO_TOKEN)
+    if untold and "system:anonymous" not in untold:
         return (
-            f"the pod has no ServiceAccount token: {_line_with(log, 'serviceaccount/token')}",
+            f"the pod has no ServiceAccount token: {untold[:300]}",
             "let the executor's pod have its token (automountServiceAccountToken), or project one",
             (17,),
         )
@@ -293,9 +291,10 @@ def _exit(case: Case, ended: Obj) -> tuple[str, str, tuple[int, ...]]:
             "(deployments/scale is not deployments)",
             (16,),
         )
-    if "unauthorized" in log.lower() or "401" in last:
+    refused = refusals.line_with(log, refusals.UNAUTHORIZED)
+    if refused:
         return (
-            f"401 Unauthorized: {_line_with(log, 'unauthorized', '401')}",
+            f"401 Unauthorized: {refused[:300]}",
             "the executor's token is not accepted: mount a fresh one (projected, audience of the API server) and "
             "read it at each use",
             (17, 19),

@@ -21,6 +21,17 @@ RIVALS = {
         "take spec.replicas out of the Application (ignoreDifferences, RespectIgnoreDifferences)",
         30,
     ),
+    "kustomize-controller": (
+        "Flux (kustomize-controller)",
+        "leave spec.replicas out of Git, or annotate the object "
+        "kustomize.toolkit.fluxcd.io/reconcile: disabled while it is off",
+        30,
+    ),
+    "helm-controller": (
+        "Flux (helm-controller)",
+        "ignore /spec/replicas under driftDetection.ignore of the HelmRelease",
+        30,
+    ),
     "horizontal-pod-autoscaler": ("the HPA", "delete or pause the HPA while it is killed", 29),
     "kube-controller-manager": ("a controller", "scale the owner, not the child", 31),
     "killcheck-operator": (

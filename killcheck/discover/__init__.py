@@ -3,5 +3,15 @@
 from __future__ import annotations
 
 from killcheck.discover.finding import Discovery, DiscoveryError, Holder, from_cluster, from_objects, holders
+from killcheck.discover.unknown import Unknown, unknown_holders
 
-__all__ = ["Discovery", "DiscoveryError", "Holder", "from_cluster", "from_objects", "holders"]
+__all__ = [
+    "Discovery",
+    "DiscoveryError",
+    "Holder",
+    "Unknown",
+    "from_cluster",
+    "from_objects",
+    "holders",
+    "unknown_holders",
+]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from killcheck.discover.nodes import Pools
-from killcheck.kube.objects import Obj, dig, name_of, ref_of
+from killcheck.kube.objects import Obj, annotations_of, dig, name_of, namespace_of, ref_of
 from killcheck.kube.workloads import templates
-from killcheck.spec.killpath import Deadlines, Layer
+from killcheck.spec.killpath import PHASES, Deadlines, Layer, spec_key
 from killcheck.text.durations import format_duration
 
 __all__ = ["Suggested", "after_idling", "go_duration_s", "suggest"]
@@ -24,8 +24,18 @@ _AUTOSCALER_S = 660.0
 _TERMINATE_S = 300.0
 #: One more wave of nodes under a disruption budget: the earlier ones must be gone first.
 _WAVE_S = 120.0
-_GRACE_S = 30
+#: How long the pods of a target may take to stop, and an empty node to be taken, in seconds. A longer grace period,
+#: ``preStop`` or ``consolidateAfter`` is what such a deadline is there to find: it never grows with them.
+_GRACE_S, _EMPTY_S = 30, 300.0
 _PART = re.compile(r"(\d+(?:\.\d+)?)(h|ms|m|s)")
+_WORD_S = {"s": 1.0, "m": 60.0, "h": 3600.0}
+#: Words of a deadline for going off, and of durations that are none.
+_DEADLINE = re.compile(
+    r"(?i)(off|stop|stopped|shutdown|down|zero|kill|gone|release|freed?|drain)[-_.]?(within|by|after|deadline|max|slo|limit)"
+    r"|(deadline|max|slo|within|limit)[-_.]?(to[-_.]?)?(gpu[-_.]?)?(off|stop|shutdown|down|zero|kill|gone|drain)"
+    r"|time[-_.]?to[-_.]?(zero|off)|(off|kill|shutdown)[-_.]?deadline"
+)
+_NO_DEADLINE = re.compile(r"(?i)idle|keep|delay|cooldown|unneeded|grace|scale-down-after|autoscal|keda|karpenter")
 _UNIT_S = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 
 
@@ -76,7 +86,73 @@ def suggest(
         "deadlines.nodeDrained": f"{empty_why}, {spare}",
         "deadlines.nodeGone": f"{format_duration(_TERMINATE_S)} for the instance to terminate",
     }
-    return Suggested(Deadlines.fitted(said), tuple(_budget_notes(objects))), comments
+    stated, notes = _stated([*targets, *_homes(objects, targets)])
+    capped = {key: min(value, stated[key]) if key in stated else value for key, value in said.items()}
+    for key in stated:
+        comments[f"deadlines.{spec_key(key)}"] = f"stated by {notes[key]}"
+    told = tuple(dict.fromkeys(f"deadlines of {why}" for why in notes.values()))
+    return Suggested(_in_order(capped), (*told, *_budget_notes(objects))), comments
+
+
+def _in_order(said: Mapping[str, float]) -> Deadlines:
+    """None of these is later than one that comes after it."""
+    least, found = float("inf"), {}
+    for name in reversed(PHASES):
+        if name in said:
+            least = found[name] = min(said[name], least)
+    return Deadlines.fitted(found)
+
+
+def _homes(objects: Sequence[Obj], targets: Sequence[Obj]) -> list[Obj]:
+    """The namespaces of the targets, as far as manifests show them."""
+    names = {namespace_of(obj) or "default" for obj in targets}
+    return [obj for obj in objects if obj.get("kind") == "Namespace" and name_of(obj) in names]
+
+
+def _stated(objects: Sequence[Obj]) -> tuple[dict[str, float], dict[str, str]]:
+    """Deadlines that somebody wrote into an annotation of a workload or its namespace, and where; the least counts.
+
+    ``killcheck.dev/pods-gone: 5m`` says one phase; a team's own words (``gpu-off-within``, ``max-shutdown-seconds``)
+    say when the GPUs must be off, and of what: pods, nodes, or all that bills.
+    """
+    said: dict[str, float] = {}
+    where: dict[str, str] = {}
+    for obj in objects:
+        for key, value in annotations_of(obj).items():
+            seconds = _annotated_s(key, str(value))
+            for phase in _phases_of(key) if seconds else ():
+                assert seconds is not None
+                if seconds < said.get(phase, float("inf")):
+                    said[phase], where[phase] = seconds, f"{ref_of(obj)}: annotation {key}: {value}"
+    return said, where
+
+
+def _phases_of(key: str) -> tuple[str, ...]:
+    """The phases that an annotation is about; none: it is no deadline."""
+    domain, _, name = key.rpartition("/")
+    if domain.endswith("killcheck.dev"):
+        own = f"{name.replace('-', '_')}_s"
+        return (own,) if own in PHASES else ()
+    if not _DEADLINE.search(name) or _NO_DEADLINE.search(key):
+        return ()
+    if re.search(r"(?i)node|instance|machine", name):
+        return ("node_gone_s",)
+    if re.search(r"(?i)pod|replica|scale", name):
+        return ("pods_gone_s",)
+    return ("pods_gone_s", "node_gone_s")
+
+
+def _annotated_s(key: str, value: str) -> float | None:
+    """Seconds of ``20m``, ``PT20M``, or of a number whose key names its unit."""
+    text = value.strip()
+    iso = re.fullmatch(r"(?i)PT(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)S)?", text)
+    if iso and any(iso.groups()):
+        hours, minutes, seconds = (float(part or 0) for part in iso.groups())
+        return hours * 3600 + minutes * 60 + seconds
+    if re.fullmatch(r"\d+(\.\d+)?", text):
+        unit = re.search(r"(?i)(seconds?|secs?|minutes?|mins?|hours?)$", key)
+        return float(text) * _WORD_S[unit[1][0].lower()] if unit and float(text) else None
+    return go_duration_s(text.replace(" ", "")) if re.fullmatch(r"(?:\d+(\.\d+)?(h|ms|m|s) ?)+", text) else None
 
 
 def after_idling(layer: Layer, deadlines: Deadlines) -> Layer:
@@ -99,7 +175,8 @@ def _run_s(cron_job: Obj) -> float:
 def _grace(obj: Obj) -> tuple[float, str]:
     """How long a target's pods may take to stop, in seconds. An ordered StatefulSet stops one pod after the other."""
     found = templates(obj)
-    grace = max((int(dig(t.spec, "terminationGracePeriodSeconds", default=_GRACE_S)) for t in found), default=_GRACE_S)
+    asked = max((int(dig(t.spec, "terminationGracePeriodSeconds", default=_GRACE_S)) for t in found), default=_GRACE_S)
+    grace = min(asked, _GRACE_S)
     ordered = obj.get("kind") == "StatefulSet" and dig(obj, "spec", "podManagementPolicy") != "Parallel"
     pods = max(1, int(dig(obj, "spec", "replicas", default=1))) if ordered else 1
     why = f"{name_of(obj)}, {pods} pods one after the other" if pods > 1 else name_of(obj)
@@ -110,32 +187,13 @@ def _empty(pools: Pools, most_nodes: int) -> tuple[float, str]:
     """How long empty nodes stay before the last is taken away, in seconds; there are ``most_nodes`` at most."""
     if not pools.node_pools:
         return _AUTOSCALER_S, f"{format_duration(_AUTOSCALER_S)} until an autoscaler takes an empty node"
-    waits: list[float] = []
-    for pool in pools.node_pools:
-        wait = go_duration_s(str(dig(pool, "spec", "disruption", "consolidateAfter", default="0s")))
-        waits.append(_AUTOSCALER_S if wait is None else wait)
-    longest = max(waits)
     # Karpenter looks every ten seconds, validates for fifteen more, and drains what daemons are left.
-    at_once = min(_at_once(pool, most_nodes) for pool in pools.node_pools)
-    waves = -(-most_nodes // at_once) if at_once else 1
-    why = f"consolidateAfter {format_duration(longest)}, 4m to disrupt and drain"
+    at_once = max(1, -(-most_nodes // 10))  # its default budget: 10 %, rounded up
+    waves = -(-most_nodes // at_once)
+    why = f"{format_duration(_EMPTY_S)} until an empty node is taken, 4m to disrupt and drain"
     if waves > 1:
         why += f", and {format_duration(_WAVE_S)} for each more of {waves} waves ( {at_once} of {most_nodes} nodes)"
-    return longest + 240.0 + (waves - 1) * _WAVE_S, why
-
-
-def _at_once(pool: Obj, nodes: int) -> int:
-    """How many of its nodes a pool's disruption budgets let go at a time; those with a schedule or a reason count too.
-
-    Karpenter rounds a share up, and takes the smallest budget; without any it is 10 %.
-    """
-    allowed = nodes
-    for budget in dig(pool, "spec", "disruption", "budgets", default=[{"nodes": "10%"}]):
-        text = str(budget.get("nodes", "10%"))
-        number = text.removesuffix("%")
-        if number.isdigit():
-            allowed = min(allowed, -(-nodes * int(number) // 100) if text.endswith("%") else int(number))
-    return max(allowed, 0)
+    return _EMPTY_S + 240.0 + (waves - 1) * _WAVE_S, why
 
 
 def _budget_notes(objects: Sequence[Obj]) -> Iterator[str]:

@@ -6,16 +6,19 @@ written here is a proposal for a person to read.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from killcheck.discover import deadlines as deadline_sums
 from killcheck.discover import layers as discover_layers
 from killcheck.discover import nodes as discover_nodes
+from killcheck.discover.unknown import Unknown, referenced_devices, templates_among, unknown_holders
 from killcheck.kube import gpus
+from killcheck.kube.custom_holders import STARTERS, TEMPLATES
 from killcheck.kube.manifests import Loaded
 from killcheck.kube.objects import Obj, dig, labels_of, name_of, namespace_of, ref_of, uid_of
+from killcheck.kube.passed_over import Skipped, summed_up
 from killcheck.kube.workloads import devices_of, root_of, templates
 from killcheck.spec import killpath
 
@@ -55,6 +58,8 @@ class Discovery:
     not_understood: tuple[str, ...]
     uncovered: tuple[str, ...]
     comments: Mapping[str, str]
+    #: Objects that may hold accelerators in ways that are not understood.
+    unknown: tuple[Unknown, ...] = ()
 
     @property
     def spec(self) -> str:
@@ -65,40 +70,65 @@ class Discovery:
 
 
 #: Kinds that hold GPUs as long as their node lives, or that are made of other holders.
-_NOT_TARGETS = frozenset({"DaemonSet", "CronJob", "PodTemplate", "ControllerRevision", "ClusterTrainingRuntime"})
+_NOT_TARGETS = frozenset({"DaemonSet"}) | STARTERS | TEMPLATES
 
 
-def from_objects(objects: Iterable[Obj] | Loaded, name: str = "") -> Discovery:
-    """The kill path in manifests or in a live listing. Raises DiscoveryError where there is no target or no layer."""
+#: So many targets are named in a message before the rest is a number.
+_NAMED = 5
+
+
+def from_objects(objects: Iterable[Obj] | Loaded, name: str = "", *, complete: bool = True) -> Discovery:
+    """The kill path in manifests or in a live listing.
+
+    Raises DiscoveryError where there is no target, and if it is to be ``complete`` where there is no layer; else what
+    was looked at is among the notes.
+    """
     notes = list(objects.notes) if isinstance(objects, Loaded) else []
     found = objects.objects if isinstance(objects, Loaded) else list(objects)
     held = [holder for holder in holders(found) if name_of(holder.obj) or labels_of(holder.obj)]
     notes += _odd_holders(found)
+    unknown = unknown_holders(found)
     if not held:
-        raise DiscoveryError(_no_target(found, notes))
+        raise DiscoveryError(_no_target(found, notes, unknown, objects.unseen if isinstance(objects, Loaded) else ()))
     targets = _targets(held)
     by_target = {target.name: holder.obj for target, holder in zip(targets, held, strict=True)}
     seen = discover_layers.find(found, targets, by_target)
     if not seen.layers:
-        raise DiscoveryError(_no_layer(targets, seen))
+        if complete:
+            raise DiscoveryError(_no_layer(targets, seen))
+        notes += _no_layer(targets, seen).splitlines()[:1] + [f"looked at: {miss}" for miss in seen.misses]
     pools = discover_nodes.find(found, [holder.obj for holder in held])
     deadlines, comments = deadline_sums.suggest(found, list(by_target.values()), seen.cron_jobs, pools)
+    if not seen.layers:
+        comments = {**comments, "layers": _nothing_fires(seen)}
     covered = {name for layer in seen.layers for name in layer.covers}
     uncovered = tuple(target.name for target in targets if target.name not in covered)
     notes += [*seen.notes, *pools.notes, *deadlines.notes]
-    notes += [f"no layer turns {target} off" for target in targets if target.name in uncovered]
+    if seen.layers:
+        notes += [f"no layer turns {target} off" for target in targets if target.name in uncovered]
     path = killpath.KillPath(
         name=name or targets[0].namespace or "kill-path",
         targets=targets,
         nodes=pools.pools,
         layers=tuple(deadline_sums.after_idling(layer, deadlines.deadlines) for layer in seen.layers),
         deadlines=deadlines.deadlines,
+        proof=killpath.DEFAULT_PROOF - (set() if pools.described else {killpath.Proof.P2}),
         consent=killpath.Consent(
-            namespaces=tuple(dict.fromkeys(target.namespace for target in targets)),
-            pools=tuple(pool.name for pool in pools.pools),
+            namespaces=_written_to(targets, seen.layers), pools=tuple(pool.name for pool in pools.pools)
         ),
     )
-    return Discovery(path, tuple(dict.fromkeys(notes)), seen.not_understood, uncovered, comments)
+    return Discovery(path, tuple(dict.fromkeys(notes)), seen.not_understood, uncovered, comments, tuple(unknown))
+
+
+def _written_to(targets: Iterable[killpath.Target], layers: Iterable[killpath.Layer]) -> tuple[str, ...]:
+    """Every namespace that a drill writes to: the targets', and those of what triggers a layer."""
+    triggers = [ref.namespace for layer in layers for ref in _refs(layer) if ref.namespace]
+    return tuple(dict.fromkeys([*(target.namespace for target in targets), *triggers]))
+
+
+def _refs(layer: killpath.Layer) -> list[killpath.Ref]:
+    held = [layer.sentinel.config_map, *layer.sentinel.start_jobs] if layer.sentinel else []
+    return [ref for ref in (layer.ref, *held) if ref is not None]
 
 
 def holders(objects: Iterable[Obj]) -> list[Holder]:
@@ -108,10 +138,13 @@ def holders(objects: Iterable[Obj]) -> list[Holder]:
     """
     everything = list(objects)
     claims = gpus.claims_of(everything)
+    patterns = templates_among(everything)
     by_uid = {uid_of(obj): obj for obj in everything if uid_of(obj)}
     roots: dict[tuple[str, str, str], Holder] = {}
     for obj in everything:
-        devices = 0 if _is_over(obj) else devices_of(obj, claims, wanted=True)
+        devices = (
+            0 if _is_over(obj) else (devices_of(obj, claims, wanted=True) or referenced_devices(obj, patterns, claims))
+        )
         if not devices:
             continue
         root = root_of(obj, lambda owner, _: by_uid.get(str(owner.get("uid"))), stop_at=("CronJob", "Node"))
@@ -170,7 +203,7 @@ def _odd_holders(objects: list[Obj]) -> list[str]:
     """GPUs that are used without being asked for, and schedules that start GPU work."""
     notes = []
     for obj in objects:
-        if obj.get("kind") == "CronJob" and devices_of(obj, wanted=True):
+        if obj.get("kind") in STARTERS and devices_of(obj, wanted=True):
             notes.append(f"{ref_of(obj)} starts Jobs that hold GPUs: it can light them again after they went off")
         if obj.get("kind") == "DaemonSet" or dig(obj, "metadata", "ownerReferences"):
             continue
@@ -181,19 +214,50 @@ def _odd_holders(objects: list[Obj]) -> list[str]:
     return notes
 
 
-def _no_target(objects: list[Obj], notes: list[str]) -> str:
+def _no_target(
+    objects: list[Obj],
+    notes: list[str],
+    unknown: Sequence[Unknown],
+    unseen: Sequence[Skipped],
+) -> str:
+    """Why there is no target; that nothing asks for a GPU is only said where nothing names one."""
     count: dict[str, int] = {}
     for obj in objects:
         if templates(obj):
             count[str(obj.get("kind"))] = count.get(str(obj.get("kind")), 0) + 1
     looked = ", ".join(f"{number} {kind}{'s' if number > 1 else ''}" for kind, number in sorted(count.items()))
-    message = f"no target found: nothing here asks for a GPU (looked at {looked or 'no workload at all'})"
-    return message + "".join(f"\n  {note}" for note in notes)
+    named = [one for one in unseen if one.names_gpus]
+    patterns = [obj for obj in objects if obj.get("kind") in STARTERS | TEMPLATES and devices_of(obj, wanted=True)]
+    said = [*map(str, unknown), *(f"{ref_of(obj)} is a pattern for what asks for GPUs" for obj in patterns)]
+    if not said and not named:
+        message = f"no target found: nothing here asks for a GPU (looked at {looked or 'no workload at all'})"
+        if unseen:
+            message = (
+                f"no target found: nothing that could be read asks for a GPU (looked at "
+                f"{looked or 'no workload'}); not everything could be read"
+            )
+        return "\n  ".join([message, *notes, *(summed_up(unseen))])
+    message = (
+        f"no target found, and GPUs are named here: by {len(said)} object(s) that are not understood as "
+        f"holders, and in {len(named)} file(s) that were not read (looked at {looked or 'no workload at all'})"
+    )
+    return "\n  ".join([message, *said, *notes, *summed_up(named)])
+
+
+def _nothing_fires(seen: discover_layers.Found) -> str:
+    """What stands above an empty list of layers: what was looked at, and what to do next."""
+    looked = "; ".join((*seen.misses, *seen.not_understood)) or "no CronJob, scaler or controller that acts on a target"
+    return (
+        f"What turns it off: none was found. Looked at: {looked}. Name here what turns the targets off (killcheck "
+        "docs: layers), then run killcheck lint and killcheck drill with this file."
+    )
 
 
 def _no_layer(targets: tuple[killpath.Target, ...], seen: discover_layers.Found) -> str:
-    names = ", ".join(str(target) for target in targets)
-    lines = [f"no layer found: nothing here turns off what holds GPUs ({names})"]
+    names = ", ".join(str(target) for target in targets[:_NAMED])
+    names += f", and {len(targets) - _NAMED} more" if len(targets) > _NAMED else ""
+    nothing = "nothing that is understood here" if seen.not_understood else "nothing here"
+    lines = [f"no layer found: {nothing} turns off what holds GPUs ({names})"]
     lines += [f"  {line}" for line in (*seen.misses, *seen.not_understood, *seen.notes)]
     return "\n".join(lines)
 
@@ -209,5 +273,5 @@ def from_cluster(kube: Kube, name: str = "") -> Discovery:
 
     listed = listing.read(kube)
     unread = [f"{kind}s could not be listed: {why}" for kind, why in listed.unread.items()]
-    found = from_objects(listed.objects, name)
-    return Discovery(found.kill_path, found.notes, (*found.not_understood, *unread), found.uncovered, found.comments)
+    found = from_objects(listed.objects, name, complete=False)
+    return replace(found, not_understood=(*found.not_understood, *unread))

@@ -8,9 +8,11 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from killcheck import executor
+from killcheck.discover.other_scalers import others
 from killcheck.executor import Reading
 from killcheck.executor.api_calls import ApiCall
 from killcheck.instances.reclaims import NOTICE_S
+from killcheck.instances.requirements import RequirementError, Requirements
 from killcheck.kube.gpus import spec_devices
 from killcheck.kube.objects import Obj, dig, labels_of, name_of, namespace_of, ref_of
 from killcheck.kube.permissions import Permissions
@@ -26,11 +28,48 @@ KEDA_COOLDOWN_S = 300.0
 _STOPS = re.compile(
     r"terminate|stop|delete|deallocate|scale|resize|set-desired|update-auto-scaling-group|update-nodegroup|drain"
 )
+#: What GPUs run on; where it goes, they go.
+_CAPACITY = frozenset({"nodes", "nodeclaims", "nodepools", "machines", "machinesets", "machinedeployments"})
+#: Helm commands that take away what a release runs.
+_HELM_OFF = re.compile(
+    r"^helm (?:.* )?(?:uninstall|delete)\b|^helm .*\bupgrade\b.*(?:replica\w*=0|enabled=false)", re.I
+)
 _TERMINATION_HANDLERS = re.compile(r"aws-node-termination-handler|spot-termination|node-termination-handler")
 _IDLE = re.compile(r"(?i).*(idle|self_?terminat|inactiv).*?(ms|millis|seconds|secs?|minutes|mins?|hours?)?$")
 _UNIT_S = {"m": 60.0, "h": 3600.0, "s": 1.0}
 #: What a notice leaves where Karpenter's machines are not AWS', by the group of their node classes, in seconds.
 _OTHER_NOTICES = {"karpenter.azure.com": NOTICE_S["azure"], "karpenter.k8s.gcp": NOTICE_S["gcp"]}
+#: Labels that nodes of Karpenter carry whether or not their pool says so.
+_WELL_KNOWN = frozenset(
+    {
+        "kubernetes.io/arch",
+        "kubernetes.io/os",
+        "kubernetes.io/hostname",
+        "node.kubernetes.io/instance-type",
+        "topology.kubernetes.io/zone",
+        "topology.kubernetes.io/region",
+        "karpenter.sh/capacity-type",
+        "karpenter.sh/nodepool",
+        *(
+            f"karpenter.k8s.aws/instance-{part}"
+            for part in (
+                "category",
+                "family",
+                "generation",
+                "size",
+                "cpu",
+                "memory",
+                "gpu-name",
+                "gpu-manufacturer",
+                "gpu-count",
+                "gpu-memory",
+                "accelerator-name",
+                "accelerator-manufacturer",
+                "accelerator-count",
+            )
+        ),
+    }
+)
 #: Where the arithmetic of schedules begins: a week like any other.
 _ANY_MONDAY = datetime(2026, 1, 5, tzinfo=UTC)
 
@@ -79,6 +118,7 @@ class _Finder:
         layers += self._self_terminating()
         layers += self._sentinels()
         layers += self._spot(bool(layers))
+        self.unread += others(self.objects, self.targets, self.by_target)
         self.found.layers = tuple(_named_apart(layers))
         self.found.not_understood = tuple(dict.fromkeys(self.unread))
         return self.found
@@ -145,7 +185,8 @@ class _Finder:
         covers = self._named_by(reading, ref_of(obj))
         if covers or not reading.not_understood:
             return covers
-        allowed = tuple(t.name for t in self.targets if self._may_stop(obj, spec, t))
+        started = {t.name for t in self.targets for call in reading.writes if self._starts(call, t)}
+        allowed = tuple(t.name for t in self.targets if t.name not in started and self._may_stop(obj, spec, t))
         if allowed:
             unread = "; ".join(reading.not_understood)
             self.found.notes.append(
@@ -155,6 +196,10 @@ class _Finder:
 
     def _named_by(self, reading: Reading, who: str) -> tuple[str, ...]:
         covers = [t.name for t in self.targets if any(self._stops(call, t, who) for call in reading.writes)]
+        for command in (words for words in reading.not_understood if _HELM_OFF.search(words)):
+            released = self._released(command)
+            covers = list(dict.fromkeys([*covers, *released]))
+            self.found.notes.append(f"{who} runs '{command}': taken to turn off {', '.join(released) or 'no target'}")
         clouds = [command for command in reading.outside if _STOPS.search(command)]
         if clouds and not covers:
             self.found.notes.append(f"{who} acts outside Kubernetes ({clouds[0]}): taken to turn off every target")
@@ -163,15 +208,15 @@ class _Finder:
 
     def _stops(self, call: ApiCall, target: Target, who: str) -> bool:
         """Whether an API call turns a target off."""
-        if call.resource in ("nodes", "nodeclaims", "nodepools") and call.verb in ("delete", "deletecollection"):
-            return True
+        if call.resource in _CAPACITY and (call.verb.startswith("delete") or call.subresource == "scale"):
+            return not call.replicas
+        if call.resource == "namespaces":
+            return call.verb == "delete" and call.name in ("", target.namespace)
         obj = self.by_target[target.name]
-        if call.resource == "pods" and target.kind in ("Pod", "Job"):
-            if not call.verb.startswith("delete"):
-                return False
-            if target.kind == "Pod":
-                return call.about(target.namespace, target.object, labels_of(obj))
-            return replace(call, name="").about(target.namespace, "", _pod_labels(obj))
+        if call.resource == "pods":
+            return self._stops_pods(call, target, obj)
+        if call.resource == "configmaps":
+            return call.verb in ("patch", "update") and bool(call.name) and _reads(obj, target, call)
         if call.resource in ("clusterqueues", "localqueues", "workloads") and call.verb in ("patch", "update"):
             return _is_queued(self.by_target[target.name])
         if call.resource == "scaledobjects":
@@ -181,10 +226,37 @@ class _Finder:
             return False
         if not call.about(target.namespace, target.object, labels_of(obj)):
             return False
-        if call.replicas:
+        if self._starts(call, target):
             self.found.notes.append(f"{who} scales {target} to {call.replicas}: it starts what others stop")
             return False
+        if call.replicas:
+            self.found.notes.append(f"{who} scales {target} to {call.replicas}, and not to zero: GPUs stay on")
         return call.verb.startswith("delete") or call.verb in ("patch", "update")
+
+    def _stops_pods(self, call: ApiCall, target: Target, obj: Obj) -> bool:
+        """Pods that are deleted or evicted (``kubectl drain`` does): whoever makes them may make them again."""
+        evicts = (call.verb, call.subresource) == ("create", "eviction")
+        if not evicts and not call.verb.startswith("delete"):
+            return False
+        if target.kind == "Pod":
+            return call.about(target.namespace, target.object, labels_of(obj))
+        mine = call.name.startswith(target.object) if call.name else True
+        return mine and replace(call, name="").about(target.namespace, "", _pod_labels(obj))
+
+    def _starts(self, call: ApiCall, target: Target) -> bool:
+        """Whether a call sets more replicas of a target than are asked for now, or as many."""
+        if not call.replicas or not self._is_about(call, target):
+            return False
+        return call.replicas >= int(dig(self.by_target[target.name], "spec", "replicas", default=1))
+
+    def _released(self, command: str) -> list[str]:
+        """The targets that a Helm release is made of: by its label, else by the namespace that the command names."""
+        words = command.split()
+        namespace = next((words[i + 1] for i, word in enumerate(words[:-1]) if word in ("-n", "--namespace")), "")
+        own = [
+            t.name for t in self.targets if labels_of(self.by_target[t.name]).get("app.kubernetes.io/instance") in words
+        ]
+        return own or [t.name for t in self.targets if namespace in ("", t.namespace)]
 
     def _scaled_by(self, name: str, namespace: str) -> Iterator[str]:
         for obj in self.objects:
@@ -283,8 +355,11 @@ class _Finder:
 
     def _spot(self, others: bool) -> Iterator[Layer]:
         """Where nothing else turns targets off, and their pools are spot alone: the cloud does, at a notice's time."""
-        pools = [obj for obj in self.objects if obj.get("kind") == "NodePool" and _is_spot(obj)]
-        if pools and not others:
+        every = [obj for obj in self.objects if obj.get("kind") == "NodePool"]
+        pools = [obj for obj in every if _is_spot(obj)]
+        # Of a target that may as well be on another pool, a spot notice says nothing.
+        covers = tuple(t.name for t in self.targets if _lands_only_on(self.by_target[t.name], pools, every))
+        if covers and not others:
             self.found.notes.append(
                 f"{ref_of(pools[0])} buys on the spot market: what its notices set off is drilled as a layer; tell the "
                 "spec where the workers' progress can be read (checkpoint)"
@@ -292,10 +367,7 @@ class _Finder:
             groups = {str(dig(o, "spec", "template", "spec", "nodeClassRef", "group", default="")) for o in pools}
             elsewhere = [leaves for group, leaves in _OTHER_NOTICES.items() if group in groups]
             yield Layer(
-                "spot-reclaim",
-                LayerType.SPOT_HANDLER,
-                tuple(t.name for t in self.targets),
-                notice_s=min(elsewhere, default=NOTICE_S["aws"]),
+                "spot-reclaim", LayerType.SPOT_HANDLER, covers, notice_s=min(elsewhere, default=NOTICE_S["aws"])
             )
 
     # -- workers that end themselves -------------------------------------------------------------------------
@@ -316,6 +388,22 @@ class _Finder:
             yield Layer(f"{target.name}-self", LayerType.SELF_TERMINATING, (target.name,), idle_s=seconds)
 
 
+def _reads(obj: Obj, target: Target, call: ApiCall) -> bool:
+    """Whether a target's pods are configured by the ConfigMap that a call edits."""
+    if call.namespace not in ("", target.namespace):
+        return False
+    sources = [
+        *(volume.get("configMap") for t in templates(obj) for volume in t.spec.get("volumes") or ()),
+        *(
+            source.get("configMapRef")
+            for t in templates(obj)
+            for c in dig(t.spec, "containers", default=[])
+            for source in c.get("envFrom") or ()
+        ),
+    ]
+    return any(source and source.get("name") == call.name for source in sources)
+
+
 def _schedule(cron_job: Obj) -> Schedule | None:
     try:
         return parse(str(dig(cron_job, "spec", "schedule", default="")), dig(cron_job, "spec", "timeZone"))
@@ -329,6 +417,30 @@ def _is_spot(pool: Obj) -> bool:
         r.get("key") == "karpenter.sh/capacity-type" and r.get("operator") == "In" and r.get("values") == ["spot"]
         for r in dig(pool, "spec", "template", "spec", "requirements", default=[])
     )
+
+
+def _lands_only_on(workload: Obj, some: Sequence[Obj], every: Sequence[Obj]) -> bool:
+    """Whether pods of a workload can be on some of these Karpenter pools, and on no other."""
+    found = [pool for pool in every if any(_can_land(t.spec, pool) for t in templates(workload))]
+    return bool(found) and all(pool in some for pool in found)
+
+
+def _can_land(spec: Obj, pool: Obj) -> bool:
+    """By the pool's taints, the labels it is known to give, and what its requirements allow."""
+    from killcheck.embedded.models.karpenter.pods import alternatives, tolerates
+
+    template = dig(pool, "spec", "template", default={})
+    if tolerates(spec, dig(template, "spec", "taints", default=[])) is not None:
+        return False
+    labels = {**dig(template, "metadata", "labels", default={}), "karpenter.sh/nodepool": name_of(pool)}
+    try:
+        offered = Requirements.of(dig(template, "spec", "requirements", default=[]), labels)
+        return any(
+            not offered.conflicts(wanted) and not offered.undefined(wanted, _WELL_KNOWN)
+            for wanted in alternatives(spec)
+        )
+    except RequirementError:
+        return True
 
 
 def _pod_labels(obj: Obj) -> dict[str, str]:

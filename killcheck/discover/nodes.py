@@ -27,14 +27,25 @@ _TYPE = "node.kubernetes.io/instance-type"
 #: Families with accelerators of EC2, GCE and Azure: enough to recognise a pool (the catalogue knows each type).
 _FAMILIES = re.compile(r"(p\d|g\d|gr\d|trn\d|inf\d|dl\d)\w*(-\w+)?(\..+)?|(a2|a3|a4|g2|ct\d\w*)-.+|Standard_N[CDV].*")
 
+#: The ConfigMap that describes node groups to the embedded cluster.
+_NODE_GROUPS = "killcheck.dev/node-groups"
+_NOT_JUDGED = (
+    "nodes are not judged, only pods: no node pool is in the manifests. To have them judged, say under nodes: who "
+    "removes an empty node (removedBy) and by when (removedAfter), and add P2 to proof"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Pools:
-    """``pools`` for the spec; ``node_pools``: the Karpenter objects behind them."""
+    """``pools`` for the spec; ``node_pools``: the Karpenter objects behind them.
+
+    ``described``: whether anything says what these nodes are; what is only selected by pods says nothing of them.
+    """
 
     pools: tuple[NodePool, ...]
     node_pools: tuple[Obj, ...]
     notes: tuple[str, ...] = ()
+    described: bool = True
 
 
 def find(objects: Sequence[Obj], targets: Sequence[Obj]) -> Pools:
@@ -50,17 +61,14 @@ def find(objects: Sequence[Obj], targets: Sequence[Obj]) -> Pools:
     nodes = [obj for obj in objects if obj.get("kind") == "Node" and (gpus.node_devices(obj) or name_of(obj) in sliced)]
     if nodes:
         own = [node for node in nodes if not dig(node, "spec", "providerID")]
-        note = (f"{', '.join(name_of(n) for n in own)}: no cloud's (no providerID), so it never leaves",) if own else ()
-        return Pools(tuple(_groups(nodes)), (), note)
+        names = ", ".join(name_of(n) for n in own)
+        note = (f"{names}: no cloud's (no providerID), so it never leaves, and is not judged",) if own else ()
+        # Of nodes that never leave nothing is proven by waiting: P2 is not asked for, and the note says why.
+        return Pools(tuple(_groups(nodes)), (), note, described=len(own) < len(nodes))
     selected = _by_selector(targets)
-    note = (
-        ()
-        if selected
-        else (
-            "no node pool was found: every node with GPUs counts as part of the kill path; name the pools under nodes",
-        )
-    )
-    return Pools(selected, (), note)
+    if any(labels_of(obj).get(_NODE_GROUPS) == "true" for obj in objects):
+        return Pools(selected, (), ())
+    return Pools(selected, (), (_NOT_JUDGED,), described=False)
 
 
 def _of_gpus(resource_slice: Obj) -> bool:
@@ -95,7 +103,7 @@ def _has_gpus(pool: Obj) -> bool:
     spec = dig(pool, "spec", "template", "spec", default={})
     if any(gpus.is_device(name) for name in dig(pool, "spec", "limits", default={})):
         return True
-    if any(gpus.is_device(str(taint.get("key", ""))) for taint in spec.get("taints") or ()):
+    if any(gpus.is_known_device(str(taint.get("key", ""))) for taint in spec.get("taints") or ()):
         return True
     for requirement in spec.get("requirements") or ():
         key, operator = str(requirement.get("key", "")), requirement.get("operator")

@@ -8,16 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
+from functools import cache
 from typing import TYPE_CHECKING
 
-from killcheck.kube.manifests import Loaded, ManifestError
-from killcheck.kube.objects import Obj, ref_of
+from killcheck.kube.manifests import Loaded, Manifest, ManifestError
+from killcheck.kube.objects import ref_of
+from killcheck.kube.passed_over import Cause, Skipped, names_accelerators
 from killcheck.text.problems import Problem
 
 if TYPE_CHECKING:
+    from killcheck.embedded.api.kinds import Registry
     from killcheck.embedded.api.refusals import Refusal
 
-__all__ = ["misshapen", "read_as_typed"]
+__all__ = ["misshapen", "read_as_typed", "sound"]
 
 #: How Python says that a value is not what a reader took it for.
 _STUMBLES = (AttributeError, TypeError, ValueError, KeyError, IndexError)
@@ -36,17 +40,48 @@ def read_as_typed(of: Callable[[], Loaded | None]) -> Iterator[None]:
         raise
 
 
+def sound(loaded: Loaded) -> Loaded:
+    """The same without the objects that no API server would take for their values' types: they are passed over.
+
+    A variant of such an object takes its place. Where nothing would be left, everything stays: it is an error then.
+    """
+    refused = _unreadable(loaded)
+    if not refused or len(refused) == len(loaded.manifests):
+        return loaded
+    kept = [manifest for manifest in loaded.manifests if id(manifest) not in refused]
+    skipped = [
+        Skipped(problem.file, problem.line, problem.message, Cause.REFUSED, names_accelerators(str(manifest.obj)))
+        for manifest, problems in refused.values()
+        for problem in problems[:1]
+    ]
+    return replace(loaded, manifests=tuple(kept), skipped=(*loaded.skipped, *skipped))
+
+
 def misshapen(loaded: Loaded) -> list[Problem]:
     """Every value that is of another type than its field: of built-in types, and of custom ones that we know."""
-    from killcheck.embedded.api.kinds import Registry, from_crd
+    return [problem for _, problems in _unreadable(loaded).values() for problem in problems]
+
+
+def _unreadable(loaded: Loaded) -> dict[int, tuple[Manifest, list[Problem]]]:
+    """What is misshapen of each manifest, by the manifest's identity in memory."""
     from killcheck.embedded.api.refusals import unreadable
+
+    kinds = _kinds()
+    found = ((manifest, _told(manifest, unreadable(kinds, manifest.obj))) for manifest in loaded.manifests)
+    return {id(manifest): (manifest, problems) for manifest, problems in found if problems}
+
+
+@cache
+def _kinds() -> Registry:
+    """The built-in types, and the custom ones that we know."""
+    from killcheck.embedded.api.kinds import Registry, from_crd
     from killcheck.embedded.models.definitions import crds
 
     kinds = Registry()
     for crd in crds():
         for kind in from_crd(crd):
             kinds.add(kind)
-    return _problems(loaded, lambda obj: unreadable(kinds, obj))
+    return kinds
 
 
 def _refused(loaded: Loaded) -> list[Problem]:
@@ -56,10 +91,10 @@ def _refused(loaded: Loaded) -> list[Problem]:
     from killcheck.embedded.api.refusals import refusals
 
     kinds, now = Registry(), wall_now()
-    return _problems(loaded, lambda obj: refusals(kinds, obj, now))
+    return [problem for manifest in loaded.manifests for problem in _told(manifest, refusals(kinds, manifest.obj, now))]
 
 
-def _problems(loaded: Loaded, refused: Callable[[Obj], list[Refusal]]) -> list[Problem]:
+def _told(manifest: Manifest, refused: list[Refusal]) -> list[Problem]:
     return [
         Problem(
             manifest.file,
@@ -67,6 +102,5 @@ def _problems(loaded: Loaded, refused: Callable[[Obj], list[Refusal]]) -> list[P
             "",
             f"{ref_of(manifest.obj)}: no API server takes this: {one.message}",
         )
-        for manifest in loaded.manifests
-        for one in refused(manifest.obj)
+        for one in refused
     ]

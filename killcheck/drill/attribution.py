@@ -6,15 +6,17 @@ of the zero falls into something it was seen to do. What may *not* live here: gu
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
 from killcheck import layers
 from killcheck.kube.errors import KubeError
 from killcheck.kube.informer import Change
-from killcheck.kube.objects import Obj
+from killcheck.kube.objects import Obj, dig, name_of, namespace_of, uid_of
 from killcheck.layers.base import LayerError, LayerRun, Stage, Testimony
 from killcheck.spec.killpath import KillPath, Layer
+from killcheck.witnesses.panel import Unproven
 
 __all__ = ["Bystanders", "Hand"]
 
@@ -32,6 +34,10 @@ class Bystanders:
 
     def __init__(self, kill_path: KillPath, drilled: Layer, stage: Stage) -> None:
         self.drilled = drilled
+        self.stage = stage
+        #: Resource version of the write that turned each target off, by kind and uid.
+        self.off_at: dict[str, int] = {}
+        self._kinds = {target.kind for target in kill_path.covered_by(drilled)}
         self.runs: dict[str, LayerRun] = {}
         #: One sentence for each layer whose doing cannot be seen here.
         self.blind: list[str] = []
@@ -48,8 +54,30 @@ class Bystanders:
 
     def notice(self, change: Change, old: Obj | None, new: Obj) -> None:
         """A difference in the scene, for each of them."""
+        if new.get("kind") in self._kinds and (change == "deleted" or _went_off(old, new)):
+            version = str(new["metadata"].get("resourceVersion", ""))
+            self.off_at[uid_of(new)] = int(version) if version.isdigit() else 0
         for run in self.runs.values():
             run.notice(change, old, new)
+
+    def refuse_own_answers(self, since: datetime, *, own: bool) -> None:
+        """Raises Unproven where a zero rests on what only this cluster says; arguments as of :meth:`own_answers`."""
+        met = self.own_answers(since, own=own)
+        if met:
+            raise Unproven(f"the GPUs went off, and that rests on {'; '.join(met)}")
+
+    def own_answers(self, since: datetime, *, own: bool = False) -> Sequence[str]:
+        """What executors were told since then that only this cluster says, before all targets had been turned off.
+
+        What came after zero was written would not have kept anything on. ``own``: by the drilled layer's pods alone,
+        where it runs a Job, whose they are.
+        """
+        reached = self.stage.timeline.reached if self.stage.timeline is not None else {}
+        off = "scale_written" in reached or "pods_gone" in reached
+        pods = [f"Pod/{namespace_of(pod)}/{name_of(pod)}" for pod in self.stage.testimony.pods.values()]
+        return self.stage.cluster.limits(
+            since, max(self.off_at.values(), default=None) if off else None, pods if own and pods else None
+        )
 
     def judge(self, own: LayerRun, zero_at: datetime, writer: str, *, altered: bool) -> Hand:
         """Whose zero it was, written at ``zero_at`` by field manager ``writer``.
@@ -78,3 +106,8 @@ class Bystanders:
         hand = f" (field manager {writer})" if writer else ""
         names = " nor ".join([f"neither {self.drilled.name}", *self.runs]) if self.runs else f"not {self.drilled.name}"
         return Hand("", f"the GPUs went off{hand}, but {names} can be shown to have done it")
+
+
+def _went_off(old: Obj | None, new: Obj) -> bool:
+    """Whether a change took an object's replicas to zero."""
+    return old is not None and bool(dig(old, "spec", "replicas")) and dig(new, "spec", "replicas") == 0

@@ -10,7 +10,7 @@ from killcheck.kube.informer import Change
 from killcheck.kube.objects import Obj, dig, name_of, parse_time
 from killcheck.layers.base import writer_of
 from killcheck.spec.killpath import PHASES, KillPath, Layer, Proof
-from killcheck.watch import steady
+from killcheck.watch import judging, steady
 from killcheck.watch.cost import Meter
 from killcheck.watch.scene import Scene
 from killcheck.watch.timeline import Reached, Timeline
@@ -57,9 +57,18 @@ class Progress:
         self._told: set[str] = set()
         self._writer = ""
         # Nodes that were there at the trigger: these must go, whatever comes after them.
-        self._nodes = {name: node for name, node in scene.known_nodes.items() if only_node in ("", name)}
+        others = scene.nodes_of_others()
+        self._nodes = {
+            name: node
+            for name, node in scene.known_nodes.items()
+            if only_node in ("", name) and name not in others and scene.nodes.get(name) is not None
+        }
         #: Every machine that was there since the trigger, by name and provider's id: one made anew is another.
-        self._machines = {_machine(node): node for node in self._nodes.values()}
+        self._machines = {
+            _machine(node): node
+            for name, node in scene.known_nodes.items()
+            if only_node in ("", name) and name not in others
+        }
         #: Since when a watch that broke has been whole again, where that put off what was proven to hold.
         self.unwatched_until: datetime | None = None
         #: The one node that must go, with the pods that were on it; its replacement is another matter.
@@ -101,24 +110,27 @@ class Progress:
         # What came in place of a node that went bills as that did; beside a single node others are another matter.
         names = list(dict.fromkeys([*self._nodes, *([] if self._only_node else map(name_of, self.scene.pool_nodes()))]))
         there = {name: self.scene.nodes.get(name) for name in names}
-        floor = sum(pool.floor for pool in self.kill_path.nodes)
-        left = [name for name, node in there.items() if node is not None]
-        if all(node is None or _cordoned(node) for node in there.values()):
-            self.timeline.reach("node_cordoned", now, now, ", ".join(names))
+        lets = judging.floors(self.kill_path) if not self._only_node else ()
+        cordoned = [name for name, node in there.items() if node is None or _cordoned(node)]
+        if judging.within(lets, there, cordoned):
+            self.timeline.reach("node_cordoned", now, now, ", ".join(cordoned))
         if "pods_gone" not in self.timeline.reached:
             return
         # An empty node that still takes pods is not drained.
-        if all(node is None or (_cordoned(node) and not self.scene.pods_on(name)) for name, node in there.items()):
-            self.timeline.reach("node_drained", now, now, "no pod left but DaemonSets', and none is let on")
-        if self._only_node:
-            floor = 0
-        if len(left) <= floor and (self._only_node or len(self.scene.pool_nodes()) <= floor):
-            at = max((self.scene.gone_at.get(name, now) for name in names if name not in left), default=now)
+        drained = [
+            name for name, node in there.items() if node is None or (_cordoned(node) and not self.scene.pods_on(name))
+        ]
+        if judging.within(lets, there, drained):
+            told = f"no pod left but DaemonSets', and none is let on: {', '.join(drained)}"
+            self.timeline.reach("node_drained", now, now, told)
+        gone = [name for name, node in there.items() if node is None]
+        if judging.within(lets, there, gone):
+            at = max((self.scene.gone_at.get(name, now) for name in gone), default=now)
             self.timeline.reach("node_cordoned", at, now, "the nodes are gone")
             self.timeline.reach("node_drained", at, now, "the nodes are gone")
-            self.timeline.reach(
-                "node_gone", at, now, f"{len(self.scene.pool_nodes())} node(s) left in the pools, floor {floor}"
-            )
+            left = [name for name in there if name not in gone]
+            stays = f"; the floor keeps {', '.join(left)}" if left else ""
+            self.timeline.reach("node_gone", at, now, f"gone: {', '.join(gone)}{stays}")
 
     def _instances(self, now: datetime, wake_in: Callable[[float], None]) -> None:
         """The cloud's word: on the nodes' instances, and on what is counted outside Kubernetes."""
@@ -184,11 +196,7 @@ class Progress:
             ("scale_written", any(self.scene.replicas(t) for t in covered), "the targets ask for replicas again"),
             ("pods_gone", bool(self.scene.gpu_pods()), "a GPU pod is there again"),
             ("node_drained", bool(self.scene.gpu_pods()), "a GPU pod is there again"),
-            (
-                "node_gone",
-                len(self.scene.pool_nodes()) > sum(p.floor for p in self.kill_path.nodes),
-                "a GPU node is there again",
-            ),
+            ("node_gone", judging.above_floor(self.kill_path, self.scene.pool_nodes()), "a GPU node is there again"),
             ("instance_gone", bool(counted.targets) and counted.all_on() > 0, "an instance is counted again"),
         )
         for phase, back, why in checks:
@@ -221,7 +229,7 @@ class Progress:
 
     def node_changed(self, change: Change, node: Obj, now: datetime) -> None:
         """Keep the meter: a node in scope bills from when it is there until it is gone."""
-        if not self.scene.in_pool(node):
+        if not self.scene.in_pool(node) or name_of(node) in self.scene.nodes_of_others():
             return
         if self._only_node in ("", name_of(node)):
             self._machines[_machine(node)] = node

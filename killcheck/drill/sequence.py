@@ -14,20 +14,24 @@ from typing import Any, cast
 
 from killcheck import diagnosis, events, layers
 from killcheck.capabilities.cluster import Cluster
+from killcheck.drill import waking
 from killcheck.drill.attribution import Bystanders, Hand
+from killcheck.drill.night import Relight, rest_of
 from killcheck.drill.progress import Progress, required, watched_s
+from killcheck.entries import Ledger
 from killcheck.faults.base import Fault, FaultError, lacking
 from killcheck.faults.combination import in_order, refuse_clashes
-from killcheck.kube.errors import KubeError
+from killcheck.kube.errors import KubeError, NotFound
 from killcheck.kube.informer import Change
 from killcheck.kube.objects import Obj, dig, format_time, name_of
 from killcheck.layers.base import UNREAD, LayerError, LayerRun, Stage
+from killcheck.ledger import keeping
 from killcheck.safety.accounting import Account
 from killcheck.safety.journal import Dirty, Journal, JournalError
 from killcheck.safety.undo import insist
 from killcheck.spec.killpath import KillPath, Layer, Proof
 from killcheck.verdict import DrillResult, Verdict
-from killcheck.watch import steady
+from killcheck.watch import judging, steady
 from killcheck.watch.cost import Meter, SpotPrice, bill
 from killcheck.watch.scene import STEADFAST_S, Scene, SceneBroken, described, on_since
 from killcheck.watch.timeline import PHASES, Timeline
@@ -99,15 +103,22 @@ class Drill:
         self.progress: Progress | None = None
         self.bites: dict[str, str] = {}
         self.notes: list[str] = []
+        self.ledger = Ledger()
         #: Phases whose deadline passed: where it stuck then, why, and whether something had been lit again by then.
         self._late: dict[str, tuple[str, diagnosis.Diagnosis, bool]] = {}
         self._dirty = True
         self._began = cluster.loop.now()
         #: Since when everything is proven: what happens from then on changes nothing of that.
         self._settled: datetime | None = None
+        #: What lit the targets again in the rest of the night.
+        self._relight: Relight | None = None
+        #: GPU pods in scope when everything was proven.
+        self._left: tuple[str, ...] | None = None
         self._sample: tuple[int, int, int] | None = None
         self._healing = False
         self._account = Account(cluster, kill_path, layer)
+        #: Why what the spec asks for of nodes cannot be proven here; empty: it can, or nobody asks.
+        self._unjudged = ""
 
     # -- the sequence --------------------------------------------------------------------------------------
     def run(self) -> DrillResult:
@@ -164,12 +175,13 @@ class Drill:
 
     # -- 1 and 2: prepare, steady state --------------------------------------------------------------------
     def _prepare(self) -> None:
+        self._kinds_served()
         self.runner = layers.of(self.layer, self.stage)
         loop = self.cluster.loop
         insist(loop, self.runner.prepare, patience_s=STEADFAST_S)
-        plans = {}
+        plans, layer = {}, self.layer
         for fault in self.faults:
-            why_not = fault.misplaced(self.layer) or fault.applies(self.layer)
+            why_not = fault.misplaced(layer) or fault.applies(layer) or fault.pointless(self.kill_path, layer)
             if why_not:
                 raise Inconclusive(f"{fault.name} means nothing to {self.layer.name}: {why_not}")
             missing = lacking(fault.needs, self.cluster.levers)
@@ -181,16 +193,37 @@ class Drill:
         self.scene.open()
         self.bystanders = Bystanders(self.kill_path, self.layer, self.stage)
 
+    def _kinds_served(self) -> None:
+        """Raise Inconclusive for a covered target of a kind that the cluster does not have."""
+        for target in self.kill_path.covered_by(self.layer):
+            if target.kind:
+                try:
+                    self.scene.resource_of(target)
+                except NotFound:
+                    raise Inconclusive(
+                        f"{target}: {self.cluster.name} serves no {target.kind} of {target.api_version}"
+                        + ("" if self.cluster.real else ": it is not modelled here. Drill it on a cluster that has it")
+                    ) from None
+
     def _steady_state(self) -> None:
+        woken = list(waking.wake(self.cluster, self.scene, self.kill_path, self.layer))
+        for said in woken:
+            self._note(said)
+        if woken:
+            covered = [t for t in self.kill_path.covered_by(self.layer) if t.kind]
+            self.cluster.loop.run_until(lambda: all(map(self.scene.replicas, covered)), waking.WOKEN_S)
         nothing = steady.nothing_on(self.scene, self.kill_path, self.layer)
         if nothing:
             raise Inconclusive(nothing)
         for said in steady.switch_on(self.cluster, self.scene, self.layer):
             self._note(said)
-        self.cluster.loop.run_until(lambda: self._fresh() and not self._unsteady(), self.options.steady_timeout_s)
-        unsteady = self._unsteady()
-        if unsteady:
-            raise Inconclusive(f"no steady state to begin with: {unsteady}")
+        self._until_steady()
+        bed = list(waking.put_to_bed(self.cluster, self.scene, self.kill_path, self.layer))
+        for said in bed:
+            self._note(said)
+        if bed:
+            self._until_steady()
+        self._nodes_to_judge()
         self.witnesses.preflight()
         pods, nodes = self.scene.gpu_pods(), self.scene.pool_nodes()
         now = self.cluster.loop.now()
@@ -213,6 +246,33 @@ class Drill:
             usd_per_hour=self.meter.rate(),
             replicas=steady.asked_for(self.scene, self.kill_path, self.layer),
         )
+
+    def _until_steady(self) -> None:
+        self.cluster.loop.run_until(lambda: self._fresh() and not self._unsteady(), self.options.steady_timeout_s)
+        unsteady = self._unsteady()
+        if unsteady:
+            raise Inconclusive(f"no steady state to begin with: {unsteady}{self._turned_off_before()}")
+
+    def _nodes_to_judge(self) -> None:
+        """What of the nodes can be proven here, and what the spec lets stay on. Raises Inconclusive."""
+        inside = any(target.kind for target in self.kill_path.covered_by(self.layer))
+        wanted = self.kill_path.proof & {Proof.P2, Proof.P3} if inside else frozenset()
+        why = judging.not_judged(self.scene, self.kill_path) if wanted and not self.cluster.real else ""
+        if why:
+            self._unjudged = why if self.kill_path.proof_said else ""
+            self.kill_path = replace(self.kill_path, proof=self.kill_path.proof - wanted)
+            self._note(why)
+        if inside and Proof.P2 in self.kill_path.proof and not self._layer_run.only_node():
+            emptied = judging.emptied(self.scene, self.kill_path)
+            if emptied:
+                raise Inconclusive(emptied)
+            for said in judging.kept(self.scene, self.kill_path, self.meter):
+                self._note(said)
+
+    def _turned_off_before(self) -> str:
+        """Who says that it turned a target off before anything was drilled."""
+        said = [e for e in self.scene.events.values() if e.get("reason") == "KEDAScaleTargetDeactivated"]
+        return f"; KEDA: {said[-1].get('message')} (its triggers were not active then)" if said else ""
 
     def _unsteady(self) -> str:
         return steady.unsteady(self.scene, self.kill_path, self.layer)
@@ -275,8 +335,19 @@ class Drill:
         self._fresh(force=True)
         if self.progress.proven() and not self.progress.missing():
             self._settled = loop.now()  # what comes now is not part of the proof
+            self._left = tuple(str(p) for p in self.scene.gpu_pods())
+            if Proof.P4 in self.kill_path.proof:
+                self._count_again()  # before a layer's next firing could turn off what nobody saw
+                self._relight = rest_of(self.stage, self._layer_run, self._settled, self._news, self._note)
+            if self._relight is not None and not self._relight.meant:
+                return
             for said in self._layer_run.afterwards():
                 self._note(said)
+
+    def _news(self) -> bool:
+        """Whether anything changed since it was asked last."""
+        changed = self._dirty
+        return self._fresh() and changed
 
     def _wake_at_deadlines(self) -> None:
         for seconds in sorted(set(self.deadlines.values())):
@@ -410,11 +481,14 @@ class Drill:
         if missing:
             return self._exposed(missing)
         self._count_again()
+        if self._relight is not None and not self._relight.meant:
+            return self._lit_again(self._relight)
         reached = self.progress.timeline.reached
         zero_at = next(
             reached[phase] for phase in ("scale_written", "pods_gone", "instance_gone") if phase in reached
         ).at
         hand = self._hand(zero_at)
+        self._bystanders.refuse_own_answers(self._began, own=hand.layer == self.layer.name)
         flaw = self._layer_run.flaw()
         if flaw:
             return self._result(Verdict.EXPOSED, flaw, off_by=hand.layer, cause=flaw, remedy=self._layer_run.remedy)
@@ -438,6 +512,11 @@ class Drill:
             return self._result(
                 Verdict.EXPOSED, cause, off_by=hand.layer, stuck_at="triggered", cause=cause, remedy=forecast.remedy
             )
+        if hand.layer and self._unjudged:
+            raise Inconclusive(f"the GPU pods went off ({hand.evidence}), but {self._unjudged}")
+        self.ledger = keeping.of_drill(self.cluster, self.kill_path, self.layer) if hand.layer else self.ledger
+        if self.ledger.open:
+            raise Inconclusive(self.ledger.verdict())
         if hand.layer == self.layer.name:
             return self._result(
                 Verdict.SURVIVED, f"{self.layer.name} turned the GPUs off: {hand.evidence}", off_by=hand.layer
@@ -475,7 +554,11 @@ class Drill:
 
     def _exposed(self, missing: str) -> DrillResult:
         assert self.progress is not None
-        unknown = [*self.cluster.unknowns(), *self.witnesses.unknown(missing)]
+        unknown = [
+            *self.cluster.unknowns(),
+            *self._bystanders.own_answers(self._began),
+            *self.witnesses.unknown(missing),
+        ]
         if unknown:
             raise Inconclusive("; ".join(unknown))
         gap = self.progress.unwatched_until
@@ -502,7 +585,7 @@ class Drill:
         else:
             why = f"stuck before {stuck}"
         now = self.cluster.loop.now()
-        chance = self._next_chance(now)
+        chance = self._layer_run.next_chance(now + timedelta(seconds=1))
         rate, usd = self.meter.rate(), self.meter.usd(now)
         until = None
         if chance is not None and rate is not None and usd is not None:
@@ -519,6 +602,25 @@ class Drill:
             usd_until_next_chance=until,
         )
 
+    def _lit_again(self, relight: Relight) -> DrillResult:
+        """Off and proven, and then on again in the same night, by nobody who was meant to."""
+        self._emit(events.PhaseLost, phase="held", why=relight.cause)
+        now = self.cluster.loop.now()
+        chance = self._layer_run.next_chance(now + timedelta(seconds=1))
+        rate, usd = self.meter.rate(), self.meter.usd(now)
+        until = usd + rate * (chance - now).total_seconds() / 3600.0 if chance and rate and usd else None
+        return self._result(
+            Verdict.EXPOSED,
+            f"it went off, and did not hold through the night: {relight.cause}",
+            stuck_at="held",
+            cause=relight.cause,
+            remedy=relight.remedy,
+            evidence=relight.evidence,
+            failures=(55,),
+            next_chance=format_time(chance) if chance else "",
+            usd_until_next_chance=until,
+        )
+
     def _why(self, missing: str) -> tuple[str, diagnosis.Diagnosis]:
         """Where it stuck and why: what is seen now, unless what was seen when a deadline passed says more."""
         assert self.progress is not None
@@ -529,14 +631,6 @@ class Drill:
             return first[:2]  # a new day lit it again, long after it was too late: that is not why
         stuck = self.progress.stuck_at(missing)
         return stuck, diagnosis.diagnose(self._case(stuck))
-
-    def _next_chance(self, now: datetime) -> datetime | None:
-        """When a layer of the path fires next by itself."""
-        chances = []
-        for layer in self.kill_path.layers:
-            if layer.name == self.layer.name:
-                chances.append(self._layer_run.next_chance(now + timedelta(seconds=1)))
-        return min((c for c in chances if c is not None), default=None)
 
     def _inconclusive(self, why: str) -> DrillResult:
         return self._result(Verdict.INCONCLUSIVE, why, cause=why)
@@ -567,9 +661,13 @@ class Drill:
             phases=tuple(timeline.rows()) if timeline else (),
             bites=dict(self.bites),
             title=self.options.title,
-            gpu_pods=tuple(str(p) for p in self.scene.gpu_pods()) if timeline else (),
+            gpu_pods=self._gpu_pods() if timeline else (),
             **more,  # type: ignore[arg-type]
         )
+
+    def _gpu_pods(self) -> tuple[str, ...]:
+        meant = self._relight is not None and bool(self._relight.meant)
+        return self._left if self._left is not None and meant else tuple(str(p) for p in self.scene.gpu_pods())
 
     def _bill(self, now: datetime, until_next_chance: object) -> dict[str, Any]:
         return bill(
@@ -619,12 +717,15 @@ class Drill:
         assert verdict is not None
         for text in self.cluster.assumptions():
             self._note(text)
+        ledger = self.ledger.and_also(keeping.told_by_cluster(self.cluster.assumptions()))
+        self._emit(events.LedgerKept, entries=[entry.to_json() for entry in ledger.telling], counts=ledger.counts)
         return replace(
             verdict,
             healed=tuple(healed[0]),
             problems=tuple(healed[1]),
             notes=tuple(self.notes),
             sandbox=str(getattr(self.cluster, "sandbox", "")),
+            ledger=ledger,
         )
 
     # -- small things --------------------------------------------------------------------------------------

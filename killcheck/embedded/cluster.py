@@ -23,11 +23,16 @@ from killcheck.embedded.api.tokens import Issuer
 from killcheck.embedded.controllers import ALL, start_all
 from killcheck.embedded.controllers.runtime import Component, Informers
 from killcheck.embedded.controllers.scheduler import Scheduler
+from killcheck.embedded.limits import Limits
 from killcheck.embedded.models.argocd import ArgoCd
+from killcheck.embedded.models.assumednodes import AssumedNodes, Assumptions, DeviceTolerations
 from killcheck.embedded.models.cloud import Cloud, Instance
 from killcheck.embedded.models.cloudnodes import CloudNodes
 from killcheck.embedded.models.clusterautoscaler import ClusterAutoscaler
 from killcheck.embedded.models.definitions import crds
+from killcheck.embedded.models.flux import HelmController, KustomizeController
+from killcheck.embedded.models.gitops import Git
+from killcheck.embedded.models.groups import JobSets, LeaderWorkerSets, Notebooks, RayClusters
 from killcheck.embedded.models.http_add_on import HttpAddOn
 from killcheck.embedded.models.karpenter import Karpenter
 from killcheck.embedded.models.keda import Keda
@@ -45,6 +50,7 @@ from killcheck.embedded.transport import InProcessTransport
 from killcheck.kube.client import Kube
 from killcheck.kube.errors import ApiError, Conflict, KubeError, NotFound
 from killcheck.kube.objects import Obj, copy, dig, namespace_of, ref_of
+from killcheck.kube.workloads import templates
 
 __all__ = ["EmbeddedCluster", "LoadError"]
 
@@ -60,9 +66,16 @@ MODELS: tuple[type[Component], ...] = (
     Keda,
     HttpAddOn,
     ArgoCd,
+    KustomizeController,
+    HelmController,
     Kueue,
     NodeTerminationHandler,
     NetworkPolicies,
+    AssumedNodes,
+    JobSets,
+    LeaderWorkerSets,
+    RayClusters,
+    Notebooks,
 )
 
 #: From the end of an instance to the end of the kubelet on it: what an operating system needs to stop its services.
@@ -137,6 +150,11 @@ class EmbeddedCluster:
         self.cloud = Cloud(self.loop, self.rng)
         self.registry = Registry()
         self.notes: list[str] = []
+        #: What nodes are made that no manifest describes.
+        self.assumed = Assumptions()
+        self.admission.modelled["assumed-nodes"] = DeviceTolerations(self.assumed)
+        #: What the manifests were: what Git says, where something follows it.
+        self.git = Git()
         #: Controllers and models that were stopped by name.
         self.stopped: set[str] = set()
         self._closed = False
@@ -164,6 +182,7 @@ class EmbeddedCluster:
         self.metadata = InstanceMetadata(self.cloud, self.kube, self.loop)
         if isinstance(self.nodes.runtime, HostRuntime):
             self.nodes.runtime.outside.metadata = self.metadata.of
+            self.nodes.runtime.limits, self.nodes.runtime.kinds = self.server.limits, self.server.kinds
         for model in MODELS:
             if model.name not in disabled:
                 self.start_model(model)
@@ -182,7 +201,13 @@ class EmbeddedCluster:
     def start_model(self, model: type[Component]) -> None:
         """Start a model of what lives beside Kubernetes."""
         kube = self.kube_as(User(f"killcheck:model:{model.name}", CONTROLLERS.groups))
-        own = {"cloud": self.cloud, "nodes": self.nodes, "admission": self.admission}
+        own = {
+            "cloud": self.cloud,
+            "nodes": self.nodes,
+            "admission": self.admission,
+            "assumptions": self.assumed,
+            "git": self.git,
+        }
         extra: dict[str, Any] = {key: value for key, value in own.items() if key in model.__dataclass_fields__}
         controller = model(kube, self.loop, self.informers, **extra)
         controller.start()
@@ -226,29 +251,42 @@ class EmbeddedCluster:
 
     # -- content -------------------------------------------------------------------------------------------
     def load(self, objects: Iterable[Obj]) -> None:
-        """Create manifests, and the ground they stand on where they bring none (CPU nodes, GPU nodes, namespaces).
+        """Create manifests, and the ground they stand on where they bring none (nodes, namespaces, what holders name).
 
         Objects of a kind that no CustomResourceDefinition declares are left out, and that is noted: nothing here would
         act on them. Raises LoadError for the first that the API server refuses.
         """
         objects = [copy(obj) for obj in objects]
         with self.loop.entered():
-            extra, notes = default_objects.missing_ground(objects, self.kube)
+            extra, notes = default_objects.missing_ground(objects, self.kube, self.assumed)
             self.notes += notes
+            self._stand_in(objects)
             for obj in sorted([*extra, *objects], key=_order):
-                self._create(obj)
+                stored = self._create(obj)
+                if stored is not None:
+                    self.git.add(obj, stored)
+
+    def _stand_in(self, objects: Iterable[Obj]) -> None:
+        """Schedulers that manifests name and nobody models: where pods go is not what turns them off."""
+        named = {str(dig(t.spec, "schedulerName", default="")) for obj in objects for t in templates(obj)}
+        others = sorted(named - {"", Scheduler.name})
+        scheduler = self.controllers.get(Scheduler.name)
+        if others and isinstance(scheduler, Scheduler):
+            scheduler.stands_in |= set(others)
+            self.notes.append(f"scheduler {', '.join(others)} is not modelled: the default scheduler places its pods")
 
     def _down(self) -> frozenset[str]:
         return frozenset() if Scheduler.name in self.controllers else frozenset({"scheduler"})
 
-    def _create(self, obj: Obj) -> None:
+    def _create(self, obj: Obj) -> Obj | None:
+        """Create an object, and answer what became of it; None: it was left out, or was there."""
         try:
             resource = self.kube.resource_for(str(obj.get("apiVersion", "")), str(obj.get("kind", "")))
         except NotFound:
             if "." not in str(obj.get("apiVersion", "")).partition("/")[0]:
                 raise LoadError(obj, f"the API server has no {obj.get('apiVersion')} {obj.get('kind')}") from None
             self.notes.append(f"{ref_of(obj)} was left out: no CustomResourceDefinition of it is among the manifests")
-            return
+            return None
         try:
             namespace = (namespace_of(obj) or "default") if resource.namespaced else None
             made = self.kube.call(
@@ -262,8 +300,10 @@ class EmbeddedCluster:
                 ]
             if obj.get("status") and "Node" in (obj["kind"],):
                 self.kube.patch(resource, obj["metadata"]["name"], {"status": obj["status"]}, subresource="status")
+            return made.body if isinstance(made.body, dict) else None
         except Conflict:
             self.kube.patch(resource, obj["metadata"]["name"], obj, namespace)
+            return None
         except NotFound as error:
             raise LoadError(obj, error.message) from error
         except KubeError as error:
@@ -273,12 +313,19 @@ class EmbeddedCluster:
     @property
     def assumptions(self) -> list[str]:
         """What is assumed about images and about what the manifests did not bring."""
-        return [*self.notes, *self.nodes.assumptions]
+        models = [said for one in self.controllers.values() for said in getattr(one, "assumed", ())]
+        return [*self.notes, *self.assumed.notes(), *self.nodes.assumptions, *models]
 
     @property
     def unknowns(self) -> list[str]:
         """Pods whose outcome is unknown because they were not run, and why."""
-        return list(self.nodes.unknown)
+        models = [said for one in self.controllers.values() for said in getattr(one, "unproven", ())]
+        return list(dict.fromkeys([*self.nodes.unknown, *models]))
+
+    @property
+    def limits(self) -> Limits:
+        """Answers that only this cluster gives, and to whom they were given."""
+        return self.server.limits
 
     def instance_state(self, node: Obj) -> Literal["running", "stopping", "terminated", "unknown"]:
         """The model cloud's word on the instance behind a node; ``unknown`` for a node that it did not launch."""

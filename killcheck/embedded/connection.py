@@ -49,6 +49,13 @@ QUEUE_LIMIT = 4 << 20
 CHUNK = 65536
 
 
+#: Statuses after which client-go waits for as long as Retry-After says, by the wall's clock (client-go,
+#: rest/with_retry.go).
+_TRY_LATER = (429, 503)
+#: Wall seconds from the end of such a wait to the next request.
+WAKES_S = 0.25
+
+
 class Client:
     """Everything that comes in over one listening socket: a container's processes, or the world's.
 
@@ -62,6 +69,8 @@ class Client:
         self.in_flight = 0
         self.watches = 0
         self.undelivered = 0
+        #: Until when (the wall's seconds, the cluster's) it waits before it tries again.
+        self._wakes = (-1.0, -1.0)
         self._resting: set[int] = set()
         self._settles_at = 0.0
         self._lock = threading.Lock()
@@ -78,6 +87,18 @@ class Client:
         with self._lock:
             self.requests += 1
             self.last_status = status
+            if status not in _TRY_LATER:
+                self._wakes = (-1.0, -1.0)
+
+    def told_to_wait(self, after: str, loop: Loop) -> None:
+        """It was told to try again in so many seconds (Retry-After), and may wait for them by a clock of its own."""
+        if after.isdigit():
+            self._wakes = (wall_seconds() + int(after) + WAKES_S, loop.monotonic() + int(after))
+
+    def waits_s(self, loop: Loop) -> float | None:
+        """The cluster's seconds that are left of such a wait, while the wall's are not over; None: it does not wait."""
+        wall, virtual = self._wakes
+        return max(0.0, virtual - loop.monotonic()) if wall_seconds() < wall else None
 
     def rest(self, descriptor: int) -> None:
         """A connection begins to wait for its peer's next word: nothing of it is under way."""
@@ -205,6 +226,8 @@ class Connection:
             response = self.host.answer(request)
         if response is RESET or response is HANG:
             self._misbehave(response)
+        if response.status in _TRY_LATER:
+            self.client.told_to_wait(response.headers.get("Retry-After", ""), self.host.loop)
         self.client.answered(response.status)
         if response.conversation is not None:
             self._talk(http, request, response, response.conversation)

@@ -68,6 +68,14 @@ _MORE = (
     Resource("kueue.x-k8s.io", "v1beta1", "clusterqueues", "ClusterQueue", False),
     Resource("kueue.x-k8s.io", "v1beta1", "localqueues", "LocalQueue"),
     Resource("apps.nvidia.com", "v1alpha1", "nimservices", "NIMService"),
+    Resource("serving.kserve.io", "v1alpha1", "llminferenceservices", "LLMInferenceService"),
+    Resource("kubeai.org", "v1", "models", "Model"),
+    Resource("kaito.sh", "v1beta1", "workspaces", "Workspace"),
+    Resource("nvidia.com", "v1alpha1", "dynamographdeployments", "DynamoGraphDeployment"),
+    Resource("sparkoperator.k8s.io", "v1beta2", "sparkapplications", "SparkApplication"),
+    Resource("argoproj.io", "v1alpha1", "workflows", "Workflow"),
+    Resource("machine.openshift.io", "v1beta1", "machinesets", "MachineSet"),
+    Resource("cluster.x-k8s.io", "v1beta1", "machinedeployments", "MachineDeployment"),
 )
 #: kubectl commands that read one object and patch it.
 _GET_AND_PATCH = frozenset({"patch", "label", "annotate", "set", "edit", "taint", "cordon", "uncordon"})
@@ -300,6 +308,8 @@ class _Reader:
             yield self.reading(resource, name)
             yield self.call("patch", resource, name)
         self.namespace, self.everywhere = "", True
+        pods = self.command.flag("pod-selector")  # -l is about nodes
+        self.command.flags = {"l": pods} if pods else {}
         yield self.call("list", resources.PODS)
         self.everywhere = False
         yield self.call("get", resources.DAEMONSETS)

@@ -16,7 +16,7 @@ from killcheck.kube.permissions import Permission
 from killcheck.layers.base import LayerRun, Stage
 from killcheck.spec.killpath import KillPath, Layer, Proof
 
-__all__ = ["SCALED", "Fault", "FaultError", "Plan", "lacking", "none_rented", "none_scaled"]
+__all__ = ["SCALED", "Fault", "FaultError", "Plan", "lacking", "none_asked", "none_rented", "none_scaled"]
 
 
 #: Kinds whose ``spec.replicas`` somebody else can write, and whose template makes their pods.
@@ -36,6 +36,12 @@ def none_rented(kill_path: KillPath) -> str:
     """
     own = all(pool.floor and not pool.node_pool for pool in kill_path.nodes) and kill_path.nodes
     return "" if not own or {Proof.P2, Proof.P3} & kill_path.proof else "every machine is one's own and stays on"
+
+
+def none_asked(kill_path: KillPath) -> str:
+    """Why what becomes of machines is nobody's question: they are one's own, or neither P2 nor P3 is to be proven."""
+    unasked = "neither P2 nor P3 is to be proven: what keeps a node does not touch the proof"
+    return none_rented(kill_path) or ("" if {Proof.P2, Proof.P3} & kill_path.proof else unasked)
 
 
 #: How a cluster comes to levers that a spec gives it.

@@ -19,9 +19,11 @@ __all__ = [
     "Hold",
     "claims_of",
     "devices",
+    "fraction",
     "hold",
     "is_daemon",
     "is_device",
+    "is_known_device",
     "node_devices",
     "requests",
     "spec_devices",
@@ -43,12 +45,30 @@ _DEVICES = re.compile(
 )
 #: Amounts *of* a device (memory, cores): beside a device they say nothing new; alone they mean that one is held.
 _PORTIONS = re.compile(r".*(mem(ory)?(\.max|-percentage)?|cores?|millicores|percentage|tiles|priority|ratio)")
-#: What those vendors register beside accelerators: network cards, read-only monitoring.
-_OTHERS = re.compile(r".*(nics?|hostdev|rdma.*|.*_monitoring|roce.*|sriov.*|hca.*|mlnx.*|fabric.*)", re.IGNORECASE)
+#: What is registered beside accelerators: network cards, read-only monitoring, the kernel's own devices.
+_OTHERS = re.compile(
+    r".*(nics?|hostdev|rdma.*|.*_monitoring|roce.*|sriov.*|hca.*|mlnx.*|fabric.*)|(vfio-?)?(kvm|tun|fuse|vhost-net)"
+    r"|(pod-)?eni(-ip)?|efa|erdma|nitro_enclaves|private-?ipv4address|qat.*|dsa.*|sgx.*|epc|provision|enclave"
+    r"|(batch|mid)-(cpu|memory)|.*(tty|serial|video|camera|snd|usb|tpm|rtc|input|gpio|i2c|spi)[-_]?\w*",
+    re.IGNORECASE,
+)
+#: Domains under which no accelerator is registered: networks, kernel devices, Kubernetes' own and its schedulers'.
+_OTHER_DOMAINS = re.compile(
+    r"rdma|vpc\.amazonaws\.com|devices\.kubevirt\.io|(.*\.)?network\.kubevirt\.io|smarter-devices|squat\.ai"
+    r"|networking\.gke\.io.*|(.*\.)?kubernetes\.io|mellanox\.com|openshift\.io|akri\.sh|(sgx|qat|dsa|iaa|cmk|power)"
+    r"\.intel\.com|aliyun|tke\.cloud\.tencent\.com|scheduling\.k8s\.io|aws\.ec2\.nitro|github\.com"
+)
 #: DRA device classes that are no accelerators. Any other class counts as one.
 _OTHER_CLASSES = re.compile(r".*(nic|net|rdma|cpu|memory|dranet|sriov|infiniband|roce|imex|channel|domain).*")
+#: Annotations (or labels, of old) by which KAI and run:ai's scheduler hand out parts of a GPU, KAI's source:
+#: pkg/common/constants. HAMi's shares are extended resources.
+_FRACTIONS = ("gpu-fraction", "gpu-memory", "runai/gpu-fraction", "run.ai/gpu-fraction", "runai-gpu-fraction")
 _COUNT = re.compile(r"(\d+(?:\.\d+)?)(m|k|M|G|T|Ki|Mi|Gi)?")
 _SCALE = {"m": 0.001, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30}
+
+
+#: A label by which nodes with accelerators are chosen.
+_GPU_LABEL = re.compile(r"(?i)(?<![a-z])(gpu|npu|tpu|accelerator|nvidia|neuron|gaudi)(?![a-z]|[^=]*=(false|none|0)$)")
 
 
 class Hold(StrEnum):
@@ -77,9 +97,20 @@ def _any_running(pod: Obj) -> bool:
 
 @cache
 def is_device(resource: str) -> bool:
-    """Whether an extended resource is an accelerator, or an amount of one."""
-    name = resource.rpartition("/")[2]
-    return "/" in resource and bool(_DEVICES.fullmatch(resource)) and not _OTHERS.fullmatch(name)
+    """Whether an extended resource is an accelerator, or an amount of one.
+
+    One that nobody here has heard of is: what a vendor registers tomorrow is rented by the hour too.
+    """
+    domain, _, name = resource.partition("/")
+    if not name or _OTHERS.fullmatch(name):
+        return False
+    return is_known_device(resource) or not _OTHER_DOMAINS.fullmatch(domain)
+
+
+@cache
+def is_known_device(resource: str) -> bool:
+    """Whether an extended resource, or a key of a taint, is an accelerator's by a vendor's name or a word for one."""
+    return "/" in resource and bool(_DEVICES.fullmatch(resource)) and not _OTHERS.fullmatch(resource.partition("/")[2])
 
 
 @cache
@@ -151,12 +182,26 @@ def devices(pod: Obj, claims: Claims | None = None) -> int:
     return spec_devices(dig(pod, "spec", default={}), namespace_of(pod), claims, pod)
 
 
-def spec_devices(spec: Obj, namespace: str = "", claims: Claims | None = None, pod: Obj | None = None) -> int:
-    """The same for a pod spec, as in a template of a workload in ``namespace``."""
+def spec_devices(
+    spec: Obj,
+    namespace: str = "",
+    claims: Claims | None = None,
+    pod: Obj | None = None,
+    metadata: Obj | None = None,
+) -> int:
+    """The same for a pod spec, as in a template of a workload in ``namespace``; ``metadata`` is the template's."""
     found = _total(requests(spec))
     for entry in dig(spec, "resourceClaims", default=[]):
         found += _claim_devices(_claim(entry, namespace, claims or {}, pod))
-    return found
+    return found or fraction(metadata or (pod or {}).get("metadata") or {})
+
+
+def fraction(metadata: Obj) -> int:
+    """How many devices a pod shares by annotation alone, at least one for any part; 0: it asks for none that way."""
+    notes = {**(metadata.get("labels") or {}), **(metadata.get("annotations") or {})}
+    if not any(str(notes.get(key) or "0") not in ("0", "0.0", "") for key in _FRACTIONS):
+        return 0
+    return max(1, _count(notes.get("gpu-fraction-num-devices") or 1))
 
 
 def claims_of(objects: Iterable[Obj]) -> dict[tuple[str, str, str], Obj]:
@@ -219,12 +264,13 @@ def _any_accelerator(classes: Iterable[str]) -> bool:
 def unaccounted(spec: Obj) -> str:
     """How a pod spec reaches GPUs that it does not ask for, in a phrase; empty if it does not.
 
-    The NVIDIA runtime hands devices to whoever sets NVIDIA_VISIBLE_DEVICES where it is allowed to, and a
-    host path under /dev is a device without any accounting.
+    The NVIDIA runtime hands devices to whoever sets NVIDIA_VISIBLE_DEVICES where it is allowed to, a host path under
+    /dev is a device without any accounting, and a privileged container on a node with GPUs sees them all.
     """
     if _total(requests(spec)) or spec.get("resourceClaims"):
         return ""
-    for container in (*dig(spec, "initContainers", default=[]), *dig(spec, "containers", default=[])):
+    containers = (*dig(spec, "initContainers", default=[]), *dig(spec, "containers", default=[]))
+    for container in containers:
         for entry in container.get("env") or []:
             if entry.get("name") == "NVIDIA_VISIBLE_DEVICES" and entry.get("value") not in (None, "", "none", "void"):
                 return f"container {container.get('name')} sets NVIDIA_VISIBLE_DEVICES={entry['value']}"
@@ -232,6 +278,30 @@ def unaccounted(spec: Obj) -> str:
         path = str(dig(volume, "hostPath", "path", default=""))
         if re.match(r"/dev/(nvidia|dri|kfd|neuron|accel|vfio)", path):
             return f"volume {volume.get('name')} mounts {path} from the host"
+    privileged = next((c for c in containers if dig(c, "securityContext", "privileged") is True), None)
+    where = _wants_gpu_node(spec)
+    if privileged is None or not where:
+        return ""
+    return f"container {privileged.get('name')} is privileged on nodes with GPUs ({where})"
+
+
+def _wants_gpu_node(spec: Obj) -> str:
+    """The label or taint of GPU nodes that a pod spec goes by; empty: none."""
+    for key, value in (spec.get("nodeSelector") or {}).items():
+        if _GPU_LABEL.search(f"{key}={value}"):
+            return f"nodeSelector {key}={value}"
+    terms = dig(
+        spec,
+        "affinity",
+        "nodeAffinity",
+        "requiredDuringSchedulingIgnoredDuringExecution",
+        "nodeSelectorTerms",
+        default=[],
+    )
+    for expression in (e for term in terms for e in term.get("matchExpressions") or ()):
+        said = f"{expression.get('key')}={','.join(map(str, expression.get('values') or ()))}"
+        if expression.get("operator") in ("In", "Exists", "Gt") and _GPU_LABEL.search(said):
+            return f"node affinity {said}"
     return ""
 
 

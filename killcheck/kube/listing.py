@@ -18,7 +18,7 @@ from killcheck.kube.objects import Obj, dig, name_of, uid_of
 from killcheck.kube.resources import Resource
 from killcheck.kube.workloads import devices_of, templates
 
-__all__ = ["Listed", "read"]
+__all__ = ["Listed", "read", "starters"]
 
 #: Without these nobody can say what holds GPUs.
 _NEEDED = (r.NODES, r.PODS, r.DEPLOYMENTS, r.STATEFULSETS, r.REPLICASETS, r.DAEMONSETS, r.JOBS, r.CRONJOBS)
@@ -61,6 +61,26 @@ _HELPFUL = (
     Resource("cilium.io", "v2", "ciliumnetworkpolicies", "CiliumNetworkPolicy"),
     Resource("cilium.io", "v2", "ciliumclusterwidenetworkpolicies", "CiliumClusterwideNetworkPolicy", False),
     Resource("monitoring.coreos.com", "v1", "probes", "Probe"),
+)
+#: What may turn workloads on, and whose rights say so.
+_STARTERS = (
+    r.NAMESPACES,
+    r.DEPLOYMENTS,
+    r.STATEFULSETS,
+    r.DAEMONSETS,
+    r.CRONJOBS,
+    r.ROLES,
+    r.ROLEBINDINGS,
+    r.CLUSTERROLES,
+    r.CLUSTERROLEBINDINGS,
+    r.HPAS,
+    r.MUTATINGWEBHOOKS,
+    r.SCALEDOBJECTS,
+    r.HTTPSCALEDOBJECTS,
+    r.APPLICATIONS,
+    Resource("argoproj.io", "v1alpha1", "applicationsets", "ApplicationSet"),
+    Resource("kustomize.toolkit.fluxcd.io", "v1", "kustomizations", "Kustomization"),
+    Resource("helm.toolkit.fluxcd.io", "v2", "helmreleases", "HelmRelease"),
 )
 #: The Service of the API server: its slices are all that is asked of EndpointSlices, of which there are many.
 _API_SLICES = "kubernetes.io/service-name=kubernetes"
@@ -110,6 +130,17 @@ def read(kube: Kube, also: Iterable[tuple[str, str]] = ()) -> Listed:
         if kind not in found.kinds and kind not in found.unread:
             _helped(found, kind, partial(_of_kind, kube, api_version, kind))
     _owners(kube, found)
+    return found
+
+
+def starters(kube: Kube) -> Listed:
+    """What may turn workloads on, kind by kind; what cannot be listed is in ``unread``. Raises nothing."""
+    found = Listed()
+    groups = _groups(kube)
+    for resource in _STARTERS:
+        served = _served(resource, groups)
+        if served is not None:
+            _helped(found, resource.kind, partial(_listed, kube, served))
     return found
 
 

@@ -2,89 +2,235 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from killcheck.kube.manifest_text import Skipped
+from killcheck.kube.manifest_text import is_definition
+from killcheck.kube.passed_over import Cause, Skipped, names_accelerators
 from killcheck.text.yamlfile import YamlError, documents
 
-__all__ = ["files"]
+if TYPE_CHECKING:
+    from pathspec import PathSpec
 
+__all__ = ["IGNORE_FILE", "KUSTOMIZATIONS", "Folders", "kustomization_in"]
+
+#: Names of what is to be left out, one pattern a line, as git has them; in a folder that was named.
+IGNORE_FILE = ".killcheckignore"
+KUSTOMIZATIONS = ("kustomization.yaml", "kustomization.yml", "Kustomization")
 _SUFFIXES = frozenset({".yaml", ".yml", ".json"})
-_KUSTOMIZATIONS = ("kustomization.yaml", "kustomization.yml", "Kustomization")
 _NOT_MANIFESTS = frozenset({"node_modules", "vendor", "__pycache__"})
 #: What a kustomization says that does not change what is deployed.
-_NEUTRAL = frozenset({"apiVersion", "kind", "metadata", "resources", "bases", "buildMetadata", "sortOptions", "crds"})
+_NEUTRAL = frozenset(
+    {"apiVersion", "kind", "metadata", "resources", "bases", "components", "buildMetadata", "sortOptions", "crds"}
+)
+#: No file's name is longer.
+_LONGEST = 256
+#: Where a kustomization names other folders and files that become objects.
+_NAMING = ("resources", "bases", "components")
 
 
-def files(
-    path: Path,
-    skipped: list[Skipped],
-    notes: list[str],
-    within: tuple[Path, ...] = (),
-) -> Iterator[Path]:
-    """The manifest files of a file or folder, in order of name; ``within``: the kustomizations that led here.
+def kustomization_in(folder: Path) -> Path | None:
+    """The kustomization of a folder; None where it has none."""
+    return next((folder / name for name in KUSTOMIZATIONS if (folder / name).is_file()), None)
 
-    A folder with a kustomization has the files that its resources name; a chart's templates are skipped. Both are
-    said in ``skipped`` and ``notes``. A path that does not exist is yielded: reading it says so. Raises OSError for a
-    folder that cannot be read.
+
+@dataclass(slots=True)
+class Folders:
+    """Walks what was named. ``exclude``: patterns of what to leave out; ``skipped`` and ``notes`` are what it says.
+
+    ``reached``: every kustomization that was read, with those that lead to it.
     """
-    if not path.is_dir():
-        yield path
-        return
-    kustomization = next((path / name for name in _KUSTOMIZATIONS if (path / name).is_file()), None)
-    if kustomization is not None:
-        yield from _kustomized(kustomization, skipped, notes, within)
-    elif (path / "Chart.yaml").is_file():
-        why = f"a Helm chart, which is not rendered here: helm template {path} > rendered.yaml"
-        skipped.append(Skipped(str(path), 0, why))
-        notes.append(f"{path}: {why}")
-    else:
+
+    exclude: Sequence[str] = ()
+    skipped: list[Skipped] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    reached: dict[Path, set[Path]] = field(default_factory=dict)
+    _plain: bool = False  # a manifest was met that no kustomization names
+    _root: Path = Path()
+    _left_out: PathSpec[Any] | None = None
+    _walked: set[Path] = field(default_factory=set)
+
+    def files(self, path: Path) -> Iterator[Path]:
+        """The manifest files of a file or folder, in order of name.
+
+        A folder with a kustomization has the files that its resources name; a chart's templates are passed over. A
+        path that does not exist is yielded: reading it says so. Raises OSError for a folder that cannot be read.
+        """
+        if not path.is_dir():
+            yield path
+            return
+        self._root = path
+        self._left_out = _patterns(path, self.exclude)
+        yield from self._folder(path, (), named=True)
+
+    @property
+    def overlays(self) -> list[str]:
+        """The folders of overlays, where what was named holds nothing but them and what they share; else empty."""
+        tops = [str(file.parent) for file, led_by in self.reached.items() if not led_by]
+        shared = any(len(led_by) > 1 for led_by in self.reached.values())
+        return tops if shared and len(tops) > 1 and not self._plain else []
+
+    def _folder(self, path: Path, within: tuple[Path, ...], *, named: bool = False) -> Iterator[Path]:
+        kustomization = kustomization_in(path)
+        if kustomization is not None:
+            yield from self._kustomized(kustomization, within, named=named)
+        elif (path / "Chart.yaml").is_file():
+            self._chart(path)
+        elif _normal(path) not in self._walked:
+            self._walked.add(_normal(path))
+            yield from self._entries(path, frozenset())
+
+    def _entries(self, path: Path, known: frozenset[Path]) -> Iterator[Path]:
+        """What lies in a folder, but for what is ``known`` already."""
         for entry in sorted(path.iterdir()):
-            if entry.name.startswith(".") or entry.name in _NOT_MANIFESTS:
+            if entry.name.startswith(".") or entry.name in _NOT_MANIFESTS or entry in known:
                 continue
-            if entry.is_dir() and not entry.is_symlink():
-                yield from files(entry, skipped, notes)
+            if self._is_left_out(entry):
+                self._pass(entry, "left out as it was asked", Cause.LEFT_OUT)
+            elif entry.is_dir() and not entry.is_symlink():
+                yield from self._folder(entry, ())
             elif entry.is_dir():
-                skipped.append(Skipped(str(entry), 0, "a link to a folder, not followed: name that folder too"))
+                self._pass(entry, "a link to a folder, not followed: name that folder too", Cause.ELSEWHERE)
             elif entry.suffix in _SUFFIXES and entry.is_file():
+                self._plain = self._plain or _looks_like_an_object(entry)
                 yield entry
             elif entry.suffix in _SUFFIXES:
-                skipped.append(Skipped(str(entry), 0, "a link that leads nowhere, or no file"))
+                self._pass(entry, "a link that leads nowhere, or no file", Cause.UNREADABLE)
 
+    def _is_left_out(self, entry: Path) -> bool:
+        if self._left_out is None:
+            return False
+        try:
+            inside = entry.relative_to(self._root).as_posix()
+        except ValueError:
+            return False  # a kustomization led out of what was named
+        return self._left_out.match_file(inside + "/" if entry.is_dir() else inside)
 
-def _kustomized(
-    file: Path,
-    skipped: list[Skipped],
-    notes: list[str],
-    within: tuple[Path, ...],
-) -> Iterator[Path]:
-    if file.resolve() in within:
-        notes.append(f"{file}: a kustomization that is among its own resources")
-        return
-    try:
-        found = documents(file.read_text(encoding="utf-8-sig"), str(file))
-    except (YamlError, OSError, UnicodeDecodeError):
-        yield file  # reading it again says what is wrong
-        return
-    spec: dict[str, Any] = found[0].value if found and isinstance(found[0].value, dict) else {}
-    undone = sorted(key for key, value in spec.items() if key not in _NEUTRAL and value)
-    if undone:
-        how = f"kubectl kustomize {file.parent} > rendered.yaml"
-        notes.append(f"{file}: not rendered here: {', '.join(undone)} ({how})")
-    for entry in (entry for key in ("resources", "bases") for entry in _listed(spec, key, file, notes)):
-        target = file.parent / str(entry)
-        if target.exists():
-            yield from files(target, skipped, notes, (*within, file.resolve()))
+    def _pass(self, path: Path, why: str, cause: Cause, named: bool | None = None) -> None:
+        named = _names_accelerators(path) if named is None else named
+        self.skipped.append(Skipped(str(path), 0, why, cause, named))
+
+    def _chart(self, path: Path) -> None:
+        """A chart's templates say nothing until Helm has filled them in; its values may name GPUs."""
+        named = any(
+            _names_accelerators(file)
+            for file in sorted(path.rglob("*"))
+            if file.suffix in _SUFFIXES and not is_definition(_text(file))
+        )
+        why = f"a Helm chart, which is not rendered here: helm template {path} > rendered.yaml"
+        self._pass(path, why, Cause.CHART, named)
+
+    # -- kustomizations --------------------------------------------------------------------------------------
+    def _kustomized(self, file: Path, within: tuple[Path, ...], *, named: bool) -> Iterator[Path]:
+        here = _normal(file)
+        if here in within:
+            self.notes.append(f"{file}: a kustomization that is among its own resources")
+            return
+        first = here not in self.reached
+        self.reached.setdefault(here, set()).update(within[-1:])
+        if not first:
+            return
+        try:
+            found = documents(file.read_text(encoding="utf-8-sig"), str(file))
+        except (YamlError, OSError, UnicodeDecodeError):
+            yield file  # reading it again says what is wrong
+            yield from self._entries(file.parent, frozenset({file}))
+            return
+        spec: dict[str, Any] = found[0].value if found and isinstance(found[0].value, dict) else {}
+        self._undone(file, spec)
+        for entry in (entry for key in _NAMING for entry in self._listed(spec, key, file)):
+            target = _normal(file.parent / str(entry))
+            if target.exists():
+                yield from self._resource(target, (*within, here))
+            else:
+                why = f"its resource {entry} is not a file here, and nothing is downloaded"
+                self.skipped.append(Skipped(str(file), 0, why, Cause.ELSEWHERE))
+        yield from self._beside(file, spec, named=named)
+
+    def _undone(self, file: Path, spec: dict[str, Any]) -> None:
+        """What a kustomization would do to its resources: a patch of it may ask for GPUs that they do not."""
+        undone = sorted(key for key, value in spec.items() if key not in _NEUTRAL and value)
+        if undone:
+            why = f"not rendered here: {', '.join(undone)} (kubectl kustomize {file.parent} > rendered.yaml)"
+            patches = [file, *_used_files(file.parent, {key: spec[key] for key in undone if key not in _NAMING})]
+            self._pass(file, why, Cause.KUSTOMIZATION, any(_names_accelerators(one) for one in patches))
+
+    def _resource(self, target: Path, within: tuple[Path, ...]) -> Iterator[Path]:
+        if target.is_dir():
+            yield from self._folder(target, within)
         else:
-            skipped.append(Skipped(str(file), 0, f"its resource {entry} is not a file here, and nothing is downloaded"))
-            notes.append(f"{file}: its resource {entry} is not a file here, and nothing is downloaded")
+            self._walked.add(_normal(target))
+            yield target
+
+    def _beside(self, file: Path, spec: dict[str, Any], *, named: bool) -> Iterator[Path]:
+        """What lies beside a kustomization and is none of its resources: its patches, other folders, leftovers."""
+        known = {_normal(file), *_used_files(file.parent, spec), *self._walked}
+        for entry in sorted(file.parent.iterdir()):
+            if entry.name.startswith(".") or _normal(entry) in known:
+                continue
+            if self._is_left_out(entry):
+                self._pass(entry, "left out as it was asked", Cause.LEFT_OUT)
+            elif entry.is_dir() and not entry.is_symlink() and entry.name not in _NOT_MANIFESTS and not named:
+                yield from self._folder(entry, ())
+            elif entry.suffix in _SUFFIXES and entry.is_file() and _looks_like_an_object(entry):
+                self._pass(entry, f"{file.name} beside it does not name it", Cause.UNLISTED)
+
+    def _listed(self, spec: dict[str, Any], key: str, file: Path) -> list[Any]:
+        value = spec.get(key) or []
+        if isinstance(value, list):
+            return value
+        self.notes.append(f"{file}: {key} must be a list, found {value!r}: kustomize would not take it")
+        return []
 
 
-def _listed(spec: dict[str, Any], key: str, file: Path, notes: list[str]) -> list[Any]:
-    value = spec.get(key) or []
-    if isinstance(value, list):
-        return value
-    notes.append(f"{file}: {key} must be a list, found {value!r}: kustomize would not take it")
-    return []
+def _patterns(root: Path, exclude: Sequence[str]) -> PathSpec[Any] | None:
+    """What is left out below a folder that was named; None: nothing is."""
+    lines = list(exclude)
+    file = root / IGNORE_FILE
+    if file.is_file():
+        lines += file.read_text(encoding="utf-8-sig", errors="replace").splitlines()
+    if not lines:
+        return None
+    from pathspec import GitIgnoreSpec
+
+    return GitIgnoreSpec.from_lines(lines)
+
+
+def _used_files(folder: Path, spec: dict[str, Any]) -> set[Path]:
+    """Files that a kustomization names elsewhere than among its resources: patches, values, generators' files."""
+    return {_normal(folder / text) for text in _texts(spec) if len(text) < _LONGEST and "\n" not in text}
+
+
+def _normal(path: Path) -> Path:
+    """A path without ``..`` in it; links are not looked up, which takes longer than reading the files."""
+    return Path(os.path.normpath(path))
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value.rpartition("=")[2]  # a generator's KEY=FILE
+    elif isinstance(value, dict):
+        for item in value.values():
+            yield from _texts(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _texts(item)
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8-sig", errors="replace") if path.is_file() else ""
+    except OSError:
+        return ""
+
+
+def _names_accelerators(path: Path) -> bool:
+    return names_accelerators(_text(path))
+
+
+def _looks_like_an_object(path: Path) -> bool:
+    text = _text(path)
+    return "kind" in text and "apiVersion" in text

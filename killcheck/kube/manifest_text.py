@@ -8,14 +8,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from killcheck.kube import secret_text
 from killcheck.kube.objects import Obj, dig
+from killcheck.kube.passed_over import SPEC, Cause, Skipped, names_accelerators
 from killcheck.text.problems import Problem
-from killcheck.text.yamlfile import Document, Path, YamlError, documents, format_path
+from killcheck.text.yamlfile import Document, Path, YamlError, documents, each_document, format_path
 
-__all__ = ["SPEC", "Found", "Manifest", "Skipped", "read"]
+__all__ = ["SPEC", "Found", "Manifest", "Skipped", "is_definition", "read"]
 
-#: What a document is, and no object of Kubernetes.
-SPEC = "a killcheck spec"
 #: Fields that are booleans in the built-in types of Kubernetes 1.36 (from the client's schemas): the only places where
 #: ``yes`` and ``off`` do no harm. Anywhere else in a built-in type the API server answers them with 400.
 _BOOLEAN_FIELDS = frozenset(
@@ -40,6 +40,29 @@ _CONFIGURATION = re.compile(
     r"kustomize\.config\.k8s\.io|kind\.x-k8s\.io|.*kubelet\.config\.k8s\.io|kubeadm\.k8s\.io|.*\.config\.k8s\.io"
     r"|skaffold|eksctl\.io|ctlptl\.dev|audit\.k8s\.io|config\.kueue\.x-k8s\.io",
 )
+#: A comment above a document, for what killcheck shall not look at.
+IGNORE = "killcheck:ignore"
+#: The marks of template engines, the surest first.
+_ENGINES = (
+    ("'{{', Helm?", re.compile(r"\{\{")),
+    ("'{%', Jinja?", re.compile(r"\{%")),
+    ("'%{', Terraform?", re.compile(r"%\{")),
+    ("'<%', ERB?", re.compile(r"<%")),
+    ("'<<', a placeholder of the project's own", re.compile(r"<<[-\s\w.]+>>")),
+    ("'${', a variable of a shell or of Terraform", re.compile(r"\$\{|\$\(|\$[A-Za-z_]\w*")),
+    ("'#@', ytt?", re.compile(r"^\s*#@", re.M)),
+    ("'@NAME@', a placeholder of the project's own", re.compile(r"@[A-Z_]{2,}@|__[A-Z_]{2,}__")),
+)
+#: What a name must look like to be one; other texts may be somebody's placeholder.
+_NAME = re.compile(r"[A-Za-z0-9.:_-]+")
+_PLACEHOLDER = re.compile(r".*<[^<>]+>.*|.*\[[^\[\]]+\].*|.*@\w+@.*")
+_DEFINITION = re.compile(r"^kind: *['\"]?CustomResourceDefinition['\"]? *$", re.M)
+#: The schema of a version of one, with all that is further in; what a schema says of a field ``schema`` is inside it.
+_SCHEMA = re.compile(r"^( {2,6})schema: *\n(?:\1 .*\n|\s*\n)*", re.M)
+_SPEC = re.compile(r"^apiVersion: *killcheck/", re.M)
+_CONTENT = re.compile(r"^[ \t]*(?!---|\.\.\.)[^#\s]", re.M)
+#: A key that is written in escapes: ``"k\\u0069nd"``.
+_ESCAPED_KEY = re.compile(r"\\[ux]00(6|4)")
 _BUILTIN = re.compile(r"v1|(apps|batch|autoscaling|policy|extensions)/.*|[^/]*\.k8s\.io/.*")
 
 
@@ -66,90 +89,178 @@ class Manifest:
         return self._doc.line_of((*self._base, *path))
 
 
-@dataclass(frozen=True, slots=True)
-class Skipped:
-    """A file, or a document of one, that was not loaded, and why."""
-
-    file: str
-    line: int
-    why: str
-
-
 @dataclass(slots=True)
 class Found:
-    """What one text holds."""
+    """What one text holds. ``surprises`` are read, and otherwise than their writer may think (a key given twice)."""
 
     manifests: list[Manifest] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
-    problems: list[Problem] = field(default_factory=list)
+    surprises: list[Problem] = field(default_factory=list)
 
 
-def read(text: str, file: str) -> Found:
-    """The objects of a text (YAML documents or JSON, Lists taken apart), and all that is wrong with it."""
+def read(text: str, file: str, *, schemas: bool = True) -> Found:
+    """The objects of a text (YAML documents or JSON, Lists taken apart), and what of it is passed over, and why.
+
+    Without ``schemas`` those of CustomResourceDefinitions are left out: megabytes, of which no question is asked.
+    """
     found = Found()
-    try:
-        docs = _json_documents(text, file) if file.endswith(".json") else documents(text, file)
-    except YamlError as error:
-        problem = _unreadable(text, file, error)
-        if isinstance(problem, Problem):
-            found.problems.append(problem)
-        else:
-            found.skipped.append(problem)
+    if not _may_hold_objects(text):
+        found.skipped.append(_no_manifest(text, file))
         return found
-    if not docs:
-        found.skipped.append(Skipped(file, 0, "empty"))
+    if not schemas and is_definition(text):
+        text = _SCHEMA.sub(_blank_lines, text)
+    docs = _json_documents(text, file) if file.endswith(".json") else each_document(text, file)
+    lines = text.split("\n") if docs else []
     for doc in docs:
-        _document(doc, found)
+        if isinstance(doc, YamlError):
+            found.skipped.append(_unreadable(lines, file, doc))
+        elif _is_left_out(lines, doc.line):
+            found.skipped.append(
+                Skipped(
+                    file,
+                    doc.line,
+                    f"its comment says {IGNORE}",
+                    Cause.LEFT_OUT,
+                    names_accelerators(_around(lines, doc.line)),
+                )
+            )
+        else:
+            _document(doc, found, lines)
+    if not lines:
+        found.skipped.append(Skipped(file, 0, "empty"))
     return found
 
 
-def _json_documents(text: str, file: str) -> list[Document]:
+def is_definition(text: str) -> bool:
+    """Whether a YAML text has a CustomResourceDefinition in it."""
+    return "CustomResourceDefinition" in text and _DEFINITION.search(text) is not None
+
+
+def _blank_lines(schema: re.Match[str]) -> str:
+    """As many lines as a schema has, so that what follows keeps its number."""
+    return "\n" * schema[0].count("\n")
+
+
+def _may_hold_objects(text: str) -> bool:
+    """Whether an object can be in a text at all: every one has these two keys."""
+    return ("kind" in text and "apiVersion" in text) or ("\\" in text and _ESCAPED_KEY.search(text) is not None)
+
+
+def _no_manifest(text: str, file: str) -> Skipped:
+    if not _CONTENT.search(text):
+        return Skipped(file, 0, "empty")
+    if _SPEC.search(text):
+        return Skipped(file, 1, SPEC, Cause.SPEC)
+    why = "not a Kubernetes object (no kind and apiVersion)"
+    return Skipped(file, 0, why, Cause.NO_MANIFEST, names_accelerators(text))
+
+
+def _json_documents(text: str, file: str) -> list[Document | YamlError]:
     """JSON, also where tabs indent it (which YAML forbids)."""
     try:
         value = json.loads(text)
     except json.JSONDecodeError as error:
-        raise YamlError(file, error.lineno, f"not JSON: {error.msg}") from error
+        return [YamlError(file, error.lineno, f"not JSON: {error.msg}")]
     except RecursionError:
-        raise YamlError(file, 1, "not JSON: nested too deep") from None
+        return [YamlError(file, 1, "not JSON: nested too deep")]
+    if isinstance(value, dict) and _no_object(value):
+        line = 1 if text.startswith("{") else text[: text.find("{")].count("\n") + 1
+        return [Document(value, file, line, (), (), None)]
     loose = re.sub(r"^[ \t]+", lambda m: " " * len(m[0]), text, flags=re.M)
-    return [replace(doc, value=value) for doc in documents(loose, file)]
+    try:
+        return [replace(doc, value=value) for doc in documents(loose, file)]
+    except YamlError as error:
+        return [error]
 
 
-def _unreadable(text: str, file: str, error: YamlError) -> Problem | Skipped:
-    if "{{" in text:
-        message = "a template ('{{', Helm?), not YAML yet: render it first (helm template ... > rendered.yaml)"
-        return Problem(file, error.line, "", message)
-    if file.endswith(".json") and '"kind"' not in text:
-        return Skipped(file, error.line, "not a Kubernetes object (and not JSON)")
-    return Problem(file, error.line, "", f"not YAML: {error.problem}" if "JSON" not in error.problem else error.problem)
+def _unreadable(lines: list[str], file: str, error: YamlError) -> Skipped:
+    """A document that is no YAML: a template's where it has an engine's marks, else broken."""
+    text = _around(lines, error.line)
+    if not _may_hold_objects(text):
+        why = "not a Kubernetes object (no kind and apiVersion, and not YAML either)"
+        return Skipped(file, error.line, why, Cause.NO_MANIFEST, names_accelerators(text))
+    engine = _engine(text)
+    if engine:
+        why = f"a template ({engine}), not YAML yet: render it first{_how(engine)}"
+        return Skipped(file, error.line, why, Cause.TEMPLATE, names_accelerators(text))
+    why = f"not YAML: {error.problem}" if "JSON" not in error.problem else error.problem
+    return Skipped(file, error.line, why, Cause.BROKEN, names_accelerators(text))
+
+
+def _engine(text: str) -> str:
+    """The template engine whose marks a text has; empty: none that is known."""
+    return next((name for name, marks in _ENGINES if marks.search(text)), "")
+
+
+def _how(engine: str) -> str:
+    return " (helm template ... > rendered.yaml)" if "Helm" in engine else ""
+
+
+def _around(lines: list[str], line: int) -> str:
+    """The text of the document that a line (1-based) is in."""
+    begin = end = max(0, min(line, len(lines)) - 1)
+    while begin > 0 and not lines[begin].startswith("---"):
+        begin -= 1
+    while end + 1 < len(lines) and not lines[end + 1].startswith("---"):
+        end += 1
+    return "\n".join(lines[begin : end + 1])
+
+
+def _is_left_out(lines: list[str], line: int) -> bool:
+    """Whether a comment above a document's first line, or on it, says that killcheck shall not look at it."""
+    at = min(line, len(lines)) - 1
+    while at >= 0:
+        text = lines[at].strip()
+        if IGNORE in text and "#" in text:
+            return True
+        if at < line - 1 and text and not text.startswith("#"):
+            return False
+        at -= 1
+    return False
 
 
 # -- one document ------------------------------------------------------------------------------------------
-def _document(doc: Document, found: Found) -> None:
-    reason = _no_object(doc.value)
-    if reason:
-        found.skipped.append(Skipped(doc.file, doc.line, reason))
+def _document(doc: Document, found: Found, lines: list[str]) -> None:
+    cause, reason = _no_object(doc.value) or (None, "")
+    if cause is not None:
+        named = names_accelerators(_around(lines, doc.line))
+        found.skipped.append(Skipped(doc.file, doc.line, reason, cause, named))
         return
-    found.problems += _surprises(doc)
+    refused = list(_refused_keys(doc))
+    found.surprises += _surprises(doc)
     for base, obj in _flattened(doc.value, ()):
-        problems = list(_object_problems(doc, base, obj))
-        found.problems += problems
-        if not problems:
-            found.manifests.append(Manifest(obj, doc.file, doc.line_of(base) if base else doc.line, doc, base))
+        problems = [*refused, *_object_problems(doc, base, obj)]
+        if problems:
+            found.skipped += _passed_over(problems, lines)
+            continue
+        known = secret_text.as_present(obj)
+        found.manifests.append(Manifest(known, doc.file, doc.line_of(base) if base else doc.line, doc, base))
+        made = secret_text.made_by(obj)
+        if made is not None:
+            found.manifests.append(Manifest(made, doc.file, doc.line, doc, base))
 
 
-def _no_object(value: Any) -> str:
-    """Why a document is no Kubernetes object; empty if it is one."""
+def _passed_over(problems: list[tuple[Cause, Problem]], lines: list[str]) -> Iterator[Skipped]:
+    named = names_accelerators(_around(lines, problems[0][1].line))
+    for cause, one in problems:
+        why = f"{one.path}: {one.message}" if one.path else one.message
+        yield Skipped(one.file, one.line, why, cause, named)
+
+
+def _no_object(value: Any) -> tuple[Cause, str] | None:
+    """Why a document is no Kubernetes object; None if it is one."""
     if not isinstance(value, dict):
-        return "not a Kubernetes object (not a mapping)"
-    kind, version = value.get("kind"), str(value.get("apiVersion", ""))
+        return Cause.NO_MANIFEST, "not a Kubernetes object (not a mapping)"
+    kind, version = value.get("kind"), str(value.get("apiVersion") or "")
     if version.partition("/")[0] == "killcheck":
-        return SPEC
-    if not isinstance(kind, str) or not version:
-        return "not a Kubernetes object (no kind and apiVersion)"
-    if _CONFIGURATION.fullmatch(version.partition("/")[0]):
-        return f"configuration of a program ({version} {kind}), not an object"
-    return ""
+        return Cause.SPEC, SPEC
+    if not isinstance(kind, str) or not kind or not version:
+        return Cause.NO_MANIFEST, "not a Kubernetes object (no kind and apiVersion)"
+    if _CONFIGURATION.fullmatch(version.partition("/")[0]) or (version, kind) == ("v1", "Config"):
+        return Cause.CONFIGURATION, f"configuration of a program ({version} {kind}), not an object"
+    if kind.endswith(("Config", "Configuration")) and not isinstance(value.get("metadata"), dict):
+        return Cause.CONFIGURATION, f"configuration of a program ({version} {kind}), not an object"
+    return None
 
 
 def _flattened(obj: Any, base: Path) -> Iterator[tuple[Path, Any]]:
@@ -161,16 +272,20 @@ def _flattened(obj: Any, base: Path) -> Iterator[tuple[Path, Any]]:
 
 
 def _surprises(doc: Document) -> Iterator[Problem]:
+    """Keys given twice: kubectl's reader keeps the last one and says nothing; kustomize and Helm refuse them."""
     for path, line in doc.duplicates:
         yield Problem(doc.file, line, format_path(path), f"key {path[-1]!r} is given twice; the last one would win")
+
+
+def _refused_keys(doc: Document) -> Iterator[tuple[Cause, Problem]]:
     for path, raw, line in doc.boolean_keys:
         message = f'YAML 1.1 reads the key {raw} as a boolean: Kubernetes would store {path[-1]!r}; write "{raw}"'
-        yield Problem(doc.file, line, format_path((*path[:-1], raw)), message)
+        yield Cause.REFUSED, Problem(doc.file, line, format_path((*path[:-1], raw)), message)
 
 
-def _object_problems(doc: Document, base: Path, obj: Any) -> Iterator[Problem]:
-    def problem(path: Path, message: str) -> Problem:
-        return Problem(doc.file, doc.line_of((*base, *path)), format_path(path), message)
+def _object_problems(doc: Document, base: Path, obj: Any) -> Iterator[tuple[Cause, Problem]]:
+    def problem(path: Path, message: str, cause: Cause = Cause.REFUSED) -> tuple[Cause, Problem]:
+        return cause, Problem(doc.file, doc.line_of((*base, *path)), format_path(path), message)
 
     if not isinstance(obj, dict) or not isinstance(obj.get("kind"), str) or "apiVersion" not in obj:
         yield problem((), "an item of a List without kind and apiVersion")
@@ -182,16 +297,22 @@ def _object_problems(doc: Document, base: Path, obj: Any) -> Iterator[Problem]:
         if isinstance(dig(obj, "metadata", key), list | dict):
             yield problem(("metadata", key), "expected text: no API server would take it")
             return
-    for path in _templated(obj):
-        yield problem(path, "a template ('{{', Helm?) that was not rendered: render it first (helm template ...)")
+    for path, engine in _templated(obj):
+        yield problem(
+            path, f"a template ({engine}) that was not rendered: render it first{_how(engine)}", Cause.TEMPLATE
+        )
     for path, message in _type_surprises(doc, base, obj):
         yield problem(path, message)
 
 
-def _templated(obj: Obj) -> Iterator[Path]:
-    for path in (("kind",), ("metadata", "name"), ("metadata", "namespace")):
-        if "{{" in str(dig(obj, *path, default="")):
-            yield path
+def _templated(obj: Obj) -> Iterator[tuple[Path, str]]:
+    """What says which object it is, where that is still a placeholder; with the engine that fills it in."""
+    for path in (("kind",), ("metadata", "name"), ("metadata", "namespace"), ("metadata", "generateName")):
+        text = str(dig(obj, *path, default=""))
+        if text and not _NAME.fullmatch(text):
+            engine = _engine(text) or (_PLACEHOLDER.fullmatch(text) and "a placeholder")
+            if engine:
+                yield path, engine
 
 
 def _type_surprises(doc: Document, base: Path, obj: Obj) -> Iterable[tuple[Path, str]]:

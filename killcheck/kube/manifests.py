@@ -1,23 +1,30 @@
 """Manifests as a team commits them: files and folders of YAML and JSON, every object with the place it came from.
 
-Read as Kubernetes reads them (YAML 1.1), and nothing is rendered: what a template, a chart or a kustomization would
-have made of them is said to be missing, never guessed.
+Read as Kubernetes reads them (YAML 1.1). What cannot be read is passed over and said, never guessed, and stops nothing:
+what a template, a chart or a kustomization would have made of it is missing until it is rendered.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path as FilePath
 
-from killcheck.kube import manifest_folders, manifest_text
-from killcheck.kube.manifest_text import SPEC, Manifest, Skipped
+from killcheck.kube import manifest_text
+from killcheck.kube.gpus import claims_of
+from killcheck.kube.manifest_folders import Folders
+from killcheck.kube.manifest_text import Manifest
 from killcheck.kube.objects import Obj, key_of, ref_of
+from killcheck.kube.passed_over import SPEC, Cause, Skipped, summed_up
+from killcheck.kube.workloads import devices_of
 from killcheck.text.problems import FileProblems, Problem, not_utf8
 from killcheck.text.redaction import hide_secrets
 
 __all__ = ["Loaded", "Manifest", "ManifestError", "Skipped", "load", "loads"]
+
+#: Group, kind, and (namespace, name) of an object.
+_Identity = tuple[str, str, tuple[str, str]]
 
 
 class ManifestError(FileProblems):
@@ -26,23 +33,40 @@ class ManifestError(FileProblems):
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """What was found. ``skipped`` is what was not loaded and why, ``notes`` what a reader should know besides."""
+    """What was found. ``skipped`` is what was not loaded and why, ``notes`` what a reader should know besides.
+
+    ``surprises`` were read, and otherwise than their writer may think. ``variants``: of an object that several files
+    give, those that are not among ``manifests``. ``overlays``: where what was named is nothing but several overlays and
+    what they share, the overlays' folders: somebody must choose one.
+    """
 
     manifests: tuple[Manifest, ...]
     skipped: tuple[Skipped, ...] = ()
     notes: tuple[str, ...] = ()
+    surprises: tuple[Problem, ...] = ()
+    variants: tuple[Manifest, ...] = ()
+    overlays: tuple[str, ...] = ()
 
     @property
     def objects(self) -> list[Obj]:
         """The objects alone, in the files' order."""
         return [manifest.obj for manifest in self.manifests]
 
-    def passed_over(self, *, spec: bool) -> list[str]:
-        """A line for each file that was not read, where no note says so. ``spec``: one was named, so none is told."""
+    @property
+    def unseen(self) -> tuple[Skipped, ...]:
+        """What was passed over and may hold GPUs, or a switch."""
+        return tuple(one for one in self.skipped if one.matters)
+
+    def passed_over(self, *, spec: bool, verbose: bool = False, harmless: bool = False) -> list[str]:
+        """What was not read, one line a class, or each (``verbose``). ``spec``: one was named, so none is told.
+
+        ``harmless``: only that in which nothing can be, where findings tell the rest.
+        """
+        told = [one for one in self.skipped if one.cause is not Cause.SPEC and not (harmless and one.matters)]
+        specs = [] if spec else [one for one in self.skipped if one.cause is Cause.SPEC]
         return [
-            f"{one.file}: not read: {one.why}" + (" (give it as SPEC)" if one.why == SPEC else "")
-            for one in self.skipped
-            if not (spec and one.why == SPEC) and not any(one.why in note for note in self.notes)
+            *(f"{one.file}: not read: {SPEC} (give it as SPEC)" for one in specs),
+            *summed_up(told, verbose=verbose),
         ]
 
     def find(self, obj: Obj) -> Manifest | None:
@@ -51,70 +75,158 @@ class Loaded:
         return next((manifest for manifest in self.manifests if _identity(manifest.obj) == wanted), None)
 
 
-def load(paths: FilePath | str | Sequence[FilePath | str]) -> Loaded:
-    """Everything in these files and folders (``-`` is standard input). Raises ManifestError with all problems."""
+@dataclass(slots=True)
+class _Reading:
+    """What has been read so far of all that was named."""
+
+    schemas: bool = True
+    manifests: list[Manifest] = field(default_factory=list)
+    skipped: list[Skipped] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    surprises: list[Problem] = field(default_factory=list)
+    overlays: list[str] = field(default_factory=list)
+    seen: set[FilePath] = field(default_factory=set)
+
+    def text(self, text: str, file: str) -> None:
+        """Read one text."""
+        found = manifest_text.read(text, file, schemas=self.schemas)
+        self.manifests += found.manifests
+        self.skipped += found.skipped
+        self.surprises += found.surprises
+
+    def loaded(self) -> Loaded:
+        """All of it, each object once."""
+        kept, variants = _one_of_each(self.manifests, self.notes)
+        return Loaded(
+            tuple(kept),
+            tuple(self.skipped),
+            tuple(self.notes),
+            tuple(self.surprises),
+            tuple(variants),
+            tuple(self.overlays),
+        )
+
+
+def load(
+    paths: FilePath | str | Sequence[FilePath | str],
+    *,
+    strict: bool = False,
+    exclude: Sequence[str] = (),
+    schemas: bool = True,
+    values: Sequence[FilePath] = (),
+) -> Loaded:
+    """Everything in these files and folders (``-`` is standard input), but for the patterns of ``exclude``.
+
+    What cannot be read is passed over, and said. Raises ManifestError where a file that was named, or everything,
+    is of that kind; with ``strict`` wherever anything is, with all problems. ``schemas``: those of
+    CustomResourceDefinitions too, for a cluster that they are loaded into. A chart or a kustomization that is named
+    itself is rendered where the programs for it are installed, the chart with these files of ``values``.
+    """
     wanted = [paths] if isinstance(paths, str | FilePath) else list(paths)
-    manifests: list[Manifest] = []
-    skipped: list[Skipped] = []
+    reading = _Reading(schemas)
     problems: list[Problem] = []
-    notes: list[str] = []
-    for file, text in _texts(wanted, skipped, problems, notes):
-        found = manifest_text.read(text, file)
-        manifests += found.manifests
-        skipped += found.skipped
-        problems += found.problems
-    if not problems and not manifests:
-        problems += [Problem(str(path), 0, "", _why_nothing(skipped)) for path in wanted]
+    for path in wanted:
+        before, passed = len(reading.manifests), len(reading.skipped)
+        _read(path, exclude, values, reading)
+        faults = [one for one in reading.skipped[passed:] if one.cause.is_fault]
+        if faults and (strict or (len(reading.manifests) == before and not FilePath(path).is_dir())):
+            problems += _problems(faults)
+    if strict:
+        problems += reading.surprises
+    if not problems and not reading.manifests:
+        problems += _problems([one for one in reading.skipped if one.cause.is_fault]) or [
+            Problem(str(path), 0, "", _why_nothing(reading.skipped)) for path in wanted
+        ]
     if problems:
         raise ManifestError(problems)
-    hide_secrets(manifest.obj for manifest in manifests)
-    return Loaded(tuple(_last_of_each(manifests, notes)), tuple(skipped), tuple(notes))
+    hide_secrets(manifest.obj for manifest in reading.manifests)
+    return reading.loaded()
 
 
 def loads(text: str, file: str = "<text>") -> Loaded:
-    """Everything in one text. Raises ManifestError with all problems."""
-    found = manifest_text.read(text, file)
-    if found.problems:
-        raise ManifestError(found.problems)
-    notes: list[str] = []
-    return Loaded(tuple(_last_of_each(found.manifests, notes)), tuple(found.skipped), tuple(notes))
+    """Everything in one text. Raises ManifestError with all problems: there is nothing else that could go on."""
+    reading = _Reading()
+    reading.text(text, file)
+    faults = [one for one in reading.skipped if one.cause.is_fault]
+    if faults or reading.surprises:
+        raise ManifestError([*_problems(faults), *reading.surprises])
+    return reading.loaded()
 
 
-def _texts(
-    paths: Iterable[FilePath | str],
-    skipped: list[Skipped],
-    problems: list[Problem],
-    notes: list[str],
-) -> Iterable[tuple[str, str]]:
-    """(name, text) of every file once, in order; what cannot be read becomes a problem."""
-    seen: set[FilePath] = set()
-    for path in paths:
-        if str(path) == "-":
-            yield "<stdin>", sys.stdin.read()
-            continue
-        for file in _files(FilePath(path), skipped, problems, notes):
-            real = file.resolve()
-            if real in seen:
-                continue
-            seen.add(real)
-            try:
-                yield str(file), file.read_text(encoding="utf-8-sig")
-            except UnicodeDecodeError as error:
-                problems.append(Problem(str(file), 0, "", not_utf8(error)))
-            except OSError as error:
-                problems.append(Problem(str(file), 0, "", (error.strerror or str(error)).lower()))
+def _problems(faults: Iterable[Skipped]) -> list[Problem]:
+    return [Problem(one.file, one.line, "", one.why) for one in faults]
 
 
-def _files(
-    path: FilePath,
-    skipped: list[Skipped],
-    problems: list[Problem],
-    notes: list[str],
-) -> Iterable[FilePath]:
+def _read(path: FilePath | str, exclude: Sequence[str], values: Sequence[FilePath], reading: _Reading) -> None:
+    """Everything below one path that was named: as it is written, or rendered where it has to be and can be."""
+    if str(path) == "-":
+        reading.text(sys.stdin.read(), "<stdin>")
+        return
+    written = _Reading(reading.schemas, seen=reading.seen)
+    _read_written(path, exclude, written)
+    if any(one.cause in (Cause.CHART, Cause.KUSTOMIZATION) for one in written.skipped) and FilePath(path).is_dir():
+        _render(FilePath(path), values, written)
+    for name in ("manifests", "skipped", "notes", "surprises", "overlays"):
+        getattr(reading, name).extend(getattr(written, name))
+
+
+def _render(folder: FilePath, values: Sequence[FilePath], written: _Reading) -> None:
+    """Put what a chart or kustomization that was named becomes in the place of what is written there."""
+    from killcheck.kube.manifest_render import placed, render
+
+    rendered = render(folder, values)
+    if rendered is None:  # they are deeper in: rendering each of a repository's would take minutes
+        return
+    if rendered.why:
+        written.skipped = [
+            replace(one, why=rendered.why) if one.cause is Cause.CHART else one for one in written.skipped
+        ]
+        if not any(one.cause is Cause.CHART for one in written.skipped):
+            written.notes.append(f"{folder}: {rendered.why}")
+        return
+    made = _Reading(written.schemas)
+    made.text(rendered.text, f"{folder} (rendered)")
+    written.manifests = placed(made.manifests, rendered.text, folder, written.manifests)
+    done = (Cause.CHART, Cause.KUSTOMIZATION)
+    written.skipped = [one for one in written.skipped if one.cause not in done] + [
+        one for one in made.skipped if one.cause is not Cause.NO_MANIFEST
+    ]
+    written.surprises = made.surprises
+
+
+def _read_written(path: FilePath | str, exclude: Sequence[str], reading: _Reading) -> None:
+    """Everything below one path, each file once, in order."""
+    folders = Folders(exclude)
+    for file in _files(FilePath(path), folders):
+        real = file.resolve()
+        if real not in reading.seen:
+            reading.seen.add(real)
+            _read_file(file, reading)
+    reading.skipped += folders.skipped
+    reading.notes += folders.notes
+    reading.overlays += folders.overlays
+
+
+def _files(path: FilePath, folders: Folders) -> Iterator[FilePath]:
     try:
-        yield from manifest_folders.files(path, skipped, notes)
+        yield from folders.files(path)
     except OSError as error:  # a folder that cannot be read
-        problems.append(Problem(str(error.filename or path), 0, "", (error.strerror or str(error)).lower()))
+        folders.skipped.append(_unreadable(error.filename or path, error))
+
+
+def _read_file(file: FilePath, reading: _Reading) -> None:
+    try:
+        text = file.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        reading.skipped.append(Skipped(str(file), 0, not_utf8(error), Cause.UNREADABLE))
+    except OSError as error:
+        reading.skipped.append(_unreadable(file, error))
+    else:
+        reading.text(text, str(file))
+
+
+def _unreadable(file: object, error: OSError) -> Skipped:
+    return Skipped(str(file), 0, (error.strerror or str(error)).lower(), Cause.UNREADABLE)
 
 
 def _why_nothing(skipped: Sequence[Skipped]) -> str:
@@ -123,22 +235,51 @@ def _why_nothing(skipped: Sequence[Skipped]) -> str:
     return "no Kubernetes object in it; " + "; ".join(f"{s.file}: {s.why}" for s in skipped[:3])
 
 
-def _identity(obj: Obj) -> tuple[str, str, tuple[str, str]]:
+def _identity(obj: Obj) -> _Identity:
     group = str(obj.get("apiVersion", "")).rpartition("/")[0]
     return group, str(obj.get("kind")), key_of(obj)
 
 
-def _last_of_each(manifests: Iterable[Manifest], notes: list[str]) -> list[Manifest]:
-    """Of an object that is given twice the later one, as applying the files in turn would have it; and a note."""
-    kept: dict[tuple[str, str, tuple[str, str]], Manifest] = {}
+def _one_of_each(manifests: Sequence[Manifest], notes: list[str]) -> tuple[list[Manifest], list[Manifest]]:
+    """Each object once, and its other variants.
+
+    In one file the later one is meant, as applying it would have it. In several files they are variants (overlays,
+    examples), of which the last that holds GPUs is asked about: no holder goes unseen behind another's name.
+    """
+    by_identity: dict[_Identity, list[Manifest]] = {}
     for manifest in manifests:
         identity = _identity(manifest.obj)
-        before = kept.get(identity)
-        if before is not None and identity[2][1]:
-            notes.append(
-                f"{ref_of(manifest.obj)} is given twice, at {before.place} and {manifest.place}; the later one is used"
-            )
-        elif before is not None:  # generateName: two objects
-            identity = (*identity[:2], ("", f"{manifest.place}"))
-        kept[identity] = manifest
-    return list(kept.values())
+        if not identity[2][1]:  # generateName: an object of its own
+            identity = (*identity[:2], ("", manifest.place))
+        by_identity.setdefault(identity, []).append(manifest)
+    claims = claims_of(manifest.obj for manifest in manifests)
+    kept, variants = [], []
+    for given in by_identity.values():
+        last = list({manifest.file: manifest for manifest in given}.values())  # of each file
+        chosen = next((m for m in reversed(last) if _holds(m, claims)), last[-1]) if len(last) > 1 else last[0]
+        kept.append(chosen)
+        variants += [manifest for manifest in given if manifest is not chosen]
+    notes += _told(kept, variants)
+    order = {id(manifest): i for i, manifest in enumerate(manifests)}
+    return sorted(kept, key=lambda manifest: order[id(manifest)]), variants
+
+
+def _holds(manifest: Manifest, claims: dict[tuple[str, str, str], Obj]) -> bool:
+    return devices_of(manifest.obj, claims, wanted=True) > 0
+
+
+def _told(kept: Iterable[Manifest], variants: Sequence[Manifest]) -> Iterator[str]:
+    """One sentence on the objects that are given more than once, with the first of them."""
+    if not variants:
+        return
+    first = variants[0]
+    used = next(manifest for manifest in kept if _identity(manifest.obj) == _identity(first.obj))
+    number = len({_identity(manifest.obj) for manifest in variants})
+    others = f" ({number} objects are given more than once)" if number > 1 else ""
+    if used.file == first.file:
+        yield f"{ref_of(first.obj)} is given twice, at {first.place} and {used.place}; the later one is used{others}"
+    else:
+        yield (
+            f"{ref_of(first.obj)} has variants, at {first.place} and {used.place}: {used.place} is asked about; "
+            f"name one folder to ask about that one{others}"
+        )

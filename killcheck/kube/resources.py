@@ -89,6 +89,8 @@ EC2NODECLASSES = Resource("karpenter.k8s.aws", "v1", "ec2nodeclasses", "EC2NodeC
 SCALEDOBJECTS = Resource("keda.sh", "v1alpha1", "scaledobjects", "ScaledObject")
 HTTPSCALEDOBJECTS = Resource("http.keda.sh", "v1alpha1", "httpscaledobjects", "HTTPScaledObject")
 APPLICATIONS = Resource("argoproj.io", "v1alpha1", "applications", "Application")
+KUSTOMIZATIONS = Resource("kustomize.toolkit.fluxcd.io", "v1", "kustomizations", "Kustomization")
+HELMRELEASES = Resource("helm.toolkit.fluxcd.io", "v2", "helmreleases", "HelmRelease")
 
 _KNOWN = tuple(value for value in list(globals().values()) if isinstance(value, Resource))
 

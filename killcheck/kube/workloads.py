@@ -1,7 +1,8 @@
 """Pods that a workload of any kind makes: its pod templates, how many of each, and who owns what.
 
-Written so that a kind nobody here has heard of works too: wherever a list of containers is, there is a pod template,
-and the replica fields on the way to it multiply. Kinds that say it otherwise (LeaderWorkerSet, KServe) are spelt out.
+Written so that a kind nobody here has heard of works too: wherever a list of containers is, there is a pod template;
+wherever something has resources as a container has them and asks for accelerators, it stands for a container; and the
+replica fields on the way multiply. Kinds that count otherwise (LeaderWorkerSet, KServe, KubeAI, KAITO) are spelt out.
 """
 
 from __future__ import annotations
@@ -9,16 +10,30 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 
-from killcheck.kube.gpus import Claims, spec_devices
+from killcheck.kube.custom_holders import COUNTS, FACTORS, HOLDS_NOTHING, machine_of, requested
+from killcheck.kube.gpus import Claims, spec_devices, unaccounted
 from killcheck.kube.objects import Obj, annotations_of, controller_of, dig, namespace_of, owners
 from killcheck.text.yamlfile import Path
 
-__all__ = ["PodTemplate", "devices_of", "root_of", "templates"]
+__all__ = ["PodTemplate", "devices_of", "holds", "root_of", "templates"]
 
-#: Fields that multiply what is below them; absent, they count as one.
-_MULTIPLIERS = ("replicas", "parallelism", "numOfHosts")
-#: Parts of a spec that hold pods of something else, or none.
-_NO_TEMPLATES = frozenset({"status", "metadata", "podDisruptionBudget"})
+#: Parts of an object that hold pods of something else, or none.
+_NO_TEMPLATES = frozenset({"apiVersion", "kind", "status", "metadata", "podDisruptionBudget"})
+#: What a part that has resources of its own says of the pod around it.
+_OF_PODS = frozenset(
+    {
+        "nodeSelector",
+        "tolerations",
+        "affinity",
+        "resourceClaims",
+        "volumes",
+        "serviceAccountName",
+        "schedulerName",
+        "priorityClassName",
+        "runtimeClassName",
+        "terminationGracePeriodSeconds",
+    }
+)
 _MAX_DEPTH = 12
 
 
@@ -37,18 +52,17 @@ class PodTemplate:
 
 def templates(obj: Obj) -> list[PodTemplate]:
     """Every pod template of an object: its own spec for a Pod, none for what makes no pods."""
-    kind = obj.get("kind")
-    spec = obj.get("spec")
-    if not isinstance(spec, dict):
+    kind = str(obj.get("kind"))
+    if kind in HOLDS_NOTHING:
         return []
+    given = obj.get("spec")
+    spec: Obj = given if isinstance(given, dict) else {}
     if kind == "Pod":
-        return [PodTemplate(("spec",), spec, obj.get("metadata", {}), 1)]
-    if kind == "LeaderWorkerSet":
-        found = list(_leader_worker(spec))
-    elif kind in ("InferenceService", "NIMService"):
-        found = list(_inference(obj))
-    else:
-        found = list(_search(spec, ("spec",), 1))
+        return [PodTemplate(("spec",), spec, obj.get("metadata", {}), 1)] if spec else []
+    found = list(_SPELT_OUT[kind](obj, spec)) if kind in _SPELT_OUT else []
+    found = found or list(_search(obj, (), 1))
+    if machine_of(obj) is not None and not any(spec_devices(t.spec) for t in found):
+        found += _machines(obj)
     if _stopped(obj):
         found = [PodTemplate(t.path, t.spec, t.metadata, 0) for t in found]
     return found
@@ -61,9 +75,19 @@ def devices_of(obj: Obj, claims: Claims | None = None, *, wanted: bool = False) 
     """
     namespace = namespace_of(obj)
     return sum(
-        (max(1, template.count) if wanted else template.count) * spec_devices(template.spec, namespace, claims)
+        (max(1, template.count) if wanted else template.count)
+        * (
+            spec_devices(template.spec, namespace, claims, metadata=template.metadata)
+            or int(bool(unaccounted(template.spec)))
+        )
         for template in templates(obj)
     )
+
+
+def holds(template: PodTemplate, namespace: str = "", claims: Claims | None = None) -> bool:
+    """Whether pods of a template hold accelerators: asked for, shared by annotation, or reached past all accounting."""
+    asked = spec_devices(template.spec, namespace, claims, metadata=template.metadata)
+    return bool(asked or unaccounted(template.spec))
 
 
 def _stopped(obj: Obj) -> bool:
@@ -74,7 +98,7 @@ def _stopped(obj: Obj) -> bool:
 
 
 def _search(node: Obj, path: Path, count: int, depth: int = 0) -> Iterator[PodTemplate]:
-    """Wherever containers are below ``node``."""
+    """Wherever containers are below ``node``, or what asks for accelerators as a container does."""
     if depth > _MAX_DEPTH:
         return
     count *= _multiplied(node)
@@ -85,11 +109,29 @@ def _search(node: Obj, path: Path, count: int, depth: int = 0) -> Iterator[PodTe
             if _is_pod_spec(value):
                 yield PodTemplate((*path, key), value, node.get("metadata") or {}, count)
             else:
+                yield from _asking(node, key, value, path, count)
                 yield from _search(value, (*path, key), count, depth + 1)
         elif isinstance(value, list):
             for i, item in enumerate(value):
                 if isinstance(item, dict) and key not in ("containers", "initContainers"):
                     yield from _search(item, (*path, key, i), count, depth + 1)
+
+
+def _asking(node: Obj, key: str, value: Obj, path: Path, count: int) -> Iterator[PodTemplate]:
+    """The pod that ``node`` stands for, where its field ``key`` asks for accelerators in a container's words."""
+    if "resources" not in key.lower() and (key not in ("gpu", "limits") or _is_resources(path)):
+        return
+    devices = requested(value)
+    if devices:
+        own = {name: item for name, item in node.items() if name in ("image", "command", "args", "env", "ports")}
+        container = {"name": str(path[-1] if path else key), **own, "resources": {"limits": devices}}
+        around = {name: item for name, item in node.items() if name in _OF_PODS}
+        yield PodTemplate(path, {**around, "containers": [container]}, {}, count)
+
+
+def _is_resources(path: Path) -> bool:
+    """Whether what a path leads to was read as resources already."""
+    return bool(path) and "resources" in str(path[-1]).lower()
 
 
 def _is_pod_spec(value: Obj) -> bool:
@@ -98,15 +140,34 @@ def _is_pod_spec(value: Obj) -> bool:
 
 
 def _multiplied(node: Obj) -> int:
-    product = 1
-    for name in _MULTIPLIERS:
-        number = node.get(name)
-        if isinstance(number, int) and not isinstance(number, bool):
-            product *= number
+    """How many of what is below a node its own fields ask for; 1 where they say nothing."""
+    product = next((number for path in COUNTS if (number := _number(dig(node, *path))) is not None), 1)
+    for path in FACTORS:
+        factor = _number(dig(node, *path))
+        product *= 1 if factor is None else factor
     return product
 
 
-def _leader_worker(spec: Obj) -> Iterator[PodTemplate]:
+def _number(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _machines(obj: Obj) -> Iterator[PodTemplate]:
+    """One pod a machine, which has all of it."""
+    found = machine_of(obj)
+    if found is not None:
+        row, machine = found
+        count = _number(dig(obj, *row.count)) or 1
+        replicas = _number(dig(obj, *row.replicas)) if row.replicas else None
+        pod = {"nodeSelector": {"node.kubernetes.io/instance-type": machine}, "containers": [_one_gpu("model")]}
+        yield PodTemplate(row.machine[:-1], pod, {}, count * (1 if replicas is None else replicas))
+
+
+def _one_gpu(name: str, number: object = 1) -> Obj:
+    return {"name": name, "resources": {"limits": {"nvidia.com/gpu": number}}}
+
+
+def _leader_worker(_: Obj, spec: Obj) -> Iterator[PodTemplate]:
     """A group is one leader and size - 1 workers; without a template of its own the leader is like the workers."""
     parts = dig(spec, "leaderWorkerTemplate", default={})
     groups, size = int(dig(spec, "replicas", default=1)), int(dig(parts, "size", default=1))
@@ -118,21 +179,63 @@ def _leader_worker(spec: Obj) -> Iterator[PodTemplate]:
             yield PodTemplate(path, template.get("spec") or {}, template.get("metadata") or {}, count)
 
 
-def _inference(obj: Obj) -> Iterator[PodTemplate]:
-    """KServe's ``predictor.model`` (or the older ``predictor.pytorch``...) and NIM's spec are containers themselves."""
+def _inference(_: Obj, spec: Obj) -> Iterator[PodTemplate]:
+    """KServe's ``predictor.model`` (or the older ``predictor.pytorch``...) is a container itself.
+
+    ``workerSpec`` are the further pods of each replica: ``pipelineParallelSize`` counts the first one too.
+    """
     for part in ("predictor", "transformer", "explainer"):
-        section = dig(obj, "spec", part, default={})
+        section = dig(spec, part, default={})
         count = int(dig(section, "minReplicas", default=1))
         for key, value in section.items():
-            if isinstance(value, dict) and "resources" in value and not _is_pod_spec(section):
+            if isinstance(value, dict) and "resources" in value and not _is_pod_spec(section) and key != "workerSpec":
                 yield PodTemplate(("spec", part), {**section, "containers": [{"name": key, **value}]}, {}, count)
         if _is_pod_spec(section):
             yield PodTemplate(("spec", part), section, {}, count)
-        if isinstance(section.get("workerSpec"), dict):
-            yield from _search({"workerSpec": section["workerSpec"]}, ("spec", part), count)
-    if obj.get("kind") == "NIMService" and dig(obj, "spec", "resources"):
-        count = int(dig(obj, "spec", "replicas", default=1))
-        yield PodTemplate(("spec",), {"containers": [{"name": "nim", **obj["spec"]}]}, {}, count)
+        worker = section.get("workerSpec")
+        if isinstance(worker, dict):
+            others = count * max(1, (_number(worker.get("pipelineParallelSize")) or 2) - 1)
+            yield from _search({"workerSpec": worker}, ("spec", part), others)
+
+
+def _llm_inference(_: Obj, spec: Obj) -> Iterator[PodTemplate]:
+    """KServe's LLMInferenceService: decode and prefill, each a number of pods or, with workers, of groups of pods.
+
+    A group has ``data / dataLocal`` pods, else ``pipeline`` (kserve pkg/apis/serving/v1alpha1, ``GetSize``).
+    """
+    for path, part in ((("spec",), spec), (("spec", "prefill"), dig(spec, "prefill", default={}))):
+        groups = _number(part.get("replicas"))
+        groups = 1 if groups is None else groups
+        workers = (_group_size(dig(part, "parallelism", default={})) - 1) * groups
+        for name, count in (("template", groups), ("worker", workers)):
+            pods = part.get(name)
+            if isinstance(pods, dict) and _is_pod_spec(pods):
+                yield PodTemplate((*path, name), pods, {}, count)
+
+
+def _group_size(parallelism: Obj) -> int:
+    data, local = (_number(parallelism.get(name)) for name in ("data", "dataLocal"))
+    if data or local:
+        return max(max(data or 1, 1) // max(local or 1, 1), 1)
+    return max(_number(parallelism.get("pipeline")) or 1, 1)
+
+
+def _profiled(_: Obj, spec: Obj) -> Iterator[PodTemplate]:
+    """KubeAI's Model: ``resourceProfile: nvidia-gpu-l4:2`` is two of what the operator's profile says, a GPU each."""
+    profile, _colon, number = str(spec.get("resourceProfile", "")).partition(":")
+    if profile and not profile.startswith("cpu"):
+        replicas = _number(spec.get("replicas"))
+        count = replicas if replicas is not None else _number(spec.get("minReplicas")) or 0
+        yield PodTemplate(("spec",), {"containers": [_one_gpu("server", number or 1)]}, {}, count)
+
+
+#: Kinds whose numbers are sums of their own.
+_SPELT_OUT: dict[str, Callable[[Obj, Obj], Iterator[PodTemplate]]] = {
+    "LeaderWorkerSet": _leader_worker,
+    "InferenceService": _inference,
+    "LLMInferenceService": _llm_inference,
+    "Model": _profiled,
+}
 
 
 def root_of(

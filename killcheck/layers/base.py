@@ -37,7 +37,16 @@ __all__ = [
 #: How the place of a log begins that could not be read: not an empty log.
 UNREAD = "[the log could not be read: "
 #: Field managers of controllers that write replicas: never an executor's.
-CONTROLLERS = ("keda", "argocd", "horizontal-pod-autoscaler", "kube-controller-manager", "kueue", "karpenter")
+CONTROLLERS = (
+    "keda",
+    "argocd",
+    "horizontal-pod-autoscaler",
+    "kube-controller-manager",
+    "kueue",
+    "karpenter",
+    "kustomize-controller",
+    "helm-controller",
+)
 
 
 def is_controller(writer: str) -> bool:

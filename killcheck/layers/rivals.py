@@ -14,6 +14,8 @@ __all__ = ["lighter", "rival_that_spoke"]
 _SAYINGS = (
     ("ScaledObject", "KEDAScaleTargetActivated", "keda-operator"),
     ("Application", "OperationStarted", "argocd-application-controller"),
+    ("Kustomization", "Progressing", "kustomize-controller"),
+    ("HelmRelease", "DriftCorrected", "helm-controller"),
     ("HorizontalPodAutoscaler", "SuccessfulRescale", "horizontal-pod-autoscaler"),
 )
 

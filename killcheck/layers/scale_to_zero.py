@@ -10,23 +10,38 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
+from killcheck.clock import VirtualLoop
+from killcheck.embedded.models import keda_triggers
 from killcheck.kube import resources as r
 from killcheck.kube.errors import NotFound
 from killcheck.kube.informer import Change
-from killcheck.kube.objects import Obj, annotations_of, controller_of, dig, format_time, name_of, namespace_of
+from killcheck.kube.objects import (
+    Obj,
+    annotations_of,
+    condition,
+    controller_of,
+    dig,
+    format_time,
+    name_of,
+    namespace_of,
+)
 from killcheck.kube.permissions import Permission
 from killcheck.layers.base import Explanation, LayerError, LayerRun, Stage
-from killcheck.spec.killpath import Layer
+from killcheck.spec.killpath import Layer, Target
 from killcheck.watch.scene import event_time
 
-__all__ = ["READING", "ScaleToZero"]
+__all__ = ["ACTIVE", "READING", "ScaleToZero"]
 
-#: What every trigger of a ScaledObject reads on the embedded cluster.
-READING = "killcheck.dev/trigger-value"
+#: What every live trigger of a ScaledObject reads on the embedded cluster.
+READING = keda_triggers.VALUE
+#: Its value for a live source that has work.
+ACTIVE = keda_triggers.ACTIVE
 #: KEDA's event and its write may be this far apart, in seconds.
 SLACK_S = 5.0
 #: How long after the first request its target may still ask for no replicas, in seconds: a few polls.
 WAKES_S = 180.0
+#: How long after that a pod of each may take to be ready, in seconds: a machine is bought, a model is loaded.
+SERVES_S = 1800.0
 #: pollingInterval where a ScaledObject says none.
 POLLING_S = 30.0
 
@@ -49,6 +64,9 @@ class ScaleToZero(LayerRun):
         self._deactivated: list[str] = []
         self._flaw = ""
         self._reading = ""
+        self._zero_at: datetime | None = None
+        #: The annotation as it was; None: there was none, and what is live counts as active.
+        self._before: str | None = None
 
     def prepare(self) -> None:
         """Find the ScaledObject, the HTTP add-on's own one for an HTTPScaledObject."""
@@ -84,10 +102,28 @@ class ScaleToZero(LayerRun):
             Permission("list", "keda.sh", "scaledobjects", namespace=ns),
         ]
 
+    def before_trigger(self) -> str:
+        """On a virtual clock an open window of a cron trigger is waited out: it holds its replicas until then."""
+        loop, told = self.stage.cluster.loop, ""
+        if not isinstance(loop, VirtualLoop):
+            return told
+        for _ in range(len(keda_triggers.triggers(self.scaled))):
+            reading = keda_triggers.read(self.scaled, loop.now())
+            if not reading.desired or reading.changes is None:
+                break
+            told = f"waited for the cron window of ScaledObject {name_of(self.scaled)} to close, at " + (
+                f"{reading.changes:%Y-%m-%d %H:%M} UTC"
+            )
+            loop.run_until(lambda: False, (reading.changes - loop.now()).total_seconds())
+        return told
+
     def trigger(self) -> str:
         """The last request has been served."""
+        if not self.stage.cluster.real:  # a target that slept has been woken by its triggers since
+            self.scaled = self.stage.cluster.kube.get(r.SCALEDOBJECTS, name_of(self.scaled), namespace_of(self.scaled))
         if self._modelled():
-            self._reading = annotations_of(self.scaled)[READING]
+            self._before = annotations_of(self.scaled).get(READING)
+            self._reading = self._before or keda_triggers.ACTIVE
             self.stage.journal.merge(
                 r.SCALEDOBJECTS,
                 name_of(self.scaled),
@@ -99,7 +135,8 @@ class ScaleToZero(LayerRun):
         return f"nothing is pulled: {self.ref} is left to find its target idle"
 
     def _modelled(self) -> bool:
-        return not self.stage.cluster.real and annotations_of(self.scaled).get(READING, "0") not in ("0", "")
+        said = annotations_of(self.scaled).get(READING, keda_triggers.ACTIVE)
+        return not self.stage.cluster.real and bool(keda_triggers.live(self.scaled)) and said not in ("0", "")
 
     def notice(self, change: Change, old: Obj | None, new: Obj) -> None:
         """KEDA says when it deactivates a target."""
@@ -115,7 +152,7 @@ class ScaleToZero(LayerRun):
             self.stage.cluster.kube.patch(
                 r.SCALEDOBJECTS,
                 name_of(self.scaled),
-                {"metadata": {"annotations": {READING: self._reading}}},
+                {"metadata": {"annotations": {READING: self._before}}},
                 namespace_of(self.scaled),
             )
             asked = f"its triggers read {self._reading} again"
@@ -127,18 +164,50 @@ class ScaleToZero(LayerRun):
         else:
             return ["whether it wakes again was not tried: the spec gives no busy command that makes a request"]
         targets = [t for t in self.stage.kill_path.covered_by(self.layer) if t.kind]
-        if self.stage.cluster.loop.run_until(lambda: all(map(self.stage.scene.replicas, targets)), WAKES_S):
-            return [f"{asked}: it woke"]
         names = ", ".join(map(str, targets))
-        self._flaw = (
-            f"nothing wakes it: {asked}, and {WAKES_S / 60:.0f} min later {names} asks "
-            "for no replicas still: who comes next finds nobody there"
+        loop, scene = self.stage.cluster.loop, self.stage.scene
+        if not loop.run_until(lambda: all(map(scene.replicas, targets)), WAKES_S):
+            self._flaw = (
+                f"nothing wakes it: {asked}, and {WAKES_S / 60:.0f} min later {names} asks "
+                "for no replicas still: who comes next finds nobody there"
+            )
+            return [self._flaw]
+        if not loop.run_until(lambda: all(map(self._serves, targets)), SERVES_S):
+            self._flaw = (
+                f"it wakes and does not answer: {asked}, and {SERVES_S / 60:.0f} min later no pod of {names} "
+                "is ready: who comes next waits for nobody"
+            )
+            return [self._flaw]
+        return [f"{asked}: it woke, and a pod of each target is ready"]
+
+    def _serves(self, target: Target) -> bool:
+        """Whether a pod of a target is ready to answer."""
+        scene = self.stage.scene
+        roots = {(target.kind, name_of(obj)) for obj in scene.objects_of(target)}
+        held = [scene.pods.get(pod.name, pod.namespace) for pod in scene.gpu_pods() if not pod.terminating]
+        return any(
+            scene.root_owner(pod) in roots and (condition(pod, "Ready") or {}).get("status") == "True"
+            for pod in held
+            if pod is not None
         )
-        return [self._flaw]
 
     def flaw(self) -> str:
-        """It slept on when it was asked."""
-        return self._flaw
+        """It slept on when it was asked, or did not wait for as long as its target may idle."""
+        return self._flaw or self._early()
+
+    def _early(self) -> str:
+        """It turned off what had not been idle for long enough; known where the last request was the drill's own."""
+        timeline, idle_s = self.stage.timeline, self.layer.idle_s or 0.0
+        if self._zero_at is None or timeline is None or not self._reading:
+            return ""
+        idle = (self._zero_at - timeline.start).total_seconds()
+        polled_s = float(dig(self.scaled, "spec", "pollingInterval", default=POLLING_S))
+        if idle >= idle_s - SLACK_S - polled_s:  # KEDA counts from its last look at an active trigger
+            return ""
+        return (
+            f"{self.layer.name} does not wait: it went off {idle:.0f} s after the last request, and is to be left "
+            f"on for {idle_s:.0f} s (cooldownPeriod)"
+        )
 
     def signs(self, writer: str) -> bool:
         """Only KEDA's own hand."""
@@ -146,6 +215,7 @@ class ScaleToZero(LayerRun):
 
     def acted(self, zero_at: datetime) -> str:
         """It was KEDA if it said so at that moment."""
+        self._zero_at = zero_at
         bounds = [format_time(zero_at + timedelta(seconds=s)) for s in (-SLACK_S, SLACK_S)]
         for at in self._deactivated:
             if bounds[0] <= at[:19] + "Z" <= bounds[1]:
@@ -169,11 +239,33 @@ class ScaleToZero(LayerRun):
                 "set minReplicaCount: 0",
                 (27,),
             )
-        if notes.get("autoscaling.keda.sh/paused") == "true":
+        paused = next(
+            (
+                f"{key}: {value}"
+                for key, value in sorted(notes.items())
+                if key.startswith("autoscaling.keda.sh/paused") and not key.endswith("scale-out") and value != "false"
+            ),
+            "",
+        )
+        if paused:
             return Explanation(
-                f"{what} is paused: KEDA does not touch its target",
-                ("annotation autoscaling.keda.sh/paused: true",),
+                f"{what} is paused: KEDA does not take its target to zero",
+                (f"annotation {paused}",),
                 "take the annotation off",
+                (27,),
+            )
+        if keda_triggers.only_resources(live):
+            return Explanation(
+                f"{what} has cpu or memory triggers alone: KEDA never takes it to zero, and lights it again",
+                tuple(f"trigger {t.get('type')}" for t in keda_triggers.triggers(live)),
+                "add a trigger that counts requests or work",
+                (27,),
+            )
+        if keda_triggers.read(live, self.stage.cluster.loop.now()).desired:
+            return Explanation(
+                f"the cron window of {what} is open: KEDA holds its replicas until it closes",
+                (f"triggers: {dig(spec, 'triggers', default=[])}",),
+                "close the window before the night",
                 (27,),
             )
         if notes.get(READING) == "error" or dig(spec, "fallback", "replicas", default=0):

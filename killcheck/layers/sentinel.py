@@ -185,9 +185,15 @@ class SentinelLayer(LayerRun):
         self._at = f"{self._stop.name} was pulled with {self.mark} set"
         ended: list[str] = []
         self._fire(self._stop, ended)
+        late: float | None = None
         while not ended or not self._zero():
             if ended:
                 self._stopped = ended[0]
+                late = self._monotonic() + self._patience_s() if late is None else late
+                if self._monotonic() > late and self._lit() and not self._written and not self._rival():
+                    self._flaw = f"with {self.mark} set, {self._stop.name} no longer stops: {ended[0]}"
+                    self.stage.scene.wake()
+                    return
             yield
         self._stopped = ended[0]
         for way in self.starters:
@@ -222,6 +228,14 @@ class SentinelLayer(LayerRun):
             told = f"{len(self.starters)} starter(s) fired alone with {self.mark} set: nothing came on"
             self.stage.timeline.reach("starts_refused", self._refused_at, self._refused_at, told)
         self.stage.scene.wake()
+
+    def _patience_s(self) -> float:
+        """How long after the stop path has ended its targets may still be asked for: whoever turns them off later than
+        that is somebody else.
+        """
+        if all(target.kind for target in self._targets()):
+            return APPEARS_S
+        return self.stage.kill_path.deadlines_for(self.layer).instance_gone_s
 
     def _still_set(self) -> bool:
         try:
@@ -406,7 +420,13 @@ class SentinelLayer(LayerRun):
     def explain(self, stuck_at: str) -> Explanation | None:
         """Who did it."""
         if self._flaw:
-            return Explanation(self._flaw, tuple(self._notes[-5:]), self.remedy, self._failures)
+            stops = "no longer stops" in self._flaw
+            return Explanation(
+                self._flaw,
+                tuple(self._notes[-5:]),
+                "check the sentinel before starting only: stopping is never held back" if stops else self.remedy,
+                self._failures,
+            )
         if stuck_at in ("starts_refused", "instance_gone", "pods_gone", "scale_written", "pods_terminating"):
             if self._written or self._rival():
                 return None  # it stopped: what stays, or comes back, is not held by the sentinel

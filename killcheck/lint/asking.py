@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from killcheck import discover
 from killcheck.discover.shapes import read_as_typed
-from killcheck.kube.objects import Obj, annotations_of, labels_of, name_of, ref_of
+from killcheck.kube.objects import Obj, annotations_of, ref_of
 from killcheck.spec import killpath
 from killcheck.spec.killpath import KillPath
 from killcheck.text.redaction import clean
@@ -85,6 +85,7 @@ def world_of(
     live: bool = False,
     unread: dict[str, str] | None = None,
     listed: Iterable[str] = (),
+    verbose: bool = False,
 ) -> tuple[World, tuple[str, ...]]:
     """The probes' world, and notes on how its kill path was found (where no spec says it).
 
@@ -97,36 +98,32 @@ def world_of(
     found = [o for o in (loaded.objects if loaded else objects) if o.get("apiVersion") != killpath.API_VERSION]  # type: ignore[union-attr]
     notes: tuple[str, ...] = loaded.notes if loaded else ()
     if loaded is not None:
-        notes += tuple(loaded.passed_over(spec=kill_path is not None))
+        notes += tuple(
+            loaded.passed_over(spec=kill_path is not None, verbose=verbose, harmless=not verbose)
+        )  # findings tell the rest
     if kill_path is None:
         with read_as_typed(lambda: loaded):
-            kill_path, more = _found_path(found)
+            kill_path, more = _found_path(found, loaded)
         notes += more
     with read_as_typed(lambda: loaded):
         return World(found, kill_path, now, loaded, live, unread or {}, frozenset(listed)), notes
 
 
-def _found_path(objects: list[Obj]) -> tuple[KillPath, tuple[str, ...]]:
-    """The kill path among objects. Holders without any layer are a kill path too, and its findings say so."""
+def _found_path(objects: list[Obj], loaded: Loaded | None) -> tuple[KillPath, tuple[str, ...]]:
+    """The kill path among objects. Holders without any layer are a kill path too, and its findings say so.
+
+    So are objects that name GPUs and are not understood, or files that were not read: there is something to say.
+    """
     try:
-        found = discover.from_objects(objects)
-        return found.kill_path, found.not_understood
+        found = discover.from_objects(replace(loaded, notes=()) if loaded else objects, complete=False)
     except discover.DiscoveryError as error:
-        held = discover.holders(objects)
-        if not held:
+        unread = loaded is not None and any(one.cause.may_hold for one in loaded.unseen)
+        if not unread and not discover.unknown_holders(objects):
             raise
-        targets = tuple(
-            killpath.Target(
-                name=f"{h.namespace}-{name_of(h.obj)}",
-                api_version=str(h.obj.get("apiVersion", "")),
-                kind=str(h.obj.get("kind", "")),
-                namespace=h.namespace,
-                object=name_of(h.obj),
-                selector="" if name_of(h.obj) else ",".join(f"{k}={v}" for k, v in sorted(labels_of(h.obj).items())),
-            )
-            for h in held
-        )
-        return KillPath(targets[0].namespace, targets, ()), tuple(str(error).splitlines())
+        return KillPath("not-found", (), ()), tuple(str(error).splitlines()[:1])
+    if found.kill_path.layers:
+        return found.kill_path, found.not_understood
+    return found.kill_path, (*found.notes, *found.not_understood)
 
 
 def ask(world: World, probes: Iterable[Probe]) -> Iterator[Finding]:

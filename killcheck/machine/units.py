@@ -18,6 +18,8 @@ from killcheck.text.durations import parse_duration
 
 __all__ = ["Authorities", "StartAuthority", "read"]
 
+#: Where programs of the system itself are, and files that are no programs.
+_SYSTEM = ("/bin/", "/usr/bin/", "/sbin/", "/usr/sbin/", "/usr/lib/", "/dev/", "/etc/", "/var/", "/run/", "/proc/")
 _MAX_DEPTH = 6
 #: A program's limit where its unit sets none, in seconds.
 DEFAULT_TIMEOUT_S = 600.0
@@ -149,6 +151,19 @@ class _Reader:
         if does:
             command = Command(tuple(self._runnable(word) for word in argv), limit)
             self.starters.setdefault(way, StartAuthority(way, command, f"{way}: {does}"))
+        else:
+            self.unread += [
+                f"{way}: {word} is no script that can be read here: whether it starts anything is not known"
+                for word in argv
+                if self._opaque(word)
+            ]
+
+    def _opaque(self, word: str) -> bool:
+        """Whether a word of a command names a program of somebody's own whose text is not here, or is no text."""
+        path = Path(word)
+        own = word.startswith("/") and not word.startswith(_SYSTEM)
+        scripted = path.suffix in (".sh", ".bash", ".py", ".pl", ".rb", ".js")
+        return ((own and not path.is_dir()) or scripted) and self._script(word) is None
 
     def _does(self, text: str, way: str, depth: int) -> Iterator[str]:
         """How a text starts an instance, in words: by a call in it, by a script or a unit that it starts."""

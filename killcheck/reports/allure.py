@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from killcheck import events
+from killcheck.reports import rests
 from killcheck.reports.figures import span
 from killcheck.reports.story import DrillStory, RunStory
 
@@ -79,6 +80,7 @@ def _drill(story: RunStory, drill: DrillStory, folder: Path) -> list[Path]:
         path.write_text(text, encoding="utf-8")
         files.append(path)
         attachments.append({"name": title, "source": path.name, "type": kind})
+    lines = [*story.notes, *rests.of_drill(drill.result)]
     start = drill.triggered or drill.started.at
     stop = drill.events[-1].at if drill.events else start
     labels = {
@@ -104,6 +106,7 @@ def _drill(story: RunStory, drill: DrillStory, folder: Path) -> list[Path]:
         "steps": list(_steps(drill, start)),
         "attachments": attachments,
         "labels": [{"name": key, "value": value} for key, value in labels.items()],
+        "description": "\n".join(["Rests on:", *(f"- {line}" for line in lines)]) if lines else "",
         "parameters": [{"name": "faults", "value": ", ".join(drill.started.faults)}] if drill.started.faults else [],
     }
     path = folder / f"{uid}-result.json"

@@ -30,6 +30,7 @@ def document(story: RunStory) -> dict[str, Any]:
         "drills": [drill.result or _unfinished(drill) for drill in story.drills],
         "findings": list(story.findings),
         "fences": list(story.fences),
+        "notes": list(story.notes),
     }
 
 
@@ -67,4 +68,6 @@ def _unfinished(drill: DrillStory) -> dict[str, Any]:
         "healed": [],
         "problems": [],
         "gpu_pods": [],
+        "ledger": [],
+        "ledger_counts": {},
     }

@@ -17,23 +17,54 @@ if TYPE_CHECKING:
 __all__ = ["show"]
 
 _STYLES = {"error": "bold red", "warning": "yellow", "note": "dim"}
+#: More notes of a probe than these are one line.
+_MANY = 3
 _MARKS = {"error": "✗", "warning": "!", "note": "·"}
 
 
-def show(result: LintResult, *, color: bool | None = None, file: Any = None, notes: bool = True) -> None:
-    """Print what was found and what was not asked; ``notes`` says whether notes are shown one by one."""
+def show(
+    result: LintResult,
+    *,
+    color: bool | None = None,
+    file: Any = None,
+    notes: bool = True,
+    verbose: bool = True,
+) -> None:
+    """Print what was found and not asked; ``notes``: those too. Not ``verbose``: many of a kind in one line."""
     console = screen(color=color, file=file)
     answered = [f for f in result.findings if not f.unproven and (notes or f.severity != "note")]
+    many = {} if verbose else _classes(answered)
+    answered = [f for f in answered if f.severity != "note" or f.probe not in many]
     for obj, findings in _by_object(answered):
         console.print()
         console.print(_heading(obj, findings[0]))
         for finding in findings:
             console.print(_lines(finding))
+    for probe, members in many.items():
+        console.print(_class_line(probe, members))
     _open_questions(console, [f for f in result.findings if f.unproven])
     for note in result.notes:
         console.print(Text(f"· {note}", style="dim"))
     console.print()
     console.print(_count(result))
+
+
+def _classes(findings: Iterable[Finding]) -> dict[str, list[Finding]]:
+    """The notes of the probes that have many of them."""
+    groups: dict[str, list[Finding]] = {}
+    for finding in findings:
+        if finding.severity == "note":
+            groups.setdefault(finding.probe, []).append(finding)
+    return {probe: members for probe, members in groups.items() if len(members) > _MANY}
+
+
+def _class_line(probe: str, members: list[Finding]) -> Text:
+    """One line for all notes of a probe, with the first."""
+    first = members[0]
+    text = Text(f"\n· note    {first.message}: {first.object} and {len(members) - 1} more", style="dim")
+    text.append(f"  [{probe}] (--verbose for each)", style="dim")
+    text.append(f"\n      fix     {first.remedy}", style="green")
+    return text
 
 
 def _by_object(findings: Iterable[Finding]) -> Iterable[tuple[str, list[Finding]]]:
@@ -45,7 +76,7 @@ def _by_object(findings: Iterable[Finding]) -> Iterable[tuple[str, list[Finding]
 
 def _heading(obj: str, finding: Finding) -> Text:
     text = Text(obj, style="bold")
-    if finding.file:
+    if finding.file and not obj.startswith(finding.file):
         text.append(f"  {finding.file}", style="dim")
     return text
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from importlib import resources
 
 from killcheck import events
-from killcheck.reports import mend
+from killcheck.reports import mend, rests
 from killcheck.reports.compare import Comparison
 from killcheck.reports.figures import money, span
 from killcheck.reports.picture import picture
@@ -48,6 +48,7 @@ def html(story: RunStory, comparison: Comparison | None = None) -> str:
         said=[_telling(drill) for drill in story.drills],
         healed=[_last(drill, events.Healed) for drill in story.drills],
         logs=[drill.of(events.LogTaken) for drill in story.drills],
+        rests=[rests.of_drill(drill.result) for drill in story.drills],
         injected=[drill.of(events.FaultInjected) for drill in story.drills],
     )
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
+from killcheck.reports import rests
 from killcheck.reports.story import DrillStory, RunStory
 
 __all__ = ["junit"]
@@ -37,9 +38,9 @@ def _case(story: RunStory, drill: DrillStory) -> Element:
         time=f"{drill.result.get('watched_s') or 0:.3f}",
     )
     _judge(case, drill)
-    notes = drill.result.get("notes")
-    if notes:
-        SubElement(case, "system-out").text = _clean("\n".join(f"rests on: {note}" for note in notes))
+    lines = [*story.notes, *rests.of_drill(drill.result)]
+    if lines:
+        SubElement(case, "system-out").text = _clean("\n".join(f"rests on: {line}" for line in lines))
     return case
 
 

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from killcheck.reports import rests
 from killcheck.reports.story import DrillStory, RunStory
 
 __all__ = ["LAST_SUCCESS", "carry_over", "grouping", "prometheus"]
@@ -55,6 +56,7 @@ def _lines(story: RunStory) -> Iterator[str]:
             yield from _head(LAST_SUCCESS, _SUCCESS_HELP)
             yield f"{LAST_SUCCESS}{_labels(story)} {ended:.0f}"
     yield from _drills(story)
+    yield from _rests(story)
     if story.findings:
         yield from _head("killcheck_findings", "Findings of the last run by severity.")
         for severity in SEVERITIES:
@@ -104,6 +106,18 @@ def _drills(story: RunStory) -> Iterator[str]:
         for drill, value in samples:
             if value is not None:
                 yield f"{name}{_of(story, drill)} {value}"
+
+
+def _rests(story: RunStory) -> Iterator[str]:
+    """What verdicts rest on, as samples whose labels say it: 1 for each line."""
+    every = [(drill, line) for drill in story.drills for line in rests.of_drill(drill.result)]
+    if every or story.notes:
+        yield from _head("killcheck_rests_on_info", "1 for each thing that a verdict of the last run rests on.")
+    yield from (f"killcheck_rests_on_info{_labels(story, because=note)} 1" for note in story.notes)
+    yield from (f"killcheck_rests_on_info{_of(story, drill, because=line)} 1" for drill, line in every)
+    yield from _head("killcheck_assumptions", "What a person vouches for in the last run's verdicts, until a date.")
+    found = rests.assumed_by_hand(drill.result for drill in story.drills if drill.result)
+    yield f"killcheck_assumptions{_labels(story)} {len(found)}"
 
 
 def _exposed(drill: DrillStory) -> Any:

@@ -1,6 +1,7 @@
 """A run's drills and findings as SARIF 2.1.0, from its record: what left GPUs on, and what reading found.
 
-Source: OASIS Static Analysis Results Interchange Format 2.1.0, sections 3.27 (result), 3.49 (reportingDescriptor).
+Source: OASIS Static Analysis Results Interchange Format 2.1.0, sections 3.20 (invocation), 3.27 (result), 3.49
+(reportingDescriptor), 3.58 (notification).
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import hashlib
 from pathlib import PurePath
 from typing import Any
 
+from killcheck.reports import rests
 from killcheck.reports.places import uri
 from killcheck.reports.story import DrillStory, RunStory
 
@@ -30,11 +32,31 @@ def document(story: RunStory) -> dict[str, Any]:
     results = [_drill(story, drill, names) for drill in story.drills if _rule(drill)]
     results += [_finding(finding, names) for finding in story.findings]
     driver = {"name": "killcheck", "version": story.started.version, "rules": rules}
-    return {
-        "$schema": _SCHEMA,
-        "version": "2.1.0",
-        "runs": [{"tool": {"driver": driver}, "results": results, "columnKind": "unicodeCodePoints"}],
+    run = {
+        "tool": {"driver": driver},
+        "results": results,
+        "columnKind": "unicodeCodePoints",
+        "invocations": [
+            {
+                "executionSuccessful": story.finished is not None,
+                "toolExecutionNotifications": [_note(text) for text in _told(story)],
+            }
+        ],
     }
+    return {"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}
+
+
+def _told(story: RunStory) -> list[str]:
+    """What is no result: each drill's verdict, and what it rests on."""
+    said = [
+        f"{drill.name}: {drill.verdict}" + "".join(f"; rests on: {line}" for line in rests.of_drill(drill.result))
+        for drill in story.drills
+    ]
+    return [*story.notes, *said]
+
+
+def _note(text: str) -> dict[str, Any]:
+    return {"level": "note", "message": {"text": text}}
 
 
 def _rule(drill: DrillStory) -> str:

@@ -7,7 +7,17 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, TypeVar
 
-from killcheck.events import DrillFinished, DrillStarted, Event, Fenced, Found, RunFinished, RunStarted, Triggered
+from killcheck.events import (
+    DrillFinished,
+    DrillStarted,
+    Event,
+    Fenced,
+    Found,
+    Noted,
+    RunFinished,
+    RunStarted,
+    Triggered,
+)
 
 __all__ = ["DrillStory", "RunStory", "tell"]
 
@@ -73,6 +83,7 @@ class RunStory:
     drills: list[DrillStory] = field(default_factory=list)
     findings: list[dict[str, Any]] = field(default_factory=list)
     fences: list[dict[str, Any]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
     finished: RunFinished | None = None
 
     @property
@@ -98,6 +109,8 @@ def tell(record: Iterable[Event]) -> RunStory:
             story.findings.append(event.finding)
         elif isinstance(event, Fenced):
             story.fences.append(event.fence)
+        elif isinstance(event, Noted) and not event.drill:
+            story.notes.append(event.text)
         elif isinstance(event, DrillStarted):
             story.drills.append(DrillStory(event.drill, event))
         elif story.drills:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from killcheck.reports import mend
+from killcheck.reports import mend, rests
 from killcheck.reports.compare import Comparison
 from killcheck.reports.figures import money, span
 from killcheck.reports.html import sentence
@@ -44,7 +44,7 @@ def markdown(story: RunStory, comparison: Comparison | None = None) -> str:
         lines += [_row(drill) for drill in story.drills[:MOST_ROWS]]
         if len(story.drills) > MOST_ROWS:
             lines += ["", f"... and {len(story.drills) - MOST_ROWS} more: see the report."]
-    notes = _notes(story)
+    notes = rests.of_run(story)
     if notes:
         lines += ["", "### Rests on", ""]
         lines += [f"- {_md(note)}" for note in notes[:MOST_ROWS]]
@@ -82,15 +82,10 @@ def slack(story: RunStory) -> dict[str, Any]:
         blocks.append(_section(f"*{_escape(drill.name)}*: {drill.verdict}\n{_escape(why)}{remedy}"))
     if len(bad) > 10:
         blocks.append(_section(f"... and {len(bad) - 10} more"))
-    notes = _notes(story)
+    notes = rests.of_run(story)
     if notes:
         blocks.append(_section("\n".join(["Rests on:", *(f"- {_escape(note)}" for note in notes)])))
     return {"text": f"{title}. {sentence(story)}", "blocks": blocks}
-
-
-def _notes(story: RunStory) -> list[str]:
-    """What was not seen and the verdicts rest on, or what a figure lacks; said once, however many drills say it."""
-    return list(dict.fromkeys(note for drill in story.drills for note in drill.result.get("notes") or ()))
 
 
 def _row(drill: DrillStory) -> str:

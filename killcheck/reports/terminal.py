@@ -11,7 +11,7 @@ from rich.text import Text
 
 from killcheck import events
 from killcheck.kube.preflight import in_words
-from killcheck.reports import mend
+from killcheck.reports import mend, rests
 from killcheck.reports.figures import money, span
 from killcheck.reports.screen import screen
 
@@ -156,7 +156,8 @@ class Terminal:
             self._line(event, "!", f"{event.object}: {event.reason}: {_short(event.message)}", "yellow")
 
     def _on_Noted(self, event: events.Noted) -> None:
-        self._line(event, "·", event.text, "dim")
+        if event.drill:  # what is noted about a whole run was said before it
+            self._line(event, "·", event.text, "dim")
 
     def _on_Healed(self, event: events.Healed) -> None:
         if event.problems:
@@ -173,6 +174,14 @@ class Terminal:
 
     def _on_DrillFinished(self, event: events.DrillFinished) -> None:
         self.console.print(_verdict_lines(event.result))
+        self._rests(rests.shown_apart(event.result))
+
+    def _rests(self, lines: list[str]) -> None:
+        """What a verdict rests on, under it."""
+        if lines:
+            text = Text("    rests   ", style="dim")
+            text.append("on " + "\n            ".join(lines))
+            self.console.print(text)
 
     # -- before and after ----------------------------------------------------------------------------------
     def plan(self, plan: Plan) -> None:
@@ -205,10 +214,15 @@ class Terminal:
         if len(result.drills) > 1:
             self.console.print()
             self.console.print(_table(result.drills))
-            self.mend_first([drill.to_json() for drill in result.drills])
+            found = [drill.to_json() for drill in result.drills]
+            self.mend_first(found)
+            if self.quiet:
+                every = [*result.notes, *(line for one in found for line in rests.of_drill(one))]
+                self._rests(list(dict.fromkeys(every)))
         elif self.quiet:
             for drill in result.drills:
                 self.console.print(_verdict_lines(drill.to_json()))
+                self._rests([*result.notes, *rests.of_drill(drill.to_json())])
         self.summary_of_record(result)
 
     def closing(self, story: RunStory, comparison: Comparison | None = None) -> None:

@@ -74,7 +74,8 @@ def lasting(cause: str) -> str:
 
 #: Names made for one run, times of day and durations, digests, addresses with ports, counts.
 _CHANCE = re.compile(
-    r"killcheck-|\d{1,2}:\d\d|sha256:|[0-9a-f]{10}|\d+[-.]\d+[-.]\d+[-.]\d+|-[bcdf-hj-np-tv-z2456789]{5}\b|^\W*\d+(\.\d+)?\W*$"
+    r"killcheck-|\d{1,2}:\d\d|sha256:|[0-9a-f]{10}|\d+[-.]\d+[-.]\d+[-.]\d+"
+    r"|-[bcdf-hj-np-tv-z2456789]{5}\b|^\W*\d+(\.\d+)?\W*$"
 )
 
 

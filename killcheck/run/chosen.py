@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from killcheck.run.session import ExecMode, Session, SessionError
 from killcheck.spec.killpath import KillPath, Outcome, Policy
@@ -30,8 +31,11 @@ def chosen(
     kubeconfig: Path | None = None,
     allow_commands: bool = False,
     start: Path | None = None,
+    **reading: Any,
 ) -> Session:
     """The session that was named, or of the spec that lies in ``start`` (default: the working directory) or above it.
+
+    ``reading``: how manifests are read (``exclude``, ``values``, ``strict``, ``verbose`` of :class:`Session`).
 
     Raises SessionError where two things were named, where no example has that name, and where the spec that was found
     belongs to another user. That there is no kill path at all is said by :attr:`Session.kill_path`: some readers can
@@ -49,6 +53,7 @@ def chosen(
         kubeconfig=kubeconfig,
         fixture=example,
         allow_commands=allow_commands,
+        **reading,
     )
 
 

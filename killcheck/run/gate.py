@@ -86,6 +86,13 @@ class Gate:
     def _word(self, part: str, code: int) -> str:
         return "accepted" if part == "drills" and code == 0 and self.accepted else _WORDS[code]
 
+    @property
+    def assumptions(self) -> list[dict[str, Any]]:
+        """What a person vouches for in the drills' ledgers (``assume:`` in the spec), each once."""
+        drills = self.run.drills if self.run else ()
+        found = [e.to_json() for d in drills if d.ledger for e in d.ledger.entries if e.status == "assumed" and e.until]
+        return [entry for i, entry in enumerate(found) if entry not in found[:i]]
+
     def to_json(self) -> dict[str, Any]:
         """One document of schema killcheck.result/v1."""
         findings = [finding.to_json() for finding in self.lint.findings] if self.lint else []
@@ -102,6 +109,7 @@ class Gate:
             "drills": [drill.to_json() for drill in self.run.drills] if self.run else [],
             "findings": findings,
             "fences": self.fences.to_json() if self.fences else [],
+            "assumptions": self.assumptions,
             "matrix": self.matrix.to_json() if self.matrix else None,
             "not_drilled": list(self.undrillable),
             "record": str(self.run.record) if self.run and self.run.record else None,

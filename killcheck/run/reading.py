@@ -14,7 +14,7 @@ from killcheck.clock import wall_now
 from killcheck.fence import AccountError, FenceReport
 from killcheck.fence.live import gather
 from killcheck.instances.catalogue import Catalogue, CatalogueError, load
-from killcheck.kube import listing, manifests
+from killcheck.kube import listing
 from killcheck.kube.objects import Obj
 from killcheck.lint import asking
 from killcheck.lint.asking import LintResult
@@ -38,7 +38,7 @@ def findings(session: Session) -> LintResult:
             listed.objects, wall_now(), kill_path=kill_path, live=True, unread=listed.unread, listed=listed.kinds
         )
     elif kill_path.in_kubernetes:
-        world, notes = asking.world_of(manifests.load(session.folders), wall_now(), kill_path=kill_path)
+        world, notes = asking.world_of(session.load(), wall_now(), kill_path=kill_path)
     else:
         world, notes = asking.world_of([], wall_now(), kill_path=kill_path)
     return asking.lint(world, notes=notes)
@@ -89,7 +89,7 @@ def preflight(session: Session, layers: Collection[str], engine: Engine) -> tupl
     from killcheck.probes.image_unusable import ImageUnusable
 
     kill_path = session.kill_path
-    objects = executors(session) if session.real or not kill_path.in_kubernetes else manifests.load(session.folders)
+    objects = executors(session) if session.real or not kill_path.in_kubernetes else session.load()
     world, _ = asking.world_of(objects, wall_now(), kill_path=kill_path, live=session.real)
     inside = {layer.name for layer in kill_path.layers if layer.container and layer.container.argv}
     able = {one.layer.name for one in world.layer_executors if one.layer} & set(layers) - inside

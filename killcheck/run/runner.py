@@ -45,6 +45,8 @@ class RunResult:
     exit_code: int
     drills: tuple[DrillResult, ...]
     record: Path | None
+    #: What was noted about the run itself: of the manifests, and of how the kill path was found.
+    notes: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """The JSON document, schema killcheck.result/v1."""
@@ -56,6 +58,7 @@ class RunResult:
             "findings": [],
             "fences": [],
             "record": str(self.record) if self.record else None,
+            "notes": list(self.notes),
         }
 
 
@@ -214,6 +217,11 @@ class Run:
                     spec={"places": layer_places(self.session)},
                 )
             )
+            if not self.session.real:
+                self.session.objects  # noqa: B018 - read now: what they hold is said before anything runs
+            notes = clean(tuple(dict.fromkeys(self.session.notes)))
+            for note in notes:
+                self._emit(events.Noted(at=wall_now(), text=note))
             for finding in self.findings:
                 self._emit(events.Found(at=wall_now(), finding=finding))
             for fence in self.fences:
@@ -230,7 +238,7 @@ class Run:
                 # The verdict still says what was seen, also where that was the outcome asked for.
                 code = 0 if wanted and all(wanted) else code or EXIT_CODES["exposed"]
             self._emit(events.RunFinished(at=wall_now(), verdict=verdict, exit_code=code))
-        return RunResult(self.id, verdict, code, tuple(results), record.path)
+        return RunResult(self.id, verdict, code, tuple(results), record.path, notes)
 
     def _in_turn(self) -> Iterator[tuple[list[events.Event], DrillResult]]:
         for number, drill in enumerate(self.planned):

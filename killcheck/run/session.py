@@ -17,17 +17,21 @@ from typing import TYPE_CHECKING, Literal
 
 from killcheck import faults
 from killcheck.capabilities.cluster import Cluster
+from killcheck.capabilities.inventory import Inventory
 from killcheck.clock import wall_now
 from killcheck.cluster.naming import KIND_FOLDER, is_kind
 from killcheck.engine.connection import is_docker
-from killcheck.kube import manifest_folders, manifests
-from killcheck.kube.manifests import Loaded
+from killcheck.kube import manifests
+from killcheck.kube.manifest_folders import Folders
+from killcheck.kube.manifests import Loaded, Skipped
 from killcheck.kube.objects import Obj, copy, dig, namespace_of
+from killcheck.kube.passed_over import Cause, names_accelerators
 from killcheck.spec import specfile
-from killcheck.spec.killpath import KillPath, Layer, LayerType
+from killcheck.spec.killpath import KillPath, Layer, LayerType, Ref
 from killcheck.text.problems import Problem
 
 if TYPE_CHECKING:
+    from killcheck.embedded.cluster import LoadError
     from killcheck.kube.schedule import Schedule
     from killcheck.run.planned import PlannedDrill
 
@@ -70,11 +74,18 @@ class Session:
     night_s: float = NIGHT_S
     #: The person allowed every program of the spec, also those that its consent does not name.
     allow_commands: bool = False
+    #: Of the manifests: patterns of what to leave out; whether anything that cannot be read is an error.
+    exclude: Sequence[str] = ()
+    values: Sequence[Path] = ()
+    strict: bool = True
+    verbose: bool = False
     notes: list[str] = field(default_factory=list)
     _kill_path: KillPath | None = None
     _objects: list[Obj] | None = None
     _loaded: Loaded | None = None
     _levers: frozenset[str] | None = None
+    _inventory: Inventory | None = None
+    _refused: list[str] = field(default_factory=list)
 
     @property
     def real(self) -> bool:
@@ -113,7 +124,9 @@ class Session:
             from killcheck import discover
 
             with self.reading():
-                found = discover.from_objects(self.objects)
+                self.objects  # noqa: B018 - loads them
+                assert self._loaded is not None
+                found = discover.from_objects(self._loaded)
             self.notes += found.notes
             return found.kill_path
         if not self.fixture:
@@ -129,8 +142,10 @@ class Session:
             if not self.manifests and not self.kill_path.in_kubernetes:
                 self._objects = []
                 return self._objects
-            self._loaded = loaded = manifests.load(self.folders)
-            self.notes += [*loaded.notes, *(loaded.passed_over(spec=self.spec is not None) if self.manifests else ())]
+            self._loaded = loaded = self.load()
+            self.notes += loaded.notes
+            if self.manifests or loaded.unseen:
+                self.notes += loaded.passed_over(spec=self.spec is not None, verbose=self.verbose)
             self._objects = [obj for obj in loaded.objects if obj.get("apiVersion") != "killcheck/v1"]
         return self._objects
 
@@ -147,6 +162,27 @@ class Session:
         import killcheck.fixtures as fixtures  # noqa: PLR0402 - mypy cannot follow the mapped package
 
         return fixtures.spec(self.fixture)
+
+    @property
+    def inventory(self) -> Inventory:
+        """The manifests as the ledgers of its drills take them; what is found out about them is found out once."""
+        objects = self.objects
+        if self._inventory is None:
+            not_read = [(one.place, one.why) for one in self.unseen if one.undermines]
+            self._inventory = Inventory(objects, loaded=self._loaded, not_read=not_read)
+        return self._inventory
+
+    def load(self) -> Loaded:
+        """The manifests, with what of them was passed over. Raises ManifestError."""
+        from killcheck.discover.shapes import sound
+
+        loaded = manifests.load(self.folders, strict=self.strict, exclude=self.exclude, values=self.values)
+        return loaded if self.strict else sound(loaded)
+
+    @property
+    def unseen(self) -> tuple[Skipped, ...]:
+        """What of the manifests was passed over and may hold GPUs, or a switch. Raises ManifestError."""
+        return self._loaded.unseen if not self.real and self.objects and self._loaded else ()
 
     def reading(self) -> AbstractContextManager[None]:
         """While what was loaded is read: raises ManifestError where it stumbles over a manifest of a wrong shape."""
@@ -172,12 +208,15 @@ class Session:
         """The folder of a spec of the user's own, where manifests lie beside it."""
         if self.spec is None or self._fixture_of_spec():
             return []
+        from killcheck.spec.specfile import accepted
+
         folder = self.spec.parent
         others = (
             file
-            for file in manifest_folders.files(folder, [], [])
-            if os.path.realpath(file) != os.path.realpath(self.spec)
-        )  # of links in a circle too
+            for file in Folders(self.exclude).files(folder)
+            if os.path.realpath(file) != os.path.realpath(self.spec)  # of links in a circle too
+            and file.name != accepted.beside(self.spec).name
+        )
         return [folder] if next(others, None) else []
 
     @property
@@ -248,20 +287,43 @@ class Session:
         from killcheck.embedded.cluster import LoadError
 
         mode = self.exec_mode or ("shipped" if self.shipped else "none")
+        self.kill_path  # noqa: B018 - found in all that could be read, before anything is passed over
         objects = self._as_drilled(planned)
         hung = objects is not self.objects
         objects = self._with_monitors(objects)
         try:
             with self.reading():
-                cluster = EmbeddedDrillCluster(objects, exec_mode=mode, start=self._night(planned))
+                cluster = EmbeddedDrillCluster(
+                    objects, exec_mode=mode, start=self._night(planned), inventory=self.inventory
+                )
         except LoadError as error:
-            found = self._loaded.find(error.obj) if self._loaded else None
-            if found is None:
-                raise
-            raise manifests.ManifestError([Problem(found.file, found.line, "", str(error))]) from error
+            self._pass_over(error)
+            return self._embedded(planned)
+        cluster.embedded.notes += self._refused
         if hung:
             cluster.embedded.notes.append("workers that end themselves hang here: this layer is for the day they do")
         return cluster
+
+    def _pass_over(self, error: LoadError) -> None:
+        """Go on without an object that the API server refuses. Raises ManifestError for what the kill path names."""
+        loaded = self._loaded
+        found = loaded.find(error.obj) if loaded else None
+        if loaded is None or found is None:
+            raise error
+        if self.strict or self._names(found.obj):
+            raise manifests.ManifestError([Problem(found.file, found.line, "", str(error))]) from error
+        named = names_accelerators(str(found.obj))
+        refused = Skipped(found.file, found.line, str(error), Cause.REFUSED, named)
+        kept = tuple(manifest for manifest in loaded.manifests if manifest is not found)
+        self._loaded = replace(loaded, manifests=kept, skipped=(*loaded.skipped, refused))
+        self._objects = [obj for obj in self.objects if obj is not found.obj]
+        self._refused.append(f"{refused.place}: not read: {error}")
+
+    def _names(self, obj: Obj) -> bool:
+        """Whether the kill path names an object."""
+        refs = [target.ref for target in self.kill_path.targets] + [layer.ref for layer in self.kill_path.layers]
+        own = (obj.get("kind"), namespace_of(obj) or "default", dig(obj, "metadata", "name"))
+        return any((ref.kind, ref.namespace, ref.name) == own for ref in refs if ref is not None)
 
     def _as_drilled(self, planned: PlannedDrill | None) -> list[Obj]:
         """The manifests; a worker that ends itself hangs while another layer is drilled: it is for that day."""
@@ -302,6 +364,8 @@ class Session:
         if layer is not None and layer.schedule:
             due = schedule.parse(layer.schedule, layer.time_zone or None).next(SOME_NIGHT)
             return SOME_NIGHT if due is None else due + timedelta(seconds=1)
+        if layer is not None and layer.scaler is not None:
+            return self._window(layer.scaler)
         if layer is None or layer.cron_job is None:
             return SOME_NIGHT
         name = layer.cron_job.name
@@ -319,6 +383,17 @@ class Session:
                 return self._once_others_fired(layer, eve, parsed)
         slot = parsed.next(SOME_NIGHT)
         return SOME_NIGHT if slot is None else slot + timedelta(seconds=1)
+
+    def _window(self, scaler: Ref) -> datetime:
+        """When the scaler's cron trigger holds its target on, where nothing else does."""
+        from killcheck.embedded.models import keda_triggers
+
+        named = (o for o in self.objects if o.get("kind") == scaler.kind and dig(o, "metadata", "name") == scaler.name)
+        scaled = next((o for o in named if (namespace_of(o) or "default") == scaler.namespace), None)
+        if scaled is None or keda_triggers.live(scaled):
+            return SOME_NIGHT
+        now = keda_triggers.read(scaled, SOME_NIGHT)
+        return SOME_NIGHT if now.desired or now.changes is None else now.changes + timedelta(seconds=1)
 
     def _once_others_fired(self, layer: Layer, eve: datetime, own: Schedule) -> datetime:
         """``eve``, or just after the last slot of other layers before the layer's own: what they turn off is off.

@@ -249,13 +249,17 @@ class Journal:
 
         return insist(self.loop, once, patience_s=WRITE_PATIENCE_S)
 
-    def remember(self, resource: r.Resource, obj: Obj, back: Obj, left: Obj, *, what: str, manual: str) -> None:
+    def remember(
+        self, resource: r.Resource, obj: Obj, back: Obj, left: Obj, *, what: str, manual: str, transient: bool = False
+    ) -> None:
         """Write down how ``obj`` is put back from what another is about to make of it: ``back``, where it is ``left``.
 
-        Raises KubeError, JournalError. Where the object may not be marked only this machine's journal can ask for it.
+        ``transient``: an object that may be gone by then. Raises KubeError, JournalError. Where it may not be
+        marked only this machine's journal can ask for it.
         """
         namespace, name = obj["metadata"].get("namespace"), obj["metadata"]["name"]
-        undo, mark = self.marking(Undo("merge", resource.path(namespace, name), back, uid_of(obj), left, manual), {})
+        plain = Undo("merge", resource.path(namespace, name), back, uid_of(obj), left, manual, transient=transient)
+        undo, mark = self.marking(plain, {})
         with self.change(what, undo), suppress(Forbidden):
             if mark:
                 insist(self.loop, lambda: self.kube.patch(resource, name, mark, namespace), patience_s=WRITE_PATIENCE_S)

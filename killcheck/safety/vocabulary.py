@@ -1,8 +1,7 @@
 """All that an undo may ever say: which resource, and what of it; or one of the few things that a lever takes back.
 
 Nothing here asks whose word it is (:mod:`killcheck.safety.written`, :mod:`killcheck.safety.untrusted_journal`): what
-is not in this
-vocabulary is done on nobody's.
+is not in this vocabulary is done on nobody's.
 """
 
 from __future__ import annotations

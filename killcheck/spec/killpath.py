@@ -28,6 +28,7 @@ __all__ = [
     "PHASES",
     "PHASE_KEYS",
     "SPOT_NOTICE_S",
+    "Assumption",
     "Checkpoint",
     "Command",
     "Consent",
@@ -288,7 +289,8 @@ class Layer:
 class NodePool:
     """GPU nodes, recognised by a Karpenter pool's name, a label selector, or both (then both must match).
 
-    ``floor`` is how many nodes may stay on for good: 0, unless someone decided to pay for a warm one.
+    ``floor`` is how many nodes may stay on for good: 0, unless someone decided to pay for a warm one. ``removed_by``
+    is who takes an empty node away, ``removed_after_s`` how long after: for nodes that no manifest describes.
     """
 
     name: str
@@ -296,6 +298,8 @@ class NodePool:
     selector: str = ""
     instance_type: str = ""
     floor: int = 0
+    removed_by: str = ""
+    removed_after_s: float | None = None
 
     @property
     def node_selector(self) -> str:
@@ -502,6 +506,20 @@ class Suppression:
 
 
 @dataclass(frozen=True, slots=True)
+class Assumption:
+    """An object that nobody here models and that someone vouches for: why, and until when (the last day it holds).
+
+    ``kind``, ``namespace`` and ``name`` are shell patterns; ``namespace`` is empty for cluster-scoped objects.
+    """
+
+    reason: str
+    until: date
+    kind: str = "*"
+    namespace: str = "*"
+    name: str = "*"
+
+
+@dataclass(frozen=True, slots=True)
 class KillPath:
     """Everything between 'the GPUs should be off' and 'the bill stops', as one team declares it.
 
@@ -520,10 +538,15 @@ class KillPath:
     policy: Policy = field(default_factory=Policy)
     fences: FenceCeiling = field(default_factory=FenceCeiling)
     suppress: tuple[Suppression, ...] = ()
+    assume: tuple[Assumption, ...] = ()
     cloud: CloudAccess | None = None
     alarm: Alarm | None = None
+    #: Whether somebody wrote which proof is wanted; else it is the default.
+    proof_said: bool = field(default=True, compare=False)
     #: What a queue's workers get done in an hour, all together; None: nobody counts.
     items_per_hour: float | None = None
+    #: What is meant to start targets again (CronJobs, ScaledObjects): until then it has to hold.
+    starts: tuple[Ref, ...] = ()
     folder: str = field(default="", compare=False)
 
     def target(self, name: str) -> Target:

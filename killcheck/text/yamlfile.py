@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import yaml
 
-__all__ = ["Document", "Path", "YamlError", "documents", "format_path", "reads_as_text"]
+__all__ = ["Document", "Path", "YamlError", "documents", "each_document", "format_path", "reads_as_text"]
 
 #: Where a value stands: keys and indexes from the document's root.
 Path = tuple[str | int, ...]
@@ -46,6 +46,8 @@ _MAX_DEPTH = 100
 #: So many open brackets, or so far an indentation, may mean that something is nested deeper than a stack is.
 _SUSPECT = 500
 _BRACKETS = re.compile(r"[\[\]{}]")
+#: Where one document ends and the next begins.
+_PARTS = re.compile(r"^(?=---(?:\s|$))", re.M)
 _FAR_IN = re.compile(rf"^[ ?:-]{{{_SUSPECT},}}", re.M)
 #: The digits of a whole number that is read as one: an int64 has 19, written in base two 64.
 _MAX_DIGITS = 70
@@ -90,6 +92,8 @@ class Document:
     duplicates: tuple[tuple[Path, int], ...]
     boolean_keys: tuple[tuple[Path, str, int], ...]
     _node: yaml.Node | None = field(repr=False)
+    #: Lines of the file before the text that ``_node`` was read from.
+    _before: int = 0
 
     def line_of(self, path: Path = ()) -> int:
         """The line (1-based) of what stands at ``path``: of its key in a mapping, else of the value itself.
@@ -98,7 +102,7 @@ class Document:
         """
         line = self.line
         for key, node in self._walk(path):
-            line = (key or node).start_mark.line + 1
+            line = (key or node).start_mark.line + 1 + self._before
         return line
 
     def raw(self, path: Path) -> str | None:
@@ -141,6 +145,41 @@ def documents(text: str, file: str) -> list[Document]:
     return [_document(node, file) for node in nodes if node is not None and not _blank(node)]
 
 
+def each_document(text: str, file: str) -> list[Document | YamlError]:
+    """Every document of ``text``, each by itself: what is wrong with one takes no other one with it.
+
+    A line that begins with ``---`` ends a document wherever it stands, in a block of text too (YAML 1.2, 9.1.2).
+    """
+    try:
+        return list(documents(text, file))
+    except YamlError as error:
+        whole = error
+    found: list[Document | YamlError] = []
+    before = 0
+    for part in _PARTS.split(text):
+        try:
+            found += [_moved(doc, before) for doc in documents(part, file)]
+        except YamlError as error:
+            found.append(YamlError(file, error.line + before, error.problem))
+        before += part.count("\n")
+    return found or [whole]
+
+
+def _moved(doc: Document, lines: int) -> Document:
+    """A document of a part that begins after so many lines of its file."""
+
+    def further(places: tuple[Any, ...]) -> tuple[Any, ...]:
+        return tuple((*place[:-1], place[-1] + lines) for place in places)
+
+    return (
+        Document(
+            doc.value, doc.file, doc.line + lines, further(doc.duplicates), further(doc.boolean_keys), doc._node, lines
+        )
+        if lines
+        else doc
+    )
+
+
 def _too_deep(text: str) -> int:
     """The line at which a text is nested too deep, before a parser in C is led there: it would end the process.
 
@@ -174,7 +213,21 @@ def _loader() -> type[yaml.SafeLoader]:
 
     base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     # No implicit types: a scalar without a tag of its own is recognised by this one, and resolved here.
-    return type("_Loader", (base,), {"yaml_implicit_resolvers": {}, "DEFAULT_SCALAR_TAG": _UNTAGGED})
+    return type("_Loader", (base,), {"resolve": _tag, "descend_resolver": _no_path, "ascend_resolver": _no_path})
+
+
+def _tag(_loader: object, kind: Any, _value: str | None, implicit: tuple[bool, bool] | bool | None) -> str:
+    """The tag of a node that has none: PyYAML asks once a node, so this is all that may happen.
+
+    By the kind's ``id``: the parser in C keeps the classes that it was loaded with, also where PyYAML is loaded anew.
+    """
+    if kind.id == "scalar":
+        return _UNTAGGED if isinstance(implicit, tuple) and implicit[0] else "tag:yaml.org,2002:str"
+    return "tag:yaml.org,2002:seq" if kind.id == "sequence" else "tag:yaml.org,2002:map"
+
+
+def _no_path(*_: object) -> None:
+    """Path resolvers are not used."""
 
 
 def _plain(node: Any) -> bool:

@@ -12,9 +12,9 @@ from datetime import datetime
 from typing import cast
 
 from killcheck.capabilities.cluster import Cluster
-from killcheck.kube import gpus, selectors
+from killcheck.kube import gpus, selectors, workloads
 from killcheck.kube import resources as r
-from killcheck.kube.errors import KubeError
+from killcheck.kube.errors import KubeError, NotFound
 from killcheck.kube.informer import Change, Informer
 from killcheck.kube.objects import Obj, controller_of, dig, key_of, labels_of, name_of, namespace_of, parse_time, uid_of
 from killcheck.kube.resources import Resource
@@ -27,6 +27,12 @@ __all__ = ["GpuPod", "Scene", "SceneBroken", "described", "on_since"]
 
 #: How long the first look is tried while the API answers badly, in seconds.
 STEADFAST_S = 30.0
+#: The label of nodes that the embedded cluster made because no manifest describes any.
+ASSUMED = "killcheck.dev/assumed"
+#: Kinds whose absent ``spec.replicas`` is one.
+_REPLICATED = frozenset({"Deployment", "StatefulSet", "ReplicaSet", "ReplicationController"})
+#: As many owners, one above the other, are followed at most.
+_LINE = 8
 
 
 class SceneBroken(Exception):
@@ -73,6 +79,16 @@ class Scene:
         #: By pod's uid: how many devices its spec asks for. A spec that nobody has written since is the same object.
         self._asked: dict[str, tuple[Obj, int]] = {}
         self._owner_roots: dict[str, tuple[str, str]] = {}
+        #: By owner's uid: what belongs to whom, above ReplicaSets; None: it cannot be read.
+        self._owners: dict[str, Obj | None] = {}
+        #: By pod's uid: what it belongs to.
+        self._lines: dict[str, list[tuple[str, str]]] = {}
+        #: Names of targets whose kind is not served.
+        self._absent: set[str] = set()
+        #: Nodes that pods of the drilled layer's own targets have been on.
+        self._own_nodes: set[str] = set()
+        #: What :meth:`spared_nodes` answers until something changes.
+        self._spared_on: set[str] | None = None
         self.gone_at: dict[str, datetime] = {}
         #: Nodes in scope that were seen, by name: what they were when last seen.
         self.known_nodes: dict[str, Obj] = {}
@@ -104,13 +120,19 @@ class Scene:
         self.events = self._follow("events", r.EVENTS)
         for target in self.kill_path.targets:
             if target.kind and target.kind not in ("Pod", "Job", "ReplicaSet"):
-                resource = self.resource_of(target)
+                try:
+                    resource = self.resource_of(target)
+                except NotFound:
+                    if target not in self._spared:
+                        raise
+                    self._absent.add(target.name)  # another layer's matter, and of a kind that nobody serves here
+                    continue
                 if resource.qualified not in self._informers:
                     self._follow(resource.qualified, resource)
         for node in self.nodes.values():
             if self.in_pool(node):
                 self.known_nodes[name_of(node)] = node
-        self._holders = None
+        self._holders = self._spared_on = None
         return self
 
     def close(self) -> None:
@@ -143,7 +165,7 @@ class Scene:
     def _changed(self, change: Change, old: Obj | None, new: Obj) -> None:
         kind = new.get("kind")
         if kind != "Event":  # what is said changes nothing of what is there, and is most of what happens
-            self._holders = None
+            self._holders = self._spared_on = None
         if kind == "Pod" and change == "deleted":
             self._pod_gone(old, new)
         elif kind == "Node":
@@ -204,7 +226,10 @@ class Scene:
             for obj in self.cluster.kube.list(r.PODS).items
             if self._as_gpu_pod(obj) is not None and not (self._spared and self._is_spared(obj))
         ]
-        nodes = [node for node in self.cluster.kube.list(r.NODES).items if self.in_pool(node)]
+        others = self.nodes_of_others()
+        nodes = [
+            node for node in self.cluster.kube.list(r.NODES).items if self.in_pool(node) and name_of(node) not in others
+        ]
         return [obj for obj in (*pods, *nodes) if not self.counts([obj])]
 
     def counts(self, objects: Iterable[Obj]) -> bool:
@@ -219,6 +244,8 @@ class Scene:
 
     def objects_of(self, target: Target) -> list[Obj]:
         """The objects that a target names, as last seen."""
+        if target.name in self._absent:
+            return []
         informer = self._informer_of(target)
         if target.object and target.namespace:
             named = informer.get(target.object, target.namespace)
@@ -260,14 +287,65 @@ class Scene:
         return list(self._holders)
 
     def _is_spared(self, pod: Obj) -> bool:
-        kind, name = self.root_owner(pod)
-        for target in self._spared:
-            if target.kind == kind and target.namespace == namespace_of(pod):
+        line = self._line(pod)
+        return any(self._is_of(target, pod, line) for target in self._spared)
+
+    def _line(self, pod: Obj) -> list[tuple[str, str]]:
+        known = self._lines.get(uid_of(pod))
+        if known is None:
+            found = self.line_of(pod)
+            known = [*found, self.root_owner(pod)]
+            # A ReplicaSet may not have been shown yet when its first pod is.
+            if found[-1][0] != "ReplicaSet" or self.replicasets.get(found[-1][1], namespace_of(pod)) is not None:
+                self._lines[uid_of(pod)] = known
+        return known
+
+    def _is_of(self, target: Target, pod: Obj, line: list[tuple[str, str]]) -> bool:
+        if target.namespace != namespace_of(pod):
+            return False
+        for kind, name in line:
+            if target.kind == kind:
                 if target.object == name or (kind == "Pod" and target.selector and _labelled(target.selector, pod)):
                     return True
                 if target.selector and any(name_of(o) == name for o in self.objects_of(target)):
                     return True
         return False
+
+    def pods_of(self, target: Target) -> list[Obj]:
+        """The pods that belong to a target, through whatever is in between, and hold GPUs."""
+        held = (self.pods.get(pod.name, pod.namespace) for pod in self.gpu_pods() if pod.namespace == target.namespace)
+        return [pod for pod in held if pod is not None and self.is_of(target, pod)]
+
+    def is_of(self, target: Target, pod: Obj) -> bool:
+        """Whether a pod belongs to a target, through whatever is in between."""
+        return self._is_of(target, pod, self._line(pod))
+
+    def line_of(self, pod: Obj) -> list[tuple[str, str]]:
+        """(kind, name) of a pod and of everything that it belongs to, up to the root."""
+        line, obj = [("Pod", name_of(pod))], pod
+        while len(line) <= _LINE:
+            owner = controller_of(obj)
+            if owner is None:
+                return line
+            line.append((str(owner["kind"]), str(owner["name"])))
+            found = self._owner(owner, namespace_of(pod))
+            if found is None:
+                return line
+            obj = found
+        return line
+
+    def _owner(self, owner: Obj, namespace: str) -> Obj | None:
+        known = {"ReplicaSet": self.replicasets, "Job": self.jobs, "Pod": self.pods}.get(str(owner["kind"]))
+        if known is not None:
+            return known.get(str(owner["name"]), namespace)
+        uid = str(owner.get("uid"))
+        if uid not in self._owners:
+            try:
+                resource = self.cluster.kube.resource_for(str(owner["apiVersion"]), str(owner["kind"]))
+                self._owners[uid] = self.cluster.kube.find(resource, str(owner["name"]), namespace)
+            except KubeError:
+                self._owners[uid] = None
+        return self._owners[uid]
 
     def _as_gpu_pod(self, obj: Obj) -> GpuPod | None:
         node = dig(obj, "spec", "nodeName", default="")
@@ -292,12 +370,44 @@ class Scene:
             return gpus.devices(pod)
         known = self._asked.get(uid_of(pod))
         if known is None or known[0] is not spec:
-            known = self._asked[uid_of(pod)] = (spec, gpus.devices(pod))
+            known = self._asked[uid_of(pod)] = (spec, gpus.devices(pod) or self._reached(pod))
         return known[1]
 
+    def _reached(self, pod: Obj) -> int:
+        """1 for a pod that reaches devices past all accounting, where there are any: on a node that has some."""
+        if not gpus.unaccounted(pod.get("spec") or {}):
+            return 0
+        node = self.nodes.get(str(dig(pod, "spec", "nodeName", default="")))
+        return int(node is None or gpus.node_devices(node) > 0 or ASSUMED in labels_of(node))
+
     def pool_nodes(self) -> list[Obj]:
-        """The nodes in scope that exist."""
-        return [node for node in self.nodes.values() if name_of(node) in self.known_nodes]
+        """The nodes in scope that exist; one that has pods of other layers' targets alone is those layers' matter."""
+        others = self.nodes_of_others()
+        return [
+            node for node in self.nodes.values() if name_of(node) in self.known_nodes and name_of(node) not in others
+        ]
+
+    def nodes_of_others(self) -> set[str]:
+        """Nodes on which GPUs are held by targets that the drilled layer does not cover, and never were by its own."""
+        if not self._spared:
+            return set()
+        self._own_nodes |= {pod.node for pod in self.gpu_pods()}
+        return self.spared_nodes() - self._own_nodes
+
+    def spared_nodes(self) -> set[str]:
+        """Nodes on which targets that the drilled layer does not cover hold GPUs."""
+        if not self._spared:
+            return set()
+        if self._spared_on is None:
+            self._spared_on = self._find_spared()
+        return self._spared_on
+
+    def _find_spared(self) -> set[str]:
+        return {
+            str(dig(pod, "spec", "nodeName"))
+            for pod in self.pods.values()
+            if self._as_gpu_pod(pod) is not None and self._is_spared(pod)
+        }
 
     def in_pool(self, node: Obj) -> bool:
         """Whether a node belongs to one of the kill path's pools; without pools, whether it has GPUs."""
@@ -376,7 +486,9 @@ def event_time(event: Obj) -> str:
 
 def matches_pool(pool: NodePool, node: Obj) -> bool:
     """Whether a node is of a pool: by Karpenter's label, the pool's own selector, or both."""
-    return bool(pool.node_selector) and _labelled(pool.node_selector, node)
+    if not pool.node_selector:  # described by who removes its nodes alone: every node with GPUs
+        return bool(pool.removed_by) and gpus.node_devices(node) > 0
+    return _labelled(pool.node_selector, node)
 
 
 def _labelled(selector: str, obj: Obj) -> bool:
@@ -432,7 +544,11 @@ def asked_for(obj: Obj) -> int:
             for c in dig(obj, "status", "conditions", default=[])
         )
         return 0 if finished or dig(obj, "spec", "suspend") else int(dig(obj, "spec", "parallelism", default=1))
-    return int(dig(obj, "spec", "replicas", default=0 if "replicas" in obj.get("spec", {}) else 1))
+    spec = obj.get("spec") or {}
+    if "replicas" in spec or kind in _REPLICATED:
+        return int(dig(spec, "replicas", default=0 if "replicas" in spec else 1))
+    held = [t.count for t in workloads.templates(obj) if workloads.holds(t, namespace_of(obj))]
+    return sum(held) if held else 1  # kinds that say it in their own way, and suspended ones
 
 
 def stamp(obj: Obj, *path: str | int) -> datetime | None:

@@ -14,15 +14,15 @@ from killcheck.safety.guard import writable
 from killcheck.safety.journal import Journal, Undo
 from killcheck.safety.undo import recreatable
 from killcheck.spec.killpath import KillPath, Layer, Proof, Target
-from killcheck.watch import queues
+from killcheck.watch import queues, wholeness
 from killcheck.watch.scene import Scene
 
 __all__ = ["asked_for", "instances", "nothing_on", "remember", "switch_on", "unsteady"]
 
 #: How long the first answers of the count commands are waited for, in seconds.
 FIRST_COUNT_S = 90.0
-#: Kinds whose pods say themselves whose they are.
-_PLAIN_OWNERS = ("Deployment", "StatefulSet", "Job", "Pod")
+#: Kinds that are turned off by their ``spec.suspend``.
+_SUSPENDED = ("Job", "JobSet", "RayCluster")
 
 
 def nothing_on(scene: Scene, kill_path: KillPath, layer: Layer) -> str:
@@ -81,6 +81,11 @@ def unsteady(scene: Scene, kill_path: KillPath, layer: Layer, *, healed: bool = 
 
 
 def _unsteady_inside(scene: Scene, kill_path: KillPath, layer: Layer) -> str:
+    for target in kill_path.covered_by(layer):
+        if target.kind:
+            lacking = wholeness.lack(scene, target)
+            if lacking:
+                return lacking
     pods = scene.gpu_pods()
     if not pods:
         return "no GPU pod is running in scope"
@@ -91,12 +96,7 @@ def _unsteady_inside(scene: Scene, kill_path: KillPath, layer: Layer) -> str:
         pod = scene.pods.get(held.name, held.namespace)
         if pod is None or dig(pod, "status", "phase") != "Running":
             return f"GPU pod {held} is not running yet"
-    for target in kill_path.covered_by(layer):
-        if target.kind and not scene.replicas(target):
-            return f"{target} asks for no replicas: nothing to turn off"
-        if not _on(scene, target):
-            return f"no GPU pod of {target} is running: nothing of it to turn off"
-    if not scene.pool_nodes():
+    if not scene.pool_nodes() and Proof.P2 in kill_path.proof:
         return "no node of the GPU pools is there (does the spec's nodes: selector match?)"
     if Proof.P2 in kill_path.proof:
         strangers = [f"{p} on {p.node}" for p in pods if p.node not in scene.known_nodes]
@@ -104,16 +104,6 @@ def _unsteady_inside(scene: Scene, kill_path: KillPath, layer: Layer) -> str:
             return f"of no pool in the spec's nodes: is the node of {', '.join(strangers)}"
     leaving = [name_of(n) for n in scene.pool_nodes() if "deletionTimestamp" in n["metadata"]]
     return f"node(s) {', '.join(leaving)} are being removed already" if leaving else ""
-
-
-def _on(scene: Scene, target: Target) -> bool:
-    """Whether a pod of the target holds GPUs, where it is plain which pods are its own."""
-    if target.kind not in _PLAIN_OWNERS:
-        return True
-    names = {name_of(obj) for obj in scene.objects_of(target)}
-    held = (scene.pods.get(pod.name, pod.namespace) for pod in scene.gpu_pods() if pod.namespace == target.namespace)
-    roots = [scene.root_owner(pod) for pod in held if pod is not None]
-    return any(kind == target.kind and name in names for kind, name in roots)
 
 
 def asked_for(scene: Scene, kill_path: KillPath, layer: Layer) -> dict[str, int]:
@@ -162,14 +152,26 @@ def _remember_object(scene: Scene, journal: Journal, target: Target, obj: Obj) -
     if replicas is not None:
         what = f"{ref_of(obj)} was on ({replicas} replica(s))"
         manual = f"kubectl scale {resource.qualified} {name} -n {namespace} --replicas={replicas}"
-        journal.remember(
-            resource, obj, {"spec": {"replicas": replicas}}, {"spec": {"replicas": 0}}, what=what, manual=manual
-        )
-    elif obj["kind"] == "Job":
+        # Where the cluster is killcheck's own, a scaler that woke it to another number is part of the drill.
+        left: Obj = {"spec": {"replicas": 0}} if scene.cluster.real else {"spec": {}}
+        journal.remember(resource, obj, {"spec": {"replicas": replicas}}, left, what=what, manual=manual)
+    if replicas is None and obj["kind"] == "Job":
         queues.remember(scene.cluster.kube, journal, obj)
         undo = Undo("create", resource.path(namespace), _job_again(obj), manual=f"create Job {namespace}/{name} again")
         with journal.change(f"{ref_of(obj)} was on", undo):
             pass
+    # A Job that was deleted instead is made again as it was.
+    if replicas is None and obj["kind"] in _SUSPENDED and not queues.queue_of(obj):
+        was = dig(obj, "spec", "suspend")
+        journal.remember(
+            resource,
+            obj,
+            {"spec": {"suspend": was}},
+            {"spec": {"suspend": True}},
+            what=f"{ref_of(obj)} was not suspended",
+            manual=f"take spec.suspend off {ref_of(obj)}",
+            transient=obj["kind"] == "Job",
+        )
 
 
 def _job_again(job: Obj) -> Obj:

@@ -152,12 +152,12 @@ def test_no_such_cronjob_lists_the_nearest(killcheck, tmp_path):
     assert "gpu-nightly-off" in result.output
 
 
-def test_targets_already_at_zero_prove_nothing(killcheck, tmp_path):
+def test_targets_that_sleep_in_the_manifests_are_woken_first(killcheck, tmp_path):
     folder = manifests(tmp_path / "deploy", inference=("replicas: 1", "replicas: 0"))
     (tmp_path / "killcheck.yaml").write_text(GOOD)
     result = killcheck("drill", "killcheck.yaml", "--manifests", str(folder), "--exec", "host")
-    assert result.exit_code == 3
-    assert "nothing to turn off" in result.output
+    assert result.exit_code == 0, result.output
+    assert "asks for no replicas in the manifests: woken to 1 replica(s) for this drill" in result.output
 
 
 def test_a_users_own_manifests_do_not_run_unasked(killcheck, tmp_path):
@@ -200,7 +200,10 @@ def test_links_in_a_circle_beside_a_spec_are_not_followed(killcheck, tmp_path):
 @pytest.mark.parametrize(
     ("file", "said"),
     [
-        (("nvidia.com/gpu: 8", "nvidia.com/gpu: 8GiB"), ": Deployment/inference/vllm: Deployment in version"),
+        (
+            ("nvidia.com/gpu: 8", "nvidia.com/gpu: 8GiB"),
+            ": not read: Deployment/inference/vllm: no API server takes this: quantities must match",
+        ),
         (("replicas: 1", "replicas: one"), "cannot unmarshal string into Go struct field"),
     ],
 )
@@ -220,11 +223,17 @@ def test_a_spec_without_manifests_is_not_drilled_on_somebody_elses(killcheck, tm
     assert "no manifests beside it" in result.output or "no Kubernetes object in it" in result.output
 
 
-def test_a_schedule_that_is_no_text_is_said_with_its_line(killcheck, tmp_path):
+def test_a_schedule_that_is_no_text_is_said_with_its_line_and_proves_nothing(killcheck, tmp_path):
     folder = manifests(tmp_path / "deploy", gpu_nightly_off=("schedule:", "schedule: 5 #"))
-    result = killcheck("drill", "--manifests", str(folder), "--exec", "none")
-    assert result.exit_code == 2
-    assert f"{folder}/gpu-nightly-off.yaml:" in result.output
+    for more, code in (((), 3), (("--strict",), 2)):
+        result = killcheck("drill", "--manifests", str(folder), "--exec", "none", *more)
+        assert result.exit_code == code
+        assert f"{folder}/gpu-nightly-off.yaml:" in result.output
+    result = killcheck("lint", "--manifests", str(folder))
+    assert result.exit_code == 1
+    assert "was not read: CronJob/inference/gpu-nightly-off: no API server takes this" in " ".join(
+        result.output.split()
+    )
 
 
 def test_what_nothing_here_would_act_on_is_left_out_and_said(killcheck, tmp_path):
@@ -257,3 +266,20 @@ def test_a_kustomization_that_is_not_rendered_is_said_wherever_manifests_are_rea
         assert "a kustomization that is among its own resources" in result.output
     (folder / "kustomization.yaml").write_text("resources: inference.yaml\n")
     assert killcheck("lint", "--manifests", str(folder)).exit_code == 2
+
+
+def test_what_was_not_read_keeps_a_drill_from_proving_anything_until_it_is_left_out(killcheck, tmp_path):
+    folder = manifests(tmp_path / "deploy")
+    (folder / "later.yaml").write_text(
+        "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: '{{ .Release.Name }}', namespace: inference}\n"
+    )
+    (folder / "values.yaml").write_text("replicas: 1\n")
+    argv = ("drill", "--manifests", str(folder), "--exec", "host")
+    result = killcheck(*argv)
+    assert result.exit_code == 3
+    assert "not proven: 1 file(s) or documents were not read" in result.output
+    assert f"{folder}/later.yaml:3" in result.output
+    assert killcheck(*argv, "--exclude", "later.yaml").exit_code == 0
+    refused = killcheck(*argv, "--strict")
+    assert refused.exit_code == 2
+    assert f"{folder}/later.yaml:3" in refused.output

@@ -297,7 +297,7 @@ def test_pools_by_what_the_targets_select():
     assert found(selecting, KILL).kill_path.nodes == (NodePool("a100", selector="pool=a100"),)
 
 
-def test_deadlines_are_sums_of_what_is_written_down():
+def test_deadlines_do_not_grow_with_what_they_are_there_to_find():
     slow = DEPLOYMENT.replace("      containers", "      terminationGracePeriodSeconds: 600\n      containers")
     pool = node_pool("gpu", "{limits: {nvidia.com/gpu: 8}, disruption: {consolidateAfter: 30m}}")
 
@@ -305,11 +305,37 @@ def test_deadlines_are_sums_of_what_is_written_down():
         return found(KILL, *texts).kill_path.deadlines
 
     fast, long = times(DEPLOYMENT), times(slow)
-    assert long.pods_gone_s - fast.pods_gone_s == 570
-    assert times(DEPLOYMENT, pool).node_drained_s - times(DEPLOYMENT, pool.replace("30m", "0s")).node_drained_s == 1800
-    discovery = found(KILL, slow)
-    assert "600" not in discovery.spec
-    assert "10m of grace (vllm)" in discovery.spec
+    assert long == fast
+    assert times(DEPLOYMENT, pool) == times(DEPLOYMENT, pool.replace("30m", "0s"))
+    assert "30s of grace (vllm)" in found(KILL, slow).spec
+
+
+@pytest.mark.parametrize(
+    ("annotation", "pods_s", "nodes_s"),
+    [
+        ("example.com/gpu-off-within: 20m", 420, 1200),
+        ("off-deadline: PT4M", 240, 240),
+        ("max-shutdown-seconds: '90'", 90, 90),
+        ("acme.io/pods-gone-by: 3m", 180, None),
+        ("killcheck.dev/node-gone: 15m", 420, 900),
+        ("keda.sh/scale-down-after: 30s", 420, None),
+        ("gpu-off-within: tomorrow", 420, None),
+        ("idle-shutdown-within: 5s", 420, None),
+    ],
+)
+@pytest.mark.parametrize("of", ["workload", "namespace"])
+def test_a_deadline_that_an_annotation_states_counts(annotation: str, pods_s: float, nodes_s: float | None, of: str):
+    name, value = annotation.split(": ")
+    noted = f"metadata: {{annotations: {{{name}: {value}}}, "
+    home = "apiVersion: v1\nkind: Namespace\nmetadata: {name: inference}\n"
+    texts = [KILL, DEPLOYMENT, home, node_pool("gpu", "{limits: {nvidia.com/gpu: 8}}")]
+    changed = 1 if of == "workload" else 2
+    texts[changed] = texts[changed].replace("metadata: {", noted, 1)
+    assert noted in texts[changed]
+    plain = found(KILL, DEPLOYMENT, home, texts[3]).kill_path.deadlines
+    deadlines = found(*texts).kill_path.deadlines
+    assert deadlines.pods_gone_s == min(pods_s, plain.pods_gone_s)
+    assert deadlines.node_gone_s == (nodes_s or plain.node_gone_s)
 
 
 def test_an_ordered_stateful_set_stops_one_pod_after_the_other():

@@ -53,10 +53,62 @@ def obj(kind: str, spec: Obj, name: str = "x", version: str = "v1", **metadata: 
         ("smarter-devices/fuse", 1, 0),
         ("devices.kubevirt.io/kvm", 1, 0),
         ("hugepages-2Mi", "1Gi", 0),
+        ("sophgo.com/bm1684", 2, 2),
+        ("chips.example.org/wafer", 1, 1),
+        ("openshift.io/mlxnics", 2, 0),
+        ("sgx.intel.com/epc", 1, 0),
+        ("kubernetes.io/batch-cpu", 1000, 0),
+        ("squat.ai/serial", 1, 0),
+        ("k8s.amazonaws.com/private-ipv4address", 1, 0),
     ],
 )
 def test_devices_of_every_vendor(resource: str, count: object, devices: int):
     assert gpus.devices(obj("Pod", spec(count, resource))) == devices
+
+
+@pytest.mark.parametrize(
+    ("annotations", "devices"),
+    [
+        ({"gpu-fraction": "0.5"}, 1),
+        ({"gpu-memory": "4000"}, 1),
+        ({"gpu-fraction": "0"}, 0),
+        ({"gpu-fraction": "0.25", "gpu-fraction-num-devices": "3"}, 3),
+        ({"fraction": "0.5"}, 0),
+    ],
+)
+def test_a_share_by_annotation_is_held(annotations: dict[str, str], devices: int):
+    plain = {"containers": [{"name": "c"}]}
+    assert gpus.devices(obj("Pod", plain, annotations=annotations)) == devices
+    template = {"metadata": {"annotations": annotations}, "spec": plain}
+    assert devices_of(obj("Deployment", {"replicas": 2, "template": template}, version="apps/v1")) == 2 * devices
+
+
+@pytest.mark.parametrize(
+    ("spec", "reached"),
+    [
+        ({"containers": [{"name": "c", "env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]}]}, True),
+        ({"containers": [{"name": "c", "env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}]}]}, False),
+        ({"containers": [{"name": "c", "securityContext": {"privileged": True}}]}, False),
+        (
+            {
+                "containers": [{"name": "c", "securityContext": {"privileged": True}}],
+                "nodeSelector": {"cloud.google.com/gke-accelerator": "nvidia-l4"},
+            },
+            True,
+        ),
+        (
+            {
+                "containers": [{"name": "c", "securityContext": {"privileged": True}}],
+                "nodeSelector": {"nvidia.com/gpu.present": "false"},
+            },
+            False,
+        ),
+        ({"containers": [{"name": "c"}], "nodeSelector": {"pool": "gpu"}}, False),
+    ],
+)
+def test_devices_reached_past_all_accounting_make_a_holder(spec: Obj, reached: bool):
+    deployment = obj("Deployment", {"replicas": 1, "template": {"spec": spec}}, version="apps/v1")
+    assert bool(discover.holders([deployment])) is reached
 
 
 def container(count: int, **more: Any) -> Obj:

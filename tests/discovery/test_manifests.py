@@ -39,7 +39,7 @@ def pod(name: str, **metadata: str) -> str:
 
 def problems(*paths: Path | str) -> list[str]:
     with pytest.raises(ManifestError) as caught:
-        manifests.load(list(paths))
+        manifests.load(list(paths), strict=True)
     return [str(problem) for problem in caught.value.problems]
 
 
@@ -143,7 +143,8 @@ def test_custom_resources_may_have_booleans_that_nobody_here_knows(tmp_path: Pat
 
 
 def test_all_problems_of_all_files_come_at_once(tmp_path: Path):
-    write(tmp_path, {"a.yaml": JOB.replace("off-peak", "off"), "b.yaml": "a: [", "c.yaml": pod("on")})
+    broken = "apiVersion: v1\nkind: ["
+    write(tmp_path, {"a.yaml": JOB.replace("off-peak", "off"), "b.yaml": broken, "c.yaml": pod("on")})
     assert [Path(line.split(":")[0]).name for line in problems(tmp_path, tmp_path / "nowhere.yaml")] == [
         "a.yaml",
         "b.yaml",
@@ -156,7 +157,7 @@ def test_the_same_object_twice_is_said_and_the_later_one_used(tmp_path: Path):
     write(tmp_path, {"a.yaml": pod("p", namespace="ns"), "b.yaml": pod("p", namespace="ns", uid="later")})
     loaded = manifests.load(tmp_path)
     assert [obj["metadata"].get("uid") for obj in loaded.objects] == ["later"]
-    assert "Pod/ns/p is given twice" in loaded.notes[0]
+    assert "Pod/ns/p has variants" in loaded.notes[0]
     assert (
         len(manifests.load([tmp_path / "a.yaml", tmp_path / "a.yaml"]).notes) == 0
     )  # one file named twice is one file
@@ -176,13 +177,15 @@ def test_a_kustomization_lends_its_resources_and_says_what_it_would_have_done(tm
     (tmp_path.parent / "x.yaml").write_text(pod("x"))
     loaded = manifests.load(tmp_path)
     assert [ref_of(obj) for obj in loaded.objects] == ["Pod/d", "Pod/x"]
-    assert "not rendered here: namespace, patches" in loaded.notes[0]
-    assert "https://example.com/r is not a file here" in loaded.notes[1]
+    told = loaded.passed_over(spec=False)
+    assert "not rendered here: namespace, patches" in told[0]
+    assert "https://example.com/r is not a file here" in told[1]
 
 
 def test_a_chart_is_not_rendered_and_says_so(tmp_path: Path):
     write(tmp_path, {"p.yaml": pod("p"), "chart/Chart.yaml": "name: c", "chart/templates/d.yaml": "{{ if }}"})
-    assert "a Helm chart, which is not rendered here: helm template" in manifests.load(tmp_path).notes[0]
+    [told] = manifests.load(tmp_path).passed_over(spec=False)
+    assert "a Helm chart, which is not rendered here: helm template" in told
     assert "no Kubernetes object in it" in problems(tmp_path / "chart")[0]
 
 

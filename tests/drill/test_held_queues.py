@@ -19,4 +19,4 @@ def test_while_a_workload_waits_for_quota_nothing_is_on_and_nothing_proven(drill
     monkeypatch.setattr(Workloads, "_admit", lambda *_: None)
     result = drill(fixture="kueue-quota", layer="nightly-hold").only
     assert str(result.verdict) == "inconclusive"
-    assert "no GPU pod is running in scope" in result.cause
+    assert "waits for its queue's admission" in result.cause

@@ -50,7 +50,7 @@ def test_a_target_of_which_no_pod_is_on_is_not_proven_to_go_off(drill, tmp_path)
     session = Session(spec=spec, manifests=[folder], exec_mode="host")
     result = drill(session=session, options=Options(steady_timeout_s=600)).only
     assert str(result.verdict) == "inconclusive"
-    assert "no GPU pod of Deployment/inference/embedder" in result.why
+    assert "0 of 1 GPU pods of Deployment/inference/embedder run: pod embedder-" in result.why
 
 
 def test_a_watch_that_died_without_a_word_proves_no_zero(drill, monkeypatch):

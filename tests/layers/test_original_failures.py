@@ -53,7 +53,12 @@ def test_an_interface_that_nobody_uses_owns_a_card_all_day(drilled):
 
 def test_what_nothing_wakes_again_was_turned_off_for_good(drilled):
     """Seed 2: 'scale the deployment to zero when idle. The problem: nothing wakes it back up.'"""
-    deaf = setting("ScaledObject", "5", "spec", "triggers", 0, "metadata", "activationListLength")
+
+    def deaf(obj):
+        """Never active, and so at zero at once, but for the first quarter of an hour."""
+        setting("ScaledObject", "5", "spec", "triggers", 0, "metadata", "activationListLength")(obj)
+        setting("ScaledObject", 900, "spec", "initialCooldownPeriod")(obj)
+
     result = drilled("scale-to-zero", "video-idle", deaf)
     assert result.verdict is Verdict.EXPOSED
     assert result.cause.startswith("nothing wakes it: its triggers read 1 again, and 3 min later")

@@ -17,7 +17,15 @@ from killcheck import probes
 
 EVERY = [*ALL, ImageMissing(), ImageUnusable(None), CloudBills()]
 #: Asked of more than the zoo can hold: a registry, a Docker Engine, a cloud, a spec, what cannot be read.
-WITHOUT_A_CASE = {"cloud-bills", "image-missing", "image-unusable", "not-understood", "spec-mismatch"}
+WITHOUT_A_CASE = {
+    "cloud-bills",
+    "image-missing",
+    "image-unusable",
+    "not-read",
+    "not-understood",
+    "spec-mismatch",
+    "unknown-holder",
+}
 
 
 @pytest.mark.parametrize("probe", EVERY, ids=lambda probe: probe.id)

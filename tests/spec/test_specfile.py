@@ -430,3 +430,16 @@ def test_a_protected_context_is_refused_even_where_it_is_allowed():
     assert not consent.allows_context("eu-prod-1")
     assert not consent.allows_context("dev")
     assert not Consent().allows_context("staging")
+
+
+def test_that_it_stayed_off_for_no_time_is_refused():
+    assert any(
+        "deadlines.held" in said and "0 proves nothing" in said for said in problems(with_line("deadlines: {held: 0s}"))
+    )
+
+
+def test_who_takes_an_empty_node_away_and_by_when_are_said_together():
+    assert any(
+        "removedBy and removedAfter together" in said
+        for said in problems(with_line("nodes: [{name: gpu, removedBy: cluster-autoscaler}]"))
+    )

@@ -152,3 +152,15 @@ def test_durations_are_written_exactly(millis: int):
 def test_what_is_no_duration_says_what_was_expected(text: str):
     with pytest.raises(ValueError, match="expected a duration"):
         parse_duration(text)
+
+
+def test_numbers_stay_numbers_where_pyyaml_was_loaded_anew(monkeypatch: pytest.MonkeyPatch):
+    import importlib
+    import sys
+
+    assert documents("a: 1", "x")[0].value == {"a": 1}
+    for name in [name for name in sys.modules if name == "yaml" or name.startswith("yaml.")]:
+        if name != "yaml._yaml":
+            monkeypatch.delitem(sys.modules, name)
+    importlib.import_module("yaml")
+    assert documents("a: 1\nb: [x, 2.5, 'y']", "x")[0].value == {"a": 1, "b": ["x", 2.5, "y"]}

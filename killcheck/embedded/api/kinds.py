@@ -139,6 +139,10 @@ class Registry:
         """Whether anything is served in a group and version."""
         return any(key[0] == group and key[1] == version for key in self._kinds)
 
+    def serves_group(self, group: str) -> bool:
+        """Whether anything is served in a group, in whatever version."""
+        return any(key[0] == group for key in self._kinds)
+
     def add(self, kind: Kind) -> None:
         """Serve a type, in place of an earlier one of the same group, version and plural."""
         resource = kind.resource

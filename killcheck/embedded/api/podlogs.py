@@ -13,11 +13,12 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from killcheck.clock import Loop, Timer
-from killcheck.embedded.api import status
+from killcheck.embedded.api import ours, status
 from killcheck.embedded.api.call import Call
 from killcheck.embedded.api.http import Response
 from killcheck.embedded.api.status import StatusError
 from killcheck.embedded.containerlog import ContainerLog, Line
+from killcheck.embedded.limits import DRILL_IT
 from killcheck.kube.objects import Obj, dig, parse_time
 
 if TYPE_CHECKING:
@@ -51,6 +52,12 @@ def log(server: ApiServer, call: Call) -> Response:
         return Response(204, "", dict(_HEADERS))
     kubelet = server.kubelet_of(pod)
     written = kubelet.log(pod, container, previous=call.request.flag("previous"))
+    if call.over_wire and kubelet.hollow(pod, container):
+        server.limits.meet(
+            ours.who(call.user),
+            f"it read the log of pod {call.name}, which is hollow and says nothing",
+            f'let its containers really run (annotation killcheck.dev/run: "true"), or {DRILL_IT}',
+        )
     part = _Part(options, written)
     if not call.request.flag("follow") or call.request.flag("previous"):
         return Response(200, part.rest(written), dict(_HEADERS))

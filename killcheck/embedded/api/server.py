@@ -12,7 +12,7 @@ from functools import cache
 from typing import Any, Protocol
 
 from killcheck.clock import Loop
-from killcheck.embedded.api import componentstatus, status
+from killcheck.embedded.api import componentstatus, ours, status
 from killcheck.embedded.api.addresses import Addresses
 from killcheck.embedded.api.admission.request import AdmissionRequest, Operation
 from killcheck.embedded.api.call import Call, Route, route, verb_of
@@ -32,6 +32,7 @@ from killcheck.embedded.api.subresources import Subresources
 from killcheck.embedded.api.watch import Watches
 from killcheck.embedded.api.writes import Writer, new_uid
 from killcheck.embedded.containerlog import ContainerLog
+from killcheck.embedded.limits import Limits
 from killcheck.kube.objects import Obj
 
 __all__ = ["ApiServer", "KubeletEndpoint"]
@@ -51,6 +52,9 @@ class KubeletEndpoint(Protocol):
 
     def log(self, pod: Obj, container: str, *, previous: bool) -> ContainerLog:
         """A container's log. Raises StatusError."""
+
+    def hollow(self, pod: Obj, container: str) -> bool:
+        """Whether nothing runs in a container: what it says and does is modelled."""
 
     def execute(self, pod: Obj, container: str, command: list[str], *, stdin: bool, tty: bool) -> Execution:
         """A command beside a container's own, not begun yet. Raises StatusError."""
@@ -91,6 +95,8 @@ class ApiServer:
         self.version = version
         self.issuer: Any = issuer if issuer is not None else getattr(authenticator, "tokens", None)
         self.kinds = Registry()
+        #: Answers of ours alone, to whoever is no part of this process.
+        self.limits = Limits(loop, lambda: store.revision)
         self.kubelets: dict[str, KubeletEndpoint] = {}
         #: Which of ``scheduler`` and ``controller-manager`` do not run now.
         self.down: Callable[[], frozenset[str]] = frozenset
@@ -116,21 +122,34 @@ class ApiServer:
 
     def handle(self, request: Request) -> Response:
         """Answer a request; failures come back as Status bodies, never as exceptions."""
-        call: Call | None = None
+        user = request.user
+        at = route(request.path)
         try:
-            user = request.user or self.authenticator.authenticate(request)
-            at = route(request.path)
-            if not at.plural:
-                return self._elsewhere(request, user)
-            verb = verb_of(request, at)
-            self._authorize(user, at, verb, request)
-            if not self._routed(at):
-                return _no_page()
-            call = self._call(request, user, at, verb)
+            user = user or self.authenticator.authenticate(request)
+            response = self._answer(request, user, at)
+        except StatusError as error:
+            response = Response(error.code, error.status, dict(error.headers))
+        met = None
+        if request.user is None and user is not None:
+            met = ours.limit_of(self.kinds, _builtin_groups(), request, response)
+        if met is not None and user is not None:
+            self.limits.meet(ours.who(user), *met)
+        return response
+
+    def _answer(self, request: Request, user: User, at: Route) -> Response:
+        """Raises StatusError."""
+        if not at.plural:
+            return self._elsewhere(request, user)
+        verb = verb_of(request, at)
+        self._authorize(user, at, verb, request)
+        if not self._routed(at):
+            return _no_page()
+        call = self._call(request, user, at, verb)
+        try:
             response = self._dispatch(call)
         except StatusError as error:
             response = Response(error.code, error.status, dict(error.headers))
-        if call is not None and call.warnings:
+        if call.warnings:
             response.headers["Warning"] = ", ".join(_warning(text) for text in call.warnings)
         return response
 

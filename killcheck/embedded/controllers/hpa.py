@@ -12,11 +12,13 @@ from killcheck.embedded.controllers.runtime import Controller, Key
 from killcheck.kube import resources as r
 from killcheck.kube.errors import ApiError, NotFound
 from killcheck.kube.informer import Change
-from killcheck.kube.objects import Obj, dig, format_time, key_of, name_of, namespace_of, parse_time
+from killcheck.kube.objects import Obj, annotations_of, dig, format_time, key_of, name_of, namespace_of, parse_time
 
-__all__ = ["HorizontalPodAutoscaler"]
+__all__ = ["METRIC", "HorizontalPodAutoscaler"]
 
 PERIOD_S = 15.0
+#: On an autoscaler that a model made: how many replicas its metrics call for (empty: as many as there are).
+METRIC = "killcheck.dev/metric-replicas"
 _NO_METRICS = "unable to fetch metrics from resource metrics API: the server could not find the requested resource"
 _NOT_SERVED = "the server could not find the requested resource"
 
@@ -48,7 +50,7 @@ class HorizontalPodAutoscaler(Controller):
         if change == "deleted":
             self.queue.cancel(key)
             self.proposals.pop(key, None)
-        elif old is None or old["spec"] != new["spec"]:
+        elif old is None or old["spec"] != new["spec"] or _told(old) != _told(new):
             self._look_soon(key)
 
     def _target_changed(self, change: Change, old: Obj | None, new: Obj) -> None:
@@ -134,7 +136,8 @@ class HorizontalPodAutoscaler(Controller):
             return most, "Current number of replicas above Spec.MaxReplicas"
         if current < least:
             return least, "Current number of replicas below Spec.MinReplicas"
-        proposed = self.proposals.get(key_of(hpa))
+        told = _told(hpa)
+        proposed = self.proposals.get(key_of(hpa)) if told is None else int(told or current)
         if proposed is None:
             self._no_metrics(hpa, status)
             return None, ""
@@ -193,6 +196,11 @@ class HorizontalPodAutoscaler(Controller):
                 self.kube.replace(r.HPAS, hpa | {"status": status}, subresource="status")
             except NotFound:
                 return
+
+
+def _told(hpa: Obj) -> str | None:
+    """What a model says of its metrics; None: nothing."""
+    return annotations_of(hpa).get(METRIC)
 
 
 def _name_of_metric(metric: Obj) -> str:

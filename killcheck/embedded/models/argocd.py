@@ -1,86 +1,200 @@
-"""Argo CD's self-heal: an Application that puts its resources back to what Git says.
+"""Argo CD's self-heal: an Application that puts its resources back to what Git says, deleted ones too.
 
-Git is modelled by what its resources were when the Application first saw them: objects that carry its tracking label
-``app.kubernetes.io/instance``. ``ignoreDifferences`` on ``/spec/replicas`` alone does not stop a sync (argo-cd#8207):
-only with the sync option ``RespectIgnoreDifferences=true`` is the field left alone.
+Source: argoproj/argo-cd v3.5 controller/appcontroller.go (autoSync: only what is automated, enabled and out of sync;
+selfHeal for a revision that was synced already), util/argo/normalizers/diff_normalizer.go (group and kind of
+``ignoreDifferences`` are globs, an empty name or namespace is any). What is ignored is written all the same by the
+next sync (argo-cd#8207): only with the option ``RespectIgnoreDifferences=true`` is it left alone.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from typing import ClassVar
 
-from killcheck.embedded.controllers.runtime import Controller
+from killcheck.embedded.controllers.runtime import Controller, Key
+from killcheck.embedded.models import gitops
+from killcheck.embedded.models.gitops import Drift, Git, Tracked
 from killcheck.kube import resources as r
-from killcheck.kube.informer import Change
-from killcheck.kube.objects import Obj, dig, labels_of, name_of, namespace_of
+from killcheck.kube.informer import Change, Informer
+from killcheck.kube.objects import Obj, copy, dig, key_of, labels_of, name_of, namespace_of
 
 __all__ = ["ArgoCd"]
 
-TRACKING = "app.kubernetes.io/instance"
-#: argocd-application-controller's default --self-heal-timeout-seconds.
+TRACKING = gitops.INSTANCE
+#: From a change to the sync that heals it, in seconds (the application controller's old default).
 SELF_HEAL_S = 5.0
+#: Kinds that a change of is followed at once; others are compared at each refresh.
+FOLLOWED = (r.DEPLOYMENTS, r.STATEFULSETS, r.SCALEDOBJECTS, r.CRONJOBS, r.JOBS)
+#: What a destination calls the cluster that Argo CD itself runs in.
+HERE = ("", "in-cluster", "https://kubernetes.default.svc", "https://kubernetes.default")
 
 
 @dataclass
 class ArgoCd(Controller):
-    """argocd-application-controller: replicas of Deployments and StatefulSets only."""
+    """argocd-application-controller."""
 
     name: ClassVar[str] = "argocd-application-controller"
-    _git: dict[tuple[str, str, str], int] = field(default_factory=dict)
+    git: Git = field(default_factory=Git)
+    #: What is taken for an Application's without a mark, and what only a guess would heal; the cluster tells both.
+    assumed: list[str] = field(default_factory=list)
+    unproven: list[str] = field(default_factory=list)
 
     def setup(self) -> None:
-        """Follow Applications and what they track."""
-        self.applications = self.follow(r.APPLICATIONS, self._tracked, optional=True)
-        self.deployments = self.follow(r.DEPLOYMENTS, self._self)
-        self.statefulsets = self.follow(r.STATEFULSETS, self._self)
+        """Follow Applications and what they hold."""
+        #: What was marked later, or was never in a manifest: as it was when its mark was first seen.
+        self._marked: dict[tuple[str, str, str], Tracked] = {}
+        self.applications = self.follow(r.APPLICATIONS, optional=True)
+        for resource in FOLLOWED:
+            self.follow(resource, self._apps_of, optional=True)
 
-    def _self(self, change: Change, old: Obj | None, new: Obj) -> list[tuple[str, str]]:
-        if TRACKING not in labels_of(new):
-            return []
-        identity = (new["kind"], namespace_of(new), name_of(new))
-        self._git.setdefault(identity, int(dig(new, "spec", "replicas", default=0)))
-        return [(f"{new['kind']}/{namespace_of(new)}", name_of(new))]
+    def _apps_of(self, change: Change, old: Obj | None, new: Obj) -> list[Key]:
+        identity = (str(new.get("kind")), namespace_of(new), name_of(new))
+        late = old is not None and TRACKING not in labels_of(old)
+        if (
+            TRACKING in labels_of(new)
+            and change != "deleted"
+            and (late or not any(one.key == identity for one in self.git.objects))
+        ):
+            self._marked.setdefault(identity, Tracked(copy(new), copy(new)))
+        return [key_of(app) for app in self.applications.values() if _automated(app)]
 
-    def _tracked(self, change: Change, old: Obj | None, new: Obj) -> list[tuple[str, str]]:
-        return [(f"{kind}/{namespace}", name) for kind, namespace, name in self._git]
-
-    def reconcile(self, key: tuple[str, str]) -> None:
-        """Compare one tracked workload with Git."""
-        kind, _, namespace = key[0].partition("/")
-        informer = self.deployments if kind == "Deployment" else self.statefulsets
-        live = informer.get(key[1], namespace)
-        application = self._owner(live) if live else None
-        if live is None or application is None or not _heals(application):
+    # -- one comparison ------------------------------------------------------------------------------------
+    def reconcile(self, key: Key) -> None:
+        """Compare an Application with Git, and heal what differs."""
+        app = self.applications.get(key[1], key[0])
+        if app is None or not _automated(app):
+            self._due.discard(key)
             return
-        wanted = self._git[(kind, namespace, key[1])]
-        if dig(live, "spec", "replicas", default=0) == wanted:
+        found = [left for one in self._held_by(app) if (left := self._differs(app, one)) is not None]
+        if not found:
+            self._due.discard(key)
             return
-        due = (key, "heal")
-        if due not in self._due:
-            self._due.add(due)
+        if key not in self._due:
+            self._due.add(key)
             self.queue.add(key, SELF_HEAL_S)
             return
-        self._due.discard(due)
-        resource = r.DEPLOYMENTS if kind == "Deployment" else r.STATEFULSETS
-        self.kube.patch(resource, key[1], {"spec": {"replicas": wanted}}, namespace)
-        self.events.emit(application, "Normal", "OperationStarted", "Initiated automated sync to '' (self-heal)")
+        self._due.discard(key)
+        self.events.emit(app, "Normal", "OperationStarted", "Initiated automated sync to '' (self-heal)")
+        for left in found:
+            self._doubt(app, left)
+            gitops.restore(self.kube, left)
+
+    def _held_by(self, app: Obj) -> Iterator[Tracked]:
+        names = [name_of(one) for one in self.applications.values()]
+        listed = {
+            (row.get("kind"), row.get("namespace") or "", row.get("name"))
+            for row in dig(app, "status", "resources", default=None) or ()
+        }
+        loaded = (one for one in self.git.workloads() if one.key not in self._marked)
+        for one in (*loaded, *self._marked.values()):
+            mark = gitops.marked(self._labelled(one), names)
+            if mark == f"argo/{name_of(app)}" or one.key in listed or (not mark and self._deploys_to(app, one.key[1])):
+                yield one
+
+    def _labelled(self, one: Tracked) -> Obj:
+        """The object with the marks that it has now: they may have come later."""
+        kind, namespace, name = one.key
+        live = next((i.get(name, namespace) for one_, i in self._followed.items() if one_.kind == kind), None)
+        return live or one.stored
+
+    def _deploys_to(self, app: Obj, namespace: str) -> bool:
+        """Whether what has no mark is this Application's: by its destination, or because it is nobody else's."""
+        places = {
+            str(dig(one, "spec", "destination", "namespace", default=""))
+            for one in self.applications.values()
+            if _here(one)
+        }
+        own = str(dig(app, "spec", "destination", "namespace", default=""))
+        mine = own == namespace or (namespace not in places)
+        if mine and namespace:
+            said = (
+                f"what the manifests have in namespace {namespace} is taken to be in Git of Application "
+                f"{name_of(app)}: nothing says whose it is"
+            )
+            if said not in self.assumed:
+                self.assumed.append(said)
+        return mine
+
+    # -- differences ---------------------------------------------------------------------------------------
+    def _differs(self, app: Obj, one: Tracked) -> Drift | None:
+        found = gitops.drift(self.kube, one)
+        if found is None or not _respects(app):
+            return found
+        return found.but(path for entry in _ignores(app, one) for path in _paths(entry))
+
+    def _doubt(self, app: Obj, found: Drift) -> None:
+        """A heal that a rule would have kept from happening, had it been understood, proves nothing."""
+        unread = [what for entry in _ignores(app, found.tracked) for what in _unread(entry)]
+        if found.live is not None and unread and _respects(app):
+            self.unproven.append(
+                f"whether Application {name_of(app)} leaves {found} alone is not known: "
+                f"ignoreDifferences by {unread[0]} is not modelled"
+            )
+        elif (
+            found.live is not None
+            and found.but(path for entry in _ignores(app, found.tracked) for path in _paths(entry)) is None
+        ):
+            self.assumed.append(
+                f"Application {name_of(app)} ignores what differs in {found}, and its next sync writes it all the same "
+                "(no RespectIgnoreDifferences=true): such a sync was assumed"
+            )
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._due: set[tuple[tuple[str, str], str]] = set()
+        self._due: set[Key] = set()
 
-    def _owner(self, live: Obj) -> Obj | None:
-        name = labels_of(live).get(TRACKING)
-        return next((a for a in self.applications.values() if name_of(a) == name), None)
+    @property
+    def _followed(self) -> dict[r.Resource, Informer]:
+        return {resource: self.informers.of(resource, optional=True) for resource in FOLLOWED}
 
 
-def _heals(application: Obj) -> bool:
-    if not dig(application, "spec", "syncPolicy", "automated", "selfHeal", default=False):
-        return False
-    ignored = any(
-        "/spec/replicas" in (entry.get("jsonPointers") or [])
-        for entry in dig(application, "spec", "ignoreDifferences", default=[])
+def _automated(app: Obj) -> bool:
+    automated = dig(app, "spec", "syncPolicy", "automated")
+    return (
+        isinstance(automated, dict)
+        and bool(automated.get("selfHeal"))
+        and automated.get("enabled") is not False
+        and _here(app)
     )
-    options = dig(application, "spec", "syncPolicy", "syncOptions", default=[])
-    return not (ignored and "RespectIgnoreDifferences=true" in options)
+
+
+def _here(app: Obj) -> bool:
+    """Whether it deploys to this cluster."""
+    to = dig(app, "spec", "destination", default=None) or {}
+    return str(to.get("server") or to.get("name") or "") in HERE
+
+
+def _respects(app: Obj) -> bool:
+    return "RespectIgnoreDifferences=true" in (dig(app, "spec", "syncPolicy", "syncOptions", default=None) or [])
+
+
+def _ignores(app: Obj, one: Tracked) -> Iterator[Obj]:
+    """The entries of ``ignoreDifferences`` that are about an object."""
+    kind, namespace, name = one.key
+    for entry in dig(app, "spec", "ignoreDifferences", default=None) or ():
+        if (
+            fnmatchcase(one.group, str(entry.get("group") or ""))
+            and fnmatchcase(kind, str(entry.get("kind") or ""))
+            and entry.get("name") in (None, "", name)
+            and entry.get("namespace") in (None, "", namespace)
+        ):
+            yield entry
+
+
+def _paths(entry: Obj) -> Iterator[gitops.Path]:
+    yield from map(gitops.path_of_pointer, entry.get("jsonPointers") or ())
+    for expression in entry.get("jqPathExpressions") or ():
+        path = gitops.path_of_jq(str(expression))
+        if path is not None:
+            yield path
+
+
+def _unread(entry: Obj) -> Iterator[str]:
+    yield from (f"manager {manager}" for manager in entry.get("managedFieldsManagers") or ())
+    yield from (
+        f"the jq expression {one}"
+        for one in entry.get("jqPathExpressions") or ()
+        if gitops.path_of_jq(str(one)) is None
+    )

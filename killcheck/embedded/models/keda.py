@@ -1,130 +1,356 @@
 """KEDA: ScaledObjects that wake a workload, put it to zero when its triggers are idle, and restore their minimum.
 
-Semantics of kedacore/keda pkg/scaling/executor/scale_scaledobjects.go (RequestScale) and the paused annotations. What
-its triggers say is modelled: the annotation ``killcheck.dev/trigger-value`` on the ScaledObject is the queue depth (or
-requests in flight) that every trigger reads; ``error`` stands for a scaler that cannot be asked (TriggerError).
+Source: kedacore/keda v2.20.2 pkg/scaling/executor/scale_scaledobjects.go (RequestScale, scaleToZeroOrIdle),
+controllers/keda/scaledobject_controller.go (handlePause, conditions) and hpa.go. Like KEDA's own scale loop it looks
+each pollingInterval, counted from its start; here only where something may have changed. What the triggers say:
+:mod:`killcheck.embedded.models.keda_triggers`. The HPA that it makes is told the metric by an annotation.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import ClassVar
 
-from killcheck.embedded.controllers.runtime import Controller
+from killcheck.embedded.controllers.hpa import METRIC
+from killcheck.embedded.controllers.podcontrol import controller_ref
+from killcheck.embedded.controllers.runtime import Controller, Key
+from killcheck.embedded.models import keda_triggers
+from killcheck.embedded.models.keda_triggers import Reading
 from killcheck.kube import resources as r
-from killcheck.kube.errors import NotFound
+from killcheck.kube.errors import ApiError, Conflict, NotFound
 from killcheck.kube.informer import Change
-from killcheck.kube.objects import Obj, annotations_of, dig, format_time, name_of, namespace_of, parse_time
+from killcheck.kube.objects import (
+    Obj,
+    annotations_of,
+    dig,
+    format_time,
+    key_of,
+    name_of,
+    namespace_of,
+    parse_time,
+    uid_of,
+)
 
 __all__ = ["Keda"]
 
-#: What the triggers of a ScaledObject read here.
-VALUE = "killcheck.dev/trigger-value"
 PAUSED = "autoscaling.keda.sh/paused"
 PAUSED_AT = "autoscaling.keda.sh/paused-replicas"
+PAUSED_IN = "autoscaling.keda.sh/paused-scale-in"
+PAUSED_OUT = "autoscaling.keda.sh/paused-scale-out"
+FORCED = "autoscaling.keda.sh/force-activation"
+#: How often controller-runtime hands every object over again: what a pause restores, it restores then, in seconds.
+RESYNC_S = 10 * 3600.0
+#: maxReplicaCount where a ScaledObject says none.
+MOST = 100
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """Replicas of a workload that are to be written, the event that says so (empty: none), and what called for it."""
+
+    workload: Obj
+    now: int
+    wanted: int
+    reason: str = ""
+    reading: Reading | None = None
 
 
 @dataclass
 class Keda(Controller):
-    """keda-operator, for Deployments and StatefulSets and HTTPScaledObjects' interceptor-owned ones."""
+    """keda-operator, for whatever has a scale subresource of Deployments and StatefulSets."""
 
     name: ClassVar[str] = "keda-operator"
+    #: What its answers rest on, and what it did on an assumption alone; the cluster tells both.
+    assumed: list[str] = field(default_factory=list)
+    unproven: list[str] = field(default_factory=list)
 
     def setup(self) -> None:
         """Follow ScaledObjects and what they scale."""
-        self._was_active: dict[tuple[str, str], bool] = {}
+        #: The last moment at which each was seen active, and whether it was at the last look.
+        self._was_active: dict[Key, bool] = {}
         #: The poll in which each ScaledObject was last scaled: KEDA acts once a poll, whoever writes in between.
-        self._acted: dict[tuple[str, str], int] = {}
-        self.scaled = self.follow(r.SCALEDOBJECTS, optional=True)
+        self._acted: dict[Key, int] = {}
+        #: (when, annotation) of the last pause that was carried out.
+        self._paused: dict[Key, tuple[float, str]] = {}
+        self.scaled = self.follow(r.SCALEDOBJECTS, self._own, optional=True)
         self.deployments = self.follow(r.DEPLOYMENTS, self._scalers_of)
         self.statefulsets = self.follow(r.STATEFULSETS, self._scalers_of)
 
-    def _scalers_of(self, change: Change, old: Obj | None, new: Obj) -> list[tuple[str, str]]:
+    def _own(self, change: Change, old: Obj | None, new: Obj) -> list[Key]:
+        if change == "deleted":
+            self._finalize(old or new)
+        return [key_of(new)]
+
+    def _scalers_of(self, change: Change, old: Obj | None, new: Obj) -> list[Key]:
         return [
-            (namespace_of(scaled), name_of(scaled))
+            key_of(scaled)
             for scaled in self.scaled.values()
             if namespace_of(scaled) == namespace_of(new) and _target(scaled) == (new.get("kind"), name_of(new))
         ]
 
-    def reconcile(self, key: tuple[str, str]) -> None:
-        """One poll of one ScaledObject."""
+    # -- one look ------------------------------------------------------------------------------------------
+    def reconcile(self, key: Key) -> None:
+        """The controller's pass over one ScaledObject, and one poll of its scale loop."""
         scaled = self.scaled.get(key[1], key[0])
-        if scaled is None:
+        workload = self._workload(scaled) if scaled is not None else None
+        if scaled is None or workload is None:
+            if scaled is not None:
+                self._say(scaled, self._conditions(scaled, None, "ScaledObjectCheckFailed"), {})
             return
-        workload = self._workload(scaled)
-        if workload is None:
+        now = int(dig(workload, "spec", "replicas", default=1))
+        if now:
+            self._on.add(key)
+        reading = keda_triggers.read(scaled, self.loop.now())
+        self._see(scaled, reading)
+        self._say(scaled, self._conditions(scaled, reading, ""), self._status(scaled, now))
+        if _is_paused(scaled):
+            self._pause(scaled, workload, now)
             return
-        now = int(dig(workload, "spec", "replicas", default=0))
-        notes = annotations_of(scaled)
-        if PAUSED_AT in notes:
-            self._scale(scaled, workload, now, int(notes[PAUSED_AT]), "KEDAScaleTargetActivated")
-        elif notes.get(PAUSED) != "true" and notes.get(VALUE) != "error":
-            self._by_triggers(scaled, workload, now)
+        self._paused.pop(key, None)
+        self._keep_hpa(scaled, workload, reading)
+        self._by_triggers(scaled, workload, now, reading)
+        if reading.changes is not None:
+            self.queue.add(key, (reading.changes - self.loop.now()).total_seconds() + 0.001)
 
-    def _by_triggers(self, scaled: Obj, workload: Obj, now: int) -> None:
+    def _see(self, scaled: Obj, reading: Reading) -> None:
+        """Say once what is assumed of a source that nobody here can ask."""
+        if reading.assumed:
+            said = (
+                f"what the {', '.join(reading.assumed)} trigger of ScaledObject {namespace_of(scaled)}/"
+                f"{name_of(scaled)} reads is not known here: assumed active (annotation {keda_triggers.VALUE} says "
+                "otherwise)"
+            )
+            if said not in self.assumed:
+                self.assumed.append(said)
+
+    def _by_triggers(self, scaled: Obj, workload: Obj, now: int, reading: Reading) -> None:
+        """As RequestScale."""
         spec = scaled.get("spec") or {}
-        least = int(spec.get("minReplicaCount", 0))
-        active = float(annotations_of(scaled).get(VALUE, "0")) > _activation(scaled)
-        key = (namespace_of(scaled), name_of(scaled))
-        was_active, self._was_active[key] = self._was_active.get(key, False), active
-        if was_active and not active and self._seen_active(scaled, self._into_period(scaled)):
+        least, idle = int(spec.get("minReplicaCount") or 0), spec.get("idleReplicaCount")
+        active = reading.active or _says(scaled, FORCED)
+        if self._went_idle(scaled, active):
             return  # the last poll that found it active has been written: that change brings the next look
         if active:
             self._seen_active(scaled)
-            if now == 0:
-                self._soon(scaled, workload, 0, max(least, 1), "KEDAScaleTargetActivated")
-        elif now < least:
-            self._soon(scaled, workload, now, least, "KEDAScaleTargetActivated")
-        elif now > 0 and least == 0:
-            self._when_cool(scaled, workload, now)
-
-    def _when_cool(self, scaled: Obj, workload: Obj, now: int) -> None:
-        cooldown = float(dig(scaled, "spec", "cooldownPeriod", default=300))
-        since = dig(scaled, "status", "lastActiveTime") or scaled["metadata"]["creationTimestamp"]
-        left = cooldown - (self.loop.now() - parse_time(since)).total_seconds()
-        if left > 0:
-            self.queue.add((namespace_of(scaled), name_of(scaled)), left)
+            if (now == 0 or (idle is not None and now < least)) and not _says(scaled, PAUSED_OUT):
+                self._soon(scaled, _Change(workload, now, max(least, 1), "KEDAScaleTargetActivated", reading))
+        elif reading.error and (not spec.get("fallback") or dig(spec, "fallback", "replicas", default=0)):
             return
-        idle = int(dig(scaled, "spec", "idleReplicaCount", default=0))
-        self._soon(scaled, workload, now, idle, "KEDAScaleTargetDeactivated")
+        elif (idle is not None and now > int(idle)) or (now > 0 and least == 0):
+            if not _says(scaled, PAUSED_IN):
+                self._when_cool(scaled, workload, now, int(idle) if idle is not None else least)
+        elif idle is None and now < least:
+            # KEDA says nothing of this one and signs it in managedFields, which clients in this process are not shown.
+            self._soon(scaled, _Change(workload, now, least, "KEDAScaleTargetActivated", reading))
 
-    def _soon(self, scaled: Obj, workload: Obj, now: int, wanted: int, reason: str) -> None:
-        """At the next poll: KEDA looks every pollingInterval (30 s), counted from its own start."""
-        every, into = _interval(scaled), self._into_period(scaled)
-        key = (namespace_of(scaled), name_of(scaled))
-        began = parse_time(scaled["metadata"]["creationTimestamp"])
-        poll = int((self.loop.now() - began).total_seconds() // every)
-        if into < 1.0 and self._acted.get(key) != poll:
-            self._acted[key] = poll
-            self._scale(scaled, workload, now, wanted, reason)
+    def _went_idle(self, scaled: Obj, active: bool) -> bool:
+        key = key_of(scaled)
+        was, self._was_active[key] = self._was_active.get(key, False), active
+        return was and not active and self._seen_active(scaled, self._into_period(scaled))
+
+    def _when_cool(self, scaled: Obj, workload: Obj, now: int, wanted: int) -> None:
+        """Once its cooldown has passed; one that never was active waits for initialCooldownPeriod alone (0)."""
+        spec, last = scaled.get("spec") or {}, dig(scaled, "status", "lastActiveTime")
+        cooldown = spec.get("cooldownPeriod", 300) if last else spec.get("initialCooldownPeriod", 0)
+        since = parse_time(last or scaled["metadata"]["creationTimestamp"])
+        left = float(cooldown or 0) - (self.loop.now() - since).total_seconds()
+        if left > 0:
+            self.queue.add(key_of(scaled), left)
         else:
-            self.queue.add(key, every - into + 0.001)
+            self._soon(scaled, _Change(workload, now, wanted, "KEDAScaleTargetDeactivated"))
 
-    def _scale(self, scaled: Obj, workload: Obj, now: int, wanted: int, reason: str) -> None:
+    def _soon(self, scaled: Obj, change: _Change) -> None:
+        """At the next poll: KEDA looks every pollingInterval (30 s), counted from its own start."""
+        every, into, key = _interval(scaled), self._into_period(scaled), key_of(scaled)
+        poll = int((self.loop.now() - parse_time(scaled["metadata"]["creationTimestamp"])).total_seconds() // every)
+        if into >= 1.0 or self._acted.get(key) == poll:
+            self.queue.add(key, every - into + 0.001)
+            return
+        self._acted[key] = poll
+        self._scale(scaled, change)
+
+    def _scale(self, scaled: Obj, change: _Change) -> None:
+        workload, now, wanted, reading = change.workload, change.now, change.wanted, change.reading
         if now == wanted:
             return
         resource = r.DEPLOYMENTS if workload["kind"] == "Deployment" else r.STATEFULSETS
         self.kube.patch(
             resource, name_of(workload), {"spec": {"replicas": wanted}}, namespace_of(workload), subresource="scale"
         )
-        word = "Scaled" if wanted > now else "Deactivated"
-        self.events.emit(
-            scaled,
-            "Normal",
-            reason,
-            f"{word} apps/v1.{workload['kind']} {namespace_of(workload)}/{name_of(workload)} from {now} to {wanted}",
+        what = f"{namespace_of(workload)}/{name_of(workload)}"
+        if (
+            wanted > now == 0
+            and key_of(scaled) in self._on
+            and reading is not None
+            and reading.assumed
+            and (set(reading.by) <= set(reading.assumed))
+        ):
+            self.unproven.append(
+                f"ScaledObject {namespace_of(scaled)}/{name_of(scaled)} lit {workload['kind']} {what} again: its "
+                f"{', '.join(reading.assumed)} trigger is assumed active, and what it reads then nobody here knows "
+                f"(annotation {keda_triggers.VALUE}: '0' says that it is idle; a switch that pauses the scaler need "
+                "not know)"
+            )
+        if change.reason:
+            word = "Scaled" if wanted > now else "Deactivated"
+            by = f", triggered by {';'.join(reading.by)}" if reading is not None and reading.by else ""
+            self.events.emit(
+                scaled, "Normal", change.reason, f"{word} apps/v1.{workload['kind']} {what} from {now} to {wanted}{by}"
+            )
+
+    # -- pauses --------------------------------------------------------------------------------------------
+    def _pause(self, scaled: Obj, workload: Obj, now: int) -> None:
+        """The scale loop stops and the HPA goes; a count is written when the pause is seen, and at each resync."""
+        key, text = key_of(scaled), annotations_of(scaled).get(PAUSED_AT, "")
+        self._drop_hpa(scaled)
+        last = self._paused.get(key)
+        again = last is None or last[1] != text or self.loop.monotonic() - last[0] >= RESYNC_S
+        if not again:
+            assert last is not None
+            self.queue.add(key, last[0] + RESYNC_S - self.loop.monotonic())
+            return
+        self._paused[key] = (self.loop.monotonic(), text)
+        if text.isdigit():
+            self._scale(scaled, _Change(workload, now, int(text)))
+            self.queue.add(key, RESYNC_S)
+
+    def _finalize(self, scaled: Obj) -> None:
+        """A ScaledObject that goes puts its target back to what it was, where it says so."""
+        self._drop_hpa(scaled)
+        original = dig(scaled, "status", "originalReplicaCount")
+        workload = self._workload(scaled)
+        if dig(scaled, "spec", "advanced", "restoreToOriginalReplicaCount") and original is not None and workload:
+            self._scale(scaled, _Change(workload, int(dig(workload, "spec", "replicas", default=1)), int(original)))
+
+    # -- the HPA -------------------------------------------------------------------------------------------
+    def _keep_hpa(self, scaled: Obj, workload: Obj, reading: Reading) -> None:
+        spec, namespace, name = scaled.get("spec") or {}, namespace_of(scaled), _hpa(scaled)
+        wanted = {
+            "minReplicas": max(1, int(spec.get("minReplicaCount") or 0)),
+            "maxReplicas": int(spec.get("maxReplicaCount") or MOST),
+            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": workload["kind"], "name": name_of(workload)},
+        }
+        metric = str(reading.desired) if reading.desired else ""
+        notes = {METRIC: metric}
+        known = self.kube.find(r.HPAS, name, namespace)
+        if known is None:
+            metrics = [
+                {
+                    "type": "External",
+                    "external": {
+                        "metric": {"name": f"s{number}-{kind}"},
+                        "target": {"type": "AverageValue", "averageValue": "1"},
+                    },
+                }
+                for number, kind in enumerate(str(t.get("type")) for t in keda_triggers.triggers(scaled))
+            ]
+            body = {
+                "apiVersion": "autoscaling/v2",
+                "kind": "HorizontalPodAutoscaler",
+                "metadata": {
+                    "name": name,
+                    "namespace": namespace,
+                    "annotations": notes,
+                    "labels": {
+                        "app.kubernetes.io/managed-by": "keda-operator",
+                        "scaledobject.keda.sh/name": name_of(scaled),
+                        "app.kubernetes.io/part-of": name_of(scaled),
+                    },
+                    "ownerReferences": [controller_ref(scaled, r.SCALEDOBJECTS)],
+                },
+                "spec": wanted | {"metrics": metrics},
+            }
+            try:
+                self.kube.create(r.HPAS, body, namespace)
+            except Conflict:
+                return
+        elif annotations_of(known).get(METRIC, "") != metric or any(
+            known["spec"].get(part) != value for part, value in wanted.items()
+        ):
+            self.kube.patch(r.HPAS, name, {"metadata": {"annotations": notes}, "spec": wanted}, namespace)
+
+    def _drop_hpa(self, scaled: Obj) -> None:
+        try:
+            self.kube.delete(r.HPAS, _hpa(scaled), namespace_of(scaled))
+        except NotFound:
+            return
+
+    # -- status --------------------------------------------------------------------------------------------
+    def _conditions(self, scaled: Obj, reading: Reading | None, failed: str) -> list[Obj]:
+        """Ready, Active, Fallback, Paused, in the order and words of KEDA's."""
+        paused = _is_paused(scaled) or _says(scaled, PAUSED_IN) or _says(scaled, PAUSED_OUT)
+        broken = reading is not None and reading.error and not reading.active
+        ready = (
+            ("False", failed, "ScaledObject check failed")
+            if failed
+            else (
+                ("False", "TriggerError", "Triggers defined in ScaledObject are not working correctly")
+                if broken
+                else ("True", "ScaledObjectReady", "ScaledObject is defined correctly and is ready for scaling")
+            )
         )
+        active = (
+            ("Unknown", "UnknownState", "ScaledObject check failed")
+            if reading is None
+            else (
+                ("True", "ScalerActive", "Scaling is performed because triggers are active")
+                if reading.active
+                else ("False", "ScalerNotActive", "Scaling is not performed because triggers are not active")
+            )
+        )
+        rest = ("True", "ScaledObjectPaused", "ScaledObject is paused") if paused else ("Unknown", "", "")
+        rows = (
+            ("Ready", *ready),
+            ("Active", *active),
+            ("Fallback", "False", "NoFallbackFound", "No fallbacks are active on this scaled object"),
+            ("Paused", *rest),
+        )
+        return [
+            {key: value for key, value in zip(("type", "status", "reason", "message"), row, strict=True) if value}
+            for row in rows
+        ]
+
+    def _status(self, scaled: Obj, now: int) -> Obj:
+        kind = _target(scaled)[0]
+        types = ",".join(dict.fromkeys(str(t.get("type")) for t in keda_triggers.triggers(scaled)))
+        status: Obj = {
+            "scaleTargetKind": f"apps/v1.{kind}",
+            "hpaName": "" if _is_paused(scaled) else _hpa(scaled),
+            "scaleTargetGVKR": {"group": "apps", "version": "v1", "kind": kind, "resource": f"{kind.lower()}s"},
+            "triggersTypes": types,
+        }
+        if dig(scaled, "status", "originalReplicaCount") is None:
+            status["originalReplicaCount"] = now
+        return status
+
+    def _say(self, scaled: Obj, conditions: list[Obj], more: Obj) -> None:
+        known = scaled.get("status") or {}
+        status = more | {"conditions": conditions}
+        if all(known.get(key) == value for key, value in status.items()):
+            return
+        try:
+            self.kube.patch(
+                r.SCALEDOBJECTS, name_of(scaled), {"status": status}, namespace_of(scaled), subresource="status"
+            )
+        except ApiError:
+            return
 
     def _into_period(self, scaled: Obj) -> float:
         """Seconds since its last poll."""
         began = parse_time(scaled["metadata"]["creationTimestamp"])
         return (self.loop.now() - began).total_seconds() % _interval(scaled)
 
-    def _seen_active(self, scaled: Obj, ago_s: float = 0.0) -> bool:
-        """Write when a poll found it active; answers whether that is news."""
-        when = format_time(self.loop.now() - timedelta(seconds=ago_s))
+    def _seen_active(self, scaled: Obj, ago_s: float | None = None) -> bool:
+        """Write when a poll found it active; answers whether that is news.
+
+        KEDA writes at each poll; here the first one is written, and the last (``ago_s`` seconds ago) once it is over.
+        """
         known = dig(scaled, "status", "lastActiveTime") or ""
+        if ago_s is None and self._first_seen.get(key_of(scaled)) == uid_of(scaled):
+            return False
+        self._first_seen[key_of(scaled)] = uid_of(scaled) if ago_s is None else ""
+        when = format_time(self.loop.now() - timedelta(seconds=ago_s or 0.0))
         if when <= known:
             return False
         try:
@@ -139,32 +365,35 @@ class Keda(Controller):
             return False
         return True
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._first_seen: dict[Key, str] = {}
+        #: Whose target was on at some time.
+        self._on: set[Key] = set()
+
     def _workload(self, scaled: Obj) -> Obj | None:
         kind, name = _target(scaled)
         informer = self.statefulsets if kind == "StatefulSet" else self.deployments
         return informer.get(name, namespace_of(scaled))
 
 
-def _activation(scaled: Obj) -> float:
-    """What a reading must exceed to wake the target: the least of its triggers' (activationListLength, ...; 0)."""
-    return min(
-        (
-            max(
-                (
-                    float(value)
-                    for key, value in (trigger.get("metadata") or {}).items()
-                    if key.startswith("activation")
-                ),
-                default=0.0,
-            )
-            for trigger in dig(scaled, "spec", "triggers", default=[])
-        ),
-        default=0.0,
-    )
+def _is_paused(scaled: Obj) -> bool:
+    return PAUSED_AT in annotations_of(scaled) or _says(scaled, PAUSED)
+
+
+def _says(scaled: Obj, annotation: str) -> bool:
+    """Whether a boolean annotation is set: what is no boolean counts as true (getBoolAnnotation)."""
+    text = annotations_of(scaled).get(annotation)
+    return text is not None and text not in ("0", "f", "F", "false", "FALSE", "False")
+
+
+def _hpa(scaled: Obj) -> str:
+    own = dig(scaled, "spec", "advanced", "horizontalPodAutoscalerConfig", "name")
+    return str(own or f"keda-hpa-{name_of(scaled)}")
 
 
 def _interval(scaled: Obj) -> float:
-    return float(dig(scaled, "spec", "pollingInterval", default=30))
+    return float(dig(scaled, "spec", "pollingInterval", default=30) or 30)
 
 
 def _target(scaled: Obj) -> tuple[str, str]:

@@ -1,7 +1,8 @@
 """What containers' shims ask for: the time, to be woken, whether a packet would arrive.
 
 One line a question: ``KEY now``, ``KEY sleep 5m``, ``KEY alarm 30`` (to be woken in the middle of something else),
-``KEY reach HOST PORT``, ``KEY calm``, ``KEY transient CODE``, ``KEY last``, ``KEY polls``, ``KEY lacking NAME``.
+``KEY reach HOST PORT``, ``KEY calm`` (of kubectl: ``calm kubectl WORDS``),
+``KEY transient CODE``, ``KEY last``, ``KEY polls``, ``KEY lacking NAME``.
 One line an answer.
 """
 
@@ -39,6 +40,9 @@ class Asker(Protocol):
 
     def last_status(self) -> int:
         """The HTTP status that the API server answered it last."""
+
+    def calls_kubectl(self, words: list[str]) -> None:
+        """It calls kubectl with these arguments (what is no plain word is ``_``)."""
 
     def lacks(self, name: str) -> None:
         """It called a command that this host does not have."""
@@ -107,6 +111,8 @@ class _Question:
         elif verb == "reach" and len(rest) == 2:
             self._say(asker.reach(*rest))
         elif verb == "calm":
+            if rest[:1] == ["kubectl"]:
+                asker.calls_kubectl(rest[1:])
             self._say("yes" if asker.calm() else "no")
         elif verb == "transient" and rest:
             self._say("yes" if transient(rest[0], asker.last_status()) else "no")

@@ -7,7 +7,7 @@ import sys
 from dataclasses import dataclass, field
 from functools import cache
 
-__all__ = ["BINARY_DIRS", "CLOUD_CLIS", "HostPrograms"]
+__all__ = ["BINARY_DIRS", "CLOUD_CLIS", "OPERATORS_CLIS", "HostPrograms"]
 
 #: Where a host's own programs are.
 BINARY_DIRS = ("/usr/local/bin", "/usr/bin", "/bin", "/usr/local/sbin", "/usr/sbin", "/sbin")
@@ -30,6 +30,49 @@ CLOUD_CLIS = frozenset(
         "gke-gcloud-auth-plugin",
         "aws-iam-authenticator",
         "kubeseal",
+    }
+)
+#: What images for operators' chores have, and few hosts: where nothing is known of an image, whoever calls one of these
+#: and meets none here has met a limit of this host.
+OPERATORS_CLIS = frozenset(
+    {
+        "helm",
+        "oc",
+        "yq",
+        "jq",
+        "kustomize",
+        "argocd",
+        "flux",
+        "kubectx",
+        "kubens",
+        "velero",
+        "istioctl",
+        "vault",
+        "gh",
+        "mc",
+        "s5cmd",
+        "rclone",
+        "psql",
+        "redis-cli",
+        "mysql",
+        "grpcurl",
+        "ray",
+        "wget",
+        "nvidia-smi",
+        "node",
+        "ruby",
+        "perl",
+        "bc",
+        "envsubst",
+        "slack",
+        "openstack",
+        "ibmcloud",
+        "linode-cli",
+        "hcloud",
+        "nomad",
+        "consul",
+        "rke",
+        "k",
     }
 )
 #: Names under which an image has what this host has under another.
@@ -56,6 +99,10 @@ class HostPrograms:
             d for d in (*os.environ.get("PATH", "").split(":"), *BINARY_DIRS) if d and not d.endswith(_SHIMS)
         )
     )
+
+    def lacks(self, without: frozenset[str]) -> frozenset[str]:
+        """The programs that an image of which nothing is known may have and this host has not."""
+        return CLOUD_CLIS - without | {name for name in OPERATORS_CLIS - without if self.find(name) is None}
 
     def find(self, name: str) -> str | None:
         """The real path of a program; None where this host has none, or where running it would prove nothing."""

@@ -295,6 +295,12 @@ class Kubelet:
         )
 
     # -- logs ----------------------------------------------------------------------------------------------
+    def hollow(self, pod: Obj, container: str) -> bool:
+        """Whether nothing runs, and nothing has run, in a container that should."""
+        life = self.pods.get(uid_of(pod))
+        found = next((c for c in life.everything if c.name == container), None) if life else None
+        return found is not None and found.alive and found.running is None
+
     def log(self, pod: Obj, container: str, *, previous: bool = False) -> ContainerLog:
         """A container's log, for the API server. Raises StatusError as the kubelet's own endpoint answers."""
         life = self.pods.get(uid_of(pod))

@@ -98,6 +98,8 @@ class HollowNodes:
         self.kubelets: dict[str, Kubelet] = {}
         #: Pods whose outcome is unknown, each a sentence that says why.
         self.unknown: list[str] = []
+        #: The same, with the pods themselves.
+        self.not_run: list[tuple[Obj, str]] = []
         self.runs: Callable[[Obj], bool] = runs
         #: Nodes that have a kubelet; asked when one appears.
         self.tends: Callable[[Obj], bool] = lambda _node: True
@@ -241,6 +243,7 @@ class HollowNodes:
         told = f"{ref_of({'kind': 'Pod'} | pod)}: {why}"
         if told not in self.unknown:
             self.unknown.append(told)
+            self.not_run.append((pod, why))
 
 
 #: ``--exec`` on this host: what keeps strangers in, or nothing. ``shipped`` is for killcheck's own manifests alone.

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from killcheck.clock import wall_seconds
 from killcheck.embedded.connection import Client
+from killcheck.embedded.limits import DRILL_IT
 from killcheck.embedded.nodes import dns, sandbox
 from killcheck.embedded.nodes.execution import Launch
 from killcheck.embedded.nodes.external_endpoints import Abroad, App
@@ -142,9 +143,28 @@ class Network:
         namespace = f".{self.launch.pod['metadata']['namespace']}.svc.cluster.local"
         if name.endswith((".svc", ".svc.cluster.local", namespace)) or name in sandbox.API_NAMES:
             return
-        self.runtime.assume(
-            f"{ref_of({'kind': 'Pod'} | self.launch.pod)} looked for {name}: nothing outside the cluster exists here"
-        )
+        self.runtime.assume(f"{self.who} looked for {name}: nothing outside the cluster exists here")
+        self.runtime.limits.meet(self.who, f"it looked for {name}, and nothing outside the cluster exists here")
+
+    def service(self, name: str, address: str | None) -> None:
+        """Somebody looked for a Service, or connects to its address: what is behind it is in another pod."""
+        if name.partition(".")[0] == "kubernetes" or self.launch.network.dns != "allow":
+            return
+        if address is None:
+            self.runtime.limits.meet(
+                self.who,
+                f"it looked for Service {name}, which is not among the manifests",
+                f"add what serves it to the manifests, or {DRILL_IT}",
+            )
+        else:
+            self.runtime.limits.meet(
+                self.who, f"it asked Service {name}: pods here are hollow, and nothing answers behind it"
+            )
+
+    @property
+    def who(self) -> str:
+        """The pod, in words."""
+        return ref_of({"kind": "Pod"} | self.launch.pod)
 
     # -- inside --------------------------------------------------------------------------------------------
     def _lead_out(self, spawner: SpawnerClient, listener: socket.socket, target: int | App) -> None:
@@ -181,7 +201,10 @@ class Network:
                 return self.service_ip
             service = name.removesuffix(".svc.cluster.local")
             if service != name:
-                return self.launch.services.get(service)
+                found = self.launch.services.get(service)
+                if found or service.count(".") == 1:
+                    self.service(service, found)
+                return found
         if not name.endswith(".cluster.local") and "." in name:
             self.outside(name)
         return None

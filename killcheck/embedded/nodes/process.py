@@ -22,10 +22,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 from killcheck.clock import Loop, wall_seconds
+from killcheck.embedded.api.kinds import Registry
 from killcheck.embedded.containerlog import ContainerLog, LogKeeper
-from killcheck.embedded.nodes import commands, proctree, quiescence, sandbox
+from killcheck.embedded.limits import Limits
+from killcheck.embedded.nodes import beyond, commands, proctree, quiescence, sandbox
 from killcheck.embedded.nodes.container_access import Attached, Beside
-from killcheck.embedded.nodes.execution import Exit, Launch, NotRun
+from killcheck.embedded.nodes.execution import Exit, Launch, NotRun, StartError
 from killcheck.embedded.nodes.external_endpoints import Outside
 from killcheck.embedded.nodes.hostprograms import HostPrograms, python
 from killcheck.embedded.nodes.isolation import LEVELS, WAYS_OUT, Level
@@ -83,6 +85,10 @@ class HostRuntime:
         self.assumptions: list[str] = []
         #: What containers reach besides the cluster; nothing, unless somebody adds it.
         self.outside = Outside()
+        #: What containers meet here and would not meet elsewhere.
+        self.limits = Limits(loop)
+        #: The types that the API server serves.
+        self.kinds = Registry()
         self.spawner: SpawnerClient | None = None
         self._closed = False
         self._made = 0
@@ -97,6 +103,20 @@ class HostRuntime:
         """Start a container. Raises StartError or NotRun."""
         if not launch.argv:
             raise NotRun(f"what image {launch.image} starts is not known, and the manifest has no command")
+        try:
+            return self._start(launch, on_exit, on_unknown)
+        except StartError as error:
+            if not beyond.named_program(launch, str(error)):
+                raise
+            raise NotRun(_lacks(launch, launch.argv[0])) from error
+
+    def _start(
+        self,
+        launch: Launch,
+        on_exit: Callable[[Exit], None],
+        on_unknown: Callable[[str], None],
+    ) -> HostProcess:
+        """Raises StartError or NotRun."""
         spawner = self._ready()
         if spawner.level is Level.UNISOLATED:
             process = HostProcess(self, launch, Network(self, launch, self.next_name()), on_exit, on_unknown)
@@ -383,6 +403,11 @@ class HostProcess:
         return spawner.connect(self.network.keeper or self.pid, address, port)
 
     @property
+    def who(self) -> str:
+        """The pod, in words."""
+        return ref_of({"kind": "Pod"} | self.launch.pod)
+
+    @property
     def gone(self) -> bool:
         """Whether nothing more is heard of it."""
         return self.key not in self.runtime.processes
@@ -413,11 +438,19 @@ class HostProcess:
         if named or name == self.launch.env.get("KUBERNETES_SERVICE_HOST", SERVICE_IP):
             return network.api
         if self._swallows(name):
+            if network.api == network.dns == "allow" and not ip_address(name).is_link_local:
+                self.runtime.limits.meet(self.who, f"it connects to {name}, and nobody but the API server answers here")
             return "drop"
         if self.isolated or name in ("127.0.0.1", "localhost", "::1"):
             return "allow"
         self.network.outside(name)
         return "nodns"
+
+    def calls_kubectl(self, words: list[str]) -> None:
+        """What kubectl may find missing by itself is written down."""
+        found = beyond.asked_of_kubectl(words, self.runtime.kinds)
+        if found is not None:
+            self.runtime.limits.meet(self.who, *found)
 
     def _swallows(self, host: str) -> bool:
         """Whether packets to an address are lost: there is nothing beyond the cluster to answer or to refuse them."""
@@ -440,6 +473,8 @@ class HostProcess:
     def lacks(self, name: str) -> None:
         """The outcome is unknown from here on: the process ends, the container stays."""
         why = f"it calls {name}, which its image has and which cannot be run here"
+        if not self.launch.contents.known:
+            why = _lacks(self.launch, name)
         self.loop.call_soon(self._abandon, why)
 
     def signalled(self) -> None:
@@ -471,6 +506,9 @@ class HostProcess:
         found = self._rest.ahead_s(self.pid, busy=self._is_busy(), known=known)
         if self._rest.ran:
             self._watch_memory()
+        if 0 < found < math.inf:  # nothing is known of what it waits for, unless it has just been told to
+            waits_s = self.client.waits_s(self.loop)
+            found = found if waits_s is None else waits_s
         if self._rest.spent:
             self.runtime.assume(
                 f"{ref_of({'kind': 'Pod'} | self.launch.pod)} worked for {quiescence.LIMIT_S:.0f} s without a pause: "
@@ -540,7 +578,11 @@ class HostProcess:
             return
         message = self._message(code)
         self._drain()
+        lacked = beyond.lacked(self.launch, code, self.log().text)
         self._forget()
+        if lacked:
+            self._on_unknown(_lacks(self.launch, lacked))
+            return
         if self._out_of_memory:
             self._on_exit(Exit(137, 9, reason="OOMKilled", message=message))
             return
@@ -603,6 +645,13 @@ class HostProcess:
             return
         for client in list(self.attached):
             client.said(number, data)
+
+
+def _lacks(launch: Launch, name: str) -> str:
+    return (
+        f"it calls {name}, which this host has not: nothing is known of image {launch.image}, which may well have "
+        "it; --exec docker runs the image itself"
+    )
 
 
 def _memory_limit(launch: Launch) -> float:

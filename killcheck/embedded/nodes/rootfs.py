@@ -82,7 +82,10 @@ class Root:
         os.chdir("/")
 
     def _target(self, path: str) -> str:
-        """Where a path of the container is on this host now; its folder is made. Raises OSError where that leads out."""
+        """Where a path of the container is on this host now; its folder is made.
+
+        Raises OSError where that leads out.
+        """
         volume = next((v for v in self._volumes if path == v or path.startswith(f"{v}/")), None)
         if volume is not None and path != volume:
             descriptor = walk(self._volumes[volume], os.path.dirname(path[len(volume) + 1 :]))  # noqa: PTH120

@@ -20,7 +20,7 @@ from typing import Any
 
 from killcheck.embedded.nodes import shims
 from killcheck.embedded.nodes.execution import Launch
-from killcheck.embedded.nodes.hostprograms import BINARY_DIRS, CLOUD_CLIS, HostPrograms, python
+from killcheck.embedded.nodes.hostprograms import BINARY_DIRS, HostPrograms, python
 from killcheck.embedded.nodes.shims import Wiring
 from killcheck.embedded.nodes.volumes import File, Mount
 from killcheck.kube.objects import Obj, dig, namespace_of
@@ -223,7 +223,7 @@ def _programs(launch: Launch, wiring: Wiring, host: HostPrograms) -> Iterator[St
     if contents.commands is None:
         for directory in BINARY_DIRS:
             yield from _thinned(directory, contents.without)
-        yield from _shims((*shims.SHIMMED, "python", "python3", *CLOUD_CLIS - contents.without), wiring, host)
+        yield from _shims((*shims.SHIMMED, "python", "python3", *host.lacks(contents.without)), wiring, host)
         return
     if contents.merged:
         for directory in ("bin", "sbin"):
@@ -444,7 +444,8 @@ def _links(launch: Launch, wiring: Wiring, host: HostPrograms, root: Path) -> No
         # What is on this host's own PATH cannot be left out here: whoever calls it is not run to its end.
         left_out = {name for name in contents.without if not any((Path(d) / name).exists() for d in BINARY_DIRS)}
         named = {
-            f"/shims/{name}": name for name in (*shims.SHIMMED, "python", "python3", "wget", *CLOUD_CLIS - left_out)
+            f"/shims/{name}": name
+            for name in (*shims.SHIMMED, "python", "python3", "wget", *host.lacks(frozenset(left_out)))
         }
     for path, name in named.items():
         real = host.find(name) if name not in _UNREACHING else None

@@ -1,7 +1,12 @@
 #!@BASH@ -p
 # In a container: kubectl. What waits is left to the shim beside it, which counts in the cluster's time.
 exec 3<>/dev/tcp/@AGENT_HOST@/@AGENT_PORT@ || exit 1
-printf '@AGENT_KEY@ calm\n' >&3
+plain=
+for word; do
+  case $word in '' | *[!A-Za-z0-9._/,=:@-]*) word=_ ;; esac
+  plain="$plain ${word:0:100}"
+done
+printf '@AGENT_KEY@ calm kubectl%s\n' "${plain:0:3000}" >&3
 IFS= read -r answer <&3
 exec 3>&-
 if [ "$answer" = yes ]; then

@@ -12,9 +12,11 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from killcheck.faults.base import FaultError, Plan
-from killcheck.faults.kubernetes.executor import COPY, ExecutorFault, containers, log_line, pod_spec
-from killcheck.kube.objects import Obj, dig, format_time
+from killcheck.faults.kubernetes.executor import COPY, ExecutorFault, containers, identity, log_line, pod_spec
+from killcheck.kube import resources as r
+from killcheck.kube.objects import Obj, annotations_of, dig, format_time
 from killcheck.layers.base import LayerRun, Stage
+from killcheck.safety.undo import insist
 
 if TYPE_CHECKING:
     from killcheck.standins.aws import StandIn
@@ -27,6 +29,8 @@ LAPSED = (
     r"InvalidClientTokenId|UnrecognizedClient|InvalidAccessKeyId|AuthFailure|InvalidIdentityToken|"
     r"Token has expired and refresh failed|executable aws failed"
 )
+#: Annotation of a ServiceAccount whose pods take a role by web identity (amazon-eks-pod-identity-webhook).
+ROLE_ARN = "eks.amazonaws.com/role-arn"
 #: Keys of nobody: the prefixes are AWS' own, so that every service takes them for keys that it does not know.
 STATIC_KEY, SESSION_KEY = "AKIAKILLCHECKREVOKED", "ASIAKILLCHECKEXPIRED"
 
@@ -156,6 +160,25 @@ class StaticKeyRevoked(_KeyFault):
     failures = (21,)
     needs = ("aws",)
     key, how = STATIC_KEY, "revoked"
+
+    def plan(self, stage: Stage, layer: LayerRun) -> Plan:
+        """Only where there is a key to be revoked: one that takes a role would be given one first."""
+        namespace, account = identity(layer)
+        kube = stage.cluster.kube
+        found = insist(stage.cluster.loop, lambda: kube.find(r.SERVICEACCOUNTS, account, namespace)) or {}
+        if takes_role(pod_spec(layer)) or ROLE_ARN in annotations_of(found):
+            raise FaultError(f"{self.name}: {_without_key(layer.layer.name)}")
+        return super().plan(stage, layer)
+
+    def unneeded(self, layer_name: str, cron_job: Obj) -> str:
+        """Only where there is a key to be revoked."""
+        return super().unneeded(layer_name, cron_job) or (
+            _without_key(layer_name) if takes_role(_template(cron_job)) else ""
+        )
+
+
+def _without_key(layer_name: str) -> str:
+    return f"the executor of {layer_name} takes a role, and carries no key that could be revoked (web-identity-expired)"
 
 
 class StsExpired(_KeyFault):

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
 from typing import ClassVar
 
-from killcheck.faults.base import Fault, FaultError, Plan, none_rented, none_scaled
+from killcheck.faults.base import Fault, FaultError, Plan, none_asked, none_scaled
 from killcheck.kube import resources as r
-from killcheck.kube.objects import Obj, dig, labels_of, name_of, namespace_of
+from killcheck.kube.errors import ApiError, KubeError
+from killcheck.kube.objects import Obj, condition, dig, labels_of, name_of, namespace_of, parse_time
 from killcheck.kube.permissions import Permission
 from killcheck.layers.base import LayerRun, Stage
 from killcheck.safety.undo import FINALIZERS, LABEL, Undo, adding
@@ -20,6 +24,30 @@ __all__ = ["DoNotDisrupt", "Finalizer", "LongGrace", "PdbBlocks"]
 PAUSE = "registry.k8s.io/pause:3.10"
 #: How long the pods of a changed target may take to be there again, in seconds.
 ROLLOUT_S = 900.0
+#: How long the bystander may take to run, in seconds.
+STARTS_WITHIN_S = 180.0
+#: How long after its own grace a pod that is still there has outlasted it, in seconds: a second to be killed, and some.
+OUTLASTED_S = 2.0
+#: How autoscalers say that they leave a pod and its node alone: Karpenter, the cluster autoscaler.
+_LEFT_ALONE = ("DisruptionBlocked", "Unconsolidatable", "FailedDraining", "ScaleDownFailed")
+#: Taints that a drain puts on a node: what tolerates them is passed by, and blocks nothing (Karpenter, kubectl cordon,
+#: the cluster autoscaler).
+_DRAINING = (
+    "karpenter.sh/disrupted",
+    "karpenter.sh/disruption",
+    "node.kubernetes.io/unschedulable",
+    "ToBeDeletedByClusterAutoscaler",
+    "DeletionCandidateOfClusterAutoscaler",
+)
+
+
+def tolerations(node: Obj) -> list[Obj]:
+    """What a pod must tolerate to run on a node as it is, and nothing that a drain would put there."""
+    return [
+        {"key": taint["key"], "operator": "Equal", "value": taint.get("value", ""), "effect": taint["effect"]}
+        for taint in dig(node, "spec", "taints", default=[])
+        if taint["key"] not in _DRAINING
+    ]
 
 
 class _Bystander(Fault):
@@ -46,8 +74,8 @@ class _Bystander(Fault):
         )
 
     def pointless(self, kill_path: KillPath, layer: Layer) -> str:
-        """Only where machines come and go."""
-        return none_rented(kill_path)
+        """Only where it is asked what becomes of machines."""
+        return none_asked(kill_path)
 
     def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
         """Create it (and its budget), and wait until it runs."""
@@ -68,14 +96,36 @@ class _Bystander(Fault):
                 },
             )
             done.append(f"created PodDisruptionBudget {namespace}/{name}: maxUnavailable 0")
-        stage.journal.create(r.DEPLOYMENTS, self._deployment(namespace, name, labels, name_of(nodes[0])))
-        stage.cluster.loop.run_until(lambda: bool(self._running(stage)), ROLLOUT_S)
+        stage.journal.create(r.DEPLOYMENTS, self._deployment(namespace, name, labels, nodes[0]))
+        if not stage.cluster.loop.run_until(lambda: bool(self._running(stage)), STARTS_WITHIN_S):
+            raise FaultError(
+                f"{self.name}: its pod in {namespace} does not run on node {name_of(nodes[0])} within "
+                f"{STARTS_WITHIN_S:.0f} s: {self._waits_for(stage)}"
+            )
         return [*done, f"created Deployment {namespace}/{name} on node {name_of(nodes[0])}"]
 
-    def _deployment(self, namespace: str, name: str, labels: dict[str, str], node: str) -> Obj:
+    def _waits_for(self, stage: Stage) -> str:
+        """Why the bystander does not run, in the words of the scheduler, the kubelet or the Deployment's events."""
+        for pod in stage.scene.pods.values():
+            if labels_of(pod).get("killcheck.dev/bystander") == self._name(stage):
+                waiting = [
+                    dig(status, "state", "waiting", default={})
+                    for status in dig(pod, "status", "containerStatuses", default=[])
+                ]
+                said = [f"{w.get('reason')}: {w.get('message', '')}" for w in waiting if w]
+                unscheduled = condition(pod, "PodScheduled") or {}
+                return "; ".join(said) or str(unscheduled.get("message") or "nothing says why")
+        refusals = (
+            str(event.get("message"))
+            for event in stage.scene.events.values()
+            if event.get("reason") == "FailedCreate" and self._name(stage) in str(event.get("involvedObject"))
+        )
+        return next(refusals, "no pod of it was made")
+
+    def _deployment(self, namespace: str, name: str, labels: dict[str, str], node: Obj) -> Obj:
         pod = {
-            "nodeSelector": {"kubernetes.io/hostname": node},
-            "tolerations": [{"operator": "Exists"}],
+            "nodeSelector": {"kubernetes.io/hostname": labels_of(node).get("kubernetes.io/hostname", name_of(node))},
+            "tolerations": tolerations(node),
             "automountServiceAccountToken": False,
             "terminationGracePeriodSeconds": 1,
             "securityContext": {"runAsNonRoot": True, "runAsUser": 65534, "seccompProfile": {"type": "RuntimeDefault"}},
@@ -111,12 +161,19 @@ class _Bystander(Fault):
         )
 
     def bitten(self, stage: Stage, layer: LayerRun) -> str:
-        """The bystander runs on a GPU node and keeps it, when the GPU pods have gone."""
+        """The trigger was pulled, and it was seen that the bystander is left where it is."""
         pod = self._running(stage)
         node = dig(pod, "spec", "nodeName", default="")
-        if pod is None or node not in stage.scene.known_nodes or not needs_draining(pod):
+        if pod is None or stage.timeline is None:
             return ""
-        return f"pod {namespace_of(pod)}/{name_of(pod)} runs on {node}: {self.simulates}"
+        if node not in stage.scene.known_nodes or not needs_draining(pod) or "deletionTimestamp" in pod["metadata"]:
+            return ""
+        why = self._holds(stage, layer, pod)
+        return f"pod {namespace_of(pod)}/{name_of(pod)} runs on {node}: {why}" if why else ""
+
+    @abstractmethod
+    def _holds(self, stage: Stage, layer: LayerRun, pod: Obj) -> str:
+        """What was seen of its being left where it is; empty: nothing yet. Asked at every deadline, too."""
 
     def _name(self, stage: Stage) -> str:
         return f"killcheck-{self.name}-{stage.run[-6:]}"
@@ -137,6 +194,26 @@ class PdbBlocks(_Bystander):
     failures = (41,)
     budget = True
 
+    def plan(self, stage: Stage, layer: LayerRun) -> Plan:
+        """Besides, one eviction of it is tried, as a dry run."""
+        made = super().plan(stage, layer)
+        tried = Permission("create", "", "pods", "eviction", self._namespace(stage, layer))
+        return replace(made, permissions=(*made.permissions, tried))
+
+    def _holds(self, stage: Stage, layer: LayerRun, pod: Obj) -> str:
+        """An eviction of it, as a dry run, is refused in the budget's name (registry/core/pod/storage/eviction.go)."""
+        if not self._refused:
+            try:
+                stage.cluster.kube.evict(name_of(pod), namespace_of(pod), dry_run=True)
+            except ApiError as error:
+                if "disruption budget" in error.message:
+                    self._refused = f"to evict it is refused: {error.message}"
+            except KubeError:
+                return ""
+        return self._refused
+
+    _refused = ""
+
 
 class DoNotDisrupt(_Bystander):
     """Reproduces row 43: do-not-disrupt, and for the cluster autoscaler safe-to-evict: false."""
@@ -145,6 +222,19 @@ class DoNotDisrupt(_Bystander):
     simulates = "a pod that shares the GPU node says do-not-disrupt"
     failures = (43, 46)
     annotations = {"karpenter.sh/do-not-disrupt": "true", "cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}
+
+    def _holds(self, stage: Stage, layer: LayerRun, pod: Obj) -> str:
+        """Whoever removes nodes says that it is left alone; or its node should have been drained by now, and is not."""
+        about = (name_of(pod), dig(pod, "spec", "nodeName", default=""))
+        for event in stage.scene.events.values():
+            told = f"{dig(event, 'involvedObject', 'name', default='')} {event.get('message')}"
+            if event.get("reason") in _LEFT_ALONE and any(name in told for name in about if name):
+                return f"{event['reason']}: {event.get('message')}"
+        assert stage.timeline is not None
+        late_s = stage.kill_path.deadlines_for(layer.layer).node_drained_s
+        if (stage.cluster.loop.now() - stage.timeline.start).total_seconds() > late_s:
+            return f"nobody has moved it within {late_s:.0f} s"
+        return ""
 
 
 class Finalizer(Fault):
@@ -220,6 +310,9 @@ class LongGrace(Fault):
         found = self._targets(stage, layer)
         if not found:
             raise FaultError("none of the layer's targets is a Deployment or StatefulSet")
+        graces = self._own_graces(stage, layer)
+        if graces and min(graces.values()) >= self._grace_s(stage, layer):
+            raise FaultError(f"the targets' own grace ({min(graces.values())} s) outlasts the deadline already")
         verbs = [
             Permission(v, "apps", kind, "", namespace, name)
             for kind, namespace, name in found
@@ -245,6 +338,7 @@ class LongGrace(Fault):
         """Patch the templates and wait for the new pods."""
         done = []
         grace_s = self._grace_s(stage, layer)
+        self._before_s = max(self._own_graces(stage, layer).values(), default=30)
         for kind, namespace, name in self._targets(stage, layer):
             resource = r.DEPLOYMENTS if kind == "deployments" else r.STATEFULSETS
             what = f"{kind} {namespace}/{name}: grace {grace_s} s"
@@ -264,16 +358,34 @@ class LongGrace(Fault):
             }
             stage.journal.merge(resource, name, namespace, {"spec": {"template": template}}, what)
             done.append(what)
-        stage.cluster.loop.run_until(lambda: self._anew(stage, grace_s), ROLLOUT_S)
+        if not stage.cluster.loop.run_until(lambda: self._anew(stage, layer, grace_s), ROLLOUT_S):
+            raise FaultError(
+                f"{self.name}: the targets' pods did not start anew within {ROLLOUT_S:.0f} s (a rolling "
+                "update starts the new pod first: its GPUs must be free, or the strategy Recreate)"
+            )
         return done
 
-    @staticmethod
-    def _anew(stage: Stage, grace_s: int) -> bool:
-        pods = [stage.scene.pods.get(held.name, held.namespace) for held in stage.scene.gpu_pods()]
+    @classmethod
+    def _own_graces(cls, stage: Stage, layer: LayerRun) -> dict[str, int]:
+        """The graces of the targets' templates in seconds, by namespace and name."""
+        found = {}
+        for kind, namespace, name in cls._targets(stage, layer):
+            resource = r.DEPLOYMENTS if kind == "deployments" else r.STATEFULSETS
+            obj = stage.cluster.kube.find(resource, name, namespace) or {}
+            path = ("spec", "template", "spec", "terminationGracePeriodSeconds")
+            found[f"{namespace}/{name}"] = int(dig(obj, *path, default=30))
+        return found
+
+    @classmethod
+    def _anew(cls, stage: Stage, layer: LayerRun, grace_s: int) -> bool:
+        roots = {
+            ("Deployment" if kind == "deployments" else "StatefulSet", name)
+            for kind, _, name in cls._targets(stage, layer)
+        }
+        held = [stage.scene.pods.get(held.name, held.namespace) for held in stage.scene.gpu_pods()]
+        pods = [pod for pod in held if pod is not None and stage.scene.root_owner(pod) in roots]
         return bool(pods) and all(
-            pod is not None
-            and dig(pod, "spec", "terminationGracePeriodSeconds") == grace_s
-            and dig(pod, "status", "phase") == "Running"
+            dig(pod, "spec", "terminationGracePeriodSeconds") == grace_s and dig(pod, "status", "phase") == "Running"
             for pod in pods
         )
 
@@ -286,11 +398,35 @@ class LongGrace(Fault):
             if t.kind in kinds and t.object
         ]
 
+    _before_s = 30
+    _looks = False
+
     def bitten(self, stage: Stage, layer: LayerRun) -> str:
-        """A pod is Terminating with that grace."""
-        grace_s = self._grace_s(stage, layer)
+        """A pod uses that grace: it is still there when its own would have been over (a server may stop at SIGTERM)."""
+        grace_s, now = self._grace_s(stage, layer), stage.cluster.loop.now()
         for held in stage.scene.gpu_pods():
             pod = stage.scene.pods.get(held.name, held.namespace)
-            if pod is not None and held.terminating and dig(pod, "metadata", "deletionGracePeriodSeconds") == grace_s:
-                return f"{held}: deletionGracePeriodSeconds {grace_s}"
+            if pod is None or not held.terminating or dig(pod, "metadata", "deletionGracePeriodSeconds") != grace_s:
+                continue
+            told = self._told(pod, grace_s)
+            if now > told + timedelta(seconds=self._before_s + OUTLASTED_S):
+                return (
+                    f"{held}: told to go {(now - told).total_seconds():.0f} s ago (its own grace is "
+                    f"{self._before_s} s), deletionGracePeriodSeconds {grace_s}"
+                )
         return ""
+
+    def react(self, stage: Stage, layer: LayerRun) -> float | None:
+        """Look again when its own grace would have been over: that shows in no change."""
+        going = [stage.scene.pods.get(held.name, held.namespace) for held in stage.scene.gpu_pods() if held.terminating]
+        told = [self._told(pod, self._grace_s(stage, layer)) for pod in going if pod is not None]
+        if self._looks or not told:
+            return None
+        self._looks = True
+        due = min(told) + timedelta(seconds=self._before_s + OUTLASTED_S + 0.1)
+        return max(0.0, (due - stage.cluster.loop.now()).total_seconds())
+
+    @staticmethod
+    def _told(pod: Obj, grace_s: int) -> datetime:
+        """When a pod that is Terminating was told to go."""
+        return parse_time(pod["metadata"]["deletionTimestamp"]) - timedelta(seconds=grace_s)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from functools import partial
 
 from killcheck.faults.base import COPY, Fault
+from killcheck.kube import resources as r
 from killcheck.kube.objects import Obj, dig, ref_of
 from killcheck.layers.base import LayerRun, Stage
-from killcheck.safety.undo import LABEL
+from killcheck.safety.undo import LABEL, insist
 from killcheck.spec.killpath import Layer
 
 __all__ = [
@@ -23,6 +25,7 @@ __all__ = [
     "pod_spec",
     "refused",
     "replace_token",
+    "same_image",
     "statuses",
 ]
 
@@ -63,6 +66,20 @@ def images(layer: LayerRun) -> list[str]:
     """The images of the executor, each once."""
     found = (c["image"] for c in containers({"spec": pod_spec(layer)}) if c.get("image"))
     return list(dict.fromkeys(found))
+
+
+def same_image(stage: Stage, layer: LayerRun) -> list[str]:
+    """Other layers whose executors have an image of this one's: what becomes of it there becomes of theirs."""
+    own, found = set(images(layer)), []
+    for other in stage.kill_path.layers:
+        if other.cron_job is None or other.name == layer.layer.name:
+            continue
+        read = partial(stage.cluster.kube.find, r.CRONJOBS, other.cron_job.name, other.cron_job.namespace)
+        cron_job = insist(stage.cluster.loop, read) or {}
+        spec = dig(cron_job, "spec", "jobTemplate", "spec", "template", "spec", default={})
+        if own & {container.get("image") for container in containers({"spec": spec})}:
+            found.append(other.name)
+    return found
 
 
 def identity(layer: LayerRun) -> tuple[str, str]:

@@ -8,12 +8,21 @@ network's own words, that it could not get through.
 
 from __future__ import annotations
 
+import re
 from abc import abstractmethod
 from collections.abc import Collection, Sequence
 
-from killcheck.faults.base import Plan
+from killcheck.faults.base import FaultError, Plan
 from killcheck.faults.kubernetes import probe_pod
-from killcheck.faults.kubernetes.executor import COPY, ExecutorFault, identity, label_pods, log_line
+from killcheck.faults.kubernetes.executor import (
+    COPY,
+    ExecutorFault,
+    containers,
+    cron_job_of,
+    identity,
+    label_pods,
+    log_line,
+)
 from killcheck.kube import resources as r
 from killcheck.kube.objects import Obj, dig
 from killcheck.kube.permissions import Permission
@@ -31,6 +40,14 @@ UNRESOLVED = (
     r"could not resolve|resolving timed out"
     r"|name or service not known|no such host|temporary failure in name resolution|bad address"
     r"|name resolution|i/o timeout"
+)
+
+
+#: Clients that find the API server by the address that the kubelet gives every pod, and what asks for a name.
+_BY_ADDRESS = re.compile(r"\bkubectl\b|load_incluster_config|load_config\(|InClusterConfig")
+_NAMES = re.compile(
+    r"https?://|\.svc\b|kubernetes\.default|\b(curl|wget|aws|gcloud|az|nslookup|dig|ping|getent)\b|"
+    r"\b(requests|urllib|http\.client|socket|aiohttp|httpx|boto3)\b|--server|--kubeconfig|KUBECONFIG"
 )
 
 
@@ -116,6 +133,25 @@ class DnsDenied(EgressFault):
     simulates = "the executor cannot resolve names"
     failures = (25,)
     words = UNRESOLVED
+
+    def plan(self, stage: Stage, layer: LayerRun) -> Plan:
+        """Only where the executor asks for a name. Raises FaultError where it is seen to ask for none."""
+        why = self.unneeded(layer.layer.name, cron_job_of(layer))
+        if why:
+            raise FaultError(f"{self.name}: {why}")
+        return super().plan(stage, layer)
+
+    def unneeded(self, layer_name: str, cron_job: Obj) -> str:
+        """kubectl and clients with the in-cluster configuration go to KUBERNETES_SERVICE_HOST, which is an address."""
+        spec = dig(cron_job, "spec", "jobTemplate", "spec", "template", "spec", default={})
+        mounted = any("configMap" in volume or "secret" in volume for volume in spec.get("volumes") or ())
+        told = [str((c.get("command"), c.get("args"), c.get("env"))) for c in containers({"spec": spec})]
+        if mounted or not told or any(_NAMES.search(text) or not _BY_ADDRESS.search(text) for text in told):
+            return ""
+        return (
+            f"the executor of {layer_name} reaches the API server by its address (KUBERNETES_SERVICE_HOST), and "
+            "asks DNS for nothing"
+        )
 
     def egress(self, stage: Stage) -> list[Obj]:
         """Every port but 53."""

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from killcheck.faults.base import Fault, FaultError, Plan, none_rented
+from killcheck.faults.base import Fault, FaultError, Plan, none_asked, none_rented
 from killcheck.faults.kubernetes.executor import path_of
 from killcheck.kube import resources as r
 from killcheck.kube.objects import Obj, dig, labels_of, name_of, namespace_of
@@ -239,8 +239,8 @@ class AutoscalerDown(Fault):
     NAMES = ("karpenter", "cluster-autoscaler", "aws-cluster-autoscaler")
 
     def pointless(self, kill_path: KillPath, layer: Layer) -> str:
-        """Only where machines come and go."""
-        return none_rented(kill_path)
+        """Only where it is asked what becomes of machines."""
+        return none_asked(kill_path)
 
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
         """The autoscaler's Deployment goes to zero."""

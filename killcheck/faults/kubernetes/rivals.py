@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from killcheck.faults.base import SCALED, Fault, FaultError, Plan, none_rented, none_scaled
+from killcheck.faults.base import SCALED, Fault, FaultError, Plan, none_asked, none_scaled
 from killcheck.kube import resources as r
 from killcheck.kube.errors import NotFound
-from killcheck.kube.objects import condition, dig, labels_of, name_of, namespace_of, parse_time
+from killcheck.kube.objects import Obj, condition, dig, labels_of, name_of, namespace_of, parse_time
 from killcheck.kube.permissions import Permission
 from killcheck.layers.base import LayerRun, Stage
 from killcheck.safety.undo import insist
@@ -77,7 +77,7 @@ class KedaMinimum(_RivalFault):
     """Reproduces row 27: replicas below minReplicaCount are restored at the next poll."""
 
     name = "keda-minimum"
-    simulates = "a ScaledObject keeps at least one replica of the target"
+    simulates = "a ScaledObject's minimum keeps the target's replicas"
     failures = (27,)
 
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
@@ -92,18 +92,37 @@ class KedaMinimum(_RivalFault):
             for p in places
             for v in ("get", "list", "create", "delete")
         ]
+        verbs += [Permission("patch", "keda.sh", "scaledobjects", namespace=p) for p in places]
         return Plan(
-            tuple(f"a ScaledObject that keeps {t} at one replica or more" for t in targets),
+            tuple(f"a ScaledObject, its own or one of ours, that keeps {t} at what it has" for t in targets),
             namespaces=places,
             permissions=tuple(verbs),
             edits=tuple(f"{t}.spec.replicas" for t in targets),
         )
 
     def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
-        """Create them, with a trigger that is never active."""
+        """Create them, with a trigger that is never active; where one scales the target already, raise its minimum.
+
+        What it lights again is what was on before the drill: to put that back afterwards nothing has to be changed.
+        """
         done = []
         for number, target in enumerate(_targets(stage, layer)):
             name = f"killcheck-minimum-{stage.run[-6:]}-{number}"
+            objects = stage.scene.objects_of(target)
+            on = max((int(dig(obj, "spec", "replicas", default=1)) for obj in objects), default=1)
+            theirs = _scaler_of(stage, target)
+            if theirs is not None:
+                most = max(on, int(dig(theirs, "spec", "maxReplicaCount", default=100)))
+                what = f"ScaledObject {target.namespace}/{name_of(theirs)}: minReplicaCount {on}"
+                stage.journal.merge(
+                    r.SCALEDOBJECTS,
+                    name_of(theirs),
+                    target.namespace,
+                    {"spec": {"minReplicaCount": on, "maxReplicaCount": most}},
+                    what,
+                )
+                done.append(what)
+                continue
             never = {"timezone": "Etc/UTC", "start": "0 0 1 1 *", "end": "1 0 1 1 *", "desiredReplicas": "1"}
             stage.journal.create(
                 r.SCALEDOBJECTS,
@@ -117,19 +136,28 @@ class KedaMinimum(_RivalFault):
                             "kind": target.kind,
                             "name": target.object,
                         },
-                        "minReplicaCount": 1,
-                        "maxReplicaCount": 1,
+                        "minReplicaCount": on,
+                        "maxReplicaCount": on,
                         "triggers": [{"type": "cron", "metadata": never}],
                     },
                 },
             )
-            done.append(f"created ScaledObject {target.namespace}/{name}: minReplicaCount 1")
+            done.append(f"created ScaledObject {target.namespace}/{name}: minReplicaCount {on}")
         return done
 
     def bitten(self, stage: Stage, layer: LayerRun) -> str:
         """KEDA said that it scaled for our ScaledObject, or its hand is on the replicas."""
         ours = f"killcheck-minimum-{stage.run[-6:]}"
         return _said_of(stage, "ScaledObject", ours, "KEDAScaleTargetActivated") or self._relit(stage, layer, "keda")
+
+
+def _scaler_of(stage: Stage, target: Target) -> Obj | None:
+    """The ScaledObject that scales a target already: KEDA takes no second one."""
+    for one in insist(stage.cluster.loop, lambda: stage.cluster.kube.list(r.SCALEDOBJECTS, target.namespace)).items:
+        scaled = dig(one, "spec", "scaleTargetRef", default={})
+        if (scaled.get("kind", "Deployment"), scaled.get("name")) == (target.kind, target.object):
+            return one
+    return None
 
 
 class ArgoSelfHeal(_RivalFault):
@@ -206,8 +234,8 @@ class PoolFloor(Fault):
     failures = (45, 47)
 
     def pointless(self, kill_path: KillPath, layer: Layer) -> str:
-        """Only where machines come and go."""
-        return none_rented(kill_path)
+        """Only where it is asked what becomes of machines."""
+        return none_asked(kill_path)
 
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
         """The pools' consolidation is switched off."""

@@ -5,16 +5,9 @@ from __future__ import annotations
 import base64
 from collections.abc import Sequence
 
+from killcheck.executor.refusals import NO_TOKEN, UNAUTHORIZED
 from killcheck.faults.base import Plan
-from killcheck.faults.kubernetes.executor import (
-    ACCOUNT_PATH,
-    COPY,
-    ExecutorFault,
-    identity,
-    log_line,
-    pod_spec,
-    replace_token,
-)
+from killcheck.faults.kubernetes.executor import COPY, ExecutorFault, identity, log_line, pod_spec, replace_token
 from killcheck.kube import resources as r
 from killcheck.kube.errors import NotFound
 from killcheck.kube.objects import Obj, dig, uid_of
@@ -24,7 +17,6 @@ from killcheck.safety.undo import insist
 
 __all__ = ["TokenAudience", "TokenDead", "TokenNotMounted"]
 
-_REFUSED = r"\b401\b|unauthorized"
 #: The shortest life that a TokenRequest may ask for, in seconds.
 SHORTEST_S = 600
 
@@ -95,7 +87,7 @@ class TokenDead(ExecutorFault):
 
     def bitten(self, stage: Stage, layer: LayerRun) -> str:
         """A 401 seen by this very executor."""
-        return log_line(stage, _REFUSED)
+        return log_line(stage, UNAUTHORIZED)
 
 
 class TokenAudience(ExecutorFault):
@@ -120,7 +112,7 @@ class TokenAudience(ExecutorFault):
 
     def bitten(self, stage: Stage, layer: LayerRun) -> str:
         """A 401 seen by this very executor."""
-        return log_line(stage, _REFUSED)
+        return log_line(stage, UNAUTHORIZED)
 
 
 class TokenNotMounted(ExecutorFault):
@@ -150,8 +142,4 @@ class TokenNotMounted(ExecutorFault):
 
     def bitten(self, stage: Stage, layer: LayerRun) -> str:
         """The executor missed the file, or was taken for anonymous."""
-        return log_line(
-            stage,
-            rf"{ACCOUNT_PATH}.*(no such file|not found|cannot open)|(no such file|cannot open).*"
-            rf"{ACCOUNT_PATH}|system:anonymous|{_REFUSED}|localhost:8080",
-        )
+        return log_line(stage, f"{NO_TOKEN}|{UNAUTHORIZED}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from killcheck.faults.base import Fault, FaultError, Plan, none_rented
+from killcheck.faults.base import Fault, FaultError, Plan, none_asked
 from killcheck.faults.kubernetes.rivals import served
 from killcheck.kube import resources as r
 from killcheck.kube.objects import Obj, condition, dig, name_of
@@ -34,8 +34,8 @@ class VolumeStuck(Fault):
     failures = (44,)
 
     def pointless(self, kill_path: KillPath, layer: Layer) -> str:
-        """Only where machines come and go."""
-        return none_rented(kill_path)
+        """Only where it is asked what becomes of machines."""
+        return none_asked(kill_path)
 
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
         """A VolumeAttachment of our own for each GPU node."""

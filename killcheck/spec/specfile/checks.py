@@ -22,7 +22,7 @@ _PARTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "dead-man": (("cronJob", "container"), ("schedule", "timeZone")),
     "idle-monitor": (("cronJob", "workload", "command"), ("idle", "busy", "schedule", "timeZone")),
     "self-terminating": ((), ("workload", "idle", "busy")),
-    "scale-to-zero": (("scaler",), ("idle",)),
+    "scale-to-zero": (("scaler",), ("idle", "busy")),
     "spot-handler": ((), ("workload", "command", "notice", "checkpoint")),
     "sentinel": (("sentinel",), ()),
     "command": (("command",), ("schedule", "timeZone")),
@@ -59,7 +59,9 @@ def check(spec: dict[str, Any]) -> Iterator[Problem]:
         yield from _order(("layers", i, "deadlines"), layer.get("deadlines"))
     yield from _order(("deadlines",), spec.get("deadlines"))
     yield from _nodes(spec)
+    yield from _held(spec)
     yield from _rules(spec)
+    yield from _assumptions(spec)
     yield from _cloud(spec)
 
 
@@ -215,11 +217,29 @@ def _order(path: Path, deadlines: Any) -> Iterator[Problem]:
             )
 
 
+def _held(spec: dict[str, Any]) -> Iterator[Problem]:
+    """That GPUs stayed off for no time says nothing: it is P4 that nobody wants then."""
+    places = [((), spec), *((("layers", i), layer) for i, layer in _entries(spec, "layers"))]
+    for where, part in places:
+        said = part.get("deadlines")
+        held = said.get("held") if isinstance(said, dict) else None
+        if isinstance(held, str) and held and not held.strip("0.dhms"):
+            yield (
+                (*where, "deadlines", "held"),
+                (
+                    "expected how long everything must stay off, such as 15m; 0 proves nothing (without P4 in proof "
+                    "nobody waits for it)"
+                ),
+            )
+
+
 def _nodes(spec: dict[str, Any]) -> Iterator[Problem]:
     names = [str(pool.get("name")) for _, pool in _entries(spec, "nodes")]
     for i, pool in _entries(spec, "nodes"):
-        if "nodePool" not in pool and "selector" not in pool:
+        if not {"nodePool", "selector", "removedBy"} & set(pool):
             yield ("nodes", i), "expected nodePool (Karpenter), selector (labels of the nodes), or both; found neither"
+        if ("removedBy" in pool) != ("removedAfter" in pool):
+            yield ("nodes", i), "expected removedBy and removedAfter together: who takes an empty node away, by when"
     consent = spec.get("consent")
     pools = consent.get("pools") if isinstance(consent, dict) else None
     for i, name in enumerate(pools if isinstance(pools, list) else []):
@@ -258,3 +278,10 @@ def _rules(spec: dict[str, Any]) -> Iterator[Problem]:
             yield ("policy", "rules", i), f"expected cause: with require: known{_OF_A_CAUSE}"
         elif require not in (None, "known") and "cause" in rule:
             yield ("policy", "rules", i, "cause"), f"only a known exposure has a cause; require is {require}"
+
+
+def _assumptions(spec: dict[str, Any]) -> Iterator[Problem]:
+    """One that is about everything would settle what nobody has looked at."""
+    for i, assumed in _entries(spec, "assume"):
+        if all(str(assumed.get(key, "*")).strip("*?") == "" for key in ("kind", "name")):
+            yield ("assume", i), "which objects it is about is missing: give their kind or name, or a part of it"

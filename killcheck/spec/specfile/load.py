@@ -260,18 +260,30 @@ def _kill_path(spec: m.SpecModel) -> k.KillPath:
         targets=tuple(_target(target) for target in spec.targets),
         layers=tuple(_layer(layer, deadlines) for layer in spec.layers),
         nodes=tuple(
-            k.NodePool(n.name, n.node_pool or "", n.selector or "", n.instance_type or "", n.floor) for n in spec.nodes
+            k.NodePool(
+                n.name,
+                n.node_pool or "",
+                n.selector or "",
+                n.instance_type or "",
+                n.floor,
+                n.removed_by or "",
+                n.removed_after,
+            )
+            for n in spec.nodes
         ),
         deadlines=deadlines,
         proof=_proof(spec),
+        proof_said="proof" in spec.model_fields_set,
         consent=_consent(spec.consent),
         prices=dict(spec.prices),
         policy=_policy(spec.policy),
         fences=_fences(spec.fences),
         suppress=tuple(k.Suppression(s.probe, s.reason, s.until, s.object) for s in spec.suppress),
+        assume=tuple(k.Assumption(a.reason, a.until, a.kind, a.namespace, a.name) for a in spec.assume),
         cloud=clouds.cloud(spec.cloud, _command(spec.cloud.command) if spec.cloud else None),
         alarm=clouds.alarm(spec.alarm),
         items_per_hour=spec.items_per_hour,
+        starts=tuple(k.Ref(k.KINDS.get(s.kind, ""), s.kind, s.namespace, s.name) for s in spec.starts),
     )
 
 

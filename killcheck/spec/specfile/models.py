@@ -237,6 +237,10 @@ class NodePoolModel(_Model):
     selector: Selector | None = Field(default=None, description="A label selector on nodes, as kubectl takes it.")
     instance_type: Text | None = Field(default=None, description="Prices nodes that carry no instance-type label.")
     floor: int = Field(default=0, ge=0, description="Nodes that may stay on for good.")
+    removed_by: Text | None = Field(
+        default=None, description="Who takes an empty node away, where no manifest describes the pool."
+    )
+    removed_after: Duration | None = Field(default=None, description="How long after it is empty.")
 
 
 class ConsentModel(_Model):
@@ -299,6 +303,16 @@ class SuppressionModel(_Model):
     until: Day = Field(description="The last day on which it holds.")
 
 
+class AssumptionModel(_Model):
+    """An object that killcheck does not model and that someone vouches for: it turns nothing on."""
+
+    kind: Text = Field(default="*", description="A shell pattern over kinds.")
+    namespace: str = Field(default="*", description="A shell pattern over namespaces; empty for objects outside any.")
+    name: Text = Field(default="*", description="A shell pattern over names.")
+    reason: Annotated[str, Field(min_length=3)]
+    until: Day = Field(description="The last day on which it holds; after it nothing is settled.")
+
+
 class ExperimentModel(_Model):
     """An experiment of AWS FIS that interrupts spot instances."""
 
@@ -343,6 +357,14 @@ class AlarmModel(_Model):
     within: Duration = Field(default=3600.0, description="How long after the trigger it may take to fire.")
 
 
+class StartModel(_Model):
+    """What is meant to start targets again: a CronJob, or a ScaledObject whose cron window opens."""
+
+    kind: Literal["CronJob", "ScaledObject"] = "CronJob"
+    namespace: Text
+    name: Text
+
+
 class SpecModel(_Model):
     """A kill path: everything between 'the GPUs should be off' and 'the bill stops'."""
 
@@ -361,8 +383,14 @@ class SpecModel(_Model):
     policy: PolicyModel | None = None
     fences: FencesModel | None = None
     suppress: list[SuppressionModel] = Field(default_factory=list)
+    assume: list[AssumptionModel] = Field(
+        default_factory=list, description="What killcheck does not model and someone vouches for."
+    )
     cloud: CloudModel | None = None
     alarm: AlarmModel | None = None
+    starts: list[StartModel] = Field(
+        default_factory=list, description="What is meant to start targets again: it has to hold until then."
+    )
     items_per_hour: float | None = Field(
         default=None, gt=0, description="What a queue's workers get done in an hour, all together: prices an item."
     )

@@ -32,7 +32,9 @@ _SECTIONS: Mapping[str, str] = {
     ),
     "fences": "The most that may ever be launched.",
     "suppress": "Findings that someone decided to live with, and until when.",
+    "assume": "What is not modelled and someone vouches for, and until when.",
     "cloud": "Who is asked what is billed, and where a run must leave its results.",
+    "starts": "What is meant to start targets again: it has to hold until then.",
     "alarm": "What must be raised where the GPUs stay on (P5).",
 }
 
@@ -73,16 +75,26 @@ def _spec(path: k.KillPath) -> dict[str, Any]:
         "suppress": [
             {"probe": s.probe, "object": s.object, "reason": s.reason, "until": s.until} for s in path.suppress
         ],
+        "assume": [_assumption(a) for a in path.assume],
         "cloud": written_cloud(path.cloud, _command(path.cloud.command) if path.cloud else None),
         "alarm": written_alarm(path.alarm),
         "itemsPerHour": path.items_per_hour,
+        "starts": [{"kind": ref.kind, "namespace": ref.namespace, "name": ref.name} for ref in path.starts],
     }
-    return {key: value for key, value in spec.items() if value or key == "proof"}
+    return {key: value for key, value in spec.items() if value or key in ("proof", "layers")}
 
 
 def _said(**given: Any) -> dict[str, Any]:
     """Only what is not empty (zero says something, None and '' do not)."""
     return {key: value for key, value in given.items() if value is not None and value not in ("", (), [], {})}
+
+
+def _assumption(assumed: k.Assumption) -> dict[str, Any]:
+    patterns = {"kind": assumed.kind, "namespace": assumed.namespace, "name": assumed.name}
+    return {key: value for key, value in patterns.items() if value != "*"} | {
+        "reason": assumed.reason,
+        "until": assumed.until,
+    }
 
 
 def _command(command: k.Command | None) -> dict[str, Any] | None:
@@ -174,6 +186,8 @@ def _pool(pool: k.NodePool) -> dict[str, Any]:
         selector=pool.selector,
         instanceType=pool.instance_type,
         floor=pool.floor or None,
+        removedBy=pool.removed_by,
+        removedAfter=None if pool.removed_after_s is None else format_duration(pool.removed_after_s),
     )
 
 

@@ -19,6 +19,9 @@ class Kubelet:
     def log(self, pod, container, *, previous):
         return ContainerLog(("before\n" if previous else self.text).encode())
 
+    def hollow(self, pod, container):
+        return False
+
 
 @pytest.fixture
 def kubelet():

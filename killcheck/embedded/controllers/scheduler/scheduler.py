@@ -43,9 +43,10 @@ _FREED = ("NodeResourcesFit", "NodePorts", "InterPodAffinity", "PodTopologySprea
 
 
 class Scheduler(Component):
-    """Binds pods whose ``schedulerName`` is default-scheduler."""
+    """Binds pods whose ``schedulerName`` is default-scheduler, and those of schedulers that it ``stands_in`` for."""
 
     name = "default-scheduler"
+    stands_in: frozenset[str] = frozenset()
 
     def setup(self) -> None:
         """Follow everything a decision depends on."""
@@ -108,7 +109,7 @@ class Scheduler(Component):
             self.binding.pop(uid, None)
             self._placed(new)
             return
-        if new["spec"].get("schedulerName", self.name) != self.name or "deletionTimestamp" in new["metadata"]:
+        if not self._serves(new) or "deletionTimestamp" in new["metadata"]:
             self.backlog.drop(uid)
             return
         if uid in self.binding:
@@ -143,6 +144,10 @@ class Scheduler(Component):
         if self.snapshot.lift(uid) is not None:
             for plugin in _FREED:
                 self.backlog.changed(plugin)
+
+    def _serves(self, pod: Obj) -> bool:
+        named = pod["spec"].get("schedulerName", self.name)
+        return named == self.name or named in self.stands_in
 
     def _may_enter(self, pod: Obj) -> bool:
         """Pods with scheduling gates wait for those; pods with claims wait, in silence, until the claims exist."""

@@ -1,0 +1,89 @@
+"""Objects that may hold accelerators in ways that are not understood: told, so that nothing is said to ask for none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from killcheck.kube.custom_holders import HOLDS_NOTHING, REFERENCES, STARTERS, TEMPLATES, is_capacity, mention
+from killcheck.kube.gpus import Claims
+from killcheck.kube.objects import Obj, dig, name_of, ref_of
+from killcheck.kube.workloads import devices_of
+
+__all__ = ["Unknown", "referenced_devices", "unknown_holders"]
+
+#: Templates by kind and name: what holders refer to is in their namespace or in none.
+Templates = dict[tuple[str, str], Obj]
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """An object of which it is not known whether it holds accelerators; ``why`` in one phrase."""
+
+    obj: Obj
+    why: str
+
+    def __str__(self) -> str:
+        return f"{ref_of(self.obj)} {self.why}"
+
+
+def templates_among(objects: Iterable[Obj]) -> Templates:
+    """The objects that others refer to for what their pods ask for."""
+    kinds = {kind for row in REFERENCES for kind in row.kinds}
+    return {(str(obj["kind"]), name_of(obj)): obj for obj in objects if obj.get("kind") in kinds}
+
+
+def referenced_devices(obj: Obj, templates: Templates, claims: Claims | None = None) -> int:
+    """How many accelerators an object asks for by the template that it names; 0 where that asks for none, or is away.
+
+    A TrainJob has as many of them as nodes.
+    """
+    found = _referenced(obj, templates)
+    nodes = dig(obj, "spec", "trainer", "numNodes")
+    times = nodes if isinstance(nodes, int) and not isinstance(nodes, bool) else 1
+    return max(1, times) * devices_of(found, claims, wanted=True) if found else 0
+
+
+def _referenced(obj: Obj, templates: Templates) -> Obj | None:
+    for row in REFERENCES:
+        name = dig(obj, *row.name) if obj.get("kind") == row.kind else None
+        for kind in row.kinds:
+            if name and (kind, str(name)) in templates:
+                return templates[kind, str(name)]
+    return None
+
+
+def unknown_holders(objects: Iterable[Obj]) -> list[Unknown]:
+    """Every custom resource that names accelerators, or a template that is not here, and asks for none that we see."""
+    everything = list(objects)
+    return list(_unknown(everything, templates_among(everything)))
+
+
+def _unknown(objects: list[Obj], templates: Templates) -> Iterator[Unknown]:
+    for obj in objects:
+        if not _may_hold(obj) or devices_of(obj, wanted=True):
+            continue
+        named = mention(obj)
+        missing = _missing(obj, templates)
+        if named:
+            yield Unknown(obj, f"names GPUs, not understood: {named}")
+        elif missing:
+            yield Unknown(obj, f"asks for what {missing} says, which is not here")
+
+
+def _may_hold(obj: Obj) -> bool:
+    """Whether an object is of a kind that may make pods by its own rules."""
+    group = str(obj.get("apiVersion", "")).rpartition("/")[0]
+    builtin = "." not in group or (group.endswith(".k8s.io") and not group.endswith(".x-k8s.io"))
+    known = HOLDS_NOTHING | TEMPLATES | STARTERS
+    if builtin or obj.get("kind") in known or is_capacity(str(obj.get("kind"))):
+        return False
+    return not dig(obj, "metadata", "ownerReferences")
+
+
+def _missing(obj: Obj, templates: Templates) -> str:
+    for row in REFERENCES:
+        name = dig(obj, *row.name) if obj.get("kind") == row.kind else None
+        if name and not any((kind, str(name)) in templates for kind in row.kinds):
+            return f"{row.kinds[0]} {name}"
+    return ""

@@ -1,0 +1,301 @@
+"""The rest of the night: virtual time is free, so what went off is watched until something is meant to start it again.
+
+After everything is proven an embedded cluster lives on to the layer's next firing, at least a day, with all that the
+manifests schedule. The first thing that lights a target again, or asks for GPUs of the pools, decides: a start that
+was declared (the spec's ``starts``, a sentinel's start jobs), or that plainly is the morning's, ends the night; any
+other one means that it did not hold. What may *not* live here: verdicts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import ClassVar
+
+from killcheck import executor
+from killcheck.clock import VirtualLoop
+from killcheck.kube import resources as r
+from killcheck.kube.objects import Obj, controller_of, dig, name_of, namespace_of, parse_time
+from killcheck.kube.workloads import templates
+from killcheck.layers.base import LayerRun, Stage, writer_of
+from killcheck.layers.rivals import lighter
+from killcheck.spec.killpath import Target
+from killcheck.watch import starts
+from killcheck.watch.starts import Start
+
+__all__ = ["Night", "Relight", "rest_of"]
+
+#: The least that is watched from the trigger on, and the most, in seconds: a weekly switch's next firing is in it.
+LEAST_S, MOST_S = 24 * 3600.0, 8 * 24 * 3600.0
+#: A firing that far away is the next night's: a drill begins at the slot, and proof takes up to an hour, in seconds.
+A_DAY_S = 22 * 3600.0
+#: How long a firing of the layer's own may take until nothing of it is under way, in seconds.
+FIRED_S = 900.0
+#: How long what was asked for may take to hold GPUs, in seconds: a node has to come.
+COMES_ON_S = 1800.0
+#: A Job that ended so long before a target was lit again can have done it, in seconds.
+JUST_ENDED_S = 15.0
+#: CronJobs that fire more often than this are played a few times, and then held for the rest of the night, in seconds.
+OFTEN_S = 3600.0
+#: Who cannot be told.
+UNKNOWN = "something"
+#: How many firings of such a one are played: the cluster is as it was, so the next would do what these did.
+PLAYED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Relight:
+    """What lit GPUs again after zero was proven.
+
+    ``who`` did ``what`` at ``at``; ``meant``: why that is no failure of the night (empty: it is). ``start``: the
+    schedule behind it, where there is one.
+    """
+
+    at: datetime
+    who: str
+    what: str
+    meant: str = ""
+    evidence: tuple[str, ...] = ()
+    start: Start | None = None
+
+    remedy: ClassVar[str] = (
+        "let nothing start it before its time: stop or hold what did; if it is meant to, name it under starts: in the "
+        "spec"
+    )
+
+    @property
+    def cause(self) -> str:
+        """As a diagnosis says it."""
+        return f"lit again at {self.at:%Y-%m-%d %H:%M} UTC: {self.who} {self.what}"
+
+    def told(self, since: datetime) -> str:
+        """As a note says it of a start that was meant."""
+        hours = (self.at - since).total_seconds() / 3600.0
+        return (
+            f"it held for {hours:.1f} h, until {self.at:%Y-%m-%d %H:%M} UTC: then {self.who} {self.what} ({self.meant})"
+        )
+
+
+def rest_of(
+    stage: Stage,
+    runner: LayerRun,
+    since: datetime,
+    changed: Callable[[], bool],
+    note: Callable[[str], None],
+) -> Relight | None:
+    """Live through the rest of the night where time is virtual; elsewhere what could not be watched is read, and told.
+
+    Answers what lit it again; None: nothing did, or nobody could see.
+    """
+    night = Night(stage, runner, since)
+    if stage.cluster.real and stage.kill_path.in_kubernetes:
+        for said in starts.scheduled(stage.cluster.kube, stage.kill_path, since, night.until()):
+            note(said)
+    if not night.possible():
+        return None
+    relight = night.play(changed)
+    if relight is not None and relight.meant:
+        note(relight.told(since))
+    return relight
+
+
+class Night:
+    """What happens from ``since``, when everything was proven, to the end of the night."""
+
+    def __init__(self, stage: Stage, runner: LayerRun, since: datetime) -> None:
+        self.stage, self.runner, self.since = stage, runner, since
+        self.scene, self.loop = stage.scene, stage.cluster.loop
+        self.targets = [t for t in stage.kill_path.covered_by(runner.layer) if t.kind]
+        self._pods = {pod.uid for pod in self.scene.gpu_pods()}
+        self._nodes = len(self.scene.pool_nodes())
+        #: Those that are there already, also other layers': they come into scope when what is on them goes.
+        self._standing = {name_of(node) for node in self.scene.nodes.values()}
+        self._asked = {t.name: self.scene.replicas(t) for t in self.targets}
+        #: CronJobs that are held for the rest of it.
+        self._paused: list[Obj] = []
+
+    def possible(self) -> bool:
+        """Whether it can be played on: the clock is virtual, and no program outside Kubernetes would run all night."""
+        return (
+            bool(self.targets)
+            and not self.runner.only_node()
+            and isinstance(self.loop, VirtualLoop)
+            and not any(t.count is not None for t in self.stage.kill_path.targets)
+        )
+
+    def until(self) -> datetime:
+        """When it ends: once the layer's next firing is over, where that is a day away or more; else in a day.
+
+        A firing that is over is waited for because what is healed after it stays on.
+        """
+        least, most = self.since + timedelta(seconds=LEAST_S), self.since + timedelta(seconds=MOST_S)
+        due = self.runner.next_chance(self.since + timedelta(seconds=1))
+        if due is None or due - self.since < timedelta(seconds=A_DAY_S):
+            return least
+        return min(most, due + timedelta(seconds=FIRED_S))
+
+    def play(self, changed: Callable[[], bool]) -> Relight | None:
+        """Live on until something is lit again; ``changed`` tells whether anything is new since it was asked last."""
+        end = self.until()
+        soon = min(end, self.since + timedelta(seconds=self._often_s()))
+        try:
+            found = self._next(changed, soon)
+            if found is None and soon < end:
+                self._hold_the_frequent(end)
+                found = self._next(changed, end)
+        finally:
+            self._let_go()
+        return found
+
+    def _next(self, changed: Callable[[], bool], end: datetime) -> Relight | None:
+        while self._run(lambda: changed() and bool(self._sign()), end):
+            relight = self._who()
+            comes = self.loop.now() + timedelta(seconds=COMES_ON_S)
+            self._run(lambda: changed() and (self._held() or not self._sign()), comes)
+            if self._sign():
+                return relight if relight.who != UNKNOWN else replace(self._who(), at=relight.at)
+        return None
+
+    def _run(self, done: Callable[[], bool], end: datetime) -> bool:
+        return self.loop.run_until(done, max(0.0, (end - self.loop.now()).total_seconds()))
+
+    # -- what is seen --------------------------------------------------------------------------------------
+    def _sign(self) -> str:
+        """What shows that something is on again, or is asked for; empty: nothing does."""
+        asking = next((t for t in self.targets if self.scene.replicas(t) > self._asked[t.name]), None)
+        if asking is not None:
+            return f"{asking} asks for {self.scene.replicas(asking)} replica(s)"
+        if self._on():
+            return "GPUs are held again"
+        return ""
+
+    def _held(self) -> bool:
+        return any(pod.uid not in self._pods for pod in self.scene.gpu_pods())
+
+    def _on(self) -> bool:
+        if self._held():
+            return True
+        nodes = {name_of(node) for node in self.scene.pool_nodes()}
+        floor = sum(pool.floor for pool in self.stage.kill_path.nodes)
+        return bool(nodes - self._standing) and len(nodes) > max(self._nodes, floor)
+
+    def _who(self) -> Relight:
+        """Who did it, and whether it was meant to."""
+        now = self.loop.now()
+        lit = next((t for t in self.targets if self.scene.replicas(t) > self._asked[t.name]), None)
+        objects = self.scene.objects_of(lit) if lit is not None else []
+        if lit is not None and objects:
+            found = self._of_target(lit, objects[0], now)
+            what = f"set {lit.kind} {name_of(objects[0])} to {self.scene.replicas(lit)} replica(s)"
+            relight = replace(found, what=what)
+        else:
+            relight = self._of_holder(now)
+        return replace(relight, meant=self._meant(relight))
+
+    def _of_holder(self, now: datetime) -> Relight:
+        new = next((pod for pod in self.scene.gpu_pods() if pod.uid not in self._pods), None)
+        obj = self.scene.pods.get(new.name, new.namespace) if new is not None else None
+        if new is None or obj is None:
+            return Relight(now, UNKNOWN, "brought a GPU node back")
+        kind, name = self.scene.root_owner(obj)
+        start = None
+        if kind == "Job":
+            job = self.scene.jobs.get(name, new.namespace)
+            owner = controller_of(job) if job else None
+            if owner and owner.get("kind") == "CronJob":
+                kind, name = "CronJob", owner["name"]
+                start = starts.of_cron_job(self.stage.cluster.kube.find(r.CRONJOBS, name, new.namespace))
+        who = f"{kind} {new.namespace}/{name}"
+        return Relight(now, who, f"put a pod on {new.devices} GPU(s) itself", evidence=(str(new),), start=start)
+
+    def _of_target(self, lit: Target, obj: Obj, now: datetime) -> Relight:
+        fresh = self.stage.cluster.kube.find(self.scene.resource_of(lit), name_of(obj), namespace_of(obj))
+        manager = writer_of(fresh or obj) or lighter(self.stage, obj, self.since)
+        evidence = (f"spec.replicas last written by field manager {manager or 'unknown'}",)
+        owner = starts.controller_behind(self.stage.cluster.kube, manager, obj, now) if manager else None
+        if owner is not None:
+            return Relight(now, owner.who, "", evidence=evidence, start=owner)
+        jobs = list(self._at_work(now))
+        starting = [job for job in jobs if self._starts(job)] or jobs
+        paused = starts.controller_behind(self.stage.cluster.kube, "", obj, now) if not starting else None
+        if paused is not None:
+            return Relight(now, paused.who, "", evidence=(f"annotation {starts.PAUSED_AT}",), start=paused)
+        if not starting:
+            return Relight(now, f"field manager {manager}" if manager else UNKNOWN, "", evidence=evidence)
+        own = getattr(self.runner, "job_name", "")
+        if any(own and name_of(job) == own for job in starting):
+            return Relight(now, f"the executor of {self.runner.layer.name} itself (Job {own})", "", evidence=evidence)
+        behind = [self._cron_job(job) for job in starting]
+        made = [cron if cron is not None else job for cron, job in zip(behind, starting, strict=True)]
+        who = " or ".join(dict.fromkeys(f"{obj['kind']} {namespace_of(obj)}/{name_of(obj)}" for obj in made))
+        start = starts.of_cron_job(behind[0]) if len(behind) == 1 else None
+        return Relight(now, who, "", evidence=evidence, start=start)
+
+    def _at_work(self, now: datetime) -> Iterator[Obj]:
+        """Jobs that run now, or ended just before."""
+        for job in self.stage.cluster.kube.list(r.JOBS).items:
+            ended = dig(job, "status", "completionTime") or next(
+                (
+                    c.get("lastTransitionTime")
+                    for c in dig(job, "status", "conditions", default=[])
+                    if c.get("type") == "Failed"
+                ),
+                None,
+            )
+            if dig(job, "status", "startTime") and (
+                not ended or (now - parse_time(ended)).total_seconds() <= JUST_ENDED_S
+            ):
+                yield job
+
+    def _starts(self, job: Obj) -> bool:
+        """Whether what a Job runs can be read to scale something up."""
+        return any(
+            call.replicas
+            for template in templates(job)
+            for call in executor.read(template.spec, namespace_of(job)).calls
+        )
+
+    def _cron_job(self, job: Obj) -> Obj | None:
+        owner = controller_of(job)
+        if owner is None or owner.get("kind") != "CronJob":
+            return None
+        return self.stage.cluster.kube.find(r.CRONJOBS, owner["name"], namespace_of(job))
+
+    def _meant(self, relight: Relight) -> str:
+        start = relight.start
+        if start is None:
+            return ""
+        if starts.declared(self.stage.kill_path, start):
+            return "the spec declares this start"
+        return starts.of_the_morning(start, relight.at, self.since)
+
+    # -- what fires often ----------------------------------------------------------------------------------
+    def _frequent(self) -> list[tuple[Obj, float]]:
+        found = []
+        for cron in self.stage.cluster.kube.list(r.CRONJOBS).items:
+            every = starts.period_s(cron, self.since)
+            if every is not None and every < OFTEN_S and not starts.reads_the_clock(cron):
+                found.append((cron, every))
+        return found
+
+    def _often_s(self) -> float:
+        """How long the frequent ones are played."""
+        return max((every * (PLAYED + 1) for _, every in self._frequent()), default=LEAST_S)
+
+    def _hold_the_frequent(self, end: datetime) -> None:
+        for cron, _ in self._frequent():
+            if not dig(cron, "spec", "suspend"):
+                self._suspend(cron, held=True)
+                self._paused.append(cron)
+
+    def _let_go(self) -> None:
+        for cron in self._paused:
+            self._suspend(cron, held=False)
+        self._paused.clear()
+
+    def _suspend(self, cron: Obj, *, held: bool) -> None:
+        """On a cluster in this process alone: nothing of it outlives the drill."""
+        self.stage.cluster.kube.patch(
+            r.CRONJOBS, name_of(cron), {"spec": {"suspend": held or dig(cron, "spec", "suspend")}}, namespace_of(cron)
+        )

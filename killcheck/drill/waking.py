@@ -1,0 +1,103 @@
+"""Before a drill on killcheck's own cluster: targets that sleep are woken, others that share nodes are put to bed.
+
+On a cluster that is somebody's nothing of this happens: there, what is on is on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from killcheck.capabilities.cluster import Cluster
+from killcheck.kube import resources as r
+from killcheck.kube.errors import ApiError
+from killcheck.kube.objects import Obj, annotations_of, dig, labels_of, name_of, namespace_of
+from killcheck.layers.scale_to_zero import ACTIVE, READING
+from killcheck.spec.killpath import KillPath, Layer, LayerType, Target
+from killcheck.watch.scene import Scene
+
+__all__ = ["WOKEN_S", "put_to_bed", "wake"]
+
+#: How long the first replicas may take to be asked for, in seconds: a few polls of a scaler.
+WOKEN_S = 300.0
+#: How Kubeflow's culler stops a notebook.
+_STOPPED = "kubeflow-resource-stopped"
+#: What says that a queue decides when a workload runs.
+_QUEUED = "kueue.x-k8s.io/queue-name"
+
+
+def wake(cluster: Cluster, scene: Scene, kill_path: KillPath, layer: Layer) -> Iterator[str]:
+    """Put on what a layer covers and manifests leave at zero; says what was done."""
+    if cluster.real:
+        return
+    for target in kill_path.covered_by(layer):
+        if not target.kind or scene.replicas(target):
+            continue
+        for obj in scene.objects_of(target):
+            said = _by_scaler(cluster, layer, target) or _by_hand(cluster, scene, target, obj)
+            if said:
+                yield f"{target} asks for no replicas in the manifests: {said} for this drill"
+
+
+def _by_scaler(cluster: Cluster, layer: Layer, target: Target) -> str:
+    """What scales to zero itself wakes it: its triggers read more than what activates it."""
+    if layer.type is not LayerType.SCALE_TO_ZERO or layer.scaler is None:
+        return ""
+    for scaled in cluster.kube.list(r.SCALEDOBJECTS, target.namespace).items:
+        ref = dig(scaled, "spec", "scaleTargetRef", default={})
+        if (ref.get("kind") or "Deployment", ref.get("name")) != (target.kind, target.object):
+            continue
+        if annotations_of(scaled).get(READING) in ("0", ""):  # without a word of it what is live counts as active
+            body = {"metadata": {"annotations": {READING: ACTIVE}}}
+            cluster.kube.patch(r.SCALEDOBJECTS, name_of(scaled), body, namespace_of(scaled))
+        return f"woken by ScaledObject {name_of(scaled)}, whose triggers are taken to read work"
+    return ""
+
+
+def _by_hand(cluster: Cluster, scene: Scene, target: Target, obj: Obj) -> str:
+    spec: Obj = obj.get("spec") or {}
+    change: Obj | None = None
+    if spec.get("suspend") is True and _QUEUED not in labels_of(obj):
+        change = {"spec": {"suspend": False}}
+    elif _STOPPED in annotations_of(obj):
+        change = {"metadata": {"annotations": {_STOPPED: None}}}
+    elif spec.get("replicas") == 0:
+        change = {"spec": {"replicas": max(1, _least(cluster, target))}}
+    if change is None:
+        return ""
+    try:
+        cluster.kube.patch(scene.resource_of(target), name_of(obj), change, namespace_of(obj))
+    except ApiError:
+        return ""
+    asked = dig(change, "spec", "replicas")
+    return f"woken to {asked} replica(s)" if asked else "woken"
+
+
+def _least(cluster: Cluster, target: Target) -> int:
+    """The minimum of the HorizontalPodAutoscaler on a target."""
+    for scaler in cluster.kube.list(r.HPAS, target.namespace).items:
+        ref = dig(scaler, "spec", "scaleTargetRef", default={})
+        if (ref.get("kind"), ref.get("name")) == (target.kind, target.object):
+            return int(dig(scaler, "spec", "minReplicas", default=1))
+    return 1
+
+
+def put_to_bed(cluster: Cluster, scene: Scene, kill_path: KillPath, layer: Layer) -> Iterator[str]:
+    """Scale down what a layer does not cover and what shares nodes with its targets; says what was done.
+
+    Those nodes could never be seen to go otherwise, and they are that layer's to free all the same.
+    """
+    shared = scene.spared_nodes() & {pod.node for pod in scene.gpu_pods()}
+    if cluster.real or not shared:
+        return
+    for target in kill_path.targets:
+        if target.name in layer.covers or not target.kind:
+            continue
+        on = {str(dig(pod, "spec", "nodeName")) for pod in scene.pods.values() if scene.is_of(target, pod)}
+        for obj in scene.objects_of(target) if on & shared else ():
+            if not dig(obj, "spec", "replicas"):
+                continue
+            cluster.kube.patch(scene.resource_of(target), name_of(obj), {"spec": {"replicas": 0}}, namespace_of(obj))
+            yield (
+                f"{target} is off during this drill: it shares {', '.join(sorted(on & shared))} with what "
+                f"{layer.name} turns off, and is not its own to turn off"
+            )

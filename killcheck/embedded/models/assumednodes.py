@@ -1,0 +1,319 @@
+"""Nodes that no manifest describes, made as pods ask for them: what a cluster has that lives in somebody's Terraform.
+
+Each fits the pod that it is made for, whatever came before it, carries the labels that the pod selects, and is tainted
+as nodes with GPUs are: no other pod lands on it. Nothing here removes one, unless the spec says who does and by when
+(:class:`Described`). What a drill says of them is said of an assumption: they carry the label :data:`ASSUMED`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from killcheck.embedded.api.admission.request import AdmissionRequest
+from killcheck.embedded.controllers.runtime import Controller
+from killcheck.embedded.models.karpenter.pods import is_active, is_daemon, is_provisionable, requests
+from killcheck.kube import gpus
+from killcheck.kube import resources as r
+from killcheck.kube.errors import Conflict, NotFound
+from killcheck.kube.informer import Change
+from killcheck.kube.objects import Obj, dig, labels_of, name_of, namespace_of, uid_of
+
+__all__ = ["ASSUMED", "AssumedNodes", "Assumptions", "Described", "DeviceTolerations", "labels_selected", "node"]
+
+#: What marks a node that was made here (a drill judges none of these).
+ASSUMED = "killcheck.dev/assumed"
+#: EC2 types by how many GPUs one pod asks for; prices and sizes are the catalogue's.
+GPU_TYPES = {1: "g6.4xlarge", 4: "g6.12xlarge", 8: "p4d.24xlarge"}
+#: The CPU pool's nodes, and the largest that is made for a pod: no bigger machine is commonly rented.
+CPU_TYPE, MOST_CPU, MOST_MEMORY_GIB = "m6i.xlarge", 96, 384
+#: How long an autoscaler that is described gets to make room itself before a CPU node is assumed, in seconds.
+AFTER_OTHERS_S = 120.0
+_HOST = "kubernetes.io/hostname"
+_TYPE = "node.kubernetes.io/instance-type"
+_ZONE = "topology.kubernetes.io/zone"
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """What a spec says of nodes that no manifest describes: their labels, their type, who takes empty ones away."""
+
+    labels: Mapping[str, str]
+    instance_type: str = ""
+    by: str = ""
+    after_s: float | None = None
+    floor: int = 0
+
+    def suits(self, selected: Mapping[str, str]) -> bool:
+        """Whether a pod that selects these labels could be on one of them."""
+        return all(selected.get(key, value) == value for key, value in self.labels.items())
+
+
+@dataclass
+class Assumptions:
+    """What may be made: nodes with GPUs, others; and what was, in words."""
+
+    gpu_nodes: bool = False
+    cpu_nodes: bool = False
+    pools: tuple[Described, ...] = ()
+    made: dict[str, str] = field(default_factory=dict)
+
+    def notes(self) -> list[str]:
+        """What was assumed of nodes, one sentence a kind."""
+        count = {kind: list(self.made.values()).count(kind) for kind in dict.fromkeys(self.made.values())}
+        told = []
+        if count.get("gpu"):
+            told.append(
+                f"no node pool is in the manifests: {count['gpu']} node(s) with GPUs are assumed, one for each "
+                "pod, tainted as such nodes are; " + self._removed()
+            )
+        if count.get("cpu"):
+            told.append(f"{count['cpu']} CPU node(s) more are assumed, with the room and labels that pods ask for")
+        return told
+
+    def _removed(self) -> str:
+        said = [f"{one.by} takes an empty one away after {one.after_s:.0f} s" for one in self.pools if one.after_s]
+        return f"as the spec says, {' and '.join(said)}" if said else "nothing here removes them"
+
+
+@dataclass
+class AssumedNodes(Controller):
+    """Makes a node for each pod that fits nowhere, once; removes empty ones where the spec says who would."""
+
+    assumptions: Assumptions
+
+    name: ClassVar[str] = "assumed-nodes"
+
+    def setup(self) -> None:
+        """Follow the pods."""
+        self._served: set[str] = set()
+        self._emptied: dict[str, float] = {}
+        self.nodes = self.informers.of(r.NODES)
+        self.node_pools = self.informers.of(r.NODEPOOLS, optional=True)
+        self.pods = self.follow(r.PODS, self._pod)
+
+    def _pod(self, change: Change, old: Obj | None, new: Obj) -> list[tuple[str, str]]:
+        ours = self.assumptions
+        if not (ours.gpu_nodes or ours.cpu_nodes):
+            return []
+        if ours.pools and (node := dig(new, "spec", "nodeName")) and not (change == "modified" and is_active(new)):
+            self.queue.add(("", node), 0.001)
+        if change == "deleted" or uid_of(new) in self._served or not is_provisionable(new):
+            return []
+        return [(namespace_of(new), name_of(new))]
+
+    def reconcile(self, key: tuple[str, str]) -> None:
+        """Make the node of one pod, or (without a namespace) look whether a node has been empty for long enough."""
+        if not key[0]:
+            self._look_at(key[1])
+            return
+        pod = self.pods.get(key[1], key[0])
+        if pod is None or uid_of(pod) in self._served or not is_provisionable(pod):
+            return
+        asked = gpus.requests(pod["spec"])
+        if asked and self.assumptions.gpu_nodes:
+            selected = labels_selected(pod["spec"])
+            pool = next((one for one in self.assumptions.pools if one.suits(selected)), Described({}))
+            self._make(pod, "gpu", _gpu_node(pod, asked, self._number("gpu"), pool))
+        elif not asked and self.assumptions.cpu_nodes:
+            self._room_for(key, pod)
+
+    def _room_for(self, key: tuple[str, str], pod: Obj) -> None:
+        needs = requests(pod["spec"])
+        if needs.get("cpu", 0.0) > MOST_CPU or needs.get("memory", 0.0) > MOST_MEMORY_GIB * 2**30:
+            return
+        offered = {label for pool in self.node_pools.values() for label in _offered(pool)}
+        if offered & set(labels_selected(pod["spec"])):
+            return  # of a pool that is described: its own matter
+        since = self._emptied.setdefault(uid_of(pod), self.loop.monotonic())
+        left = AFTER_OTHERS_S - (self.loop.monotonic() - since)
+        if self.node_pools.values() and left > 0:
+            self.queue.add(key, left)
+            return
+        self._make(pod, "cpu", _cpu_node(pod, self._number("cpu")))
+
+    def _number(self, kind: str) -> int:
+        number = 1
+        while self.nodes.get(f"{kind}-{number}") is not None or f"{kind}-{number}" in self.assumptions.made:
+            number += 1
+        return number
+
+    def _make(self, pod: Obj, kind: str, made: Obj) -> None:
+        self._served.add(uid_of(pod))
+        try:
+            self.kube.create(r.NODES, made)
+        except Conflict:
+            return
+        self.kube.patch(r.NODES, name_of(made), {"status": made["status"]}, subresource="status")
+        self.assumptions.made[name_of(made)] = kind
+
+    # -- away ----------------------------------------------------------------------------------------------
+    def _look_at(self, name: str) -> None:
+        node = self.nodes.get(name)
+        pool = (
+            None
+            if node is None
+            else next((one for one in self.assumptions.pools if one.labels.items() <= labels_of(node).items()), None)
+        )
+        if pool is None or pool.after_s is None or self.assumptions.made.get(name) != "gpu":
+            return
+        if any(dig(p, "spec", "nodeName") == name and not is_daemon(p) for p in self.pods.values()):
+            self._emptied.pop(name, None)
+            return
+        since = self._emptied.setdefault(name, self.loop.monotonic())
+        left = pool.after_s - (self.loop.monotonic() - since)
+        if left > 0.001:
+            self.queue.add(("", name), left)
+            return
+        members = [
+            one
+            for one in self.nodes.values()
+            if pool.labels.items() <= labels_of(one).items() and self.assumptions.made.get(name_of(one)) == "gpu"
+        ]
+        if len(members) <= pool.floor:
+            return
+        try:
+            self.kube.patch(r.NODES, name, {"spec": {"unschedulable": True}})
+            self.kube.delete(r.NODES, name)
+        except NotFound:
+            return
+        self._emptied.pop(name, None)
+
+
+class DeviceTolerations:
+    """ExtendedResourceToleration, which GKE and others turn on: who asks for a device tolerates its nodes' taint.
+
+    Source: plugin/pkg/admission/extendedresourcetoleration. Here it works only while nodes are assumed: a manifest
+    that says no toleration runs somewhere, and these nodes stand for that place.
+    """
+
+    def __init__(self, assumptions: Assumptions) -> None:
+        self.assumptions = assumptions
+
+    def mutate(self, request: AdmissionRequest) -> None:
+        """Add the tolerations to a pod that is created."""
+        obj = request.obj
+        if not self.assumptions.gpu_nodes or obj is None or obj.get("kind") != "Pod" or request.operation != "CREATE":
+            return
+        given = obj["spec"].setdefault("tolerations", [])
+        known = {one.get("key") for one in given}
+        given += [
+            {"key": name, "operator": "Exists", "effect": "NoSchedule"}
+            for name in gpus.requests(obj["spec"])
+            if name not in known
+        ]
+
+
+# -- what they look like -------------------------------------------------------------------------------------
+def labels_selected(spec: Obj) -> dict[str, str]:
+    """The labels that a node must have for a pod spec: its selector, the first term of its required affinity."""
+    found = {key: str(value) for key, value in (spec.get("nodeSelector") or {}).items()}
+    terms = dig(
+        spec,
+        "affinity",
+        "nodeAffinity",
+        "requiredDuringSchedulingIgnoredDuringExecution",
+        "nodeSelectorTerms",
+        default=[],
+    )
+    for one in (terms[0].get("matchExpressions") or ()) if terms else ():
+        values = [str(value) for value in one.get("values") or ()]
+        wanted = {
+            "In": values[:1],
+            "Exists": ["true"],
+            "Gt": [str(int(v) + 1) for v in values if v.isdigit()],
+            "Lt": [str(int(v) - 1) for v in values if v.isdigit()],
+        }.get(str(one.get("operator")), [])
+        found |= {str(one.get("key")): value for value in wanted if one.get("key") not in found}
+    return found
+
+
+def _offered(pool: Obj) -> Iterable[str]:
+    """The labels that a Karpenter pool gives its nodes."""
+    yield "karpenter.sh/nodepool"
+    template = dig(pool, "spec", "template", default={})
+    yield from dig(template, "metadata", "labels", default={})
+    yield from (
+        str(one.get("key"))
+        for one in dig(template, "spec", "requirements", default=[])
+        if not str(one.get("key")).startswith(("kubernetes.io/", "topology.kubernetes.io/"))
+    )
+
+
+def _gpu_node(pod: Obj, asked: Mapping[str, int], number: int, pool: Described) -> Obj:
+    count = max(asked.values())
+    known = any(name.startswith("nvidia.com/") for name in asked)  # of other vendors no price is guessed
+    kind = GPU_TYPES[min((c for c in GPU_TYPES if c >= count), default=8)] if known else ""
+    kind = pool.instance_type or kind
+    needs = requests(pod["spec"])
+    taints = [{"key": name, "value": "present", "effect": "NoSchedule"} for name in asked]
+    return node(
+        f"gpu-{number}",
+        kind,
+        cpu=_at_least(96, needs.get("cpu", 0.0)),
+        memory=f"{_gib(1152, needs)}Gi",
+        devices=dict(asked),
+        labels={**pool.labels, **_labels(pod, number)},
+        taints=taints,
+    )
+
+
+def _cpu_node(pod: Obj, number: int) -> Obj:
+    needs = requests(pod["spec"])
+    tolerated = [
+        {"key": one["key"], "value": one.get("value", ""), "effect": one.get("effect") or "NoSchedule"}
+        for one in pod["spec"].get("tolerations") or ()
+        if one.get("key")
+        and not str(one["key"]).startswith("node.kubernetes.io/")
+        and labels_selected(pod["spec"])
+        and one.get("effect") != "NoExecute"
+    ]
+    return node(
+        f"cpu-{number}",
+        CPU_TYPE,
+        cpu=_at_least(4, needs.get("cpu", 0.0) + 1),
+        memory=f"{_gib(16, needs)}Gi",
+        labels=_labels(pod, number),
+        taints=tolerated,
+    )
+
+
+def _labels(pod: Obj, number: int) -> dict[str, str]:
+    return {_ZONE: f"assumed-{'abc'[number % 3]}", ASSUMED: "true", **labels_selected(pod["spec"])}
+
+
+def _at_least(usual: int, needed: float) -> int:
+    return max(usual, int(-(-needed // 1)) + 1) if needed else usual
+
+
+def _gib(usual: int, needs: Mapping[str, float]) -> int:
+    return max(usual, int(needs.get("memory", 0.0) // 2**30) + 2)
+
+
+def node(
+    name: str,
+    instance_type: str,
+    *,
+    cpu: int,
+    memory: str,
+    devices: dict[str, int] | None = None,
+    labels: dict[str, str] | None = None,
+    taints: list[Obj] | None = None,
+) -> Obj:
+    """A Node as a kubelet would register it."""
+    capacity = {"cpu": str(cpu), "memory": memory, "pods": "110", "ephemeral-storage": "10Ti"}
+    capacity |= {key: str(count) for key, count in (devices or {}).items()}
+    typed = {_TYPE: instance_type} if instance_type else {}
+    chosen = labels or {}
+    own = chosen.get(_HOST) or name
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {
+            "name": own,
+            "labels": {"kubernetes.io/arch": "amd64", "kubernetes.io/os": "linux", _HOST: own, **typed, **chosen},
+        },
+        "spec": {"taints": taints} if taints else {},
+        "status": {"capacity": capacity, "allocatable": dict(capacity)},
+    }

@@ -1,0 +1,179 @@
+"""What Git says, and where a cluster has drifted from it: shared by the models of Argo CD and Flux.
+
+Git is what the manifests were that the cluster was loaded with: a field that they leave out is nobody's. An object is
+some source's by its mark, or, where it has none (nothing that lies in Git has one), by the namespace that a source
+deploys to. What may *not* live here: when anybody looks, and what is ignored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from killcheck.kube.client import Kube
+from killcheck.kube.errors import ApiError, NotFound
+from killcheck.kube.objects import Obj, annotations_of, copy, dig, labels_of, name_of, namespace_of
+
+__all__ = ["Drift", "Git", "Tracked", "marked", "path_of_jq", "path_of_pointer", "restore"]
+
+#: Labels and annotations that say whose an object is.
+TRACKING_ID = "argocd.argoproj.io/tracking-id"
+INSTANCE = "app.kubernetes.io/instance"
+KUSTOMIZATION = "kustomize.toolkit.fluxcd.io/name"
+HELM_FLUX = "helm.toolkit.fluxcd.io/name"
+RELEASE = "meta.helm.sh/release-name"
+
+Path = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Tracked:
+    """An object as it is in Git, and as the API server stored that when it was loaded."""
+
+    wanted: Obj
+    stored: Obj
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """Kind, namespace, name."""
+        return str(self.wanted["kind"]), namespace_of(self.stored), name_of(self.stored)
+
+    @property
+    def group(self) -> str:
+        """Its API group; empty for the core one."""
+        return str(self.wanted.get("apiVersion", "")).rpartition("/")[0]
+
+
+@dataclass
+class Git:
+    """Everything that the cluster was loaded with, in order."""
+
+    objects: list[Tracked] = field(default_factory=list)
+
+    def add(self, wanted: Obj, stored: Obj) -> None:
+        """Remember a manifest and what became of it."""
+        self.objects.append(Tracked(copy(wanted), copy(stored)))
+
+    def workloads(self) -> Iterator[Tracked]:
+        """All but what only describes the cluster itself, and the sources."""
+        for one in self.objects:
+            if one.wanted["kind"] not in _NOT_DEPLOYED:
+                yield one
+
+
+_NOT_DEPLOYED = frozenset(
+    {
+        "Node",
+        "Namespace",
+        "CustomResourceDefinition",
+        "Application",
+        "Kustomization",
+        "HelmRelease",
+        "GitRepository",
+        "HelmRepository",
+        "OCIRepository",
+        "Event",
+        "ResourceSlice",
+        "Pod",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """How a live object differs from Git: it is gone (``live`` None), or in these leaves."""
+
+    tracked: Tracked
+    live: Obj | None
+    paths: tuple[Path, ...] = ()
+
+    def but(self, ignored: Iterable[Path]) -> Drift | None:
+        """The same without what is ignored; None: nothing is left."""
+        if self.live is None:
+            return self
+        skip = list(ignored)
+        left = tuple(path for path in self.paths if not any(path[: len(one)] == one for one in skip))
+        return Drift(self.tracked, self.live, left) if left else None
+
+    def __str__(self) -> str:
+        kind, namespace, name = self.tracked.key
+        return f"{kind}/{namespace}/{name}" if namespace else f"{kind}/{name}"
+
+
+def drift(kube: Kube, tracked: Tracked) -> Drift | None:
+    """Where an object is not what Git says; None: nowhere, or it cannot be read."""
+    try:
+        resource = kube.resource_for(str(tracked.wanted["apiVersion"]), str(tracked.wanted["kind"]))
+        live = kube.get(resource, name_of(tracked.stored), namespace_of(tracked.stored) or None)
+    except NotFound:
+        return Drift(tracked, None)
+    except ApiError:
+        return None
+    if "deletionTimestamp" in live["metadata"]:
+        return None
+    parts = {key: value for key, value in tracked.wanted.items() if key not in _OWN}
+    paths = tuple(_leaves(parts, tracked.stored, live, ()))
+    return Drift(tracked, live, paths) if paths else None
+
+
+_OWN = frozenset({"apiVersion", "kind", "metadata", "status"})
+
+
+def _leaves(wanted: Mapping[str, Any], stored: Any, live: Any, path: Path) -> Iterator[Path]:
+    """Leaves of what Git says that are no longer as the API server stored them."""
+    for key, value in wanted.items():
+        was = stored.get(key) if isinstance(stored, dict) else None
+        now = live.get(key) if isinstance(live, dict) else None
+        if isinstance(value, dict) and value:
+            yield from _leaves(value, was, now, (*path, key))
+        elif was != now:
+            yield (*path, key)
+
+
+def restore(kube: Kube, found: Drift) -> None:
+    """Put back what Git says. Raises ApiError."""
+    tracked = found.tracked
+    resource = kube.resource_for(str(tracked.wanted["apiVersion"]), str(tracked.wanted["kind"]))
+    namespace = namespace_of(tracked.stored) or None
+    if found.live is None:
+        kube.create(resource, copy(tracked.wanted), namespace)
+        return
+    body: Obj = {}
+    for path in found.paths:
+        at = body
+        for key in path[:-1]:
+            at = at.setdefault(key, {})
+        at[path[-1]] = copy_of(dig(tracked.stored, *path))
+    kube.patch(resource, name_of(tracked.stored), body, namespace)
+
+
+def copy_of(value: Any) -> Any:
+    """A value that may be changed."""
+    return copy(value) if isinstance(value, dict) else value
+
+
+def marked(obj: Obj, names: Iterable[str]) -> str:
+    """Whose an object is by its own marks, as ``TOOL/NAME``; empty: it has none that means anything here."""
+    notes, labels = annotations_of(obj), labels_of(obj)
+    if TRACKING_ID in notes:
+        return f"argo/{notes[TRACKING_ID].partition(':')[0].rpartition('_')[2]}"
+    if KUSTOMIZATION in labels:
+        return f"kustomize/{labels[KUSTOMIZATION]}"
+    if HELM_FLUX in labels:
+        return f"helm/{labels[HELM_FLUX]}"
+    if RELEASE in notes:
+        return f"helm/{notes[RELEASE]}"
+    return f"argo/{labels[INSTANCE]}" if labels.get(INSTANCE) in set(names) else ""
+
+
+def path_of_pointer(pointer: str) -> Path:
+    """A JSON pointer (RFC 6901) as keys."""
+    return tuple(part.replace("~1", "/").replace("~0", "~") for part in pointer.strip("/").split("/"))
+
+
+def path_of_jq(expression: str) -> Path | None:
+    """A jq path of plain keys (``.spec.replicas``) as keys; None: it is more than that."""
+    parts = expression.strip().removeprefix(".").split(".")
+    plain = expression.strip().startswith(".") and all(part.replace("_", "").isalnum() for part in parts)
+    return tuple(parts) if plain else None

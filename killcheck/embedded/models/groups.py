@@ -1,0 +1,256 @@
+"""Controllers of kinds that make groups of pods: JobSet, LeaderWorkerSet, RayCluster, Notebook - from replicas to pods.
+
+Only what turns them on and off, as their own controllers do it (2026):
+
+- JobSet (kubernetes-sigs/jobset pkg/controllers): a Job for each replica of each replicated job, ``suspend`` passed on;
+  a Job that somebody deletes is made again.
+- LeaderWorkerSet (kubernetes-sigs/lws pkg/controllers): a StatefulSet of leaders, and for each leader pod one of
+  ``size`` - 1 workers that belongs to it.
+- RayCluster (ray-project/kuberay ray-operator/controllers/ray): bare pods; a group never has fewer than
+  ``minReplicas``, whatever ``replicas`` says, and none while it or the cluster is suspended.
+- Notebook (kubeflow/kubeflow notebook-controller): a StatefulSet of one, none while ``kubeflow-resource-stopped``.
+
+Left out: their failure policies, rolling updates, Ray's in-tree autoscaler, TTLs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+from killcheck.embedded.controllers.podcontrol import controller_ref
+from killcheck.embedded.controllers.runtime import Controller, Key
+from killcheck.kube import resources as r
+from killcheck.kube.errors import ApiError, Conflict, NotFound
+from killcheck.kube.objects import Obj, annotations_of, copy, dig, name_of, namespace_of, owners, uid_of
+from killcheck.kube.resources import Resource
+
+__all__ = ["JobSets", "LeaderWorkerSets", "Notebooks", "RayClusters"]
+
+_JOBSETS = Resource("jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet")
+_LEADER_WORKER_SETS = Resource("leaderworkerset.x-k8s.io", "v1", "leaderworkersets", "LeaderWorkerSet")
+_RAY_CLUSTERS = Resource("ray.io", "v1", "rayclusters", "RayCluster")
+_NOTEBOOKS = Resource("kubeflow.org", "v1", "notebooks", "Notebook")
+_STOPPED = "kubeflow-resource-stopped"
+
+
+@dataclass
+class _Groups(Controller):
+    """One kind: makes what it wants, takes away what it does not, keeps replicas and suspend of what is there."""
+
+    own: ClassVar[Resource]
+    made: ClassVar[Resource]
+
+    def setup(self) -> None:
+        """Follow the kind and what is made of it."""
+        self.objects = self.follow(self.own, optional=True)
+        self.children = self.follow(self.made, self.owned_by(self.own.kind))
+
+    def wanted(self, obj: Obj) -> Iterator[Obj]:
+        """What there should be of an object, each with its name and spec."""
+        raise NotImplementedError
+
+    def reconcile(self, key: Key) -> None:
+        """Bring what is made of one object to what is wanted."""
+        obj = self.objects.get(key[1], key[0])
+        if obj is None or "deletionTimestamp" in obj["metadata"]:
+            return
+        there = {
+            name_of(one): one
+            for one in self.children.values()
+            if namespace_of(one) == key[0] and any(o.get("uid") == uid_of(obj) for o in owners(one))
+        }
+        wanted = {name_of(one): one for one in self.wanted(obj)}
+        for name, one in wanted.items():
+            if name not in there:
+                self._create(obj, one)
+            else:
+                self._adjust(there[name], one)
+        for name, one in there.items():
+            if name not in wanted and "deletionTimestamp" not in one["metadata"]:
+                self._delete(one)
+
+    def _create(self, owner: Obj, body: Obj) -> None:
+        body = copy(body)
+        body |= {"apiVersion": self.made.api_version, "kind": self.made.kind}
+        body["metadata"] |= {"namespace": namespace_of(owner), "ownerReferences": [controller_ref(owner, self.own)]}
+        try:
+            self.kube.create(self.made, body)
+        except Conflict:
+            return
+        except ApiError as error:
+            self.events.emit(owner, "Warning", "FailedCreate", f"Error creating: {error.message}")
+            raise
+
+    def _adjust(self, one: Obj, wanted: Obj) -> None:
+        change = {
+            part: wanted["spec"][part]
+            for part in ("replicas", "suspend")
+            if part in wanted["spec"] and dig(one, "spec", part) != wanted["spec"][part]
+        }
+        if change:
+            self.kube.patch(self.made, name_of(one), {"spec": change}, namespace_of(one))
+
+    def _delete(self, one: Obj) -> None:
+        try:
+            self.kube.delete(self.made, name_of(one), namespace_of(one))
+        except NotFound:
+            return
+
+
+@dataclass
+class JobSets(_Groups):
+    """jobset-controller."""
+
+    name: ClassVar[str] = "jobset-controller"
+    own: ClassVar[Resource] = _JOBSETS
+    made: ClassVar[Resource] = r.JOBS
+
+    def wanted(self, obj: Obj) -> Iterator[Obj]:
+        """A Job for each replica of each replicated job."""
+        suspended = bool(dig(obj, "spec", "suspend", default=False))
+        for group in dig(obj, "spec", "replicatedJobs", default=[]):
+            for index in range(int(group.get("replicas", 1))):
+                template = copy(group.get("template") or {})
+                labels = {
+                    "jobset.sigs.k8s.io/jobset-name": name_of(obj),
+                    "jobset.sigs.k8s.io/replicatedjob-name": str(group.get("name")),
+                }
+                pods = template.setdefault("spec", {}).setdefault("template", {})
+                meta = pods.setdefault("metadata", {})
+                meta["labels"] = {**(meta.get("labels") or {}), **labels}
+                pods.setdefault("spec", {}).setdefault("restartPolicy", "OnFailure")
+                yield {
+                    "metadata": {"name": f"{name_of(obj)}-{group.get('name')}-{index}", "labels": labels},
+                    "spec": {**template["spec"], "suspend": suspended},
+                }
+
+
+@dataclass
+class LeaderWorkerSets(_Groups):
+    """lws-controller-manager: the leaders; :meth:`reconcile` also sees to each leader's workers."""
+
+    name: ClassVar[str] = "lws-controller-manager"
+    own: ClassVar[Resource] = _LEADER_WORKER_SETS
+    made: ClassVar[Resource] = r.STATEFULSETS
+
+    def setup(self) -> None:
+        """Follow the leader pods as well."""
+        super().setup()
+        self.pods = self.follow(r.PODS, self._set_of)
+
+    def _set_of(self, _change: object, _old: Obj | None, pod: Obj) -> list[Key]:
+        name = dig(pod, "metadata", "labels", "leaderworkerset.sigs.k8s.io/name")
+        return [(namespace_of(pod), str(name))] if name else []
+
+    def wanted(self, obj: Obj) -> Iterator[Obj]:
+        """The StatefulSet of leaders."""
+        parts = dig(obj, "spec", "leaderWorkerTemplate", default={})
+        template = parts.get("leaderTemplate") or parts.get("workerTemplate") or {}
+        yield _stateful_set(
+            name_of(obj), template, int(dig(obj, "spec", "replicas", default=1)), name_of(obj), role="leader"
+        )
+
+    def reconcile(self, key: Key) -> None:
+        """The leaders, and the workers of each of them."""
+        super().reconcile(key)
+        obj = self.objects.get(key[1], key[0])
+        if obj is None or "deletionTimestamp" in obj["metadata"]:
+            return
+        parts = dig(obj, "spec", "leaderWorkerTemplate", default={})
+        size = int(parts.get("size", 1))
+        for pod in self.pods.values():
+            labels = dig(pod, "metadata", "labels", default={})
+            if (
+                namespace_of(pod) != key[0]
+                or labels.get("leaderworkerset.sigs.k8s.io/name") != key[1]
+                or labels.get("killcheck.dev/lws-role") != "leader"
+                or "deletionTimestamp" in pod["metadata"]
+            ):
+                continue
+            if size > 1 and self.children.get(name_of(pod), key[0]) is None:
+                self._workers(pod, parts, size - 1, key[1])
+
+    def _workers(self, leader: Obj, parts: Obj, count: int, name: str) -> None:
+        body = _stateful_set(name_of(leader), parts.get("workerTemplate") or {}, count, name, role="worker")
+        body["spec"]["ordinals"] = {"start": 1}
+        body |= {"apiVersion": "apps/v1", "kind": "StatefulSet"}
+        body["metadata"] |= {"namespace": namespace_of(leader), "ownerReferences": [controller_ref(leader, r.PODS)]}
+        try:
+            self.kube.create(r.STATEFULSETS, body)
+        except Conflict:
+            return
+
+
+@dataclass
+class RayClusters(_Groups):
+    """kuberay-operator: bare pods, the head and the workers of each group."""
+
+    name: ClassVar[str] = "kuberay-operator"
+    own: ClassVar[Resource] = _RAY_CLUSTERS
+    made: ClassVar[Resource] = r.PODS
+
+    def wanted(self, obj: Obj) -> Iterator[Obj]:
+        """The head's pod and each group's; none while the cluster is suspended."""
+        spec = obj.get("spec") or {}
+        if spec.get("suspend") is True:
+            return
+        head = dig(spec, "headGroupSpec", "template", default={})
+        yield _pod(f"{name_of(obj)}-head", head, name_of(obj), "headgroup")
+        for group in spec.get("workerGroupSpecs") or ():
+            for index in range(_workers(group)):
+                name = str(group.get("groupName"))
+                yield _pod(f"{name_of(obj)}-{name}-worker-{index}", group.get("template") or {}, name_of(obj), name)
+
+
+def _workers(group: Obj) -> int:
+    """util.GetWorkerGroupDesiredReplicas."""
+    if group.get("suspend") is True:
+        return 0
+    least, most = int(group.get("minReplicas") or 0), int(group.get("maxReplicas") or 2**31 - 1)
+    asked = least if group.get("replicas") is None else int(group["replicas"])
+    return min(max(asked, least), most) * int(group.get("numOfHosts") or 1)
+
+
+@dataclass
+class Notebooks(_Groups):
+    """notebook-controller."""
+
+    name: ClassVar[str] = "notebook-controller"
+    own: ClassVar[Resource] = _NOTEBOOKS
+    made: ClassVar[Resource] = r.STATEFULSETS
+
+    def wanted(self, obj: Obj) -> Iterator[Obj]:
+        """A StatefulSet of one, or of none where it was stopped."""
+        template = dig(obj, "spec", "template", default={})
+        replicas = 0 if _STOPPED in annotations_of(obj) else 1
+        yield _stateful_set(name_of(obj), template, replicas, name_of(obj))
+
+
+# -- what is made --------------------------------------------------------------------------------------------
+def _stateful_set(name: str, template: Obj, replicas: int, of: str, *, role: str = "") -> Obj:
+    labels = {"statefulset": name}
+    if role:
+        labels = {"killcheck.dev/lws-of": name, "killcheck.dev/lws-role": role, "leaderworkerset.sigs.k8s.io/name": of}
+    pods = copy(template)
+    meta = pods.setdefault("metadata", {})
+    meta["labels"] = {**(meta.get("labels") or {}), **labels}
+    meta.pop("name", None)
+    return {
+        "metadata": {"name": name, "labels": dict(labels)},
+        "spec": {
+            "replicas": replicas,
+            "serviceName": of,
+            "podManagementPolicy": "Parallel",
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": meta, "spec": pods.get("spec") or {}},
+        },
+    }
+
+
+def _pod(name: str, template: Obj, cluster: str, group: str) -> Obj:
+    given = dig(template, "metadata", default={})
+    labels = {**(given.get("labels") or {}), "ray.io/cluster": cluster, "ray.io/group": group}
+    meta = {"name": name, "labels": labels, "annotations": given.get("annotations") or {}}
+    return {"metadata": meta, "spec": copy(template.get("spec") or {})}

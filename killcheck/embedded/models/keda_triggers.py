@@ -1,0 +1,123 @@
+"""What the triggers of a ScaledObject say at a moment: by their types, as KEDA's scalers answer.
+
+Source: kedacore/keda v2.20.2 pkg/scaling/scale_handler.go (getScaledObjectState), pkg/scalers/cron_scaler.go. ``cron``
+is reckoned exactly. ``cpu`` and ``memory`` are the HPA's: alone they make a target active for ever. What only a live
+source knows is what the annotation ``killcheck.dev/trigger-value`` says - a number, ``active``, ``error`` - and where
+there is none, it is assumed to be active, as whoever brought the target on would have it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from killcheck.kube import schedule
+from killcheck.kube.objects import Obj, annotations_of, dig
+
+__all__ = ["ACTIVE", "VALUE", "Reading", "live", "only_resources", "read", "triggers"]
+
+#: What the live triggers of a ScaledObject read here.
+VALUE = "killcheck.dev/trigger-value"
+#: The reading that is above every activation.
+ACTIVE = "active"
+RESOURCES = ("cpu", "memory")
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """``active``: whether any trigger is; ``error``: whether any cannot be read; ``by``: the active ones' types.
+
+    ``assumed``: types of the live triggers whose reading nobody gave. ``changes``: when a cron window opens or closes
+    next; ``desired``: how many replicas the open windows want (0: none is open).
+    """
+
+    active: bool
+    error: bool = False
+    by: tuple[str, ...] = ()
+    assumed: tuple[str, ...] = ()
+    changes: datetime | None = None
+    desired: int = 0
+
+
+def triggers(scaled: Obj) -> list[Obj]:
+    """The triggers of a ScaledObject."""
+    return list(dig(scaled, "spec", "triggers", default=None) or [])
+
+
+def live(scaled: Obj) -> list[str]:
+    """Types of the triggers that only a live source knows."""
+    return [str(t.get("type")) for t in triggers(scaled) if t.get("type") not in ("cron", *RESOURCES)]
+
+
+def only_resources(scaled: Obj) -> bool:
+    """Whether all triggers are cpu or memory: then it never goes to zero."""
+    return bool(triggers(scaled)) and all(t.get("type") in RESOURCES for t in triggers(scaled))
+
+
+def read(scaled: Obj, now: datetime) -> Reading:
+    """What they say now."""
+    by: list[str] = []
+    error, desired = False, 0
+    edges: list[datetime] = []
+    for trigger in triggers(scaled):
+        if trigger.get("type") != "cron":
+            continue
+        window = _window(trigger, now)
+        if window is None:
+            error = True
+            continue
+        opened, changes = window
+        edges.append(changes)
+        if opened:
+            by.append("cron")
+            desired = max(desired, _count(trigger))
+    said = annotations_of(scaled).get(VALUE, "")
+    error = error or said == "error"
+    by += [
+        str(t.get("type"))
+        for t in triggers(scaled)
+        if t.get("type") not in ("cron", *RESOURCES) and _above(said or ACTIVE, t)
+    ]
+    active = bool(by) or (only_resources(scaled) and not error)
+    return Reading(active, error, tuple(by), tuple(live(scaled)) if not said else (), min(edges, default=None), desired)
+
+
+def _window(trigger: Obj, now: datetime) -> tuple[bool, datetime] | None:
+    """Whether a cron trigger's window is open, and when that changes; None: it cannot be read.
+
+    It is open while the next end comes before the next start.
+    """
+    meta = trigger.get("metadata") or {}
+    try:
+        first, last = str(meta["start"]), str(meta["end"])
+        start = schedule.parse(first, str(meta["timezone"])).next(now)
+        end = schedule.parse(last, str(meta["timezone"])).next(now)
+    except (KeyError, ValueError):
+        return None
+    if first == last or not _count(trigger):
+        return None
+    if start is None or end is None:  # a date that never comes: the other edge alone says
+        later = start or end
+        return None if later is None else (start is None, later)
+    return end <= start, min(start, end)
+
+
+def _count(trigger: Obj) -> int:
+    text = str(dig(trigger, "metadata", "desiredReplicas", default="0"))
+    return int(text) if text.isdigit() else 0
+
+
+def _above(said: str, trigger: Obj) -> bool:
+    """Whether a reading is above a trigger's own activation (activationListLength, ...; 0)."""
+    if said in (ACTIVE, "error"):
+        return said == ACTIVE
+    meta = trigger.get("metadata") or {}
+    bounds = [_number(value) for key, value in meta.items() if str(key).startswith("activation")]
+    return _number(said) > max(bounds, default=0.0)
+
+
+def _number(said: object) -> float:
+    try:
+        return float(str(said))
+    except ValueError:
+        return 0.0

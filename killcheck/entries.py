@@ -1,0 +1,130 @@
+"""What a ledger is made of: one entry an object, with its status, the reason for it, and what would settle it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+__all__ = ["Entry", "Ledger", "Status", "lines"]
+
+
+class Status(StrEnum):
+    """What a verdict knows of an object."""
+
+    MODELLED = "modelled"  #: a controller or a model of it runs here and was given its time
+    EXECUTED = "executed"  #: its own program ran
+    HARMLESS = "harmless"  #: it can neither turn anything on nor keep it on, and why
+    ASSUMED = "assumed"  #: a person vouches for it until a date, or killcheck had to and says so
+    NOT_MODELLED = "not modelled"  #: it could, and nobody here knows whether it would
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One object. ``object`` is its ref (``Deployment/ops/relighter``), or a name for what is no object (an image).
+
+    ``settles``: what somebody can do about an open one. ``until``: the last day of a person's assumption. ``told``: a
+    reader is told also where nothing is open.
+    """
+
+    object: str
+    status: Status
+    because: str
+    settles: str = ""
+    until: str = ""
+    told: bool = False
+
+    def __str__(self) -> str:
+        if self.status is Status.ASSUMED and self.until:
+            return f"{self.object} (assumed until {self.until}): {self.because}"
+        return self.because if self.because.startswith(self.object) else f"{self.object}: {self.because}"
+
+    @property
+    def matters(self) -> bool:
+        """Whether a reader of the verdict has to know of it."""
+        return self.told or self.status in (Status.NOT_MODELLED, Status.ASSUMED)
+
+    def to_json(self) -> dict[str, Any]:
+        """As the JSON document and the run record have it."""
+        return {
+            "object": self.object,
+            "status": str(self.status),
+            "because": self.because,
+            "settles": self.settles or None,
+            "until": self.until or None,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """Every entry of one drill."""
+
+    entries: tuple[Entry, ...] = ()
+    #: How many have each status, of one that was read from a document: that holds only those that matter.
+    counted: Mapping[str, int] | None = None
+
+    @property
+    def open(self) -> tuple[Entry, ...]:
+        """What makes *survived* and *covered* impossible."""
+        return tuple(entry for entry in self.entries if entry.status is Status.NOT_MODELLED)
+
+    @property
+    def telling(self) -> tuple[Entry, ...]:
+        """What a reader has to know; the rest is only counted."""
+        return tuple(entry for entry in self.entries if entry.matters)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many entries have each status."""
+        if self.counted is not None:
+            return dict(self.counted)
+        found = Counter(entry.status for entry in self.entries)
+        return {str(status): found[status] for status in Status if found[status]}
+
+    @classmethod
+    def from_json(cls, entries: Iterable[Mapping[str, Any]], counts: Mapping[str, int]) -> Ledger:
+        """What a result's ``ledger`` and ``ledger_counts`` say. Raises KeyError, ValueError for what is no entry."""
+        read = [
+            Entry(
+                one["object"],
+                Status(one["status"]),
+                one["because"],
+                one.get("settles") or "",
+                one.get("until") or "",
+                told=True,
+            )
+            for one in entries
+        ]
+        return cls(tuple(read), counts)
+
+    def and_also(self, more: Iterable[Entry]) -> Ledger:
+        """With further entries, each once."""
+        return Ledger(tuple(dict.fromkeys([*self.entries, *more])))
+
+    def verdict(self) -> str:
+        """Why nothing is proven, in a sentence; empty where nothing is open."""
+        if not self.open:
+            return ""
+        named = "; ".join(map(str, self.open[:_NAMED]))
+        left = len(self.open) - _NAMED
+        more = f"; and {left} more" if left > 0 else ""
+        settles = self.open[0].settles
+        what = f". To settle it: {settles}" if settles else ""
+        return f"the GPUs went off, but what could turn them on again is not all known: {named}{more}{what}"
+
+
+#: How many open entries a verdict names; all of them are in the ledger.
+_NAMED = 4
+
+
+def lines(result: Mapping[str, Any]) -> list[str]:
+    """What a drill's verdict rests on, a line each, from its JSON document: open entries, assumptions, notes."""
+    notes = list(result.get("notes") or ())
+    found = []
+    for one in result.get("ledger") or ():
+        until = f" until {one['until']}" if one.get("until") else ""
+        if until or one["because"] not in notes:  # what a cluster assumed of itself is among the notes already
+            found.append(f"{one['status']}{until}: {one['object']}: {one['because']}")
+    return [*found, *notes]

@@ -1,0 +1,222 @@
+"""Charts and kustomizations rendered by the programs installed for it, without network, plugins or remote bases.
+
+A stranger's chart may not make us fetch or run anything: what names something that is not a file here is not rendered,
+plugins stay off, proxies lead nowhere, and time and output are bounded. What is rendered points back at its sources.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from killcheck.kube.manifest_folders import kustomization_in
+from killcheck.kube.manifest_text import Manifest
+from killcheck.kube.objects import name_of
+from killcheck.text.yamlfile import Document, YamlError, documents
+
+__all__ = ["Rendered", "placed", "render"]
+
+#: The longest that a renderer may take, in seconds, and the most that it may write, in bytes.
+_LONGEST_S = 30.0
+_MOST_BYTES = 64_000_000
+#: A port that nobody listens on: whoever would download something is refused at once.
+_NOWHERE = "http://127.0.0.1:9"
+#: What a reference to something elsewhere looks like.
+_REMOTE = re.compile(r"\w+://|^git@|^[\w.-]+\.(com|org|io|dev|net)[/:]|[?&]ref=|^git::")
+#: Keys of a kustomization whose texts are no references.
+_TEXTS = frozenset(
+    {
+        "literals",
+        "commonAnnotations",
+        "commonLabels",
+        "labels",
+        "images",
+        "patch",
+        "patchesJson6902",
+        "metadata",
+        "configMapGenerator",
+        "secretGenerator",
+        "replacements",
+        "vars",
+        "buildMetadata",
+        "namespace",
+        "openapi",
+    }
+)
+_RUN_THINGS = ("helmCharts", "helmChartInflationGenerator", "generators", "transformers", "validators")
+_SOURCE = re.compile(r"^# Source: (\S+)$", re.M)
+
+
+@dataclass(frozen=True, slots=True)
+class Rendered:
+    """What a renderer wrote; or in ``why`` the reason that there is none, with the command to run."""
+
+    text: str = ""
+    why: str = ""
+
+
+def render(folder: Path, values: Sequence[Path] = ()) -> Rendered | None:
+    """A folder that is a chart (filled in with these files of values) or a kustomization; None for any other one."""
+    if (folder / "Chart.yaml").is_file():
+        given = [word for file in values for word in ("-f", str(file))]
+        by_hand = " ".join(["helm template", str(folder), *given, "> rendered.yaml"])
+        helm = shutil.which("helm")
+        if helm is None:
+            return Rendered(why=f"a Helm chart, and helm is not installed: {by_hand}")
+        if any(_REMOTE.search(str(file)) for file in values):
+            return Rendered(why=f"values that are not a file here, and nothing is downloaded: {by_hand}")
+        return _run([helm, "template", "release", str(folder), *given], by_hand)
+    kustomization = kustomization_in(folder)
+    if kustomization is None:
+        return None
+    by_hand = f"kubectl kustomize {folder} > rendered.yaml"
+    elsewhere = next(_elsewhere(kustomization, set()), "")
+    if elsewhere:
+        return Rendered(why=f"not rendered here: {elsewhere} ({by_hand})")
+    programs = (["kustomize", "build"], ["kubectl", "kustomize"])
+    program = next((words for words in programs if shutil.which(words[0])), None)
+    if program is None:
+        return Rendered(why=f"a kustomization, and neither kustomize nor kubectl is installed: {by_hand}")
+    return _run([*program, str(folder)], by_hand)
+
+
+def _elsewhere(file: Path, seen: set[Path]) -> Iterator[str]:
+    """Why a kustomization, or one that it leads to, cannot be rendered without fetching or running something."""
+    if file.resolve() in seen:
+        return
+    seen.add(file.resolve())
+    try:
+        found = documents(file.read_text(encoding="utf-8-sig"), str(file))
+    except (OSError, UnicodeDecodeError, YamlError) as error:
+        yield f"{file} cannot be read: {error}"
+        return
+    spec = found[0].value if found and isinstance(found[0].value, dict) else {}
+    for key in _RUN_THINGS:
+        if spec.get(key):
+            yield f"{file} has {key}, which run or fetch something"
+    for text in _references(spec):
+        if _REMOTE.search(text):
+            yield f"{file} names {text}, and nothing is downloaded"
+    for key in ("resources", "bases", "components"):
+        for entry in spec.get(key) or ():
+            target = file.parent / str(entry)
+            if not target.exists():
+                yield f"{file} names {entry}, which is not a file here"
+            inner = kustomization_in(target) if target.is_dir() else None
+            if inner is not None:
+                yield from _elsewhere(inner, seen)
+
+
+def _references(value: Any, key: str = "") -> Iterator[str]:
+    """Every text of a kustomization that may name a file, those of generators included."""
+    if isinstance(value, str):
+        yield value.partition("=")[2] or value
+    elif isinstance(value, list):
+        for item in value:
+            yield from _references(item, key)
+    elif isinstance(value, dict):
+        for name, item in value.items():
+            if name in ("files", "envs", "env", "path") or name not in _TEXTS:
+                yield from _references(item, name)
+            elif isinstance(item, dict | list):
+                yield from (text for text in _files(item))
+
+
+def _files(value: Any) -> Iterator[str]:
+    """The files that generators and patches name, however deep they are in what is else only text."""
+    if isinstance(value, list):
+        for item in value:
+            yield from _files(item)
+    elif isinstance(value, dict):
+        for name, item in value.items():
+            if name in ("files", "envs", "env", "path"):
+                yield from _references(item)
+            elif isinstance(item, dict | list):
+                yield from _files(item)
+
+
+def _run(words: list[str], by_hand: str) -> Rendered:
+    """Run a renderer, bounded, with an environment that has nothing of ours in it."""
+    with tempfile.TemporaryDirectory(prefix="killcheck-render-") as home, tempfile.TemporaryFile() as out:
+        try:
+            done = subprocess.run(
+                words,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.PIPE,
+                timeout=_LONGEST_S,
+                check=False,
+                env=_environment(home),
+            )
+        except subprocess.TimeoutExpired:
+            return Rendered(why=f"not rendered within {_LONGEST_S:.0f} s: {by_hand}")
+        except OSError as error:
+            return Rendered(why=f"{words[0]} cannot be run ({(error.strerror or str(error)).lower()}): {by_hand}")
+        if done.returncode:
+            said = done.stderr.decode("utf-8", "replace").strip().splitlines() or ["no reason given"]
+            return Rendered(why=f"not rendered: {said[-1][:300]} ({by_hand})")
+        if out.tell() > _MOST_BYTES:
+            return Rendered(why=f"more than {_MOST_BYTES // 1_000_000} MB were rendered: {by_hand}")
+        out.seek(0)
+        return Rendered(out.read().decode("utf-8", "replace"))
+
+
+def _environment(home: str) -> dict[str, str]:
+    """A home without plugins, settings or credentials; git and every download refused."""
+    return {
+        "PATH": os.environ.get("PATH", ""),
+        "HOME": home,
+        "HELM_PLUGINS": home,
+        "HELM_CACHE_HOME": home,
+        "HELM_CONFIG_HOME": home,
+        "HELM_DATA_HOME": home,
+        "KUBECONFIG": os.devnull,
+        "XDG_CONFIG_HOME": home,
+        "GIT_ALLOW_PROTOCOL": "none",
+        "GIT_TERMINAL_PROMPT": "0",
+        **{f"{scheme}_proxy": _NOWHERE for scheme in ("http", "https", "all")},
+        **{f"{scheme}_PROXY": _NOWHERE for scheme in ("HTTP", "HTTPS", "ALL")},
+    }
+
+
+# -- where it came from --------------------------------------------------------------------------------------
+def placed(manifests: Sequence[Manifest], text: str, folder: Path, sources: Sequence[Manifest]) -> list[Manifest]:
+    """What was rendered, with the places of its sources: the lines of a kustomization's resources, of a chart's files.
+
+    ``sources`` are the resources as they are written; a name prefix or suffix may have been added to theirs.
+    """
+    if (folder / "Chart.yaml").is_file():
+        return [_at(manifest, *_in_chart(text, manifest, folder)) for manifest in manifests]
+    whole = str(kustomization_in(folder) or folder)
+    return [_from_source(manifest, sources) or _at(manifest, whole, 1) for manifest in manifests]
+
+
+def _at(manifest: Manifest, file: str, line: int) -> Manifest:
+    """A manifest of which only the file is known, and where in it it begins."""
+    return Manifest(manifest.obj, file, line, Document(manifest.obj, file, line, (), (), None))
+
+
+def _from_source(manifest: Manifest, sources: Sequence[Manifest]) -> Manifest | None:
+    kind, name = manifest.obj.get("kind"), name_of(manifest.obj)
+    near = [one for one in sources if one.obj.get("kind") == kind and name_of(one.obj) and name_of(one.obj) in name]
+    best = max(near, key=lambda one: len(name_of(one.obj)), default=None)
+    return replace(best, obj=manifest.obj) if best is not None else None
+
+
+def _in_chart(text: str, manifest: Manifest, folder: Path) -> tuple[str, int]:
+    """The chart's file that a manifest came from, and the line in it that says its kind."""
+    found = _SOURCE.findall("\n".join(text.split("\n")[: manifest.line]))
+    file = folder / found[-1].partition("/")[2] if found else folder / "Chart.yaml"
+    try:
+        lines = file.read_text(encoding="utf-8-sig", errors="replace").split("\n")
+    except OSError:
+        return str(file), 1
+    kind = re.compile(rf"kind: *['\"]?{re.escape(str(manifest.obj.get('kind')))}['\"]? *$")
+    return str(file), next((i for i, line in enumerate(lines, 1) if kind.match(line)), 1)

@@ -1,0 +1,130 @@
+"""What of the manifests was not read, and why: as data, since a switch or a holder may be in what nobody read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+__all__ = ["SPEC", "Cause", "Skipped", "names_accelerators", "summed_up"]
+
+#: What a document is, and no object of Kubernetes.
+SPEC = "a killcheck spec"
+#: So many are shown of a class before the rest is a number.
+_SHOWN = 3
+#: Without one of these words no line names an accelerator.
+_WORDS = ("gpu", "tpu", "neuron", "accelerator", "gaudi", "ascend", "nvidia.com/mig", "shared")
+#: Accelerators as text of any kind writes them: extended resources, node labels, what managed services call them.
+_ACCELERATORS = re.compile(
+    r"(?:nvidia|amd|gpu\.intel|habana|huawei)\.(?:com|ai)[/_](?:gpu|mig|gaudi|ascend|shared|pgpu)"
+    r"|google\.com/tpu|aws\.amazon\.com/neuron|gke-(?:accelerator|tpu)|k8s\.amazonaws\.com/accelerator"
+    r"|\b(?:request|num|n)_?gpus?\b['\"]?\s*[:=]\s*['\"]?[1-9]|\bgpus?(?:_?(?:count|per_?\w+))?['\"]?:\s*['\"]?[1-9]",
+    re.IGNORECASE,
+)
+
+
+class Cause(StrEnum):
+    """Why something was passed over."""
+
+    BROKEN = "broken"
+    REFUSED = "refused"
+    TEMPLATE = "template"
+    CHART = "chart"
+    KUSTOMIZATION = "kustomization"
+    UNLISTED = "unlisted"
+    ELSEWHERE = "elsewhere"
+    UNREADABLE = "unreadable"
+    LEFT_OUT = "left-out"
+    CONFIGURATION = "configuration"
+    NO_MANIFEST = "no-manifest"
+    SPEC = "spec"
+
+    @property
+    def many(self) -> str:
+        """What several of them are called."""
+        return _MANY[self]
+
+    @property
+    def may_hold(self) -> bool:
+        """Whether a switch or a holder may be in there: everything but files that are certainly no manifests."""
+        return self not in (Cause.CONFIGURATION, Cause.NO_MANIFEST, Cause.SPEC)
+
+    @property
+    def is_fault(self) -> bool:
+        """Whether somebody wrote it for Kubernetes and Kubernetes would not read it: an error under ``strict``."""
+        return self in (Cause.BROKEN, Cause.REFUSED, Cause.TEMPLATE, Cause.UNREADABLE)
+
+
+_MANY = {
+    Cause.BROKEN: "documents are not YAML",
+    Cause.REFUSED: "documents no API server would take",
+    Cause.TEMPLATE: "templates were not rendered",
+    Cause.CHART: "Helm charts were not rendered",
+    Cause.KUSTOMIZATION: "kustomizations were not rendered",
+    Cause.UNLISTED: "manifests are not among the resources of the kustomization beside them",
+    Cause.ELSEWHERE: "things are named and not here, and nothing is downloaded",
+    Cause.UNREADABLE: "files cannot be read",
+    Cause.LEFT_OUT: "are left out as it was asked",
+    Cause.CONFIGURATION: "are configurations of programs, not objects",
+    Cause.NO_MANIFEST: "files are no manifests",
+    Cause.SPEC: "are killcheck specs",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A file, or a document of one, that was not loaded, and why.
+
+    ``line`` is 1-based, 0 for the file as a whole. ``names_gpus``: its text names accelerators.
+    """
+
+    file: str
+    line: int
+    why: str
+    cause: Cause = Cause.NO_MANIFEST
+    names_gpus: bool = False
+
+    @property
+    def place(self) -> str:
+        """``file:line``, or the file."""
+        return f"{self.file}:{self.line}" if self.line else self.file
+
+    @property
+    def matters(self) -> bool:
+        """Whether a switch or a holder may be in there; a file of values that names GPUs asks for them somewhere."""
+        return self.cause.may_hold or (self.cause is Cause.NO_MANIFEST and self.names_gpus)
+
+    @property
+    def undermines(self) -> bool:
+        """Whether a drill of the rest proves nothing: Kubernetes objects that were not read, or GPUs unseen."""
+        return self.cause.is_fault or (self.cause.may_hold and self.names_gpus and self.cause is not Cause.LEFT_OUT)
+
+
+def names_accelerators(text: str) -> bool:
+    """Whether a text of any form names accelerators."""
+    lower = text.lower()  # searching for plain words is fast where a file has megabytes
+    return any(word in lower for word in _WORDS) and any(
+        _ACCELERATORS.search(line) for line in lower.split("\n") if any(word in line for word in _WORDS)
+    )
+
+
+def summed_up(skipped: Iterable[Skipped], *, verbose: bool = False) -> list[str]:
+    """One line a cause, with how many there are, how many name GPUs, and the first few; all of them if ``verbose``."""
+    by_cause: dict[Cause, list[Skipped]] = {}
+    for one in skipped:
+        by_cause.setdefault(one.cause, []).append(one)
+    return [line for cause in Cause if cause in by_cause for line in _lines(cause, by_cause[cause], verbose)]
+
+
+def _lines(cause: Cause, members: list[Skipped], verbose: bool) -> list[str]:
+    if len(members) == 1 or verbose:
+        read = cause in (Cause.CHART, Cause.KUSTOMIZATION)  # their reasons begin with what was not done
+        return [f"{one.place}: {one.why}" if read else f"{one.place}: not read: {one.why}" for one in members]
+    named = sorted(members, key=lambda one: not one.names_gpus)
+    with_gpus = sum(one.names_gpus for one in members)
+    which = f", {with_gpus} of them naming GPUs" if with_gpus else ""
+    first = named[0]
+    more = ", ".join(one.place for one in named[1:_SHOWN])
+    rest = f", and {len(members) - _SHOWN} more" if len(members) > _SHOWN else ""
+    return [f"{len(members)} {cause.many}{which}: {first.place} ({first.why}), {more}{rest}"]

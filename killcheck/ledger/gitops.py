@@ -1,0 +1,128 @@
+"""GitOps sources: what puts a target back to what Git says, how often, and whether anything here does the same.
+
+Sources: Argo CD's Application (syncPolicy.automated: enabled, selfHeal); Flux's Kustomization (suspend, interval, the
+annotation kustomize.toolkit.fluxcd.io/reconcile) and HelmRelease (driftDetection.mode; off by default).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from killcheck.entries import Entry, Status
+from killcheck.kube.objects import Obj, annotations_of, dig, labels_of, ref_of
+from killcheck.ledger.stakes import Held, Stakes, group_of
+from killcheck.text.durations import parse_duration
+
+__all__ = ["entry_of", "is_gitops"]
+
+_ARGO = ("Application", "ApplicationSet")
+_SETTLES = (
+    "drill it on a cluster where it reconciles (--on CONTEXT), suspend it while the GPUs are off, or say under "
+    "assume: why it leaves the replicas alone"
+)
+#: Who acts out which kind on the embedded cluster.
+_MODELS = {
+    "Application": "argocd-application-controller",
+    "Kustomization": "kustomize-controller",
+    "HelmRelease": "helm-controller",
+}
+
+
+def is_gitops(obj: Obj) -> bool:
+    """Whether an object applies what lies in a repository."""
+    group, kind = group_of(obj), str(obj.get("kind"))
+    return (group == "argoproj.io" and kind in _ARGO) or (
+        group
+        in (
+            "kustomize.toolkit.fluxcd.io",
+            "helm.toolkit.fluxcd.io",
+            "fleet.cattle.io",
+            "kapp.k14s.io",
+            "kappctrl.k14s.io",
+            "configsync.gke.io",
+            "fluxcd.controlplane.io",
+            "packages.eks.amazonaws.com",
+        )
+    )
+
+
+def entry_of(obj: Obj, stakes: Stakes, models: Collection[str], *, live: bool) -> Entry:
+    """The entry of one source."""
+    ref, asleep = ref_of(obj), _asleep(obj)
+    if asleep:
+        return Entry(ref, Status.HARMLESS, asleep)
+    concerned = [held for held in stakes.targets if _may_apply(obj, held)]
+    if not concerned:
+        return Entry(ref, Status.HARMLESS, "it applies nothing in a target's namespace")
+    if all(_left_alone(obj, held) for held in concerned):
+        return Entry(ref, Status.HARMLESS, "it leaves replicas alone, also when it syncs (ignoreDifferences)")
+    how_often = dig(obj, "spec", "interval", default="")
+    every = f" every {how_often}" if how_often else ""
+    if live:
+        return Entry(
+            ref,
+            Status.EXECUTED,
+            f"it may put {concerned[0]} back{every}: seen only as long as the drill watched",
+            told=_longer(str(how_often), stakes),
+        )
+    if _modelled(obj, models):
+        return Entry(ref, Status.MODELLED, "its self-heal is modelled here")
+    return Entry(ref, Status.NOT_MODELLED, f"it may put {concerned[0]} back{every} to what Git says", _SETTLES)
+
+
+def _longer(interval: str, stakes: Stakes) -> bool:
+    """Whether it may come less often than everything must hold."""
+    try:
+        return parse_duration(interval) > stakes.kill_path.deadlines_for(stakes.layer).held_s
+    except ValueError:
+        return bool(interval)
+
+
+def _asleep(obj: Obj) -> str:
+    """Why it changes nothing that somebody scaled; empty where it may."""
+    if dig(obj, "spec", "suspend") is True:
+        return "it is suspended"
+    kind = obj.get("kind")
+    if kind == "Application":
+        automated = dig(obj, "spec", "syncPolicy", "automated")
+        if automated is None or automated.get("enabled") is False:
+            return "it syncs only when somebody asks (no syncPolicy.automated)"
+        if automated.get("selfHeal") is not True:
+            return "it leaves what drifts alone until the next commit (selfHeal is off)"
+    if kind == "HelmRelease" and dig(obj, "spec", "driftDetection", "mode", default="disabled") != "enabled":
+        return "it leaves what drifts alone until the next release (driftDetection is not enabled)"
+    return ""
+
+
+def _may_apply(obj: Obj, held: Held) -> bool:
+    """Whether a target may be among what it applies: by namespace, and by what the target says of itself."""
+    notes = {**labels_of(held.obj or {}), **annotations_of(held.obj or {})}
+    if (
+        notes.get("kustomize.toolkit.fluxcd.io/reconcile") == "disabled"
+        or notes.get("kustomize.toolkit.fluxcd.io/ssa") == "IfNotPresent"
+    ):
+        return False
+    where = dig(obj, "spec", "targetNamespace") or dig(obj, "spec", "destination", "namespace")
+    return where in (None, "", "*", held.namespace) or "{{" in str(where)
+
+
+def _left_alone(obj: Obj, held: Held) -> bool:
+    """Whether an Application leaves a target's replicas to others, also when it syncs (RespectIgnoreDifferences)."""
+    if "RespectIgnoreDifferences=true" not in dig(obj, "spec", "syncPolicy", "syncOptions", default=[]):
+        return False
+    return any(
+        entry.get("kind") in (held.kind, "*")
+        and entry.get("group", "") in (held.group, "*")
+        and entry.get("name") in (None, "", held.name)
+        and entry.get("namespace") in (None, "", held.namespace)
+        and (
+            "/spec/replicas" in (entry.get("jsonPointers") or ())
+            or ".spec.replicas" in (entry.get("jqPathExpressions") or ())
+        )
+        for entry in dig(obj, "spec", "ignoreDifferences", default=[])
+    )
+
+
+def _modelled(obj: Obj, models: Collection[str]) -> bool:
+    """Whether a model here does what its controller does: what it follows by its marks, or by its namespace."""
+    return _MODELS.get(str(obj.get("kind"))) in models

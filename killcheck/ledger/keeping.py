@@ -1,0 +1,246 @@
+"""Keeping the ledger of a drill: every object of an inventory gets its entry, and what the cluster itself says too."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from datetime import date
+
+from killcheck.capabilities.cluster import Cluster
+from killcheck.capabilities.inventory import Inventory
+from killcheck.clock import wall_now
+from killcheck.entries import Entry, Ledger, Status
+from killcheck.kube import resources as r
+from killcheck.kube.client import Kube
+from killcheck.kube.objects import Obj, annotations_of, controller_of, dig, name_of, ref_of
+from killcheck.kube.workloads import root_of
+from killcheck.ledger import admission, gitops, kinds, reading, workloads
+from killcheck.ledger.assume import settled
+from killcheck.ledger.references import bookkeeping, concern, gpus_in
+from killcheck.ledger.stakes import Held, Stakes, home_of
+from killcheck.spec.killpath import KillPath, Layer
+
+__all__ = ["keep", "of_drill", "told_by_cluster"]
+
+_SETTLES = (
+    "drill it on a cluster where its controller runs (--on CONTEXT), or say under assume: why it turns nothing on"
+)
+#: What an annotation says that stands for what only a live source knows.
+_READING = "killcheck.dev/trigger-value"
+#: Triggers of KEDA whose value needs no live source.
+_BY_THEMSELVES = frozenset({"cron", "cpu", "memory"})
+
+
+def of_drill(cluster: Cluster, kill_path: KillPath, layer: Layer) -> Ledger:
+    """The ledger of a drill in which the GPUs went off, as its cluster is now. Raises KubeError."""
+    return keep(
+        cluster.inventory(),
+        kill_path,
+        layer,
+        today=wall_now().date(),
+        models=cluster.models(),
+        kube=None if cluster.real else cluster.kube,
+        not_run=cluster.not_run(),
+    )
+
+
+def keep(
+    inventory: Inventory,
+    kill_path: KillPath,
+    layer: Layer,
+    *,
+    today: date,
+    models: Collection[str] = (),
+    kube: Kube | None = None,
+    not_run: Sequence[tuple[Obj, str]] = (),
+) -> Ledger:
+    """The ledger of a drill of ``layer`` in which the GPUs went off.
+
+    ``models``: the controllers that run on the cluster; ``kube`` tells which CronJobs fired; ``not_run``: pods whose
+    program could not be run, and why.
+    """
+    stakes = Stakes(inventory.objects, kill_path, layer)
+    if not stakes.targets:
+        return Ledger(tuple(settled(_unread(inventory), kill_path.assume, today)))
+    book = _Book(inventory, stakes, models, kube)
+    entries = [
+        *book.entries(),
+        *_not_run(not_run, stakes, kube),
+        *reading.entries(inventory, stakes),
+        *_unread(inventory),
+    ]
+    return Ledger(tuple(dict.fromkeys(settled(entries, kill_path.assume, today))))
+
+
+def told_by_cluster(assumptions: Iterable[str]) -> Iterator[Entry]:
+    """What a cluster assumed of itself: images that nobody looked into, ground that it made."""
+    for text in assumptions:
+        found = _SUBJECT.search(text)
+        yield Entry(found[0] if found else "the cluster", Status.ASSUMED, text)
+
+
+#: What a sentence of a cluster is about: an object's ref, an image.
+_SUBJECT = re.compile(r"\b[A-Z]\w+/[\w./-]+|\bimage \S+?(?=[:,]? |$)|\bnamespace \S+")
+
+
+class _Book:
+    """One pass over the objects."""
+
+    def __init__(
+        self,
+        inventory: Inventory,
+        stakes: Stakes,
+        models: Collection[str],
+        kube: Kube | None,
+    ) -> None:
+        self.inventory = inventory
+        self.stakes = stakes
+        self.live = inventory.live
+        self.models = models
+        self.kube = kube
+        self._fired: set[tuple[str, str]] | None = None
+
+    def entries(self) -> Iterator[Entry]:
+        for held in self.stakes.targets:
+            if held.obj is not None:
+                yield from self._owner(held.obj)
+                yield from self._marks(held)
+        for obj in self.inventory.objects:
+            if controller_of(obj) is None:
+                yield self._entry(obj)
+
+    def _entry(self, obj: Obj) -> Entry:
+        kind, ref = str(obj.get("kind")), ref_of(obj)
+        if kind in workloads.KINDS and kinds.is_builtin(obj):
+            return workloads.entry_of(obj, self.stakes, self._ran, self.models, live=self.live)
+        if kind in admission.KINDS:
+            return admission.entry_of(obj, self.stakes, live=self.live)
+        if gitops.is_gitops(obj):
+            return gitops.entry_of(obj, self.stakes, self.models, live=self.live)
+        model = kinds.model_of(obj, self.models)
+        if model:
+            return self._modelled(obj, model)
+        if kinds.is_builtin(obj) and kind in kinds.INERT:
+            return Entry(ref, Status.HARMLESS, f"a {kind} starts nothing by itself")
+        why = kinds.furniture(obj)
+        if why:
+            return Entry(ref, Status.HARMLESS, why)
+        return self._unknown(obj)
+
+    def _modelled(self, obj: Obj, model: str) -> Entry:
+        """By a controller here; what only a live source could tell it is assumed."""
+        ref = ref_of(obj)
+        if obj in self.stakes.scalers and not self.live:
+            if obj.get("kind") == "HorizontalPodAutoscaler" and dig(obj, "spec", "minReplicas", default=1) == 0:
+                return Entry(ref, Status.ASSUMED, "what its metrics say only a live source knows: taken to be nothing")
+            types = {str(t.get("type")) for t in dig(obj, "spec", "triggers", default=[])} - _BY_THEMSELVES
+            if obj.get("kind") == "ScaledObject" and types and _READING not in annotations_of(obj):
+                told = f"what its trigger {', '.join(sorted(types))} reads only a live source knows: taken to be idle"
+                return Entry(ref, Status.ASSUMED, told)
+        return Entry(ref, Status.MODELLED, f"{model} acts on it here")
+
+    def _unknown(self, obj: Obj) -> Entry:
+        """A kind that nobody here knows: by what it says."""
+        ref = ref_of(obj)
+        held = self.stakes.is_target(obj)
+        if held is not None:
+            return Entry(ref, Status.MODELLED, "a target: its pods are counted")
+        why = gpus_in(obj) or workloads.power_of(obj, self.stakes) or concern(obj, self.stakes)
+        if not why:
+            return Entry(ref, Status.HARMLESS, "it names no target, selects none, and none of their node pools")
+        if self.live:
+            return Entry(ref, Status.EXECUTED, f"{why}; its controller runs on this cluster and was watched")
+        return Entry(ref, Status.NOT_MODELLED, f"{why}, and no controller here acts on it", _SETTLES)
+
+    def _owner(self, target: Obj) -> Iterator[Entry]:
+        """Who owns a target may put back what a layer writes."""
+        owner = controller_of(target)
+        if owner is None or self.live:
+            return
+        stub: Obj = {"apiVersion": owner.get("apiVersion"), "kind": owner.get("kind"), "metadata": {}}
+        known = kinds.is_builtin(stub) or kinds.model_of(stub, self.models)
+        if not known:
+            ref = "/".join((str(owner.get("kind")), home_of(target), str(owner.get("name"))))
+            yield Entry(
+                ref,
+                Status.NOT_MODELLED,
+                f"it owns {ref_of(target)} and may put its replicas back, and no controller here acts on it",
+                _SETTLES,
+            )
+
+    def _marks(self, held: Held) -> Iterator[Entry]:
+        """A target that says of itself that something outside the manifests keeps it."""
+        sources = any(map(gitops.is_gitops, self.inventory.objects))
+        for mark, who in bookkeeping(held):
+            if not self.live and not (sources and who != "whatever acts on that"):
+                yield Entry(
+                    str(held),
+                    Status.NOT_MODELLED,
+                    f"it carries {mark}: {who} may turn it on again, and is not among what is known here",
+                    _SETTLES,
+                )
+
+    def _ran(self, obj: Obj) -> bool:
+        """Whether a pod of it ran its program here."""
+        if self.live or self.kube is None:
+            return False
+        if (
+            annotations_of({"metadata": dig(obj, "spec", "template", "metadata", default={})}).get("killcheck.dev/run")
+            == "true"
+        ):
+            return True
+        if self._fired is None:
+            jobs = self.kube.list(r.JOBS).items
+            self._fired = {
+                (home_of(job), str(owner.get("name")))
+                for job in jobs
+                for owner in (controller_of(job),)
+                if owner and owner.get("kind") == "CronJob"
+            }
+            self._fired |= {(home_of(job), name_of(job)) for job in jobs}
+        key = (home_of(obj), name_of(obj))
+        layer = self.stakes.layer
+        drilled = layer.ref is not None and (layer.ref.namespace, layer.ref.name) == key
+        if obj.get("kind") == "Pod":
+            return str(dig(obj, "spec", "restartPolicy", default="Always")) != "Always"
+        return obj.get("kind") in ("CronJob", "Job") and (drilled or key in self._fired)
+
+
+def _not_run(not_run: Sequence[tuple[Obj, str]], stakes: Stakes, kube: Kube | None) -> Iterator[Entry]:
+    """Pods whose program was to run and could not be: what matters is what they may write."""
+    seen = set()
+    for pod, why in not_run:
+        root = root_of(pod, lambda owner, namespace: _owner_of(kube, owner, namespace))
+        if ref_of(root) in seen or stakes.is_target(root):
+            continue
+        seen.add(ref_of(root))
+        template = {"apiVersion": "v1", **pod, "kind": "Pod"}
+        power = workloads.power_of(template, stakes)
+        if not power or workloads.harmless_by_reading(template, stakes):
+            yield Entry(ref_of(root), Status.HARMLESS, f"its program was not run ({why}), and turns nothing on")
+        else:
+            yield Entry(ref_of(root), Status.NOT_MODELLED, f"{power}, and its program was not run: {why}", _SETTLES)
+
+
+def _owner_of(kube: Kube | None, owner: Obj, namespace: str) -> Obj | None:
+    resource = r.by_kind(str(owner.get("apiVersion")), str(owner.get("kind")))
+    return kube.find(resource, str(owner.get("name")), namespace) if kube and resource else None
+
+
+def _unread(inventory: Inventory) -> Iterator[Entry]:
+    """Documents that were passed over, and kinds that could not be listed."""
+    for where, why in inventory.not_read:
+        yield Entry(
+            where,
+            Status.NOT_MODELLED,
+            f"it was not read ({why}): it may hold anything",
+            "render it or mend it, leave it out with --exclude, or say under assume: what it is",
+        )
+    if inventory.unread:
+        why = next(iter(inventory.unread.values()))
+        yield Entry(
+            ", ".join(inventory.unread),
+            Status.EXECUTED,
+            f"not listed ({why}): whatever they did on this cluster ran while the drill watched",
+            told=True,
+        )

@@ -1,0 +1,149 @@
+"""What is known of kinds: those that start nothing by themselves, those that run here, those of well-known furniture.
+
+A kind that is in none of these tables is judged by what it says (:mod:`killcheck.ledger.references`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from functools import cache
+
+from killcheck.kube.objects import Obj
+from killcheck.ledger.stakes import group_of
+
+__all__ = ["INERT", "furniture", "is_builtin", "model_of"]
+
+#: Built-in kinds without any program: data, names, rights, bounds. A right is judged by who holds it.
+INERT = frozenset(
+    {
+        "ConfigMap",
+        "Secret",
+        "Service",
+        "ServiceAccount",
+        "Namespace",
+        "Role",
+        "ClusterRole",
+        "RoleBinding",
+        "Endpoints",
+        "ClusterRoleBinding",
+        "PersistentVolumeClaim",
+        "PersistentVolume",
+        "StorageClass",
+        "Ingress",
+        "IngressClass",
+        "Lease",
+        "EndpointSlice",
+        "CustomResourceDefinition",
+        "RuntimeClass",
+        "CSIDriver",
+        "CSINode",
+        "VolumeAttachment",
+        "APIService",
+        "Event",
+        "ControllerRevision",
+        "PodTemplate",
+        "PriorityClass",
+        "CertificateSigningRequest",
+        "ServiceCIDR",
+        "IPAddress",
+        "VolumeAttributesClass",
+        "CSIStorageCapacity",
+        "FlowSchema",
+        "ClusterTrustBundle",
+        "PriorityLevelConfiguration",
+        "DeviceClass",
+        "ComponentStatus",
+        "StorageVersionMigration",
+    }
+)
+#: Built-in kinds that a controller or the API server of the embedded cluster acts on.
+_BUILT_IN = frozenset(
+    {
+        "PodDisruptionBudget",
+        "HorizontalPodAutoscaler",
+        "ResourceQuota",
+        "LimitRange",
+        "NetworkPolicy",
+        "Node",
+        "ResourceClaim",
+        "ResourceClaimTemplate",
+        "ResourceSlice",
+        "ValidatingAdmissionPolicy",
+        "ValidatingAdmissionPolicyBinding",
+        "MutatingAdmissionPolicy",
+        "MutatingAdmissionPolicyBinding",
+    }
+)
+#: Custom kinds that a model of the embedded cluster acts on, by group: the model's name, and which kinds.
+_MODELS: dict[str, tuple[str, frozenset[str] | None]] = {
+    "karpenter.sh": ("karpenter", frozenset({"NodePool", "NodeClaim", "NodeOverlay"})),
+    "karpenter.k8s.aws": ("karpenter", None),
+    "eks.amazonaws.com": ("karpenter", frozenset({"NodeClass"})),
+    "keda.sh": ("keda-operator", frozenset({"ScaledObject", "TriggerAuthentication", "ClusterTriggerAuthentication"})),
+    "http.keda.sh": ("keda-http-add-on-operator", None),
+    "kueue.x-k8s.io": ("kueue", None),
+    "autoscaling.x-k8s.io": ("cluster-autoscaler", frozenset({"CapacityBuffer"})),
+}
+#: Groups whose controllers route, watch, report or keep secrets, and neither make pods of others nor scale them.
+_FURNITURE = {
+    "monitoring.coreos.com": "monitoring reads what it names",
+    "gateway.networking.k8s.io": "a route sends requests and scales nothing",
+    "networking.istio.io": "a route sends requests and scales nothing",
+    "security.istio.io": "it allows or refuses requests and scales nothing",
+    "traefik.io": "a route sends requests and scales nothing",
+    "traefik.containo.us": "a route sends requests and scales nothing",
+    "projectcontour.io": "a route sends requests and scales nothing",
+    "networking.gke.io": "a route sends requests and scales nothing",
+    "cloud.google.com": "a route sends requests and scales nothing",
+    "elbv2.k8s.aws": "a route sends requests and scales nothing",
+    "externaldns.k8s.io": "a DNS record scales nothing",
+    "cert-manager.io": "a certificate scales nothing",
+    "acme.cert-manager.io": "a certificate scales nothing",
+    "external-secrets.io": "a secret scales nothing",
+    "bitnami.com": "a secret scales nothing",
+    "secrets-store.csi.x-k8s.io": "a secret scales nothing",
+    "cilium.io": "a network policy scales nothing",
+    "crd.projectcalico.org": "a network policy scales nothing",
+    "projectcalico.org": "a network policy scales nothing",
+    "policy.linkerd.io": "it allows or refuses requests and scales nothing",
+    "snapshot.storage.k8s.io": "a snapshot scales nothing",
+    "autoscaling.k8s.io": "it changes what pods ask for, never how many there are",
+    "wgpolicyk8s.io": "a report scales nothing",
+    "aquasecurity.github.io": "a report scales nothing",
+    "metrics.k8s.io": "a reading scales nothing",
+    "source.toolkit.fluxcd.io": "it fetches, and applies nothing by itself",
+    "notification.toolkit.fluxcd.io": "it tells, and applies nothing by itself",
+    "kubelet.config.k8s.io": "a configuration file",
+    "kustomize.config.k8s.io": "a file for kustomize, which no cluster sees",
+    "kind.x-k8s.io": "a file for kind, which no cluster sees",
+    "nfd.k8s-sigs.io": "it labels nodes and scales nothing",
+    "killcheck": "killcheck's own",
+}
+_PARTS = {("argoproj.io", "AppProject"): "it bounds Applications and applies nothing by itself"}
+
+
+def is_builtin(obj: Obj) -> bool:
+    """Whether an object's group is Kubernetes' own."""
+    return group_of(obj) in _groups()
+
+
+@cache
+def _groups() -> frozenset[str]:
+    from killcheck.embedded.api.kinds import builtin
+
+    return frozenset(kind.resource.group for kind in builtin())
+
+
+def model_of(obj: Obj, models: Collection[str]) -> str:
+    """The model or controller here that acts on an object; empty where there is none."""
+    kind = str(obj.get("kind"))
+    if is_builtin(obj):
+        return "Kubernetes" if kind in _BUILT_IN else ""
+    name, kinds = _MODELS.get(group_of(obj), ("", frozenset()))
+    return name if name in models and (kinds is None or kind in kinds) else ""
+
+
+def furniture(obj: Obj) -> str:
+    """Why a custom resource turns nothing on, by what its group is for; empty where that is not known."""
+    group = group_of(obj)
+    return _PARTS.get((group, str(obj.get("kind"))), "") or _FURNITURE.get(group, "")

@@ -1,0 +1,184 @@
+"""Whether an object that nobody here models has to do with a target: it names it, selects it, or owns its namespace.
+
+Read by shape, for kinds never heard of: reference fields (``scaleTargetRef``, ``targetRef``, ``workloadRef``...), names
+on their own, label selectors, lists of kinds as policy engines match them, namespaces.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from killcheck.kube.gpus import is_device
+from killcheck.kube.objects import Obj, annotations_of, labels_of, owners
+from killcheck.kube.selectors import SelectorError, from_match_labels, parse_labels
+from killcheck.kube.workloads import templates
+from killcheck.ledger.stakes import Held, Stakes, home_of
+from killcheck.text.yamlfile import Path, format_path
+
+__all__ = ["bookkeeping", "concern", "gpus_in"]
+
+#: Keys and kinds of what acts on a whole namespace by the clock, or turns things on and off.
+_ACTS = re.compile(
+    r"replica|scal(e|ing)|sleep|wak(e|ing)|uptime|downtime|schedul|suspend|resum|hibernat|power|warm|idle|night|gpu"
+    r"|turn|start|stop",
+    re.IGNORECASE,
+)
+_MUTATES = re.compile(r"mutat|assign|modifyset|generat|patch", re.IGNORECASE)
+_MOST_DEPTH = 16
+
+
+def concern(obj: Obj, stakes: Stakes) -> str:
+    """What an object has to do with a target, in a phrase; empty where nothing."""
+    return next(_concerns(obj, stakes), "")
+
+
+def _concerns(obj: Obj, stakes: Stakes) -> Iterator[str]:
+    body = {key: value for key, value in obj.items() if key not in ("apiVersion", "kind", "metadata", "status")}
+    home = home_of(obj) if (obj.get("metadata") or {}).get("namespace") else ""
+    leaves = list(_leaves(body, ()))
+    for owner in owners(obj):
+        if any((owner.get("kind"), owner.get("name")) == (held.kind, held.name) for held in stakes.targets):
+            yield f"it belongs to {owner.get('kind')} {owner.get('name')}"
+    for path, value in leaves:
+        for held in stakes.targets:
+            if _named(value, held) and not _elsewhere(body, path, held):
+                yield f"{format_path(path)} names {held}"
+        if value in stakes.pools:
+            yield f"{format_path(path)} names node pool {value}"
+    for path, selector in _selectors(body, ()):
+        for held in stakes.targets:
+            if home in ("", held.namespace) and any(_selects(selector, labels) for labels in held.labels):
+                yield f"{format_path(path)} selects {held}"
+    yield from _matched(leaves, stakes, str(obj.get("kind", "")))
+    for path, value in leaves:
+        if "namespace" in str(_key(path)).lower() and value in (*stakes.namespaces, "*"):
+            yield f"{format_path(path)} is {value}"
+    if templates(obj):
+        return  # what it makes are pods, and they ask for no GPU
+    acts = _ACTS.search(str(obj.get("kind"))) or any(_ACTS.search(str(step)) for path, _ in leaves for step in path)
+    if acts and (home in stakes.namespaces or not home):
+        where = f"namespace {home}" if home else "every namespace"
+        yield f"it speaks of '{acts[0] if isinstance(acts, re.Match) else 'turning things on'}' in {where}"
+
+
+def gpus_in(obj: Obj) -> str:
+    """Which accelerators an object of an unknown kind speaks of, in a phrase; empty where of none."""
+    for path, value in _leaves(obj.get("spec"), ("spec",)):
+        for text in (_key(path), value):
+            if is_device(text):
+                return f"it asks for {text} ({format_path(path)})"
+    return ""
+
+
+def _leaves(value: Any, path: Path) -> Iterator[tuple[Path, str]]:
+    """Every text below, with the path to it."""
+    if len(path) > _MOST_DEPTH:
+        return
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from _leaves(inner, (*path, key))
+    elif isinstance(value, list):
+        for i, inner in enumerate(value):
+            yield from _leaves(inner, (*path, i))
+    elif value is not None:
+        yield path, str(value)
+
+
+def _key(path: Path) -> str:
+    """The last step of a path that is no index."""
+    return next((str(step) for step in reversed(path) if not isinstance(step, int)), "")
+
+
+def _named(text: str, held: Held) -> bool:
+    """Whether a text is a target's name: alone, or after its kind, resource or namespace."""
+    if text == held.name:
+        return True
+    head, slash, last = text.rpartition("/")
+    if not slash or last != held.name:
+        return False
+    kinds = {held.kind.lower(), held.plural, f"{held.plural}.{held.group}"}
+    parts = head.lower().split("/")
+    return set(parts) <= kinds | {held.namespace}
+
+
+def _elsewhere(body: Obj, path: Path, held: Held) -> bool:
+    """Whether the reference that a name is in says another kind or another namespace."""
+    node: Any = body
+    for step in path[:-1]:
+        node = node[step]
+    if not isinstance(node, Mapping):
+        return False
+    kind, namespace = node.get("kind"), node.get("namespace")
+    others = isinstance(kind, str) and kind.lower() not in (held.kind.lower(), held.plural)
+    return others or (isinstance(namespace, str) and namespace not in (held.namespace, "", "*"))
+
+
+def _selectors(value: Any, path: Path) -> Iterator[tuple[Path, Any]]:
+    """Every label selector of pods or workloads below: an object or a text."""
+    if len(path) > _MOST_DEPTH:
+        return
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            lower = str(key).lower()
+            if lower.endswith("selector") and not lower.startswith(("namespace", "node", "service")):
+                yield (*path, key), inner
+            elif lower != "affinity":
+                yield from _selectors(inner, (*path, key))
+    elif isinstance(value, list):
+        for i, inner in enumerate(value):
+            yield from _selectors(inner, (*path, i))
+
+
+def _selects(selector: Any, labels: Mapping[str, str]) -> bool:
+    try:
+        if isinstance(selector, str):
+            return parse_labels(selector).matches(labels)
+        if not isinstance(selector, dict):
+            return False
+        if {"matchLabels", "matchExpressions"} & set(selector) or not selector:
+            return from_match_labels(selector).matches(labels)
+        flat = {k: v for k, v in selector.items() if isinstance(v, str)}
+        return bool(flat) and from_match_labels({"matchLabels": flat}).matches(labels)
+    except (SelectorError, ValueError, AttributeError, TypeError, KeyError):
+        return True  # what cannot be read may select anything
+
+
+def _matched(leaves: list[tuple[Path, str]], stakes: Stakes, kind: str) -> Iterator[str]:
+    """Rules that match kinds or resources, as policy engines write them."""
+    changes = bool(_MUTATES.search(kind)) or any(_MUTATES.search(str(step)) for path, _ in leaves for step in path)
+    for path, value in leaves:
+        if not {"kinds", "resources", "resourcerules", "match"} & {str(step).lower() for step in path}:
+            continue
+        if _key(path).lower() not in ("kinds", "kind", "resources"):
+            continue
+        wanted = value.rpartition("/")[2] if value.count("/") > 1 or value[:1] in "v*" else value
+        for held in stakes.targets:
+            names = {held.kind, held.plural, f"{held.kind}/scale", f"{held.plural}/scale", "*", f"{held.group}/*"}
+            if {value, wanted} & names or (changes and {value, wanted} & {"Pod", "pods"}):
+                yield f"{format_path(path)} matches {value}"
+
+
+def bookkeeping(held: Held) -> Iterator[tuple[str, str]]:
+    """(mark, who) of the controllers outside that a target's own labels and annotations say it belongs to."""
+    notes = {**labels_of(held.obj or {}), **annotations_of(held.obj or {})}
+    for key, who in _MARKS.items():
+        if key in notes:
+            yield f"{key}: {notes[key]}", who
+    for key, value in notes.items():
+        if _CLOCKED.search(key) and not key.startswith("killcheck.dev/"):
+            yield f"{key}: {value}", "whatever acts on that"
+
+
+#: What controllers write on the objects that they keep as they should be.
+_MARKS = {
+    "argocd.argoproj.io/tracking-id": "Argo CD",
+    "argocd.argoproj.io/instance": "Argo CD",
+    "kustomize.toolkit.fluxcd.io/name": "a Flux Kustomization",
+    "helm.toolkit.fluxcd.io/name": "a Flux HelmRelease",
+    "objectset.rio.cattle.io/id": "Fleet",
+    "configmanagement.gke.io/managed": "Config Sync",
+}
+#: Annotations by which downscalers and the like turn workloads on again by the clock.
+_CLOCKED = re.compile(r"uptime|upscale|wake-?up|scale-?up|start-?(at|time)|on-?schedule|auto-?start", re.IGNORECASE)

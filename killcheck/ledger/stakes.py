@@ -1,0 +1,170 @@
+"""What a drill's verdict is about: the targets that its layer covers, what scales them, and their node pools."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from killcheck.executor import Reading, read
+from killcheck.kube import resources as r
+from killcheck.kube.objects import Obj, dig, labels_of, name_of, namespace_of
+from killcheck.kube.permissions import Permissions
+from killcheck.kube.selectors import SelectorError, parse_labels
+from killcheck.kube.workloads import PodTemplate, templates
+from killcheck.spec.killpath import KillPath, Layer, Target
+
+__all__ = ["Held", "Stakes", "group_of", "home_of", "plural_of", "scaled_by"]
+
+
+def home_of(obj: Obj) -> str:
+    """The namespace that a namespaced object lives in; a manifest may leave ``default`` out."""
+    return namespace_of(obj) or "default"
+
+
+def group_of(obj: Obj) -> str:
+    """The API group of an object; empty for the core group."""
+    return str(obj.get("apiVersion", "")).rpartition("/")[0]
+
+
+def plural_of(api_version: str, kind: str) -> str:
+    """The resource name of a kind: as the API has it where it is known here, else by the rules of English."""
+    known = r.by_kind(api_version, kind)
+    if known is not None:
+        return known.plural
+    lower = kind.lower()
+    if lower.endswith(("s", "x", "ch", "sh")):
+        return lower + "es"
+    return lower[:-1] + "ies" if lower.endswith("y") else lower + "s"
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """One object that must go off. ``obj`` is None where it is not among what is known."""
+
+    api_version: str
+    kind: str
+    namespace: str
+    name: str
+    obj: Obj | None = None
+
+    def __str__(self) -> str:
+        return f"{self.kind}/{self.namespace}/{self.name}"
+
+    @property
+    def group(self) -> str:
+        """Its API group."""
+        return self.api_version.rpartition("/")[0]
+
+    @property
+    def plural(self) -> str:
+        """Its resource's name."""
+        return plural_of(self.api_version, self.kind)
+
+    @property
+    def labels(self) -> list[Mapping[str, str]]:
+        """Its own labels, and those of its pods."""
+        if self.obj is None:
+            return []
+        return [labels_of(self.obj), *(dict(t.metadata.get("labels") or {}) for t in templates(self.obj))]
+
+
+class Stakes:
+    """``objects`` is everything known; ``layer`` the one whose trigger is pulled."""
+
+    def __init__(self, objects: Sequence[Obj], kill_path: KillPath, layer: Layer) -> None:
+        self.objects = objects
+        self.kill_path = kill_path
+        self.layer = layer
+        self.targets = [held for target in kill_path.covered_by(layer) for held in self._held(target)]
+        self.namespaces = {held.namespace for held in self.targets}
+        self.pools = {pool.node_pool for pool in kill_path.nodes if pool.node_pool}
+
+    def _held(self, target: Target) -> Iterator[Held]:
+        if not target.kind:
+            return
+        found = [
+            obj
+            for obj in self.objects
+            if obj.get("kind") == target.kind and home_of(obj) == target.namespace and self._named(target, obj)
+        ]
+        if target.object and not found:
+            yield Held(target.api_version, target.kind, target.namespace, target.object)
+        for obj in found:
+            yield Held(str(obj.get("apiVersion")), target.kind, target.namespace, name_of(obj), obj)
+
+    @staticmethod
+    def _named(target: Target, obj: Obj) -> bool:
+        if target.object:
+            return name_of(obj) == target.object
+        try:
+            return parse_labels(target.selector).matches(labels_of(obj))
+        except SelectorError:
+            return True
+
+    @cached_property
+    def permissions(self) -> Permissions:
+        """Who may do what, with the roles that every cluster has."""
+        from killcheck.embedded.api.bootstrap import roles
+
+        return Permissions([*roles(), *self.objects])
+
+    @cached_property
+    def config_maps(self) -> dict[tuple[str, str], Obj]:
+        """ConfigMaps by (namespace, name)."""
+        return {(home_of(o), name_of(o)): o for o in self.objects if o.get("kind") == "ConfigMap"}
+
+    @cached_property
+    def scalers(self) -> list[Obj]:
+        """What scales a target: ScaledObjects, HTTPScaledObjects, HPAs."""
+        return [obj for obj in self.objects if scaled_by(obj) and any(self.scales(obj, held) for held in self.targets)]
+
+    @cached_property
+    def queues(self) -> list[Obj]:
+        """Kueue's queues, one of which may hold a target: whoever lets them go lets it on."""
+        held = any("kueue.x-k8s.io/queue-name" in labels for target in self.targets for labels in target.labels)
+        return [o for o in self.objects if held and o.get("kind") in ("ClusterQueue", "LocalQueue")]
+
+    def scales(self, scaler: Obj, held: Held) -> bool:
+        """Whether a scaler's ``scaleTargetRef`` names a target."""
+        kind, name = scaled_by(scaler) or ("", "")
+        return home_of(scaler) == held.namespace and name == held.name and kind in (held.kind, "")
+
+    def namespace(self, name: str) -> Obj:
+        """A Namespace by name, as every cluster labels it where it is not known."""
+        found = next((o for o in self.objects if o.get("kind") == "Namespace" and name_of(o) == name), None)
+        return found or {"kind": "Namespace", "metadata": {"name": name}}
+
+    def reading(self, obj: Obj, template: PodTemplate) -> Reading:
+        """What the program of a pod template asks of the API, as far as it can be read."""
+        return read(template.spec, home_of(obj), self.config_maps)
+
+    def is_target(self, obj: Obj) -> Held | None:
+        """The target that an object is."""
+        return next(
+            (
+                held
+                for held in self.targets
+                if (held.kind, held.namespace, held.name) == (obj.get("kind"), home_of(obj), name_of(obj))
+            ),
+            None,
+        )
+
+    def targets_in(self, namespaces: Iterable[str]) -> list[Held]:
+        """The targets in these namespaces."""
+        wanted = set(namespaces)
+        return [held for held in self.targets if held.namespace in wanted]
+
+
+#: Scalers by kind, and the kind that they scale where they do not say.
+_SCALERS = {"ScaledObject": "Deployment", "HTTPScaledObject": "Deployment", "HorizontalPodAutoscaler": ""}
+
+
+def scaled_by(obj: Obj) -> tuple[str, str] | None:
+    """(kind, name) of what a scaler scales; None for what is no scaler."""
+    kind = str(obj.get("kind"))
+    if kind not in _SCALERS:
+        return None
+    ref = dig(obj, "spec", "scaleTargetRef", default={})
+    name = ref.get("name") or ref.get("deployment") or ""
+    return str(ref.get("kind") or _SCALERS[kind]), str(name)

@@ -1,0 +1,199 @@
+"""Workloads as possible starters: by what their account may write, and by what their program is read to write.
+
+A program that runs in the drill has been seen; one that does not and whose account may scale a target is a possible
+starter, whatever it is called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+
+from killcheck.entries import Entry, Status
+from killcheck.executor import Reading
+from killcheck.kube.objects import Obj, dig, name_of, ref_of
+from killcheck.kube.workloads import PodTemplate, templates
+from killcheck.ledger.rights import may_create, may_write
+from killcheck.ledger.stakes import Stakes, home_of
+from killcheck.spec.killpath import KillPath
+
+__all__ = ["CONTROLLERS", "KINDS", "Ran", "entry_of", "harmless_by_reading", "power_of"]
+
+#: Kinds whose pods run programs.
+KINDS = frozenset(
+    {"Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "ReplicationController", "Job", "CronJob", "Pod"}
+)
+#: Repositories of images whose controllers are modelled on the embedded cluster, by the ends of their names.
+CONTROLLERS = {
+    "karpenter/controller": "karpenter",
+    "kedacore/keda": "keda-operator",
+    "kedacore/keda-metrics-apiserver": "keda-operator",
+    "kedacore/keda-admission-webhooks": "keda-operator",
+    "kedacore/http-add-on-operator": "keda-http-add-on-operator",
+    "argoproj/argocd": "argocd-application-controller",
+    "kueue/kueue": "kueue",
+    "autoscaling/cluster-autoscaler": "cluster-autoscaler",
+    "aws-ec2/aws-node-termination-handler": "aws-node-termination-handler",
+}
+#: Images of cluster furniture that creates pods or workloads for its own kinds alone, none with GPUs.
+_FURNITURE = (
+    "cert-manager-controller",
+    "cert-manager-cainjector",
+    "cert-manager-webhook",
+    "prometheus-operator",
+    "grafana-operator",
+    "external-dns",
+    "metrics-server",
+    "coredns",
+    "ingress-nginx/controller",
+    "kube-proxy",
+    "csi-provisioner",
+    "csi-attacher",
+    "aws-load-balancer-controller",
+    "external-secrets",
+    "opentelemetry-operator",
+    "fluent-operator",
+    "cloudnative-pg",
+)
+_SETTLES = (
+    "drill it on a cluster where it runs (--on CONTEXT), take the right from its account, or say under assume: "
+    "why it turns nothing on"
+)
+
+#: Whether pods of a workload ran a program here.
+Ran = Callable[[Obj], bool]
+
+
+def entry_of(obj: Obj, stakes: Stakes, ran: Ran, models: Collection[str], *, live: bool) -> Entry:
+    """The entry of one workload. ``models``: the controllers that run here; ``live``: its pods are real ones."""
+    ref = ref_of(obj)
+    if stakes.is_target(obj):
+        return Entry(ref, Status.MODELLED, "a target: its pods are counted")
+    power = power_of(obj, stakes)
+    if not power:
+        return Entry(ref, Status.HARMLESS, f"its account may not turn a target on ({_account(obj)})")
+    controller = _controller(obj, models)
+    if controller:
+        return Entry(ref, Status.MODELLED, f"what it does is modelled here ({controller})")
+    if live:
+        return _live(obj, stakes, power)
+    if _idle(obj):
+        return Entry(ref, Status.HARMLESS, "it has no pods: its replicas are 0, or it is suspended")
+    if ran(obj):
+        return Entry(ref, Status.EXECUTED, "its own program ran in this drill")
+    return _by_reading(obj, stakes, power)
+
+
+def _live(obj: Obj, stakes: Stakes, power: str) -> Entry:
+    """On a real cluster everything runs; only what comes by the clock may not have come yet."""
+    ref = ref_of(obj)
+    if obj.get("kind") == "CronJob" and not _idle(obj) and not _named_by_spec(obj, stakes.kill_path):
+        when = dig(obj, "spec", "schedule", default="")
+        return Entry(
+            ref, Status.EXECUTED, f"{power}; a firing of its schedule {when} after the drill was not seen", told=True
+        )
+    return Entry(ref, Status.EXECUTED, f"{power}; it runs on this cluster and was watched")
+
+
+def power_of(obj: Obj, stakes: Stakes) -> str:
+    """How its pods could turn a target on, in a phrase; empty where they could not."""
+    for template in templates(obj):
+        account = str(template.spec.get("serviceAccountName") or template.spec.get("serviceAccount") or "default")
+        mounted = template.spec.get("automountServiceAccountToken") is not False
+        written = may_write(stakes, account, home_of(obj)) if mounted else ""
+        if not written and mounted and not _is_furniture(template):
+            written = may_create(stakes, account, home_of(obj))
+        if written:
+            return f"ServiceAccount {home_of(obj)}/{account} may {written}"
+        raised = _raising(stakes.reading(obj, template), stakes)
+        if raised:
+            return f"its program says '{raised}'"
+    return ""
+
+
+def _by_reading(obj: Obj, stakes: Stakes, power: str) -> Entry:
+    """Not executed here: is it enough to have read its program?"""
+    ref = ref_of(obj)
+    readings = [stakes.reading(obj, template) for template in templates(obj)]
+    if _named_by_spec(obj, stakes.kill_path):
+        return Entry(ref, Status.MODELLED, "the spec names it as a part of the kill path")
+    if readings and all(map(_understood, readings)):
+        raised = next((found for found in (_raising(one, stakes) for one in readings) if found), "")
+        if not raised:
+            return Entry(ref, Status.HARMLESS, "its program was read whole, and turns nothing on")
+        if obj.get("kind") == "CronJob":
+            when = dig(obj, "spec", "schedule", default="")
+            return Entry(
+                ref,
+                Status.MODELLED,
+                f"its program was read whole: '{raised}', on its schedule {when}; no "
+                "firing of it came while this drill watched",
+                told=True,
+            )
+        return Entry(ref, Status.NOT_MODELLED, f"its program says '{raised}' and was not run in this drill", _SETTLES)
+    return Entry(ref, Status.NOT_MODELLED, f"{power}, and its program was not run in this drill", _SETTLES)
+
+
+def _understood(reading: Reading) -> bool:
+    return bool(reading.calls) and not reading.not_understood and not reading.outside
+
+
+def _raising(reading: Reading, stakes: Stakes) -> str:
+    """The first call that may turn a target on, as far as it was read."""
+    for call in reading.writes:
+        if call.verb.startswith("delete") or call.replicas == 0:
+            continue
+        for held in stakes.targets:
+            labels = held.labels[0] if held.labels else {}
+            if call.resource == held.plural and call.about(held.namespace, held.name, labels):
+                return str(call)
+    return ""
+
+
+def _named_by_spec(obj: Obj, kill_path: KillPath) -> bool:
+    refs = [
+        ref
+        for layer in kill_path.layers
+        for ref in (layer.cron_job, layer.workload, *(layer.sentinel.start_jobs if layer.sentinel else ()))
+    ]
+    return any(
+        ref and (ref.kind, ref.namespace, ref.name) == (obj.get("kind"), home_of(obj), name_of(obj)) for ref in refs
+    )
+
+
+def _controller(obj: Obj, models: Collection[str]) -> str:
+    """The model that stands for a workload's program here; empty where there is none."""
+    for template in templates(obj):
+        for container in dig(template.spec, "containers", default=[]):
+            repository = _repository(str(container.get("image", "")))
+            for end, model in CONTROLLERS.items():
+                if (repository == end or repository.endswith("/" + end)) and model in models:
+                    return model
+    return ""
+
+
+def _is_furniture(template: PodTemplate) -> bool:
+    images = [_repository(str(c.get("image", ""))) for c in dig(template.spec, "containers", default=[])]
+    return bool(images) and all(any(image.endswith(end) for end in _FURNITURE) for image in images)
+
+
+def _repository(image: str) -> str:
+    """An image's name without tag and digest."""
+    head, slash, last = image.partition("@")[0].rpartition("/")
+    return head + slash + last.partition(":")[0]
+
+
+def _idle(obj: Obj) -> bool:
+    spec = obj.get("spec") or {}
+    return spec.get("replicas") == 0 or spec.get("suspend") is True
+
+
+def _account(obj: Obj) -> str:
+    found = templates(obj)
+    account = str(found[0].spec.get("serviceAccountName") or "default") if found else "default"
+    return f"ServiceAccount {home_of(obj)}/{account}"
+
+
+def harmless_by_reading(obj: Obj, stakes: Stakes) -> bool:
+    """Whether its whole program could be read and turns nothing on."""
+    readings = [stakes.reading(obj, template) for template in templates(obj)]
+    return bool(readings) and all(_understood(one) and not _raising(one, stakes) for one in readings)

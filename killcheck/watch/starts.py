@@ -1,0 +1,204 @@
+"""What is scheduled to start targets again: who, when, and whether anybody said that it is meant to.
+
+A start is meant where the spec says so (``starts``, a sentinel's start jobs). Where no spec says anything, a schedule
+that plainly is the morning's is taken for meant, and that is said with the verdict: it comes at most once in half a
+day, between six and noon on its own clock, and the GPUs had been off for four hours. Any other start in the night is
+what keeps the night from holding. What may *not* live here: anything that changes or waits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from killcheck import executor
+from killcheck.kube import resources as r
+from killcheck.kube import schedule
+from killcheck.kube.client import Kube
+from killcheck.kube.errors import KubeError
+from killcheck.kube.gpus import spec_devices
+from killcheck.kube.objects import Obj, annotations_of, dig, name_of, namespace_of, ref_of
+from killcheck.kube.workloads import templates
+from killcheck.spec.killpath import KillPath, Ref
+
+__all__ = [
+    "Start",
+    "controller_behind",
+    "declared",
+    "of_cron_job",
+    "of_the_morning",
+    "period_s",
+    "reads_the_clock",
+    "scheduled",
+    "windows",
+]
+
+#: The count that KEDA restores now and then while it is paused.
+PAUSED_AT = "autoscaling.keda.sh/paused-replicas"
+#: The hours on a start's own clock that are a morning: from, and before.
+MORNING = (6, 12)
+#: How long it must have been off before a start can be the morning's, in seconds.
+NIGHT_S = 4 * 3600.0
+#: What comes again sooner is no morning, in seconds.
+ONCE_S = 12 * 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """A schedule behind a start: of a CronJob, or of the window of a ScaledObject's cron trigger."""
+
+    ref: Ref
+    text: str = ""
+    zone: str = ""
+
+    @property
+    def who(self) -> str:
+        """As it is told: kind, namespace, name."""
+        return f"{self.ref.kind} {self.ref.namespace}/{self.ref.name}"
+
+    def next(self, after: datetime) -> datetime | None:
+        """When it comes next; None: never, or its schedule cannot be read."""
+        try:
+            return schedule.parse(self.text, self.zone or None).next(after)
+        except ValueError:
+            return None
+
+
+def of_cron_job(cron_job: Obj | None) -> Start | None:
+    """The start that a CronJob is."""
+    if cron_job is None:
+        return None
+    ref = Ref("batch/v1", "CronJob", namespace_of(cron_job), name_of(cron_job))
+    spec = cron_job.get("spec") or {}
+    return Start(ref, str(spec.get("schedule") or ""), str(spec.get("timeZone") or ""))
+
+
+def windows(scaled: Obj) -> Iterator[Start]:
+    """When the windows of a ScaledObject's cron triggers open."""
+    ref = Ref(str(scaled.get("apiVersion")), "ScaledObject", namespace_of(scaled), name_of(scaled))
+    for trigger in dig(scaled, "spec", "triggers", default=[]):
+        if trigger.get("type") == "cron":
+            said = trigger.get("metadata") or {}
+            yield Start(ref, str(said.get("start") or ""), str(said.get("timezone") or ""))
+
+
+#: Whose field managers follow Git.
+_SOURCES = {"argocd": r.APPLICATIONS, "kustomize-controller": r.KUSTOMIZATIONS, "helm-controller": r.HELMRELEASES}
+
+
+def controller_behind(kube: Kube, manager: str, target: Obj, now: datetime) -> Start | None:
+    """The scaler behind a controller's field manager that wrote a target's replicas; None: it is nobody's known."""
+    source = next((one for mark, one in _SOURCES.items() if mark in manager.lower()), None)
+    if source is not None:
+        found = kube.list(source).items
+        return (
+            Start(Ref(source.api_version, source.kind, namespace_of(found[0]), name_of(found[0])))
+            if (len(found) == 1)
+            else Start(Ref(source.api_version, source.kind, "(one of)", str(len(found))))
+        )
+    if manager and "keda" not in manager.lower():
+        return None
+    for scaled in kube.list(r.SCALEDOBJECTS, namespace_of(target)).items:
+        if dig(scaled, "spec", "scaleTargetRef", "name") != name_of(target):
+            continue
+        if not manager and PAUSED_AT not in annotations_of(scaled):
+            continue
+        opened = [s for s in windows(scaled) if _just(s, now)]
+        ref = Ref(str(scaled.get("apiVersion")), "ScaledObject", namespace_of(scaled), name_of(scaled))
+        return opened[0] if opened else Start(ref)
+    return None
+
+
+def _just(start: Start, now: datetime) -> bool:
+    """Whether it came within the last five minutes: a poll, and the slack of one."""
+    due = start.next(now - timedelta(minutes=5))
+    return due is not None and due <= now
+
+
+def declared(kill_path: KillPath, start: Start) -> bool:
+    """Whether the spec says that this start is meant."""
+    held = [job for layer in kill_path.layers if layer.sentinel for job in layer.sentinel.start_jobs]
+    return any(
+        (ref.kind, ref.namespace, ref.name) == (start.ref.kind, start.ref.namespace, start.ref.name)
+        for ref in (*kill_path.starts, *held)
+    )
+
+
+def of_the_morning(start: Start, at: datetime, off_since: datetime) -> str:
+    """Why a start that nobody declared is plainly the morning's; empty: it is not."""
+    slot = start.next(at - timedelta(hours=1)) if start.text else None
+    if slot is None or slot > at or (slot - off_since).total_seconds() < NIGHT_S:
+        return ""
+    again = start.next(slot)
+    local = slot.astimezone(schedule.zone(start.zone))
+    if not MORNING[0] <= local.hour < MORNING[1] or again is None or (again - slot).total_seconds() < ONCE_S:
+        return ""
+    return f"its schedule ({start.text}, {start.zone or 'UTC'}) is taken for the morning's: the spec declares no starts"
+
+
+def period_s(cron_job: Obj, now: datetime) -> float | None:
+    """Seconds between a CronJob's next two firings; None: it does not fire, or cannot be read."""
+    start = of_cron_job(cron_job)
+    first = start.next(now) if start and not dig(cron_job, "spec", "suspend") else None
+    second = start.next(first) if start and first else None
+    return (second - first).total_seconds() if first and second else None
+
+
+def reads_the_clock(cron_job: Obj) -> bool:
+    """Whether what it runs may do another thing at another hour."""
+    return any(
+        "date" in str(word) or "time" in str(word)
+        for template in templates(cron_job)
+        for container in dig(template.spec, "containers", default=[])
+        for word in (*(container.get("command") or ()), *(container.get("args") or ()))
+    )
+
+
+def scheduled(kube: Kube, kill_path: KillPath, since: datetime, until: datetime) -> list[str]:
+    """What is scheduled between two moments and may light a target, one sentence each: read, where nobody can watch.
+
+    Never raises: what cannot be listed is said.
+    """
+    told: list[str] = []
+    try:
+        told += _cron_jobs(kube.list(r.CRONJOBS).items, kill_path, since, until)
+    except KubeError as error:
+        told.append(f"what CronJobs may light the targets again is not known: {error}")
+    try:
+        for scaled in kube.list(r.SCALEDOBJECTS).items:
+            told += [
+                f"{start.who} opens a window at {due:%Y-%m-%d %H:%M} UTC: it scales its target up then"
+                for start in windows(scaled)
+                if (due := start.next(since)) is not None and due <= until
+            ]
+    except KubeError:
+        pass  # no KEDA here, or none that may be read: the ledger's matter
+    return told
+
+
+def _cron_jobs(found: Iterable[Obj], kill_path: KillPath, since: datetime, until: datetime) -> Iterator[str]:
+    stoppers = {(layer.cron_job.namespace, layer.cron_job.name) for layer in kill_path.layers if layer.cron_job}
+    for cron in found:
+        start = of_cron_job(cron)
+        due = start.next(since) if start and not dig(cron, "spec", "suspend") else None
+        if start is None or due is None or due > until or (namespace_of(cron), name_of(cron)) in stoppers:
+            continue
+        does = _does(cron)
+        if does:
+            meant = " (the spec declares it)" if declared(kill_path, start) else ""
+            yield f"not watched: {ref_of(cron)} fires at {due:%Y-%m-%d %H:%M} UTC and {does}{meant}"
+
+
+def _does(cron: Obj) -> str:
+    """What a CronJob does that may light something; empty: nothing that can be read."""
+    for template in templates(cron):
+        if spec_devices(template.spec):
+            return "asks for GPUs itself"
+        reading = executor.read(template.spec, namespace_of(cron))
+        ups = [call for call in reading.calls if call.replicas]
+        if ups:
+            return f"scales up ({ups[0]})"
+        if reading.not_understood:
+            return f"what it does could not be read ({reading.not_understood[0]})"
+    return ""

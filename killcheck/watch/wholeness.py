@@ -1,0 +1,148 @@
+"""Whether all of a target is on, and where it is not, the pods' own reason and what to add.
+
+A target that never had a pod proves nothing, and one of its pods on is not all of them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from killcheck.kube.objects import Obj, dig, name_of, namespace_of
+from killcheck.kube.workloads import holds, templates
+from killcheck.spec.killpath import Target
+from killcheck.watch import queues
+from killcheck.watch.scene import Scene, asked_for, event_time
+
+__all__ = ["lack", "pods_wanted"]
+
+#: Kinds whose object says exactly how many pods it wants; of others one is what can be asked for.
+_EXACT = frozenset(
+    {
+        "Pod",
+        "Deployment",
+        "StatefulSet",
+        "ReplicaSet",
+        "ReplicationController",
+        "Job",
+        "JobSet",
+        "LeaderWorkerSet",
+        "RayCluster",
+        "Notebook",
+    }
+)
+#: What to add where a message says what is absent.
+_REMEDIES = (
+    (r'serviceaccount "?([^" ]+)"? not found', "add ServiceAccount {0} to the manifests"),
+    (r'secret "?([^" ]+)"? not found', "add Secret {0} to the manifests, empty if its content is nobody's business"),
+    (r'configmap "?([^" ]+)"? not found', "add ConfigMap {0} to the manifests"),
+    (r'persistentvolumeclaim "?([^" ]+)"? not found', "add PersistentVolumeClaim {0} to the manifests"),
+    (r'storageclass\S* "?([^" ]+)"? not found', "add StorageClass {0} to the manifests"),
+    (r"unbound immediate PersistentVolumeClaims", "add a volume or the StorageClass that its claims name"),
+    (r'RuntimeClass "?([^" ]+)"? not found', "add RuntimeClass {0} to the manifests"),
+    (r"no PriorityClass with name (\S+) was found", "add PriorityClass {0} to the manifests"),
+    (
+        r"untolerated taint|didn't match Pod's node affinity|Insufficient",
+        "describe the nodes that its pods fit on (NodePool, Node, or nodes: in the spec)",
+    ),
+    (r"exceeded quota", "raise the quota, or ask for less"),
+)
+
+
+def lack(scene: Scene, target: Target) -> str:
+    """Why a target is not wholly on; empty: every pod that it asks for runs, and holds what it asks for."""
+    objects = scene.objects_of(target)
+    if not objects:
+        return f"{target} is not there: nothing to turn off"
+    if any(queues.awaits_admission(obj) for obj in objects):
+        return f"{target} waits for its queue's admission: no GPU pod of it is on"
+    if not scene.replicas(target):
+        return f"{target} asks for no replicas: nothing to turn off"
+    wanted = sum(pods_wanted(obj) for obj in objects)
+    on = [pod for pod in scene.pods_of(target) if dig(pod, "status", "phase") == "Running"]
+    if on and len(on) >= wanted:
+        return ""
+    reason = _reason(scene, target, objects)
+    missing = f"{len(on)} of {max(wanted, 1)} GPU pods of {target} run"
+    return f"{missing}: {reason}" if reason else f"{missing}, and nothing says why"
+
+
+def pods_wanted(obj: Obj) -> int:
+    """How many pods that hold GPUs an object asks for now; 1 where its kind does not say it exactly."""
+    kind = str(obj.get("kind"))
+    if kind not in _EXACT:
+        return 1
+    if kind in ("Pod", "Job"):
+        return min(asked_for(obj), max(1, int(dig(obj, "spec", "completions", default=asked_for(obj)))))
+    return sum(template.count for template in templates(obj) if holds(template, namespace_of(obj)))
+
+
+# -- why -----------------------------------------------------------------------------------------------------
+def _reason(scene: Scene, target: Target, objects: list[Obj]) -> str:
+    said = next(iter((*_of_pods(scene, target), *_of_events(scene, target, objects))), "")
+    if not said:
+        own = any(scene.is_of(target, pod) for pod in scene.pods.values())
+        if not own and not scene.cluster.real:
+            return (
+                f"nothing on the embedded cluster makes the pods of a {target.kind}: its controller is not "
+                "modelled. Drill it on a cluster where that runs"
+            )
+        return ""
+    for pattern, remedy in _REMEDIES:
+        found = re.search(pattern, said, re.IGNORECASE)
+        if found:
+            return f"{said} ({remedy.format(*found.groups())})"
+    return said
+
+
+def _of_pods(scene: Scene, target: Target) -> Iterator[str]:
+    """What the pods' own conditions and containers say."""
+    for pod in scene.pods.values():
+        if dig(pod, "status", "phase") == "Running" or not scene.is_of(target, pod):
+            continue
+        for condition in dig(pod, "status", "conditions", default=[]):
+            if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
+                told = _last(scene, pod, "FailedScheduling")
+                text = _shortened(str(condition.get("message") or told))
+                yield f"pod {name_of(pod)} is {condition.get('reason')}: FailedScheduling: {text}"
+        for status in (
+            *dig(pod, "status", "initContainerStatuses", default=[]),
+            *dig(pod, "status", "containerStatuses", default=[]),
+        ):
+            waiting = dig(status, "state", "waiting", default={})
+            if waiting.get("reason") not in (None, "ContainerCreating", "PodInitializing"):
+                yield f"pod {name_of(pod)}: {waiting['reason']}: {waiting.get('message', '')}".rstrip(": ")
+        for event in scene.events_about(pod)[::-1]:
+            if event.get("type") == "Warning":
+                yield f"pod {name_of(pod)}: {event.get('reason')}: {_shortened(str(event.get('message')))}"
+
+
+def _of_events(scene: Scene, target: Target, objects: list[Obj]) -> Iterator[str]:
+    """What is said of the target, and of what it makes: pods that were refused never come to be."""
+    names = {name_of(obj) for obj in objects}
+    warnings = [
+        event
+        for event in scene.events.values()
+        if event.get("type") == "Warning"
+        and dig(event, "involvedObject", "namespace", default="") == target.namespace
+        and any(_begins(str(dig(event, "involvedObject", "name", default="")), name) for name in names)
+    ]
+    for event in sorted(warnings, key=event_time, reverse=True):
+        about: Obj = event["involvedObject"]
+        yield (
+            f"{about.get('kind')} {about.get('name')}: {event.get('reason')}: {_shortened(str(event.get('message')))}"
+        )
+
+
+def _begins(made: str, name: str) -> bool:
+    return made == name or made.startswith(f"{name}-")
+
+
+def _last(scene: Scene, pod: Obj, reason: str) -> str:
+    found = [e for e in scene.events_about(pod) if e.get("reason") == reason]
+    return str(found[-1].get("message")) if found else ""
+
+
+def _shortened(text: str) -> str:
+    """Without what the scheduler says of preemption, which is never the reason."""
+    return re.split(r"(?: no new claims to deallocate,)? preemption: ", text)[0].strip(" .,")

@@ -1,0 +1,170 @@
+"""Programs that turn off in other ways are layers; what is not drilled is named; a starter is no switch."""
+
+from __future__ import annotations
+
+import pytest
+
+from killcheck import discover
+from killcheck.discover import DiscoveryError
+from killcheck.kube import manifests
+from killcheck.kube.objects import Obj
+
+TARGET = """\
+apiVersion: apps/v1
+kind: Deployment
+metadata: {{name: {name}, namespace: serving, labels: {{app.kubernetes.io/instance: {name}}}{more}}}
+spec:
+  replicas: 3
+  selector: {{matchLabels: {{app: {name}}}}}
+  template:
+    metadata: {{labels: {{app: {name}}}}}
+    spec:
+      containers:
+        - {{name: c, image: i, envFrom: [{{configMapRef: {{name: {name}-env}}}}],
+            resources: {{limits: {{nvidia.com/gpu: 2}}}}}}
+---
+"""
+JOB = """\
+apiVersion: batch/v1
+kind: CronJob
+metadata: {{name: evening, namespace: ops}}
+spec:
+  schedule: "0 19 * * *"
+  jobTemplate:
+    spec:
+      template:
+        spec:
+          restartPolicy: Never
+          serviceAccountName: ops
+          containers: [{{name: x, image: tools, command: [sh, -c, {command!r}]}}]
+---
+"""
+#: All rights: so nothing is decided by them.
+RIGHTS = """\
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: ops}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: all}
+subjects: [{kind: ServiceAccount, name: ops, namespace: ops}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: all}
+rules: [{apiGroups: ["*"], resources: ["*"], verbs: ["*"]}]
+---
+"""
+BOTH = ("chat", "rank")
+
+
+def found(command: str = "", *, more: str = "", extra: str = "", rights: str = "") -> discover.Discovery:
+    text = "".join(TARGET.format(name=name, more=more) for name in BOTH)
+    job = JOB.format(command=command) if command else ""
+    return discover.from_objects(manifests.loads(text + job + rights + extra), complete=False)
+
+
+WAYS = [
+    ("kubectl drain -l gpu=true --ignore-daemonsets", BOTH),
+    ("kubectl delete nodes -l gpu=true", BOTH),
+    ("kubectl delete pods -n serving -l app=chat", ("chat",)),
+    ("kubectl delete pods --all -n serving", BOTH),
+    ("kubectl delete deployment chat -n serving", ("chat",)),
+    ("kubectl delete namespace serving", BOTH),
+    ("kubectl scale deployment chat -n serving --replicas=1", ("chat",)),
+    ("kubectl scale deployment --all -n serving --replicas=0", BOTH),
+    ("kubectl rollout undo deployment/rank -n serving", ("rank",)),
+    ("helm upgrade chat ./chart --set replicaCount=0", ("chat",)),
+    ("helm uninstall rank -n serving", ("rank",)),
+    ("kubectl patch configmap chat-env -n serving -p '{}'", ("chat",)),
+    ("oc scale machineset gpu -n openshift-machine-api --replicas=0", BOTH),
+    ("aws eks update-nodegroup-config --nodegroup-name gpu --scaling-config minSize=0,desiredSize=0", BOTH),
+    ("gcloud container clusters resize c --node-pool gpu --num-nodes 0 -q", BOTH),
+    ("az aks nodepool scale -g g --cluster-name c -n gpu --node-count 0", BOTH),
+]
+
+
+@pytest.mark.parametrize(("command", "covers"), WAYS, ids=[" ".join(way[0].split()[:3]) for way in WAYS])
+def test_a_program_that_turns_off_in_another_way_is_a_layer(command: str, covers: tuple[str, ...]):
+    [layer] = found(command).kill_path.layers
+    assert (layer.name, layer.covers) == ("evening", covers)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "kubectl scale deployment chat -n serving --replicas=3",
+        "kubectl scale deployment chat -n serving --replicas=8",
+        "kubectl scale deployment chat -n serving --replicas=4; helm list",
+    ],
+)
+def test_a_program_that_sets_no_fewer_than_there_are_is_a_starter_whatever_it_may_do(command: str):
+    discovery = found(command, rights=RIGHTS)
+    assert not any("chat" in layer.covers for layer in discovery.kill_path.layers)
+    assert any("it starts what others stop" in note for note in discovery.notes)
+
+
+OTHERS = [
+    ("", ", annotations: {downscaler/uptime: Mon-Fri 08:00-20:00}", "downscaler/uptime"),
+    ("", ", annotations: {acme.dev/sleep-after: 2h}", "acme.dev/sleep-after"),
+    (
+        "apiVersion: kube-green.com/v1alpha1\nkind: SleepInfo\nmetadata: {name: s, namespace: serving}\nspec: {}\n",
+        "",
+        "SleepInfo/serving/s scales",
+    ),
+    (
+        "apiVersion: autoscaling.alibabacloud.com/v1beta1\nkind: CronHorizontalPodAutoscaler\n"
+        "metadata: {name: s, namespace: serving}\nspec: {scaleTargetRef: {kind: Deployment, name: chat}}\n",
+        "",
+        "CronHorizontalPodAutoscaler/serving/s scales Deployment/serving/chat, not understood",
+    ),
+    (
+        "apiVersion: never.heard.of/v1\nkind: Curfew\nmetadata: {name: s, namespace: serving}\n"
+        "spec: {targetRef: {kind: Deployment, name: rank}}\n",
+        "",
+        "Curfew/serving/s scales Deployment/serving/rank",
+    ),
+    (
+        "apiVersion: v1\nkind: Namespace\nmetadata: {name: serving, annotations: {downscaler/downtime: always}}\n",
+        "",
+        "Namespace/serving: its annotation downscaler/downtime",
+    ),
+]
+
+
+@pytest.mark.parametrize(("extra", "more", "said"), OTHERS, ids=[row[2][:24] for row in OTHERS])
+def test_what_scales_a_target_and_is_not_drilled_is_named(extra: str, more: str, said: str):
+    discovery = found(extra=extra, more=more)
+    assert any(said in line for line in discovery.not_understood), discovery.not_understood
+    loaded = manifests.loads("".join(TARGET.format(name=name, more=more) for name in BOTH) + extra)
+    with pytest.raises(DiscoveryError, match="no layer found") as caught:
+        discover.from_objects(loaded)
+    assert said in str(caught.value)
+
+
+def test_consent_names_every_namespace_that_a_drill_writes_to():
+    assert found("kubectl delete deployment chat -n serving").kill_path.consent.namespaces == ("serving", "ops")
+
+
+def test_a_kill_path_without_layers_says_what_was_looked_at_and_what_to_do():
+    spec = found("echo hello").spec
+    assert "layers: []" in spec
+    assert "CronJob/ops/evening touches no target" in spec
+    assert "then run killcheck lint" in spec
+
+
+def ray(**spec: object) -> Obj:
+    group = {
+        "replicas": 2,
+        "template": {"spec": {"containers": [{"name": "w", "resources": {"limits": {"nvidia.com/gpu": 1}}}]}},
+    }
+    return {
+        "apiVersion": "ray.io/v1",
+        "kind": "RayCluster",
+        "metadata": {"name": "r", "namespace": "ml"},
+        "spec": {"workerGroupSpecs": [group], **spec},
+    }
+
+
+def test_ends_that_a_workload_sets_itself_are_named():
+    discovery = discover.from_objects([ray(enableInTreeAutoscaling=True)], complete=False)
+    assert any("Ray's own autoscaler" in line for line in discovery.not_understood)
+    assert not discover.from_objects([ray()], complete=False).not_understood

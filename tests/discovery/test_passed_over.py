@@ -1,0 +1,193 @@
+"""Nothing stops a folder: what cannot be read is passed over with its cause, as data for whoever judges the rest."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from killcheck import discover
+from killcheck.cli import main
+from killcheck.kube import manifests
+from killcheck.kube.objects import ref_of
+from killcheck.kube.passed_over import Cause, names_accelerators
+
+HOLDER = """\
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: NAME, namespace: serving}
+spec:
+  replicas: 3
+  selector: {matchLabels: {a: b}}
+  template:
+    metadata: {labels: {a: b}}
+    spec: {containers: [{name: c, image: i, resources: {limits: {nvidia.com/gpu: 2}}}]}
+"""
+#: (file, its text, why it is not read, whether it undermines what is said of the rest)
+STRANGERS = [
+    ("values.yaml", "replicas: 3\nimage: {tag: x}\n", Cause.NO_MANIFEST, False),
+    ("values-gpu.yaml", "modelSpec:\n- requestGPU: 4\n", Cause.NO_MANIFEST, False),
+    ("dashboard.json", '{"panels": [], "title": "GPU"}', Cause.NO_MANIFEST, False),
+    ("report.yaml", "- one\n- [two\n", Cause.NO_MANIFEST, False),
+    ("kubeconfig.yaml", "apiVersion: v1\nkind: Config\nclusters: []\n", Cause.CONFIGURATION, False),
+    ("eks.yaml", "apiVersion: eksctl.io/v1\nkind: ClusterConfig\nmetadata: {name: c}\n", Cause.CONFIGURATION, False),
+    ("helm.yaml", HOLDER.replace("NAME", "{{ .Release.Name }}-x"), Cause.TEMPLATE, True),
+    ("shell.yaml", HOLDER.replace("NAME", "${MODEL}-x"), Cause.TEMPLATE, True),
+    ("dollar.yaml", HOLDER.replace("NAME", "$JOB_NAME"), Cause.TEMPLATE, True),
+    ("angle.yaml", HOLDER.replace("NAME", "<<MODEL>>"), Cause.TEMPLATE, True),
+    ("jinja.yaml", "{% for m in models %}\n" + HOLDER + "{% endfor %}\n", Cause.TEMPLATE, True),
+    ("terraform.tftpl.yaml", "%{ if gpu }\n" + HOLDER + "%{ endif }\n", Cause.TEMPLATE, True),
+    ("broken.yaml", HOLDER + "  - x\n", Cause.BROKEN, True),
+    ("untyped.yaml", HOLDER.replace("name: c,", "name: off,"), Cause.REFUSED, True),
+    ("left.yaml", "# killcheck:ignore: an example\n" + HOLDER, Cause.LEFT_OUT, False),
+]
+
+
+def write(folder: Path, files: dict[str, str]) -> Path:
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return folder
+
+
+@pytest.mark.parametrize(("file", "text", "cause", "undermines"), STRANGERS, ids=[row[0] for row in STRANGERS])
+def test_one_strange_file_stops_no_folder(tmp_path: Path, file: str, text: str, cause: Cause, undermines: bool):
+    write(tmp_path, {file: text, "good.yaml": HOLDER.replace("NAME", "good")})
+    loaded = manifests.load(tmp_path)
+    assert [ref_of(obj) for obj in loaded.objects] == ["Deployment/serving/good"]
+    [one] = loaded.skipped
+    assert (one.file, one.cause, one.undermines) == (str(tmp_path / file), cause, undermines)
+    assert one.names_gpus == names_accelerators(text)
+
+
+@pytest.mark.parametrize("row", [row for row in STRANGERS if row[2].is_fault], ids=lambda row: row[0])
+def test_a_file_that_was_named_itself_and_cannot_be_read_is_an_error(tmp_path: Path, row):
+    with pytest.raises(manifests.ManifestError, match=row[0]):
+        manifests.load(write(tmp_path, {row[0]: row[1]}) / row[0])
+
+
+def test_a_broken_document_takes_no_other_with_it_and_lines_stay_true(tmp_path: Path):
+    text = "---\n".join([HOLDER.replace("NAME", "one"), "kind: apiVersion: [\n", HOLDER.replace("NAME", "two")])
+    loaded = manifests.load(write(tmp_path, {"all.yaml": text}) / "all.yaml")
+    assert [ref_of(obj) for obj in loaded.objects] == ["Deployment/serving/one", "Deployment/serving/two"]
+    assert [one.line for one in loaded.skipped] == [11]
+    lines = text.splitlines()
+    for manifest in loaded.manifests:
+        assert lines[manifest.line_of(("spec", "replicas")) - 1] == "  replicas: 3"
+    assert loaded.manifests[1].line_of(("spec", "replicas")) == 17
+
+
+def test_of_a_key_given_twice_the_last_counts_and_it_is_found(tmp_path: Path):
+    text = HOLDER.replace("NAME", "x").replace("  replicas: 3\n", "  replicas: 3\n  replicas: 5\n")
+    loaded = manifests.load(write(tmp_path, {"x.yaml": text}))
+    assert loaded.objects[0]["spec"]["replicas"] == 5
+    assert [str(one) for one in loaded.surprises] == [
+        f"{tmp_path}/x.yaml:6: spec.replicas: key 'replicas' is given twice; the last one would win"
+    ]
+    result = CliRunner().invoke(main, ["lint", "--manifests", str(tmp_path)])
+    assert "[not-read:6]" in result.output
+
+
+def test_what_is_excluded_is_left_out_and_told(tmp_path: Path):
+    write(
+        tmp_path,
+        {
+            "a/x.yaml": HOLDER.replace("NAME", "x"),
+            "b/y.yaml": HOLDER.replace("NAME", "y"),
+            "c/z.yaml": HOLDER.replace("NAME", "z"),
+            ".killcheckignore": "# mine\nb/\n",
+        },
+    )
+    loaded = manifests.load(tmp_path, exclude=["z.*"])
+    assert [ref_of(obj) for obj in loaded.objects] == ["Deployment/serving/x"]
+    assert {(Path(one.file).name, one.cause) for one in loaded.skipped} == {
+        ("b", Cause.LEFT_OUT),
+        ("z.yaml", Cause.LEFT_OUT),
+    }
+
+
+def test_variants_of_an_object_are_told_and_the_one_that_holds_gpus_is_asked_about(tmp_path: Path):
+    idle = HOLDER.replace("NAME", "x").replace("nvidia.com/gpu: 2", "cpu: 2")
+    write(tmp_path, {"dev/x.yaml": idle, "prod/x.yaml": HOLDER.replace("NAME", "x"), "test/x.yaml": idle})
+    loaded = manifests.load(tmp_path)
+    assert [Path(m.file).parent.name for m in loaded.manifests] == ["prod"]
+    assert sorted(Path(m.file).parent.name for m in loaded.variants) == ["dev", "test"]
+    assert "name one folder to ask about that one" in loaded.notes[0]
+    assert [holder.devices for holder in discover.holders(loaded.objects)] == [6]
+
+
+def test_jobs_with_generated_names_are_several(tmp_path: Path):
+    job = HOLDER.replace("name: NAME", "generateName: run-")
+    assert len(manifests.load(write(tmp_path, {"a.yaml": job + "---\n" + job, "b.yaml": job})).objects) == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "keys"),
+    [
+        ("kind: Secret\nstringData: {token: 'ENC[AES256_GCM,data:x,type:str]'}\nsops: {mac: x}", {"token"}),
+        ("kind: Secret\ndata: {password: <your password>}", {"password"}),
+        ("kind: SealedSecret\nspec: {encryptedData: {key: AgB}}", {"key"}),
+        ("kind: ExternalSecret\nspec: {data: [{secretKey: token}]}", {"token"}),
+    ],
+)
+def test_a_secret_that_nobody_can_read_is_there(text: str, keys: set[str]):
+    group = {"SealedSecret": "bitnami.com/v1alpha1", "ExternalSecret": "external-secrets.io/v1"}
+    kind = text.split()[1]
+    loaded = manifests.loads(f"apiVersion: {group.get(kind, 'v1')}\nmetadata: {{name: s, namespace: ns}}\n{text}\n")
+    [secret] = [obj for obj in loaded.objects if obj["kind"] == "Secret"]
+    assert (ref_of(secret), set(secret["data"])) == ("Secret/ns/s", keys)
+    assert "killcheck.dev/unknown-content" in secret["metadata"]["annotations"]
+
+
+def test_files_that_no_kustomization_names_are_told_and_folders_beside_are_read(tmp_path: Path):
+    write(
+        tmp_path,
+        {
+            "app/kustomization.yaml": "resources: [a.yaml]\npatches: [{path: p.yaml}]\n",
+            "app/a.yaml": HOLDER.replace("NAME", "a"),
+            "app/p.yaml": HOLDER.replace("NAME", "a"),
+            "app/left.yaml": HOLDER.replace("NAME", "left"),
+            "app/sub/b.yaml": HOLDER.replace("NAME", "b"),
+        },
+    )
+    loaded = manifests.load(tmp_path)
+    assert [ref_of(obj) for obj in loaded.objects] == ["Deployment/serving/a", "Deployment/serving/b"]
+    assert {(Path(one.file).name, one.cause, one.names_gpus) for one in loaded.unseen} == {
+        ("left.yaml", Cause.UNLISTED, True),
+        ("kustomization.yaml", Cause.KUSTOMIZATION, True),
+    }
+
+
+def test_init_asks_which_overlay_and_lists_them(tmp_path: Path):
+    write(
+        tmp_path,
+        {
+            "base/kustomization.yaml": "resources: [d.yaml]\n",
+            "base/d.yaml": HOLDER.replace("NAME", "d"),
+            "overlays/dev/kustomization.yaml": "resources: [../../base]\nnamePrefix: dev-\n",
+            "overlays/prod/kustomization.yaml": "resources: [../../base]\nnamePrefix: prod-\n",
+        },
+    )
+    result = CliRunner().invoke(main, ["init", "-o", "-", "--manifests", str(tmp_path)])
+    assert result.exit_code == 2
+    assert f"killcheck init --manifests {tmp_path}/overlays/prod" in result.output
+    write(tmp_path, {"more.yaml": HOLDER.replace("NAME", "more")})
+    assert CliRunner().invoke(main, ["init", "-o", "-", "--manifests", str(tmp_path)]).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("nvidia.com/gpu: 1", True),
+        ("cloud.google.com/gke-accelerator: nvidia-l4", True),
+        ("gpu: 2", True),
+        ("requestGPU: 1", True),
+        ("google.com/tpu: 4", True),
+        ("gpu: 0", False),
+        ("description: no gpu at all", False),
+    ],
+)
+def test_accelerators_are_seen_in_text_of_any_form(text: str, named: bool):
+    assert names_accelerators(f"a:\n  {text}\n") is named

@@ -1,0 +1,144 @@
+"""Charts and kustomizations that are named themselves are rendered by what is installed, and nothing else is run."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from killcheck.kube import manifests
+from killcheck.kube.objects import ref_of
+
+DEPLOYMENT = """\
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: chat}
+spec:
+  template: {spec: {containers: [{name: c, image: i}]}}
+"""
+#: A stand-in for a renderer: writes its arguments and its environment down, and what it is told to.
+PROGRAM = """\
+#!/bin/sh
+echo "$@" > {folder}/asked
+env > {folder}/environment
+cat {folder}/answer
+exit $(cat {folder}/code 2>/dev/null || echo 0)
+"""
+
+
+@pytest.fixture
+def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder that is before all others on PATH: programs in it are those that are installed."""
+    folder = tmp_path / "tools"
+    folder.mkdir()
+    for name in ("sh", "cat", "env", "echo"):
+        (folder / name).symlink_to(
+            next(Path(place, name) for place in ("/bin", "/usr/bin") if Path(place, name).exists())
+        )
+    monkeypatch.setenv("PATH", str(folder))
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "not-for-charts")
+    return folder
+
+
+def installed(folder: Path, name: str, answer: str, code: int = 0) -> None:
+    (folder / "answer").write_text(answer)
+    (folder / "code").write_text(str(code))
+    (folder / name).write_text(PROGRAM.format(folder=folder))
+    (folder / name).chmod(0o755)
+
+
+def kustomization(folder: Path, text: str) -> Path:
+    folder.mkdir()
+    (folder / "kustomization.yaml").write_text(text)
+    (folder / "d.yaml").write_text("# a comment\n" + DEPLOYMENT)
+    return folder
+
+
+def chart(folder: Path) -> Path:
+    (folder / "templates").mkdir(parents=True)
+    (folder / "Chart.yaml").write_text("apiVersion: v2\nname: stack\n")
+    (folder / "templates/d.yaml").write_text("{{ if x }}\n" + DEPLOYMENT + "{{ end }}\n")
+    return folder
+
+
+@pytest.mark.parametrize(("name", "words"), [("kubectl", "kustomize"), ("kustomize", "build")])
+def test_a_kustomization_is_rendered_and_points_at_its_sources(tools: Path, tmp_path: Path, name: str, words: str):
+    folder = kustomization(tmp_path / "prod", "resources: [d.yaml]\nnamePrefix: prod-\nnamespace: ml\n")
+    installed(tools, name, DEPLOYMENT.replace("name: chat", "name: prod-chat, namespace: ml"))
+    loaded = manifests.load(folder)
+    assert [ref_of(obj) for obj in loaded.objects] == ["Deployment/ml/prod-chat"]
+    assert (tools / "asked").read_text().split() == [words, str(folder)]
+    assert loaded.manifests[0].file == str(folder / "d.yaml")
+    assert loaded.manifests[0].line_of(("spec", "template", "spec", "containers", 0)) == 6
+    assert loaded.unseen == ()
+
+
+def test_a_kustomization_that_only_lists_is_read_without_any_program(tools: Path, tmp_path: Path):
+    loaded = manifests.load(kustomization(tmp_path / "base", "resources: [d.yaml]\n"))
+    assert [ref_of(obj) for obj in loaded.objects] == ["Deployment/chat"]
+    assert not (tools / "asked").exists()
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        "resources: [d.yaml, 'https://example.com/x.yaml']",
+        "resources: [d.yaml, 'github.com/example/app?ref=v1']",
+        "resources: [d.yaml, 'git@example.com:x/y']",
+        "resources: [d.yaml]\nhelmCharts: [{name: x}]",
+        "resources: [d.yaml]\ngenerators: [g.yaml]",
+        "resources: [d.yaml]\ntransformers: [t.yaml]",
+        "resources: [d.yaml]\nconfigMapGenerator: [{name: x, files: ['a=https://example.com/x']}]",
+        "resources: [d.yaml]\npatches: [{path: 'https://example.com/p.yaml'}]",
+        "resources: [d.yaml, ../nowhere]",
+        "resources: [d.yaml]\ncomponents: ['https://example.com/c']",
+    ],
+)
+def test_what_would_fetch_or_run_something_is_not_rendered(tools: Path, tmp_path: Path, more: str):
+    installed(tools, "kubectl", DEPLOYMENT)
+    loaded = manifests.load(kustomization(tmp_path / "app", f"{more}\nnamespace: ml\n"))
+    assert not (tools / "asked").exists()
+    assert [ref_of(obj) for obj in loaded.objects] == ["Deployment/chat"]
+    assert f"kubectl kustomize {tmp_path / 'app'} > rendered.yaml" in loaded.notes[-1]
+
+
+def test_a_base_that_would_be_fetched_further_down_is_found(tools: Path, tmp_path: Path):
+    installed(tools, "kubectl", DEPLOYMENT)
+    kustomization(tmp_path / "base", "resources: [d.yaml, 'ssh://git@example.com/x']\n")
+    manifests.load(kustomization(tmp_path / "top", "resources: [../base]\nnamespace: ml\n"))
+    assert not (tools / "asked").exists()
+
+
+def test_a_chart_is_filled_in_with_values_and_points_at_its_files(tools: Path, tmp_path: Path):
+    folder = chart(tmp_path / "stack")
+    (tmp_path / "mine.yaml").write_text("x: true\n")
+    installed(tools, "helm", "---\n# Source: stack/templates/d.yaml\n" + DEPLOYMENT)
+    loaded = manifests.load(folder, values=[tmp_path / "mine.yaml"])
+    assert [ref_of(obj) for obj in loaded.objects] == ["Deployment/chat"]
+    assert (tools / "asked").read_text().split()[-2:] == ["-f", str(tmp_path / "mine.yaml")]
+    assert loaded.manifests[0].place == f"{folder}/templates/d.yaml:3"
+
+
+def test_a_renderer_sees_nothing_of_ours_and_reaches_no_network(tools: Path, tmp_path: Path):
+    installed(tools, "helm", DEPLOYMENT)
+    manifests.load(chart(tmp_path / "stack"))
+    seen = dict(line.partition("=")[::2] for line in (tools / "environment").read_text().splitlines())
+    assert "AWS_SECRET_ACCESS_KEY" not in seen
+    assert seen["https_proxy"] == "http://127.0.0.1:9"
+    assert (seen["GIT_ALLOW_PROTOCOL"], seen["KUBECONFIG"]) == ("none", os.devnull)
+    assert seen["HOME"] != os.environ.get("HOME")
+
+
+def test_without_the_program_the_one_command_is_said(tools: Path, tmp_path: Path):
+    del tools
+    folder = chart(tmp_path / "stack")
+    with pytest.raises(manifests.ManifestError, match=f"helm is not installed: helm template {folder} > rendered.yaml"):
+        manifests.load(folder)
+
+
+def test_what_a_renderer_says_when_it_fails_is_told(tools: Path, tmp_path: Path):
+    installed(tools, "kubectl", DEPLOYMENT, code=1)
+    loaded = manifests.load(kustomization(tmp_path / "app", "resources: [d.yaml]\nnamespace: ml\n"))
+    assert [ref_of(obj) for obj in loaded.objects] == ["Deployment/chat"]
+    assert "not rendered: no reason given" in loaded.notes[-1]

@@ -1,0 +1,301 @@
+"""The steady state is whole before anything is pulled: every pod of every target, of whatever kind, in any company."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from textwrap import indent
+
+import pytest
+import yaml
+
+from killcheck.run.planned import PlannedDrill
+from killcheck.run.runner import Run
+from killcheck.run.session import Session
+from killcheck.verdict import DrillResult
+
+NS = "atelier"
+GPU = {"limits": {"nvidia.com/gpu": 2}}
+
+
+def pod(resources: object = GPU, **more: object) -> dict:
+    return {"containers": [{"name": "server", "image": "ghcr.io/acme/server:3", "resources": resources}], **more}
+
+
+def workload(kind: str, spec: dict, version: str = "apps/v1", name: str = "loom") -> dict:
+    return {"apiVersion": version, "kind": kind, "metadata": {"name": name, "namespace": NS}, "spec": spec}
+
+
+def replicated(
+    kind: str = "Deployment",
+    replicas: int = 3,
+    name: str = "loom",
+    meta: dict | None = None,
+    **pods: object,
+) -> dict:
+    labels = {"matchLabels": {"app": name}}
+    extra = {"serviceName": name} if kind == "StatefulSet" else {}
+    template = {"metadata": {"labels": {"app": name}, **(meta or {})}, "spec": pod(**pods)}
+    return workload(kind, {"replicas": replicas, "selector": labels, "template": template, **extra}, name=name)
+
+
+def switch(
+    *args: str,
+    name: str = "lights-out",
+    groups: tuple[str, ...] = ("apps",),
+    identity: bool = True,
+) -> list[dict]:
+    rules = [{"apiGroups": list(groups), "resources": ["*"], "verbs": ["get", "list", "patch", "update", "delete"]}]
+    role = "rbac.authorization.k8s.io"
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": NS}}
+    kubectl = {"name": "kubectl", "image": "registry.k8s.io/kubectl:v1.33.1", "command": ["kubectl", *args]}
+    template = {"spec": {"serviceAccountName": name, "restartPolicy": "Never", "containers": [kubectl]}}
+    return [
+        *([account] if identity else []),
+        {"apiVersion": f"{role}/v1", "kind": "Role", "metadata": {"name": name, "namespace": NS}, "rules": rules},
+        {
+            "apiVersion": f"{role}/v1",
+            "kind": "RoleBinding",
+            "metadata": {"name": name, "namespace": NS},
+            "roleRef": {"apiGroup": role, "kind": "Role", "name": name},
+            "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": NS}],
+        },
+        {
+            "apiVersion": "batch/v1",
+            "kind": "CronJob",
+            "metadata": {"name": name, "namespace": NS},
+            "spec": {
+                "schedule": "40 22 * * *",
+                "timeZone": "America/Bogota",
+                "jobTemplate": {"spec": {"template": template}},
+            },
+        },
+    ]
+
+
+def scaled(what: str, **more: object) -> list[dict]:
+    return switch("scale", what, "-n", NS, "--replicas=0", **more)
+
+
+def drilled(tmp_path: Path, *objects: dict, spec: str = "", layer: str = "lights-out") -> DrillResult:
+    deploy = tmp_path / "deploy"
+    deploy.mkdir()
+    (deploy / "all.yaml").write_text(yaml.safe_dump_all(objects))
+    if spec:
+        (tmp_path / "killcheck.yaml").write_text(spec)
+    session = Session(spec=tmp_path / "killcheck.yaml" if spec else None, manifests=[deploy], exec_mode="host")
+    (drill,) = Run(session, [PlannedDrill(layer)], folder=tmp_path / "state").execute().drills
+    return drill
+
+
+ONCE = {"spec": pod(restartPolicy="Never")}
+JOB = workload("Job", {"parallelism": 3, "completions": 3, "template": ONCE}, "batch/v1")
+LWS = workload(
+    "LeaderWorkerSet",
+    {"replicas": 2, "leaderWorkerTemplate": {"size": 2, "workerTemplate": {"spec": pod()}}},
+    "leaderworkerset.x-k8s.io/v1",
+)
+RAY = workload(
+    "RayCluster",
+    {
+        "headGroupSpec": {"template": {"spec": pod({})}},
+        "workerGroupSpecs": [
+            {"groupName": "w", "replicas": 2, "minReplicas": 0, "maxReplicas": 4, "template": {"spec": pod()}}
+        ],
+    },
+    "ray.io/v1",
+)
+JOB_SET = workload(
+    "JobSet",
+    {
+        "replicatedJobs": [
+            {"name": "w", "replicas": 2, "template": {"spec": {"parallelism": 2, "completions": 2, "template": ONCE}}}
+        ]
+    },
+    "jobset.x-k8s.io/v1alpha2",
+)
+NOTEBOOK = workload("Notebook", {"template": {"spec": pod()}}, "kubeflow.org/v1")
+SUSPEND = '{"spec":{"suspend":true}}'
+
+
+@pytest.mark.parametrize(
+    ("objects", "pods"),
+    [
+        ([replicated("StatefulSet"), *scaled("statefulset/loom")], 3),
+        ([replicated("ReplicaSet"), *scaled("replicaset/loom")], 3),
+        ([replicated(replicas=0), *scaled("deployment/loom")], 1),
+        ([JOB, *switch("delete", "job", "loom", "-n", NS, groups=("batch",))], 3),
+        ([LWS, *scaled("leaderworkersets.leaderworkerset.x-k8s.io/loom", groups=("leaderworkerset.x-k8s.io",))], 4),
+        (
+            [
+                RAY,
+                *switch(
+                    "patch", "rayclusters.ray.io", "loom", "-n", NS, "--type=merge", "-p", SUSPEND, groups=("ray.io",)
+                ),
+            ],
+            2,
+        ),
+        (
+            [
+                JOB_SET,
+                *switch(
+                    "patch",
+                    "jobsets.jobset.x-k8s.io",
+                    "loom",
+                    "-n",
+                    NS,
+                    "--type=merge",
+                    "-p",
+                    SUSPEND,
+                    groups=("jobset.x-k8s.io",),
+                ),
+            ],
+            4,
+        ),
+        (
+            [
+                NOTEBOOK,
+                *switch(
+                    "annotate",
+                    "notebooks.kubeflow.org",
+                    "loom",
+                    "-n",
+                    NS,
+                    "kubeflow-resource-stopped=now",
+                    groups=("kubeflow.org",),
+                ),
+            ],
+            1,
+        ),
+    ],
+    ids=["StatefulSet", "ReplicaSet", "asleep", "Job", "LeaderWorkerSet", "RayCluster", "JobSet", "Notebook"],
+)
+def test_all_pods_of_every_kind_are_on_before_the_trigger(tmp_path, objects, pods):
+    from killcheck import events
+
+    seen: list[events.Event] = []
+    (tmp_path / "all.yaml").write_text(yaml.safe_dump_all(objects))
+    session = Session(manifests=[tmp_path / "all.yaml"], exec_mode="host")
+    result = Run(session, [PlannedDrill("lights-out")], sinks=[seen.append], folder=tmp_path / "state").execute()
+    steady = [event for event in seen if isinstance(event, events.SteadyState)]
+    assert [len(event.gpu_pods) for event in steady] == [pods], result.drills[0].why
+    assert (result.verdict, result.exit_code) == ("survived", 0), result.drills[0].why
+
+
+def test_a_ray_group_never_goes_below_its_minimum(tmp_path):
+    ray = yaml.safe_load(yaml.safe_dump(RAY))
+    ray["spec"]["workerGroupSpecs"][0]["minReplicas"] = 1
+    zero = '[{"op":"replace","path":"/spec/workerGroupSpecs/0/replicas","value":0}]'
+    found = drilled(
+        tmp_path,
+        ray,
+        *switch("patch", "rayclusters.ray.io", "loom", "-n", NS, "--type=json", "-p", zero, groups=("ray.io",)),
+    )
+    assert str(found.verdict) == "exposed"
+
+
+NAMED = {
+    "serviceAccountName": "weaver",
+    "runtimeClassName": "nvidia",
+    "priorityClassName": "urgent",
+    "schedulerName": "kai-scheduler",
+    "nodeSelector": {"pool": "looms"},
+    "volumes": [
+        {"name": "w", "persistentVolumeClaim": {"claimName": "yarn"}},
+        {"name": "c", "configMap": {"name": "patterns"}},
+        {"name": "s", "secret": {"secretName": "dye"}},
+    ],
+}
+
+
+def test_what_a_holder_names_and_no_manifest_shows_is_assumed_and_told(tmp_path):
+    found = drilled(tmp_path, replicated(**NAMED), *scaled("deployment/loom"))
+    assert str(found.verdict) == "survived", found.why
+    told = "\n".join(found.notes)
+    for name in (
+        "ServiceAccount atelier/weaver",
+        "RuntimeClass nvidia",
+        "PriorityClass urgent",
+        "Secret atelier/dye",
+        "ConfigMap atelier/patterns",
+        "PersistentVolumeClaim atelier/yarn",
+    ):
+        assert f"{name} is in no manifest: assumed" in told
+    assert "scheduler kai-scheduler is not modelled" in told
+    assert "no node pool is in the manifests: 3 node(s) with GPUs are assumed" in told
+
+
+def test_what_an_executor_names_is_never_made_for_it(tmp_path):
+    found = drilled(tmp_path, replicated(serviceAccountName="lights-out"), *scaled("deployment/loom", identity=False))
+    assert str(found.verdict) == "inconclusive"
+    assert 'error looking up service account atelier/lights-out: serviceaccount "lights-out" not found' in found.why
+    assert "add ServiceAccount" in found.why
+
+
+def test_an_executors_absent_secret_stays_absent(tmp_path):
+    objects = scaled("deployment/loom")
+    pods = objects[-1]["spec"]["jobTemplate"]["spec"]["template"]["spec"]
+    pods["containers"][0]["envFrom"] = [{"secretRef": {"name": "cluster-login"}}]
+    found = drilled(tmp_path, replicated(), *objects)
+    assert (str(found.verdict), "cluster-login" in found.cause) == ("exposed", True)
+
+
+def test_two_targets_with_a_switch_each_are_each_judged_alone(tmp_path):
+    both = [
+        replicated(name="warp", replicas=2),
+        replicated(name="weft"),
+        *scaled("deployment/warp", name="warp-off"),
+        *scaled("deployment/weft", name="weft-off"),
+    ]
+    found = drilled(tmp_path, *both, layer="weft-off")
+    assert (str(found.verdict), found.off_by) == ("survived", "weft-off"), found.why
+
+
+SPEC = f"""
+apiVersion: killcheck/v1
+kind: KillPath
+name: looms
+targets:
+  - {{name: loom, kind: Deployment, namespace: {NS}, object: loom}}
+layers:
+  - name: lights-out
+    type: dead-man
+    covers: [loom]
+    cronJob: {{namespace: {NS}, name: lights-out}}
+"""
+
+
+def spec(nodes: str = "", proof: str = "") -> str:
+    return SPEC + (f"nodes:\n{indent(nodes, '  ')}\n" if nodes else "") + (f"proof: {proof}\n" if proof else "")
+
+
+@pytest.mark.parametrize(
+    ("text", "verdict", "said"),
+    [
+        (spec(), "survived", "nodes are not judged, only pods"),
+        (spec(proof="[P1, P2, P4]"), "inconclusive", "nodes are not judged, only pods"),
+        (spec("- {name: gpu, selector: pool=gpu}", "[P1, P2, P4]"), "inconclusive", "removedBy"),
+        (
+            spec("- {name: gpu, removedBy: cluster-autoscaler, removedAfter: 5m}", "[P1, P2, P4]"),
+            "survived",
+            "cluster-autoscaler takes an empty one away after 300 s",
+        ),
+        (spec("- {name: gpu, removedBy: cluster-autoscaler, removedAfter: 2h}", "[P1, P2, P4]"), "exposed", ""),
+        (
+            spec("- {name: gpu, removedBy: somebody, removedAfter: 5m, floor: 3}", "[P1, P2, P4]"),
+            "inconclusive",
+            "P2 asks for nodes to go and floor 3 of gpu lets all of them stay",
+        ),
+        (
+            spec("- {name: gpu, removedBy: somebody, removedAfter: 5m, floor: 1}", "[P1, P2, P4]"),
+            "survived",
+            "1 node(s) of gpu may stay on by the spec (floor 1): $",
+        ),
+    ],
+    ids=["unsaid", "P2", "selector", "removed", "removed-late", "floor-of-all", "floor-of-one"],
+)
+def test_nodes_nobody_described_are_judged_by_what_the_spec_says(tmp_path, text, verdict, said):
+    found = drilled(tmp_path, replicated(), *scaled("deployment/loom"), spec=text)
+    assert str(found.verdict) == verdict, found.why
+    assert said in "\n".join([found.why, *found.notes])
+    if verdict == "survived" and "removedAfter" not in text:
+        assert not {"node_cordoned", "node_drained", "node_gone"} & {phase["phase"] for phase in found.phases}

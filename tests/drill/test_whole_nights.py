@@ -1,0 +1,339 @@
+"""After zero the night goes on: what lights the targets again, who did it, and which starts are meant."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import yaml
+
+from killcheck.run.planned import PlannedDrill
+from killcheck.run.runner import Run
+from killcheck.run.session import Session
+from killcheck.spec.killpath import Ref
+
+ZERO = "kubectl -n studio scale deployment painter --replicas=0"
+LIT = "kubectl -n studio scale deployment painter --replicas=3"
+NS = {"namespace": "studio"}
+
+
+def role(name):
+    rules = [
+        {
+            "apiGroups": ["apps"],
+            "resources": ["deployments", "deployments/scale"],
+            "verbs": ["get", "list", "watch", "patch", "update"],
+        }
+    ]
+    return [
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, **NS}},
+        {
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "Role",
+            "metadata": {"name": name, **NS},
+            "rules": rules,
+        },
+        {
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "RoleBinding",
+            "metadata": {"name": name, **NS},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name},
+            "subjects": [{"kind": "ServiceAccount", "name": name, **NS}],
+        },
+    ]
+
+
+def cron(name, schedule, script, *, gpus=0, **spec):
+    container = {"name": "run", "image": "alpine/k8s:1.31.2", "command": ["/bin/sh", "-c", script]}
+    if gpus:
+        container["resources"] = {"limits": {"nvidia.com/gpu": gpus}}
+    pod = {
+        "serviceAccountName": name,
+        "restartPolicy": "Never",
+        "containers": [container],
+        "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists"}] if gpus else [],
+    }
+    return [
+        *role(name),
+        {
+            "apiVersion": "batch/v1",
+            "kind": "CronJob",
+            "metadata": {"name": name, **NS},
+            "spec": {
+                "schedule": schedule,
+                "timeZone": "America/Denver",
+                **spec,
+                "jobTemplate": {"spec": {"template": {"spec": pod}}},
+            },
+        },
+    ]
+
+
+def painter(**annotations):
+    server = {"name": "server", "image": "ghcr.io/comfyui/comfyui:1", "resources": {"limits": {"nvidia.com/gpu": 2}}}
+    pod = {"containers": [server], "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists"}]}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "painter", **NS, "annotations": annotations},
+        "spec": {
+            "replicas": 3,
+            "selector": {"matchLabels": {"app": "painter"}},
+            "template": {"metadata": {"labels": {"app": "painter"}}, "spec": pod},
+        },
+    }
+
+
+POOL = {
+    "apiVersion": "karpenter.sh/v1",
+    "kind": "NodePool",
+    "metadata": {"name": "cards"},
+    "spec": {
+        "disruption": {"consolidationPolicy": "WhenEmpty", "consolidateAfter": "1m", "budgets": [{"nodes": "100%"}]},
+        "template": {
+            "spec": {
+                "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "cards"},
+                "taints": [{"key": "nvidia.com/gpu", "effect": "NoSchedule"}],
+                "requirements": [
+                    {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["g6.12xlarge"]},
+                    {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]},
+                ],
+            }
+        },
+    },
+}
+
+
+@pytest.fixture
+def night(tmp_path):
+    """Drill a switch at half past ten, with what else there is; answers the one result."""
+
+    def run(*more, switch=ZERO, target=None, starts=(), layer="off"):
+        folder = tmp_path / "deploy"
+        folder.mkdir()
+        objects = [target or painter(), POOL, *(cron("off", "30 22 * * *", switch) if switch else []), *more]
+        (folder / "all.yaml").write_text(yaml.safe_dump_all(objects))
+        session = Session(manifests=[Path(folder)], exec_mode="host")
+        if starts:
+            session._kill_path = replace(session.kill_path, starts=tuple(starts))
+        (result,) = Run(session, [PlannedDrill(layer)], folder=tmp_path / "state").execute().drills
+        return result
+
+    return run
+
+
+def told(result):
+    return f"{result.cause or result.why} {' '.join(result.notes)}"
+
+
+@pytest.mark.parametrize(
+    ("schedule", "at", "verdict"),
+    [
+        ("30 1 * * *", "08:30", "exposed"),
+        ("0 5 * * *", "12:00", "exposed"),
+        ("0 8 * * 1-5", "15:00", "survived"),
+        ("0 7,11 * * *", "14:00", "exposed"),
+        ("30 18 * * *", "01:30", "exposed"),
+    ],
+)
+def test_another_schedule_that_lights_it_again_is_a_failure_but_for_a_morning(night, schedule, at, verdict):
+    result = night(*cron("refresh", schedule, LIT))
+    assert str(result.verdict) == verdict, result.why
+    assert "CronJob studio/refresh set Deployment painter to 3 replica(s)" in told(result)
+    assert f"{at} UTC" in told(result)
+    assert (result.stuck_at == "held") is (verdict == "exposed")
+
+
+def test_a_start_that_the_spec_declares_is_meant_at_any_hour(night):
+    start = Ref("batch/v1", "CronJob", "studio", "refresh")
+    result = night(*cron("refresh", "30 1 * * *", LIT), starts=[start])
+    assert str(result.verdict) == "survived", result.why
+    assert any("it held for" in note and "the spec declares this start" in note for note in result.notes)
+    assert result.gpu_pods == ()
+
+
+def test_an_executor_that_goes_on_and_lights_what_it_turned_off(night):
+    result = night(switch=f"{ZERO}\nsleep 3600\n{LIT}")
+    assert str(result.verdict) == "exposed"
+    assert "the executor of off itself" in result.cause
+
+
+def test_a_schedule_that_asks_for_gpus_itself(night):
+    result = night(*cron("tune", "0 2 * * *", "sleep 7200", gpus=1))
+    assert str(result.verdict) == "exposed"
+    assert "lit again at 2026-01-16 09:00 UTC: CronJob studio/tune" in result.cause
+
+
+def test_a_quiet_night_holds_to_the_next_firing(night):
+    result = night()
+    assert str(result.verdict) == "survived"
+    assert result.watched_s < 3600, "what is proven is told of, not the night after it"
+
+
+@pytest.mark.parametrize(
+    ("spec", "why"),
+    [
+        ({"startingDeadlineSeconds": 0}, "every firing is too late"),
+        ({"schedule": "0 3 31 2 *"}, "no such date"),
+        ({"suspend": True}, "is suspended"),
+    ],
+)
+def test_a_schedule_that_never_fires_is_exposed(night, spec, why):
+    spec = {"schedule": "30 22 * * *", **spec}
+    result = night(*cron("never", spec.pop("schedule"), ZERO, **spec), switch="", layer="never")
+    assert str(result.verdict) == "exposed"
+    assert why in result.cause
+
+
+# -- KEDA --------------------------------------------------------------------------------------------------
+def scaled(*triggers, notes=None, **spec):
+    return {
+        "apiVersion": "keda.sh/v1alpha1",
+        "kind": "ScaledObject",
+        "metadata": {"name": "painter", **NS, "annotations": notes or {}},
+        "spec": {
+            "scaleTargetRef": {"name": "painter"},
+            "minReplicaCount": 0,
+            "maxReplicaCount": 5,
+            **spec,
+            "triggers": list(triggers),
+        },
+    }
+
+
+def window(start, end):
+    return {
+        "type": "cron",
+        "metadata": {"timezone": "America/Denver", "start": start, "end": end, "desiredReplicas": "3"},
+    }
+
+
+LIVE = {"type": "kafka", "metadata": {"topic": "jobs", "lagThreshold": "5"}}
+
+
+@pytest.mark.parametrize(
+    ("triggers", "layer", "verdict", "words"),
+    [
+        ([window("0 6 * * *", "0 20 * * *")], "painter-to-zero", "survived", "waited for the cron window"),
+        ([window("0 20 * * *", "0 23 * * *")], "off", "exposed", "scaled back"),
+        ([window("0 1 * * *", "0 2 * * *")], "painter-to-zero", "exposed", "ScaledObject studio/painter"),
+        (
+            [{"type": "cpu", "metricType": "Utilization", "metadata": {"value": "60"}}],
+            "painter-to-zero",
+            "exposed",
+            "cpu or memory triggers alone",
+        ),
+        ([LIVE], "painter-to-zero", "survived", "assumed active"),
+        ([LIVE], "off", "inconclusive", "kafka trigger is assumed active"),
+    ],
+)
+def test_triggers_count_by_their_type(night, triggers, layer, verdict, words):
+    result = night(scaled(*triggers), layer=layer)
+    assert (str(result.verdict), words in told(result)) == (verdict, True), told(result)
+    assert not result.problems
+
+
+def test_a_pause_at_a_count_comes_back_with_the_resync(night):
+    result = night(scaled(LIVE, notes={"autoscaling.keda.sh/paused-replicas": "2"}))
+    assert str(result.verdict) == "exposed"
+    assert "ScaledObject studio/painter set Deployment painter to 2 replica(s)" in result.cause
+
+
+# -- GitOps ------------------------------------------------------------------------------------------------
+def app(automated, *options, ignore=()):
+    return {
+        "apiVersion": "argoproj.io/v1alpha1",
+        "kind": "Application",
+        "metadata": {"name": "st", "namespace": "argocd"},
+        "spec": {
+            "project": "default",
+            "source": {"repoURL": "https://git.example.com/x.git", "path": "."},
+            "destination": {"server": "https://kubernetes.default.svc", "namespace": "studio"},
+            "ignoreDifferences": list(ignore),
+            "syncPolicy": {"automated": automated, "syncOptions": list(options)},
+        },
+    }
+
+
+def entry(**more):
+    return {"group": "apps", "kind": "Deployment", **more}
+
+
+RESPECT = "RespectIgnoreDifferences=true"
+HEAL = {"selfHeal": True}
+
+
+@pytest.mark.parametrize(
+    ("application", "verdict"),
+    [
+        (app(HEAL), "exposed"),
+        (app({"selfHeal": True, "enabled": False}), "survived"),
+        (app({"prune": True}), "survived"),
+        (app(HEAL, RESPECT, ignore=[entry(jsonPointers=["/spec/replicas"])]), "survived"),
+        (app(HEAL, RESPECT, ignore=[entry(name="painter", jqPathExpressions=[".spec.replicas"])]), "survived"),
+        (app(HEAL, RESPECT, ignore=[{"group": "*", "kind": "*", "jsonPointers": ["/spec"]}]), "survived"),
+        (app(HEAL, RESPECT, ignore=[entry(namespace="other", jsonPointers=["/spec/replicas"])]), "exposed"),
+        (app(HEAL, RESPECT, ignore=[{"kind": "Deployment", "jsonPointers": ["/spec/replicas"]}]), "exposed"),
+        (app(HEAL, ignore=[entry(jsonPointers=["/spec/replicas"])]), "exposed"),
+        (app(HEAL, RESPECT, ignore=[entry(managedFieldsManagers=["kubectl"])]), "inconclusive"),
+    ],
+)
+def test_argo_heals_what_it_may_and_nothing_else(night, application, verdict):
+    result = night(application)
+    assert str(result.verdict) == verdict, told(result)
+
+
+@pytest.mark.parametrize("tracking", ["st:apps/Deployment:studio/painter", "argocd_st:apps/Deployment:studio/painter"])
+def test_argo_tracks_by_annotation(night, tracking):
+    result = night(app(HEAL), target=painter(**{"argocd.argoproj.io/tracking-id": tracking}))
+    assert "Argo CD set Deployment painter to 3" in result.cause
+
+
+def test_what_another_application_tracks_is_its_own(night):
+    other = painter(**{"argocd.argoproj.io/tracking-id": "elsewhere:apps/Deployment:studio/painter"})
+    assert str(night(app(HEAL), target=other).verdict) == "survived"
+
+
+def flux(kind, **spec):
+    group = {"Kustomization": "kustomize.toolkit.fluxcd.io/v1", "HelmRelease": "helm.toolkit.fluxcd.io/v2"}[kind]
+    return {"apiVersion": group, "kind": kind, "metadata": {"name": "st", **NS}, "spec": spec}
+
+
+@pytest.mark.parametrize(
+    ("source", "notes", "verdict"),
+    [
+        (flux("Kustomization", interval="10m", path="."), {}, "exposed"),
+        (flux("Kustomization", interval="1h0m0s", path="."), {}, "exposed"),
+        (flux("Kustomization", interval="1h", suspend=True), {}, "survived"),
+        (flux("Kustomization", interval="1h", targetNamespace="other"), {}, "survived"),
+        (flux("Kustomization", interval="1h"), {"kustomize.toolkit.fluxcd.io/reconcile": "disabled"}, "survived"),
+        (flux("Kustomization", interval="1h"), {"kustomize.toolkit.fluxcd.io/ssa": "IfNotPresent"}, "survived"),
+        (flux("Kustomization", interval="1h"), {"kustomize.toolkit.fluxcd.io/ssa": "Merge"}, "exposed"),
+        (flux("HelmRelease", interval="30m", driftDetection={"mode": "enabled"}), {}, "exposed"),
+        (flux("HelmRelease", interval="30m", driftDetection={"mode": "warn"}), {}, "survived"),
+        (flux("HelmRelease", interval="30m"), {}, "survived"),
+        (
+            flux(
+                "HelmRelease",
+                interval="30m",
+                driftDetection={
+                    "mode": "enabled",
+                    "ignore": [{"paths": ["/spec/replicas"], "target": {"kind": "Deployment"}}],
+                },
+            ),
+            {},
+            "survived",
+        ),
+        (
+            flux("HelmRelease", interval="30m", driftDetection={"mode": "enabled"}),
+            {"helm.toolkit.fluxcd.io/driftDetection": "disabled"},
+            "survived",
+        ),
+    ],
+)
+def test_flux_corrects_at_its_interval(night, source, notes, verdict):
+    result = night(source, target=painter(**notes))
+    assert str(result.verdict) == verdict, told(result)
+    if verdict == "exposed":
+        assert f"{source['kind']} studio/st" in result.cause or "Flux (" in result.cause

@@ -1,0 +1,433 @@
+"""Objects to put beside a kill path: what nobody here could vouch for, what lights it again, and what does not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from composed import Obj, account, workload
+
+API = "rbac.authorization.k8s.io"
+
+
+@dataclass(frozen=True)
+class Aim:
+    """What the objects are about: a target and its labels."""
+
+    api_version: str
+    kind: str
+    namespace: str
+    name: str
+    labels: dict[str, str]
+
+    @property
+    def plural(self) -> str:
+        """Its resource."""
+        return f"{self.kind.lower()}s"
+
+    @property
+    def group(self) -> str:
+        """Its API group."""
+        return self.api_version.rpartition("/")[0]
+
+
+def custom(kind: str, spec: Obj, *, namespace: str = "", group: str = "ops.example.io", **more: Any) -> Obj:
+    """A custom resource of a kind that nobody has heard of."""
+    meta: Obj = {"name": "of-a-stranger"} | ({"namespace": namespace} if namespace else {})
+    return {"apiVersion": f"{group}/v1alpha1", "kind": kind, "metadata": meta, "spec": spec} | more
+
+
+def program(rules: list[Obj], namespace: str = "platform", *, cluster: bool = True, **container: Any) -> list[Obj]:
+    """A Deployment whose account has these rights."""
+    return [
+        *account("night-owl", namespace, rules, cluster=cluster),
+        workload("night-owl", namespace, "night-owl", **container),
+    ]
+
+
+def bound(role: str, namespace: str, subject: Obj, *, inside: str = "") -> Obj:
+    """A binding to a role that every cluster has."""
+    meta: Obj = {"name": "owl"} | ({"namespace": inside} if inside else {})
+    return {
+        "apiVersion": f"{API}/v1",
+        "kind": "RoleBinding" if inside else "ClusterRoleBinding",
+        "metadata": meta,
+        "roleRef": {"apiGroup": API, "kind": "ClusterRole", "name": role},
+        "subjects": [subject],
+    }
+
+
+def _webhook(kind: str, aim: Aim, rule: Obj) -> Obj:
+    return {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": kind,
+        "metadata": {"name": "of-a-stranger"},
+        "webhooks": [
+            {
+                "name": "a.example.io",
+                "admissionReviewVersions": ["v1"],
+                "sideEffects": "None",
+                "failurePolicy": "Ignore",
+                "clientConfig": {"service": {"name": "hook", "namespace": "platform"}},
+                "rules": [{"apiVersions": ["*"], "scope": "*"} | rule],
+            }
+        ],
+    }
+
+
+def _cron(aim: Aim) -> list[Obj]:
+    rules = [{"apiGroups": [aim.group], "resources": [f"{aim.plural}/scale"], "verbs": ["patch"]}]
+    return [
+        *account("monthly", aim.namespace, rules),
+        {
+            "apiVersion": "batch/v1",
+            "kind": "CronJob",
+            "metadata": {"name": "monthly", "namespace": aim.namespace},
+            "spec": {
+                "schedule": "0 5 1 * *",
+                "jobTemplate": {
+                    "spec": {
+                        "template": {
+                            "spec": {
+                                "serviceAccountName": "monthly",
+                                "restartPolicy": "Never",
+                                "containers": [{"name": "main", "image": "registry.example.net/platform/monthly:3"}],
+                            }
+                        }
+                    }
+                },
+            },
+        },
+    ]
+
+
+def _owl(namespace: str) -> Obj:
+    return workload("owl", namespace, "owl")
+
+
+#: What could turn a target on again, or keep it on, and what nobody here runs.
+UNKNOWN: dict[str, Callable[[Aim], list[Obj]]] = {
+    "an operator that may patch the scale": lambda a: program(
+        [{"apiGroups": [a.group], "resources": [f"{a.plural}/scale"], "verbs": ["patch"]}]
+    ),
+    "an operator that may update it, by name": lambda a: program(
+        [{"apiGroups": [a.group], "resources": [a.plural], "resourceNames": [a.name], "verbs": ["update"]}],
+        a.namespace,
+        cluster=False,
+    ),
+    "an operator that may do anything": lambda a: program([{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]),
+    "an operator that is cluster-admin": lambda a: [
+        _owl("platform"),
+        bound("cluster-admin", "platform", {"kind": "ServiceAccount", "name": "owl", "namespace": "platform"}),
+    ],
+    "an editor of the namespace": lambda a: [
+        _owl("platform"),
+        bound(
+            "edit", a.namespace, {"kind": "ServiceAccount", "name": "owl", "namespace": "platform"}, inside=a.namespace
+        ),
+    ],
+    "everybody of a namespace may": lambda a: [
+        _owl("platform"),
+        bound(
+            "admin",
+            a.namespace,
+            {"apiGroup": API, "kind": "Group", "name": "system:serviceaccounts:platform"},
+            inside=a.namespace,
+        ),
+    ],
+    "one that may create pods beside it": lambda a: program(
+        [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "create"]}], a.namespace, cluster=False
+    ),
+    "a monthly CronJob whose program nobody knows": _cron,
+    "a loop that scales it, without rights in the manifests": lambda a: [
+        workload(
+            "keeper",
+            a.namespace,
+            "keeper",
+            image="alpine/k8s:1.32.0",
+            command=["/bin/sh", "-c"],
+            args=[
+                f"while true; do sleep 600\nkubectl -n {a.namespace} scale {a.kind.lower()} {a.name} --replicas=1\ndone"
+            ],
+        )
+    ],
+    "a scaler of a kind never heard of": lambda a: [
+        custom(
+            "PredictiveScaler",
+            {"scaleTargetRef": {"apiVersion": a.api_version, "kind": a.kind, "name": a.name}},
+            namespace=a.namespace,
+        )
+    ],
+    "a list of workloads": lambda a: [custom("Fleetwake", {"workloads": [{"kind": a.kind.lower(), "name": a.name}]})],
+    "a name in a text": lambda a: [
+        custom("OnCallPlan", {"keepAlive": f"{a.namespace}/{a.name}"}, namespace="platform")
+    ],
+    "a selector": lambda a: [
+        custom("Warmer", {"selector": {"matchLabels": a.labels}, "minimum": 1}, namespace=a.namespace)
+    ],
+    "a clock for a namespace": lambda a: [custom("WorkingHours", {"namespaces": [a.namespace], "from": "06:00"})],
+    "a clock in the namespace": lambda a: [
+        custom(
+            "SleepInfo",
+            {"weekdays": "1-5", "sleepAt": "20:00", "wakeUpAt": "22:10"},
+            namespace=a.namespace,
+            group="kube-green.com",
+        )
+    ],
+    "without a spec": lambda a: [custom("Pinned", {}, namespace=a.namespace, target={"kind": a.kind, "name": a.name})],
+    "a webhook on its scale": lambda a: [
+        _webhook(
+            "MutatingWebhookConfiguration",
+            a,
+            {"apiGroups": [a.group], "resources": [f"{a.plural}/scale"], "operations": ["UPDATE"]},
+        )
+    ],
+    "a webhook on its pods": lambda a: [
+        _webhook(
+            "MutatingWebhookConfiguration", a, {"apiGroups": [""], "resources": ["pods"], "operations": ["CREATE"]}
+        )
+    ],
+    "a webhook on everything": lambda a: [
+        _webhook("MutatingWebhookConfiguration", a, {"apiGroups": ["*"], "resources": ["*/*"], "operations": ["*"]})
+    ],
+    "a policy that mutates": lambda a: [
+        custom(
+            "ClusterPolicy",
+            {
+                "rules": [
+                    {
+                        "name": "min",
+                        "match": {"any": [{"resources": {"kinds": [a.kind]}}]},
+                        "mutate": {"patchStrategicMerge": {"spec": {"replicas": 1}}},
+                    }
+                ]
+            },
+            group="kyverno.io",
+        )
+    ],
+    "a Flux Kustomization": lambda a: [
+        custom(
+            "Kustomization",
+            {"interval": "1h", "path": "./clusters/one", "prune": True},
+            namespace="flux-system",
+            group="kustomize.toolkit.fluxcd.io",
+        )
+    ],
+    "a HelmRelease that detects drift": lambda a: [
+        custom(
+            "HelmRelease",
+            {"interval": "30m", "driftDetection": {"mode": "enabled"}, "targetNamespace": a.namespace},
+            namespace="flux-system",
+            group="helm.toolkit.fluxcd.io",
+        )
+    ],
+    "an ApplicationSet": lambda a: [
+        custom(
+            "ApplicationSet",
+            {"generators": [], "template": {"spec": {"destination": {"namespace": a.namespace}}}},
+            namespace="argocd",
+            group="argoproj.io",
+        )
+    ],
+}
+
+
+def _soon(aim: Aim) -> list[Obj]:
+    rules = [{"apiGroups": [aim.group], "resources": [aim.plural, f"{aim.plural}/scale"], "verbs": ["get", "patch"]}]
+    line = f"kubectl -n {aim.namespace} scale {aim.kind.lower()} {aim.name} --replicas=1"
+    return [
+        *account("warm-up", aim.namespace, rules),
+        {
+            "apiVersion": "batch/v1",
+            "kind": "CronJob",
+            "metadata": {"name": "warm-up", "namespace": aim.namespace},
+            "spec": {
+                "schedule": "10,40 * * * *",
+                "jobTemplate": {
+                    "spec": {
+                        "template": {
+                            "spec": {
+                                "serviceAccountName": "warm-up",
+                                "restartPolicy": "Never",
+                                "containers": [
+                                    {
+                                        "name": "main",
+                                        "image": "alpine/k8s:1.32.0",
+                                        "command": ["/bin/sh", "-c"],
+                                        "args": [line],
+                                    }
+                                ],
+                            }
+                        }
+                    }
+                },
+            },
+        },
+    ]
+
+
+#: What lights it again here, or what no API server would know: whatever the verdict, no pass.
+RELIGHTING: dict[str, Callable[[Aim], list[Obj]]] = {
+    "KEDA's minimum": lambda a: [
+        custom(
+            "ScaledObject",
+            {
+                "scaleTargetRef": {"kind": a.kind, "name": a.name},
+                "minReplicaCount": 1,
+                "triggers": [
+                    {
+                        "type": "cron",
+                        "metadata": {
+                            "timezone": "Etc/UTC",
+                            "start": "0 6 * * *",
+                            "end": "0 20 * * *",
+                            "desiredReplicas": "1",
+                        },
+                    }
+                ],
+            },
+            namespace=a.namespace,
+            group="keda.sh",
+        )
+    ],
+    "a CronJob a quarter of an hour later": _soon,
+}
+
+
+def _reader(name: str) -> list[Obj]:
+    rules = [{"apiGroups": ["", "apps", "batch"], "resources": ["*"], "verbs": ["get", "list", "watch"]}]
+    return [*account(name, "monitoring", rules, cluster=True), workload(name, "monitoring", name)]
+
+
+#: Cluster furniture that has no power over a target.
+HARMLESS: dict[str, Callable[[Aim], list[Obj]]] = {
+    "data and names": lambda a: [
+        {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": "settings", "namespace": a.namespace},
+            "data": {"target": a.name, "replicas": "1", "schedule": "0 6 * * *"},
+        },
+        {
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": {"name": a.name, "namespace": a.namespace},
+            "spec": {"selector": a.labels, "ports": [{"port": 80}]},
+        },
+        {
+            "apiVersion": "networking.k8s.io/v1",
+            "kind": "Ingress",
+            "metadata": {"name": a.name, "namespace": a.namespace},
+            "spec": {"defaultBackend": {"service": {"name": a.name, "port": {"number": 80}}}},
+        },
+        {
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "metadata": {"name": "cache", "namespace": a.namespace},
+            "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+        },
+    ],
+    "who only reads": lambda a: _reader("kube-state-metrics"),
+    "rights elsewhere": lambda a: program(
+        [{"apiGroups": ["apps"], "resources": ["*", "deployments/scale"], "verbs": ["*"]}], "web", cluster=False
+    ),
+    "rights over something else by name": lambda a: program(
+        [
+            {
+                "apiGroups": [a.group],
+                "resources": [a.plural, f"{a.plural}/scale"],
+                "resourceNames": [f"{a.name}-ui"],
+                "verbs": ["patch"],
+            }
+        ],
+        a.namespace,
+        cluster=False,
+    ),
+    "an agent on each node": lambda a: [
+        *account(
+            "agent",
+            "kube-system",
+            [{"apiGroups": [""], "resources": ["nodes", "pods"], "verbs": ["get", "list", "watch", "patch"]}],
+            cluster=True,
+        ),
+        {
+            "apiVersion": "apps/v1",
+            "kind": "DaemonSet",
+            "metadata": {"name": "agent", "namespace": "kube-system"},
+            "spec": {
+                "selector": {"matchLabels": {"app": "agent"}},
+                "template": {
+                    "metadata": {"labels": {"app": "agent"}},
+                    "spec": {
+                        "serviceAccountName": "agent",
+                        "containers": [{"name": "agent", "image": "registry.example.net/agent:9"}],
+                    },
+                },
+            },
+        },
+    ],
+    "monitors and routes and certificates": lambda a: [
+        custom(
+            "ServiceMonitor",
+            {"selector": {"matchLabels": a.labels}, "endpoints": [{"port": "http"}]},
+            namespace=a.namespace,
+            group="monitoring.coreos.com",
+        ),
+        custom(
+            "HTTPRoute",
+            {"rules": [{"backendRefs": [{"name": a.name, "port": 80}]}]},
+            namespace=a.namespace,
+            group="gateway.networking.k8s.io",
+        ),
+        custom(
+            "Certificate",
+            {"secretName": a.name, "dnsNames": [f"{a.name}.example.net"]},
+            namespace=a.namespace,
+            group="cert-manager.io",
+        ),
+    ],
+    "a custom resource about something else": lambda a: [
+        custom("PostgresCluster", {"instances": 3, "storage": {"size": "1Gi"}}, namespace=a.namespace),
+        custom("PredictiveScaler", {"scaleTargetRef": {"kind": "Deployment", "name": "web"}}, namespace="web"),
+    ],
+    "a starter that is off": lambda a: [
+        *account("night-owl", "platform", [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}], cluster=True),
+        _at_zero(workload("night-owl", "platform", "night-owl")),
+    ],
+    "GitOps that is asleep": lambda a: [
+        custom(
+            "Kustomization",
+            {"suspend": True, "interval": "5m"},
+            namespace="flux-system",
+            group="kustomize.toolkit.fluxcd.io",
+        ),
+        custom(
+            "GitRepository",
+            {"url": "https://git.example.net/x.git", "interval": "5m"},
+            namespace="flux-system",
+            group="source.toolkit.fluxcd.io",
+        ),
+    ],
+    "a webhook on something else": lambda a: [
+        _webhook(
+            "MutatingWebhookConfiguration",
+            a,
+            {"apiGroups": ["ops.example.io"], "resources": ["*"], "operations": ["*"]},
+        )
+    ],
+    "Karpenter itself": lambda a: [
+        *account(
+            "karpenter",
+            "kube-system",
+            [{"apiGroups": ["karpenter.sh"], "resources": ["*"], "verbs": ["*"]}],
+            cluster=True,
+        ),
+        workload("karpenter", "kube-system", "karpenter", image="public.ecr.aws/karpenter/controller:1.8.0"),
+    ],
+}
+
+
+def _at_zero(obj: Obj) -> Obj:
+    obj["spec"]["replicas"] = 0
+    return obj

@@ -1,0 +1,202 @@
+"""Kill paths composed of parts whose truth is known: what a stranger brings, written by none of our fixtures.
+
+A composition says what it is (``truth``), so that a verdict can be held against it: ``off`` (the layer turns the GPUs
+off and they stay off), ``on`` (they bill), ``unknown`` (nobody here could tell).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from killcheck.drill.sequence import Options
+from killcheck.run.planned import PlannedDrill
+from killcheck.run.runner import Run
+from killcheck.run.session import Session
+from killcheck.verdict import DrillResult
+
+Obj = dict[str, Any]
+
+#: What bills after so long bills: nobody waits for the whole night.
+WATCHED = Options(horizon_s=2 * 3600.0)
+
+#: The executors that are there: how each turns a target off, and whether it does.
+STYLES = {
+    "patch-scale": ("off", "kubectl -n {ns} scale {kind} {name} --replicas=0"),
+    "patch-spec": ("off", 'kubectl -n {ns} patch {kind} {name} --type merge -p \'{{"spec":{{"replicas":0}}}}\''),
+    "wrong-name": ("on", "kubectl -n {ns} scale {kind} {name}-old --replicas=0 || true"),
+    "one-left": ("on", "kubectl -n {ns} scale {kind} {name} --replicas=1"),
+    "dry-run": ("on", "kubectl -n {ns} scale {kind} {name} --replicas=0 --dry-run=server"),
+}
+
+
+@dataclass(frozen=True)
+class Composition:
+    """One kill path. ``rivals`` are objects beside it, with what they make of the truth."""
+
+    kind: str = "Deployment"
+    replicas: int = 1
+    name: str = "llama"
+    namespace: str = "serving"
+    zone: str = "Etc/UTC"
+    style: str = "patch-scale"
+    second: bool = False
+    rivals: tuple[Obj, ...] = ()
+    rivals_truth: str = "off"
+    notes: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def truth(self) -> str:
+        """``off``, ``on`` or ``unknown``."""
+        style = STYLES[self.style][0]
+        return style if style == "on" or self.rivals_truth == "off" else self.rivals_truth
+
+    @property
+    def objects(self) -> list[Obj]:
+        """Its manifests."""
+        names = [self.name, *([f"{self.name}-b"] if self.second else [])]
+        made = [obj for name in names for obj in self._target(name)]
+        return [*made, *self._executor(names), *self.rivals]
+
+    def _target(self, name: str) -> Iterable[Obj]:
+        meta = {"name": name, "namespace": self.namespace, "labels": {"app": name}}
+        if self.notes:
+            meta["annotations"] = dict(self.notes)
+        spec: Obj = {
+            "replicas": self.replicas,
+            "selector": {"matchLabels": {"app": name}},
+            "template": {
+                "metadata": {"labels": {"app": name}},
+                "spec": {
+                    "terminationGracePeriodSeconds": 10,
+                    "containers": [
+                        {
+                            "name": "server",
+                            "image": "registry.example.net/serving/engine:7",
+                            "resources": {"limits": {"nvidia.com/gpu": 1, "memory": "8Gi", "cpu": "2"}},
+                        }
+                    ],
+                },
+            },
+        }
+        if self.kind == "StatefulSet":
+            spec["serviceName"] = name
+        yield {"apiVersion": "apps/v1", "kind": self.kind, "metadata": meta, "spec": spec}
+
+    def _executor(self, names: list[str]) -> Iterable[Obj]:
+        line = STYLES[self.style][1]
+        script = "\n".join(
+            ["set -e", *(line.format(ns=self.namespace, kind=self.kind.lower(), name=name) for name in names)]
+        )
+        plural = f"{self.kind.lower()}s"
+        yield from account(
+            "lights-out",
+            self.namespace,
+            [
+                {
+                    "apiGroups": ["apps"],
+                    "resources": [plural, f"{plural}/scale"],
+                    "verbs": ["get", "list", "patch", "update"],
+                }
+            ],
+        )
+        yield {
+            "apiVersion": "batch/v1",
+            "kind": "CronJob",
+            "metadata": {"name": "lights-out", "namespace": self.namespace},
+            "spec": {
+                "schedule": "30 21 * * *",
+                "timeZone": self.zone,
+                "concurrencyPolicy": "Forbid",
+                "jobTemplate": {
+                    "spec": {
+                        "activeDeadlineSeconds": 600,
+                        "backoffLimit": 2,
+                        "template": {
+                            "spec": {
+                                "serviceAccountName": "lights-out",
+                                "restartPolicy": "Never",
+                                "containers": [
+                                    {
+                                        "name": "off",
+                                        "image": "alpine/k8s:1.32.0",
+                                        "command": ["/bin/sh", "-c"],
+                                        "args": [script],
+                                    }
+                                ],
+                            }
+                        },
+                    }
+                },
+            },
+        }
+
+    @property
+    def spec(self) -> Obj:
+        """Its killcheck.yaml: no node pool is described, so pods are the proof."""
+        names = [self.name, *([f"{self.name}-b"] if self.second else [])]
+        return {
+            "apiVersion": "killcheck/v1",
+            "name": "composed",
+            "targets": [
+                {"name": name, "kind": self.kind, "namespace": self.namespace, "object": name} for name in names
+            ],
+            "layers": [
+                {
+                    "name": "lights-out",
+                    "type": "dead-man",
+                    "covers": names,
+                    "cronJob": {"namespace": self.namespace, "name": "lights-out"},
+                }
+            ],
+            "proof": ["P1", "P4"],
+        }
+
+    def drill(self, folder: Path, **more: Any) -> DrillResult:
+        """Drill it; ``more`` goes into its spec."""
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "killcheck.yaml").write_text(yaml.safe_dump(self.spec | more))
+        (folder / "all.yaml").write_text(yaml.safe_dump_all(self.objects))
+        session = Session(spec=folder / "killcheck.yaml", exec_mode="host")
+        return Run(session, [PlannedDrill("lights-out", options=WATCHED)], folder=folder / "runs").execute().drills[0]
+
+
+def account(name: str, namespace: str, rules: list[Obj], *, cluster: bool = False) -> list[Obj]:
+    """A ServiceAccount with a Role of its own, or a ClusterRole."""
+    kind = "ClusterRole" if cluster else "Role"
+    meta: Obj = {"name": name} if cluster else {"name": name, "namespace": namespace}
+    api = "rbac.authorization.k8s.io"
+    return [
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": namespace}},
+        {"apiVersion": f"{api}/v1", "kind": kind, "metadata": dict(meta), "rules": rules},
+        {
+            "apiVersion": f"{api}/v1",
+            "kind": f"{kind}Binding",
+            "metadata": dict(meta),
+            "roleRef": {"apiGroup": api, "kind": kind, "name": name},
+            "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": namespace}],
+        },
+    ]
+
+
+def workload(name: str, namespace: str, account_name: str, **container: Any) -> Obj:
+    """A Deployment without GPUs."""
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {
+            "selector": {"matchLabels": {"app": name}},
+            "template": {
+                "metadata": {"labels": {"app": name}},
+                "spec": {
+                    "serviceAccountName": account_name,
+                    "containers": [{"name": "main", "image": "registry.example.net/platform/thing:1"} | container],
+                },
+            },
+        },
+    }

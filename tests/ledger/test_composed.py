@@ -1,0 +1,146 @@
+"""Kill paths composed of parts whose truth is known: the verdict is that truth or inconclusive, never a false pass."""
+
+from __future__ import annotations
+
+import os
+import random
+from datetime import date
+from itertools import product
+from pathlib import Path
+
+import pytest
+import yaml
+from beside import HARMLESS, RELIGHTING, UNKNOWN, Aim
+from composed import STYLES, Composition
+
+from killcheck.capabilities.inventory import Inventory
+from killcheck.entries import Status
+from killcheck.ledger.keeping import keep
+from killcheck.spec import specfile
+
+#: How many are drilled; "all" of them take an hour.
+COMPOSED = os.environ.get("KILLCHECK_COMPOSED", "14")
+RIGHT = {"off": {"survived"}, "on": {"exposed", "inconclusive"}, "unknown": {"inconclusive"}}
+
+
+def _rivals() -> list[tuple[str, str]]:
+    told = [("unknown", name) for name in UNKNOWN] + [("on", name) for name in RELIGHTING]
+    return [("off", ""), *told, *(("off", name) for name in HARMLESS)]
+
+
+def _every() -> list[tuple[str, int, str, str, str, bool, tuple[str, str]]]:
+    """(kind, replicas, style, name and namespace, zone, second, rival) of every composition."""
+    return list(
+        product(
+            ("Deployment", "StatefulSet"),
+            (1, 3),
+            STYLES,
+            ("llama/serving", "gpu-7b/default", "web/team-b"),
+            ("Etc/UTC", "Asia/Kolkata", "America/New_York"),
+            (False, True),
+            _rivals(),
+        )
+    )
+
+
+def _sample() -> list[tuple[str, int, str, str, str, bool, tuple[str, str]]]:
+    every = _every()
+    if COMPOSED == "all":
+        return every
+    drawn = random.Random(20261122)
+    sound = [one for one in every if STYLES[one[2]][0] == "off"]
+    unsound = [one for one in every if STYLES[one[2]][0] == "on" and one[-1][0] != "unknown"]
+    most = int(COMPOSED)
+    return [*drawn.sample(sound, most - most // 3), *drawn.sample(unsound, most // 3)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "replicas", "style", "where", "zone", "second", "rival"),
+    _sample(),
+    ids=lambda value: str(value[1] if isinstance(value, tuple) else value).replace(" ", "-") or "alone",
+)
+def test_verdict_is_the_truth(
+    kind: str,
+    replicas: int,
+    style: str,
+    where: str,
+    zone: str,
+    second: bool,
+    rival: tuple[str, str],
+    tmp_path: Path,
+) -> None:
+    name, _, namespace = where.partition("/")
+    aim = Aim("apps/v1", kind, namespace, name, {"app": name})
+    rivals = (UNKNOWN | RELIGHTING | HARMLESS)[rival[1]](aim) if rival[1] else []
+    one = Composition(
+        kind=kind,
+        replicas=replicas,
+        name=name,
+        namespace=namespace,
+        zone=zone,
+        style=style,
+        second=second,
+        rivals=tuple(rivals),
+        rivals_truth=rival[0],
+    )
+    result = one.drill(tmp_path / "path")
+    assert str(result.verdict) in RIGHT[one.truth], result.why
+
+
+def test_assumption_settles_what_it_names_until_its_day(tmp_path: Path) -> None:
+    """And stands in the ledger from then on; of another object, or ended, it settles nothing."""
+    aim = Aim("apps/v1", "Deployment", "serving", "llama", {"app": "llama"})
+    one = Composition(rivals=tuple(UNKNOWN["an operator that may patch the scale"](aim)))
+    said = {"kind": "Deployment", "namespace": "platform", "name": "night-*", "reason": "it scales web shops only"}
+    held = one.drill(tmp_path / "held", assume=[said | {"until": "2999-01-01"}])
+    assert str(held.verdict) == "survived"
+    assert [(e.object, e.until) for e in held.ledger.telling if e.until] == [
+        ("Deployment/platform/night-owl", "2999-01-01")
+    ]
+    for name, other in {"ended": {"until": "2020-01-01"}, "other": {"until": "2999-01-01", "namespace": "web"}}.items():
+        result = one.drill(tmp_path / name, assume=[said | other])
+        assert str(result.verdict) == "inconclusive"
+        assert ("ended on 2020-01-01" in result.why) == (name == "ended")
+        assert "Deployment/platform/night-owl" in result.why
+
+
+def test_what_lint_calls_an_error_is_answered(tmp_path: Path) -> None:
+    """What one night cannot disprove stands open; what the drill ran, and saw work, is executed, and told."""
+    aim = Aim("apps/v1", "Deployment", "serving", "llama", {"app": "llama"})
+    one = Composition(rivals=tuple(RELIGHTING["KEDA's minimum"](aim)))
+    hung = one.objects
+    hung[-2]["spec"]["jobTemplate"]["spec"].pop("activeDeadlineSeconds")
+    file = tmp_path / "killcheck.yaml"
+    file.write_text(yaml.safe_dump(one.spec))
+    kill_path = specfile.load(file)
+    kept = keep(Inventory(hung), kill_path, kill_path.layers[0], today=date(2026, 1, 15), models={"keda-operator"})
+    said = {(e.object, e.because.split(":")[0]): e.status for e in kept.telling}
+    assert said["ScaledObject/serving/of-a-stranger", "lint says keda-floor"] is Status.NOT_MODELLED
+    assert said["CronJob/serving/lights-out", "lint says forbid-hung-job"] is Status.EXECUTED
+
+
+def test_owner_that_nobody_models_leaves_nothing_proven(tmp_path: Path) -> None:
+    owner = {
+        "apiVersion": "serving.example.io/v1",
+        "kind": "ModelServer",
+        "name": "llama",
+        "uid": "u-1",
+        "controller": True,
+    }
+    one = Composition()
+    objects = one.objects
+    objects[0]["metadata"]["ownerReferences"] = [owner]
+    result = Composition.drill(_Fixed(objects), tmp_path / "path")
+    assert not result.proven, result.why
+
+
+class _Fixed(Composition):
+    """The composition with other manifests."""
+
+    def __init__(self, objects: list[dict[str, object]]) -> None:
+        super().__init__()
+        object.__setattr__(self, "_objects", objects)
+
+    @property
+    def objects(self) -> list[dict[str, object]]:
+        return self._objects  # type: ignore[attr-defined,no-any-return]

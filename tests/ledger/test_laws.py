@@ -1,0 +1,214 @@
+"""Laws over the reference paths: what is added or renamed, and what may come of it."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import shutil
+from collections.abc import Callable
+from datetime import date
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from beside import HARMLESS, RELIGHTING, UNKNOWN, Aim
+from composed import WATCHED
+from killcheck.fixtures import spec as spec_of
+
+from killcheck.capabilities.inventory import Inventory
+from killcheck.embedded.cluster import MODELS
+from killcheck.kube import manifests
+from killcheck.kube.objects import labels_of, name_of, namespace_of
+from killcheck.layers.base import LayerError
+from killcheck.ledger.keeping import keep
+from killcheck.run.planned import PlannedDrill
+from killcheck.run.runner import Run
+from killcheck.run.session import Session
+from killcheck.verdict import DrillResult
+
+#: The reference paths in Kubernetes that are over in a moment, layer by layer; all of them survive.
+PATHS = (
+    "dead-man/nightly-off",
+    "two-switches/nightly-off",
+    "two-switches/second-switch",
+    "held-mornings/nightly-off",
+    "held-mornings/hold",
+    "kueue-quota/nightly-hold",
+    "scale-to-zero/render-ui-idle",
+    "scale-to-zero/video-idle",
+    "self-terminating/worker-idle-exit",
+    "self-terminating/idle-monitor",
+    "spot-training/spot-reclaim",
+)
+#: How many of each law are drilled: "all", or a number.
+LAWS = os.environ.get("KILLCHECK_LAWS", "5")
+DAY = date(2026, 1, 15)
+BESIDE = UNKNOWN | RELIGHTING
+
+
+def _some(every: list[Any]) -> list[Any]:
+    drawn = random.Random(20261122)
+    return every if LAWS == "all" else drawn.sample(every, min(int(LAWS), len(every)))
+
+
+def _copied(name: str, folder: Path) -> Path:
+    """The folder of a reference path, to be changed."""
+    return Path(shutil.copytree(spec_of(name).parent, folder / name))
+
+
+def _drilled(folder: Path, layer: str) -> DrillResult:
+    session = Session(spec=folder / "killcheck.yaml", exec_mode="host")
+    return Run(session, [PlannedDrill(layer, options=WATCHED)], folder=folder / "runs").execute().drills[0]
+
+
+@cache
+def _session(name: str) -> Session:
+    session = Session(spec=spec_of(name))
+    session.objects  # noqa: B018 - read once
+    return session
+
+
+def _aim(name: str, layer: str) -> Aim:
+    """The first target of a layer, as what is put beside it names it."""
+    session = _session(name)
+    target = session.kill_path.covered_by(session.kill_path.layer(layer))[0]
+    obj = next(
+        o
+        for o in session.objects
+        if o.get("kind") == target.kind
+        and namespace_of(o) == target.namespace
+        and (not target.object or name_of(o) == target.object)
+    )
+    return Aim(str(obj["apiVersion"]), target.kind, target.namespace, name_of(obj), dict(labels_of(obj)))
+
+
+#: What a model here acts out: no open entry, and a drill sees what it does.
+MODELLED = ("a Flux Kustomization", "a HelmRelease that detects drift")
+
+
+@pytest.mark.parametrize("beside", [one for one in UNKNOWN if one not in MODELLED])
+@pytest.mark.parametrize("path", PATHS)
+def test_ledger_knows_what_it_does_not_know(path: str, beside: str) -> None:
+    """Whatever nobody here runs and could turn a target on is an open entry, and nothing else is."""
+    name, _, layer = path.partition("/")
+    session = _session(name)
+    kill_path = session.kill_path
+    models = frozenset(model.name for model in MODELS)
+    more = UNKNOWN[beside](_aim(name, layer))
+    kept = keep(Inventory([*session.objects, *more]), kill_path, kill_path.layer(layer), today=DAY, models=models)
+    added = {f"{obj['kind']}" for obj in more}
+    assert kept.open
+    assert {entry.object.partition("/")[0] for entry in kept.open} <= added
+
+
+@pytest.mark.parametrize("beside", HARMLESS)
+@pytest.mark.parametrize("path", PATHS)
+def test_ledger_is_not_alarmed_by_furniture(path: str, beside: str) -> None:
+    name, _, layer = path.partition("/")
+    session = _session(name)
+    kill_path = session.kill_path
+    models = frozenset(model.name for model in MODELS)
+    more = HARMLESS[beside](_aim(name, layer))
+    kept = keep(Inventory([*session.objects, *more]), kill_path, kill_path.layer(layer), today=DAY, models=models)
+    assert not kept.open, kept.verdict()
+
+
+@pytest.mark.parametrize(("path", "beside"), _some([(path, one) for path in PATHS for one in UNKNOWN]))
+def test_adding_the_unknown_never_leaves_a_pass(path: str, beside: str, tmp_path: Path) -> None:
+    name, _, layer = path.partition("/")
+    folder = _copied(name, tmp_path)
+    (folder / "of-a-stranger.yaml").write_text(yaml.safe_dump_all(UNKNOWN[beside](_aim(name, layer))))
+    result = _drilled(folder, layer)
+    assert not result.proven, result.why
+
+
+@pytest.mark.parametrize("beside", RELIGHTING)
+@pytest.mark.parametrize("path", [path for path in PATHS if path.endswith("nightly-off")])
+def test_adding_what_lights_again_never_leaves_a_pass(path: str, beside: str, tmp_path: Path) -> None:
+    name, _, layer = path.partition("/")
+    folder = _copied(name, tmp_path)
+    (folder / "of-a-stranger.yaml").write_text(yaml.safe_dump_all(RELIGHTING[beside](_aim(name, layer))))
+    result = _drilled(folder, layer)
+    assert not result.proven, result.why
+
+
+@pytest.mark.parametrize(("path", "beside"), _some([(path, one) for path in PATHS for one in HARMLESS]))
+def test_adding_furniture_changes_no_verdict(path: str, beside: str, tmp_path: Path) -> None:
+    name, _, layer = path.partition("/")
+    folder = _copied(name, tmp_path)
+    (folder / "of-a-stranger.yaml").write_text(yaml.safe_dump_all(HARMLESS[beside](_aim(name, layer))))
+    result = _drilled(folder, layer)
+    assert str(result.verdict) == "survived", result.why
+
+
+def _replaced(*words: tuple[str, str]) -> Callable[[str], str]:
+    def edit(text: str) -> str:
+        for before, after in words:
+            text = re.sub(before, after, text)
+        return text
+
+    return edit
+
+
+#: Changes of the text that say the same of another place, name, zone or number.
+SAME = {
+    "another name": _replaced((r"\bvllm\b(?!/vllm)", "mixtral-8x7b")),
+    "another namespace": _replaced((r"\binference\b", "serving-eu-2")),
+    "another zone": _replaced((r"timeZone: \S+", "timeZone: Pacific/Auckland")),
+    "more replicas": _replaced(
+        (r"\n  replicas: 1\n", "\n  replicas: 3\n"),
+        (r"maxGpuNodes: 1", "maxGpuNodes: 3"),
+        (r"\n  limits:\n    nvidia.com/gpu: 8\n", "\n  limits:\n    nvidia.com/gpu: 24\n"),
+    ),
+}
+
+
+@pytest.mark.parametrize("change", SAME)
+@pytest.mark.parametrize("path", _some([path for path in PATHS if path.endswith(("nightly-off", "second-switch"))]))
+def test_what_says_the_same_changes_no_verdict(path: str, change: str, tmp_path: Path) -> None:
+    name, _, layer = path.partition("/")
+    folder = _copied(name, tmp_path)
+    for file in folder.glob("*.yaml"):
+        file.write_text(SAME[change](file.read_text()))
+    result = _drilled(folder, layer)
+    assert str(result.verdict) == "survived", result.why
+
+
+def _without_rights(obj: dict[str, Any]) -> list[dict[str, Any]]:
+    return [] if obj["kind"] in ("RoleBinding", "ClusterRoleBinding") else [obj]
+
+
+def _without_switch(obj: dict[str, Any]) -> list[dict[str, Any]]:
+    return [] if obj["kind"] == "CronJob" else [obj]
+
+
+def _with_idle_switch(obj: dict[str, Any]) -> list[dict[str, Any]]:
+    if obj["kind"] == "CronJob":
+        for container in obj["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"]:
+            container.update({"command": ["/bin/sh", "-c"], "args": ["exit 0"]})
+    return [obj]
+
+
+@pytest.mark.parametrize("cut", [_without_rights, _without_switch, _with_idle_switch])
+@pytest.mark.parametrize("path", ["dead-man/nightly-off", "two-switches/nightly-off", "kueue-quota/nightly-hold"])
+def test_removing_the_switch_never_leaves_a_pass(
+    path: str,
+    cut: Callable[[dict[str, Any]], list[dict[str, Any]]],
+    tmp_path: Path,
+) -> None:
+    name, _, layer = path.partition("/")
+    folder = _copied(name, tmp_path)
+    loaded = manifests.load([folder])
+    kept = [one for obj in loaded.objects if obj.get("apiVersion") != "killcheck/v1" for one in cut(obj)]
+    for file in folder.glob("*.yaml"):
+        if file.name != "killcheck.yaml":
+            file.unlink()
+    (folder / "rest.yaml").write_text(yaml.safe_dump_all(kept))
+    try:
+        result = _drilled(folder, layer)
+    except LayerError:
+        return
+    assert str(result.verdict) not in ("survived", "covered"), result.why
