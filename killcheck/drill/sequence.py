@@ -19,6 +19,7 @@ from killcheck.drill.attribution import Bystanders, Hand
 from killcheck.drill.night import Relight, rest_of
 from killcheck.drill.progress import Progress, required, watched_s
 from killcheck.entries import Ledger
+from killcheck.faults import surviving
 from killcheck.faults.base import Fault, FaultError, lacking
 from killcheck.faults.combination import in_order, refuse_clashes
 from killcheck.kube.errors import KubeError, NotFound
@@ -571,12 +572,13 @@ class Drill:
             self._note(said)
         timeline = self.progress.timeline
         stuck, found = self._why(missing)
+        remedy = found.remedy if found.lasting else surviving.remedy(self.faults) or found.remedy
         self._emit(
             events.Diagnosed,
             stuck_at=stuck,
             cause=found.cause,
             evidence=list(found.evidence),
-            remedy=found.remedy,
+            remedy=remedy,
             failures=list(found.failures),
         )
         at_s = timeline.at_s(missing)
@@ -595,7 +597,7 @@ class Drill:
             why,
             stuck_at=stuck,
             cause=found.cause,
-            remedy=found.remedy,
+            remedy=remedy,
             evidence=found.evidence,
             failures=found.failures,
             next_chance=format_time(chance) if chance else "",
@@ -614,7 +616,7 @@ class Drill:
             f"it went off, and did not hold through the night: {relight.cause}",
             stuck_at="held",
             cause=relight.cause,
-            remedy=relight.remedy,
+            remedy=surviving.remedy(self.faults) or relight.remedy,
             evidence=relight.evidence,
             failures=(55,),
             next_chance=format_time(chance) if chance else "",
