@@ -138,7 +138,7 @@ def _probes() -> str:
         "What `killcheck lint` asks, by reading alone. Rows are those of the failure catalogue that"
         " a probe answers to.\n",
     ]
-    for probe in sorted(probes.ALL, key=lambda one: one.id):
+    for probe in sorted((*probes.ALL, *probes.REHEARSED), key=lambda one: one.id):
         parts += [
             f"## {probe.id}\n",
             f"{_flat(probe.claim)}\n",

@@ -171,8 +171,9 @@ def main() -> None:
     \b
     Start here:
       killcheck demo                                     four nights, nothing needed
-      killcheck init --manifests deploy/                 write killcheck.yaml from your YAML
-      killcheck drill --exec host                        pull its triggers, on the embedded cluster
+      killcheck drill --manifests deploy/ --exec host    your own YAML, without a spec
+      killcheck init --manifests deploy/                 write killcheck.yaml from it
+      killcheck drill --exec host                        pull the triggers of that spec
       killcheck drill --under image-gone --exec host     ...with the executor's image gone
 
     \b

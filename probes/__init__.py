@@ -4,7 +4,7 @@ What may *not* live here: anything that changes a cluster, that runs what a mani
 network unasked (:mod:`killcheck.probes.image_missing` asks registries, where the user said so).
 
 A question is found by its file: every :class:`Probe` that a module here defines is asked, but for those that a person
-must ask for (``on_request``).
+must ask for (``on_request``); what only a rehearsal answers (``rehearsed``) is asked where there was one.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pkgutil import iter_modules
 from killcheck.probes.base import SEVERITIES, Evidence, Finding, Probe, Severity
 from killcheck.probes.world import Executor, World
 
-__all__ = ["ALL", "SEVERITIES", "Evidence", "Executor", "Finding", "Probe", "Severity", "World", "named"]
+__all__ = ["ALL", "REHEARSED", "SEVERITIES", "Evidence", "Executor", "Finding", "Probe", "Severity", "World", "named"]
 
 
 def _every() -> tuple[Probe, ...]:
@@ -34,15 +34,18 @@ def _every() -> tuple[Probe, ...]:
     return tuple(sorted(found, key=lambda probe: (SEVERITIES.index(probe.severity), probe.id)))
 
 
+_EVERY = _every()
 #: Every probe that is asked by itself, the gravest first.
-ALL: tuple[Probe, ...] = _every()
+ALL: tuple[Probe, ...] = tuple(probe for probe in _EVERY if not probe.rehearsed)
+#: Those that only a rehearsal answers: asked where there was one.
+REHEARSED: tuple[Probe, ...] = tuple(probe for probe in _EVERY if probe.rehearsed)
 
 
 def named(probe: str) -> Probe:
     """The probe of that id. Raises KeyError, with the nearest."""
-    for one in ALL:
+    for one in (*ALL, *REHEARSED):
         if one.id == probe:
             return one
     from killcheck.text.suggestions import did_you_mean
 
-    raise KeyError(f"no probe is called {probe!r}{did_you_mean(probe, [one.id for one in ALL])}")
+    raise KeyError(f"no probe is called {probe!r}{did_you_mean(probe, [one.id for one in (*ALL, *REHEARSED)])}")

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import random
+from collections import defaultdict
+from fractions import Fraction
 
 from killcheck.probes.live import pod_of
-from killcheck.probes.world import Executor, World
+from killcheck.probes.world import Executor, World, owners_of
 
 from killcheck.kube.objects import Obj, copy, dig, name_of, namespace_of
+from killcheck.kube.workloads import templates
 
 __all__ = ["refusal"]
 
@@ -41,7 +44,7 @@ def refusal(world: World, one: Executor) -> str:
         _account(one),
         *_PRIORITIES,
         *world.of("PriorityClass"),
-        *(_headroom(rule, one.namespace) for rule in rules),
+        *(_headroom(world, rule, one.namespace) for rule in rules),
     ):
         kind = kinds.by_kind(*_group_kind(obj))
         if kind is not None:
@@ -76,14 +79,41 @@ def _account(one: Executor) -> Obj:
     return {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": one.account, "namespace": one.namespace}}
 
 
-def _headroom(rule: Obj, namespace: str) -> Obj:
-    """The rule as new; of a quota only what is left of it, since the pods that use it are not here."""
+def _headroom(world: World, rule: Obj, namespace: str) -> Obj:
+    """The rule as new; of a quota only what is left of it, since the pods that use it are not here: those that it
+    counts by itself, or those that the manifests declare."""
     from killcheck.kube.quantities import format_quantity, parse
 
     made = copy({"apiVersion": "v1", "kind": rule["kind"], "spec": rule.get("spec") or {}})
     made["metadata"] = {"name": name_of(rule), "namespace": namespace}
-    used = dig(rule, "status", "used", default={})
+    scoped = dig(rule, "spec", "scopes") or dig(rule, "spec", "scopeSelector")
+    used = dig(rule, "status", "used") or ({} if scoped or world.live else _declared(world, namespace))
     for name, hard in dig(made, "spec", "hard", default={}).items():
         if name in used:
-            made["spec"]["hard"][name] = format_quantity(parse(str(hard)) - parse(str(used[name])))
+            made["spec"]["hard"][name] = format_quantity(max(parse(str(hard)) - parse(str(used[name])), parse("0")))
     return made
+
+
+def _declared(world: World, namespace: str) -> dict[str, str]:
+    """What a quota would count of the declared replicas of a namespace, by the quota's names."""
+    from killcheck.kube.quantities import format_quantity, parse
+
+    found: dict[str, Fraction] = defaultdict(Fraction)
+    for obj in (o for kind in _STANDING for o in world.in_namespace(kind, namespace) if not owners_of(o)):
+        for template in templates(obj):
+            found["pods"] += template.count
+            found["count/pods"] += template.count
+            for container in dig(template.spec, "containers", default=[]):
+                resources = container.get("resources") or {}
+                limits = resources.get("limits") or {}
+                requests = {**limits, **(resources.get("requests") or {})}
+                for prefix, values in (("requests.", requests), ("limits.", limits)):
+                    for name, value in values.items():
+                        found[f"{prefix}{name}"] += template.count * parse(str(value))
+    for plain in ("cpu", "memory"):
+        found[plain] = found[f"requests.{plain}"]
+    return {name: format_quantity(value) for name, value in found.items()}
+
+
+#: Workloads whose pods stand when a CronJob fires.
+_STANDING = ("Deployment", "StatefulSet", "ReplicaSet", "Pod")

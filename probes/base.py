@@ -96,6 +96,8 @@ class Probe(ABC):
     remedy: ClassVar[str]
     #: Asked only where a person wants it: it needs something to ask with, or goes to the network.
     on_request: ClassVar[bool] = False
+    #: Answered by what a rehearsal saw alone.
+    rehearsed: ClassVar[bool] = False
     severity: ClassVar[Severity] = "error"
     failures: ClassVar[tuple[int, ...]]
     sources: ClassVar[tuple[str, ...]]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from killcheck.probes.base import Finding, Probe
 from killcheck.probes.world import Executor, World
@@ -13,7 +15,28 @@ from killcheck.images.contents import Contents, contents_of
 from killcheck.images.reference import InvalidReference, parse
 from killcheck.text.yamlfile import Path
 
-__all__ = ["CommandMissing"]
+if TYPE_CHECKING:
+    from killcheck.rehearsal.record import Ending
+
+__all__ = ["CommandMissing", "known", "not_found"]
+
+_NOT_FOUND = re.compile(
+    r"(?:^|: |\bexec: \")([\w./+-]+)(?:\": .*(?:not found in \$PATH|no such file)|: (?:command )?not found)",
+    re.MULTILINE,
+)
+
+
+def not_found(ending: Ending) -> list[str]:
+    """The commands that a shell, or what starts containers, did not find."""
+    return list(dict.fromkeys(_NOT_FOUND.findall(ending.log)))
+
+
+def known(image: str) -> bool:
+    """Whether anything is known of what an image contains."""
+    try:
+        return contents_of(parse(image)).known
+    except InvalidReference:
+        return False
 
 
 class CommandMissing(Probe):
@@ -27,7 +50,11 @@ class CommandMissing(Probe):
 
     def ask(self, world: World) -> Iterable[Finding]:
         """Each container by itself, where something is known of its image."""
+        for one in world.watched:
+            yield from self._seen(world, one)
         for one in world.layer_executors:
+            if one.seen is not None:
+                continue
             for path, container in one.containers:
                 image = str(container.get("image", ""))
                 try:
@@ -50,6 +77,25 @@ class CommandMissing(Probe):
                         f"{image} has no {names} ({contents.source})",
                         severity="warning" if contents.assumed else "error",
                         also=[(one.owner, (*path, "command" if container.get("command") else "args"))],
+                    )
+
+    def _seen(self, world: World, one: Executor) -> Iterable[Finding]:
+        """What shells said in a rehearsal, where something is known of the image; else this host may lack it."""
+        endings = one.seen.first.endings if one.seen else ()
+        for path, container in one.containers:
+            image = str(container.get("image", ""))
+            for ending in endings:
+                missing = not_found(ending) if ending.container == container.get("name") else []
+                if not missing:
+                    continue
+                words = ", ".join(missing)
+                if known(image):
+                    yield self.finding(
+                        world, one.owner, (*path, "image"), f"{image} has no {words}: {ending.last_words}"
+                    )
+                else:
+                    yield self.unproven(
+                        world, one.owner, f"whether {image} has {words}: nothing is known of it, and this host has not"
                     )
 
     def _modules(

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
 from killcheck.probes.base import Finding, Probe
-from killcheck.probes.where import command_path
+from killcheck.probes.where import command_path, kubectl
 from killcheck.probes.world import World
 
 __all__ = ["DrainFlags"]
@@ -22,16 +21,14 @@ class DrainFlags(Probe):
     sources = ("k8s.io/kubectl pkg/drain/filters.go",)
 
     def ask(self, world: World) -> Iterable[Finding]:
-        """kubectl drain in executors."""
+        """kubectl drain in executors, by its argument vector."""
         for one in world.executors:
-            for found in _DRAIN.finditer(one.text.replace("\\\n", " ")):
-                missing = [flag for flag in ("--ignore-daemonsets", "--delete-emptydir-data") if flag not in found[0]]
+            for found in kubectl(one, "drain"):
+                missing = [flag for flag in ("ignore-daemonsets", "delete-emptydir-data") if not found.switch(flag)]
                 if missing:
-                    message = f"kubectl drain without {' and '.join(missing)}: it refuses, and drains nothing"
+                    flags = " and ".join(f"--{flag}" for flag in missing)
+                    message = f"kubectl drain without {flags}: it refuses, and drains nothing"
                     yield self.finding(world, one.owner, command_path(one), message)
-                elif "--timeout" not in found[0]:
+                elif not found.flag("timeout"):
                     message = "kubectl drain without --timeout: it waits for ever on a disruption budget"
                     yield self.finding(world, one.owner, command_path(one), message, severity="warning")
-
-
-_DRAIN = re.compile(r"kubectl\s+(-\S+\s+\S+\s+)*drain\b[^\n;|&]*")

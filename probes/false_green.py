@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from killcheck.probes.base import Finding, Probe
 from killcheck.probes.where import command_path
-from killcheck.probes.world import World
+from killcheck.probes.world import Executor, World
+
+if TYPE_CHECKING:
+    from killcheck.rehearsal.record import Call, Firing
 
 __all__ = ["FalseGreen"]
 
@@ -23,11 +27,36 @@ class FalseGreen(Probe):
     def ask(self, world: World) -> Iterable[Finding]:
         """One finding for each way that a failure gets lost: in layers, and in what would be one if it did anything."""
         spaces = {holder.namespace for holder in world.holders}
+        for one in world.watched:
+            yield from self._seen(world, one)
         for one in world.executors:
+            if one.seen is not None:
+                continue
             if one.layer is None and (one.reading.writes or one.namespace not in spaces):
                 continue
             for how in one.reading.false_green:
                 yield self.finding(world, one.owner, command_path(one), how, remedy=_remedy(how))
+
+    def _seen(self, world: World, one: Executor) -> Iterable[Finding]:
+        """A rehearsal: a refusal that came, or one that was made to come, and exit code 0 all the same."""
+        seen = one.seen
+        if seen is None:
+            return
+        firings = ((seen.first, ""), (seen.refused, " (rehearsed with its rights to change anything taken away)"))
+        for firing, how in firings:
+            lost = [call for call in firing.refused if _matters(call, firing)] if firing else []
+            if firing and lost and firing.exit_code == 0 and not (how and firing.off):
+                yield self.finding(
+                    world, one.owner, command_path(one), f"ends with exit code 0 although {lost[0]}{how}"
+                )
+                return
+
+
+def _matters(call: Call, firing: Firing) -> bool:
+    """Whether a refused call should have ended the program: a write, or a look at what it then did not change."""
+    if call.writes:
+        return call.status not in (404, 409) or call.verb not in ("create", "delete")
+    return not firing.off and call.status in (401, 403) and call.resource != "namespaces"
 
 
 def _remedy(how: str) -> str:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 
 from killcheck.probes.base import Finding, Probe
-from killcheck.probes.where import command_path
+from killcheck.probes.where import command_path, kubectl
 from killcheck.probes.world import World
 
 __all__ = ["ForceDelete"]
@@ -24,12 +24,13 @@ class ForceDelete(Probe):
     def ask(self, world: World) -> Iterable[Finding]:
         """What executors run."""
         for one in world.executors:
-            if _FORCE.search(one.text):
+            forced = any(found.switch("force") for found in kubectl(one, "delete"))
+            if forced or _FORCE.search(one.text):
                 message = "deletes by force: the API shows no pod, and its process keeps the GPU"
                 yield self.finding(world, one.owner, command_path(one), message)
 
 
 _FORCE = re.compile(
-    r"(?s)kubectl[^\n;|&]*\bdelete\b[^\n;|&]*(--force\b|--grace-period[= ]0)|grace_period_seconds\s*=\s*0\b"
+    r"grace_period_seconds\s*=\s*0\b"
     r"|gracePeriodSeconds[\"'\\]*\s*[:=]\s*0\b"
 )

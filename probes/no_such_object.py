@@ -28,6 +28,8 @@ class NoSuchObject(Probe):
         """Calls with a name, on kinds that can be looked up, in namespaces where something holds GPUs."""
         spaces = {holder.namespace for holder in world.holders}
         for one in world.executors:
+            if one.seen is not None:
+                continue  # call-refused has seen it
             for call in one.reading.writes:
                 kind = _KINDS.get(call.resource)
                 if kind is None or not call.name or call.namespace not in spaces or call.verb == "create":

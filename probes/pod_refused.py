@@ -38,7 +38,8 @@ class PodRefused(Probe):
                     remedy="Create the ServiceAccount (and its binding), or name one that exists.",
                 )
                 continue
-            yield from self._asked(world, one)
+            if one.seen is None:  # fails-when-fired has seen it
+                yield from self._asked(world, one)
 
     def _asked(self, world: World, one: Executor) -> Iterable[Finding]:
         """The API server's own answer to a dry run, where it was asked; else that of our admission."""

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from killcheck.probes.base import Finding, Probe
+from killcheck.probes.bindings import mended_binding
 from killcheck.probes.world import Executor, World
 
 from killcheck.executor.api_calls import ApiCall
@@ -26,6 +27,8 @@ class RbacMissing(Probe):
     def ask(self, world: World) -> Iterable[Finding]:
         """Each call of each layer's executor."""
         for one in world.layer_executors:
+            if one.seen is not None:
+                continue  # call-refused has seen it
             if one.reading.calls and not _told(world, one):
                 yield self.unproven(
                     world,
@@ -60,7 +63,8 @@ class RbacMissing(Probe):
             (*one.path, "serviceAccountName"),
             f"ServiceAccount {one.namespace}/{one.account} may not {call}"
             f"{' in all namespaces' if call.everywhere and not call.named else ''}{near}",
-            remedy=f"Grant {{{rule}}} to ServiceAccount {one.namespace}/{one.account}{where}.",
+            remedy=mended_binding(world, one, (call.group, resource, call.verb), call.namespace)
+            or f"Grant {{{rule}}} to ServiceAccount {one.namespace}/{one.account}{where}.",
             severity="error" if call.writes or _first_read(one, call) else "warning",
         )
 

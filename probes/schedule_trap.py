@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable
 from datetime import UTC, timedelta
@@ -39,9 +40,23 @@ class ScheduleTrap(Probe):
             if schedule.next(world.now) is None:
                 yield self.finding(world, obj, ("spec", "schedule"), f"{schedule.text} never comes")
                 continue
+            signed = _ETC.fullmatch(str(zone))
+            if signed:
+                yield self._turned_round(world, obj, str(zone), signed)
             if layer.type is LayerType.DEAD_MAN:
                 yield from self._clocks(world, obj, schedule)
             yield from self._late(world, obj)
+
+    def _turned_round(self, world: World, obj: Obj, zone: str, signed: re.Match[str]) -> Finding:
+        utc = f"UTC{'-' if signed[1] == '+' else '+'}{signed[2]}"
+        return self.finding(
+            world,
+            obj,
+            ("spec", "timeZone"),
+            f"{zone} is {utc}: the signs of Etc/GMT are turned round (POSIX)",
+            remedy="Name a place (Europe/Lisbon), or use Etc/UTC.",
+            severity="note",
+        )
 
     def _clocks(self, world: World, obj: Obj, schedule: Schedule) -> Iterable[Finding]:
         """Nights of the coming year on which it fires more or less often than on the others."""
@@ -77,5 +92,6 @@ class ScheduleTrap(Probe):
             yield self.finding(world, obj, path, message, severity="warning", patch=patch)
 
 
+_ETC = re.compile(r"Etc/GMT([+-])([1-9]\d?)")
 #: How far the clocks move, and how often in a year.
 _SHIFT, _CHANGES = timedelta(hours=2), 2

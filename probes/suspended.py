@@ -8,6 +8,7 @@ from killcheck.probes.base import Finding, Probe, merge_patch
 from killcheck.probes.world import World
 
 from killcheck.kube.objects import dig
+from killcheck.spec.killpath import Layer
 
 __all__ = ["Suspended"]
 
@@ -23,12 +24,24 @@ class Suspended(Probe):
 
     def ask(self, world: World) -> Iterable[Finding]:
         """The layers' CronJobs."""
-        for _, obj in world.schedules:
+        for layer, obj in world.schedules:
             if dig(obj, "spec", "suspend") is True:
+                beside = self._beside(world, layer)
                 yield self.finding(
                     world,
                     obj,
                     ("spec", "suspend"),
-                    "is suspended: it never fires, and says nothing",
+                    "is suspended: it never fires, and says nothing"
+                    + (f" ({beside} turns off what it would)" if beside else ""),
+                    severity="note" if beside else None,
                     patch=merge_patch(obj, {"spec": {"suspend": False}}),
                 )
+
+    @staticmethod
+    def _beside(world: World, layer: Layer) -> str:
+        """A schedule that lives and covers all that the suspended one does; empty: there is none."""
+        for other, obj in world.schedules:
+            living = other.name != layer.name and dig(obj, "spec", "suspend") is not True
+            if living and other.type is layer.type and set(layer.covers) <= set(other.covers):
+                return other.name
+        return ""

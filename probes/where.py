@@ -1,12 +1,17 @@
-"""Which field of an executor a finding points at."""
+"""Which field of an executor a finding points at, and the kubectl commands that it runs."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from posixpath import basename
+
 from killcheck.probes.world import Executor
 
+from killcheck.executor.kubectl_calls import CommandLine, command_line
+from killcheck.executor.shell_script import UNKNOWN
 from killcheck.text.yamlfile import Path
 
-__all__ = ["command_path"]
+__all__ = ["command_path", "kubectl"]
 
 
 def command_path(executor: Executor) -> Path:
@@ -14,3 +19,14 @@ def command_path(executor: Executor) -> Path:
     path, container = executor.containers[-1]
     part = next((name for name in ("args", "command") if container.get(name)), "image")
     return (*path, part)
+
+
+def kubectl(executor: Executor, verb: str) -> Iterator[CommandLine]:
+    """Its kubectl commands of one verb, taken apart. One whose flags are only known when it runs is left out."""
+    for words in executor.reading.commands:
+        if basename(words[0]) not in ("kubectl", "oc"):
+            continue
+        found = command_line(words[1:])
+        unknown = [word for word in found.words if word == UNKNOWN]  # one is the object, another may be flags
+        if found.words[:1] == [verb] and len(unknown) < 2:
+            yield found

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from killcheck import executor
 from killcheck.discover import Holder, holders
@@ -23,10 +24,16 @@ from killcheck.kube.workloads import PodTemplate, templates
 from killcheck.spec.killpath import KillPath, Layer, LayerType, Target
 from killcheck.text.yamlfile import Path
 
-__all__ = ["Answers", "Executor", "World", "namespace_or_default", "owners_of", "selected"]
+if TYPE_CHECKING:
+    from killcheck.rehearsal.record import Rehearsed
+
+__all__ = ["SCALED", "Answers", "Executor", "World", "namespace_or_default", "owners_of", "selected"]
 
 #: Kinds whose pods can be executors: scheduled ones, and controllers that watch.
 _EXECUTORS = frozenset({"CronJob", "Deployment", "StatefulSet", "DaemonSet"})
+#: Resources whose replicas a kill path sets.
+SCALED = frozenset({"deployments", "statefulsets", "replicasets"})
+_NODES = frozenset({"nodes", "nodeclaims", "nodepools"})
 
 
 def namespace_or_default(obj: Obj) -> str:
@@ -47,6 +54,8 @@ class Executor:
     reading: Reading
     text: str
     layer: Layer | None = None
+    #: What a rehearsal saw of it; None: it was not rehearsed, or could not be run.
+    seen: Rehearsed | None = None
 
     @property
     def spec(self) -> Obj:
@@ -93,7 +102,8 @@ class Answers:
 @dataclass
 class World:
     """``live``: from a cluster, so what is absent does not exist. ``listed``: the kinds of which
-    everything is here; ``unread``: why a kind could not be read.
+    everything is here; ``unread``: why a kind could not be read. ``rehearsed``: programs that were fired once and
+    watched, by their references.
     """
 
     objects: Sequence[Obj]
@@ -104,6 +114,7 @@ class World:
     unread: Mapping[str, str] = field(default_factory=dict)
     listed: frozenset[str] = frozenset()
     answers: Answers = field(default_factory=Answers)
+    rehearsed: Mapping[str, Rehearsed] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.asked: set[str] = set()  #: the kinds that somebody asked for
@@ -241,7 +252,60 @@ class World:
             return None
         template = found[0]
         reading = executor.read(template.spec, namespace_or_default(obj), self.config_maps)
-        return Executor(obj, template.path, template, reading, self._text(obj, template.spec), layer)
+        return Executor(obj, template.path, template, reading, self._text(obj, template.spec), layer, self.seen_of(obj))
+
+    def seen_of(self, obj: Obj) -> Rehearsed | None:
+        """What a rehearsal saw of a program; None: it was not rehearsed, or could not be run."""
+        found = self.rehearsed.get(f"{obj.get('kind')}/{namespace_or_default(obj)}/{name_of(obj)}")
+        return found if found is not None and found.known else None
+
+    @cached_property
+    def watched(self) -> list[Executor]:
+        """The programs that a rehearsal saw and that are asked what came of it: the layers; whatever asked for a
+        holder of GPUs; and, where a target is turned off by nothing, who has the right to."""
+        found = []
+        for obj in self.of("CronJob"):
+            seen, layer = self.seen_of(obj), self._layer_of(obj)
+            made = self._executor(obj, layer) if seen is not None else None
+            if (
+                made is not None
+                and seen is not None
+                and (layer or self._concerns(seen) or self._drains(made) or self._could(made))
+            ):
+                found.append(made)
+        return found
+
+    def _concerns(self, seen: Rehearsed) -> bool:
+        """Whether it wanted to change something that holds GPUs, or something of such a name or kind beside it."""
+        names = {name_of(holder.obj) for holder in self.holders}
+        spaces = {holder.namespace for holder in self.holders}
+        wanted = [call for call in seen.first.calls if (call.writes or call.refused) and not call.replicas]
+        return any(
+            call.name in names or (call.namespace in spaces and call.resource in SCALED) for call in wanted
+        ) and not any((call.replicas or 0) > 0 and not call.refused for call in seen.first.writes)
+
+    @staticmethod
+    def _drains(one: Executor) -> bool:
+        """Whether it takes nodes away, and was refused something on the way there."""
+        ends = any(call.resource in _NODES or call.subresource == "eviction" for call in one.reading.writes)
+        return ends and one.seen is not None and any(call.resource in _NODES for call in one.seen.first.refused)
+
+    def _could(self, one: Executor) -> bool:
+        covered = {name for layer in self.kill_path.layers for name in layer.covers}
+        return any(
+            target.name not in covered
+            and self.permissions.allows(
+                one.account,
+                one.namespace,
+                verb="patch",
+                group=target.api_version.rpartition("/")[0],
+                resource=target.kind.lower() + "s",
+                subresource="scale",
+                name=target.object,
+                namespace=target.namespace,
+            )
+            for target, _ in self.targets
+        )
 
     def _text(self, obj: Obj, spec: Obj) -> str:
         """All that the containers are told to run."""

@@ -37,6 +37,15 @@ __all__ = ["command"]
     help="Where to write the spec; - is standard output.",
 )
 @click.option("--name", default="", help="What to call the kill path.")
+@click.option(
+    "--exec",
+    "exec_mode",
+    type=click.Choice(["host", "none"]),
+    default="none",
+    show_default=True,
+    help="With --manifests: host fires every CronJob once in a sandbox of this host and writes down what it "
+    "saw. none reads them.",
+)
 @click.option("--force", is_flag=True, help="Write over a file that exists.")
 @guarded
 def command(
@@ -46,6 +55,7 @@ def command(
     kubeconfig: Path | None,
     output: Path,
     name: str,
+    exec_mode: str,
     force: bool,
     exclude: tuple[str, ...],
     strict: bool,
@@ -54,19 +64,23 @@ def command(
 ) -> None:
     """Find the kill path - what holds GPUs, what turns it off, where, by when - and write it as a commented spec.
 
-    Nothing is changed and nothing is run. What could not be understood is said; read the spec before you trust it.
+    Nothing is changed, and without --exec host nothing is run: with it every CronJob is fired once, alone, in a
+    throw-away cluster in this process. What could not be understood is said; read the spec before you trust it.
 
     \b
     Examples:
       killcheck init --manifests deploy/
+      killcheck init --manifests deploy/ --exec host
       killcheck init --on staging -o killcheck.yaml
     """
     if bool(on) == bool(manifests):
         raise click.UsageError("say where to look: --on CONTEXT or --manifests PATH")
     if str(output) != "-" and output.exists() and not force:
         raise click.UsageError(f"{output} exists; --force writes over it")
+    if on and exec_mode == "host":
+        raise click.UsageError("--exec host rehearses manifests: leave --on out, or --exec")
     loaded = None if on else _loaded(manifests, strict=strict, exclude=exclude, values=values)
-    found = _discover(on, loaded, kubeconfig, name)
+    found = _discover(on, loaded, kubeconfig, name, exec_mode)
     if str(output) == "-":
         click.echo(found.spec, nl=False)
     else:
@@ -90,7 +104,7 @@ def _loaded(paths: tuple[Path, ...], *, strict: bool, exclude: tuple[str, ...], 
     return loaded if strict else sound(loaded)
 
 
-def _discover(on: str | None, loaded: Loaded | None, kubeconfig: Path | None, name: str) -> Discovery:
+def _discover(on: str | None, loaded: Loaded | None, kubeconfig: Path | None, name: str, exec_mode: str) -> Discovery:
     from killcheck import discover
 
     if on:
@@ -102,7 +116,12 @@ def _discover(on: str | None, loaded: Loaded | None, kubeconfig: Path | None, na
 
     assert loaded is not None
     with read_as_typed(lambda: loaded):
-        return discover.from_objects(loaded, name, complete=False)
+        if exec_mode == "none":
+            return discover.from_objects(loaded, name, complete=False)
+        from killcheck.clock import wall_now
+        from killcheck.run.reading import rehearsed
+
+        return discover.from_objects(loaded, name, rehearsed(loaded, wall_now()), complete=False)
 
 
 def _say(found: Discovery, output: Path, loaded: Loaded | None, verbose: bool) -> None:

@@ -62,6 +62,15 @@ __all__ = ["command"]
     help="Run the executors' images on the Docker Engine, without network, credentials and rights, to see "
     "that their commands start.",
 )
+@click.option(
+    "--exec",
+    "exec_mode",
+    type=click.Choice(["host", "none"]),
+    default="none",
+    show_default=True,
+    help="With --manifests: host fires every CronJob once in a sandbox of this host, against a throw-away "
+    "cluster that holds the manifests, and judges what it saw. none reads them.",
+)
 @click.option("--no-color", is_flag=True, help="No colours (also: NO_COLOR).")
 @guarded
 def command(**options: Any) -> None:
@@ -76,6 +85,8 @@ def command(**options: Any) -> None:
 
     What cannot be read - templates, charts, broken files - is passed over and said. A comment killcheck:ignore above a
     document leaves it out.
+    With --exec host every CronJob is fired once, alone, under its own account, in a throw-away cluster in this
+    process. What was seen goes before what is read.
 
     Live with a finding for a while: suppress it in the spec, or annotate the object with
     killcheck.dev/ignore: "PROBE until YYYY-MM-DD: reason".
@@ -84,6 +95,7 @@ def command(**options: Any) -> None:
     Examples:
       killcheck lint --manifests deploy/
       killcheck lint --manifests deploy/ --sarif killcheck.sarif --fail-on warning
+      killcheck lint --manifests deploy/ --exec host
       killcheck lint --on staging --baseline .killcheck-baseline.json
     """
     from killcheck.lint import asking
@@ -111,9 +123,12 @@ def _world(options: dict[str, Any]) -> Any:
     from killcheck.discover.shapes import sound
     from killcheck.kube import manifests
     from killcheck.lint import asking
+    from killcheck.run import reading
 
     if options["on"] and options["manifests"]:
         raise click.UsageError("--on and --manifests are two places: name one")
+    if options["on"] and options["exec_mode"] == "host":
+        raise click.UsageError("--exec host rehearses manifests: leave --on out, or --exec")
     session = named.session(options)
     kill_path = session.kill_path if session.spec or session.fixture else None
     _headline(session, options)
@@ -123,9 +138,10 @@ def _world(options: dict[str, Any]) -> Any:
     loaded = manifests.load(
         session.folders, strict=options["strict"], exclude=options["exclude"], values=options["values"], schemas=False
     )
-    return asking.world_of(
-        loaded if options["strict"] else sound(loaded), wall_now(), kill_path=kill_path, verbose=options["verbose"]
-    )
+    if not options["strict"]:
+        loaded = sound(loaded)
+    rehearsed = reading.rehearsed(loaded, wall_now()) if options["exec_mode"] == "host" else {}
+    return asking.world_of(loaded, wall_now(), kill_path=kill_path, verbose=options["verbose"], rehearsed=rehearsed)
 
 
 def _headline(session: Session, options: dict[str, Any]) -> None:
@@ -165,9 +181,9 @@ def _kinds(kill_path: Any) -> list[tuple[str, str]]:
 
 
 def _probes(options: dict[str, Any], world: Any) -> tuple[Any, ...]:
-    from killcheck.probes import ALL
+    from killcheck.probes import ALL, REHEARSED
 
-    chosen = list(ALL)
+    chosen = [*ALL, *(REHEARSED if world.rehearsed else ())]
     if options["pull"]:
         from killcheck.engine.connection import Engine
         from killcheck.probes.image_unusable import ImageUnusable

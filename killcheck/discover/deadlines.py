@@ -12,7 +12,7 @@ from killcheck.kube.workloads import templates
 from killcheck.spec.killpath import PHASES, Deadlines, Layer, spec_key
 from killcheck.text.durations import format_duration
 
-__all__ = ["Suggested", "after_idling", "go_duration_s", "suggest"]
+__all__ = ["Suggested", "after_idling", "go_duration_s", "grace", "suggest"]
 
 #: What a step may take beyond what is written down, in seconds: seen on an idle cluster, times ten.
 _SCHEDULE_S, _PULL_S, _START_S, _MARGIN_S = 60.0, 120.0, 30.0, 60.0
@@ -58,12 +58,16 @@ def suggest(
     targets: Sequence[Obj],
     cron_jobs: Sequence[Obj],
     pools: Pools,
+    ran_s: Sequence[float] = (),
 ) -> tuple[Suggested, dict[str, str]]:
-    """Deadlines for a kill path, and a comment for each that says how it came about."""
-    run_s = max((_run_s(job) for job in cron_jobs), default=_EXECUTOR_S)
+    """Deadlines for a kill path, and a comment for each that says how it came about.
+
+    ``ran_s``: how many seconds its programs took in a rehearsal, where there was one; twice that is allowed for.
+    """
+    run_s = max([*(_run_s(job) for job in cron_jobs), *(2 * seconds for seconds in ran_s)], default=_EXECUTOR_S)
     start_s = _SCHEDULE_S + _PULL_S + _START_S
     written_s = start_s + run_s
-    grace_s, grace_why = max((_grace(obj) for obj in targets), default=(float(_GRACE_S), ""))
+    grace_s, grace_why = max((grace(obj) for obj in targets), default=(float(_GRACE_S), ""))
     pods_s = written_s + grace_s + _MARGIN_S
     empty_s, empty_why = _empty(pools, sum(t.count for obj in targets for t in templates(obj)))
     drained_s = pods_s + empty_s + _MARGIN_S
@@ -81,7 +85,8 @@ def suggest(
     spare = f"{format_duration(_MARGIN_S)} to spare"
     comments = {
         "deadlines.imagePulled": "a pull of two minutes; next to nothing where the image is on the node",
-        "deadlines.scaleWritten": f"{format_duration(start_s)} to start, {format_duration(run_s)} to run",
+        "deadlines.scaleWritten": f"{format_duration(start_s)} to start, {format_duration(run_s)} to run"
+        + (f" (seen in a rehearsal: {format_duration(round(max(ran_s)))})" if ran_s else ""),
         "deadlines.podsGone": f"{format_duration(grace_s)} of grace ({grace_why}), {spare}",
         "deadlines.nodeDrained": f"{empty_why}, {spare}",
         "deadlines.nodeGone": f"{format_duration(_TERMINATE_S)} for the instance to terminate",
@@ -172,15 +177,15 @@ def _run_s(cron_job: Obj) -> float:
     return min(float(limit), _EXECUTOR_S) if limit else _EXECUTOR_S
 
 
-def _grace(obj: Obj) -> tuple[float, str]:
+def grace(obj: Obj) -> tuple[float, str]:
     """How long a target's pods may take to stop, in seconds. An ordered StatefulSet stops one pod after the other."""
     found = templates(obj)
     asked = max((int(dig(t.spec, "terminationGracePeriodSeconds", default=_GRACE_S)) for t in found), default=_GRACE_S)
-    grace = min(asked, _GRACE_S)
+    longest = min(asked, _GRACE_S)
     ordered = obj.get("kind") == "StatefulSet" and dig(obj, "spec", "podManagementPolicy") != "Parallel"
     pods = max(1, int(dig(obj, "spec", "replicas", default=1))) if ordered else 1
     why = f"{name_of(obj)}, {pods} pods one after the other" if pods > 1 else name_of(obj)
-    return float(grace * pods), why
+    return float(longest * pods), why
 
 
 def _empty(pools: Pools, most_nodes: int) -> tuple[float, str]:

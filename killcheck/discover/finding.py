@@ -24,6 +24,7 @@ from killcheck.spec import killpath
 
 if TYPE_CHECKING:
     from killcheck.kube.client import Kube
+    from killcheck.rehearsal.record import Rehearsed
 
 __all__ = ["Discovery", "DiscoveryError", "Holder", "from_cluster", "from_objects", "holders"]
 
@@ -77,8 +78,14 @@ _NOT_TARGETS = frozenset({"DaemonSet"}) | STARTERS | TEMPLATES
 _NAMED = 5
 
 
-def from_objects(objects: Iterable[Obj] | Loaded, name: str = "", *, complete: bool = True) -> Discovery:
-    """The kill path in manifests or in a live listing.
+def from_objects(
+    objects: Iterable[Obj] | Loaded,
+    name: str = "",
+    rehearsed: Mapping[str, Rehearsed] | None = None,
+    *,
+    complete: bool = True,
+) -> Discovery:
+    """The kill path in manifests or in a live listing; programs that were ``rehearsed`` are known by what they did.
 
     Raises DiscoveryError where there is no target, and if it is to be ``complete`` where there is no layer; else what
     was looked at is among the notes.
@@ -92,13 +99,16 @@ def from_objects(objects: Iterable[Obj] | Loaded, name: str = "", *, complete: b
         raise DiscoveryError(_no_target(found, notes, unknown, objects.unseen if isinstance(objects, Loaded) else ()))
     targets = _targets(held)
     by_target = {target.name: holder.obj for target, holder in zip(targets, held, strict=True)}
-    seen = discover_layers.find(found, targets, by_target)
+    seen = discover_layers.find(found, targets, by_target, rehearsed)
     if not seen.layers:
         if complete:
             raise DiscoveryError(_no_layer(targets, seen))
         notes += _no_layer(targets, seen).splitlines()[:1] + [f"looked at: {miss}" for miss in seen.misses]
     pools = discover_nodes.find(found, [holder.obj for holder in held])
-    deadlines, comments = deadline_sums.suggest(found, list(by_target.values()), seen.cron_jobs, pools)
+    deadlines, comments = deadline_sums.suggest(
+        found, list(by_target.values()), seen.cron_jobs, pools, _ran_s(seen, rehearsed or {})
+    )
+    comments = {**comments, **_known_by(seen)}
     if not seen.layers:
         comments = {**comments, "layers": _nothing_fires(seen)}
     covered = {name for layer in seen.layers for name in layer.covers}
@@ -114,7 +124,10 @@ def from_objects(objects: Iterable[Obj] | Loaded, name: str = "", *, complete: b
         deadlines=deadlines.deadlines,
         proof=killpath.DEFAULT_PROOF - (set() if pools.described else {killpath.Proof.P2}),
         consent=killpath.Consent(
-            namespaces=_written_to(targets, seen.layers), pools=tuple(pool.name for pool in pools.pools)
+            namespaces=tuple(
+                dict.fromkeys([*_written_to(targets, seen.layers), *_touched(targets, seen, rehearsed or {})])
+            ),
+            pools=tuple(pool.name for pool in pools.pools),
         ),
     )
     return Discovery(path, tuple(dict.fromkeys(notes)), seen.not_understood, uncovered, comments, tuple(unknown))
@@ -129,6 +142,37 @@ def _written_to(targets: Iterable[killpath.Target], layers: Iterable[killpath.La
 def _refs(layer: killpath.Layer) -> list[killpath.Ref]:
     held = [layer.sentinel.config_map, *layer.sentinel.start_jobs] if layer.sentinel else []
     return [ref for ref in (layer.ref, *held) if ref is not None]
+
+
+def _known_by(seen: discover_layers.Found) -> dict[str, str]:
+    """How each layer is known, for the spec's comments."""
+    return {
+        f"layers[{number}]": seen.evidence.get(layer.name, "read: what its commands and fields say; nothing was run")
+        for number, layer in enumerate(seen.layers)
+    }
+
+
+def _ran_s(seen: discover_layers.Found, rehearsed: Mapping[str, Rehearsed]) -> list[float]:
+    """How many seconds the programs of the layers took that were fired in a rehearsal and ended well."""
+    refs = [f"CronJob/{layer.ref.namespace}/{layer.ref.name}" for layer in seen.layers if layer.ref]
+    return [rehearsed[ref].first.seconds for ref in refs if ref in rehearsed and rehearsed[ref].first.exit_code == 0]
+
+
+def _touched(
+    targets: tuple[killpath.Target, ...],
+    seen: discover_layers.Found,
+    rehearsed: Mapping[str, Rehearsed],
+) -> tuple[str, ...]:
+    """The namespaces of the targets, and those in which a layer was seen to change something."""
+    refs = {f"CronJob/{layer.ref.namespace}/{layer.ref.name}" for layer in seen.layers if layer.ref}
+    changed = [
+        call.namespace
+        for ref in sorted(refs)
+        if ref in rehearsed
+        for call in rehearsed[ref].first.writes
+        if call.namespace and not call.refused
+    ]
+    return tuple(dict.fromkeys([*(target.namespace for target in targets), *changed]))
 
 
 def holders(objects: Iterable[Obj]) -> list[Holder]:

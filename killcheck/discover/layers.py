@@ -6,9 +6,13 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 from killcheck import executor
 from killcheck.discover.other_scalers import others
+from killcheck.discover.plurals import plural_of
+from killcheck.discover.seen import Seen
+from killcheck.discover.seen import of as seen_of
 from killcheck.executor import Reading
 from killcheck.executor.api_calls import ApiCall
 from killcheck.instances.reclaims import NOTICE_S
@@ -19,6 +23,9 @@ from killcheck.kube.permissions import Permissions
 from killcheck.kube.schedule import Schedule, ScheduleError, parse
 from killcheck.kube.workloads import templates
 from killcheck.spec.killpath import Layer, LayerType, Ref, Sentinel, Target
+
+if TYPE_CHECKING:
+    from killcheck.rehearsal.record import Rehearsed
 
 __all__ = ["Found", "find", "plural_of"]
 
@@ -76,31 +83,37 @@ _ANY_MONDAY = datetime(2026, 1, 5, tzinfo=UTC)
 
 @dataclass(slots=True)
 class Found:
-    """``misses``: what came near to being a layer. ``cron_jobs``: those that are one."""
+    """``misses``: what came near to being a layer. ``cron_jobs``: those that are one. ``evidence``: how each layer is
+    known, by its name: *seen* in a rehearsal, or *read*."""
 
     layers: tuple[Layer, ...] = ()
     notes: list[str] = field(default_factory=list)
     not_understood: tuple[str, ...] = ()
     misses: list[str] = field(default_factory=list)
     cron_jobs: list[Obj] = field(default_factory=list)
+    evidence: dict[str, str] = field(default_factory=dict)
 
 
-def plural_of(kind: str) -> str:
-    """The resource of a kind, as RBAC and URLs have it (Kubernetes' kinds form their plurals regularly)."""
-    lower = kind.lower()
-    if lower.endswith(("s", "x", "ch")):
-        return lower if lower.endswith("sets") else lower + "es"
-    return lower[:-1] + "ies" if lower.endswith("y") else lower + "s"
-
-
-def find(objects: Sequence[Obj], targets: Sequence[Target], by_target: Mapping[str, Obj]) -> Found:
-    """Every layer among ``objects`` that turns one of ``targets`` off."""
-    return _Finder(objects, targets, by_target).find()
+def find(
+    objects: Sequence[Obj],
+    targets: Sequence[Target],
+    by_target: Mapping[str, Obj],
+    rehearsed: Mapping[str, Rehearsed] | None = None,
+) -> Found:
+    """Every layer among ``objects`` that turns one of ``targets`` off; what was ``rehearsed`` is known from that."""
+    return _Finder(objects, targets, by_target, rehearsed or {}).find()
 
 
 class _Finder:
-    def __init__(self, objects: Sequence[Obj], targets: Sequence[Target], by_target: Mapping[str, Obj]) -> None:
+    def __init__(
+        self,
+        objects: Sequence[Obj],
+        targets: Sequence[Target],
+        by_target: Mapping[str, Obj],
+        rehearsed: Mapping[str, Rehearsed],
+    ) -> None:
         self.objects = objects
+        self.rehearsed = rehearsed
         self.targets = targets
         self.by_target = by_target
         self.permissions = Permissions(objects)
@@ -146,13 +159,14 @@ class _Finder:
         if read is None:
             return
         reading, spec = read
-        covers = self._touched(obj, reading, spec)
+        seen = self._seen(obj)
+        covers = self._touched(obj, reading, spec) if seen is None else self._seen_to_touch(obj, seen, reading, spec)
         if not covers:
-            self._missed(obj, reading)
+            self._missed(obj, reading if seen is None else Reading())
             return
         often = _is_often(str(dig(obj, "spec", "schedule", default="")))
         self.found.cron_jobs.append(obj)
-        self.found.notes += [f"{ref_of(obj)}: {how}" for how in reading.false_green]
+        self.found.notes += [f"{ref_of(obj)}: {how}" for how in reading.false_green if seen is None]
         if dig(obj, "spec", "suspend"):
             self.found.notes.append(f"{ref_of(obj)} is suspended: it will not fire")
         name = name_of(obj)
@@ -164,6 +178,32 @@ class _Finder:
             cron_job=Ref("batch/v1", "CronJob", namespace_of(obj) or "default", name),
             idle_s=idle_s,
         )
+
+    def _seen(self, obj: Obj) -> Seen | None:
+        """What a rehearsal showed of a program; None: it was not rehearsed, or could not be."""
+        found = self.rehearsed.get(f"{obj.get('kind')}/{namespace_of(obj) or 'default'}/{name_of(obj)}")
+        return seen_of(found, self.targets, self.by_target) if found is not None and found.known else None
+
+    def _seen_to_touch(self, obj: Obj, seen: Seen, reading: Reading, spec: Obj) -> tuple[str, ...]:
+        """The targets that a program was seen to turn off or to try to; where it did not get as far as that, those
+        that it would turn off by its commands or its rights."""
+        who, name = ref_of(obj), name_of(obj)
+        self.found.notes += [f"{who} was seen to put {lit} up: it starts what others stop" for lit in seen.lit]
+        if seen.off or seen.tried:
+            self.found.evidence[name] = (
+                "seen in a rehearsal: fired once, it turned off "
+                + (", ".join(seen.off) or "nothing")
+                + (f" (tried: {', '.join(seen.tried)})" if seen.tried else "")
+            )
+            return tuple(t.name for t in self.targets if t.name in (*seen.off, *seen.tried))
+        if seen.lit:
+            return ()
+        covers = self._named_by(reading, who)
+        if not covers:
+            covers = tuple(t.name for t in self.targets if self._may_stop(obj, spec, t))
+        if covers:
+            self.found.evidence[name] = "read: fired once in a rehearsal, it turned off nothing"
+        return covers
 
     def _controller(self, obj: Obj) -> Iterator[Layer]:
         """A long-running program that turns targets off, or one that drains nodes at a spot notice."""
@@ -289,6 +329,8 @@ class _Finder:
         self.unread += [f"{who}: {what}" for what in reading.not_understood]
         did = "; ".join(str(call) for call in reading.writes[:3])
         reason = f"it does {did}" if did else "no call to the Kubernetes API was found in it"
+        if self._seen(obj) is not None:
+            reason = "it was fired in a rehearsal, and none of them went off"
         self.found.misses.append(f"{who} touches no target: {reason}")
 
     # -- scalers ---------------------------------------------------------------------------------------------

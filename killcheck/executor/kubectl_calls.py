@@ -16,7 +16,7 @@ from killcheck.executor.shell_script import UNKNOWN
 from killcheck.kube import resources
 from killcheck.kube.resources import Resource
 
-__all__ = ["Kubectl", "read"]
+__all__ = ["CommandLine", "Kubectl", "command_line", "read"]
 
 #: Options that take a value, of the commands that executors use.
 _VALUES = frozenset(
@@ -82,11 +82,15 @@ _GET_AND_PATCH = frozenset({"patch", "label", "annotate", "set", "edit", "taint"
 
 
 @dataclass(slots=True)
-class _Command:
+class CommandLine:
     """A kubectl command line taken apart. ``flags`` by name without dashes; a switch has the value 'true'."""
 
     words: list[str] = field(default_factory=list)
     flags: dict[str, str] = field(default_factory=dict)
+
+    def switch(self, name: str) -> bool:
+        """Whether a switch is on (``--force``, ``--force=true``)."""
+        return self.flags.get(name, "false") not in ("false", "0")
 
     def flag(self, *names: str) -> str:
         """The value of the first of these flags that is given; empty: none is."""
@@ -104,7 +108,7 @@ class Kubectl:
 
 def read(words: Sequence[str], namespace: str, files: Mapping[str, str] | None = None, stdin: str = "") -> Kubectl:
     """Read ``kubectl ...``. ``namespace`` is the pod's own; ``files`` are texts by path, for -f and --patch-file."""
-    command = _taken_apart(words[1:])
+    command = command_line(words[1:])
     verb = command.words.pop(0) if command.words else ""
     namespace = command.flag("n", "namespace") or namespace
     namespace = "" if UNKNOWN in namespace or command.flag("A", "all-namespaces") else namespace
@@ -122,8 +126,9 @@ def read(words: Sequence[str], namespace: str, files: Mapping[str, str] | None =
     return Kubectl(calls, empty, "" if silent else "kubectl " + " ".join(words[1:]))
 
 
-def _taken_apart(words: Sequence[str]) -> _Command:
-    command, rest = _Command(), list(words)
+def command_line(words: Sequence[str]) -> CommandLine:
+    """Take the arguments of kubectl apart (without its own name), as it would: switches, values, words."""
+    command, rest = CommandLine(), list(words)
     while rest:
         word = rest.pop(0)
         if word == "--":
@@ -169,7 +174,7 @@ def _known() -> tuple[Resource, ...]:
 class _Reader:
     """One method for each kubectl command, named ``read_`` and the command."""
 
-    def __init__(self, command: _Command, namespace: str, files: Mapping[str, str], stdin: str) -> None:
+    def __init__(self, command: CommandLine, namespace: str, files: Mapping[str, str], stdin: str) -> None:
         self.command = command
         self.namespace = namespace
         self.files = files

@@ -54,7 +54,8 @@ class Reading:
     ``calls`` are its requests to the Kubernetes API, in order. ``tools``: the programs its image must contain.
     ``outside``: commands that act elsewhere (a cloud CLI). ``not_understood``: what could not be read.
     ``false_green``: how a failure of it ends as success, one sentence each. ``modules``: what its Python imports
-    beyond the standard library and the files beside it.
+    beyond the standard library and the files beside it. ``commands``: the argument vectors of the programs that it
+    runs, scripts' own included; a word that is only known at run time holds ``UNKNOWN``.
     """
 
     calls: tuple[ApiCall, ...] = ()
@@ -63,6 +64,7 @@ class Reading:
     not_understood: tuple[str, ...] = ()
     false_green: tuple[str, ...] = ()
     modules: tuple[str, ...] = ()
+    commands: tuple[tuple[str, ...], ...] = ()
 
     @property
     def writes(self) -> tuple[ApiCall, ...]:
@@ -88,6 +90,8 @@ class _Reader:
     not_understood: list[str] = field(default_factory=list)
     false_green: list[str] = field(default_factory=list)
     modules: list[str] = field(default_factory=list)
+    commands: list[tuple[str, ...]] = field(default_factory=list)
+    working_dir: str = ""
     files: dict[str, str] = field(default_factory=dict)
     environment: dict[str, str] = field(default_factory=dict)
 
@@ -104,6 +108,7 @@ class _Reader:
             once(self.not_understood),
             once(self.false_green),
             once(self.modules),
+            tuple(dict.fromkeys(self.commands)),
         )
 
     # -- a container -----------------------------------------------------------------------------------------
@@ -111,6 +116,7 @@ class _Reader:
         """Read one container: its command, or what is known of its image's own."""
         self.environment = self._environment(container)
         self.files = self._files(spec, container)
+        self.working_dir = str(container.get("workingDir") or "")
         words = [self._kubelet_expanded(str(word)) for word in container.get("command") or ()]
         arguments = [self._kubelet_expanded(str(word)) for word in container.get("args") or ()]
         if not words:
@@ -178,6 +184,10 @@ class _Reader:
             r"\$?\$\((\w+)\)", lambda m: m[0][1:] if m[0][1] == "$" else self.environment.get(m[1], m[0]), word
         )
 
+    def _path(self, word: str) -> str:
+        """A path as the container's working directory completes it."""
+        return normpath(join(self.working_dir, word))
+
     # -- a program -------------------------------------------------------------------------------------------
     def program(self, words: Sequence[str], command: Command, depth: int = 0) -> None:
         """One program with its arguments, as ``command`` runs it (who sees its exit code)."""
@@ -185,7 +195,7 @@ class _Reader:
         if not words or depth > _MAX_DEPTH:
             return
         name = basename(words[0])
-        path = normpath(words[0])
+        path = self._path(words[0]) if "/" in words[0] else words[0]
         if UNKNOWN in words[0]:
             self.not_understood.append("a command whose name is only known when it runs")
         elif name == "eval":
@@ -204,6 +214,7 @@ class _Reader:
     def _leaf(self, name: str, words: Sequence[str], command: Command) -> None:
         if name not in _BUILTINS:
             self.tools.append(name)
+            self.commands.append(tuple(words))
         if name == "curl":
             self._http(curl(words), command)
         elif name == "wget":
@@ -254,7 +265,8 @@ class _Reader:
         """Whether anyone would notice that a command which changes something failed."""
         if command.then == "||":
             ending = " ".join(command.fallback)
-            if not re.match(r"(exit [1-9]|exit$|return [1-9]|false\b|kill\b)", ending):
+            remembered = re.match(r"[A-Za-z_]\w*=", ending)  # and decided later
+            if not remembered and not re.match(r"(exit [1-9]|exit$|return [1-9]|false\b|kill\b)", ending):
                 self.false_green.append(f"'{what}' is followed by '|| {ending}': its failure is swallowed")
         elif command.then == "&":
             self.false_green.append(f"'{what}' runs in the background: nobody sees its exit code")
@@ -336,7 +348,7 @@ class _Reader:
         interpreter: str = "",
     ) -> None:
         """A script by its path, if a ConfigMap brings it."""
-        text = self.files.get(normpath(path)) if path else None
+        text = self.files.get(self._path(path)) if path else None
         if text is None:
             where = path.replace(UNKNOWN, "...")
             self.not_understood.append(f"{where}: a script that is in the image, not in the manifests")
@@ -358,8 +370,8 @@ class _Reader:
             self._python(command.stdin or "", depth)
         elif rest[0] == "-c":
             self._python(rest[1] if len(rest) > 1 else "", depth, ["-c", *rest[2:]])
-        elif normpath(rest[0]) in self.files:
-            self._python(self.files[normpath(rest[0])], depth, rest)
+        elif self._path(rest[0]) in self.files:
+            self._python(self.files[self._path(rest[0])], depth, rest)
         else:
             self.not_understood.append(_shown(words) + ": a program that is in the image, not in the manifests")
 

@@ -20,7 +20,7 @@ from killcheck.kube.errors import Forbidden, KubeError, NotFound
 from killcheck.kube.informer import Change, Informer
 from killcheck.kube.objects import Obj, dig, labels_of, name_of, uid_of
 from killcheck.kube.resources import Resource
-from killcheck.safety.undo import Undo
+from killcheck.safety.changes import Undo
 
 __all__ = ["Canary", "CanaryRefused", "CanaryResult", "Ledger", "gather"]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
+from killcheck.capabilities.errors import UndoProblem
 from killcheck.kube import resources as r
 from killcheck.kube.errors import NotFound
 from killcheck.kube.objects import Obj, dig
@@ -13,7 +14,6 @@ from killcheck.kube.resources import Resource
 from killcheck.layers.base import LayerError, Stage
 from killcheck.machine.programs import Files
 from killcheck.safety.journal import Undo
-from killcheck.safety.undo import UndoProblem
 from killcheck.spec.killpath import Ref, Sentinel
 
 __all__ = ["Mark", "mark_of"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from fnmatch import fnmatchcase
@@ -21,6 +21,7 @@ from killcheck.verdict import EXIT_CODES
 if TYPE_CHECKING:
     from killcheck.kube.manifests import Loaded
     from killcheck.probes import Finding, Probe, Severity, World
+    from killcheck.rehearsal.record import Rehearsed
 
 __all__ = ["BaselineError", "LintResult", "ask", "lint", "read_baseline", "world_of", "write_baseline"]
 
@@ -36,7 +37,8 @@ class BaselineError(Exception):
 class LintResult:
     """What the probes found. ``suppressed`` and ``known`` (from a baseline) do not count; ``asked`` are probes' ids.
 
-    ``baselined``: there was a baseline, so that what is left is new. ``probes`` are those that were asked.
+    ``baselined``: there was a baseline, so that what is left is new. ``probes`` are those that were asked;
+    ``rehearsed`` the programs that were fired once and watched: what is said of these was seen, the rest was read.
     """
 
     kill_path: KillPath
@@ -47,6 +49,7 @@ class LintResult:
     asked: tuple[str, ...] = ()
     baselined: bool = False
     probes: tuple[Probe, ...] = ()
+    rehearsed: tuple[Rehearsed, ...] = ()
 
     def at_or_above(self, severity: Severity) -> tuple[Finding, ...]:
         """The findings that fail at this severity. What is unproven is not at fault."""
@@ -73,6 +76,7 @@ class LintResult:
             "suppressed": [finding.to_json() for finding in self.suppressed],
             "baseline": len(self.known),
             "notes": list(self.notes),
+            **({"rehearsed": [one.to_json() for one in self.rehearsed]} if self.rehearsed else {}),
         }
 
 
@@ -86,10 +90,12 @@ def world_of(
     unread: dict[str, str] | None = None,
     listed: Iterable[str] = (),
     verbose: bool = False,
+    rehearsed: Mapping[str, Rehearsed] | None = None,
 ) -> tuple[World, tuple[str, ...]]:
     """The probes' world, and notes on how its kill path was found (where no spec says it).
 
-    Raises DiscoveryError where nothing asks for a GPU.
+    What was ``rehearsed`` answers the questions that it can answer; reading answers the others. Raises DiscoveryError
+    where nothing asks for a GPU.
     """
     from killcheck.kube.manifests import Loaded as _Loaded
     from killcheck.probes import World
@@ -103,19 +109,26 @@ def world_of(
         )  # findings tell the rest
     if kill_path is None:
         with read_as_typed(lambda: loaded):
-            kill_path, more = _found_path(found, loaded)
+            kill_path, more = _found_path(found, loaded, rehearsed or {})
         notes += more
     with read_as_typed(lambda: loaded):
-        return World(found, kill_path, now, loaded, live, unread or {}, frozenset(listed)), notes
+        return World(
+            found, kill_path, now, loaded, live, unread or {}, frozenset(listed), rehearsed=rehearsed or {}
+        ), notes
 
 
-def _found_path(objects: list[Obj], loaded: Loaded | None) -> tuple[KillPath, tuple[str, ...]]:
+def _found_path(
+    objects: list[Obj],
+    loaded: Loaded | None,
+    rehearsed: Mapping[str, Rehearsed],
+) -> tuple[KillPath, tuple[str, ...]]:
     """The kill path among objects. Holders without any layer are a kill path too, and its findings say so.
 
     So are objects that name GPUs and are not understood, or files that were not read: there is something to say.
     """
     try:
-        found = discover.from_objects(replace(loaded, notes=()) if loaded else objects, complete=False)
+        whole = replace(loaded, notes=()) if loaded else objects
+        found = discover.from_objects(whole, rehearsed=rehearsed, complete=False)
     except discover.DiscoveryError as error:
         unread = loaded is not None and any(one.cause.may_hold for one in loaded.unseen)
         if not unread and not discover.unknown_holders(objects):
@@ -150,10 +163,20 @@ def lint(
 
     Raises ManifestError where a manifest's values are such that a probe cannot read them.
     """
-    from killcheck.probes import ALL
+    from killcheck.probes import ALL, REHEARSED
 
+    chosen = probes or (*ALL, *(REHEARSED if world.rehearsed else ()))
     with read_as_typed(lambda: world.loaded):
-        return _asked(world, tuple(notes), baseline, probes or ALL)
+        return _asked(world, (*notes, *_not_rehearsed(world)), baseline, chosen)
+
+
+def _not_rehearsed(world: World) -> list[str]:
+    """The programs that could not be run: of these is known what reading them says."""
+    return [
+        f"{ref} could not be rehearsed, and was read: {one.first.why}"
+        for ref, one in world.rehearsed.items()
+        if not one.known
+    ]
 
 
 def _asked(
@@ -191,6 +214,7 @@ def _asked(
         tuple(p.id for p in chosen),
         baseline is not None,
         tuple(chosen),
+        clean(tuple(world.rehearsed.values())),
     )
 
 

@@ -21,9 +21,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import IO, Any, Protocol
 
+from killcheck.capabilities.errors import UndoProblem
 from killcheck.clock import Loop, wall_seconds
 from killcheck.kube.errors import KubeError
-from killcheck.safety.undo import UndoProblem
 from killcheck.spec.killpath import Command
 from killcheck.text.redaction import hide_environment, redact
 

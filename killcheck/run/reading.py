@@ -18,13 +18,21 @@ from killcheck.kube import listing
 from killcheck.kube.objects import Obj
 from killcheck.lint import asking
 from killcheck.lint.asking import LintResult
+from killcheck.probes import live
 from killcheck.run.session import Session
-from killcheck.spec.killpath import KillPath
+from killcheck.spec.killpath import API_VERSION, KillPath
 
 if TYPE_CHECKING:
-    from killcheck.engine.connection import Engine
+    from datetime import datetime
 
-__all__ = ["catalogue_for", "executors", "fences", "findings", "preflight"]
+    from killcheck.engine.connection import Engine
+    from killcheck.kube.manifests import Loaded
+    from killcheck.rehearsal.record import Rehearsed
+
+__all__ = ["catalogue_for", "executors", "fences", "findings", "preflight", "rehearsed"]
+
+#: A worker is worth its start from so many programs on.
+PROGRAMS_A_WORKER = 3
 
 
 def findings(session: Session) -> LintResult:
@@ -34,14 +42,31 @@ def findings(session: Session) -> LintResult:
         named = [ref for ref in (*(t.ref for t in kill_path.targets), *(x.ref for x in kill_path.layers)) if ref]
         with session.cluster() as (cluster, _):
             listed = listing.read(cluster.kube, [(ref.api_version, ref.kind) for ref in named])
-        world, notes = asking.world_of(
-            listed.objects, wall_now(), kill_path=kill_path, live=True, unread=listed.unread, listed=listed.kinds
-        )
+            world, notes = asking.world_of(
+                listed.objects, wall_now(), kill_path=kill_path, live=True, unread=listed.unread, listed=listed.kinds
+            )
+            world.answers = live.ask(cluster.kube, world)
     elif kill_path.in_kubernetes:
-        world, notes = asking.world_of(session.load(), wall_now(), kill_path=kill_path)
+        loaded = session.load()
+        seen = rehearsed(loaded, wall_now()) if session.exec_mode == "host" else {}
+        world, notes = asking.world_of(loaded, wall_now(), kill_path=kill_path, rehearsed=seen)
     else:
         world, notes = asking.world_of([], wall_now(), kill_path=kill_path)
     return asking.lint(world, notes=notes)
+
+
+def rehearsed(loaded: Loaded, now: datetime) -> dict[str, Rehearsed]:
+    """Every program of the manifests, fired once in a sandbox of this host. Raises LoadError, ClusterError."""
+    from killcheck.rehearsal.programs import programs
+    from killcheck.rehearsal.stage import rehearse
+    from killcheck.run import parallel
+
+    objects = [o for o in loaded.objects if o.get("apiVersion") != API_VERSION]
+    count = min(parallel.processors(), len(programs(objects)) // PROGRAMS_A_WORKER)
+    if count < 2:
+        return rehearse(objects, now)
+    with parallel.mortal_workers(count) as pool:
+        return rehearse(objects, now, pool=pool)
 
 
 def fences(session: Session) -> FenceReport:

@@ -20,7 +20,8 @@ from killcheck.kube import resources as r
 from killcheck.kube.client import Kube
 from killcheck.kube.errors import Forbidden, KubeError, NotFound
 from killcheck.kube.objects import Obj, controller_of, copy, dig, labels_of, name_of, namespace_of, uid_of
-from killcheck.safety.undo import LABEL, insist
+from killcheck.safety.changes import LABEL
+from killcheck.safety.undo import insist
 from killcheck.spec.killpath import KillPath, Layer
 
 __all__ = ["KINDS", "Account", "Inventory", "left_changed", "taken"]

@@ -14,8 +14,8 @@ from killcheck.kube.client import Answer, Closer, Kube, Transport
 from killcheck.kube.errors import KubeError
 from killcheck.kube.objects import Obj, dig, labels_of
 from killcheck.kube.permissions import Permission
+from killcheck.safety.changes import LABEL
 from killcheck.safety.consent import LABEL as CONSENT
-from killcheck.safety.undo import LABEL
 
 __all__ = ["Consented", "Guard", "OutsideConsent", "guarded", "writable"]
 

@@ -17,6 +17,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from killcheck.capabilities.errors import UndoProblem
 from killcheck.clock import Loop
 from killcheck.kube import resources as r
 from killcheck.kube.client import Kube
@@ -24,22 +25,9 @@ from killcheck.kube.errors import Conflict, Forbidden, KubeError, NotFound
 from killcheck.kube.objects import Obj, copy, dig, format_time, labels_of, uid_of
 from killcheck.kube.permissions import Permission
 from killcheck.safety import marks, written
+from killcheck.safety.changes import LABEL, Entry, Undo
 from killcheck.safety.keys import KeyProblem, signing_key
-from killcheck.safety.undo import (
-    LABEL,
-    PATIENCE_S,
-    Entry,
-    Undo,
-    UndoProblem,
-    compare,
-    holds,
-    insist,
-    inverse,
-    kubectl,
-    recreatable,
-    take_back,
-    verify,
-)
+from killcheck.safety.undo import PATIENCE_S, compare, holds, insist, inverse, kubectl, recreatable, take_back, verify
 from killcheck.safety.vocabulary import objection, place_of
 from killcheck.safety.written import Header
 from killcheck.text.redaction import redact

@@ -16,8 +16,9 @@ from killcheck.kube.client import Kube
 from killcheck.kube.errors import Conflict, KubeError, NotFound
 from killcheck.kube.objects import Obj, copy, dig, format_time, labels_of, name_of, namespace_of, parse_time
 from killcheck.kube.permissions import Permission
+from killcheck.safety.changes import LABEL
 from killcheck.safety.journal import JournalError
-from killcheck.safety.undo import LABEL, insist
+from killcheck.safety.undo import insist
 from killcheck.spec.killpath import KillPath, Layer
 
 __all__ = ["LEASE_LABEL", "Busy", "Claim", "holder_of", "lapsed", "permissions", "take_over", "wanted"]

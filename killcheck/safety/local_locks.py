@@ -14,12 +14,12 @@ from pathlib import Path
 
 from killcheck.clock import Loop
 from killcheck.kube.client import Kube
-from killcheck.machine.programs import Files, LocalPrograms, end_left
 from killcheck.safety.journal import Journal
 from killcheck.safety.lease import Busy
+from killcheck.safety.local_programs import ended, levers
 from killcheck.safety.orphans import Orphan, Outcome, local, runs
 
-__all__ = ["Locks", "ended", "levers", "orphans_here", "restore_here"]
+__all__ = ["Locks", "orphans_here", "restore_here"]
 
 
 class Locks:
@@ -63,17 +63,6 @@ class Locks:
             os.close(descriptor)
 
     abandon = release
-
-
-def levers(loop: Loop) -> dict[str, object]:
-    """What a journal of this machine is undone with."""
-    return {"programs": LocalPrograms(loop), "files": Files()}
-
-
-def ended(run: str) -> list[str]:
-    """End what a dead run's programs still do, before anything is put back; what was done, in words."""
-    count = end_left(run)
-    return [f"ended {count} program{'s' if count > 1 else ''} that run {run} had started"] if count else []
 
 
 def orphans_here(folder: Path, context: str) -> list[Orphan]:

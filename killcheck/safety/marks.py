@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from killcheck.kube.objects import Obj, copy, labels_of
-from killcheck.safety.undo import MARK, Entry, Undo
+from killcheck.safety.changes import MARK, Entry, Undo
 
 __all__ = ["carries", "label_of", "marked", "with_label"]
 

@@ -19,6 +19,7 @@ from killcheck.kube import resources as r
 from killcheck.kube.client import Kube
 from killcheck.kube.errors import Conflict, Forbidden, KubeError, NotFound
 from killcheck.kube.objects import Obj, dig, labels_of, name_of, namespace_of, parse_time, uid_of
+from killcheck.safety.changes import LABEL
 from killcheck.safety.journal import (
     DATA,
     JOURNAL_LABEL,
@@ -31,7 +32,8 @@ from killcheck.safety.journal import (
 )
 from killcheck.safety.keys import known_keys
 from killcheck.safety.lease import LEASE_LABEL, Claim, holder_of, lapsed, take_over
-from killcheck.safety.undo import LABEL, insist
+from killcheck.safety.local_programs import ended, levers
+from killcheck.safety.undo import insist
 from killcheck.safety.untrusted_journal import Answer, Hearsay, Judged
 from killcheck.safety.written import LONGEST, Read, read
 
@@ -317,16 +319,14 @@ def _restore_own(kube: Kube, loop: Loop, orphan: Orphan, outcome: Outcome, by: s
     assert orphan.header is not None
     here_too = orphan.header.host == platform.node()
     if here_too and not runs(orphan.header.pid, orphan.header.began):
-        from killcheck.safety import local_locks
-
-        outcome.undone += local_locks.ended(orphan.run)
+        outcome.undone += ended(orphan.run)
     journal = Journal(
         orphan.run,
         loop,
         kube,
         path=orphan.path,
         home=orphan.home,
-        levers=_levers_here(loop) if here_too else {},
+        levers=levers(loop) if here_too else {},
         context=orphan.header.context,
         kubeconfig=orphan.header.kubeconfig,
     )
@@ -420,13 +420,6 @@ def _drop(kube: Kube, loop: Loop, config_map: Obj) -> None:
 
     with suppress(KubeError):  # whoever comes next finds it again
         insist(loop, once, patience_s=0.0)
-
-
-def _levers_here(loop: Loop) -> dict[str, object]:
-    """Files and programs of the machine that the run was on can be reached on that machine only."""
-    from killcheck.safety import local_locks
-
-    return local_locks.levers(loop)
 
 
 def settle(

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal, TypeVar
+from dataclasses import replace
+from typing import Any, TypeVar
 
+from killcheck.capabilities.errors import UndoProblem
 from killcheck.clock import Loop
 from killcheck.kube import resources as r
 from killcheck.kube.client import Kube
@@ -25,15 +26,11 @@ from killcheck.kube.errors import (
     Unreachable,
 )
 from killcheck.kube.objects import Obj, copy, dig, labels_of, uid_of
+from killcheck.safety.changes import LABEL, MARK, Entry, Undo
+from killcheck.safety.marks import carries
 
 __all__ = [
-    "LABEL",
-    "MARK",
     "PASSING",
-    "Entry",
-    "State",
-    "Undo",
-    "UndoProblem",
     "adding",
     "holds",
     "insist",
@@ -43,13 +40,6 @@ __all__ = [
     "take_back",
     "verify",
 ]
-
-#: Label on everything that killcheck creates; the value is the run's id.
-LABEL = "killcheck.dev/run"
-#: How the label begins that marks an object as changed (:mod:`killcheck.safety.marks`).
-MARK = "killcheck.dev/undo."
-
-State = Literal["intent", "applied", "undone", "verified", "failed"]
 
 #: What may pass if one waits: no connection, throttling, a server fault, an answer out of date, a write that raced.
 PASSING = (Unreachable, TooManyRequests, ServerFault, Expired, Conflict)
@@ -66,66 +56,8 @@ _SHARED = (FINALIZERS, TAINTS)
 _T = TypeVar("_T")
 
 
-class UndoProblem(Exception):
-    """Something could not be put back, and trying again would not help."""
-
-
 class _NotYetError(KubeError):
     """The change has been taken back, and its effect cannot be seen yet."""
-
-
-@dataclass(frozen=True, slots=True)
-class Undo:
-    """One call that takes a change back.
-
-    ``action``: *delete* the object at ``path``; *sweep* what in the collection ``path`` carries the run's label;
-    *merge*-patch ``body`` into it; *create* ``body`` again in the collection ``path``; *put* ``body`` at ``path``,
-    made anew where it is gone, so that its ``spec`` is as there; *call* the method ``path`` of a lever with the
-    arguments ``body``; *set* its attribute ``path`` to ``body``; *aws*: what :mod:`killcheck.cloud.account_undo` calls
-    ``path``, done to what carries the run's tag in the account, region and at the endpoint that ``body`` names.
-    ``uid``: only the object that we changed. ``left``: the merge patch that made the change; what is no longer as
-    we left it is somebody else's, and not overwritten. ``manual``: what a person can run instead. ``transient``: an
-    object that comes and goes (a pod); where it is gone, so is the change. ``ends_s``: what a *delete*d object owns
-    must have come to its end too, before anything older is taken back, and may take so many seconds for it (an
-    executor that is still at work turns off what is put back on, as soon as the fault that held it up is healed);
-    0: it need not.
-    """
-
-    action: Literal["delete", "sweep", "merge", "create", "put", "call", "set", "aws"]
-    path: str
-    body: Any = None
-    uid: str = ""
-    left: Obj | None = None
-    manual: str = ""
-    transient: bool = False
-    ends_s: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One change of a run. ``lever`` entries name a lever of the cluster (a registry, a node) instead of an API call.
-
-    ``expires``: when the janitor may undo it (RFC 3339). ``owner``: the fault or step that made it.
-    """
-
-    run: str
-    number: int
-    what: str
-    undo: Undo
-    expires: str
-    state: State = "intent"
-    problem: str = ""
-    lever: str = ""
-    owner: str = ""
-
-    def to_json(self) -> Obj:
-        """A JSON object."""
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, data: Obj) -> Entry:
-        """What :meth:`to_json` wrote. Raises KeyError or TypeError for anything else."""
-        return cls(**{**data, "undo": Undo(**data["undo"])})
 
 
 def insist(
@@ -241,8 +173,6 @@ def _certainly_ours(kube: Kube, entry: Entry) -> bool:
         return True  # tells its own by uid and label
     found = _find(kube, entry.undo.path) if entry.undo.action == "merge" else None
     if any(key.startswith(MARK) for key in dig(entry.undo.left or {}, "metadata", "labels", default={})):
-        from killcheck.safety.marks import carries
-
         return found is not None and carries(found, entry)
     paths = [path for path, _ in _leaves(entry.undo.left or {})]
     return found is not None and any(

@@ -18,9 +18,10 @@ from killcheck.kube import resources as r
 from killcheck.kube.client import Kube
 from killcheck.kube.errors import KubeError, NotFound
 from killcheck.kube.objects import Obj, labels_of, uid_of
+from killcheck.safety.changes import LABEL, Entry
 from killcheck.safety.consent import LABEL as CONSENT
 from killcheck.safety.marks import carries
-from killcheck.safety.undo import LABEL, Entry, compare, insist
+from killcheck.safety.undo import compare, insist
 from killcheck.safety.vocabulary import Place, place_of
 
 __all__ = ["Answer", "Hearsay", "Judged"]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from killcheck.safety.undo import Undo
+    from killcheck.safety.changes import Undo
 
 __all__ = ["LEVERS", "Place", "objection", "place_of"]
 

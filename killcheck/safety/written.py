@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from killcheck.kube.objects import Obj, parse_time
-from killcheck.safety.undo import Entry, Undo
+from killcheck.safety.changes import Entry, Undo
 from killcheck.safety.vocabulary import objection
 
 __all__ = ["Header", "Read", "read", "signed"]

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from killcheck.capabilities.errors import UndoProblem
 from killcheck.clock import WallLoop, wall_now, wall_seconds
 from killcheck.machine.programs import CountUnknown, Files, LocalPrograms, Ran, again, counted, put_back
-from killcheck.safety.undo import UndoProblem
 from killcheck.spec.killpath import Command
 
 

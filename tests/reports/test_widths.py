@@ -1,8 +1,8 @@
 """Tables in terminals of every width: no line is longer than it, row labels stay, no word is broken."""
 
 import pytest
-from rich.console import Console
 from report_worlds import result, story
+from rich.console import Console
 
 from killcheck.reports.told_matrix import grid
 

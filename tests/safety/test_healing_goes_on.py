@@ -12,9 +12,10 @@ from killcheck.cluster.host import HostCluster
 from killcheck.commands.errors import Interrupted
 from killcheck.kube import resources as r
 from killcheck.kube.client import Answer
-from killcheck.safety import lease, local_locks, orphans
+from killcheck.safety import lease, local_locks, local_programs, orphans
+from killcheck.safety.changes import Entry, Undo
 from killcheck.safety.journal import Journal, config_map_name
-from killcheck.safety.undo import FINALIZERS, Entry, Undo, adding
+from killcheck.safety.undo import FINALIZERS, adding
 from killcheck.safety.written import read
 from killcheck.spec.killpath import KillPath, Layer, LayerType, Target
 
@@ -209,7 +210,7 @@ def test_a_process_that_has_only_its_number_is_another(tmp_path, monkeypatch):
         host.kube,
         path=tmp_path / "runs" / "r" / "journal-0.jsonl",
         context="host",
-        levers=local_locks.levers(host.loop),
+        levers=local_programs.levers(host.loop),
     )
     undo = Undo("call", "take_away", [str(tmp_path / "flag"), "x\n"])
     with journal.change("set the sentinel", undo, lever="files"):

@@ -11,9 +11,9 @@ from safety_world import differences, picture, small_cluster
 
 from killcheck.kube import resources as r
 from killcheck.safety import orphans
+from killcheck.safety.changes import LABEL, Undo
 from killcheck.safety.journal import DATA, JOURNAL_LABEL, Journal, config_map_name
 from killcheck.safety.keys import VARIABLE
-from killcheck.safety.undo import LABEL, Undo
 
 RUN = "planted"
 POD = {

@@ -10,9 +10,9 @@ from safety_world import Dead, Lossy, Mortal, differences, picture, through
 from killcheck.kube import resources as r
 from killcheck.kube.errors import Conflict, ServerFault
 from killcheck.safety import orphans
+from killcheck.safety.changes import Undo
 from killcheck.safety.journal import Journal, JournalError, config_map_name
 from killcheck.safety.keys import known_keys
-from killcheck.safety.undo import Undo
 from killcheck.safety.written import read
 
 RUN = "20260115-030001-abc123-0"

@@ -100,6 +100,8 @@ class ApiServer:
         self.kubelets: dict[str, KubeletEndpoint] = {}
         #: Which of ``scheduler`` and ``controller-manager`` do not run now.
         self.down: Callable[[], frozenset[str]] = frozenset
+        #: Who is told of every request and its answer, once it is answered.
+        self.auditors: list[Callable[[Request, Response], None]] = []
         self.watches = Watches(store, loop)
         self.managed = ManagedFields(loop)
         self.addresses = Addresses(store)
@@ -134,6 +136,8 @@ class ApiServer:
             met = ours.limit_of(self.kinds, _builtin_groups(), request, response)
         if met is not None and user is not None:
             self.limits.meet(ours.who(user), *met)
+        for auditor in self.auditors:
+            auditor(request, response)
         return response
 
     def _answer(self, request: Request, user: User, at: Route) -> Response:

@@ -143,6 +143,8 @@ class Network:
         namespace = f".{self.launch.pod['metadata']['namespace']}.svc.cluster.local"
         if name.endswith((".svc", ".svc.cluster.local", namespace)) or name in sandbox.API_NAMES:
             return
+        if name not in self.runtime.looked_for:
+            self.runtime.looked_for.append(name)
         self.runtime.assume(f"{self.who} looked for {name}: nothing outside the cluster exists here")
         self.runtime.limits.meet(self.who, f"it looked for {name}, and nothing outside the cluster exists here")
 
@@ -201,6 +203,8 @@ class Network:
                 return self.service_ip
             service = name.removesuffix(".svc.cluster.local")
             if service != name:
+                if service.count(".") == 1 and service not in self.runtime.services_asked:
+                    self.runtime.services_asked.append(service)
                 found = self.launch.services.get(service)
                 if found or service.count(".") == 1:
                     self.service(service, found)

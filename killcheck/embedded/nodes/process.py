@@ -83,6 +83,10 @@ class HostRuntime:
         #: Networks that several containers share, by their pod's uid.
         self.networks: dict[str, Network] = {}
         self.assumptions: list[str] = []
+        #: Names beyond the cluster that containers looked up, in their order.
+        self.looked_for: list[str] = []
+        #: Services of the cluster that they looked up (``name.namespace``): behind these nothing answers here.
+        self.services_asked: list[str] = []
         #: What containers reach besides the cluster; nothing, unless somebody adds it.
         self.outside = Outside()
         #: What containers meet here and would not meet elsewhere.

@@ -20,7 +20,7 @@ from killcheck.cloud.session import AskError
 from killcheck.faults.base import Fault, FaultError, Plan
 from killcheck.kube.objects import dig, name_of, parse_time
 from killcheck.layers.base import LayerRun, Stage
-from killcheck.safety.undo import Undo
+from killcheck.safety.changes import Undo
 from killcheck.spec.cloud_access import CloudAccess
 from killcheck.spec.killpath import KillPath, Layer
 from killcheck.watch.scene import event_time

@@ -14,7 +14,8 @@ from killcheck.kube.errors import ApiError, KubeError
 from killcheck.kube.objects import Obj, condition, dig, labels_of, name_of, namespace_of, parse_time
 from killcheck.kube.permissions import Permission
 from killcheck.layers.base import LayerRun, Stage
-from killcheck.safety.undo import FINALIZERS, LABEL, Undo, adding
+from killcheck.safety.changes import LABEL, Undo
+from killcheck.safety.undo import FINALIZERS, adding
 from killcheck.spec.killpath import KillPath, Layer
 from killcheck.watch.scene import needs_draining
 

@@ -10,7 +10,8 @@ from killcheck.faults.base import COPY, Fault
 from killcheck.kube import resources as r
 from killcheck.kube.objects import Obj, dig, ref_of
 from killcheck.layers.base import LayerRun, Stage
-from killcheck.safety.undo import LABEL, insist
+from killcheck.safety.changes import LABEL
+from killcheck.safety.undo import insist
 from killcheck.spec.killpath import Layer
 
 __all__ = [

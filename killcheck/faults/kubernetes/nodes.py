@@ -12,7 +12,7 @@ from killcheck.kube import resources as r
 from killcheck.kube.objects import Obj, dig, labels_of, name_of, namespace_of
 from killcheck.kube.permissions import Permission
 from killcheck.layers.base import LayerRun, Stage
-from killcheck.safety.undo import LABEL
+from killcheck.safety.changes import LABEL
 from killcheck.spec.killpath import KillPath, Layer, LayerType
 
 __all__ = [

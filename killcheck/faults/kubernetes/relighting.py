@@ -16,7 +16,8 @@ from killcheck.kube.errors import NotFound
 from killcheck.kube.objects import Obj, dig, name_of, namespace_of, ref_of, uid_of
 from killcheck.kube.permissions import Permission
 from killcheck.layers.base import LayerRun, Stage
-from killcheck.safety.undo import Undo, insist
+from killcheck.safety.changes import Undo
+from killcheck.safety.undo import insist
 from killcheck.spec.killpath import KillPath, Layer, Target
 
 __all__ = ["RivalOperator", "SecondStarter"]

@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from pathlib import PurePath
 from typing import Any, ClassVar
 
+from killcheck.capabilities.errors import UndoProblem
 from killcheck.executor import scripts
 from killcheck.faults.base import FaultError, Plan
 from killcheck.faults.machine.cli import MachineFault
 from killcheck.layers.base import LayerRun, Stage
 from killcheck.machine.programs import Files, Ran
-from killcheck.safety.undo import UndoProblem
 from killcheck.spec.killpath import Command, KillPath, Layer
 
 __all__ = ["DiskReadOnly", "LockHeld", "LockStale", "ScriptGone", "ScriptNotExecutable", "SentinelLost"]

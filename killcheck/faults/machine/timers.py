@@ -14,7 +14,7 @@ from killcheck.faults.machine.cli import MachineFault
 from killcheck.faults.machine.parts import ran
 from killcheck.layers.base import LayerRun, Stage
 from killcheck.machine.programs import Ran, again
-from killcheck.safety.undo import Undo
+from killcheck.safety.changes import Undo
 from killcheck.spec.killpath import Command, KillPath, Layer
 
 __all__ = ["ClockBehind", "MachineAsleep", "MachineOff", "SecondController", "TimerStopped"]

@@ -1,0 +1,77 @@
+"""What a rehearsal shows of a program: which targets it turned off, which it tried to, which it puts back up.
+
+What may *not* live here: the reading of programs (:mod:`killcheck.executor`), and the rehearsal itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from killcheck.discover.plurals import plural_of
+from killcheck.kube.objects import Obj, labels_of, name_of, namespace_of
+from killcheck.spec.killpath import Target
+
+if TYPE_CHECKING:
+    from killcheck.rehearsal.record import Call, Change, Rehearsed
+
+__all__ = ["Seen", "of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """Names of targets: ``off`` went off; ``tried`` were asked for and stayed, at least in part; ``lit`` were put up.
+
+    ``ended_well``: it was run to its end, with exit code 0.
+    """
+
+    off: tuple[str, ...] = ()
+    tried: tuple[str, ...] = ()
+    lit: tuple[str, ...] = ()
+    ended_well: bool = False
+
+
+def of(rehearsed: Rehearsed, targets: Sequence[Target], by_target: Mapping[str, Obj]) -> Seen:
+    """What one program's first firing did to each target."""
+    first = rehearsed.first
+    off, tried, lit = [], [], []
+    for target in targets:
+        obj = by_target[target.name]
+        changes = [change for change in first.changes if _is(change, obj)]
+        if any(change.off for change in changes):
+            off.append(target.name)
+        elif any(_raises(call, target, changes) for call in first.writes):
+            lit.append(target.name)
+        elif (
+            any(change.after < change.before for change in changes)
+            or any(_meant(call, target) for call in first.refused if not call.replicas)
+            or any(call.about[1:] == (plural_of(target.kind), target.namespace, target.object) for call in first.writes)
+        ):
+            tried.append(target.name)
+    return Seen(tuple(off), tuple(tried), tuple(lit), first.exit_code == 0)
+
+
+def _is(change: Change, obj: Obj) -> bool:
+    kind, namespace = str(obj.get("kind")), namespace_of(obj) or "default"
+    if (change.kind, change.namespace) != (kind, namespace):
+        return False
+    return change.name == name_of(obj) or (not name_of(obj) and bool(labels_of(obj)))
+
+
+def _raises(call: Call, target: Target, changes: list[Change]) -> bool:
+    """Whether a write keeps a target's replicas where they are, or puts them up."""
+    same = (call.resource, call.namespace, call.name) == (plural_of(target.kind), target.namespace, target.object)
+    return same and bool(call.replicas) and any((call.replicas or 0) >= change.before for change in changes)
+
+
+def _meant(call: Call, target: Target) -> bool:
+    """Whether a refused call was about a target: by its name, wherever it was looked for, or by a list of its kind."""
+    if call.name:
+        return call.name == target.object and _scales(call.resource)
+    return call.resource == plural_of(target.kind) and call.namespace in ("", target.namespace)
+
+
+def _scales(resource: str) -> bool:
+    """Whether a resource is a workload, rather than what stands beside one under the same name."""
+    return resource not in ("configmaps", "secrets", "services", "serviceaccounts", "namespaces", "leases")

@@ -1,0 +1,227 @@
+"""What a rehearsal saw, typed: calls with their answers, ends of containers, and what became of what holds GPUs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+__all__ = ["Call", "Change", "Ending", "Firing", "Outcome", "Rehearsed"]
+
+_WRITES = frozenset({"create", "update", "patch", "delete", "deletecollection"})
+#: Words that ask whether something may be done: nothing is changed by them, whatever their method is.
+_REVIEWS = ("authorization.k8s.io", "authentication.k8s.io")
+
+
+class Outcome(Enum):
+    """How a firing ended. ``UNKNOWN``: it could not be run here, so nothing can be said of it; ``GIVEN_UP``: it was
+    still at work when the rehearsal's own patience ended, which says nothing of whether it would have ended."""
+
+    ENDED = "ended"
+    ENDLESS = "had not ended"
+    GIVEN_UP = "was given up"
+    NOT_STARTED = "never started"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One request to the API server and its answer.
+
+    ``at_s``: seconds since the firing; ``body`` as text, at most a few kB; ``status`` the HTTP status; ``answer`` the
+    server's own words where it refused; ``warnings`` those it sent along. ``replicas``: the number that it writes.
+    """
+
+    at_s: float
+    method: str
+    path: str
+    verb: str
+    group: str = ""
+    version: str = ""
+    resource: str = ""
+    subresource: str = ""
+    namespace: str = ""
+    name: str = ""
+    content_type: str = ""
+    body: str = ""
+    status: int = 200
+    answer: str = ""
+    warnings: tuple[str, ...] = ()
+    replicas: int | None = None
+    dry_run: bool = False
+
+    @property
+    def writes(self) -> bool:
+        """Whether it asks for a change."""
+        return self.verb in _WRITES and not self.dry_run and self.group not in _REVIEWS
+
+    @property
+    def refused(self) -> bool:
+        """Whether the server did not do it."""
+        return self.status >= 400
+
+    @property
+    def asked(self) -> tuple[str, str, str]:
+        """What an RBAC rule would have to grant: (group, resource with its subresource, verb)."""
+        return self.group, self.resource + (f"/{self.subresource}" if self.subresource else ""), self.verb
+
+    @property
+    def about(self) -> tuple[str, str, str, str]:
+        """The object: (group, resource, namespace, name)."""
+        return self.group, self.resource, self.namespace, self.name
+
+    def __str__(self) -> str:
+        said = f": {self.answer}" if self.answer else ""
+        return f"{self.method} {self.path} was answered {self.status}{said}"
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How a container ended: ``code`` None while it runs. ``log`` is the end of what it wrote."""
+
+    container: str
+    image: str
+    code: int | None
+    reason: str = ""
+    log: str = ""
+
+    @property
+    def last_words(self) -> str:
+        """The last line of its log that says something."""
+        lines = [line.strip() for line in self.log.splitlines() if line.strip()]
+        return lines[-1] if lines else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One holder of GPUs before and after: GPU pods that it wants, and those that are on a node."""
+
+    kind: str
+    namespace: str
+    name: str
+    before: int
+    after: int
+    pods_before: int
+    pods_after: int
+    gone: bool = False
+
+    @property
+    def off(self) -> bool:
+        """Whether it was on, and is off."""
+        unwanted = self.before > 0 and self.after == 0
+        return self.gone or unwanted or (self.pods_before > 0 and self.pods_after == 0)
+
+    @property
+    def happened(self) -> bool:
+        """Whether anything became of it."""
+        return self.gone or (self.before, self.pods_before) != (self.after, self.pods_after)
+
+
+@dataclass(frozen=True, slots=True)
+class Firing:
+    """One run of a program. ``seconds`` in the cluster's time; ``why``: what kept it from starting or being run.
+
+    ``outside``: names beyond the cluster that it looked up; ``services`` (``name.namespace``): Services of the cluster,
+    behind which nothing answers in a rehearsal.
+    """
+
+    outcome: Outcome
+    seconds: float = 0.0
+    calls: tuple[Call, ...] = ()
+    endings: tuple[Ending, ...] = ()
+    changes: tuple[Change, ...] = ()
+    why: str = ""
+    outside: tuple[str, ...] = ()
+    services: tuple[str, ...] = ()
+
+    @property
+    def exit_code(self) -> int | None:
+        """The first failure among its containers, else 0; None where not all of them have ended."""
+        codes = [ending.code for ending in self.endings]
+        failed = [code for code in codes if code]
+        if failed:
+            return failed[0]
+        return 0 if codes and None not in codes and self.outcome is Outcome.ENDED else None
+
+    @property
+    def failed(self) -> Ending | None:
+        """The container that failed first."""
+        return next((ending for ending in self.endings if ending.code), None)
+
+    @property
+    def off(self) -> tuple[Change, ...]:
+        """What it turned off."""
+        return tuple(change for change in self.changes if change.off)
+
+    @property
+    def writes(self) -> tuple[Call, ...]:
+        """The changes that it asked for."""
+        return tuple(call for call in self.calls if call.writes)
+
+    @property
+    def refused(self) -> Iterator[Call]:
+        """Calls that were refused and never made good: neither the same again, nor a later write of that object."""
+        for number, call in enumerate(self.calls):
+            later = self.calls[number + 1 :]
+            same = any(not c.refused and (c.method, c.path) == (call.method, call.path) for c in later)
+            other = any(not c.refused and c.writes and c.name and c.about == call.about for c in later)
+            made = any(not c.refused and c.verb == "create" and c.about[:3] == call.about[:3] for c in later)
+            if call.refused and not same and not other and not (made and call.status == 404):
+                yield call
+
+
+@dataclass(frozen=True, slots=True)
+class Rehearsed:
+    """A program and its firings.
+
+    ``program``: its reference (``CronJob/inference/nightly-off``); ``deadline_s``: after how long its Job is ended.
+    ``second``: the night after the first, where that left something behind. ``refused``: the same program with every
+    write refused to its account (403), where it made any: whether anybody would hear of that.
+    """
+
+    program: str
+    namespace: str
+    account: str
+    first: Firing
+    second: Firing | None = None
+    refused: Firing | None = None
+    deadline_s: float | None = None
+
+    @property
+    def known(self) -> bool:
+        """Whether it could be run here."""
+        return self.first.outcome is not Outcome.UNKNOWN
+
+    def to_json(self) -> dict[str, Any]:
+        """As the JSON document has it."""
+        first = self.first
+        return {
+            "program": self.program,
+            "account": f"{self.namespace}/{self.account}",
+            "outcome": first.outcome.value,
+            "exit_code": first.exit_code,
+            "seconds": round(first.seconds, 3),
+            "why": first.why or None,
+            "calls": [str(call) for call in first.calls],
+            "off": [f"{c.kind}/{c.namespace}/{c.name}" for c in first.off],
+            "outside": list(first.outside),
+            "second_night": self.second.exit_code if self.second else None,
+            "when_refused": self.refused.exit_code if self.refused else None,
+        }
+
+
+def replicas_in(body: str) -> int | None:
+    """The number of replicas that a body writes: a merge patch, a Scale, an object, or a JSON patch."""
+    try:
+        document = json.loads(body)
+    except ValueError:
+        return None
+    if isinstance(document, list):
+        values = [op.get("value") for op in document if isinstance(op, dict) and op.get("path") == "/spec/replicas"]
+        found = values[-1] if values else None
+    else:
+        spec = document.get("spec") if isinstance(document, dict) else None
+        found = spec.get("replicas") if isinstance(spec, dict) else None
+    return found if isinstance(found, int) and not isinstance(found, bool) else None

@@ -1,0 +1,259 @@
+"""The stage: a throw-away cluster that holds the manifests, on which one program is fired and watched."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from killcheck.clock import wall_seconds
+from killcheck.embedded.api.rbac import Attributes, Decision
+from killcheck.embedded.cluster import EmbeddedCluster, LoadError
+from killcheck.kube import gpus
+from killcheck.kube import resources as r
+from killcheck.kube.errors import KubeError, NotFound
+from killcheck.kube.objects import Obj, condition, dig, labels_of, name_of, namespace_of
+from killcheck.rehearsal.audit import Audit
+from killcheck.rehearsal.holders import Standing, holders, lit
+from killcheck.rehearsal.left import left_behind
+from killcheck.rehearsal.programs import Program, programs
+from killcheck.rehearsal.record import Change, Ending, Firing, Outcome, Rehearsed
+
+__all__ = ["rehearse", "rehearse_one"]
+
+#: Virtual seconds that pods and nodes have to come up before a firing, and what a firing did to take effect.
+SETTLE_S = 45.0
+AFTER_S = 90.0
+#: Virtual seconds that a program may take which has no deadline, and one that has, as a multiple of it.
+PATIENCE_S = 1800.0
+PATIENCE = 3.0
+#: Virtual seconds that a pod may take to start.
+START_S = 300.0
+#: Wall seconds after which a firing that is still at work is given up.
+WALL_S = 20.0
+#: Objects that are refused are left out, one by one; so many at most.
+LEFT_OUT = 20
+#: How much of a container's log is kept, in characters.
+LOG_KEPT = 2000
+_WRITING = frozenset({"create", "update", "patch", "delete", "deletecollection"})
+
+
+def rehearse(objects: Sequence[Obj], now: datetime, *, pool: Executor | None = None) -> dict[str, Rehearsed]:
+    """Fire every program among ``objects`` once, alone; by their references.
+
+    ``now``: from when on their schedules are read. ``pool``: who does it side by side. Nothing outside the sandboxes of
+    the programs is changed. Raises LoadError where hardly any of the objects can be had.
+    """
+    found = programs(objects)
+    if pool is None:
+        return {program.ref: rehearse_one(objects, program, now) for program in found}
+    futures = [pool.submit(rehearse_one, objects, program, now) for program in found]
+    return {program.ref: future.result() for program, future in zip(found, futures, strict=True)}
+
+
+def rehearse_one(objects: Sequence[Obj], program: Program, now: datetime) -> Rehearsed:
+    """One program: as it is; a night later, where the first left something; and with its writes refused."""
+    slot = program.next_slot(now)
+    with _Stage(objects, slot) as stage:
+        first = stage.fire(program)
+        left = stage.left(first)
+    second = refused = None
+    if first.outcome is Outcome.ENDED and first.exit_code == 0 and left:
+        with _Stage([*objects, *left], program.next_slot(slot + timedelta(seconds=1))) as stage:
+            second = stage.fire(program)
+    if any(not call.refused for call in first.writes) and first.outcome is Outcome.ENDED:
+        with _Stage(objects, slot) as stage:
+            stage.refuse(program)
+            refused = stage.fire(program)
+    return Rehearsed(program.ref, program.namespace, program.account, first, second, refused, program.deadline_s)
+
+
+@dataclass
+class _Refusing:
+    """RBAC, but for one account that may change nothing."""
+
+    authorizer: object
+    user: str
+
+    def decide(self, user: object, attributes: Attributes) -> Decision:
+        if getattr(user, "name", "") == self.user and attributes.verb in _WRITING:
+            return Decision(False)
+        return self.authorizer.decide(user, attributes)  # type: ignore[attr-defined,no-any-return]
+
+
+class _Stage:
+    """One cluster for one firing; everything of it is gone with its ``with`` block."""
+
+    def __init__(self, objects: Iterable[Obj], slot: datetime) -> None:
+        self._slot = slot
+        self._cluster = _booted([lit(obj) for obj in objects], slot - timedelta(seconds=SETTLE_S))
+        self._loop = self._cluster.loop
+        self._kube = self._cluster.kube
+        self._fired_at = 0.0
+        self._audit = Audit(lambda: self._loop.monotonic() - self._fired_at)
+
+    def __enter__(self) -> _Stage:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._cluster.close()
+
+    def refuse(self, program: Program) -> None:
+        """From now on the program's account may change nothing."""
+        server = self._cluster.server
+        server.authorizer = _Refusing(server.authorizer, f"system:serviceaccount:{program.namespace}:{program.account}")
+
+    def left(self, firing: Firing) -> list[Obj]:
+        """What a firing left in the cluster, as manifests."""
+        return left_behind(self._kube, firing)
+
+    def fire(self, program: Program) -> Firing:
+        """Make the Job at its time, and watch until it has ended or nothing more is to be seen."""
+        name = f"{name_of(program.obj)[:48].rstrip('-.')}-{int(self._slot.timestamp()) // 60}"
+        standing = {(namespace_of(job), name_of(job)) for job in self._kube.list(r.JOBS).items}
+        self._cluster.nodes.runs = lambda pod: _is_new(pod, standing) and not gpus.devices(pod)
+        self._loop.run_until(lambda: False, SETTLE_S)
+        before = holders(self._kube)
+        self._fired_at = self._loop.monotonic()
+        self._cluster.server.auditors.append(self._audit.heard)
+        try:
+            self._kube.create(r.JOBS, program.job(name))
+        except KubeError as error:
+            return Firing(Outcome.NOT_STARTED, why=str(error))
+        outcome = self._watch(program, name)
+        seconds = self._loop.monotonic() - self._fired_at
+        endings = tuple(self._endings(program.namespace, name))
+        why = self._why(program.namespace, name, outcome)
+        services = self._names("services_asked")
+        outside = tuple(found for found in self._names("looked_for") if found not in services)
+        firing = Firing(outcome, seconds, tuple(self._audit.calls), endings, (), why, outside, services)
+        if any(not call.refused for call in firing.writes):
+            self._loop.run_until(lambda: False, AFTER_S)
+        return replace(firing, changes=_changes(before, holders(self._kube)))
+
+    # -- inside --------------------------------------------------------------------------------------------
+    def _watch(self, program: Program, name: str) -> Outcome:
+        limit_s = max(PATIENCE_S, PATIENCE * program.deadline_s) if program.deadline_s else PATIENCE_S
+        began = wall_seconds()
+
+        def over() -> bool:
+            return self._is_over(program.namespace, name) or wall_seconds() - began > WALL_S
+
+        self._loop.run_until(lambda: over() or self._has_started(program.namespace, name), START_S)
+        if self._cluster.unknowns:
+            return Outcome.UNKNOWN
+        if not self._has_started(program.namespace, name) and not self._is_over(program.namespace, name):
+            return Outcome.NOT_STARTED
+        self._loop.run_until(over, limit_s)
+        if self._cluster.unknowns:
+            return Outcome.UNKNOWN
+        if self._is_over(program.namespace, name):
+            return Outcome.ENDED
+        return Outcome.GIVEN_UP if wall_seconds() - began > WALL_S else Outcome.ENDLESS
+
+    def _names(self, what: str) -> tuple[str, ...]:
+        return tuple(getattr(self._cluster.nodes.runtime, what, ()))
+
+    def _is_over(self, namespace: str, name: str) -> bool:
+        job = self._job(namespace, name)
+        return job is None or any(
+            (condition(job, kind) or {}).get("status") == "True" for kind in ("Complete", "Failed")
+        )
+
+    def _job(self, namespace: str, name: str) -> Obj | None:
+        return self._cluster.store.get(("batch", "jobs"), (namespace, name))
+
+    def _has_started(self, namespace: str, name: str) -> bool:
+        return any(
+            dig(status, "state", "running") or dig(status, "state", "terminated")
+            for pod in self._pods(namespace, name)
+            for kind in ("initContainerStatuses", "containerStatuses")
+            for status in dig(pod, "status", kind, default=[])
+        )
+
+    def _pods(self, namespace: str, name: str) -> list[Obj]:
+        try:
+            return self._kube.list(r.PODS, namespace, labels=f"batch.kubernetes.io/job-name={name}").items
+        except NotFound:
+            return []
+
+    def _endings(self, namespace: str, name: str) -> Iterable[Ending]:
+        for pod in self._pods(namespace, name):
+            for kind in ("initContainerStatuses", "containerStatuses"):
+                for status in dig(pod, "status", kind, default=[]):
+                    ended = dig(status, "state", "terminated", default={})
+                    yield Ending(
+                        str(status["name"]),
+                        str(status.get("image", "")),
+                        ended.get("exitCode"),
+                        str(ended.get("reason", "") or dig(status, "state", "waiting", "reason", default="")),
+                        self._log(pod, str(status["name"])) or str(ended.get("message", "")),
+                    )
+
+    def _log(self, pod: Obj, container: str) -> str:
+        path = f"{r.PODS.path(namespace_of(pod), name_of(pod))}/log"
+        try:
+            body = self._kube.call("GET", path, query={"container": container}).body
+        except KubeError:
+            return ""
+        text = body.decode("utf-8", "replace") if isinstance(body, bytes) else str(body or "")
+        return text[-LOG_KEPT:]
+
+    def _why(self, namespace: str, name: str, outcome: Outcome) -> str:
+        if outcome is Outcome.UNKNOWN:
+            return "; ".join(self._cluster.unknowns)
+        if outcome is not Outcome.NOT_STARTED:
+            return ""
+        told = [
+            event
+            for event in self._kube.list(r.EVENTS, namespace).items
+            if event.get("type") == "Warning" and str(dig(event, "involvedObject", "name", default="")).startswith(name)
+        ]
+        return str(told[-1].get("message", "")) if told else "its Job made no pod that started"
+
+
+def _booted(objects: list[Obj], start: datetime) -> EmbeddedCluster:
+    """A cluster with as many of the objects as it takes; schedules fire nothing in it by themselves."""
+    left_out: list[Obj] = []
+    while True:
+        cluster = EmbeddedCluster(start=start, disabled={"cronjob-controller"})
+        try:
+            cluster.load([obj for obj in objects if not any(obj is other for other in left_out)])
+        except LoadError as error:
+            cluster.close()
+            refused = next((obj for obj in objects if _same(obj, error.obj)), None)
+            if refused is None or len(left_out) >= LEFT_OUT:
+                raise
+            left_out.append(refused)
+        except BaseException:
+            cluster.close()
+            raise
+        else:
+            return cluster
+
+
+def _same(one: Obj, other: Obj) -> bool:
+    return (one.get("kind"), namespace_of(one), name_of(one)) == (
+        other.get("kind"),
+        namespace_of(other),
+        name_of(other),
+    )
+
+
+def _is_new(pod: Obj, standing: set[tuple[str, str]]) -> bool:
+    """Whether a pod is of the Job that was fired, or of one that this made: what stood before stands still."""
+    job = labels_of(pod).get("batch.kubernetes.io/job-name")
+    return job is not None and (namespace_of(pod), job) not in standing
+
+
+def _changes(
+    before: dict[tuple[str, str, str], Standing], after: dict[tuple[str, str, str], Standing]
+) -> tuple[Change, ...]:
+    made = []
+    for key, was in before.items():
+        now = after.get(key)
+        made.append(
+            Change(*key, was.wanted, now.wanted if now else 0, was.pods, now.pods if now else 0, gone=now is None)
+        )
+    return tuple(made)

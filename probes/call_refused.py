@@ -1,0 +1,115 @@
+"""Calls that the API server refused when a program was fired."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from killcheck.probes.base import Finding, Probe
+from killcheck.probes.bindings import mended_binding
+from killcheck.probes.where import command_path
+from killcheck.probes.world import SCALED, Executor, World
+
+from killcheck.kube.objects import name_of
+from killcheck.text.suggestions import did_you_mean
+from killcheck.text.yamlfile import Path
+
+if TYPE_CHECKING:
+    from killcheck.rehearsal.record import Call, Firing
+
+__all__ = ["CallRefused", "is_own_limit"]
+
+
+class CallRefused(Probe):
+    """Fired once in a rehearsal: who may not (403), what is not there or not served (404), what is not taken (415)."""
+
+    id = "call-refused"
+    rehearsed = True
+    claim = "Every call that an executor makes when it is fired is taken."
+    remedy = "Mend that call."
+    failures = (16, 39)
+    sources = ("SREGym/SREGym#633", "kubernetes.io/docs: deprecation guide", "k8s.io/apiserver pkg/endpoints/handlers")
+
+    def ask(self, world: World) -> Iterable[Finding]:
+        """Each refused call that was not made good, once, with the answer."""
+        for one in world.watched:
+            first = one.seen.first if one.seen else None
+            told: set[object] = set()
+            for call in first.refused if first else ():
+                same = (call.status, call.asked, call.namespace, call.name if call.status == 404 else "")
+                if first is None or same in told or _is_by_the_way(call, first):
+                    continue
+                told.add(same)
+                yield self._about(world, one, call, first)
+
+    def _about(self, world: World, one: Executor, call: Call, first: Firing) -> Finding:
+        if is_own_limit(call):
+            return self.unproven(world, one.owner, f"{call}: a rehearsal serves no {call.group}")
+        path: Path = (*one.path, "serviceAccountName") if call.status == 403 else command_path(one)
+        return self.finding(
+            world,
+            one.owner,
+            path,
+            f"{call}{_near(world, call)}",
+            remedy=_remedy(world, one, call),
+            severity="error" if call.writes or not first.off else "warning",
+        )
+
+
+def is_own_limit(call: Call) -> bool:
+    """Whether an answer says more of the rehearsal than of the call: resources of what is not installed in it."""
+    from killcheck.embedded.api.kinds import builtin
+
+    ours = call.group in {kind.resource.group for kind in builtin()} | {"extensions"}
+    return call.status == 501 or (not ours and _is_not_served(call))
+
+
+def _is_not_served(call: Call) -> bool:
+    """Whether the path itself leads nowhere, rather than to an object that is not there."""
+    words = ("page not found", "could not find the requested resource")
+    return call.status == 404 and any(word in call.answer for word in words)
+
+
+def _is_by_the_way(call: Call, first: Firing) -> bool:
+    """What says nothing against a program: kubectl's own look at a namespace; what was to be deleted and is not there;
+    what it only looked for, where it then turned something off and ended well; what it found to exist already."""
+    if call.resource == "namespaces" and not call.writes:
+        return True
+    well = first.exit_code == 0
+    if (call.status == 409 and call.verb == "create") or (call.status == 404 and call.verb == "delete"):
+        return well
+    stays = any(not change.off and change.namespace == call.namespace for change in first.changes)
+    missed = stays and call.resource in SCALED
+    return call.status == 404 and not call.writes and well and bool(first.off) and not missed
+
+
+def _near(world: World, call: Call) -> str:
+    if call.status not in (403, 404) or not call.name or _is_not_served(call) or call.resource not in SCALED:
+        return ""
+    there = [name_of(h.obj) for h in world.holders if h.namespace == call.namespace]
+    same = [h for h in world.holders if name_of(h.obj) == call.name]
+    if any(h.namespace == call.namespace for h in same):
+        kind = same[0].obj.get("kind")
+        return "" if call.status == 403 else f" (it is a {kind})"
+    if same:
+        return f" (it is in namespace {same[0].namespace})"
+    return did_you_mean(call.name, there) if call.status == 404 else ""
+
+
+def _remedy(world: World, one: Executor, call: Call) -> str:
+    group, resource, verb = call.asked
+    where = f" in namespace {call.namespace}." if call.namespace else " in a ClusterRole, by a ClusterRoleBinding."
+    if call.status == 401:
+        return "Let it read its token anew for each call, for the audience that the API server takes."
+    if call.status == 403:
+        return mended_binding(world, one, call.asked, call.namespace) or (
+            f'Grant {{apiGroups: ["{group}"], resources: [{resource}], verbs: [{verb}]}} to ServiceAccount '
+            f"{one.namespace}/{one.account}" + where
+        )
+    if _is_not_served(call):
+        return f"Ask for a version of {call.resource} that is served ({group or 'core'}/{call.version} is not)."
+    if call.status == 404:
+        return "Name the object that is there, in its namespace."
+    if call.status == 415:
+        return "Send Content-Type: application/merge-patch+json with a PATCH."
+    return "Mend the call until the API server takes it."

@@ -1,0 +1,59 @@
+"""Programs that fail by themselves when they are fired, or never start."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from killcheck.probes.base import Finding, Probe
+from killcheck.probes.command_missing import known, not_found
+from killcheck.probes.where import command_path
+from killcheck.probes.world import Executor, World
+
+from killcheck.rehearsal.record import Ending, Outcome
+
+__all__ = ["FailsWhenFired"]
+
+
+class FailsWhenFired(Probe):
+    """Fired once in a rehearsal, with everything there: a command line that is not taken, a script that breaks off."""
+
+    id = "fails-when-fired"
+    rehearsed = True
+    claim = "An executor that is fired with everything at its place starts, and ends with exit code 0."
+    remedy = "Run it by hand with this image and account, and mend what it says."
+    failures = (2, 11, 14)
+    sources = ("KBVE/kbve#11818", "rwlove/home-ops#11969")
+
+    def ask(self, world: World) -> Iterable[Finding]:
+        """Those whose failure no other question of a rehearsal explains."""
+        for one in world.watched:
+            first = one.seen.first if one.seen else None
+            if first is None:
+                continue
+            if first.outcome is Outcome.NOT_STARTED:
+                yield self.finding(world, one.owner, one.path, f"fired once, it never started: {first.why}")
+            failed = first.failed
+            if failed is None or any(True for _ in first.refused) or not_found(failed) or first.outside:
+                continue
+            yield self._failure(world, one, failed, services=first.services)
+
+    def _failure(self, world: World, one: Executor, failed: Ending, services: tuple[str, ...]) -> Finding:
+        said = telling(failed)
+        message = f"container {failed.container} ends with exit code {failed.code}: {said}"
+        if services:
+            return self.unproven(world, one.owner, f"{message} (it asks Service {services[0]}: nothing answers there)")
+        if "ModuleNotFoundError" in failed.log and not known(_image(one, failed)):
+            return self.unproven(world, one.owner, f"{message} (this host has it not; the image may)")
+        return self.finding(world, one.owner, command_path(one), message)
+
+
+def telling(ending: Ending) -> str:
+    """The line of a log that says what was wrong: the first that begins with ``error``, or else the last."""
+    lines = [line.strip() for line in ending.log.splitlines() if line.strip()]
+    errors = [line for line in lines if line.lower().startswith(("error", "fatal"))]
+    return (errors or lines[-1:] or [ending.reason or "it says nothing"])[0][:300]
+
+
+def _image(one: Executor, ending: Ending) -> str:
+    found = [str(c.get("image", "")) for _, c in one.containers if c.get("name") == ending.container]
+    return found[0] if found else ""

@@ -1,0 +1,73 @@
+"""Programs that do not come to an end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from killcheck.probes.base import Finding, Probe
+from killcheck.probes.where import command_path
+from killcheck.probes.world import Executor, World
+
+from killcheck.kube.objects import dig
+from killcheck.rehearsal.record import Outcome
+
+if TYPE_CHECKING:
+    from killcheck.rehearsal.record import Firing
+
+__all__ = ["NeverEnds"]
+
+
+class NeverEnds(Probe):
+    """Fired once in a rehearsal: a wait without an end before the kill, or a container beside it that goes on."""
+
+    id = "never-ends"
+    rehearsed = True
+    claim = "An executor that is fired comes to its end."
+    remedy = "Let the kill come first and each wait have a limit; beside it run sidecars (restartPolicy: Always)."
+    failures = (8,)
+    sources = ("KK#101584", "kubernetes.io/docs: sidecar containers", "hystax/optscale#568")
+
+    def ask(self, world: World) -> Iterable[Finding]:
+        """What had not ended after half an hour, after three times its deadline, or beyond it when it was given up."""
+        for one in world.watched:
+            first = one.seen.first if one.seen else None
+            limit_s = one.seen.deadline_s if one.seen else None
+            beyond = first is not None and limit_s is not None and first.seconds > limit_s
+            if first is not None and first.outcome is Outcome.GIVEN_UP and not beyond:
+                last = f"; the last it asked was {first.calls[-1]}" if first.calls else ""
+                yield self.unproven(
+                    world, one.owner, f"whether it ends: it was still at work after {first.seconds:.0f} s{last}"
+                )
+            given_up = first is not None and first.outcome is Outcome.GIVEN_UP
+            if first is None or not (first.outcome is Outcome.ENDLESS or (beyond and given_up)):
+                continue
+            if first.services and not first.off:
+                yield self.unproven(
+                    world,
+                    one.owner,
+                    f"it had not ended after {first.seconds:.0f} s, and asks Service "
+                    f"{first.services[0]}: nothing answers there",
+                )
+                continue
+            yield self._about(world, one, first)
+
+    def _about(self, world: World, one: Executor, first: Firing) -> Finding:
+        running = [ending.container for ending in first.endings if ending.code is None]
+        deadline = dig(one.owner, "spec", "jobTemplate", "spec", "activeDeadlineSeconds")
+        ended = [ending.container for ending in first.endings if ending.code is not None]
+        last = f"; the last it asked was {first.calls[-1]}" if first.calls and not ended else ""
+        what = (
+            f"container {', '.join(running)} goes on after {', '.join(ended)} has ended"
+            if ended
+            else f"it had not ended after {first.seconds:.0f} s"
+        )
+        effect = "" if first.off else ", and nothing had gone off"
+        bounded = first.off and deadline is not None
+        return self.finding(
+            world,
+            one.owner,
+            command_path(one),
+            f"{what}{effect}{last}: the Job is never Complete",
+            severity="warning" if bounded else "error",
+        )

@@ -1,0 +1,71 @@
+"""Programs that end well and leave on what they should turn off."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from killcheck.probes.base import Finding, Probe
+from killcheck.probes.where import command_path
+from killcheck.probes.world import World
+
+from killcheck.spec.killpath import LayerType
+
+if TYPE_CHECKING:
+    from killcheck.rehearsal.record import Call, Firing
+
+__all__ = ["NoEffect"]
+
+
+class NoEffect(Probe):
+    """Fired once in a rehearsal, every call was taken: 200 for another object, for 1 instead of 0, for no field."""
+
+    id = "no-effect"
+    rehearsed = True
+    claim = "An executor that ends well has turned something off."
+    remedy = "Let it set spec.replicas to 0 on the object that holds the GPUs."
+    failures = (14, 39)
+    sources = ("robbeverhelst/unifi-reactor#63", "k8s.io/apiserver: unknown fields are dropped with a warning")
+
+    def ask(self, world: World) -> Iterable[Finding]:
+        """Layers, and what asked for something of that kind."""
+        for one in world.watched:
+            first = one.seen.first if one.seen else None
+            if first is None or first.exit_code != 0 or first.off or any(True for _ in first.refused):
+                continue
+            if not first.changes:
+                continue
+            how = _how(first)
+            if how is None:
+                continue
+            watches = one.layer is None or one.layer.type is LayerType.IDLE_MONITOR
+            if watches and not first.writes:
+                yield self.unproven(world, one.owner, f"whether it turns anything off when it should: {how}")
+            elif first.services and not first.writes:
+                yield self.unproven(
+                    world, one.owner, f"it asks Service {first.services[0]}, and nothing answers there: {how}"
+                )
+            else:
+                yield self.finding(world, one.owner, command_path(one), f"ends with exit code 0, and {how}")
+
+
+def _how(first: Firing) -> str | None:
+    """What it did instead of turning off; None: nothing that says so."""
+    for call in first.writes:
+        if call.warnings:
+            return f"{call} with a warning: {call.warnings[0]}; nothing went off"
+    for change in first.changes:
+        if change.after < change.before:
+            number = [call for call in first.writes if call.name == change.name and call.replicas]
+            said = f" ({number[-1].method} writes {number[-1].replicas})" if number else ""
+            what = f"{change.kind}/{change.namespace}/{change.name}"
+            return f"leaves {change.after} of {change.before} pods of {what}{said}"
+    calls = first.writes
+    if calls:
+        return f"nothing went off: {_shown(calls[-1])}"
+    return "it asked for no change at all: nothing went off"
+
+
+def _shown(call: Call) -> str:
+    body = f" with {call.body[:120]}" if call.body else ""
+    return f"{call}{body}"

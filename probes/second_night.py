@@ -1,0 +1,43 @@
+"""Programs that work once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from killcheck.probes.base import Finding, Probe
+from killcheck.probes.fails_when_fired import telling
+from killcheck.probes.where import command_path
+from killcheck.probes.world import World
+
+__all__ = ["SecondNight"]
+
+
+class SecondNight(Probe):
+    """Fired twice in a rehearsal: what the first night left (a lock, a marker) keeps the second from its work."""
+
+    id = "second-night"
+    rehearsed = True
+    claim = "An executor that is fired a second time, a night later, does what it did the first time."
+    remedy = "Let nothing be left behind, or let stopping not depend on it (a Lease that expires, kubectl apply)."
+    failures = (8, 14)
+    sources = ("KK#101584", "kubernetes.io/docs: Jobs are to be idempotent")
+
+    def ask(self, world: World) -> Iterable[Finding]:
+        """Where the first night ended well, and the second did not, or turned less off."""
+        for one in world.watched:
+            first, second = (one.seen.first, one.seen.second) if one.seen else (None, None)
+            if first is None or second is None or first.exit_code != 0:
+                continue
+            less = len(second.off) < len(first.off)
+            if second.exit_code == 0 and not less:
+                continue
+            refused = next((str(call) for call in second.refused if call.writes), "")
+            said = refused or (telling(second.failed) if second.failed else "")
+            after = "nothing goes off" if not second.off else "less goes off" if less else "it fails"
+            yield self.finding(
+                world,
+                one.owner,
+                command_path(one),
+                f"the second night {after}{': ' if said else ''}{said}",
+                severity="error" if less else "warning",
+            )

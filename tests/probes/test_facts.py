@@ -1,0 +1,173 @@
+"""Facts across objects, and commands judged by their argument vectors."""
+
+from __future__ import annotations
+
+import copy
+from datetime import UTC, datetime
+
+import pytest
+import yaml
+
+from killcheck import fixtures
+from killcheck.lint import asking
+
+NOW = datetime(2026, 5, 4, 12, 0, tzinfo=UTC)
+
+
+@pytest.fixture
+def objects():
+    folder = fixtures.path("dead-man")
+    return [
+        obj
+        for name in ("inference.yaml", "gpu-nightly-off.yaml", "nodepool.yaml")
+        for obj in yaml.safe_load_all((folder / name).read_text())
+    ]
+
+
+def _cron_job(objects):
+    return next(obj for obj in objects if obj["kind"] == "CronJob")
+
+
+def _container(objects):
+    return _cron_job(objects)["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"][0]
+
+
+def _found(objects, probe):
+    world, _ = asking.world_of(objects, NOW)
+    return [finding for finding in asking.lint(world).findings if finding.probe == probe]
+
+
+def _runs(objects, *words):
+    """The executor with a kubectl command besides, as a script of its own line."""
+    _container(objects)["args"][0] += "\nkubectl " + " ".join(words) + "\n"
+    return objects
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["drain", "gpu-1", "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=10m"], ""),
+        (
+            ["--context=x", "drain", "gpu-1", "--timeout", "5m", "--delete-emptydir-data", "--ignore-daemonsets=true"],
+            "",
+        ),
+        (["drain", "gpu-1", "--ignore-daemonsets", "--timeout=10m"], "without --delete-emptydir-data"),
+        (
+            ["drain", "gpu-1", "--ignore-daemonsets=false", "--delete-emptydir-data", "--timeout=1m"],
+            "--ignore-daemonsets",
+        ),
+        (["drain", "gpu-1", "--ignore-daemonsets", "--delete-emptydir-data"], "without --timeout"),
+        (["get", "pods", "-l", "app=drain"], ""),
+    ],
+)
+def test_a_drain_is_judged_by_its_flags(objects, words, message):
+    found = _found(_runs(objects, *words), "drain-flags")
+    assert [message in finding.message for finding in found] == ([True] if message else [])
+
+
+@pytest.mark.parametrize(
+    ("words", "forced"),
+    [
+        (["delete", "pod", "x", "--force"], True),
+        (["delete", "pod", "x", "--force=true", "--grace-period=0"], True),
+        (["delete", "pod", "x", "--force=false"], False),
+        (["delete", "pod", "x", "--wait"], False),
+        (["drain", "x", "--force", "--delete-emptydir-data", "--ignore-daemonsets", "--timeout=1m"], False),
+    ],
+)
+def test_a_deletion_is_forced_where_its_flags_say_so(objects, words, forced):
+    assert bool(_found(_runs(objects, *words), "force-delete")) is forced
+
+
+def test_a_list_of_words_in_python_is_an_argument_vector(objects):
+    script = "import subprocess\nsubprocess.run(['kubectl', 'delete', 'pod', 'x',\n    '--force'], check=True)\n"
+    _container(objects).update(image="python:3.12", command=["python3", "-c"], args=[script])
+    world, _ = asking.world_of(objects, NOW)
+    (executor,) = [one for one in world.executors if one.owner["kind"] == "CronJob"] or [None]
+    assert executor is not None
+    assert ("kubectl", "delete", "pod", "x", "--force") in executor.reading.commands
+
+
+@pytest.mark.parametrize(
+    ("hard", "refused"),
+    [
+        ({"pods": "1"}, True),
+        ({"pods": "2"}, False),
+        ({"count/pods": "1"}, True),
+        ({"requests.nvidia.com/gpu": "8"}, False),
+        ({"requests.memory": "384Gi"}, True),
+    ],
+)
+def test_a_quota_has_room_beside_the_declared_replicas(objects, hard, refused):
+    objects.append(
+        {
+            "apiVersion": "v1",
+            "kind": "ResourceQuota",
+            "metadata": {"name": "team", "namespace": "inference"},
+            "spec": {"hard": hard},
+        }
+    )
+    assert bool(_found(objects, "pod-refused")) is refused
+
+
+@pytest.mark.parametrize(
+    ("zone", "said"),
+    [("Etc/GMT+2", "Etc/GMT+2 is UTC-2"), ("Etc/GMT-5", "Etc/GMT-5 is UTC+5"), ("Etc/UTC", ""), ("Etc/GMT", "")],
+)
+def test_the_signs_of_etc_gmt_are_told(objects, zone, said):
+    _cron_job(objects)["spec"]["timeZone"] = zone
+    found = _found(objects, "schedule-trap")
+    assert [(finding.severity, said in finding.message) for finding in found] == ([("note", True)] if said else [])
+
+
+def test_a_suspended_switch_beside_a_living_one_is_a_note(objects):
+    other = copy.deepcopy(_cron_job(objects))
+    other["metadata"]["name"] = "gpu-nightly-off-old"
+    other["spec"]["suspend"] = True
+    (found,) = _found([*objects, other], "suspended")
+    assert (found.severity, "gpu-nightly-off turns off what it would" in found.message) == ("note", True)
+    _cron_job(objects)["spec"]["suspend"] = True
+    assert {finding.severity for finding in _found([*objects, other], "suspended")} == {"error"}
+
+
+def test_a_role_that_is_not_there_is_the_remedy(objects):
+    binding = next(obj for obj in objects if obj["kind"] == "RoleBinding")
+    binding["roleRef"]["name"] = "gpu-off"
+    (found, *_) = _found(objects, "rbac-missing")
+    assert found.remedy.startswith("Let the roleRef of RoleBinding gpu-nightly-off name a Role that is there")
+
+
+def test_a_subject_in_another_namespace_is_the_remedy(objects):
+    binding = next(obj for obj in objects if obj["kind"] == "RoleBinding")
+    binding["subjects"][0]["namespace"] = "infra"
+    (found, *_) = _found(objects, "rbac-missing")
+    assert found.remedy == "Let RoleBinding gpu-nightly-off name the subject ServiceAccount inference/gpu-nightly-off."
+
+
+def test_a_failure_that_is_remembered_is_not_swallowed(objects):
+    _container(objects)["args"][0] = "rc=0\nkubectl -n inference scale deploy/vllm --replicas=0 || rc=$?\nexit $rc\n"
+    assert _found(objects, "false-green") == []
+
+
+def test_a_script_beside_the_working_directory_is_read(objects):
+    objects.append(
+        {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": "scripts", "namespace": "inference"},
+            "data": {"off.sh": "set -e\nkubectl -n inference scale deploy/vllm --replicas=0\n"},
+        }
+    )
+    pod = _cron_job(objects)["spec"]["jobTemplate"]["spec"]["template"]["spec"]
+    pod["volumes"] = [{"name": "scripts", "configMap": {"name": "scripts"}}]
+    _container(objects).update(
+        command=["sh", "off.sh"],
+        args=[],
+        workingDir="/opt/off",
+        volumeMounts=[{"name": "scripts", "mountPath": "/opt/off"}],
+    )
+    world, _ = asking.world_of(objects, NOW)
+    (executor,) = world.layer_executors
+    assert [(call.resource, call.subresource, call.name) for call in executor.reading.writes] == [
+        ("deployments", "scale", "vllm")
+    ]

@@ -1,0 +1,45 @@
+"""What a rehearsal says of a reference kill path, a drill of it says too.
+
+Where the program looks for a host beyond the cluster, a rehearsal says that, and nothing of its effect.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from killcheck import fixtures
+from killcheck.rehearsal.programs import programs
+from killcheck.rehearsal.stage import rehearse_one
+from killcheck.run.planned import PlannedDrill
+from killcheck.run.runner import Run
+from killcheck.run.session import Session
+
+NOW = datetime(2026, 1, 14, 12, 0, tzinfo=UTC)
+
+
+def _scheduled():
+    """Every layer of a reference path that is a CronJob, and so is fired by a rehearsal."""
+    for name in fixtures.names():
+        session = Session(fixture=name)
+        for layer in session.kill_path.layers:
+            if layer.cron_job is not None and layer.type.value == "dead-man":
+                yield pytest.param(name, layer.name, id=f"{name}:{layer.name}")
+
+
+@pytest.mark.parametrize(("name", "layer"), list(_scheduled()))
+def test_a_drill_confirms_it(name, layer, tmp_path):
+    session = Session(fixture=name)
+    ref = session.kill_path.layer(layer).cron_job
+    (program,) = [p for p in programs(session.objects) if p.ref == f"CronJob/{ref.namespace}/{ref.name}"]
+    seen = rehearse_one(session.objects, program, NOW)
+    if seen.first.outside:
+        assert not seen.first.off  # a cloud's stand-ins are a drill's alone: a rehearsal claims nothing of it
+        return
+    off = {(change.kind, change.namespace, change.name) for change in seen.first.off}
+    covered = session.kill_path.covered_by(session.kill_path.layer(layer))
+    all_off = {(t.kind, t.namespace, t.object) for t in covered} <= off
+
+    (drill,) = Run(session, [PlannedDrill(layer, ())], folder=tmp_path).execute().drills
+    assert all_off is drill.proven, (seen.to_json(), drill.verdict, drill.cause)

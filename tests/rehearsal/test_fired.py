@@ -1,0 +1,135 @@
+"""A program is fired once, alone, and what it did is the record."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+
+import pytest
+
+from killcheck.rehearsal.record import Call, Ending, Firing, Outcome, replicas_in
+
+ALL_OFF = "set -e\nfor d in asr tts; do kubectl -n gpu-lab scale deploy/$d --replicas=0; done\n"
+
+
+def test_what_it_asked_how_it_ended_and_what_went_off(path):
+    seen = path.does(ALL_OFF).rehearsed()
+    assert seen.first.exit_code == 0
+    assert [change.name for change in seen.first.off] == ["asr", "tts"]
+    assert [(call.method, call.name, call.subresource, call.replicas, call.status) for call in seen.first.writes] == [
+        ("PATCH", "asr", "scale", 0, 200),
+        ("PATCH", "tts", "scale", 0, 200),
+    ]
+    assert all((c.before, c.after, c.pods_before, c.pods_after) == (3, 0, 3, 0) for c in seen.first.changes)
+
+
+def test_it_is_fired_again_with_its_writes_refused(path):
+    seen = path.does(ALL_OFF).rehearsed()
+    assert seen.refused is not None
+    assert seen.refused.exit_code == 1
+    assert not seen.refused.off
+    assert [call.status for call in seen.refused.refused if call.writes] == [403]
+
+
+def test_what_a_night_leaves_is_there_the_next(path):
+    path.rules = [*path.rules, {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create"]}]
+    seen = path.does(f"set -e\nkubectl -n gpu-lab create configmap lock\n{ALL_OFF}").rehearsed()
+    assert seen.first.exit_code == 0
+    assert seen.second is not None
+    assert seen.second.exit_code == 1
+    assert [call.status for call in seen.second.refused] == [409]
+
+
+def test_a_lock_that_carries_its_day_is_no_lock_of_the_next(path):
+    path.rules = [*path.rules, {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create"]}]
+    seen = path.does(f"set -e\nkubectl -n gpu-lab create configmap lock-$(date +%F)\n{ALL_OFF}").rehearsed()
+    assert seen.second is not None
+    assert seen.second.exit_code == 0
+    assert len(seen.second.off) == 2
+
+
+def test_other_programs_stand_still_meanwhile(path):
+    other = copy.deepcopy(path.does(ALL_OFF).objects()[-1])
+    other["metadata"]["name"] = "meddler"
+    other["spec"]["schedule"] = "* * * * *"
+    path.extra = [other]
+    seen = path.does("sleep 180; kubectl -n gpu-lab get deploy asr -o jsonpath={.spec.replicas}").rehearsed()
+    assert not seen.first.off
+    assert [ending.log for ending in seen.first.endings] == ["3"]
+
+
+def test_a_program_of_an_image_that_says_nothing_is_unknown(path):
+    path.container = {"image": "ghcr.io/example/own-binary:1"}
+    seen = path.rehearsed()
+    assert seen.first.outcome is Outcome.UNKNOWN
+    assert "own-binary" in seen.first.why
+    assert path.findings()  # it is read instead, and that is said
+
+
+def test_nothing_of_it_is_left_on_this_host(path):
+    objects = path.does(f"{ALL_OFF}touch /tmp/a-trace-of-lights-out\n").objects()
+    before = copy.deepcopy(objects), _children()
+    path.objects = lambda: objects
+    assert path.rehearsed().first.exit_code == 0
+    assert objects == before[0]
+    assert not (Path("/tmp/a-trace-of-lights-out")).exists()
+    assert _children() <= before[1]
+
+
+def _children():
+    """This process' children, those that wait to be collected left out."""
+    found = set()
+    for task in Path("/proc/self/task").iterdir():
+        for pid in (task / "children").read_text().split():
+            try:
+                state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+            except OSError:
+                continue
+            found |= {pid} if state != "Z" else set()
+    return found
+
+
+# -- the record alone ----------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("body", "number"),
+    [
+        ('{"spec":{"replicas":0}}', 0),
+        ('{"spec":{"replicas":2}}', 2),
+        ('{"spec":{"replica":0}}', None),
+        ('[{"op":"replace","path":"/spec/replicas","value":0}]', 0),
+        ('{"spec":{"replicas":"0"}}', None),
+        ("no json", None),
+        ('{"spec":null}', None),
+        ("[]", None),
+    ],
+)
+def test_the_number_that_a_body_writes(body, number):
+    assert replicas_in(body) == number
+
+
+def _call(status, verb="get", name="asr", **more):
+    method = {"get": "GET", "patch": "PATCH", "create": "POST", "delete": "DELETE"}[verb]
+    path = f"/apis/apps/v1/namespaces/gpu-lab/deployments/{name}"
+    return Call(0.0, method, path, verb, "apps", "v1", "deployments", "", "gpu-lab", name, status=status, **more)
+
+
+@pytest.mark.parametrize(
+    ("calls", "refused"),
+    [
+        ([_call(404), _call(200)], []),
+        ([_call(500, "patch"), _call(200, "patch")], []),
+        ([_call(404), _call(201, "create")], []),
+        ([_call(403, "patch")], [403]),
+        ([_call(200, "patch"), _call(403, "patch")], [403]),
+        ([_call(404, "patch"), _call(200, "patch", name="tts")], [404]),
+    ],
+)
+def test_what_is_made_good_is_not_refused(calls, refused):
+    assert [call.status for call in Firing(Outcome.ENDED, calls=tuple(calls)).refused] == refused
+
+
+def test_an_exit_code_is_known_only_of_what_has_ended():
+    ended = Ending("main", "i", 0), Ending("helper", "i", None)
+    assert Firing(Outcome.ENDLESS, endings=ended).exit_code is None
+    assert Firing(Outcome.ENDED, endings=ended[:1]).exit_code == 0
+    assert Firing(Outcome.ENDED, endings=(Ending("main", "i", 3), Ending("helper", "i", 0))).exit_code == 3

@@ -1,0 +1,156 @@
+"""Each question that a rehearsal answers: a broken path in which it finds the cause, and a sound one that it leaves."""
+
+from __future__ import annotations
+
+import pytest
+from killcheck.probes import REHEARSED
+
+TOKEN = "$(cat /var/run/secrets/kubernetes.io/serviceaccount/token)"
+CURL = (
+    'curl -sS --cacert /var/run/secrets/kubernetes.io/serviceaccount/ca.crt -H "Authorization: Bearer '
+    f'{TOKEN}" -X PATCH https://kubernetes.default.svc'
+)
+OFF = "kubectl -n gpu-lab scale deployment asr tts --replicas=0\n"
+ANYTHING = [{"apiGroups": ["apps"], "resources": ["*"], "verbs": ["*"]}]
+
+BROKEN = {
+    "403": (f"set -e\n{OFF}", {"rules": []}, "call-refused", "was answered 403"),
+    "404": ("set -e\nkubectl -n gpu-lab scale deploy asrr tts --replicas=0", {}, "call-refused", "did you mean asr?"),
+    "415": (
+        f"{CURL}/apis/apps/v1/namespaces/gpu-lab/deployments/asr/scale -H 'Content-Type: application/json' "
+        '-d \'{"spec":{"replicas":0}}\'',
+        {},
+        "call-refused",
+        "415",
+    ),
+    "version": (
+        f"{CURL}/apis/apps/v1beta2/namespaces/gpu-lab/deployments/asr/scale -H 'Content-Type: "
+        'application/merge-patch+json\' -d \'{"spec":{"replicas":0}}\'',
+        {"rules": ANYTHING},
+        "call-refused",
+        "404: the server could not find",
+    ),
+    "one is left": ("set -e\nkubectl -n gpu-lab scale deploy asr tts --replicas=1", {}, "no-effect", "leaves 1 of 3"),
+    "no such field": (
+        'set -e\nkubectl -n gpu-lab patch deploy asr --type=merge -p \'{"spec":{"replica":0}}\'',
+        {"rules": [{"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["get", "patch"]}]},
+        "no-effect",
+        'unknown field "spec.replica"',
+    ),
+    "no such flag": ("set -e\nkubectl -n gpu-lab scale deploy asr --replica=0", {}, "fails-when-fired", "unknown flag"),
+    "another exit": (f"set -eu\necho $NOT_SET\n{OFF}", {}, "fails-when-fired", "NOT_SET"),
+    "waits": ("until false; do sleep 60; done\n", {}, "never-ends", "nothing had gone off"),
+    "beside": (
+        f"set -e\n{OFF}",
+        {"beside": [{"name": "proxy", "image": "docker.io/library/busybox:1.36.1", "command": ["sleep", "infinity"]}]},
+        "never-ends",
+        "proxy goes on after main has ended",
+    ),
+    "lock": (
+        f"set -e\nkubectl -n gpu-lab create configmap lock\n{OFF}",
+        {"rules": [{"apiGroups": ["", "apps"], "resources": ["*"], "verbs": ["*"]}]},
+        "second-night",
+        "nothing goes off",
+    ),
+    "outside": (f"set -e\ncurl -fsS https://flags.example.org/night\n{OFF}", {}, "outside-host", "flags.example.org"),
+    "swallowed": (f"{OFF}echo done\n", {}, "false-green", "rights to change anything taken away"),
+    "caught": (f"{OFF}echo done\n", {"rules": []}, "false-green", "although GET"),
+    "no jq": (
+        f"set -e\necho '{{}}' | jq .\n{OFF}",
+        {"image": "docker.io/library/python:3.12-slim"},
+        "command-missing",
+        "jq",
+    ),
+    "too long": (f"set -e\nsleep 200\n{OFF}", {"job": {"activeDeadlineSeconds": 150}}, "tight-deadline", "it took 20"),
+    "quota": (
+        f"set -e\n{OFF}",
+        {
+            "extra": [
+                {
+                    "apiVersion": "v1",
+                    "kind": "ResourceQuota",
+                    "metadata": {"name": "pods", "namespace": "gpu-lab"},
+                    "spec": {"hard": {"pods": "6"}},
+                }
+            ]
+        },
+        "fails-when-fired",
+        "exceeded quota",
+    ),
+}
+
+SOUND = {
+    "remembered": (
+        "rc=0\nfor d in asr tts; do kubectl -n gpu-lab scale deploy $d --replicas=0 || rc=$?; done\nexit $rc\n"
+    ),
+    "from a file": (
+        'set -euo pipefail\nwhile read -r d; do kubectl -n gpu-lab scale deploy "$d" --replicas=0; done '
+        "< /opt/files/names\n"
+    ),
+    "tried again": f"for i in 1 2 3; do {OFF.strip()} && exit 0; sleep 10; done; exit 1\n",
+    "looked for first": (f"set -e\nif kubectl -n gpu-lab get deploy retired 2>/dev/null; then exit 9; fi\n{OFF}"),
+    "told elsewhere": f"set -e\n{OFF}curl -fsS --max-time 3 https://chat.example.org/hook -d off || true\n",
+    "held by nobody": (
+        "set -e\nif [ \"$(kubectl -n gpu-lab get cm hold -o jsonpath='{.data.on}' 2>/dev/null)\" = true ]; then "
+        f"exit 0; fi\n{OFF}"
+    ),
+    "waits with a limit": (
+        f'set -e\n{OFF}for i in $(seq 30); do [ -z "$(kubectl -n gpu-lab get deploy -o '
+        "jsonpath='{.items[?(@.spec.replicas>0)].metadata.name}')\" ] && exit 0; sleep 5; done; exit 1\n"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_the_cause_is_found(path, name):
+    script, more, probe, words = BROKEN[name]
+    path.does(script, image=more.get("image", "ghcr.io/example/ops-tools:2.1.0"))
+    for key in {"rules", "beside", "job", "extra"} & set(more):
+        setattr(path, key, more[key])
+    found = [f for f in path.findings() if f.probe == probe and not f.unproven]
+    assert [f for f in found if words in f.message], [f"{f.probe}: {f.message}" for f in path.findings()]
+
+
+def test_every_question_has_a_broken_path():
+    assert {probe.id for probe in REHEARSED} <= {probe for _, _, probe, _ in BROKEN.values()}
+
+
+@pytest.mark.parametrize("name", SOUND)
+def test_a_sound_one_is_not_accused(path, name):
+    path.files = {"names": "asr\ntts\n"}
+    path.rules = [*path.rules, {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get"]}]
+    found = path.does(SOUND[name]).findings()
+    assert [f"{f.severity} {f.probe}: {f.message}" for f in found if f.severity != "note"] == []
+
+
+def test_the_rule_that_would_grant_it_is_named(path):
+    path.rules = []
+    (found,) = [f for f in path.does(f"set -e\n{OFF}").findings() if f.probe == "call-refused"]
+    assert 'apiGroups: ["apps"], resources: [deployments], verbs: [get]' in found.remedy
+    assert "gpu-lab/lights-out" in found.remedy
+
+
+def test_a_binding_to_a_role_that_is_not_there_is_the_remedy(path):
+    objects = path.does(f"set -e\n{OFF}").objects()
+    binding = next(o for o in objects if o["kind"] == "RoleBinding")
+    binding["roleRef"]["name"] = "lightsout"
+    path.objects = lambda: objects
+    (found,) = [f for f in path.findings() if f.probe == "call-refused"]
+    assert found.remedy == "Let the roleRef of RoleBinding lights-out name a Role that is there (lightsout is not)."
+
+
+def test_a_subject_of_another_name_is_the_remedy(path):
+    objects = path.does(f"set -e\n{OFF}").objects()
+    binding = next(o for o in objects if o["kind"] == "RoleBinding")
+    binding["subjects"][0]["name"] = "lightsout"
+    path.objects = lambda: objects
+    (found,) = [f for f in path.findings() if f.probe == "call-refused"]
+    assert found.remedy == "Let RoleBinding lights-out name the subject ServiceAccount gpu-lab/lights-out."
+
+
+def test_what_a_rehearsal_does_not_serve_is_no_finding(path):
+    path.rules = [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]
+    path.does(f"set -e\nkubectl get --raw /apis/metrics.k8s.io/v1beta1/namespaces/gpu-lab/pods\n{OFF}")
+    found = path.findings()
+    assert [f for f in found if f.probe == "call-refused" and f.unproven and "metrics.k8s.io" in f.message]
+    assert [f for f in found if f.severity == "error"] == []
