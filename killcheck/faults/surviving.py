@@ -18,7 +18,7 @@ _SECOND = "a second layer that covers the same targets"
 
 #: By the fault's family: what the layer would have had to be, or to have beside it.
 _BY_FAMILY = {
-    "image": f"keep the executor's image on its node and in a registry of your own, or add {_SECOND} without one",
+    "image": f"keep the executor's image on its node and in a registry of your own, or add {_SECOND}",
     "credentials": f"add {_SECOND} with an identity of its own, and alert where the layer's run fails",
     "network": f"let the layer try again until it succeeds, or add {_SECOND} and acts from somewhere else",
     "spot": f"add {_SECOND} and needs no notice",

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from killcheck.spec.killpath import API_VERSION, Outcome, Rule
-from killcheck.spec.specfile.load import SpecError
+from killcheck.spec.specfile.errors import SpecError
 from killcheck.text.problems import Problem
 from killcheck.text.yamlfile import YamlError, documents, format_path
 

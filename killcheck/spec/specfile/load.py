@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from killcheck.spec import killpath as k
 from killcheck.spec.specfile import cloud_section as clouds
-from killcheck.text.problems import FileProblems, Problem, not_utf8
+from killcheck.spec.specfile.errors import SpecError
+from killcheck.text.problems import Problem, not_utf8
 from killcheck.text.suggestions import did_you_mean
 from killcheck.text.yamlfile import Document, Path, YamlError, documents, format_path
 
@@ -24,10 +25,6 @@ if TYPE_CHECKING:
     from killcheck.spec.specfile import models as m
 
 __all__ = ["Problem", "SpecError", "dump", "is_spec", "json_schema", "load", "loads"]
-
-
-class SpecError(FileProblems):
-    """The spec cannot be used; ``problems`` are all that is wrong with it, in the file's order."""
 
 
 def load(path: FilePath | str) -> k.KillPath:
