@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 from killcheck.capabilities.cluster import ClusterError, InstanceState
 from killcheck.capabilities.inventory import Inventory
 from killcheck.embedded.cluster import EmbeddedCluster
-from killcheck.embedded.nodes.process import HostRuntime
+from killcheck.embedded.nodes.host_runtime import HostRuntime
 from killcheck.kube.objects import Obj, dig
 
 if TYPE_CHECKING:

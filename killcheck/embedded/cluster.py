@@ -43,7 +43,7 @@ from killcheck.embedded.models.nodegroups import NodeGroups
 from killcheck.embedded.models.nodetermination import NodeTerminationHandler
 from killcheck.embedded.nodes import HollowNodes
 from killcheck.embedded.nodes.external_endpoints import Place
-from killcheck.embedded.nodes.process import HostRuntime
+from killcheck.embedded.nodes.host_runtime import HostRuntime
 from killcheck.embedded.nodes.registry import Registry
 from killcheck.embedded.pki import Pki
 from killcheck.embedded.transport import InProcessTransport

@@ -186,7 +186,7 @@ def test_what_this_machine_wrote_down_itself_is_not_replaced_by_a_config_map(clu
         def put_back(self, *body):
             called.append(body)
 
-    monkeypatch.setattr(local_locks, "LocalPrograms", Programs)
+    monkeypatch.setattr(local_programs, "LocalPrograms", Programs)
     mine = Journal(RUN, cluster.loop, cluster.kube, path=tmp_path / "runs" / "r" / "journal-0.jsonl", context="here")
     args = [[["mine"], 5.0, {}, []], 1, [["mine"], 5.0, {}, []], ""]
     with mine.change("box was on (1)", Undo("call", "put_back", args), lever="programs"):

@@ -20,7 +20,7 @@ from killcheck.kube.informer import Change, Informer
 from killcheck.kube.objects import Obj, annotations_of, controller_of, dig, name_of, ref_of
 
 if TYPE_CHECKING:
-    from killcheck.embedded.nodes.process import Isolation
+    from killcheck.embedded.nodes.host_runtime import Isolation
 
 __all__ = ["RUN", "HollowNodes", "NoRuntime", "runs"]
 
@@ -252,7 +252,7 @@ _ON_HOST: dict[str, Isolation] = {"host": "sandbox", "shipped": "shipped", "unis
 
 def _runtime(exec_mode: str, loop: Loop, wire: Any) -> Runtime:
     if exec_mode in _ON_HOST and wire is not None:
-        from killcheck.embedded.nodes.process import HostRuntime
+        from killcheck.embedded.nodes.host_runtime import HostRuntime
 
         return HostRuntime(loop, wire, isolation=_ON_HOST[exec_mode])
     if exec_mode == "auto" and wire is not None:
@@ -266,8 +266,8 @@ def _runtime(exec_mode: str, loop: Loop, wire: Any) -> Runtime:
 
 def _strongest(loop: Loop, wire: Any) -> Runtime:
     """A sandbox of this host, else containers of its Docker Engine. Raises NoSandbox where there is neither."""
+    from killcheck.embedded.nodes.host_runtime import HostRuntime
     from killcheck.embedded.nodes.in_containers import ContainerRuntime
-    from killcheck.embedded.nodes.process import HostRuntime
     from killcheck.embedded.nodes.spawnerclient import NoSandbox
 
     runtime = HostRuntime(loop, wire)

@@ -22,7 +22,7 @@ from killcheck.embedded.pki import SERVICE_IP
 from killcheck.kube.objects import Obj, ref_of
 
 if TYPE_CHECKING:
-    from killcheck.embedded.nodes.process import HostRuntime
+    from killcheck.embedded.nodes.host_runtime import HostRuntime
 
 __all__ = ["AGENT_PORT", "DNS_IP", "Network", "shared"]
 

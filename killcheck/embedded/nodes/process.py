@@ -18,41 +18,27 @@ import socket
 import threading
 from collections.abc import Callable
 from ipaddress import ip_address
-from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any
 
-from killcheck.clock import Loop, wall_seconds
-from killcheck.embedded.api.kinds import Registry
+from killcheck.clock import wall_seconds
 from killcheck.embedded.containerlog import ContainerLog, LogKeeper
-from killcheck.embedded.limits import Limits
 from killcheck.embedded.nodes import beyond, commands, proctree, quiescence, sandbox
 from killcheck.embedded.nodes.container_access import Attached, Beside
-from killcheck.embedded.nodes.execution import Exit, Launch, NotRun, StartError
-from killcheck.embedded.nodes.external_endpoints import Outside
-from killcheck.embedded.nodes.hostprograms import HostPrograms, python
-from killcheck.embedded.nodes.isolation import LEVELS, WAYS_OUT, Level
-from killcheck.embedded.nodes.network import AGENT_PORT, DNS_IP, Network, shared
+from killcheck.embedded.nodes.execution import Exit, Launch, NotRun
+from killcheck.embedded.nodes.hostprograms import python
+from killcheck.embedded.nodes.network import AGENT_PORT, DNS_IP, Network
 from killcheck.embedded.nodes.sandbox import HIDDEN, Plan, Scratch
 from killcheck.embedded.nodes.shims import Wiring
-from killcheck.embedded.nodes.spawnerclient import NoSandbox, SetUpError, SpawnerClient
+from killcheck.embedded.nodes.spawnerclient import SetUpError, SpawnerClient
 from killcheck.embedded.nodes.streams import OUTPUT_LIMIT, Streams
 from killcheck.embedded.pki import SERVICE_IP
-from killcheck.embedded.wire import Server
 from killcheck.kube.objects import Obj, dig, ref_of, uid_of
 from killcheck.kube.quantities import parse
 
-__all__ = ["HostProcess", "HostRuntime", "Isolation"]
+if TYPE_CHECKING:
+    from killcheck.embedded.nodes.host_runtime import HostRuntime
 
-Isolation = Literal["sandbox", "shipped", "namespaces", "bubblewrap", "unisolated"]
-
-#: What each of them tries, in order.
-_TRIED: dict[Isolation, tuple[Level, ...]] = {
-    "sandbox": LEVELS,
-    "shipped": (*LEVELS, Level.UNISOLATED),
-    "namespaces": (Level.NAMESPACES,),
-    "bubblewrap": (Level.BUBBLEWRAP,),
-    "unisolated": (Level.UNISOLATED,),
-}
+__all__ = ["HostProcess", "lacks"]
 
 #: Wall seconds that a program which polls has for its next request after something changed.
 POLL_S = 1.5
@@ -65,171 +51,6 @@ MEMORY_SLACK = 8 << 20
 MEMORY_MOST = 4 << 30
 #: Bytes of a program's own files that count in the most it ever held, which is all that is known of one that has ended.
 FILES_SLACK = 24 << 20
-
-
-class HostRuntime:
-    """Runs containers on this host. Nothing is started, written or opened before the first container.
-
-    ``isolation``: ``sandbox`` is the strongest level that there is here, or nothing is run; one of the levels is that
-    one or nothing; ``shipped``, for killcheck's own manifests alone, does without where there is none.
-    """
-
-    def __init__(self, loop: Loop, wire: Server, *, isolation: Isolation = "sandbox") -> None:
-        self.loop = loop
-        self.wire = wire
-        self.isolation: Isolation = isolation
-        self.host = HostPrograms()
-        self.processes: dict[str, HostProcess] = {}
-        #: Networks that several containers share, by their pod's uid.
-        self.networks: dict[str, Network] = {}
-        self.assumptions: list[str] = []
-        #: Names beyond the cluster that containers looked up, in their order.
-        self.looked_for: list[str] = []
-        #: Services of the cluster that they looked up (``name.namespace``): behind these nothing answers here.
-        self.services_asked: list[str] = []
-        #: What containers reach besides the cluster; nothing, unless somebody adds it.
-        self.outside = Outside()
-        #: What containers meet here and would not meet elsewhere.
-        self.limits = Limits(loop)
-        #: The types that the API server serves.
-        self.kinds = Registry()
-        self.spawner: SpawnerClient | None = None
-        self._closed = False
-        self._made = 0
-
-    # -- the Runtime protocol ------------------------------------------------------------------------------
-    def start(
-        self,
-        launch: Launch,
-        on_exit: Callable[[Exit], None],
-        on_unknown: Callable[[str], None],
-    ) -> HostProcess:
-        """Start a container. Raises StartError or NotRun."""
-        if not launch.argv:
-            raise NotRun(f"what image {launch.image} starts is not known, and the manifest has no command")
-        try:
-            return self._start(launch, on_exit, on_unknown)
-        except StartError as error:
-            if not beyond.named_program(launch, str(error)):
-                raise
-            raise NotRun(_lacks(launch, launch.argv[0])) from error
-
-    def _start(
-        self,
-        launch: Launch,
-        on_exit: Callable[[Exit], None],
-        on_unknown: Callable[[str], None],
-    ) -> HostProcess:
-        """Raises StartError or NotRun."""
-        spawner = self._ready()
-        if spawner.level is Level.UNISOLATED:
-            process = HostProcess(self, launch, Network(self, launch, self.next_name()), on_exit, on_unknown)
-            process.begin_relocated(spawner)
-            return process
-        started = None
-        try:
-            started = HostProcess(self, launch, self._network(launch, spawner), on_exit, on_unknown)
-            started.begin_isolated(spawner)
-        except SetUpError as error:
-            if started is not None:
-                started.discard()
-            raise NotRun(f"its sandbox could not be made: {error}") from error
-        return started
-
-    @property
-    def level(self) -> str:
-        """How well what has run here was kept in; empty: nothing has."""
-        return str(self.spawner.level) if self.spawner is not None and self._made else ""
-
-    def settle(self) -> Level:
-        """Find the level that this host has, before anything is started; idempotent. Raises NoSandbox, NotRun."""
-        if self._closed:
-            raise NotRun("the cluster is being closed")
-        if self.spawner is not None:
-            return self.spawner.level
-        why = []
-        for level in _TRIED[self.isolation]:
-            spawner = None
-            try:
-                spawner = SpawnerClient(self.loop, self.processes.get, level)
-                spawner.settle()
-            except NoSandbox as error:
-                why.append(f"{level}: {error}")
-                if spawner is not None:
-                    spawner.close()
-                continue
-            self.spawner = spawner
-            if level is Level.UNISOLATED:
-                self.assume("what was run here was not isolated: it could do all that killcheck's own user can")
-            return level
-        raise NoSandbox(f"this machine has no sandbox for the manifests' programs ({'; '.join(why)}): {WAYS_OUT}")
-
-    def release(self, pod_uid: str) -> None:
-        """Remove a pod's scratch space, and its network."""
-        network = self.networks.pop(pod_uid, None)
-        if network is not None:
-            network.close()
-        spawner = self.spawner
-        if spawner is not None and spawner.level is Level.UNISOLATED:
-            shutil.rmtree(spawner.files / pod_uid, ignore_errors=True)
-        elif spawner is not None:
-            spawner.send({"do": "release", "pod": pod_uid})
-
-    @property
-    def folder(self) -> Path:
-        """Where on this host the containers' scratch space is; removed at the end. Raises NotRun."""
-        return self._ready().files
-
-    def close(self) -> None:
-        """Kill every process and remove every file; idempotent."""
-        if self._closed:
-            return
-        self._closed = True
-        for process in list(self.processes.values()):
-            process.discard()
-        for pod_uid in list(self.networks):
-            self.networks.pop(pod_uid).close()
-        if self.spawner is not None:
-            self.spawner.close()
-            self.spawner = None
-
-    def pod_gone(self) -> None:
-        """A pod's object is gone: programs that poll for that get their turn before time moves on."""
-        for process in self.processes.values():
-            process.give_turn()
-
-    def next_name(self) -> str:
-        """A name for what the helper process starts next."""
-        self._made += 1
-        return f"c{self._made}"
-
-    def assume(self, text: str) -> None:
-        """Note something that the outcome rests on."""
-        if text not in self.assumptions:
-            self.assumptions.append(text)
-
-    def _network(self, launch: Launch, spawner: SpawnerClient) -> Network:
-        """The pod's network where it has several containers, else a container's own. Raises SetUpError."""
-        if not shared(launch.pod):
-            return Network(self, launch, self.next_name())
-        uid = uid_of(launch.pod)
-        network = self.networks.get(uid)
-        if network is None or not network.fits(launch):
-            if network is not None:
-                self.networks.pop(uid).close()
-            network = Network(self, launch, self.next_name())
-            network.keep(spawner)
-            self.networks[uid] = network
-        return network
-
-    def _ready(self) -> SpawnerClient:
-        if self.spawner is None:
-            try:
-                self.settle()
-            except NoSandbox as error:
-                raise NotRun(str(error)) from error
-        assert self.spawner is not None
-        return self.spawner
 
 
 class HostProcess:
@@ -478,7 +299,7 @@ class HostProcess:
         """The outcome is unknown from here on: the process ends, the container stays."""
         why = f"it calls {name}, which its image has and which cannot be run here"
         if not self.launch.contents.known:
-            why = _lacks(self.launch, name)
+            why = lacks(self.launch, name)
         self.loop.call_soon(self._abandon, why)
 
     def signalled(self) -> None:
@@ -585,7 +406,7 @@ class HostProcess:
         lacked = beyond.lacked(self.launch, code, self.log().text)
         self._forget()
         if lacked:
-            self._on_unknown(_lacks(self.launch, lacked))
+            self._on_unknown(lacks(self.launch, lacked))
             return
         if self._out_of_memory:
             self._on_exit(Exit(137, 9, reason="OOMKilled", message=message))
@@ -651,7 +472,8 @@ class HostProcess:
             client.said(number, data)
 
 
-def _lacks(launch: Launch, name: str) -> str:
+def lacks(launch: Launch, name: str) -> str:
+    """Why a program that is not found here says nothing of the image that was to bring it."""
     return (
         f"it calls {name}, which this host has not: nothing is known of image {launch.image}, which may well have "
         "it; --exec docker runs the image itself"

@@ -7,7 +7,7 @@ import textwrap
 import pytest
 from node_world import World, pod
 
-from killcheck.embedded.nodes.process import HostRuntime
+from killcheck.embedded.nodes.host_runtime import HostRuntime
 
 LINUX = sys.platform.startswith("linux")
 

@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from node_world import World, pod
 
+from killcheck.embedded.nodes.host_runtime import HostRuntime
 from killcheck.embedded.nodes.in_containers import _timed
-from killcheck.embedded.nodes.process import HostRuntime
 from killcheck.kube import resources as r
 from killcheck.kube.objects import parse_time
 

@@ -1,0 +1,232 @@
+"""What a drill comes to: proven by whom, or stuck where and why; what was not seen is not proven.
+
+What may *not* live here: waiting for anything.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any, cast
+
+from killcheck import diagnosis, events
+from killcheck.drill.attribution import Bystanders, Hand
+from killcheck.drill.night import Relight
+from killcheck.drill.watching import Inconclusive, Watched
+from killcheck.faults import surviving
+from killcheck.kube.objects import format_time
+from killcheck.layers.base import UNREAD
+from killcheck.ledger import keeping
+from killcheck.verdict import DrillResult, Verdict
+from killcheck.watch.cost import bill
+
+__all__ = ["Judged"]
+
+
+class Judged(Watched):
+    """A drill that says what it saw."""
+
+    # -- 6: judge ------------------------------------------------------------------------------------------
+    def _judge(self) -> DrillResult:
+        assert self.progress is not None
+        self.scene.assert_sound()
+        self.journal.guard()
+        if self._layer_run.unproven():
+            raise Inconclusive(self._layer_run.unproven())
+        unbitten = [f.name for f in self.faults if f.name not in self.bites]
+        if unbitten:
+            raise Inconclusive(
+                f"{', '.join(unbitten)} did not bite: nothing shows that the fault took hold, so nothing is proven"
+                + self._unread()
+            )
+        missing = self.progress.missing()
+        if missing:
+            return self._exposed(missing)
+        self._count_again()
+        if self._relight is not None and not self._relight.meant:
+            return self._lit_again(self._relight)
+        reached = self.progress.timeline.reached
+        zero_at = next(
+            reached[phase] for phase in ("scale_written", "pods_gone", "instance_gone") if phase in reached
+        ).at
+        hand = self._hand(zero_at)
+        self._bystanders.refuse_own_answers(self._began, own=hand.layer == self.layer.name)
+        flaw = self._layer_run.flaw()
+        if flaw:
+            return self._result(Verdict.EXPOSED, flaw, off_by=hand.layer, cause=flaw, remedy=self._layer_run.remedy)
+        for said in self.witnesses.heard(stayed_on=False):
+            self._note(said)
+        lack = self.witnesses.lack(self.progress.timeline, self.cluster.loop.now())
+        if lack is not None:
+            return self._result(
+                Verdict.EXPOSED,
+                f"the GPUs are off, but {lack.cause}",
+                off_by=hand.layer,
+                stuck_at=lack.stuck_at,
+                cause=lack.cause,
+                remedy=lack.remedy,
+                evidence=lack.evidence,
+                failures=lack.failures,
+            )
+        forecast = self._layer_run.forecast()
+        if hand.layer == self.layer.name and forecast is not None and forecast.never:
+            cause = f"{forecast.never}: pulled by hand it turned the GPUs off, and nothing ever pulls it"
+            return self._result(
+                Verdict.EXPOSED, cause, off_by=hand.layer, stuck_at="triggered", cause=cause, remedy=forecast.remedy
+            )
+        if hand.layer and self._unjudged:
+            raise Inconclusive(f"the GPU pods went off ({hand.evidence}), but {self._unjudged}")
+        self.ledger = keeping.of_drill(self.cluster, self.kill_path, self.layer) if hand.layer else self.ledger
+        if self.ledger.open:
+            raise Inconclusive(self.ledger.verdict())
+        if hand.layer == self.layer.name:
+            return self._result(
+                Verdict.SURVIVED, f"{self.layer.name} turned the GPUs off: {hand.evidence}", off_by=hand.layer
+            )
+        if hand.layer:
+            return self._result(
+                Verdict.COVERED, f"{self.layer.name} did not, {hand.layer} did: {hand.evidence}", off_by=hand.layer
+            )
+        raise Inconclusive("; ".join([hand.evidence, *self._bystanders.blind]))
+
+    def _unread(self) -> str:
+        """What was not run, and a log that could not be read, may be why there is no evidence, and no want of teeth."""
+        if self.cluster.unknowns():
+            return f" ({'; '.join(self.cluster.unknowns())})"
+        unread = next((text for text in self.stage.testimony.logs.values() if text.startswith(UNREAD)), "")
+        return f" ({unread.strip('[]')})" if unread else ""
+
+    @property
+    def _bystanders(self) -> Bystanders:
+        assert self.bystanders is not None
+        return self.bystanders
+
+    def _hand(self, zero_at: datetime) -> Hand:
+        assert self.progress is not None
+        return self._bystanders.judge(self._layer_run, zero_at, self.progress.writer, altered=bool(self.stage.rewrites))
+
+    def _exposed(self, missing: str) -> DrillResult:
+        assert self.progress is not None
+        unknown = [
+            *self.cluster.unknowns(),
+            *self._bystanders.own_answers(self._began),
+            *self.witnesses.unknown(missing),
+        ]
+        if unknown:
+            raise Inconclusive("; ".join(unknown))
+        gap = self.progress.unwatched_until
+        if missing == "held" and gap is not None:
+            raise Inconclusive(
+                f"the watch was interrupted until {gap:%H:%M:%S}: whether it held was not seen for long "
+                "enough (--watch goes on for longer)"
+            )
+        for said in self.witnesses.heard(stayed_on=True):
+            self._note(said)
+        timeline = self.progress.timeline
+        stuck, found = self._why(missing)
+        remedy = found.remedy if found.lasting else surviving.remedy(self.faults) or found.remedy
+        self._emit(
+            events.Diagnosed,
+            stuck_at=stuck,
+            cause=found.cause,
+            evidence=list(found.evidence),
+            remedy=remedy,
+            failures=list(found.failures),
+        )
+        at_s = timeline.at_s(missing)
+        if at_s is not None:
+            why = f"{missing} came after {at_s:.0f} s; its deadline is {self.deadlines[missing]:.0f} s"
+        else:
+            why = f"stuck before {stuck}"
+        now = self.cluster.loop.now()
+        chance = self._layer_run.next_chance(now + timedelta(seconds=1))
+        rate, usd = self.meter.rate(), self.meter.usd(now)
+        until = None
+        if chance is not None and rate is not None and usd is not None:
+            until = usd + rate * (chance - now).total_seconds() / 3600.0
+        return self._result(
+            Verdict.EXPOSED,
+            why,
+            stuck_at=stuck,
+            cause=found.cause,
+            remedy=remedy,
+            evidence=found.evidence,
+            failures=found.failures,
+            next_chance=format_time(chance) if chance else "",
+            usd_until_next_chance=until,
+        )
+
+    def _lit_again(self, relight: Relight) -> DrillResult:
+        """Off and proven, and then on again in the same night, by nobody who was meant to."""
+        self._emit(events.PhaseLost, phase="held", why=relight.cause)
+        now = self.cluster.loop.now()
+        chance = self._layer_run.next_chance(now + timedelta(seconds=1))
+        rate, usd = self.meter.rate(), self.meter.usd(now)
+        until = usd + rate * (chance - now).total_seconds() / 3600.0 if chance and rate and usd else None
+        return self._result(
+            Verdict.EXPOSED,
+            f"it went off, and did not hold through the night: {relight.cause}",
+            stuck_at="held",
+            cause=relight.cause,
+            remedy=surviving.remedy(self.faults) or relight.remedy,
+            evidence=relight.evidence,
+            failures=(55,),
+            next_chance=format_time(chance) if chance else "",
+            usd_until_next_chance=until,
+        )
+
+    def _why(self, missing: str) -> tuple[str, diagnosis.Diagnosis]:
+        """Where it stuck and why: what is seen now, unless what was seen when a deadline passed says more."""
+        assert self.progress is not None
+        first = next(iter(self._late.values()), None)
+        if self.progress.timeline.at_s(missing) is not None and missing in self._late:
+            return self._late[missing][:2]  # it came too late: why, was seen then
+        if first is not None and self.progress.relit and not first[2]:
+            return first[:2]  # a new day lit it again, long after it was too late: that is not why
+        stuck = self.progress.stuck_at(missing)
+        return stuck, diagnosis.diagnose(self._case(stuck))
+
+    def _inconclusive(self, why: str) -> DrillResult:
+        return self._result(Verdict.INCONCLUSIVE, why, cause=why)
+
+    def _result(self, verdict: Verdict, why: str, **more: object) -> DrillResult:
+        now = self._settled or self.cluster.loop.now()
+        timeline = self.progress.timeline if self.progress else None
+        forecast = self.runner.forecast() if self.runner else None
+        for told in (*forecast.clocks, *forecast.warnings) if forecast else ():
+            self._note(told)
+        for fault in self.faults:
+            stages = timeline.reclaim(*fault.noticed) if timeline and fault.noticed else ""
+            if fault.noticed and stages:
+                self._note(f"{fault.name} gave {fault.noticed[1]:.0f} s: {stages}")
+        self._emit(events.Judged, verdict=str(verdict), off_by=str(more.get("off_by", "")), why=why)
+        return DrillResult(
+            layer=self.layer.name,
+            faults=tuple(f.name for f in self.faults),
+            verdict=verdict,
+            why=why,
+            seconds_to_zero=timeline.zero_s() if timeline else None,
+            seconds_to_drained=timeline.at_s("node_drained") if timeline else None,
+            watched_s=(now - timeline.start).total_seconds() if timeline else 0.0,
+            usd=self.meter.usd(now) if timeline else 0.0,
+            usd_per_hour=self.meter.rate(),
+            bill=self._bill(now, more.get("usd_until_next_chance")) if timeline else None,
+            schedule=forecast.to_json() if forecast else None,
+            phases=tuple(timeline.rows()) if timeline else (),
+            bites=dict(self.bites),
+            title=self.options.title,
+            gpu_pods=self._gpu_pods() if timeline else (),
+            **more,  # type: ignore[arg-type]
+        )
+
+    def _gpu_pods(self) -> tuple[str, ...]:
+        meant = self._relight is not None and bool(self._relight.meant)
+        return self._left if self._left is not None and meant else tuple(str(p) for p in self.scene.gpu_pods())
+
+    def _bill(self, now: datetime, until_next_chance: object) -> dict[str, Any]:
+        return bill(
+            usd=self.meter.usd(now),
+            gpu_hours=self.meter.gpu_hours(now),
+            rate=self._usd_per_hour,
+            until_next_chance=cast("float | None", until_next_chance),
+            items_per_hour=self.kill_path.items_per_hour,
+        )
