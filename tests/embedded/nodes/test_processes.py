@@ -15,9 +15,9 @@ from node_world import pod
 
 from killcheck.clock import wall_seconds
 from killcheck.embedded import wire
-from killcheck.embedded.nodes import quiescence
-from killcheck.embedded.nodes.hostprograms import HostPrograms
+from killcheck.embedded.nodes import proctree, quiescence
 from killcheck.embedded.nodes.execution import NetworkPolicy
+from killcheck.embedded.nodes.hostprograms import HostPrograms
 from killcheck.kube import resources as r
 
 SA = "/var/run/secrets/kubernetes.io/serviceaccount"
