@@ -109,7 +109,7 @@ def hours(days: int = 7) -> float:
     """Virtual hours a second of the reference kill path's cluster with nothing going on but its nightly firing."""
     from killcheck.run.session import Session
 
-    with Session().cluster() as (cluster, _):
+    with Session(fixture="dead-man").cluster() as (cluster, _):
         begun = wall_seconds()
         cluster.loop.sleep(days * 24 * 3600.0)
         return days * 24 / (wall_seconds() - begun)

@@ -18,7 +18,7 @@ ROUNDS = 5
 
 UP = """
 from killcheck.run.session import Session
-with Session().cluster() as (cluster, kill_path):
+with Session(fixture="dead-man").cluster() as (cluster, kill_path):
     pass
 """
 
@@ -38,7 +38,7 @@ def inside() -> tuple[list[float], list[float]]:
 
     ups, nights = [], []
     for _ in range(ROUNDS):
-        session = Session()
+        session = Session(fixture="dead-man")
         layer = session.kill_path.layers[0].name
         begun = wall_seconds()
         with session.cluster():

@@ -27,6 +27,7 @@ COMMANDS = {
     "faults": ("faults", "List what a drill can sabotage."),
     "fence": ("fence", "What could be launched at worst, and through which door."),
     "gate": ("gate", "Lint, fences and every drill: one verdict before a release."),
+    "accept": ("accept", "Accept what a run left exposed, with an owner, a reason and a last day."),
     "explore": ("explore", "Search for the smallest combinations of faults that leave the GPUs on."),
     "report": ("report", "Make any report again from a run record."),
     "evidence": ("evidence", "Upload a run record and its reports to S3."),
@@ -170,9 +171,10 @@ def main() -> None:
     \b
     Start here:
       killcheck demo                                     four nights, nothing needed
-      killcheck drill                                    the reference kill path
-      killcheck drill --under image-gone                 ...with its executor's image gone
-      killcheck drill --manifests deploy/ --exec host    your own YAML
+      killcheck drill --manifests deploy/ --exec host    your own YAML, without a spec
+      killcheck init --manifests deploy/                 write killcheck.yaml from it
+      killcheck drill --exec host                        pull the triggers of that spec
+      killcheck drill --under image-gone --exec host     ...with the executor's image gone
 
     \b
     Exit codes: 0 proven, 1 exposed, 2 wrong usage or a bad spec, 3 inconclusive,

@@ -76,6 +76,8 @@ class DrillResult:
     #: How well the executors' programs were kept in (``namespaces``, ``bubblewrap``, ``docker``, ``unisolated``);
     #: empty: none was run by killcheck.
     sandbox: str = ""
+    #: What accepts this exposure (``owner``, ``reason``, ``until``; each may be empty); None: nothing does.
+    accepted: dict[str, str] | None = None
     #: What the verdict rests on, object by object; None: nobody kept one.
     ledger: Ledger | None = None
 
@@ -149,6 +151,7 @@ class DrillResult:
             "problems": list(self.problems),
             "gpu_pods": list(self.gpu_pods),
             "sandbox": self.sandbox or None,
+            "accepted": self.accepted,
             "ledger": [entry.to_json() for entry in self.ledger.telling] if self.ledger else [],
             "ledger_counts": self.ledger.counts if self.ledger else {},
         }
@@ -177,13 +180,16 @@ def _round(value: float | None, digits: int = 3) -> float | None:
 def overall(results: Sequence[DrillResult]) -> tuple[str, int]:
     """The verdict and exit code of a run: the worst of its drills.
 
-    Dirty outranks everything, then exposed, then inconclusive. A run without drills proves nothing.
+    Dirty outranks everything, then exposed, then inconclusive. An exposure that the policy accepts is none of these,
+    and not proven either. A run without drills proves nothing.
     """
     if any(result.dirty for result in results):
         return "dirty", EXIT_CODES["dirty"]
-    if any(result.verdict is Verdict.EXPOSED for result in results):
+    if any(result.verdict is Verdict.EXPOSED and result.accepted is None for result in results):
         return "exposed", EXIT_CODES["exposed"]
     if not results or any(result.verdict is Verdict.INCONCLUSIVE for result in results):
         return "inconclusive", EXIT_CODES["inconclusive"]
+    if any(result.verdict is Verdict.EXPOSED for result in results):
+        return "accepted", EXIT_CODES["proven"]
     worst = "covered" if any(result.verdict is Verdict.COVERED for result in results) else "survived"
     return worst, EXIT_CODES["proven"]

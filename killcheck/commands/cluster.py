@@ -45,7 +45,7 @@ def _folder() -> Path:
     multiple=True,
     type=click.Path(path_type=Path, exists=True),
     metavar="PATH",
-    help="YAML to load (default: the shipped reference kill path).",
+    help="YAML to load (default: the example dead-man).",
 )
 @click.option("--empty", is_flag=True, help="Load nothing.")
 @click.option(
@@ -79,7 +79,7 @@ def _serve(*, speed: float, frozen: bool, manifests: tuple[Path, ...], empty: bo
 
     if _there() is not None:
         raise ClusterError("an embedded cluster runs in this folder already: killcheck cluster down ends it")
-    session = Session(manifests=manifests)
+    session = Session(manifests=manifests, fixture="" if manifests else "dead-man")
     stopped: list[bool] = []
     # It begins now: kubectl reckons the ages that it describes by this machine's clock.
     cluster = Cluster(

@@ -48,7 +48,7 @@ def command(as_json: bool, html_file: Path | None, folder: Path | None, no_color
         _copy(folder)
         return
     out = Terminal(quiet=as_json, color=False if no_color else None)
-    session = Session()
+    session = Session(fixture=NIGHTS[0].path)
     layer = session.kill_path.layers[0].name
     planned = [
         PlannedDrill(

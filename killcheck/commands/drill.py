@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from killcheck.commands import named
 from killcheck.commands.errors import guarded
 from killcheck.commands.reading_options import reading_options
 
@@ -19,7 +20,8 @@ __all__ = ["approval", "command", "go_on"]
 
 
 @click.command("drill", context_settings={"help_option_names": ["-h", "--help"]})
-@click.argument("spec", required=False, type=click.Path(path_type=Path))
+@named.spec
+@named.example
 @click.option(
     "--on",
     default="embedded",
@@ -99,33 +101,22 @@ __all__ = ["approval", "command", "go_on"]
 def command(**options: Any) -> None:
     """Pull each layer's trigger, watch the GPUs go to zero, and prove it.
 
-    SPEC is a killcheck.yaml. Without it the kill path is found in --manifests; without either, the shipped
-    reference kill path is drilled on the embedded cluster.
+    SPEC is a killcheck.yaml. Without it the kill path is found in --manifests; without either, SPEC is the
+    killcheck.yaml of this folder, or the nearest above it.
 
     \b
     Examples:
       killcheck drill
       killcheck drill --under image-gone
       killcheck drill --matrix
+      killcheck drill --example two-switches --under image-gone
       killcheck drill --manifests deploy/ --exec host --json
       killcheck drill killcheck.yaml --on staging --layer nightly-off
     """
     from killcheck.run.runner import Run, plan_for
-    from killcheck.run.session import Session
     from killcheck.safety import consent
 
-    session = Session(
-        spec=options["spec"],
-        on=options["on"],
-        manifests=options["manifests"],
-        exec_mode=options["exec_mode"],
-        kubeconfig=options["kubeconfig"],
-        allow_commands=options["allow_commands"],
-        exclude=options["exclude"],
-        strict=options["strict"],
-        values=options["values"],
-        verbose=options["verbose"],
-    )
+    session = named.session(options)
     if session.real:
         consent.check_context(session.on, session.kill_path)
     planned = _planned(session, options)
@@ -134,6 +125,7 @@ def command(**options: Any) -> None:
 
         where(options["evidence"])
     out = _terminal(options)
+    named.headline(session, aside=options["quiet"] or options["as_json"])
     if not (options["quiet"] or options["as_json"]):
         _told(session)
     findings: list[dict[str, Any]] = []

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from killcheck.commands import named
 from killcheck.commands.errors import guarded
 
 if TYPE_CHECKING:
@@ -20,7 +21,8 @@ __all__ = ["command"]
 
 
 @click.command("explore", context_settings={"help_option_names": ["-h", "--help"]})
-@click.argument("spec", required=False, type=click.Path(path_type=Path))
+@named.spec
+@named.example
 @click.option(
     "--manifests",
     multiple=True,
@@ -72,6 +74,7 @@ def command(**options: Any) -> None:
     """
     from killcheck.clock import wall_seconds
     from killcheck.run import explore as searching
+    from killcheck.run.chosen import arguments
 
     session = _session(options)
     if not session.kill_path.in_kubernetes and not session.may_run:
@@ -96,6 +99,7 @@ def command(**options: Any) -> None:
     )
     found = _confirmed(session, found, options)
     code = _code(found)
+    named_again = " ".join(["", *arguments(session)])
     if options["as_json"]:
         verdict = {0: "proven", 1: "exposed", 3: "inconclusive"}[code]
         click.echo(
@@ -105,13 +109,13 @@ def command(**options: Any) -> None:
                     "verdict": verdict,
                     "exit_code": code,
                     "kill_path": session.kill_path.name,
-                    **found.to_json(),
+                    **found.to_json(named_again),
                 },
                 indent=2,
             )
         )
     else:
-        _tell(found, _named(options, session.kill_path.in_kubernetes), modelled=session.kill_path.in_kubernetes)
+        _tell(found, named_again, modelled=session.kill_path.in_kubernetes)
     sys.exit(code)
 
 
@@ -135,12 +139,9 @@ def _known(session: Session, options: dict[str, Any]) -> None:
 
 
 def _session(options: dict[str, Any]) -> Session:
-    from killcheck.run.session import Session
-
-    session = Session(spec=options["spec"], manifests=options["manifests"], exec_mode=options["exec_mode"])
-    if options["spec"] and not options["manifests"] and not session.shipped_spec and session.kill_path.in_kubernetes:
-        session.manifests = (options["spec"].parent,)
-    return session
+    session = named.session(options)
+    named.headline(session, aside=options["as_json"])
+    return named.beside(session) if session.kill_path.in_kubernetes else session
 
 
 def _confirmed(session: Session, found: Explored, options: dict[str, Any]) -> Explored:
@@ -165,16 +166,6 @@ def _code(found: Explored) -> int:
     if any(one.confirmed is not False for one in found.minimal):
         return 1
     return 3 if found.minimal or found.inconclusive or any(found.left.values()) or found.unmodelled else 0
-
-
-def _named(options: dict[str, Any], with_manifests: bool) -> str:
-    """What a replay has to name besides layer and faults."""
-    words = [str(options["spec"])] if options["spec"] else []
-    words += [
-        f"--manifests {path}"
-        for path in options["manifests"] or ([options["spec"].parent] if options["spec"] and with_manifests else [])
-    ]
-    return " ".join(["", *words, *([f"--exec {options['exec_mode']}"] if options["exec_mode"] else [])])
 
 
 def _tell(found: Explored, named: str, *, modelled: bool) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from killcheck.commands import named
 from killcheck.commands.errors import guarded
 from killcheck.verdict import EXIT_CODES
 
@@ -29,7 +30,8 @@ _PATH = click.Path(path_type=Path, exists=True)
 
 
 @click.command("fence", context_settings={"help_option_names": ["-h", "--help"]})
-@click.argument("spec", required=False, type=click.Path(path_type=Path))
+@named.spec
+@named.example
 @click.option("--on", metavar="CONTEXT", help="A live cluster by its kubeconfig context; only read, without --live.")
 @click.option("--manifests", multiple=True, type=_PATH, metavar="PATH", help="YAML with the pools (repeatable).")
 @click.option(
@@ -141,9 +143,9 @@ class Subject:
 def _refuse_nonsense(options: dict[str, Any]) -> None:
     if options["on"] and options["manifests"]:
         raise click.UsageError("--on and --manifests are two places: name one")
-    if options["live"] and not (options["spec"] and options["on"]):
+    if options["live"] and not options["on"]:
         raise click.UsageError(
-            "--live makes a pod: name the cluster (--on CONTEXT), and a SPEC whose consent: names it and the namespace"
+            "--live makes a pod: name the cluster (--on CONTEXT), with a spec whose consent: names it and the namespace"
         )
     for name in ("ask", "namespace"):
         if options[name] and not options["live"]:
@@ -200,16 +202,22 @@ def _ceiling(kill_path: KillPath | None, options: dict[str, Any]) -> Ceiling:
 def _subject(options: dict[str, Any]) -> Iterator[Subject]:
     """What to judge, from files or from a cluster."""
     from killcheck import fence
+    from killcheck.run.chosen import source
     from killcheck.run.reading import catalogue_for
-    from killcheck.run.session import Session
-    from killcheck.spec import specfile
 
     account = fence.Account.load(list(options["account"])) if options["account"] else None
+    session = named.session(options)
+    kill_path = (
+        session.kill_path if session.spec or session.fixture or not (session.manifests or session.real) else None
+    )
+    if kill_path is not None:
+        named.headline(session, aside=options["as_json"])
+    else:
+        click.echo(f"killcheck: {source(session)}, no spec", err=options["as_json"])
     if options["on"]:
         from killcheck.cluster.kubeconfig import KubeconfigCluster
         from killcheck.fence.live import gather
 
-        kill_path = specfile.load(options["spec"]) if options["spec"] else None
         cluster = KubeconfigCluster(options["on"], kubeconfig=options["kubeconfig"])
         try:
             yield Subject(
@@ -223,10 +231,7 @@ def _subject(options: dict[str, Any]) -> Iterator[Subject]:
         finally:
             cluster.close()
         return
-    session = Session(spec=options["spec"], manifests=options["manifests"])
-    if options["spec"] and not options["manifests"] and not session.shipped_spec:
-        session.manifests = (options["spec"].parent,)
-    kill_path = session.kill_path if options["spec"] or not options["manifests"] else None
+    session = named.beside(session)
     with session.reading():
         yield Subject(
             kill_path,

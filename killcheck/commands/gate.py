@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from killcheck.commands import named
 from killcheck.commands.errors import guarded
 
 if TYPE_CHECKING:
@@ -22,7 +23,8 @@ __all__ = ["command"]
 
 
 @click.command("gate", context_settings={"help_option_names": ["-h", "--help"]})
-@click.argument("spec", required=False, type=click.Path(path_type=Path))
+@named.spec
+@named.example
 @click.option(
     "--on",
     default="embedded",
@@ -74,8 +76,8 @@ __all__ = ["command"]
 def command(**options: Any) -> None:
     """Lint, fences and every drill, as one verdict before a release.
 
-    SPEC is a killcheck.yaml; without it the kill path is found in --manifests, and without either the shipped reference
-    kill path is judged. The exit code is the worst of the parts'.
+    SPEC is a killcheck.yaml; without it the kill path is found in --manifests, and without either SPEC is the
+    killcheck.yaml of this folder, or the nearest above it. The exit code is the worst of the parts'.
 
     \b
     Examples:
@@ -97,6 +99,8 @@ def command(**options: Any) -> None:
         raise click.UsageError("--preflight tries what the drills would start: it means nothing with --skip drills")
     if session.real and "drills" in wanted:
         consent.check_context(session.on, session.kill_path)
+    named.headline(session, aside=options["as_json"])
+    named.beside(session)
     found: dict[str, Any] = {}
     for number, name in enumerate(wanted, 1):
         _say(options, f"{number}/{len(wanted)} {name}")
@@ -120,20 +124,9 @@ def command(**options: Any) -> None:
 
 
 def _session(options: dict[str, Any]) -> Session:
-    from killcheck.run.session import Session
-
-    manifests = options["manifests"]
-    session = Session(
-        spec=options["spec"],
-        on=options["on"],
-        manifests=manifests,
-        exec_mode=options["exec_mode"],
-        kubeconfig=options["kubeconfig"],
-    )
-    if session.real and manifests:
+    session = named.session(options)
+    if session.real and session.manifests:
         raise click.UsageError("--on and --manifests are two places: name one")
-    if options["spec"] and not manifests and not session.real and not session.shipped_spec:
-        session.manifests = (options["spec"].parent,)
     return session
 
 
@@ -198,7 +191,9 @@ def _summary(name: str, found: dict[str, Any]) -> str:
     if name == "fences":
         report: FenceReport = found["fences"]
         return f"{len(report.results)} pool(s), {report.verdict}"
-    return f"{len(found['matrix'].cells)} cell(s), {len(found['matrix'].failures())} not good enough"
+    matrix = found["matrix"]
+    accepted = sum(cell.accepted for cell in matrix.cells)
+    return f"{len(matrix.cells)} cell(s), {accepted} accepted, {len(matrix.failures())} not good enough"
 
 
 def _show(gate: Gate, out: Terminal, options: dict[str, Any]) -> None:

@@ -5,18 +5,23 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from killcheck.commands import named
 from killcheck.commands.errors import guarded
 from killcheck.commands.reading_options import reading_options
+
+if TYPE_CHECKING:
+    from killcheck.run.session import Session
 
 __all__ = ["command"]
 
 
 @click.command("lint", context_settings={"help_option_names": ["-h", "--help"]})
-@click.argument("spec", required=False, type=click.Path(path_type=Path))
+@named.spec
+@named.example
 @click.option("--on", metavar="CONTEXT", help="Ask about a live cluster, read-only: a kubeconfig context, by name.")
 @click.option(
     "--manifests",
@@ -71,8 +76,9 @@ __all__ = ["command"]
 def command(**options: Any) -> None:
     """Ask every question about the kill path that can be answered by reading.
 
-    SPEC is a killcheck.yaml; without it the kill path is found in --manifests or on the cluster. Without all three, the
-    shipped reference kill path is asked about. Nothing is changed anywhere.
+    SPEC is a killcheck.yaml; without it the kill path is found in --manifests. Without both, SPEC is the killcheck.yaml
+    of this folder, or the nearest above it; with --on, where there is none, the kill path is found on the cluster.
+    Nothing is changed anywhere.
 
     With --on the cluster is listed (Secrets are not), access reviews are asked, and each layer's pod is sent as a dry
     run, through the cluster's own webhooks; what may not be read is reported as not proven.
@@ -112,44 +118,58 @@ def command(**options: Any) -> None:
 
 
 def _world(options: dict[str, Any]) -> Any:
-    """The probes' world: of manifests, of a cluster, or of the reference kill path."""
-    from killcheck import fixtures
+    """The probes' world: of manifests, or of a cluster."""
     from killcheck.clock import wall_now
     from killcheck.discover.shapes import sound
     from killcheck.kube import manifests
     from killcheck.lint import asking
-    from killcheck.probes import live
     from killcheck.run import reading
-    from killcheck.spec import specfile
 
-    spec, on, paths = options["spec"], options["on"], list(options["manifests"])
-    if on and paths:
+    if options["on"] and options["manifests"]:
         raise click.UsageError("--on and --manifests are two places: name one")
-    if on and options["exec_mode"] == "host":
+    if options["on"] and options["exec_mode"] == "host":
         raise click.UsageError("--exec host rehearses manifests: leave --on out, or --exec")
-    kill_path = specfile.load(spec) if spec else None
-    if on:
-        from killcheck.clock import WallLoop
-        from killcheck.kube.config import connect
-        from killcheck.kube.listing import read
-
-        kube = connect(on, kubeconfig=options["kubeconfig"], loop=WallLoop())
-        listed = read(kube, _kinds(kill_path))
-        world, notes = asking.world_of(
-            listed.objects, wall_now(), kill_path=kill_path, live=True, unread=listed.unread, listed=listed.kinds
-        )
-        world.answers = live.ask(kube, world, dry_run=options["dry_run"], pull_secrets=options["pull_check"])
-        return world, notes
-    if not paths:
-        paths = [spec.parent if spec else fixtures.path("dead-man")]
-        kill_path = kill_path or specfile.load(fixtures.spec("dead-man"))
+    session = named.session(options)
+    kill_path = session.kill_path if session.spec or session.fixture else None
+    _headline(session, options)
+    if options["on"]:
+        return _live_world(kill_path, options)
+    session = named.beside(session)
     loaded = manifests.load(
-        paths, strict=options["strict"], exclude=options["exclude"], values=options["values"], schemas=False
+        session.folders, strict=options["strict"], exclude=options["exclude"], values=options["values"], schemas=False
     )
     if not options["strict"]:
         loaded = sound(loaded)
     rehearsed = reading.rehearsed(loaded, wall_now()) if options["exec_mode"] == "host" else {}
     return asking.world_of(loaded, wall_now(), kill_path=kill_path, verbose=options["verbose"], rehearsed=rehearsed)
+
+
+def _headline(session: Session, options: dict[str, Any]) -> None:
+    """What is asked about; where the kill path is still to be found, where that is looked for."""
+    from killcheck.run.chosen import source
+
+    aside = options["as_json"] or options["github"]
+    if session.spec or session.fixture:
+        named.headline(session, aside=aside)
+    elif session.manifests or session.real:
+        click.echo(f"killcheck: {source(session)}, no spec", err=aside)
+
+
+def _live_world(kill_path: Any, options: dict[str, Any]) -> Any:
+    """The probes' world, of a cluster that is read."""
+    from killcheck.clock import WallLoop, wall_now
+    from killcheck.kube.config import connect
+    from killcheck.kube.listing import read
+    from killcheck.lint import asking
+    from killcheck.probes import live
+
+    kube = connect(options["on"], kubeconfig=options["kubeconfig"], loop=WallLoop())
+    listed = read(kube, _kinds(kill_path))
+    world, notes = asking.world_of(
+        listed.objects, wall_now(), kill_path=kill_path, live=True, unread=listed.unread, listed=listed.kinds
+    )
+    world.answers = live.ask(kube, world, dry_run=options["dry_run"], pull_secrets=options["pull_check"])
+    return world, notes
 
 
 def _kinds(kill_path: Any) -> list[tuple[str, str]]:

@@ -161,10 +161,10 @@ def run(
 
 def show(found: Matrix, shared: Sequence[Shared], out: Terminal) -> None:
     """The table, what the policy does not let pass, and what all layers lean on."""
-    from killcheck.reports.matrix import table
+    from killcheck.reports.matrix import fitted
     from killcheck.reports.rests import shown_apart
 
-    out.console.print(table(found))
+    out.console.print(fitted(found, out.console.width))
     for cell in found.failures():
         under = f" under {cell.fault}" if cell.fault else ""
         out.console.print(
@@ -172,6 +172,10 @@ def show(found: Matrix, shared: Sequence[Shared], out: Terminal) -> None:
             markup=False,
             highlight=False,
         )
+    for cell in found.cells:
+        if cell.better:
+            told = f"  better: {cell.layer} under {cell.fault}: {cell.better}"
+            out.console.print(told, markup=False, highlight=False)
     for line in dict.fromkeys(line for cell in found.cells for line in shown_apart(cell.result.to_json())):
         out.console.print(f"  rests on {line}", markup=False, highlight=False)
     for one in shared:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
+_STREAM = click.Path(path_type=Path, dir_okay=False, allow_dash=True)
 _FOLDER = click.Path(path_type=Path, file_okay=False)
 _RECORD = click.Path(path_type=Path, exists=True, dir_okay=False)
 
@@ -32,13 +33,15 @@ _RECORD = click.Path(path_type=Path, exists=True, dir_okay=False)
 @click.option(
     "--json",
     "document",
-    type=click.Path(path_type=Path, dir_okay=False, allow_dash=True),
+    type=_STREAM,
     help="The JSON document, schema killcheck.result/v1 (- is standard output).",
 )
 @click.option("--junit", type=_FILE, help="JUnit XML.")
 @click.option("--sarif", type=_FILE, help="SARIF 2.1.0.")
 @click.option("--allure", type=_FOLDER, help="Allure results, into a folder.")
-@click.option("--prometheus", type=_FILE, help="Prometheus text format, for the textfile collector.")
+@click.option(
+    "--prometheus", type=_STREAM, help="Prometheus text format, for the textfile collector (- is standard output)."
+)
 @click.option("--pushgateway", metavar="URL", help="Push the metrics to a Prometheus Pushgateway.")
 @click.option("--github-summary", type=_FILE, help="Append Markdown: the file that $GITHUB_STEP_SUMMARY names.")
 @click.option("--slack", type=_FILE, help="The body of a Slack-compatible webhook message.")
@@ -63,8 +66,13 @@ def command(record: Path, earlier: Path | None, no_color: bool, **wanted: Any) -
         from killcheck.reports.terminal import Terminal
 
         out = Terminal(color=False if no_color else None)
-        for event in events:
-            out(event)
+        if any(drill.started.faults for drill in story.drills) and len(story.drills) > 2:
+            from killcheck.reports.told_matrix import grid
+
+            out.console.print(grid(story, out.console.width))
+        else:
+            for event in events:
+                out(event)
         out.closing(story, told.comparison)
 
 
@@ -148,6 +156,9 @@ def _allure(told: _Told, folder: Path) -> None:
 def _prometheus(told: _Told, path: Path) -> None:
     from killcheck.reports.prometheus import carry_over, prometheus
 
+    if str(path) == "-":
+        click.echo(prometheus(told.story), nl=False)
+        return
     earlier = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
     _replace(path, carry_over(prometheus(told.story), earlier))
 

@@ -6,6 +6,8 @@ answers with a :class:`Diagnosis` or None. What may *not* live here: verdicts, a
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from killcheck.diagnosis import executor, nodes, targets
 from killcheck.diagnosis.case import Case, Diagnosis
 from killcheck.diagnosis.credentials import cloud_credentials
@@ -16,16 +18,19 @@ __all__ = ["Case", "Diagnosis", "diagnose"]
 #: Something that came on again is the matter, whatever else is to be seen.
 _RULES = (targets.scaled_back, cloud_credentials, ecr_login, *executor.RULES, *targets.RULES, *nodes.RULES)
 
+#: Rules whose remedies make the layer survive what was done to it.
+_LASTING = (ecr_login,)
+
 
 def diagnose(case: Case) -> Diagnosis:
     """The first rule that recognises what happened; an honest 'do not know' with all the evidence otherwise."""
     own = case.layer.explain(case.stuck_at)
     if own is not None:
-        return Diagnosis(own.cause, own.evidence, own.remedy, own.failures)
+        return Diagnosis(own.cause, own.evidence, own.remedy, own.failures, lasting=True)
     for rule in _RULES:
         found = rule(case)
         if found is not None:
-            return found
+            return replace(found, lasting=rule in _LASTING)
     return Diagnosis(
         cause=f"stuck before {case.stuck_at}, and nothing that Kubernetes says explains it",
         evidence=tuple(case.last_words()),

@@ -16,12 +16,17 @@ __all__ = ["Case", "Diagnosis"]
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """``cause``: in Kubernetes' own words where it has any. ``failures``: rows of the failure catalogue."""
+    """``cause``: in Kubernetes' own words where it has any. ``failures``: rows of the failure catalogue.
+
+    ``lasting``: the remedy would have survived the fault too; every other mends what is seen, and under a fault that
+    may be what the drill itself did.
+    """
 
     cause: str
     evidence: tuple[str, ...] = ()
     remedy: str = ""
     failures: tuple[int, ...] = ()
+    lasting: bool = False
 
 
 @dataclass

@@ -12,6 +12,7 @@ from killcheck import diagnosis, events
 from killcheck.drill.attribution import Bystanders, Hand
 from killcheck.drill.night import Relight
 from killcheck.drill.watching import Inconclusive, Watched
+from killcheck.faults import surviving
 from killcheck.kube.objects import format_time
 from killcheck.layers.base import UNREAD
 from killcheck.ledger import keeping
@@ -122,12 +123,13 @@ class Judged(Watched):
             self._note(said)
         timeline = self.progress.timeline
         stuck, found = self._why(missing)
+        remedy = found.remedy if found.lasting else surviving.remedy(self.faults) or found.remedy
         self._emit(
             events.Diagnosed,
             stuck_at=stuck,
             cause=found.cause,
             evidence=list(found.evidence),
-            remedy=found.remedy,
+            remedy=remedy,
             failures=list(found.failures),
         )
         at_s = timeline.at_s(missing)
@@ -146,7 +148,7 @@ class Judged(Watched):
             why,
             stuck_at=stuck,
             cause=found.cause,
-            remedy=found.remedy,
+            remedy=remedy,
             evidence=found.evidence,
             failures=found.failures,
             next_chance=format_time(chance) if chance else "",
@@ -165,7 +167,7 @@ class Judged(Watched):
             f"it went off, and did not hold through the night: {relight.cause}",
             stuck_at="held",
             cause=relight.cause,
-            remedy=relight.remedy,
+            remedy=surviving.remedy(self.faults) or relight.remedy,
             evidence=relight.evidence,
             failures=(55,),
             next_chance=format_time(chance) if chance else "",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from io import StringIO
 from pathlib import Path
 from typing import Any, NoReturn
@@ -24,8 +24,10 @@ from killcheck.kube.objects import copy, name_of, namespace_of
 from killcheck.layers.base import LayerError
 from killcheck.lint.asking import LintResult
 from killcheck.pytest.settings import setting
+from killcheck.reports.allure import phase_steps
 from killcheck.reports.figures import span
 from killcheck.run import reading
+from killcheck.run.chosen import chosen, headline
 from killcheck.run.matrix import Cell, Matrix, left_out, plan
 from killcheck.run.planned import PlannedDrill
 from killcheck.run.runner import Run
@@ -46,6 +48,7 @@ __all__ = [
     "closing",
     "explain",
     "fences_of",
+    "header",
     "layer_names",
     "plainly",
     "pools",
@@ -64,16 +67,27 @@ def session_for(config: pytest.Config) -> Session:
     if mode not in ("", "auto", "host", "docker", "none", "unisolated"):
         raise pytest.UsageError(f"--killcheck-exec is auto, host, docker, none or unisolated, not {mode!r}")
     spec, kubeconfig = setting(config, "spec"), setting(config, "kubeconfig")
-    session = Session(
-        spec=Path(spec) if spec else None,
-        on=setting(config, "on") or "embedded",
-        manifests=manifests,
-        exec_mode=mode or None,  # type: ignore[arg-type]
-        kubeconfig=Path(kubeconfig) if kubeconfig else None,
-    )
-    if setting(config, "fixture"):
-        session.fixture = setting(config, "fixture")
-    return session
+    try:
+        return chosen(
+            spec=Path(spec) if spec else None,
+            on=setting(config, "on") or "embedded",
+            manifests=manifests,
+            example="" if spec or manifests else setting(config, "fixture"),
+            exec_mode=mode or None,  # type: ignore[arg-type]
+            kubeconfig=Path(kubeconfig) if kubeconfig else None,
+            start=config.invocation_params.dir,
+        )
+    except SessionError as error:
+        raise pytest.UsageError(str(error)) from None
+
+
+def header(config: pytest.Config) -> str:
+    """What is drilled, where, by which policy; or why that cannot be said, which fails the drills themselves."""
+    try:
+        with plainly(_at_collection):
+            return headline(shared_session(config))
+    except (pytest.Collector.CollectError, pytest.UsageError) as error:
+        return str(error).splitlines()[0]
 
 
 _SESSION: pytest.StashKey[Session] = pytest.StashKey()
@@ -194,7 +208,15 @@ class Drills:
         """
         names = self._named(layer, [under] if isinstance(under, str) else under)
         folder = self.request.getfixturevalue("tmp_path_factory").mktemp("killcheck")
-        planned = PlannedDrill(layer, names, Options(horizon_s=watch_s))
+        policy = self.session.kill_path.policy
+        planned = PlannedDrill(
+            layer,
+            names,
+            Options(horizon_s=watch_s),
+            require=policy.required(layer, names) if names else None,
+            causes=policy.causes(layer, names),
+            acceptance=policy.acceptance(layer, names),
+        )
         heard: list[events.Event] = []
         with plainly(pytest.fail), self._turn(layer):
             result = Run(self.session, [planned], folder=folder, sinks=[heard.append]).execute().drills[0]
@@ -308,10 +330,9 @@ def _tell_allure(session: Session, result: DrillResult, heard: Sequence[events.E
         import allure
     except ImportError:
         return
-    for phase in result.phases:
-        at = span(phase["at_s"]) if phase["at_s"] is not None else "never"
-        with allure.step(f"{phase['phase']}: {at}"):
-            pass
+    for name, status in phase_steps(result.phases):
+        with suppress(AssertionError), allure.step(name):
+            assert status == "passed", f"{name}: {result.cause or result.why}"  # Allure's one way to fail a step
     text, name = allure.attachment_type.TEXT, result.layer
     allure.attach(redact(explain(result)), f"{name}: timeline", text)
     allure.attach(json.dumps(result.to_json(), indent=2), f"{name}: result", allure.attachment_type.JSON)

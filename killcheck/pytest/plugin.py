@@ -69,6 +69,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         yield
 
 
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    """The kill path, the cluster and the policy, where any is named or lies here; nothing in an unrelated project."""
+    from killcheck.pytest.settings import concerned
+
+    if not concerned(config):
+        return []
+    from killcheck.pytest.drills import header
+
+    return [f"killcheck: {header(config)}"]
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """One marker."""
     config.addinivalue_line("markers", "killcheck(suite): a test of a kill path; suite is install, staging, release")

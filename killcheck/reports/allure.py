@@ -9,22 +9,29 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from killcheck import events
 from killcheck.reports import rests
+from killcheck.reports.figures import span
 from killcheck.reports.story import DrillStory, RunStory
 
-__all__ = ["CATEGORIES", "write", "write_shared"]
+__all__ = ["CATEGORIES", "phase_steps", "write", "write_shared"]
 
-_STATUS = {"survived": "passed", "covered": "passed", "exposed": "failed"}
+_STATUS = {"survived": "passed", "covered": "passed", "exposed": "failed", "accepted": "skipped"}
 _SEVERITY = {"survived": "critical", "covered": "critical", "exposed": "blocker"}
 
 #: How Allure groups what did not pass: by what somebody has to do.
 CATEGORIES: list[dict[str, Any]] = [
     {"name": "Exposed: GPUs were left on", "matchedStatuses": ["failed"], "messageRegex": "(?s)exposed.*"},
+    {
+        "name": "Accepted: GPUs were left on, as the policy knows",
+        "matchedStatuses": ["skipped"],
+        "messageRegex": "(?s)accepted.*",
+    },
     {"name": "Inconclusive: nothing is proven", "matchedStatuses": ["broken"], "messageRegex": "(?s)inconclusive.*"},
     {
         "name": "Dirty: something was not put back",
@@ -83,7 +90,7 @@ def _drill(story: RunStory, drill: DrillStory, folder: Path) -> list[Path]:
         "story": ", ".join(drill.started.faults) or "undisturbed",
         "framework": "killcheck",
         "language": "python",
-        "severity": _SEVERITY.get(drill.verdict, "normal"),
+        "severity": _SEVERITY.get(drill.standing, "normal"),
     }
     result = {
         "uuid": uid,
@@ -108,7 +115,7 @@ def _drill(story: RunStory, drill: DrillStory, folder: Path) -> list[Path]:
 
 
 def _status(drill: DrillStory) -> str:
-    return "failed" if drill.result.get("problems") else _STATUS.get(drill.verdict, "broken")
+    return "failed" if drill.result.get("problems") else _STATUS.get(drill.standing, "broken")
 
 
 def _details(drill: DrillStory) -> dict[str, str]:
@@ -119,7 +126,8 @@ def _details(drill: DrillStory) -> dict[str, str]:
         return {"message": str(result.get("why", ""))}
     why = result.get("cause") or result.get("why") or "the record ends before the drill did"
     trace = [*result.get("evidence", []), f"remedy: {result['remedy']}" if result.get("remedy") else ""]
-    return {"message": f"{drill.verdict}: {why}", "trace": "\n".join(filter(None, trace))}
+    told = drill.acceptance or drill.verdict
+    return {"message": f"{told}: {why}", "trace": "\n".join(filter(None, trace))}
 
 
 def _steps(drill: DrillStory, start: datetime) -> list[dict[str, Any]]:
@@ -133,16 +141,28 @@ def _steps(drill: DrillStory, start: datetime) -> list[dict[str, Any]]:
         for event in drill.of(events.FaultInjected)
     ]
     before = start
-    for row in drill.result.get("phases", []):
-        if row["at_s"] is None:
-            steps.append(_step(f"{row['phase']}: never", "failed", before, before))
-            continue
-        at = start + timedelta(seconds=row["at_s"])
-        limit = row["deadline_s"]
-        late = limit is not None and row["phase"] != "held" and row["at_s"] > limit
-        steps.append(_step(row["phase"], "failed" if late else "passed", min(before, at), at))
+    rows = drill.result.get("phases", [])
+    for row, (name, status) in zip(rows, phase_steps(rows), strict=True):
+        at = before if row["at_s"] is None else start + timedelta(seconds=row["at_s"])
+        steps.append(_step(name, status, min(before, at), at))
         before = max(before, at)
     return steps
+
+
+def phase_steps(rows: Iterable[Mapping[str, Any]]) -> list[tuple[str, str]]:
+    """Each phase of a result as a step: its name with the time, and ``failed`` where it came late or never."""
+    return [(_name(row), "failed" if _late(row) else "passed") for row in rows]
+
+
+def _name(row: Mapping[str, Any]) -> str:
+    return f"{row['phase']}: {'never' if row['at_s'] is None else span(row['at_s'])}"
+
+
+def _late(row: Mapping[str, Any]) -> bool:
+    if row["at_s"] is None:
+        return True
+    limit = row["deadline_s"]
+    return bool(limit is not None and row["phase"] != "held" and row["at_s"] > limit)
 
 
 def _step(name: str, status: str, start: datetime, stop: datetime) -> dict[str, Any]:

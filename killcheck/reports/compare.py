@@ -14,12 +14,12 @@ __all__ = ["Change", "Comparison", "compare"]
 SLOWER_BY, SLOWER_S = 0.25, 10.0
 
 #: From best to worst.
-_RANK = {"survived": 0, "covered": 1, "inconclusive": 2, "unfinished": 2, "exposed": 3}
+_RANK = {"survived": 0, "covered": 1, "inconclusive": 2, "unfinished": 2, "accepted": 3, "exposed": 4}
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What changed for one drill. ``kind``: broke, worse, mended, better, slower, faster, new, gone.
+    """What changed for one drill. ``kind``: broke, worse, mended, better, accepted, slower, faster, new, gone.
 
     ``before`` and ``after``: a verdict, or seconds to zero; None where there is none.
     """
@@ -74,16 +74,19 @@ def _changes(name: str, before: DrillStory | None, after: DrillStory | None) -> 
         yield Change(
             "gone" if after is None else "new",
             name,
-            before.verdict if before else None,
-            after.verdict if after else None,
+            before.standing if before else None,
+            after.standing if after else None,
         )
         return
-    was, now = _RANK[before.verdict], _RANK[after.verdict]
+    was, now = _RANK[before.standing], _RANK[after.standing]
+    if (before.standing, after.standing) == ("exposed", "accepted"):  # nothing was mended
+        yield Change("accepted", name, "exposed", "accepted")
+        return
     if was != now:
         proven = _RANK["covered"]
         worse = "broke" if was <= proven < now else "worse"
         better = "mended" if now <= proven < was else "better"
-        yield Change(worse if now > was else better, name, before.verdict, after.verdict)
+        yield Change(worse if now > was else better, name, before.standing, after.standing)
         return
     old, new = before.result.get("seconds_to_zero"), after.result.get("seconds_to_zero")
     if old is not None and new is not None and abs(new - old) > max(SLOWER_S, SLOWER_BY * old):

@@ -1,4 +1,5 @@
-"""JUnit XML: one test case a drill. Exposed is a failure, inconclusive an error (nothing is proven), dirty another."""
+"""JUnit XML: one test case a drill. Exposed is a failure, inconclusive an error (nothing is proven),
+dirty another; an exposure that the policy accepts is skipped: it neither passed nor failed."""
 
 from __future__ import annotations
 
@@ -49,6 +50,10 @@ def _judge(case: Element, drill: DrillStory) -> None:
         SubElement(case, "error", type="dirty", message=_clean("not put back: " + "; ".join(problems)))
         return
     if drill.verdict in ("survived", "covered"):
+        return
+    if drill.acceptance:
+        said = f"{drill.acceptance}; {drill.result.get('cause') or drill.result.get('why')}"
+        SubElement(case, "skipped", type="accepted", message=_clean(said))
         return
     tag = "failure" if drill.verdict == "exposed" else "error"
     message = drill.result.get("cause") or drill.result.get("why") or "the record ends before the drill did"

@@ -13,11 +13,23 @@ from killcheck.reports.terminal import STYLES
 if TYPE_CHECKING:
     from killcheck.run.matrix import Cell, Matrix
 
-__all__ = ["lines", "table"]
+__all__ = ["fitted", "lines", "table"]
+
+
+def fitted(matrix: Matrix, width: int) -> Table:
+    """The table where it fits into ``width`` columns; else a line a cell, layer and fault first, broken at words."""
+    if _width(matrix) <= width:
+        return table(matrix)
+    made = Table(box=None, pad_edge=False, show_edge=False, show_header=False, padding=(0, 2, 0, 0))
+    made.add_column("cell", overflow="fold")
+    made.add_column("outcome", overflow="fold")
+    for cell in matrix.cells:
+        made.add_row(f"{cell.layer} under {cell.fault}" if cell.fault else f"{cell.layer} (undisturbed)", _cell(cell))
+    return made
 
 
 def table(matrix: Matrix) -> Table:
-    """For a terminal."""
+    """For a wide terminal."""
     made = Table(box=None, pad_edge=False, show_edge=False, header_style="dim", padding=(0, 3, 0, 0))
     made.add_column("under", no_wrap=True)
     for layer in matrix.layers:
@@ -37,11 +49,21 @@ def lines(matrix: Matrix) -> list[str]:
     ]
 
 
+def _width(matrix: Matrix) -> int:
+    """How many columns the whole table takes; 3 of padding after each column."""
+    first = max((len(fault or "(undisturbed)") for fault in matrix.faults), default=0)
+    columns = [
+        max(len(layer), *(len(_cell(matrix.cell(layer, fault)).plain) for fault in matrix.faults))
+        for layer in matrix.layers
+    ]
+    return first + sum(width + 3 for width in columns)
+
+
 def _cell(cell: Cell | None) -> Text:
     if cell is None:
         return Text("·", style="dim")
     text = Text("" if cell.passes else "✗ ", style="bold red")
-    text.append(cell.word, style=STYLES[str(cell.result.verdict)])
+    text.append(cell.word, style=STYLES["accepted" if cell.accepted else str(cell.result.verdict)])
     text.append(_figures(cell), style="dim")
     return text
 

@@ -25,10 +25,10 @@ class Mend:
 
 
 def first(results: Iterable[dict[str, Any]]) -> list[Mend]:
-    """Of drills as the JSON document has them. Unknown sums come first: they may be the largest."""
+    """Of drills as the JSON document has them, but for those accepted. Unknown sums come first: they may be largest."""
     found: dict[tuple[str, str], Mend] = {}
     for result in results:
-        if result["verdict"] != "exposed":
+        if result["verdict"] != "exposed" or result.get("accepted") is not None:
             continue
         cause, remedy = result.get("cause") or result.get("why") or "", result.get("remedy") or ""
         under = f" under {', '.join(result['faults'])}" if result["faults"] else ""

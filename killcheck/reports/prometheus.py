@@ -16,7 +16,7 @@ from killcheck.reports.story import DrillStory, RunStory
 
 __all__ = ["LAST_SUCCESS", "carry_over", "grouping", "prometheus"]
 
-VERDICTS = ("survived", "covered", "exposed", "inconclusive", "unfinished")
+VERDICTS = ("survived", "covered", "accepted", "exposed", "inconclusive", "unfinished")
 SEVERITIES = ("error", "warning", "note")
 FENCES = ("safe", "exposed", "unproven")
 #: When a run last ended with everything proven: what the alert on silence watches.
@@ -76,7 +76,7 @@ def _drills(story: RunStory) -> Iterator[str]:
     yield from _head("killcheck_verdict", "1 for the verdict of a layer's last drill under a fault, 0 for the others.")
     for drill in story.drills:
         for verdict in VERDICTS:
-            yield f"killcheck_verdict{_of(story, drill, verdict=verdict)} {int(drill.verdict == verdict)}"
+            yield f"killcheck_verdict{_of(story, drill, verdict=verdict)} {int(drill.standing == verdict)}"
     yield from _head("killcheck_dirty", "1 where something that a drill changed could not be put back.")
     for drill in story.drills:
         if drill.result:
@@ -121,7 +121,7 @@ def _rests(story: RunStory) -> Iterator[str]:
 
 
 def _exposed(drill: DrillStory) -> Any:
-    if drill.verdict != "exposed":
+    if drill.standing != "exposed":
         return None
     until = drill.result.get("usd_until_next_chance")
     return until if until is not None else drill.result.get("usd")

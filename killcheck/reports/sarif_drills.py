@@ -11,6 +11,7 @@ from pathlib import PurePath
 from typing import Any
 
 from killcheck.reports import rests
+from killcheck.reports.places import uri
 from killcheck.reports.story import DrillStory, RunStory
 
 __all__ = ["document"]
@@ -18,6 +19,7 @@ __all__ = ["document"]
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _RULES = {
     "drill/exposed": "A layer's trigger was pulled and the GPUs stayed on.",
+    "drill/accepted": "The GPUs stayed on, and the policy accepts that.",
     "drill/inconclusive": "A drill proved nothing.",
     "drill/dirty": "Something that killcheck changed could not be put back.",
 }
@@ -62,7 +64,13 @@ def _rule(drill: DrillStory) -> str:
         return "drill/dirty"
     if drill.verdict in ("survived", "covered"):
         return ""
+    if drill.standing == "accepted":
+        return "drill/accepted"
     return "drill/exposed" if drill.verdict == "exposed" else "drill/inconclusive"
+
+
+#: What code scanning shows of a rule: an accepted exposure is no alert.
+_LEVELS = {"drill/inconclusive": "warning", "drill/accepted": "note"}
 
 
 def _drill(story: RunStory, drill: DrillStory, names: list[str]) -> dict[str, Any]:
@@ -72,15 +80,28 @@ def _drill(story: RunStory, drill: DrillStory, names: list[str]) -> dict[str, An
         why = "; ".join(result["problems"])
     text = f"{drill.name}: {why}. {result.get('remedy') or ''}".strip()
     where = f"{story.started.kill_path}/{drill.started.layer}"
+    suppressed = [{"kind": "external", "status": "accepted", "justification": drill.acceptance}]
     return {
+        **({"suppressions": suppressed} if drill.acceptance else {}),
         "ruleId": rule,
         "ruleIndex": names.index(rule),
-        "level": "warning" if rule.endswith("inconclusive") else "error",
+        "level": _LEVELS.get(rule, "error"),
         "kind": "fail",
         "message": {"text": text},
         "partialFingerprints": {"killcheck/v1": _print(rule, drill.name)},
-        "locations": [{"logicalLocations": [{"fullyQualifiedName": where, "kind": "object"}]}],
+        "locations": [
+            {"logicalLocations": [{"fullyQualifiedName": where, "kind": "object"}], **_physical(story, drill)}
+        ],
     }
+
+
+def _physical(story: RunStory, drill: DrillStory) -> dict[str, Any]:
+    """The line that declares the layer; code scanning refuses a result that has none."""
+    place = (story.started.spec.get("places") or {}).get(drill.started.layer)
+    if not place:
+        return {"physicalLocation": {"artifactLocation": {"uri": "killcheck.yaml"}, "region": {"startLine": 1}}}
+    region = {"startLine": max(1, int(place["line"]))}
+    return {"physicalLocation": {"artifactLocation": {"uri": uri(str(place["file"]))}, "region": region}}
 
 
 def _finding(finding: dict[str, Any], names: list[str]) -> dict[str, Any]:

@@ -43,6 +43,22 @@ class DrillStory:
         return str(self.result.get("verdict", "unfinished"))
 
     @property
+    def standing(self) -> str:
+        """The verdict as the policy takes it: an exposure that it knows is ``accepted``, which is not proven."""
+        accepted = self.verdict == "exposed" and self.result.get("accepted") is not None
+        return "accepted" if accepted and not self.result.get("problems") else self.verdict
+
+    @property
+    def acceptance(self) -> str:
+        """Who accepted the exposure, why, until when; empty where it is none that is accepted."""
+        if self.standing != "accepted":
+            return ""
+        said = self.result["accepted"]
+        by, until = said.get("owner"), said.get("until")
+        parts = ["accepted", f"by {by}" if by else "by the policy", f"until {until}" if until else ""]
+        return " ".join(filter(None, parts)) + (f": {said['reason']}" if said.get("reason") else "")
+
+    @property
     def name(self) -> str:
         """The layer and its faults, or the title it was given."""
         under = f" under {', '.join(self.started.faults)}" if self.started.faults else ""

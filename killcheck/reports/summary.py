@@ -18,7 +18,14 @@ from killcheck.reports.story import DrillStory, RunStory
 
 __all__ = ["markdown", "slack"]
 
-_MARKS = {"survived": "✅", "covered": "🟡", "exposed": "🔴", "inconclusive": "❔", "unfinished": "❔"}
+_MARKS = {
+    "survived": "✅",
+    "covered": "🟡",
+    "accepted": "🟠",
+    "exposed": "🔴",
+    "inconclusive": "❔",
+    "unfinished": "❔",
+}
 #: More than this and a message is not read; the whole is in the report.
 MOST_ROWS = 40
 HEADER_LIMIT, SECTION_LIMIT = 150, 3000
@@ -64,13 +71,13 @@ def markdown(story: RunStory, comparison: Comparison | None = None) -> str:
 def slack(story: RunStory) -> dict[str, Any]:
     """The body to post to a Slack-compatible incoming webhook."""
     title = f"killcheck: {story.started.kill_path} on {story.started.cluster}: {story.verdict}"
-    bad = [drill for drill in story.drills if drill.verdict not in ("survived", "covered")]
+    bad = [drill for drill in story.drills if drill.standing not in ("survived", "covered", "accepted")]
     blocks = [
         {"type": "header", "text": {"type": "plain_text", "text": title[:HEADER_LIMIT]}},
         _section(_escape(sentence(story))),
     ]
     for drill in bad[:10]:
-        why = drill.result.get("cause") or drill.result.get("why") or "the record ends before the drill did"
+        why = _why(drill)
         remedy = f"\n_{_escape(drill.result['remedy'])}_" if drill.result.get("remedy") else ""
         blocks.append(_section(f"*{_escape(drill.name)}*: {drill.verdict}\n{_escape(why)}{remedy}"))
     if len(bad) > 10:
@@ -85,15 +92,19 @@ def _row(drill: DrillStory) -> str:
     result = drill.result
     until = result.get("usd_until_next_chance")
     cells = [
-        _MARKS.get(drill.verdict, ""),
+        _MARKS.get(drill.standing, "❔"),
         _md(drill.name),
-        f"{drill.verdict} by {_md(result['off_by'])}" if drill.verdict == "covered" else drill.verdict,
+        f"{drill.verdict} by {_md(result['off_by'])}" if drill.verdict == "covered" else drill.standing,
         span(result.get("seconds_to_zero")),
         span(result.get("seconds_to_drained")),
         money(until if until is not None else result.get("usd")) if result else "-",
-        _md(result.get("cause") or result.get("why") or "the record ends before the drill did"),
+        _md("; ".join(filter(None, [drill.acceptance, _why(drill)]))),
     ]
     return "| " + " | ".join(cells) + " |"
+
+
+def _why(drill: DrillStory) -> str:
+    return str(drill.result.get("cause") or drill.result.get("why") or "the record ends before the drill did")
 
 
 def _was(value: str | float | None) -> str:

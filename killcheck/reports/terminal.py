@@ -30,7 +30,13 @@ PLAIN_WIDTH = 160
 #: A night's name is cut after so many columns in the closing table: its verdict is not.
 NIGHT_WIDTH = 44
 #: How verdicts look.
-STYLES = {"survived": "bold green", "covered": "bold yellow", "exposed": "bold red", "inconclusive": "bold magenta"}
+STYLES = {
+    "survived": "bold green",
+    "covered": "bold yellow",
+    "accepted": "yellow",
+    "exposed": "bold red",
+    "inconclusive": "bold magenta",
+}
 #: Phases as a person would say them.
 _PHASES = {
     "triggered": "trigger pulled",
@@ -264,7 +270,8 @@ class Terminal:
 def _verdict_lines(result: dict[str, Any]) -> Text:
     verdict = result["verdict"]
     text = Text("  ")
-    text.append(f" {verdict.upper()} ", style=f"reverse {STYLES[verdict]}")
+    word = "accepted" if result.get("accepted") is not None else verdict
+    text.append(f" {word.upper()} ", style=f"reverse {STYLES[word]}")
     if verdict in ("survived", "covered"):
         text.append(f"  GPUs off after {span(result['seconds_to_zero'])}")
         if result["seconds_to_drained"] is not None:
@@ -303,13 +310,18 @@ def _table(drills: tuple[DrillResult, ...]) -> Table:
         cost = row["usd_until_next_chance"] if row["usd_until_next_chance"] is not None else row["usd"]
         table.add_row(
             name,
-            Text(str(drill.verdict), style=STYLES[str(drill.verdict)]),
+            _verdict(drill),
             span(drill.seconds_to_zero),
             span(drill.seconds_to_drained),
             money(cost),
             _short(drill.cause or drill.why, 75),
         )
     return table
+
+
+def _verdict(drill: DrillResult) -> Text:
+    word = "accepted" if drill.accepted is not None else str(drill.verdict)
+    return Text(word, style=STYLES[word])
 
 
 def _short(text: str, most: int = 160) -> str:

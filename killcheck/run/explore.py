@@ -91,8 +91,8 @@ class Found:
     off_by: str = ""
     confirmed: bool | None = None
 
-    def to_json(self) -> dict[str, Any]:
-        """For the JSON document."""
+    def to_json(self, named: str = "") -> dict[str, Any]:
+        """For the JSON document; ``named``: the arguments that name the kill path again, for ``replay``."""
         return {
             "layer": self.scenario.layer,
             "faults": list(self.scenario.faults),
@@ -100,7 +100,7 @@ class Found:
             "why": self.why,
             "off_by": self.off_by or None,
             "confirmed": self.confirmed,
-            "replay": self.scenario.replay,
+            "replay": self.scenario.replay + named,
         }
 
 
@@ -123,12 +123,12 @@ class Explored:
         """Scenarios a second and worker."""
         return self.tried / self.seconds / self.workers if self.seconds and self.workers else 0.0
 
-    def to_json(self) -> dict[str, Any]:
-        """The ``explored`` of the JSON document."""
+    def to_json(self, named: str = "") -> dict[str, Any]:
+        """The ``explored`` of the JSON document; ``named``: what a replay adds to name the kill path."""
         return {
             "scenarios": self.tried,
-            "minimal": [one.to_json() for one in self.minimal],
-            "inconclusive": [one.to_json() for one in self.inconclusive],
+            "minimal": [one.to_json(named) for one in self.minimal],
+            "inconclusive": [one.to_json(named) for one in self.inconclusive],
             "refused": self.refused,
             "left": {str(size): count for size, count in self.left.items() if count},
             "unmodelled": list(self.unmodelled),

@@ -75,8 +75,16 @@ class Gate:
 
     @property
     def verdict(self) -> str:
-        """``proven``, ``exposed``, ``inconclusive``, ``dirty``."""
-        return _WORDS[self.exit_code]
+        """``proven``, ``accepted`` (by exposures that the policy knows), ``exposed``, ``inconclusive``, ``dirty``."""
+        return self._word("drills", self.exit_code)
+
+    @property
+    def accepted(self) -> int:
+        """How many cells left GPUs on and pass by the policy."""
+        return sum(cell.accepted for cell in self.matrix.cells) if self.matrix else 0
+
+    def _word(self, part: str, code: int) -> str:
+        return "accepted" if part == "drills" and code == 0 and self.accepted else _WORDS[code]
 
     @property
     def assumptions(self) -> list[dict[str, Any]]:
@@ -96,7 +104,7 @@ class Gate:
             "run": self.run.run if self.run else None,
             "verdict": self.verdict,
             "exit_code": self.exit_code,
-            "parts": {name: _WORDS[code] for name, code in self.codes().items()},
+            "parts": {name: self._word(name, code) for name, code in self.codes().items()},
             "skipped": self.skipped,
             "drills": [drill.to_json() for drill in self.run.drills] if self.run else [],
             "findings": findings,

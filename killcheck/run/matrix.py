@@ -16,7 +16,7 @@ from killcheck.drill.progress import watched_s
 from killcheck.drill.sequence import Options
 from killcheck.kube.objects import Obj, name_of, namespace_of
 from killcheck.run.planned import PlannedDrill
-from killcheck.spec.killpath import KillPath, Layer, Outcome
+from killcheck.spec.killpath import KillPath, Layer, Outcome, Rule
 from killcheck.verdict import DrillResult, Verdict
 
 __all__ = [
@@ -48,6 +48,14 @@ class Cell:
     required: Outcome
     result: DrillResult
     causes: tuple[str, ...] = ()
+    acceptance: Rule | None = None
+
+    @property
+    def better(self) -> str:
+        """Where an exposure that somebody accepted is none any more: what to do; empty elsewhere."""
+        if not (self.result.proven and self.acceptance and self.acceptance.owner):
+            return ""
+        return f"accepted by {self.acceptance.owner}, and proven now: killcheck accept takes it out"
 
     @property
     def passes(self) -> bool:
@@ -55,13 +63,18 @@ class Cell:
         return self.result.meets(self.required, self.causes)
 
     @property
+    def accepted(self) -> bool:
+        """Whether the GPUs stayed on and the policy lets that pass."""
+        return self.passes and self.result.verdict is Verdict.EXPOSED
+
+    @property
     def word(self) -> str:
-        """``survived``, ``covered by L``, ``exposed`` (``known`` where the policy says so) or ``inconclusive``."""
+        """``survived``, ``covered by L``, ``exposed`` (``accepted`` where the policy knows it) or ``inconclusive``."""
         if self.result.verdict is Verdict.COVERED:
             return f"covered by {self.result.off_by}"
         if self.result.verdict is not Verdict.EXPOSED or self.required is not Outcome.KNOWN:
             return str(self.result.verdict)
-        return "exposed (known)" if self.result.known_as(self.causes) else "exposed (another cause than the known one)"
+        return "accepted" if self.result.known_as(self.causes) else "exposed (another cause than the known one)"
 
     @property
     def wanted(self) -> str:
@@ -77,6 +90,8 @@ class Cell:
             "required": str(self.required),
             "known_causes": list(self.causes),
             "passes": self.passes,
+            "accepted": self.accepted,
+            "better": bool(self.better),
             **{
                 key: row[key]
                 for key in (
@@ -121,6 +136,7 @@ class Matrix:
                     kill_path.policy.required(d.layer, d.faults),
                     result,
                     kill_path.policy.causes(d.layer, d.faults),
+                    kill_path.policy.acceptance(d.layer, d.faults),
                 )
                 for d, result in zip(planned, results, strict=True)
             ),
@@ -152,6 +168,7 @@ class Matrix:
             "faults": [f or UNDISTURBED for f in self.faults],
             "cells": [cell.to_json() for cell in self.cells],
             "failing": len(self.failures()),
+            "accepted": sum(cell.accepted for cell in self.cells),
             "left_out": list(self.left_out),
         }
 
@@ -207,6 +224,7 @@ def plan(
             how,
             require=kill_path.policy.required(layer.name, under),
             causes=kill_path.policy.causes(layer.name, under),
+            acceptance=kill_path.policy.acceptance(layer.name, under),
         )
         for layer in chosen
         for under in ((), *columns[layer.name])

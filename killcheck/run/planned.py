@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from killcheck.drill.sequence import Options
-from killcheck.spec.killpath import Outcome
+from killcheck.spec.killpath import Outcome, Rule
+from killcheck.verdict import DrillResult, Verdict
 
 __all__ = ["PlannedDrill"]
 
@@ -17,7 +18,7 @@ class PlannedDrill:
 
     ``expect``: the verdict that is the right one here (empty: proven is). ``fixture``: a shipped kill path to drill
     instead of the session's own. ``require``: the least outcome that will do (None: proven is), for one of ``causes``
-    where that is a known exposure (none: any).
+    where that is a known exposure (none: any); ``acceptance``: the rule that accepts it.
     """
 
     layer: str
@@ -27,6 +28,21 @@ class PlannedDrill:
     fixture: str = ""
     require: Outcome | None = None
     causes: tuple[str, ...] = ()
+    acceptance: Rule | None = None
+
+    def judged(self, result: dict[str, Any]) -> dict[str, Any]:
+        """A result as the JSON document has it, with the acceptance where it is an exposure that the policy knows."""
+        found = DrillResult.from_json(result)
+        return {**result, "accepted": self.accepted(found)}
+
+    def accepted(self, result: DrillResult) -> dict[str, str] | None:
+        """By what the policy accepts this exposure; None where it does not, and where it is none."""
+        if result.verdict is not Verdict.EXPOSED or self.require is not Outcome.KNOWN:
+            return None
+        if not result.meets(Outcome.KNOWN, self.causes):
+            return None
+        rule = self.acceptance or Rule(Outcome.KNOWN)
+        return {"owner": rule.owner, "reason": rule.reason, "until": rule.until.isoformat() if rule.until else ""}
 
     def to_json(self) -> dict[str, Any]:
         """For the run record."""

@@ -14,6 +14,7 @@ from killcheck.fence import FenceReport
 from killcheck.lint.asking import LintResult
 from killcheck.run import matrix as cells
 from killcheck.run import parallel, reading
+from killcheck.run.chosen import chosen
 from killcheck.run.matrix import Matrix
 from killcheck.run.planned import PlannedDrill
 from killcheck.run.runner import Run
@@ -133,7 +134,7 @@ def _session(
     exec_mode: ExecMode | None,
     kubeconfig: Path | str | None,
 ) -> Session:
-    return Session(
+    return chosen(
         spec=Path(spec) if spec is not None else None,
         manifests=[Path(one) for one in manifests],
         on=on,

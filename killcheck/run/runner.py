@@ -20,6 +20,7 @@ from killcheck.kube import resources as r
 from killcheck.kube.permissions import Permission
 from killcheck.layers.base import Stage
 from killcheck.machine.programs import LocalPrograms
+from killcheck.run.places import layer_places
 from killcheck.run.planned import PlannedDrill
 from killcheck.run.record import RecordWriter
 from killcheck.run.session import Session
@@ -214,6 +215,7 @@ class Run:
                     real=self.session.real,
                     kill_path=self.session.kill_path.name,
                     drills=[d.to_json() for d in self.planned],
+                    spec={"places": layer_places(self.session)},
                 )
             )
             if not self.session.real:
@@ -280,19 +282,19 @@ class Run:
                 [faults.named(name) for name in planned.faults],
                 run=run,
                 journal=kept,
-                sink=self._emit,
+                sink=lambda event: self._emit(_judged(event, planned)),
                 price=_price,
                 options=options,
             )
             if not cluster.real:
-                return drill.run()
+                return _accepted(drill.run(), planned)
             try:
                 plan = plan_for(cluster, kill_path, [planned], self.id)
             except faults.FaultError as why:  # the other drills of the run can be done all the same
                 return drill.refused(str(why))
             self._agree_on(cluster, kill_path, plan)
             guard_by(cluster, kill_path, plan, kept)
-            return self._alone(drill, kept)
+            return _accepted(self._alone(drill, kept), planned)
 
     def _agree_on_all(self) -> None:
         """What is somebody's is planned whole before the first drill: one refusal, one question."""
@@ -389,6 +391,16 @@ def _price(instance_type: str) -> float | None:
     """The shipped catalogue's on-demand price: an upper bound for spot."""
     found = shipped().get(instance_type)
     return found.usd_per_hour if found else None
+
+
+def _accepted(result: DrillResult, planned: PlannedDrill) -> DrillResult:
+    """The result, with what accepts it where it is an exposure that the policy knows."""
+    return replace(result, accepted=planned.accepted(result))
+
+
+def _judged(event: events.Event, planned: PlannedDrill) -> events.Event:
+    """The same for the event that has the result, so that every report can tell it."""
+    return replace(event, result=planned.judged(event.result)) if isinstance(event, events.DrillFinished) else event
 
 
 def _as_wanted(result: DrillResult, planned: PlannedDrill) -> bool:

@@ -1,7 +1,8 @@
 """What a run works on: a kill path, and clusters to drill it on, from what the user named.
 
-Without a spec, a cluster and manifests: the shipped reference kill path on the embedded cluster. Manifests go into
-the embedded cluster and the kill path is found in them. A real cluster is only ever one that was named.
+Manifests go into the embedded cluster and, without a spec, the kill path is found in them. A shipped example is only
+ever one that was named, and so is a real cluster: what was not named is an error (:mod:`killcheck.run.chosen` looks for
+a spec in the working directory and above).
 """
 
 from __future__ import annotations
@@ -17,9 +18,11 @@ from typing import TYPE_CHECKING, Literal
 from killcheck import faults
 from killcheck.capabilities.cluster import Cluster
 from killcheck.capabilities.inventory import Inventory
+from killcheck.clock import wall_now
 from killcheck.cluster.naming import KIND_FOLDER, is_kind
 from killcheck.engine.connection import is_docker
 from killcheck.kube import manifests
+from killcheck.kube.manifest_folders import Folders
 from killcheck.kube.manifests import Loaded, Skipped
 from killcheck.kube.objects import Obj, copy, dig, namespace_of
 from killcheck.kube.passed_over import Cause, names_accelerators
@@ -40,7 +43,11 @@ ExecMode = Literal["auto", "host", "docker", "none", "unisolated", "model"]
 NIGHT_S = 7 * 3600.0
 #: The night that the embedded cluster lives through; the moment is set to just after the layer's slot.
 SOME_NIGHT = datetime(2026, 1, 15, 12, 0, tzinfo=UTC)
-REFERENCE = "dead-man"
+#: What to do where nothing names a kill path.
+NO_SPEC = (
+    "there is no killcheck.yaml here or above: write one with killcheck init --manifests PATH (or --on CONTEXT), "
+    "drill YAML without one with --manifests PATH, or see how it works with killcheck demo"
+)
 
 
 class SessionError(Exception):
@@ -62,7 +69,8 @@ class Session:
     manifests: Sequence[Path] = ()
     exec_mode: ExecMode | None = None
     kubeconfig: Path | None = None
-    fixture: str = REFERENCE
+    #: The name of a shipped example; empty: none.
+    fixture: str = ""
     night_s: float = NIGHT_S
     #: The person allowed every program of the spec, also those that its consent does not name.
     allow_commands: bool = False
@@ -87,7 +95,7 @@ class Session:
     @property
     def shipped(self) -> bool:
         """Whether what is drilled came with killcheck."""
-        return not self.manifests and not self.real and self.on == "embedded" and not self._beside()
+        return self.shipped_spec and not self.manifests and not self.real
 
     @property
     def kill_path(self) -> KillPath:
@@ -96,7 +104,8 @@ class Session:
         Raises SpecError, ManifestError, SessionError, KubeError.
         """
         if self._kill_path is None:
-            self._kill_path = self._find_kill_path()
+            found = self._find_kill_path()
+            self._kill_path = replace(found, policy=found.policy.on(wall_now().date()))
         return self._kill_path
 
     def _find_kill_path(self) -> KillPath:
@@ -108,7 +117,8 @@ class Session:
             return specfile.load(SPEC)
         if self.real:
             raise SessionError(
-                f"a drill on {self.on} needs a spec that names what may be touched (killcheck init writes one)"
+                f"there is no killcheck.yaml here or above, and a drill on {self.on} needs a spec that names what may "
+                f"be touched: killcheck init --on {self.on} writes one"
             )
         if self.manifests:
             from killcheck import discover
@@ -119,6 +129,8 @@ class Session:
                 found = discover.from_objects(self._loaded)
             self.notes += found.notes
             return found.kill_path
+        if not self.fixture:
+            raise SessionError(NO_SPEC)
         import killcheck.fixtures as fixtures  # noqa: PLR0402 - mypy cannot follow the mapped package
 
         return specfile.load(fixtures.path(self.fixture) / "killcheck.yaml")
@@ -136,6 +148,20 @@ class Session:
                 self.notes += loaded.passed_over(spec=self.spec is not None, verbose=self.verbose)
             self._objects = [obj for obj in loaded.objects if obj.get("apiVersion") != "killcheck/v1"]
         return self._objects
+
+    @property
+    def loaded(self) -> Loaded | None:
+        """The manifests with their files and lines, as far as they were read."""
+        return self._loaded
+
+    @property
+    def spec_file(self) -> Path | None:
+        """The file that declares the kill path; None where it was found in manifests or on a cluster."""
+        if self.spec is not None or not self.fixture:
+            return self.spec
+        import killcheck.fixtures as fixtures  # noqa: PLR0402 - mypy cannot follow the mapped package
+
+        return fixtures.spec(self.fixture)
 
     @property
     def inventory(self) -> Inventory:
@@ -169,6 +195,8 @@ class Session:
         """The files and folders that the manifests are in. Raises SessionError where a spec of one's own has none."""
         import killcheck.fixtures as fixtures  # noqa: PLR0402 - mypy cannot follow the mapped package
 
+        if self.spec is None and not (self.manifests or self.fixture or self.real):
+            raise SessionError(NO_SPEC)
         if not self.shipped_spec and not self.manifests and not self._beside():
             raise SessionError(
                 f"{self.spec}: there are no manifests beside it that the embedded cluster could be made of: "
@@ -180,25 +208,27 @@ class Session:
         """The folder of a spec of the user's own, where manifests lie beside it."""
         if self.spec is None or self._fixture_of_spec():
             return []
+        from killcheck.spec.specfile import accepted
+
         folder = self.spec.parent
-        others = [
+        others = (
             file
-            for ending in ("*.yaml", "*.yml")
-            for file in folder.glob(ending)
-            if os.path.realpath(file) != os.path.realpath(self.spec)
-        ]  # of links in a circle too
-        return [folder] if others else []
+            for file in Folders(self.exclude).files(folder)
+            if os.path.realpath(file) != os.path.realpath(self.spec)  # of links in a circle too
+            and file.name != accepted.beside(self.spec).name
+        )
+        return [folder] if next(others, None) else []
 
     @property
     def shipped_spec(self) -> bool:
-        """Whether the spec, if one was named, came with killcheck."""
-        return self.spec is None or bool(self._fixture_of_spec())
+        """Whether the kill path that was named came with killcheck."""
+        return bool(self._fixture_of_spec() if self.spec else self.fixture)
 
     def _fixture_of_spec(self) -> str:
         """The shipped kill path whose spec was named; empty for a spec of the user's own."""
         import killcheck.fixtures as fixtures  # noqa: PLR0402 - mypy cannot follow the mapped package
 
-        return next((name for name in fixtures.names() if self.spec and self.spec.resolve() == fixtures.spec(name)), "")
+        return fixtures.copied(self.spec) if self.spec else ""
 
     @property
     def may_run(self) -> bool:

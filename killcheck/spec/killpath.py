@@ -9,7 +9,7 @@ What may *not* live here: files, YAML, Kubernetes objects, the network.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import date
 from enum import StrEnum
@@ -404,22 +404,52 @@ class Rule:
     """What is required of layers and faults whose names match the shell patterns.
 
     ``causes``, of a known exposure alone: a part of the cause that it must have, any of them (``*`` in it stands for
-    anything in between); none: any cause will do.
+    anything in between); none: any cause will do. ``owner``, ``reason`` and ``until`` (the last day on which it holds;
+    None: no end) are those of an exposure that somebody accepted.
     """
 
     require: Outcome
     layer: str = "*"
     fault: str = "*"
     causes: tuple[str, ...] = ()
+    owner: str = ""
+    reason: str = ""
+    until: date | None = None
+
+    def accepts(self, layer: str, faults: Sequence[str]) -> bool:
+        """Whether it speaks of exactly these faults together."""
+        return len(faults) > 1 and fnmatchcase(layer, self.layer) and self.fault == "+".join(faults)
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What a drill must end with: ``undisturbed`` without faults, ``faulted`` under any; ``rules`` say otherwise."""
+    """What a drill must end with: ``undisturbed`` without faults, ``faulted`` under any; ``rules`` say otherwise.
+
+    ``expired``: rules that held until a day that is past.
+    """
 
     undisturbed: Outcome = Outcome.SURVIVED
     faulted: Outcome = Outcome.COVERED
     rules: tuple[Rule, ...] = ()
+    expired: tuple[Rule, ...] = ()
+
+    def on(self, day: date) -> Policy:
+        """The policy of a day: rules whose last day is past are ``expired`` and say nothing any more."""
+        past = tuple(rule for rule in self.rules if rule.until is not None and rule.until < day)
+        return self if not past else replace(self, rules=tuple(r for r in self.rules if r not in past), expired=past)
+
+    def acceptance(self, layer: str, faults: Iterable[str]) -> Rule | None:
+        """The rule by which an exposure of ``layer`` under ``faults`` is accepted; None: none does.
+
+        Of several faults it is the first that is known.
+        """
+        rules = self._rules(layer, tuple(faults))
+        return next((rule for rule in rules if rule.require is Outcome.KNOWN), None)
+
+    def _rules(self, layer: str, faults: Sequence[str]) -> list[Rule]:
+        """The rule that counts of each fault; of faults that a rule names together, that one."""
+        together = next((rule for rule in self.rules if rule.accepts(layer, faults)), None)
+        return [together] if together else [self._rule(layer, fault) for fault in faults]
 
     def required(self, layer: str, faults: Iterable[str] = ()) -> Outcome:
         """The least outcome for ``layer`` under ``faults``: for each fault the first rule that matches it.
@@ -429,7 +459,7 @@ class Policy:
         faults = tuple(faults)
         if not faults:
             return self.undisturbed
-        wanted = {self._rule(layer, fault).require for fault in faults}
+        wanted = {rule.require for rule in self._rules(layer, faults)}
         return next(one for one in (Outcome.KNOWN, Outcome.COVERED, Outcome.SURVIVED) if one in wanted)
 
     def causes(self, layer: str, faults: Iterable[str] = ()) -> tuple[str, ...]:
@@ -437,7 +467,7 @@ class Policy:
 
         Of several faults each that is known adds its own; one that says none lets any through.
         """
-        known = [rule for rule in (self._rule(layer, fault) for fault in faults) if rule.require is Outcome.KNOWN]
+        known = [rule for rule in self._rules(layer, tuple(faults)) if rule.require is Outcome.KNOWN]
         if not all(rule.causes for rule in known):
             return ()
         return tuple(dict.fromkeys(cause for rule in known for cause in rule.causes))

@@ -79,13 +79,13 @@ def test_a_folder_is_no_spec_and_what_to_do_with_it_is_said(killcheck, tmp_path)
 
 
 def test_a_layer_that_does_not_exist(killcheck):
-    result = killcheck("drill", "--layer", "nightly-of")
+    result = killcheck("drill", "--example", "dead-man", "--layer", "nightly-of")
     assert result.exit_code == 2
     assert "nightly-off" in result.output
 
 
 def test_a_fault_that_does_not_exist(killcheck):
-    result = killcheck("drill", "--under", "image-gon")
+    result = killcheck("drill", "--example", "dead-man", "--under", "image-gon")
     assert result.exit_code == 2
     assert "image-gone" in result.output
 
@@ -168,7 +168,7 @@ def test_a_users_own_manifests_do_not_run_unasked(killcheck, tmp_path):
         assert "nobody allowed it to run on this host (--exec host)" in result.output
 
 
-@pytest.mark.parametrize("argv", [("--exec", "docker"), ("--on", "kind")])
+@pytest.mark.parametrize("argv", [("--example", "dead-man", "--exec", "docker"), ("--on", "kind")])
 def test_without_a_docker_engine_that_is_said(killcheck, argv, monkeypatch):
     pytest.importorskip("docker")
     monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere/docker.sock")
@@ -178,7 +178,7 @@ def test_without_a_docker_engine_that_is_said(killcheck, argv, monkeypatch):
 
 
 def test_a_bad_duration(killcheck):
-    result = killcheck("drill", "--watch", "7")
+    result = killcheck("drill", "--example", "dead-man", "--watch", "7")
     assert result.exit_code == 2
     assert "7h" in result.output or "90s" in result.output
 

@@ -84,11 +84,11 @@ def test_help_teaches(killcheck):
 
 
 def test_quiet_json_is_one_document(killcheck):
-    json.loads(killcheck("drill", "--under", "image-gone", "--json").stdout)
+    json.loads(killcheck("drill", "--example", "dead-man", "--under", "image-gone", "--json").stdout)
 
 
 def test_a_plan_is_one_document_too(killcheck):
-    plan = json.loads(killcheck("drill", "--under", "suspended", "--dry-run", "--json").stdout)
+    plan = json.loads(killcheck("drill", "--example", "dead-man", "--under", "suspended", "--dry-run", "--json").stdout)
     assert plan["schema"] == "killcheck.plan/v1"
     assert "CronJob inference/gpu-nightly-off is suspended for the length of the drill" in " ".join(plan["changes"])
     assert "patch cronjobs.batch gpu-nightly-off in namespace inference" in plan["permissions"]

@@ -192,7 +192,7 @@ def test_a_gate_drills_what_starts(drill):
 
 
 def test_a_gate_without_drills_has_nothing_to_try():
-    result = CliRunner().invoke(main, ["gate", "--preflight", "--skip", "drills"])
+    result = CliRunner().invoke(main, ["gate", "--example", "dead-man", "--preflight", "--skip", "drills"])
     assert result.exit_code == 2
     assert "it means nothing with --skip drills" in result.stderr
 
@@ -200,7 +200,7 @@ def test_a_gate_without_drills_has_nothing_to_try():
 def test_without_an_engine_it_says_so_and_does_not_drill(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/none.sock")
-    result = CliRunner().invoke(main, ["drill", "--preflight", "--json"])
+    result = CliRunner().invoke(main, ["drill", "--example", "dead-man", "--preflight", "--json"])
     assert (result.exit_code, result.stdout) == (4, "")
-    assert result.stderr.count("\n") == 1
+    assert result.stderr.count("\n") == 2, "what is drilled, and why not"
     assert "no Docker Engine answers at" in result.stderr

@@ -16,7 +16,7 @@ def fence(*argv):
 
 
 def test_the_reference_paths_pool_is_within_its_ceiling():
-    done = fence("--json")
+    done = fence("--example", "dead-man", "--json")
     document = json.loads(done.stdout)
     assert done.exit_code == 0, done.output
     assert {"pool", "verdict", "worst_instance", "max_devices_per_node", "max_usd_per_hour", "door", "remedy"} <= set(
@@ -60,7 +60,7 @@ def test_the_spec_bounds_all_devices_forbids_types_and_brings_its_own_prices(tmp
 def test_a_catalogue_that_cannot_be_used_says_file_and_line(tmp_path):
     wrong = tmp_path / "ours.csv"
     wrong.write_text("instance_type,usd_per_hour\np5.48xlarge,31\np9.96xlarge,190\n")
-    done = fence("--max-devices", "8", "--catalogue", str(wrong))
+    done = fence("--example", "dead-man", "--max-devices", "8", "--catalogue", str(wrong))
     assert done.exit_code == 2
     assert "ours.csv:3: p9.96xlarge is not in the catalogue: say its vcpu, memory_mib, device_count" in done.stderr
     assert "Traceback" not in done.output
@@ -87,6 +87,6 @@ def test_an_account_that_cannot_be_asked_is_one_sentence(tmp_path, monkeypatch):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     monkeypatch.setenv("HOME", str(tmp_path))
-    done = fence("--aws", "--region", "us-east-1")
+    done = fence("--example", "dead-man", "--aws", "--region", "us-east-1")
     assert done.exit_code == 2
     assert "AWS could not be asked" in done.stderr

@@ -13,7 +13,7 @@ import pytest
 from killcheck import cli
 from killcheck.commands import errors, report
 
-DRILL = [sys.executable, "-c", "from killcheck.cli import main; main()", "drill"]
+DRILL = [sys.executable, "-c", "from killcheck.cli import main; main()", "drill", "--example", "dead-man"]
 
 
 def run(*argv: str, tmp_path: Path, stdout=subprocess.PIPE, **env: str | None):
@@ -43,7 +43,8 @@ def test_without_a_home_and_without_a_standard_output_a_drill_is_a_drill(tmp_pat
         timeout=120,
         check=False,
     )
-    assert (done.returncode, done.stderr) == (0, b"")
+    (first,) = done.stderr.decode().splitlines()
+    assert (done.returncode, first.partition(";")[0]) == (0, "killcheck: dead-man: the example dead-man, on embedded")
     (record,) = tmp_path.glob(".killcheck/runs/*/run.jsonl")
     assert all(line.startswith("{") for line in record.read_text().splitlines())  # nothing else was written into it
 
@@ -75,7 +76,7 @@ def test_an_interrupt_before_the_command_is_at_work_is_not_an_exposed_drill(monk
 
     monkeypatch.setattr(click.Group, early, interrupted)
     with pytest.raises(SystemExit) as ended:
-        cli.main(["drill"])
+        cli.main(["drill", "--example", "dead-man"])
     assert (ended.value.code, capsys.readouterr().err) == (4, "killcheck: interrupted\n")
 
 
@@ -84,9 +85,9 @@ def test_an_output_that_is_full_is_said_in_one_line(tmp_path):
     with Path("/dev/full").open("wb") as full:
         done = run("--json", tmp_path=tmp_path, stdout=full)
         helped = run("--help", tmp_path=tmp_path, stdout=full)
-    for ended in (done, helped):
+    for ended, lines in ((done, 2), (helped, 1)):  # the drill says before what it drills
         assert ended.returncode == 4
-        assert len(ended.stderr.splitlines()) == 1
+        assert len(ended.stderr.splitlines()) == lines
         assert b"no space left on device" in ended.stderr
 
 
@@ -106,7 +107,7 @@ def test_a_defect_is_never_an_exit_code_that_says_exposed(monkeypatch, capsys, d
 
     monkeypatch.setattr(cli._Lazy, "resolve_command", broken)
     with pytest.raises(SystemExit) as ended:
-        cli.main(["drill"])
+        cli.main(["drill", "--example", "dead-man"])
     assert ended.value.code == 4
     assert f"a defect of killcheck itself ({type(defect).__name__}): nothing is proven" in capsys.readouterr().err
 

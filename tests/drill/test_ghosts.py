@@ -31,7 +31,7 @@ spec:
 
 @pytest.mark.parametrize("in_pool", [True, False])
 def test_a_force_deleted_pod_counts_until_its_node_is_gone(in_pool):
-    session = Session(exec_mode="none")
+    session = Session(fixture="dead-man", exec_mode="none")
     with session.cluster() as (cluster, kill_path):
         scene = Scene(cluster, kill_path, lambda change, old, new: None).open()
         cluster.loop.run_until(
@@ -57,7 +57,7 @@ def test_a_force_deleted_pod_counts_until_its_node_is_gone(in_pool):
 
 @pytest.mark.parametrize(("meta", "ghosts"), [({}, 1), ({"deletionTimestamp": "2026-01-15T03:00:00Z"}, 0)])
 def test_a_pod_that_was_about_to_start_and_vanished_by_force_may_have_started(meta, ghosts):
-    session = Session(exec_mode="none")
+    session = Session(fixture="dead-man", exec_mode="none")
     with session.cluster() as (cluster, kill_path):
         scene = Scene(cluster, kill_path, lambda change, old, new: None).open()
         cluster.loop.run_until(lambda: bool(scene.gpu_pods()), 900)

@@ -186,7 +186,7 @@ def test_what_came_and_went_in_a_gap_was_not_seen_to_hold(drill, monkeypatch, wa
 
 def test_the_cloud_is_asked_about_every_machine_that_came_since_the_trigger():
     """A node made anew under its old name is another machine; so is one that came and went in the middle."""
-    session = Session(exec_mode="none")
+    session = Session(fixture="dead-man", exec_mode="none")
     with session.cluster() as (cluster, kill_path):
         scene = Scene(cluster, kill_path, lambda change, old, new: None).open()
         cluster.loop.run_until(lambda: bool(scene.known_nodes), 900)
@@ -224,7 +224,7 @@ def test_a_disk_that_is_full_while_it_heals_leaves_nothing_behind(drill):
             raise OSError(28, "No space left on device")
 
     full.on = False
-    session = Session()
+    session = Session(fixture="dead-man")
     with session.cluster() as (cluster, kill_path):
         journal = Journal("r", cluster.loop, cluster.kube, levers=cluster.levers)
         one = Drill(

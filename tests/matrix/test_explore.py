@@ -50,7 +50,7 @@ def test_the_likeliest_come_first():
 
 def test_minimal_sets_are_found_and_confirmed_by_drills_that_run():
     argv = [word for name in FAULTS for word in ("--under", name)]
-    found = json.loads(explore(*argv, "--max-faults", "3", "--json", code=1).stdout)
+    found = json.loads(explore("--example", "dead-man", *argv, "--max-faults", "3", "--json", code=1).stdout)
     assert {tuple(one["faults"]): one["confirmed"] for one in found["minimal"]} == {
         ("image-gone",): True,
         ("cached-copy-evicted", "registry-unreachable"): True,
@@ -108,8 +108,8 @@ def test_a_fault_that_cannot_be_another_layers_says_why(name, code, says):
 
 def test_nothing_found_is_proven_only_where_everything_was_tried():
     argv = ("--under", "registry-unreachable", "--max-faults", "2")
-    assert json.loads(explore(*argv, "--json", code=0).stdout)["minimal"] == []
-    told = explore(*argv, "--under", "api-brownout", "--budget", "1", code=3).stdout
+    assert json.loads(explore("--example", "dead-man", *argv, "--json", code=0).stdout)["minimal"] == []
+    told = explore("--example", "dead-man", *argv, "--under", "api-brownout", "--budget", "1", code=3).stdout
     assert "not tried: 1 sets of 1 fault(s) (--budget)" in told
     assert "not tried: api-brownout" in told
 
@@ -123,7 +123,9 @@ def test_nothing_found_is_proven_only_where_everything_was_tried():
     ],
 )
 def test_what_was_named_is_never_left_out(name, why):
-    found = json.loads(explore("--under", name, "--max-faults", "1", "--json", code=3 if why else 1).stdout)
+    found = json.loads(
+        explore("--example", "dead-man", "--under", name, "--max-faults", "1", "--json", code=3 if why else 1).stdout
+    )
     assert found["scenarios"] == 2, "undisturbed, and under it"
     told = [(one["faults"], one["why"]) for one in (*found["inconclusive"], *found["minimal"])]
     assert [(faults, why in said) for faults, said in told] == [([name], True)], told
@@ -131,7 +133,7 @@ def test_what_was_named_is_never_left_out(name, why):
 
 def test_two_nights_are_no_night():
     argv = ("--under", "clocks-forward", "--under", "clocks-back", "--max-faults", "2")
-    found = json.loads(explore(*argv, "--json", code=0).stdout)
+    found = json.loads(explore("--example", "dead-man", *argv, "--json", code=0).stdout)
     assert (found["refused"], found["inconclusive"]) == (1, [])
 
 
@@ -145,7 +147,7 @@ def test_a_real_drill_that_proves_nothing_refutes_nothing():
 
 def searched(change, kind="CronJob", path=("spec", "jobTemplate", "spec", "template", "spec", "containers", 0), **more):
     """Of the reference path with its executor, or another part of it, changed."""
-    session = Session()
+    session = Session(fixture="dead-man")
     session._objects = [copy(obj) for obj in session.objects]
     for obj in session._objects:
         if obj["kind"] == kind:
@@ -229,7 +231,7 @@ def test_a_scenario_whose_process_dies_proves_nothing(dies, why):
     ],
 )
 def test_bad_input_is_one_sentence(argv, says):
-    done = explore(*argv, code=2)
+    done = explore("--example", "dead-man", *argv, code=2)
     assert says in done.stderr
     assert "Traceback" not in done.output
 

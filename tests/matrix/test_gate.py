@@ -34,23 +34,26 @@ def test_the_worst_part_decides(codes, found):
 
 def test_nothing_looked_at_is_nothing_proven():
     assert (Gate("error").verdict, Gate("error").skipped) == ("inconclusive", ["lint", "fences", "drills"])
-    assert "nothing would be proven" in gate("--skip", "lint", "--skip", "fences", "--skip", "drills", code=2).stderr
+    assert (
+        "nothing would be proven"
+        in gate("--example", "dead-man", "--skip", "lint", "--skip", "fences", "--skip", "drills", code=2).stderr
+    )
 
 
 def test_the_reference_path_passes_undisturbed_with_every_part():
-    done = gate("--quick", "--json", code=0)
+    done = gate("--example", "dead-man", "--quick", "--json", code=0)
     document = json.loads(done.stdout)
     assert document["verdict"] == "proven"
     assert document["parts"] == {"lint": "proven", "fences": "proven", "drills": "proven"}
     assert [d["verdict"] for d in document["drills"]] == ["survived"]
     assert document["fences"][0]["pool"] == "NodePool/gpu"
-    assert "gate 3/3 drills: 1 cell(s), 0 not good enough" in done.stderr
+    assert "gate 3/3 drills: 1 cell(s), 0 accepted, 0 not good enough" in done.stderr
     assert document["matrix"]["left_out"] == []
 
 
 def test_what_the_cluster_has_no_lever_for_is_in_the_document_too(monkeypatch):
     monkeypatch.setattr(Session, "levers", frozenset())
-    done = gate("--quick", "--json", "--skip", "lint", "--skip", "fences", code=0)
+    done = gate("--example", "dead-man", "--quick", "--json", "--skip", "lint", "--skip", "fences", code=0)
     left_out = json.loads(done.stdout)["matrix"]["left_out"]
     assert {"argo-selfheal", "api-brownout"} <= set(left_out)
     assert not {"image-gone", "node-paused", "ecr-token-expired"} & set(left_out)  # no engine and no account of its own
@@ -95,7 +98,15 @@ def test_bad_input_is_one_sentence(tmp_path):
 
 def test_ctrl_c_leaves_nothing_running(tmp_path):
     running = subprocess.Popen(
-        [sys.executable, "-c", "from killcheck.cli import main; main()", "gate", "--skip=lint", "--skip=fences"],
+        [
+            sys.executable,
+            "-c",
+            "from killcheck.cli import main; main()",
+            "gate",
+            "--example=dead-man",
+            "--skip=lint",
+            "--skip=fences",
+        ],
         cwd=tmp_path,
         text=True,
         stdout=subprocess.PIPE,

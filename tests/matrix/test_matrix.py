@@ -61,7 +61,7 @@ def test_what_finds_nothing_to_act_on_is_no_cell(fixture, layer, fault, there):
 )
 def test_what_was_named_is_never_left_out(named, why, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    run = CliRunner().invoke(main, ["drill", "--matrix", "--under", named, "--json"])
+    run = CliRunner().invoke(main, ["drill", "--example", "dead-man", "--matrix", "--under", named, "--json"])
     cells = json.loads(run.stdout)["matrix"]["cells"]
     assert [(cell["layer"], cell["fault"]) for cell in cells] == [("nightly-off", None), ("nightly-off", named)]
     assert cells[0]["verdict"] == "survived"

@@ -6,3 +6,4 @@ import pytest
 @pytest.fixture(autouse=True)
 def without_others(pytester, monkeypatch):  # pytester clears what is set before it
     monkeypatch.setenv("PYTEST_ADDOPTS", "-p no:anyio -p no:hypothesispytest")
+    monkeypatch.setenv("KILLCHECK_FIXTURE", "dead-man")  # what a test does not name otherwise

@@ -37,7 +37,7 @@ def files(one: Case, part: Any) -> list[str | Path]:
 
 # -- what is said, and how it ends -------------------------------------------------------------------------
 def test_the_reference_kill_path_is_clean() -> None:
-    result = run("lint", "--no-color")
+    result = run("lint", "--example", "dead-man", "--no-color")
     assert result.exit_code == 0, result.output
     assert "0 errors, 0 warnings" in result.output
 
@@ -52,7 +52,7 @@ def test_a_finding_is_shown_with_its_line_and_its_fix() -> None:
 
 def test_json_is_one_document_with_evidence() -> None:
     result = run("lint", "--manifests", FALSE_GREEN, "--json")
-    document = json.loads(result.output)
+    document = json.loads(result.stdout)
     assert (document["schema"], document["verdict"]) == ("killcheck.result/v1", "exposed")
     finding = next(f for f in document["findings"] if f["probe"] == "false-green")
     assert finding["object"] == "CronJob/inference/gpu-nightly-off"
@@ -80,7 +80,7 @@ def test_sarif_has_true_places_and_every_rule(tmp_path: Path) -> None:
 
 def test_github_annotations_are_escaped() -> None:
     result = run("lint", "--manifests", FALSE_GREEN, "--github")
-    first = result.output.splitlines()[0]
+    first = result.stdout.splitlines()[0]
     assert first.startswith("::error file=")
     assert "title=killcheck false-green::" in first
     assert "%0A" in first

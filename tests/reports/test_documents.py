@@ -12,13 +12,13 @@ from killcheck.cli import main
 from killcheck.reports.document import schema
 
 COMMANDS = {
-    "drill": ["drill", "--json"],
-    "exposed": ["drill", "--under", "suspended", "--json"],
+    "drill": ["drill", "--example", "dead-man", "--json"],
+    "exposed": ["drill", "--example", "dead-man", "--under", "suspended", "--json"],
     "inconclusive": ["drill", "--manifests", "{path}", "--json"],
-    "matrix": ["drill", "--matrix", "--under", "rolebinding-gone", "--json"],
+    "matrix": ["drill", "--example", "dead-man", "--matrix", "--under", "rolebinding-gone", "--json"],
     "lint": ["lint", "--manifests", "{path}", "--json"],
     "fence": ["fence", "--manifests", "{path}", "--json"],
-    "gate": ["gate", "--quick", "--json"],
+    "gate": ["gate", "--example", "dead-man", "--quick", "--json"],
 }
 
 

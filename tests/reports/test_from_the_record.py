@@ -33,7 +33,7 @@ AT = datetime(2026, 1, 15, 3, 0, tzinfo=UTC)
 def record(tmp_path_factory):
     """A night that survived and one that did not, in one record."""
     planned = [PlannedDrill("nightly-off"), PlannedDrill("nightly-off", fixture="dead-man-false-green")]
-    return Run(Session(), planned, folder=tmp_path_factory.mktemp("run")).execute().record
+    return Run(Session(fixture="dead-man"), planned, folder=tmp_path_factory.mktemp("run")).execute().record
 
 
 def made(**texts):

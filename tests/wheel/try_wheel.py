@@ -41,7 +41,7 @@ def main() -> None:
         verdicts = [drill["verdict"] for drill in document["drills"]]
         if verdicts != ["survived", "exposed", "exposed", "exposed"]:
             sys.exit(f"the installed wheel's demo ended with {verdicts}")
-        run(bin_ / "killcheck", "drill", "--under", "image-gone", cwd=empty, expect=1)
+        run(bin_ / "killcheck", "drill", "--example", "dead-man", "--under", "image-gone", cwd=empty, expect=1)
         print(f"wheel: {wheel.name} works from an empty folder: {', '.join(verdicts)}")
 
 

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from killcheck.spec import killpath as k
 from killcheck.spec.specfile import cloud_section as clouds
-from killcheck.text.problems import FileProblems, Problem, not_utf8
+from killcheck.spec.specfile.errors import SpecError
+from killcheck.text.problems import Problem, not_utf8
 from killcheck.text.suggestions import did_you_mean
 from killcheck.text.yamlfile import Document, Path, YamlError, documents, format_path
 
@@ -26,16 +27,12 @@ if TYPE_CHECKING:
 __all__ = ["Problem", "SpecError", "dump", "is_spec", "json_schema", "load", "loads"]
 
 
-class SpecError(FileProblems):
-    """The spec cannot be used; ``problems`` are all that is wrong with it, in the file's order."""
-
-
 def load(path: FilePath | str) -> k.KillPath:
     """The kill path that a file declares. Raises SpecError, also where the file cannot be read."""
     path = FilePath(path)
     try:
         found = loads(path.read_text(encoding="utf-8"), str(path))
-        return replace(found, folder=str(path.parent.resolve()))
+        return replace(_with_accepted(found, path), folder=str(path.parent.resolve()))
     except UnicodeDecodeError as error:
         raise SpecError([Problem(str(path), 0, "", not_utf8(error))]) from error
     except IsADirectoryError as error:
@@ -43,6 +40,14 @@ def load(path: FilePath | str) -> k.KillPath:
         raise SpecError([Problem(str(path), 0, "", message)]) from error
     except OSError as error:
         raise SpecError([Problem(str(path), 0, "", (error.strerror or str(error)).lower())]) from error
+
+
+def _with_accepted(found: k.KillPath, path: FilePath) -> k.KillPath:
+    """With the exposures that the file beside the spec accepts; its rules go before the spec's own."""
+    from killcheck.spec.specfile import accepted
+
+    rules = accepted.read(accepted.beside(path)) if accepted.beside(path).exists() else ()
+    return replace(found, policy=replace(found.policy, rules=(*rules, *found.policy.rules))) if rules else found
 
 
 def loads(text: str, file: str = "killcheck.yaml") -> k.KillPath:

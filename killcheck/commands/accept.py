@@ -1,0 +1,107 @@
+"""``killcheck accept``: the exposures of a run that a team lives with for a while."""
+
+from __future__ import annotations
+
+import sys
+from datetime import date, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from killcheck.commands.errors import guarded
+from killcheck.verdict import EXIT_CODES
+
+if TYPE_CHECKING:
+    from killcheck.run.accepting import Accepting
+
+__all__ = ["command"]
+
+
+@click.command("accept", context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("record", required=False, type=click.Path(path_type=Path, exists=True), metavar="[RUN]")
+@click.option(
+    "--spec", type=click.Path(path_type=Path, exists=True), help="Whose policy it is (default: as for drill)."
+)
+@click.option("--owner", required=True, help="Who answers for it: a person or a team.")
+@click.option("--reason", required=True, help="Why it is lived with.")
+@click.option(
+    "--until",
+    required=True,
+    type=click.DateTime(["%Y-%m-%d"]),
+    metavar="YYYY-MM-DD",
+    help="The last day on which it holds; after it the gate fails again.",
+)
+@click.option("--layer", "layers", multiple=True, metavar="NAME", help="Only this layer (repeatable).")
+@click.option("--under", "faults", multiple=True, metavar="FAULT", help="Only under this fault (repeatable).")
+@click.option("--dry-run", is_flag=True, help="Say what would be written, and write nothing.")
+@guarded
+def command(record: Path | None, spec: Path | None, until: datetime, *, dry_run: bool, **options: Any) -> None:
+    """Accept what a run left exposed, each with an owner, a reason and a last day.
+
+    RUN is a run record or its folder (default: the newest under .killcheck/runs). The exposures go into
+    killcheck.accepted.yaml beside the spec, which every command reads with it; review and commit that file. Reports
+    say accepted, apart from exposed. An exposure for another cause than the accepted one fails.
+
+    Exposed without a fault, inconclusive and dirty cannot be accepted. What is proven now is taken out of the file.
+
+    \b
+    Examples:
+      killcheck accept --owner platform --reason "until the second switch" --until 2027-03-31
+      killcheck accept .killcheck/runs/ID --under pool-floor --owner ops --reason "wanted" --until 2027-01-31
+    """
+    from killcheck.clock import wall_now
+    from killcheck.reports.story import tell
+    from killcheck.run.accepting import accept
+    from killcheck.run.record import read
+    from killcheck.spec import specfile
+    from killcheck.spec.specfile import accepted
+
+    last = until.date()
+    if last < wall_now().date():
+        raise click.UsageError(f"--until {last} is past: it would accept nothing")
+    spec = spec or _spec()
+    path = specfile.load(spec)
+    file = accepted.beside(spec)
+    story = tell(read(_record(record)))
+    if story.started.kill_path != path.name:
+        raise click.UsageError(f"the run drilled {story.started.kill_path}, and {spec} is {path.name}: name the other")
+    earlier = accepted.read(file)
+    done = accept(story, earlier, until=last, **options)
+    if not dry_run and done.rules != earlier:
+        file.write_text(accepted.dump(done.rules), encoding="utf-8")
+    _tell(done, file, last, dry_run=dry_run)
+    if done.refused:
+        sys.exit(EXIT_CODES["exposed"])
+
+
+def _spec() -> Path:
+    from killcheck.run.chosen import find_spec
+    from killcheck.run.session import NO_SPEC
+
+    found = find_spec(Path())
+    if found is None:
+        raise click.UsageError(NO_SPEC)
+    return found
+
+
+def _record(named: Path | None) -> Path:
+    if named is not None:
+        return named / "run.jsonl" if named.is_dir() else named
+    from killcheck.run.runner import state_dir
+
+    found = sorted((state_dir() / "runs").glob("*/run.jsonl"))
+    if not found:
+        raise click.UsageError("there is no run under .killcheck/runs: killcheck gate makes one, or name RUN")
+    return found[-1]
+
+
+def _tell(done: Accepting, file: Path, last: date, *, dry_run: bool) -> None:
+    for rule in done.new:
+        click.echo(f"accepted  {rule.layer} under {rule.fault}: {rule.causes[0]}")
+    for rule in done.better:
+        click.echo(f"better    {rule.layer} under {rule.fault}: proven now, no longer accepted")
+    for why in done.refused:
+        click.echo(f"refused   {why}")
+    counts = f"{len(done.new)} new until {last}, {len(done.kept)} kept"
+    click.echo(f"{file}: {len(done.rules)} exposure(s) {'would be' if dry_run else 'are'} accepted: {counts}")

@@ -1,0 +1,67 @@
+"""What a command works on: SPEC, ``--example`` or what lies here; and the first line of every output, which says so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+from click.shell_completion import CompletionItem
+
+if TYPE_CHECKING:
+    from killcheck.run.session import Session
+
+__all__ = ["beside", "example", "headline", "session", "spec"]
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+#: SPEC as every command takes it.
+spec = click.argument("spec", required=False, type=click.Path(path_type=Path))
+
+
+def _examples(_context: click.Context, _parameter: click.Parameter, so_far: str) -> list[CompletionItem]:
+    from killcheck import fixtures
+
+    return [CompletionItem(name) for name in fixtures.names() if name.startswith(so_far)]
+
+
+#: ``--example NAME``: the only way in which a shipped kill path is drilled or judged.
+example = click.option(
+    "--example",
+    default="",
+    metavar="NAME",
+    shell_complete=_examples,
+    help="A kill path that comes with killcheck, by name (dead-man, two-switches, ...), instead of one of your own.",
+)
+
+
+def session(options: dict[str, Any], *, on: str | None = None) -> Session:
+    """The session that a command's options name; see :func:`killcheck.run.chosen.chosen`. Raises SessionError."""
+    from killcheck.run.chosen import chosen
+
+    return chosen(
+        spec=options["spec"],
+        on=on or options.get("on") or "embedded",
+        manifests=options.get("manifests") or (),
+        example=options["example"],
+        exec_mode=options.get("exec_mode"),
+        kubeconfig=options.get("kubeconfig"),
+        allow_commands=bool(options.get("allow_commands")),
+        **{name: options[name] for name in ("exclude", "values", "strict", "verbose") if name in options},
+    )
+
+
+def headline(named: Session, *, aside: bool) -> None:
+    """Say on the first line what is judged, where, by which policy; ``aside``: on standard error, where a document or
+    only verdicts go to standard output. Raises what reading the spec does."""
+    from killcheck.run.chosen import headline as said
+
+    click.echo(f"killcheck: {said(named)}", err=aside)
+
+
+def beside(named: Session) -> Session:
+    """The same, with the whole folder of a spec of the user's own as its manifests, where nothing else was named."""
+    if named.spec and not (named.manifests or named.real or named.shipped_spec):
+        named.manifests = tuple(named.folders) if named.kill_path.in_kubernetes else (named.spec.parent,)
+    return named

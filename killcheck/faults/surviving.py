@@ -1,0 +1,40 @@
+"""What would have survived a fault: the remedy where a drill under it left the GPUs on.
+
+What killcheck did itself is put back by the drill; to undo it again is nobody's work. What may *not* live here: why a
+drill got stuck (:mod:`killcheck.diagnosis` says that, and of a drill without a fault also the remedy).
+Source for nodes: karpenter.sh/docs/concepts/disruption (expireAfter and terminationGracePeriod of a NodePool end a node
+in spite of PodDisruptionBudgets and of karpenter.sh/do-not-disrupt).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from killcheck.faults.base import Fault
+
+__all__ = ["remedy"]
+
+_SECOND = "a second layer that covers the same targets"
+
+#: By the fault's family: what the layer would have had to be, or to have beside it.
+_BY_FAMILY = {
+    "image": f"keep the executor's image on its node and in a registry of your own, or add {_SECOND}",
+    "credentials": f"add {_SECOND} with an identity of its own, and alert where the layer's run fails",
+    "network": f"let the layer try again until it succeeds, or add {_SECOND} and acts from somewhere else",
+    "spot": f"add {_SECOND} and needs no notice",
+    "orchestrator": f"add {_SECOND} and runs outside this control plane, and alert on GPU nodes that stay on",
+    "schedule": f"add {_SECOND} on a clock of its own, and alert where the schedule did not fire",
+    "admission": f"exempt the executor from what refuses pods (namespace, priority, quota), or add {_SECOND}",
+    "rivals": f"hold the targets off (a sentinel that every starter asks), or add {_SECOND} and acts again",
+    "drain": "give the NodePool expireAfter and terminationGracePeriod, or add a layer that ends the machines",
+}
+#: Of single faults, where the family's is not it.
+_BY_NAME = {
+    "pool-floor": "add a layer that ends the machines themselves, or alert on GPU nodes that run nothing",
+}
+
+
+def remedy(faults: Sequence[Fault]) -> str:
+    """What would have survived all of ``faults`` at once, each said once; empty without any."""
+    said = (f"to survive {fault.name}: {_BY_NAME.get(fault.name) or _BY_FAMILY[fault.family]}" for fault in faults)
+    return "; ".join(dict.fromkeys(said))
