@@ -54,6 +54,11 @@ def chosen(steps, offset):
     return points[offset % stride :: stride]
 
 
+def document(answer):
+    """The JSON document in what a child said on both its streams."""
+    return json.loads(answer["out"][answer["out"].index("{") :])
+
+
 def restore(mortals, folder, elsewhere):
     """From the same machine, which knows that the process is dead; or from one that has only the cluster's word."""
     if not elsewhere:
@@ -62,7 +67,7 @@ def restore(mortals, folder, elsewhere):
     state = folder / "anothers-state"
     shown = mortals.order(other, "restore", "--on", CONTEXT, "--dry-run", "--json", state=state)
     answer = {"code": 0, "out": ""}
-    for run in json.loads(shown["out"])["left"]:
+    for run in document(shown)["left"]:
         assert not run["refused"], run
         answer = mortals.order(other, "restore", "--on", CONTEXT, "--run", run["run"], state=state)
     return answer
@@ -77,7 +82,7 @@ def test_killed_anywhere_it_is_put_back(mortals, tmp_path, name, record_property
     assert mortals.settled() == []
     whole = mortals.drill(tmp_path / "whole", SETS[name])
     assert whole["code"] in (0, 1, 3), whole["out"]
-    assert json.loads(whole["out"])["drills"][0]["problems"] == []
+    assert document(whole)["drills"][0]["problems"] == []
     assert mortals.settled() == []
     points = chosen(whole["steps"], list(SETS).index(name))
     for number, (at, when) in enumerate(points):

@@ -181,6 +181,7 @@ class Keda(Controller):
         what = f"{namespace_of(workload)}/{name_of(workload)}"
         if (
             wanted > now == 0
+            and not dig(scaled, "spec", "minReplicaCount", default=0)  # which comes back whatever triggers read
             and key_of(scaled) in self._on
             and reading is not None
             and reading.assumed
