@@ -206,11 +206,11 @@ class Keda(Controller):
         key, text = key_of(scaled), annotations_of(scaled).get(PAUSED_AT, "")
         self._drop_hpa(scaled)
         last = self._paused.get(key)
-        again = last is None or last[1] != text or self.loop.monotonic() - last[0] >= RESYNC_S
-        if not again:
-            assert last is not None
-            self.queue.add(key, last[0] + RESYNC_S - self.loop.monotonic())
-            return
+        if last is not None and last[1] == text:
+            left = last[0] + RESYNC_S - self.loop.monotonic()
+            if left > 0.001:  # less is rounding: a wait of that much would never end
+                self.queue.add(key, left)
+                return
         self._paused[key] = (self.loop.monotonic(), text)
         if text.isdigit():
             self._scale(scaled, _Change(workload, now, int(text)))
