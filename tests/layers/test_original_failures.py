@@ -65,7 +65,7 @@ def test_what_nothing_wakes_again_was_turned_off_for_good(drilled):
     assert result.seconds_to_zero is not None
     woke = drilled("scale-to-zero", "video-idle")
     assert woke.verdict is Verdict.SURVIVED
-    assert "its triggers read 1 again: it woke" in woke.notes
+    assert "its triggers read 1 again: it woke, and a pod of each target is ready" in woke.notes
 
 
 def test_work_that_is_lit_again_by_a_new_day_is_not_the_cause_of_the_night(drilled):
