@@ -63,7 +63,7 @@ class Live:
         arguments = ["lint", "--on", CONTEXT, "--kubeconfig", str(kubeconfig or self.kubeconfig), "--json", *options]
         result = CliRunner().invoke(main, arguments)
         assert result.exit_code in (0, 1), result.output
-        return json.loads(result.output)  # type: ignore[no-any-return]
+        return json.loads(result.stdout)  # type: ignore[no-any-return]
 
     def as_account(self, rules: list[dict[str, Any]]) -> Path:
         """A kubeconfig of a ServiceAccount that may do what ``rules`` say."""

@@ -212,7 +212,7 @@ def test_junit_never_passes_what_is_not_proven() -> None:
 
 @pytest.mark.usefixtures("broken")
 def test_annotations_name_files_from_the_root_of_the_checkout() -> None:
-    first = run("--github").output.splitlines()[0]
+    first = run("--github").stdout.splitlines()[0]
     assert first.startswith("::error file=my deploy/gpu-nightly-off.yaml,line=")
 
 
