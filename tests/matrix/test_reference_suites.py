@@ -46,7 +46,7 @@ STAGING = {
     ("self-terminating", "worker-idle-exit"): {"laptop-killed": "survived", "spot-notice": "survived"},
     ("self-terminating", "idle-monitor"): {"suspended": KNOWN, "cached-copy-evicted": "survived"},
     ("single-controller", "daily-cycle"): {"timer-stopped": "covered by idle-monitor", "credentials-expired": KNOWN},
-    ("spot-training", "spot-reclaim"): {"do-not-disrupt": "survived", "controller-manager-down": KNOWN},
+    ("spot-training", "spot-reclaim"): {"do-not-disrupt": KNOWN, "controller-manager-down": KNOWN},
 }
 #: Where the original failures of the other paths' seeds are made by editing their manifests, a drill each.
 PROVEN = {
