@@ -14,9 +14,11 @@ from killcheck.capabilities.cluster import Cluster
 from killcheck.clock import wall_now
 from killcheck.drill.progress import watched_s
 from killcheck.drill.sequence import Drill
+from killcheck.engine.projection import CONTAINERS, NAMESPACE
 from killcheck.faults.base import lacking
 from killcheck.instances.catalogue import shipped
 from killcheck.kube import resources as r
+from killcheck.kube.objects import name_of
 from killcheck.kube.permissions import Permission
 from killcheck.layers.base import Stage
 from killcheck.machine.programs import LocalPrograms
@@ -138,14 +140,17 @@ def _part(cluster: Cluster, kill_path: KillPath, drill: PlannedDrill, run: str) 
 def guard_by(cluster: Cluster, kill_path: KillPath, plan: consent.Plan, kept: Journal) -> None:
     """From now on nothing is written to the cluster but what a plan names; a Docker Engine's containers say it."""
     if kill_path.in_kubernetes and getattr(cluster, "objections", None) is None:
+        scene = scene_of(cluster, kill_path)
+        nodes = cluster.kube.list(r.NODES).items if "node-containers" in cluster.levers else []
         guard.guarded(
             cluster.kube,
             guard.Consented(
                 kept.run,
                 frozenset({*plan.namespaces, kept.home} - {""}),
                 plan.permissions,
-                scene_of(cluster, kill_path).in_pool,
+                scene.in_pool,
                 frozenset(("nodepools", name) for name in kill_path.consent.pools),
+                frozenset(CONTAINERS.path(NAMESPACE, name_of(node)) for node in nodes if scene.in_pool(node)),
             ),
         )
 

@@ -28,7 +28,7 @@ class OutsideConsent(KubeError):
 class Consented:
     """What may be written to. ``named``: the rights of the plan that was agreed to; ``in_pool``: whether a node is the
     kill path's; ``run``: whose label tells what this run has made; ``objects``: (resource, name) of what is in no
-    namespace and was named.
+    namespace and was named; ``machines``: paths of the containers that are the kill path's nodes (kind).
     """
 
     run: str
@@ -36,6 +36,7 @@ class Consented:
     named: tuple[Permission, ...] = ()
     in_pool: Callable[[Obj], bool] = lambda node: False
     objects: frozenset[tuple[str, str]] = frozenset()
+    machines: frozenset[str] = frozenset()
 
 
 class Guard:
@@ -79,6 +80,8 @@ class Guard:
         """Why a write may not be; None: it may. What is not there is answered so, and nothing is sent."""
         if any(word.strip(".") == "" or "%" in word for word in path.strip("/").split("/")):
             return "its path is not sent as it is read"
+        if method == "PATCH" and path in self.consented.machines:
+            return None
         namespace, group, plural, name = _parts(path)
         if plural == "namespaces":
             namespace = name

@@ -30,7 +30,7 @@ from killcheck.safety.changes import LABEL, Entry, Undo
 from killcheck.safety.finished import finish
 from killcheck.safety.keys import KeyProblem, signing_key
 from killcheck.safety.undo import PATIENCE_S, compare, holds, insist, inverse, kubectl, recreatable, take_back, verify
-from killcheck.safety.vocabulary import objection, place_of
+from killcheck.safety.vocabulary import ENGINE, objection, place_of
 from killcheck.safety.written import Header
 from killcheck.text.redaction import redact
 
@@ -263,10 +263,12 @@ class Journal:
     def marking(self, undo: Undo, patch: Obj) -> tuple[Undo, Obj]:
         """The next change's undo and patch with its mark, where the journal is kept where others could write one.
 
-        A subresource takes no labels.
+        A subresource takes no labels, nor does a container.
         """
         place = place_of(undo.path)
         if not self.home or not getattr(self.kube.transport, "keeps_labels", True) or place is None or place.part:
+            return undo, patch
+        if place.group == ENGINE:
             return undo, patch
         return marks.marked(self.run, len(self.entries), undo, patch)
 

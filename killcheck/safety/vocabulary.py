@@ -12,14 +12,19 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, unquote
 
 if TYPE_CHECKING:
     from killcheck.safety.changes import Undo
 
-__all__ = ["LEVERS", "Place", "by_hand", "objection", "place_of"]
+__all__ = ["ENGINE", "LEVERS", "Place", "by_hand", "objection", "place_of"]
 
 #: A part of a path: names of RBAC's objects may have colons; nothing is only dots.
 _WORD = re.compile(r"(?!\.+\Z)[A-Za-z0-9._:@+-]{1,253}")
+#: The API group of what a Docker Engine has.
+ENGINE = "docker.killcheck.dev"
+#: A Docker Engine's tags are named by their images, escaped; this is a part of one.
+_IMAGE_PART = re.compile(r"(?!\.+\Z)[A-Za-z0-9._:@\[\]-]{1,253}")
 #: Subresources that are a part of what an object says; what others do is not written down anywhere.
 _PARTS = ("", "status", "scale")
 #: What a later process can take back with a lever: the methods, and the kinds of their arguments, by lever. What other
@@ -93,8 +98,14 @@ def objection(undo: Undo, lever: str = "") -> str | None:
     return _of_api(undo)
 
 
-def by_hand(undo: Undo) -> str:
-    """What a person can run instead, made from what an undo says; empty where that is no patch of an object."""
+def by_hand(undo: Undo, run: str = "") -> str:
+    """What a person can run instead, made from what an undo says; empty where that is neither a patch of an object nor
+    of ``run`` in an account, or leads where nothing is ever asked.
+    """
+    if undo.action == "aws":
+        from killcheck.cloud.account_undo import told_by_hand
+
+        return told_by_hand(undo.path, undo.body, run)
     place = place_of(undo.path)
     if place is None or undo.action != "merge" or not isinstance(undo.body, dict):
         return ""
@@ -157,10 +168,18 @@ def _whole(undo: Undo, place: Place) -> str | None:
     meta = undo.body.get("metadata") if isinstance(undo.body, dict) else None
     if not isinstance(meta, dict) or not isinstance(meta.get("name"), str) or not meta["name"]:
         return f"what is made again in {place} has no name"
-    if not _WORD.fullmatch(meta["name"]) or (place.name and meta["name"] != place.name):
+    if not _names(place, meta["name"]) or (place.name and meta["name"] != place.name):
         return f"what is made again has the name {meta['name']!r}, which is not that of {place}"
     if meta.get("namespace", place.namespace) != place.namespace:
         return f"what is made again in {place} is of another namespace"
     if undo.action == "put" and not isinstance(undo.body.get("spec"), dict):
         return f"what {place} is put back to has no spec"
     return None
+
+
+def _names(place: Place, name: str) -> bool:
+    """Whether that can be a name among what is in ``place``."""
+    if (place.group, place.plural) != (ENGINE, "tags"):
+        return bool(_WORD.fullmatch(name))
+    image = unquote(name)
+    return quote(image, safe="") == name and all(map(_IMAGE_PART.fullmatch, image.split("/")))
