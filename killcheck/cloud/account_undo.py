@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from killcheck.cloud.session import AskError, Aws, call, pages
 
-__all__ = ["ACTIONS", "RUN_TAG", "left", "manual", "take_back", "where"]
+__all__ = ["ACTIONS", "RUN_TAG", "left", "manual", "take_back", "told_by_hand", "where"]
 
 #: On everything of ours in an account; the value is the run's id.
 RUN_TAG = "killcheck.dev/run"
@@ -100,6 +100,21 @@ def manual(action: str, place: Mapping[str, str], run: str) -> str:
     """What a person can run instead."""
     told = f" --region {place['region']}" + (f" --endpoint-url {place['endpoint']}" if place["endpoint"] else "")
     return ACTIONS[action].by_hand.format(where=told, tag=RUN_TAG, run=run)
+
+
+def told_by_hand(action: str, place: Mapping[str, str], run: str) -> str:
+    """The same from what a journal says that anybody may have written; empty where it names anything but a region, a
+    run and an endpoint that would be asked: a person's shell and credentials are to meet nothing else.
+    """
+    if action not in ACTIONS or not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}", run):
+        return ""
+    try:
+        region, endpoint = _region(place), _endpoint(place)
+    except (AskError, ValueError):
+        return ""
+    if not re.fullmatch(r"(https?://[A-Za-z0-9.:\[\]-]+/?)?", endpoint):
+        return ""
+    return manual(action, {"region": region, "endpoint": endpoint}, run)
 
 
 def take_back(action: str, place: Mapping[str, str], run: str, aws: Aws | None = None) -> int:

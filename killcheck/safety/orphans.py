@@ -399,7 +399,10 @@ def _restore_told(
     journal = Journal(orphan.run, loop, kube)
     # What it says was put back is looked at all the same; what it says to run by hand is not passed on.
     journal.adopt(
-        [replace(entry, state="applied", undo=replace(entry.undo, manual=by_hand(entry.undo))) for entry in doing]
+        [
+            replace(entry, state="applied", undo=replace(entry.undo, manual=by_hand(entry.undo, orphan.run)))
+            for entry in doing
+        ]
     )
     done, problems = journal.undo_all()
     outcome.undone += done
