@@ -97,7 +97,10 @@ def killed_anywhere(name, folder):
 
     try:
         whole = drill()
-        if whole["code"] not in (0, 1, 3) or json.loads(whole["out"][whole["out"].index("{") :])["drills"][0]["problems"]:
+        if (
+            whole["code"] not in (0, 1, 3)
+            or json.loads(whole["out"][whole["out"].index("{") :])["drills"][0]["problems"]
+        ):
             wrong.append(("whole", whole["out"]))
         points = chosen(whole["steps"], how_many)
         for at, when in points:

@@ -45,7 +45,9 @@ def test_it_says_how_long_it_takes_and_how_far_it_is_and_a_cell_that_cannot_be_h
     assert [d["problems"] for d in found["drills"]] == [[]] * 3
     assert world.settled() == []
     told = world.mortals.order(tmp_path, "report", found["record"], "--json", "-")
-    assert [d["verdict"] for d in json.loads(told["out"][told["out"].index("{") :])["drills"]] == [d["verdict"] for d in found["drills"]]
+    assert [d["verdict"] for d in json.loads(told["out"][told["out"].index("{") :])["drills"]] == [
+        d["verdict"] for d in found["drills"]
+    ]
 
 
 def test_the_plan_is_shown_whole_and_asked_for_once_before_anything_is_changed(world, tmp_path):

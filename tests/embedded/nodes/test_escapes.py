@@ -11,7 +11,7 @@ import pytest
 from host_world import Host, namespaces_work
 from node_world import pod
 
-from killcheck.embedded.nodes import process
+from killcheck.embedded.nodes import host_runtime
 from killcheck.embedded.nodes.spawnerclient import NoSandbox
 
 HERE = Path(__file__).parent
@@ -206,7 +206,7 @@ def test_a_machine_without_a_sandbox_runs_nothing(walled, monkeypatch):
     def refuse(*_):
         raise NoSandbox("user namespaces: operation not permitted")
 
-    monkeypatch.setattr(process, "SpawnerClient", refuse)
+    monkeypatch.setattr(host_runtime, "SpawnerClient", refuse)
     walled.add(pod("job", policy="Never", command=["sh", "-c", "echo ran"]))
     assert walled.loop.run_until(lambda: bool(walled.nodes.unknown), 3600)
     assert "--exec unisolated" in walled.nodes.unknown[0]
