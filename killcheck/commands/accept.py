@@ -90,7 +90,8 @@ def _record(named: Path | None) -> Path:
         return named / "run.jsonl" if named.is_dir() else named
     from killcheck.run.runner import state_dir
 
-    found = sorted((state_dir() / "runs").glob("*/run.jsonl"))
+    # Runs of one second differ in their names by chance alone.
+    found = sorted((state_dir() / "runs").glob("*/run.jsonl"), key=lambda file: file.stat().st_mtime_ns)
     if not found:
         raise click.UsageError("there is no run under .killcheck/runs: killcheck gate makes one, or name RUN")
     return found[-1]
