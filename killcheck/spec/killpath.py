@@ -18,6 +18,7 @@ from itertools import pairwise
 from typing import TypeVar
 
 from killcheck.spec.cloud_access import Alarm, CloudAccess
+from killcheck.spec.fence_ceiling import FenceCeiling
 from killcheck.text.redaction import redact
 
 __all__ = [
@@ -477,22 +478,6 @@ class Policy:
             if fnmatchcase(layer, rule.layer) and fnmatchcase(fault, rule.fault):
                 return rule
         return Rule(self.faulted)
-
-
-@dataclass(frozen=True, slots=True)
-class FenceCeiling:
-    """The most that may ever be launched; None: not bounded.
-
-    ``max_devices``, ``max_usd_per_hour`` and ``max_nodes`` are of everything together; ``forbidden_types`` are shell
-    patterns (``p5*``). ``catalogues`` are files of a team's own types and prices, relative to the spec's folder.
-    """
-
-    max_devices_per_node: int | None = None
-    max_usd_per_hour: float | None = None
-    max_nodes: int | None = None
-    max_devices: int | None = None
-    forbidden_types: tuple[str, ...] = ()
-    catalogues: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
