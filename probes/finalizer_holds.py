@@ -15,7 +15,7 @@ __all__ = ["FinalizerHolds"]
 
 
 class FinalizerHolds(Probe):
-    """A deleted object with a finalizer is only marked; its pods go when it is gone, and that is somebody else's part."""
+    """A deleted object with a finalizer is only marked; its pods stay until somebody takes that away."""
 
     id = "finalizer-holds"
     claim = "Nothing that an executor deletes is held back by a finalizer."
@@ -34,10 +34,10 @@ class FinalizerHolds(Probe):
                 stays = one.seen is not None and not _went(one, target)
                 if one.seen is not None and not stays:
                     continue
-                message = f"has finalizer {held[0]}: {name_of(one.owner)} deletes it, and it stays until that is taken away"
-                yield self.finding(
-                    world, obj, ("metadata", "finalizers"), message, severity="error" if stays else None
+                message = (
+                    f"has finalizer {held[0]}: {name_of(one.owner)} deletes it, and it stays until that is taken away"
                 )
+                yield self.finding(world, obj, ("metadata", "finalizers"), message, severity="error" if stays else None)
 
 
 #: What the garbage collector sets, and takes away by itself.

@@ -36,9 +36,7 @@ class PullSecretAbsent(Probe):
                 if host in closed:
                     obj, name = closed[host]
                     message = f"has no pull secret for {host}: {ref_of(obj)} pulls from there with {name}"
-                    yield self.finding(
-                        world, one.owner, (*path, "image"), message, also=[(obj, ("metadata", "name"))]
-                    )
+                    yield self.finding(world, one.owner, (*path, "image"), message, also=[(obj, ("metadata", "name"))])
 
 
 def _opened_with_secrets(world: World) -> Iterator[tuple[str, tuple[Obj, str]]]:

@@ -18,7 +18,9 @@ class QuotaShort(Probe):
     """Off is easy; on again is not: the morning's pods are refused one by one (exceeded quota), and nobody is told."""
 
     id = "quota-short"
-    claim = "The declared replicas of what is turned off fit into their namespace's quota when they are turned on again."
+    claim = (
+        "The declared replicas of what is turned off fit into their namespace's quota when they are turned on again."
+    )
     remedy = "Raise the quota, or declare fewer replicas."
     severity = "warning"
     failures = (11,)

@@ -166,18 +166,22 @@ class Firing:
 
     @property
     def refused(self) -> Iterator[Call]:
-        """Calls that were refused and never made good: neither the same again, nor a later write of that object. Whoever
-        looks for what it has taken away and finds it gone was not refused."""
+        """Calls that were refused and never made good."""
         for number, call in enumerate(self.calls):
-            earlier, later = self.calls[:number], self.calls[number + 1 :]
-            ended = any(not c.refused and c.about == call.about and c.name and _ends(c) for c in earlier)
-            if ended and call.status == 404 and not call.writes:
-                continue
-            same = any(not c.refused and (c.method, c.path) == (call.method, call.path) for c in later)
-            other = any(not c.refused and c.writes and c.name and c.about == call.about for c in later)
-            made = any(not c.refused and c.verb == "create" and c.about[:3] == call.about[:3] for c in later)
-            if call.refused and not same and not other and not (made and call.status == 404):
+            if call.refused and not _made_good(call, self.calls[:number], self.calls[number + 1 :]):
                 yield call
+
+
+def _made_good(call: Call, earlier: tuple[Call, ...], later: tuple[Call, ...]) -> bool:
+    """Whether a refusal came to nothing: the same was taken later, or another write of that object; or it was looked
+    for after it had been taken away, and was gone."""
+    if call.status == 404 and not call.writes and call.name:
+        if any(not c.refused and c.about == call.about and _ends(c) for c in earlier):
+            return True
+    same = any(not c.refused and (c.method, c.path) == (call.method, call.path) for c in later)
+    other = any(not c.refused and c.writes and c.name and c.about == call.about for c in later)
+    made = any(not c.refused and c.verb == "create" and c.about[:3] == call.about[:3] for c in later)
+    return same or other or (made and call.status == 404)
 
 
 def _ends(call: Call) -> bool:
