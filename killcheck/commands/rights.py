@@ -68,6 +68,12 @@ def command(**options: Any) -> None:
     for said in found.impossible:
         click.echo(f"killcheck: left out, {said}", err=True)
     if options["form"] == "values":
+        if "in-cluster" not in session.kill_path.consent.contexts:
+            click.echo(
+                "killcheck: the spec's consent.contexts does not name in-cluster, where the chart drills: every drill "
+                "there is refused until it does",
+                err=True,
+            )
         click.echo(found.values(_arguments(options)), nl=False)
     else:
         click.echo(found.manifests(Account(namespace, name)), nl=False)

@@ -105,7 +105,7 @@ def rules(permissions: Iterable[Permission], name: str = "killcheck") -> str:
 
 
 def by_namespace(permissions: Iterable[Permission]) -> dict[str, list[Rule]]:
-    """``{namespace: rules}`` that grant ``permissions`` and no more; the namespace is empty for what is cluster-wide."""
+    """``{namespace: rules}`` that grant ``permissions`` and no more; empty namespace: cluster-wide."""
     places: dict[str, list[Permission]] = {}
     for permission in sorted(set(permissions)):
         places.setdefault(permission.namespace, []).append(permission)

@@ -60,7 +60,7 @@ class Rights:
         return yaml.safe_dump_all(found, sort_keys=False, width=120)
 
     def values(self, arguments: Sequence[str]) -> str:
-        """YAML for ``helm install -f``: the spec, the ``arguments`` of ``killcheck drill``, the rights that they take."""
+        """YAML for ``helm install -f``: the spec, the ``arguments`` of ``killcheck drill``, the rights these take."""
         found = {
             "drill": {"args": list(arguments)},
             "rights": {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -136,9 +137,9 @@ def rights_of(*names):
 def test_the_shipped_roles_grant_what_all_drills_take():
     granted = Permissions(SHIPPED)
     for namespace, wanted in rights_of("", *API_FAULTS).rules.items():
-        for rule, verb, resource in ((rule, v, t) for rule in wanted for v in rule.verbs for t in rule.resources):
-            kind, _, sub = resource.partition("/")
-            for name in rule.names or ("",):
+        for rule in wanted:
+            for verb, resource, name in itertools.product(rule.verbs, rule.resources, rule.names or ("",)):
+                kind, _, sub = resource.partition("/")
                 asked = {"verb": verb, "group": rule.groups[0], "resource": kind, "subresource": sub, "name": name}
                 everywhere = not namespace
                 may = granted.allows("killcheck", "killcheck", namespace=namespace, everywhere=everywhere, **asked)
