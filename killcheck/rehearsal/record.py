@@ -175,13 +175,12 @@ class Firing:
 def _made_good(call: Call, earlier: tuple[Call, ...], later: tuple[Call, ...]) -> bool:
     """Whether a refusal came to nothing: the same was taken later, or another write of that object; or it was looked
     for after it had been taken away, and was gone."""
-    if call.status == 404 and not call.writes and call.name:
-        if any(not c.refused and c.about == call.about and _ends(c) for c in earlier):
-            return True
+    looks = call.status == 404 and not call.writes and bool(call.name)
+    gone = looks and any(not c.refused and c.about == call.about and _ends(c) for c in earlier)
     same = any(not c.refused and (c.method, c.path) == (call.method, call.path) for c in later)
     other = any(not c.refused and c.writes and c.name and c.about == call.about for c in later)
     made = any(not c.refused and c.verb == "create" and c.about[:3] == call.about[:3] for c in later)
-    return same or other or (made and call.status == 404)
+    return gone or same or other or (made and call.status == 404)
 
 
 def _ends(call: Call) -> bool:

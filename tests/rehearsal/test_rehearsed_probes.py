@@ -52,7 +52,7 @@ BROKEN = {
         "no-effect",
         "a dry run alone",
     ),
-    "hidden by a pipe": ("kubectl -n gpu-lab scale sts asr --replicas=0 | cat", {}, "false-green", "404"),
+    "hidden by a pipe": ("kubectl -n gpu-lab scale deploy asrr --replicas=0 | cat", {}, "false-green", "404"),
     "beside": (
         f"set -e\n{OFF}",
         {"beside": [{"name": "proxy", "image": "docker.io/library/busybox:1.36.1", "command": ["sleep", "infinity"]}]},
