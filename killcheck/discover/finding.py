@@ -154,7 +154,7 @@ def _known_by(seen: discover_layers.Found) -> dict[str, str]:
 
 def _ran_s(seen: discover_layers.Found, rehearsed: Mapping[str, Rehearsed]) -> list[float]:
     """How many seconds the programs of the layers took that were fired in a rehearsal and ended well."""
-    refs = [f"CronJob/{layer.ref.namespace}/{layer.ref.name}" for layer in seen.layers if layer.ref]
+    refs = [f"{layer.ref.kind}/{layer.ref.namespace}/{layer.ref.name}" for layer in seen.layers if layer.ref]
     return [rehearsed[ref].first.seconds for ref in refs if ref in rehearsed and rehearsed[ref].first.exit_code == 0]
 
 
@@ -164,7 +164,7 @@ def _touched(
     rehearsed: Mapping[str, Rehearsed],
 ) -> tuple[str, ...]:
     """The namespaces of the targets, and those in which a layer was seen to change something."""
-    refs = {f"CronJob/{layer.ref.namespace}/{layer.ref.name}" for layer in seen.layers if layer.ref}
+    refs = {f"{layer.ref.kind}/{layer.ref.namespace}/{layer.ref.name}" for layer in seen.layers if layer.ref}
     changed = [
         call.namespace
         for ref in sorted(refs)
