@@ -6,7 +6,7 @@ written here is a proposal for a person to read.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -307,8 +307,14 @@ def _no_layer(targets: tuple[killpath.Target, ...], seen: discover_layers.Found)
 
 
 # -- a live cluster ------------------------------------------------------------------------------------------
-def from_cluster(kube: Kube, name: str = "") -> Discovery:
+def from_cluster(
+    kube: Kube,
+    name: str = "",
+    rehearse: Callable[[list[Obj]], Mapping[str, Rehearsed]] | None = None,
+) -> Discovery:
     """The kill path of a live cluster: one list for each kind, however many objects there are.
+
+    ``rehearse`` is given what was listed; what it answers of programs goes before what is read of them.
 
     Raises DiscoveryError, and KubeError where what holds GPUs cannot be listed; where what might *help* cannot, it is
     ``not_understood``.
@@ -317,5 +323,6 @@ def from_cluster(kube: Kube, name: str = "") -> Discovery:
 
     listed = listing.read(kube)
     unread = [f"{kind}s could not be listed: {why}" for kind, why in listed.unread.items()]
-    found = from_objects(listed.objects, name, complete=False)
+    rehearsed = rehearse(listed.objects) if rehearse else None
+    found = from_objects(listed.objects, name, rehearsed, complete=False)
     return replace(found, not_understood=(*found.not_understood, *unread))

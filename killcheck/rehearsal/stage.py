@@ -106,7 +106,7 @@ class _Stage:
         self._fired_at = 0.0
         self._audit = Audit(lambda: self._loop.monotonic() - self._fired_at)
         self._fired = 0
-        self._cluster.server.auditors.append(lambda request, response: self._audit.heard(request, response))
+        self._cluster.server.auditors.append(self._audit.heard)
 
     def __enter__(self) -> _Stage:
         return self
@@ -133,7 +133,6 @@ class _Stage:
         for change in changed.values():
             body = {"spec": {"replicas": change.before}}
             self._kube.patch(kinds[change.kind], change.name, body, change.namespace)
-        self._audit = Audit(lambda: self._loop.monotonic() - self._fired_at)
         return True
 
     def left(self, firing: Firing) -> list[Obj]:
