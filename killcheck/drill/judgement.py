@@ -9,13 +9,15 @@ from datetime import datetime, timedelta
 from typing import Any, cast
 
 from killcheck import diagnosis, events
+from killcheck.clock import wall_now
 from killcheck.drill.attribution import Bystanders, Hand
 from killcheck.drill.night import Relight
 from killcheck.drill.watching import Inconclusive, Watched
 from killcheck.faults import surviving
 from killcheck.kube.objects import format_time
 from killcheck.layers.base import UNREAD
-from killcheck.ledger import keeping
+from killcheck.ledger import keeping, left_on
+from killcheck.spec.killpath import Target
 from killcheck.verdict import DrillResult, Verdict
 from killcheck.watch.cost import bill
 
@@ -75,6 +77,9 @@ class Judged(Watched):
             )
         if hand.layer and self._unjudged:
             raise Inconclusive(f"the GPU pods went off ({hand.evidence}), but {self._unjudged}")
+        left = self._left_on() if hand.layer else []
+        if left:
+            return self._stays_on(left, hand)
         self.ledger = keeping.of_drill(self.cluster, self.kill_path, self.layer) if hand.layer else self.ledger
         if self.ledger.open:
             raise Inconclusive(self.ledger.verdict())
@@ -87,6 +92,30 @@ class Judged(Watched):
                 Verdict.COVERED, f"{self.layer.name} did not, {hand.layer} did: {hand.evidence}", off_by=hand.layer
             )
         raise Inconclusive("; ".join([hand.evidence, *self._bystanders.blind]))
+
+    def _left_on(self) -> list[Target]:
+        """Targets that no layer turns off, that hold GPUs still, and of which nobody says that they are meant to."""
+        today = wall_now().date()
+        return [
+            target
+            for target in left_on.uncovered(self.kill_path)
+            if target.kind and self.scene.holding(target) and not left_on.meant_to_stay(self.kill_path, target, today)
+        ]
+
+    def _stays_on(self, left: list[Target], hand: Hand) -> DrillResult:
+        """The layer turned off what it covers, and the path has targets that nothing turns off."""
+        named = ", ".join(map(str, left))
+        cause = f"{named} {'hold' if len(left) > 1 else 'holds'} GPUs still: no layer of the kill path turns it off"
+        return self._result(
+            Verdict.EXPOSED,
+            f"{hand.layer} turned off what it covers ({hand.evidence}), but {cause}",
+            off_by=hand.layer,
+            stuck_at="pods_gone",
+            cause=cause,
+            remedy="let a layer cover it, or say under assume: why it stays on",
+            evidence=tuple(pod for target in left for pod in self.scene.holding(target)),
+            failures=(39,),
+        )
 
     def _unread(self) -> str:
         """What was not run, and a log that could not be read, may be why there is no evidence, and no want of teeth."""
