@@ -132,6 +132,8 @@ def _part(cluster: Cluster, kill_path: KillPath, drill: PlannedDrill, run: str) 
         beside, needed = runner.set_apart()
         changes += beside
         permissions += needed
+    # What is taken away again is looked at first: is it still what was made?
+    permissions += [replace(right, verb="get") for right in permissions if right.verb == "delete"]
     return consent.Plan(
         cluster.name, tuple(changes), tuple(namespaces), tuple(permissions), commands=tuple(runner.commands())
     )

@@ -39,9 +39,9 @@ class StandInError(Exception):
 
 @cache
 def _regions() -> tuple[str, ...]:
-    import boto3
+    import botocore.session
 
-    return tuple(boto3.Session("stand-in", "stand-in").get_available_regions("ec2"))
+    return tuple(botocore.session.get_session().get_available_regions("ec2"))
 
 
 class StandIn:

@@ -148,7 +148,7 @@ def test_the_command_prints_one_document_and_fails_by_policy(tmp_path, rule, pas
             str(spec("dead-man").parent),
         ],
     )
-    document = json.loads(done.stdout)
     assert done.exit_code == code, done.output
+    document = json.loads(done.stdout)
     cells = {(c["layer"], c["fault"]): (c["verdict"], c["passes"]) for c in document["matrix"]["cells"]}
     assert cells == {("nightly-off", None): ("survived", True), ("nightly-off", "suspended"): ("exposed", passes)}
