@@ -12,7 +12,6 @@ from datetime import date
 from killcheck.capabilities.inventory import Inventory
 from killcheck.discover import nodes as pools
 from killcheck.discover.finding import holders
-from killcheck.embedded.nodes.stopping import IGNORES_SIGTERM, STOPS_AFTER
 from killcheck.entries import Entry, Status
 from killcheck.kube import gpus
 from killcheck.kube.objects import Obj, name_of, ref_of
@@ -26,6 +25,8 @@ __all__ = ["entries", "meant_to_stay", "uncovered"]
 _SETTLES = "let a layer cover it, or say under assume: why it stays on"
 _DESCRIBED = "describe the nodes (NodePool, Node), or say under assume: why it holds none"
 _SLOW = "shorten the grace period, say podsGone under deadlines:, or annotate its pods with killcheck.dev/stops-after-s"
+#: Annotations by which pods say how their programs stop on the embedded cluster.
+_STOPPING = {"killcheck.dev/ignores-sigterm", "killcheck.dev/stops-after-s"}
 #: So many are named of those on a real cluster.
 _NAMED = 5
 
@@ -83,7 +84,7 @@ def _slow(stakes: Stakes) -> Iterator[Entry]:
     for held in stakes.targets:
         for one in templates(held.obj or {}):
             grace = float(one.spec.get("terminationGracePeriodSeconds") or 0)
-            told = {STOPS_AFTER, IGNORES_SIGTERM} & set(one.metadata.get("annotations") or {})
+            told = _STOPPING & set(one.metadata.get("annotations") or {})
             if grace > limit and not told:
                 said = (
                     f"its grace period lets it run for {grace:.0f} s after it is told to stop; whether its program "
