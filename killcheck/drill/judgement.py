@@ -41,16 +41,16 @@ class Judged(Watched):
                 + self._unread()
             )
         missing = self.progress.missing()
+        nodes_alone = missing in ("node_drained", "node_gone") and "pods_gone" in self.progress.timeline.reached
+        left = self._left_on() if nodes_alone else []
+        if left:
+            return self._stays_on(left, self._hand(self._zero_at()))
         if missing:
             return self._exposed(missing)
         self._count_again()
         if self._relight is not None and not self._relight.meant:
             return self._lit_again(self._relight)
-        reached = self.progress.timeline.reached
-        zero_at = next(
-            reached[phase] for phase in ("scale_written", "pods_gone", "instance_gone") if phase in reached
-        ).at
-        hand = self._hand(zero_at)
+        hand = self._hand(self._zero_at())
         self._bystanders.refuse_own_answers(self._began, own=hand.layer == self.layer.name)
         flaw = self._layer_run.flaw()
         if flaw:
@@ -108,7 +108,7 @@ class Judged(Watched):
         cause = f"{named} {'hold' if len(left) > 1 else 'holds'} GPUs still: no layer of the kill path turns it off"
         return self._result(
             Verdict.EXPOSED,
-            f"{hand.layer} turned off what it covers ({hand.evidence}), but {cause}",
+            f"{hand.layer or 'somebody'} turned off what {self.layer.name} covers ({hand.evidence}), but {cause}",
             off_by=hand.layer,
             stuck_at="pods_gone",
             cause=cause,
@@ -128,6 +128,11 @@ class Judged(Watched):
     def _bystanders(self) -> Bystanders:
         assert self.bystanders is not None
         return self.bystanders
+
+    def _zero_at(self) -> datetime:
+        assert self.progress is not None
+        reached = self.progress.timeline.reached
+        return next(reached[one] for one in ("scale_written", "pods_gone", "instance_gone") if one in reached).at
 
     def _hand(self, zero_at: datetime) -> Hand:
         assert self.progress is not None
