@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import yaml
 
 from killcheck.capabilities.cluster import Cluster
+from killcheck.capabilities.offered import Capabilities
 from killcheck.cluster.embedded import EmbeddedDrillCluster
 from killcheck.kube.objects import Obj
 from killcheck.kube.permissions import Permission
@@ -101,6 +102,6 @@ def _as_somebodys(session: Session) -> Iterator[tuple[Cluster, KillPath]]:
     with session.cluster() as (cluster, kill_path):
         if isinstance(cluster, EmbeddedDrillCluster):
             cluster.loop.run_until(lambda: False, _SETTLED_S)
-            cluster.levers.clear()
+            cluster.capabilities = Capabilities()
             cluster.real, cluster.name = True, "a real cluster"
         yield cluster, kill_path

@@ -108,7 +108,7 @@ class StandIn:
         """Stop serving; idempotent."""
         self._stack.close()
 
-    # -- levers (by name, for the journal) -----------------------------------------------------------------
+    # -- what is done to it (by name, for the journal) --------------------------------------------------
     def lapse(self, who: str, how: Any) -> None:
         """See :meth:`Gate.lapse`."""
         self.gate.lapse(who, how)

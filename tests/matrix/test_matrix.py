@@ -31,7 +31,7 @@ def test_every_layer_is_drilled_undisturbed_and_under_what_applies():
 
 def test_faults_without_their_lever_are_left_out_and_named():
     assert "argo-selfheal" in matrix.left_out(PATH, set())
-    assert "argo-selfheal" not in {name for d in matrix.plan(PATH, levers=set()) for name in d.faults}
+    assert "argo-selfheal" not in {name for d in matrix.plan(PATH, capabilities=set()) for name in d.faults}
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ import yaml
 from killcheck.fixtures import path
 
 from killcheck import faults
+from killcheck.capabilities.offered import Capabilities
 from killcheck.cluster.embedded import EmbeddedDrillCluster
 from killcheck.drill.sequence import Drill, Options
 from killcheck.embedded.api.http import User
@@ -78,7 +79,7 @@ class Audit:
 
 
 class RealCluster(EmbeddedDrillCluster):
-    """An embedded cluster that a drill takes for somebody's: no levers, and only the shipped rights."""
+    """An embedded cluster that a drill takes for somebody's: no capabilities, and only the shipped rights."""
 
     real = True
 
@@ -94,7 +95,7 @@ class RealCluster(EmbeddedDrillCluster):
         registry = self.embedded.registry
         for image in ("public.ecr.aws/amazonlinux/amazonlinux",):
             registry.delete_tag(f"{image}:killcheck-gone-{RUN[-6:]}")
-        self.levers = {}
+        self.capabilities = Capabilities()
         self.audit = Audit(self.embedded.kube_as(ACCOUNT).transport)
         self.kube = Kube(self.audit, field_manager="killcheck")
 
