@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+
 from killcheck import fixtures
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -53,9 +54,11 @@ def test_every_input_reaches_the_gate_by_the_environment_alone():
 def test_the_gate_ends_with_the_documented_code_and_leaves_its_reports(tmp_path, name, code):
     if name == "dead-man":
         shutil.copytree(fixtures.path(name), tmp_path / "deploy dir")
-    done, said = ran(tmp_path, manifests="deploy dir\n", args="--quick\n--skip=fences\n", exec="none" if code else "auto")
+    done, said = ran(
+        tmp_path, manifests="deploy dir\n", args="--quick\n--skip=fences\n", exec="none" if code else "auto"
+    )
     assert done.returncode == code, done.stdout + done.stderr
     if code == 0:
-        assert Path(said["html"]).read_text().startswith("<!DOCTYPE html>")
+        assert Path(said["html"]).read_text().startswith("<!doctype html>")
         assert (tmp_path / said["record"]).is_file()
         assert "survived" in (tmp_path / "summary").read_text()

@@ -21,7 +21,11 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests/ci"))
 IMAGE, BASE = "killcheck-test:image", "killcheck-test:base"
 #: What compiled modules of wheels load besides.
-_LOADED = sorted(Path("/lib").glob("*/libgcc_s.so.1")) + sorted(Path("/lib").glob("*/libstdc++.so.6"))
+_LOADED = sorted(
+    found
+    for name in ("libgcc_s.so.1", "libstdc++.so.6", "librt.so.1", "libdl.so.2", "libpthread.so.0", "libutil.so.1")
+    for found in Path("/lib").glob(f"*/{name}")
+)
 #: What a Python of somewhere brings along and killcheck never imports.
 _NOT_NEEDED = re.compile(r"/(test|tests|idlelib|tkinter|turtledemo|__pycache__|site-packages)(/|$)")
 
@@ -44,8 +48,10 @@ def base(folder: Path) -> None:
     """The base image: Python under /usr/local, a shell, wheels that pip takes without any network."""
     wheels = folder / "wheels"
     subprocess.run(
-        [sys.executable, "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check", "--wheel-dir", wheels]
-        + ["setuptools>=77", "wheel", str(ROOT)],
+        [
+            *(sys.executable, "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check", "--wheel-dir", wheels),
+            *("setuptools>=77", "wheel", ROOT),
+        ],
         check=True,
     )
     for own in wheels.glob("killcheck-*.whl"):
@@ -105,7 +111,12 @@ def drill(folder: Path) -> str:
             *("--volume", f"{account}:/var/run/secrets/kubernetes.io/serviceaccount:ro"),
             *("--volume", f"{folder / 'killcheck.yaml'}:/etc/killcheck/killcheck.yaml:ro"),
             *("--env", f"KUBERNETES_SERVICE_HOST={host}", "--env", f"KUBERNETES_SERVICE_PORT={port}"),
-            *(word for env in container["env"] if "value" in env for word in ("--env", f"{env['name']}={env['value']}")),
+            *(
+                word
+                for env in container["env"]
+                if "value" in env
+                for word in ("--env", f"{env['name']}={env['value']}")
+            ),
             *(IMAGE, *container["command"]),
         )
         left = nothing_left(cluster)
