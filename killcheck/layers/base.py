@@ -130,6 +130,11 @@ class LayerRun(ABC):
         self.layer = layer
         self.stage = stage
 
+    @staticmethod
+    @abstractmethod
+    def drills(layer: Layer) -> bool:
+        """Whether this is what drills a layer, by its type and by what it names; no two classes say so of one."""
+
     @abstractmethod
     def prepare(self) -> None:
         """Read what is needed, check that the layer can be drilled. Raises LayerError, KubeError; changes nothing."""

@@ -38,6 +38,7 @@ from killcheck.run.planned import PlannedDrill
 from killcheck.run.session import Session
 from killcheck.safety.journal import Journal
 from killcheck.spec.killpath import PHASES, KillPath, LayerType
+from killcheck.text import redaction
 from killcheck.verdict import DrillResult, Verdict
 
 __all__ = ["LIKELIHOOD", "Explored", "Found", "Scenario", "again", "confirm", "explore", "levels"]
@@ -379,6 +380,7 @@ def _whole(session: Session, scenario: Scenario) -> Found:
 def _open(session: Session, planned: PlannedDrill) -> Cluster:
     modelled = replace(session, exec_mode="model")
     modelled._kill_path, modelled._objects = session.kill_path, session.objects
+    modelled._inventory = session.inventory
     return modelled._embedded(planned)
 
 
@@ -398,6 +400,7 @@ def _ready(session: Session, planned: PlannedDrill) -> _ScenarioDrill:
     """A drill whose cluster has come to its steady state, and is watched; what comes of it is left to the forks."""
     drill = _drill(session, planned.layer, _open(session, planned))
     drill.get_ready()
+    redaction.load()
     gc.collect()
     gc.freeze()
     return drill
