@@ -16,7 +16,7 @@ from typing import Any
 
 from killcheck import events
 from killcheck.reports import rests
-from killcheck.reports.base import Delivery
+from killcheck.reports.base import Delivery, Place
 from killcheck.reports.figures import span
 from killcheck.reports.story import DrillStory, RunStory
 
@@ -195,4 +195,6 @@ def _property(value: str) -> str:
     return value.replace("\\", "\\\\").replace("\n", "\\n")
 
 
-ALLURE = Delivery("allure", "Allure results, into a folder.", into=lambda told, folder: write(told.story, folder))
+ALLURE = Delivery(
+    "allure", "Allure results, into a folder.", into=lambda told, folder: write(told.story, folder), place=Place.FOLDER
+)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 from typing import NamedTuple
@@ -39,6 +39,7 @@ class Report:
 
     option: str
     help: str
+    place: Place = field(default=Place.FILE, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +51,6 @@ class Written(Report):
     """
 
     text: Callable[[Told], str]
-    place: Place = Place.FILE
     joined: Callable[[str, str], str] = lambda text, _earlier: text
     appended: bool = False
 
@@ -62,10 +62,3 @@ class Delivery(Report):
     into: Callable[[Told, Path], object] | None = None
     to: Callable[[Told, str], None] | None = None
     variable: str = ""
-
-    @property
-    def place(self) -> Place:
-        """Where it goes."""
-        if self.into is not None:
-            return Place.FOLDER
-        return Place.ASKED if self.variable else Place.ADDRESS

@@ -159,4 +159,5 @@ PUSHED = Delivery(
     "pushgateway",
     "Push the metrics to a Prometheus Pushgateway.",
     to=lambda told, url: push(url, grouping(told.story), prometheus(told.story)),
+    place=Place.ADDRESS,
 )

@@ -12,7 +12,7 @@ import re
 from typing import Any
 
 from killcheck.reports import mend, rests
-from killcheck.reports.base import Delivery, Written
+from killcheck.reports.base import Delivery, Place, Written
 from killcheck.reports.compare import Comparison
 from killcheck.reports.figures import money, span
 from killcheck.reports.html import sentence
@@ -149,4 +149,5 @@ POSTED = Delivery(
     "Post that message to the URL in $KILLCHECK_WEBHOOK, a secret.",
     to=lambda told, url: post(url, slack(told.story)),
     variable="KILLCHECK_WEBHOOK",
+    place=Place.ASKED,
 )
