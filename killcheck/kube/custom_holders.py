@@ -210,10 +210,8 @@ REFERENCES: tuple[Reference, ...] = (
 _MACHINES = re.compile(
     r"(ml\.)?(p\d|g\d|gr\d|trn\d|inf\d|dl\d)\w*(-\w+)?\.\d*\w+|(a2|a3|a4|a4x|g2|g4|ct\d\w*)-\S+|Standard_N[CDGV]\w+"
 )
-#: Words for accelerators in keys, and the models of them in values.
-_GPU_KEY = re.compile(
-    r"((^|[^A-Za-z])(?i:gpu|tpu|accelerator)|(?<=[a-z])(GPU|Gpu|TPU|Tpu|Accelerator))s?($|[^a-z])"  # not maxOutputTokens
-)
+#: Words for accelerators in keys (not in maxOutputTokens), and the models of them in values.
+_GPU_KEY = re.compile(r"((^|[^A-Za-z])(?i:gpu|tpu|accelerator)|(?<=[a-z])(GPU|Gpu|TPU|Tpu|Accelerator))s?($|[^a-z])")
 _MODELS = re.compile(r"(?i)\b(nvidia[-_. ]?)?([ABH]\d00|GH200|GB[23]00|L40S?|L4|T4|V100|MI[23]\d\d[AX]?|tpu-v\d\w*)\b")
 _DEVICE_NAME = re.compile(
     r"(?i)\b(nvidia\.com/(gpu|mig-\S+)|amd\.com/gpu|google\.com/tpu|aws\.amazon\.com/neuron\w*"

@@ -1,7 +1,7 @@
-"""Pod specs in custom resources, which no API server has typed: what is of another shape than a pod's field is left out.
+"""Pod specs in custom resources, which no API server has typed: without what is of another shape than a pod's field.
 
 A chart's values have ``env`` as a mapping, an operator ``command`` as text. Readers take a pod spec as the API server
-would hand it out, so nothing reaches them that it never would. Built-in types are checked against their schemas instead.
+would hand it out, so nothing else reaches them. Built-in types are checked against their schemas instead.
 """
 
 from __future__ import annotations

@@ -36,8 +36,8 @@ _OF_PODS = frozenset(
     }
 )
 _MAX_DEPTH = 12
-#: A node without any of these fields counts nothing.
-_COUNTING = frozenset(path[0] for path in (*COUNTS, *FACTORS))
+#: No node without one of these says how many there are of anything.
+_NUMBERED = frozenset(path[0] for path in (*COUNTS, *FACTORS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +149,7 @@ def _is_pod_spec(value: Obj) -> bool:
 
 def _multiplied(node: Obj) -> int:
     """How many of what is below a node its own fields ask for; 1 where they say nothing."""
-    if _COUNTING.isdisjoint(node):
+    if _NUMBERED.isdisjoint(node):
         return 1
     product = next((number for path in COUNTS if (number := _number(dig(node, *path))) is not None), 1)
     for path in FACTORS:
