@@ -82,8 +82,7 @@ def _typed(value: Any, shape: Any) -> Any:
         return value if isinstance(value, dict) else None
     if not isinstance(value, list):
         return None
-    wanted = (str, int, float) if shape == "texts" else dict
-    items = [item for item in value if isinstance(item, wanted)]
+    items: list[Any] = [item for item in value if isinstance(item, (str, int, float) if shape == "texts" else dict)]
     if isinstance(shape, list):
         items = [_fields(item, shape[0]) for item in items]
     same = len(items) == len(value) and all(a is b for a, b in zip(items, value, strict=True))

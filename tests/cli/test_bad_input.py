@@ -278,7 +278,7 @@ def test_what_was_not_read_keeps_a_drill_from_proving_anything_until_it_is_left_
     result = killcheck(*argv)
     assert result.exit_code == 3
     told = " ".join(result.output.split())
-    assert "what could turn them on again is not all known" in told
+    assert "what could keep or turn GPUs on is not all known" in told
     assert "it may hold anything" in told
     assert f"{folder}/later.yaml:3" in result.output
     assert killcheck(*argv, "--exclude", "later.yaml").exit_code == 0
