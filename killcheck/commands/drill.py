@@ -187,7 +187,10 @@ def _told(session: Any) -> None:
 
 
 def drills_for(session: Session, options: dict[str, Any]) -> list[PlannedDrill]:
-    """The drills that ``--layer``, ``--under``, ``--matrix``, ``--watch`` and ``--night`` name. Raises UsageError, NothingToDrill."""
+    """The drills that ``--layer``, ``--under``, ``--matrix``, ``--watch`` and ``--night`` name.
+
+    Raises UsageError, and NothingToDrill where there is no layer.
+    """
     from killcheck import faults
     from killcheck.drill.sequence import Options
     from killcheck.run.planned import PlannedDrill

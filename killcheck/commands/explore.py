@@ -122,7 +122,7 @@ def command(**options: Any) -> None:
 
 
 def _known(session: Session, options: dict[str, Any]) -> None:
-    """Raise UsageError for a layer that the spec has not or a fault that there is not, NothingToDrill without layers."""
+    """Raise UsageError for a layer that the spec has not and a fault that there is not, NothingToDrill without any."""
     from killcheck import faults
     from killcheck.text.suggestions import did_you_mean
 
