@@ -141,6 +141,7 @@ HOLDS_NOTHING = frozenset(
         "ImageStream",
         "SleepInfo",
         "DRAConfig",
+        "ClusterServiceVersion",
         "AlertingRule",
         "ClusterAutoscaler",
         "MachineAutoscaler",
