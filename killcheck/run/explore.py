@@ -515,7 +515,7 @@ def _forked(work: Callable[[], Found], scenario: Scenario) -> Found:
             with os.fdopen(writing, "w") as out:
                 json.dump(answer, out)
             code = 0
-        except BaseException as error:  # a child must never return into its parent's code
+        except BaseException as error:  # noqa: BLE001 - a child must never return into its parent's code
             os.write(
                 writing,
                 json.dumps(
