@@ -90,7 +90,7 @@ def _until_told(work: Callable[..., _T], *args: Any, **kwargs: Any) -> _T:
 
 @lru_cache(maxsize=1)
 def received(sent: bytes) -> Any:
-    """In a worker: what its parent packed with :mod:`pickle`; unpacked once, so that what is found out of it is kept."""
+    """In a worker: what its parent packed with :mod:`pickle`, unpacked once: what is found out of it is kept."""
     return pickle.loads(sent)  # noqa: S301 - our own parent's
 
 
