@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["NO_TOKEN", "UNAUTHORIZED", "line_with"]
+__all__ = ["NO_TOKEN", "UNAUTHORIZED", "is_noise", "line_with"]
 
 #: Not accepted: dead, foreign, for somebody else.
 UNAUTHORIZED = (
@@ -27,6 +27,16 @@ NO_TOKEN = (
 )
 
 
+#: A shell's trace of a command that is yet to run (``set -x``), and curl's progress, whose numbers are bytes.
+_NOISE = re.compile(r"\s*\++ |\s*\d{1,3}\s+[\d.]+[kMG]?\s+\d{1,3}\s+[\d.]+[kMG]?\s")
+
+
+def is_noise(line: str) -> bool:
+    """Whether a line of a log is no answer of anybody's."""
+    return _NOISE.match(line) is not None
+
+
 def line_with(text: str, pattern: str) -> str:
     """The first line that matches a regular expression, case ignored; empty: none does."""
-    return next((line.strip() for line in text.splitlines() if re.search(pattern, line, re.IGNORECASE)), "")
+    found = (line for line in text.splitlines() if re.search(pattern, line, re.IGNORECASE) and not is_noise(line))
+    return next(found, "").strip()

@@ -173,6 +173,10 @@ class Fault(ABC):
         """
         return None
 
+    def spares(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
+        """What it leaves as it is and the world would not, a sentence each: another layer with the same image."""
+        return ()
+
     def leaves(self, stage: Stage) -> str:
         """What of it may be there still when everything is put back, in a sentence; empty: nothing."""
         return ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,6 +22,23 @@ RUN = "20260115-030001-abc123-0"
 NIGHT = datetime(2026, 1, 15, 3, 0, 1, tzinfo=UTC)
 
 
+def with_pull_secret(objects):
+    """The executor pulls with a Secret: without one none could expire."""
+    for obj in objects:
+        if obj["kind"] == "CronJob":
+            obj["spec"]["jobTemplate"]["spec"]["template"]["spec"]["imagePullSecrets"] = [{"name": "mirror"}]
+    login = base64.b64encode(b'{"auths":{"registry.example.com":{"auth":"dTpw"}}}').decode()
+    objects.append(
+        {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "type": "kubernetes.io/dockerconfigjson",
+            "metadata": {"name": "mirror", "namespace": "inference"},
+            "data": {".dockerconfigjson": login},
+        }
+    )
+
+
 class World:
     """The reference path on an embedded cluster, its GPUs on; ``change`` alters its manifests first."""
 
@@ -29,6 +47,8 @@ class World:
         self.kill_path = specfile.load(folder / "killcheck.yaml")
         found = [m.obj for m in manifests.load([folder]).manifests if m.obj.get("apiVersion") != "killcheck/v1"]
         change(found)
+        if any(kind.name == "pull-secret-expired" for kind in under):
+            with_pull_secret(found)
         cron_job = next((obj for obj in found if obj["kind"] == "CronJob"), {})
         nights = [kind().night(cron_job, NIGHT) for kind in under]
         start = next((night for night in nights if night is not None), NIGHT)
