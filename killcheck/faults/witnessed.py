@@ -6,7 +6,7 @@ own record of a machine's end shows is. What may *not* live here: faults.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from datetime import datetime
 
 from killcheck.kube.objects import condition, dig, name_of, parse_time
@@ -15,26 +15,21 @@ from killcheck.watch.scene import Scene, event_time
 
 __all__ = ["HEARD", "heard", "left", "silent"]
 
-#: What Karpenter and aws-node-termination-handler say of a message that they acted on (their events' reasons).
-HEARD = frozenset(
-    {
-        "SpotInterrupted",
-        "SpotRebalanceRecommendation",
-        "InstanceStopping",
-        "InstanceTerminating",
-        "InstanceUnhealthy",
-        "SpotInterruption",
-        "RebalanceRecommendation",
-        "StateChange",
-        "ScheduledEvent",
-    }
-)
+#: What Karpenter and aws-node-termination-handler say of a message that they acted on (their events' reasons), by what
+#: the message is. A machine that is ended for another reason makes Karpenter say InstanceTerminating.
+HEARD: Mapping[str, frozenset[str]] = {
+    "interruption": frozenset({"SpotInterrupted", "SpotInterruption"}),
+    "rebalance": frozenset({"SpotRebalanceRecommendation", "RebalanceRecommendation"}),
+    "state-change": frozenset({"InstanceStopping", "InstanceTerminating", "StateChange"}),
+    "health": frozenset({"InstanceUnhealthy", "ScheduledEvent"}),
+}
 
 
-def heard(stage: Stage, since: datetime, nodes: Collection[str] | None = None) -> tuple[str, float] | None:
+def heard(stage: Stage, kind: str, since: datetime, nodes: Collection[str] | None = None) -> tuple[str, float] | None:
     """A handler's first word on a node in scope, or on its NodeClaim, since then; how many seconds after it that was.
 
-    ``nodes``: the names of those that it must be about; None: any that was seen in scope.
+    ``kind``: of a message, a key of :data:`HEARD`. ``nodes``: the names of those that it must be about; None:
+    any that was seen in scope.
     """
     names = stage.scene.known_nodes if nodes is None else nodes
     ours = {("Node", name) for name in names} | {
@@ -44,7 +39,7 @@ def heard(stage: Stage, since: datetime, nodes: Collection[str] | None = None) -
     }
     for said in stage.scene.events.values():
         about = (dig(said, "involvedObject", "kind"), dig(said, "involvedObject", "name"))
-        if said.get("reason") in HEARD and about in ours and event_time(said):
+        if said.get("reason") in HEARD[kind] and about in ours and event_time(said):
             after_s = (parse_time(event_time(said)) - since).total_seconds()
             if after_s >= -1:  # the API server writes whole seconds
                 return f"{' '.join(about)}: {said['reason']}", after_s

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,26 +16,11 @@ from killcheck.spec import specfile
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "safety"))
 
+from safety_world import PULL_SECRET, PULLS_WITH
+
 RUN = "20260115-030001-abc123-0"
 #: Just after the reference path's slot.
 NIGHT = datetime(2026, 1, 15, 3, 0, 1, tzinfo=UTC)
-
-
-def with_pull_secret(objects):
-    """The executor pulls with a Secret: without one none could expire."""
-    for obj in objects:
-        if obj["kind"] == "CronJob":
-            obj["spec"]["jobTemplate"]["spec"]["template"]["spec"]["imagePullSecrets"] = [{"name": "mirror"}]
-    login = base64.b64encode(b'{"auths":{"registry.example.com":{"auth":"dTpw"}}}').decode()
-    objects.append(
-        {
-            "apiVersion": "v1",
-            "kind": "Secret",
-            "type": "kubernetes.io/dockerconfigjson",
-            "metadata": {"name": "mirror", "namespace": "inference"},
-            "data": {".dockerconfigjson": login},
-        }
-    )
 
 
 class World:
@@ -48,7 +32,10 @@ class World:
         found = [m.obj for m in manifests.load([folder]).manifests if m.obj.get("apiVersion") != "killcheck/v1"]
         change(found)
         if any(kind.name == "pull-secret-expired" for kind in under):
-            with_pull_secret(found)
+            for obj in found:
+                if obj["kind"] == "CronJob":
+                    obj["spec"]["jobTemplate"]["spec"]["template"]["spec"] |= PULLS_WITH
+            found.append(PULL_SECRET)
         cron_job = next((obj for obj in found if obj["kind"] == "CronJob"), {})
         nights = [kind().night(cron_job, NIGHT) for kind in under]
         start = next((night for night in nights if night is not None), NIGHT)

@@ -47,6 +47,8 @@ class _AwsSpotFault(Fault):
     reclaims: ClassVar[bool] = False
     failures: ClassVar[tuple[int, ...]] = (52,)
     needs = ("hands",)
+    #: What a handler would hear of: a key of :data:`killcheck.faults.witnessed.HEARD`.
+    kind: ClassVar[str] = "interruption"
     costs = "the interrupted instances are gone; others are bought when the targets are put back on"
 
     def _hands(self, stage: Stage) -> Hands:
@@ -114,7 +116,7 @@ class _AwsSpotFault(Fault):
     def heard(self, stage: Stage) -> str:
         """A handler's first word on a Node in scope, or its NodeClaim, since then; how much of the notice was left."""
         since: datetime | None = getattr(self, "_at", None)
-        said = heard(stage, since) if since is not None else None
+        said = heard(stage, self.kind, since) if since is not None else None
         if said is None:
             return ""
         what, after_s = said
@@ -140,7 +142,6 @@ class SpotQueueMessage(_AwsSpotFault):
     simulates = "a spot interruption warning in the handler's SQS queue"
     reclaims: ClassVar[bool] = True
     costs = ""
-    kind: ClassVar[str] = "interruption"
     _read = ""
 
     def _queue(self, stage: Stage) -> str:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from killcheck.executor.refusals import is_noise
+from killcheck.executor.refusals import matching
 from killcheck.faults.base import COPY, Fault
 from killcheck.kube import resources as r
 from killcheck.kube.objects import Obj, copy, dig, ref_of
@@ -174,9 +173,9 @@ def statuses(stage: Stage) -> Iterator[tuple[Obj, Obj]]:
 def log_line(stage: Stage, pattern: str, unless: Callable[[str], bool] = lambda line: False) -> str:
     """The first line of the executor's logs that matches a regular expression (case ignored), with its pod."""
     for (pod, _), text in stage.testimony.logs.items():
-        for line in text.splitlines():
-            if re.search(pattern, line, re.IGNORECASE) and not (unless(line) or is_noise(line)):
-                return f"{pod}: {line.strip()[:300]}"
+        for line in matching(text, pattern):
+            if not unless(line):
+                return f"{pod}: {line[:300]}"
     return ""
 
 

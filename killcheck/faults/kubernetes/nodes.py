@@ -109,7 +109,7 @@ class _SpotFault(Fault):
 
     def heard(self, stage: Stage) -> str:
         """A handler's first word on a struck machine's node, and how long after; empty: nobody has said anything."""
-        said = heard(stage, self._at, self._nodes) if self._at is not None else None
+        said = heard(stage, self.kind, self._at, self._nodes) if self._at is not None else None
         return f"{said[0]}, {max(0.0, said[1]):.0f} s after it" if said is not None else ""
 
     def gone(self, stage: Stage) -> str:
@@ -122,6 +122,8 @@ class _SpotFault(Fault):
                 return f"instance {instance_id} is {instance.state} (ended by {instance.terminated_by}); {felt}"
         return ""
 
+    #: What a handler would hear of: a key of :data:`killcheck.faults.witnessed.HEARD`.
+    kind: ClassVar[str] = "interruption"
     struck: Sequence[str] = ()
     _nodes: Sequence[str] = ()
     _at: datetime | None = None
@@ -210,6 +212,7 @@ class SpotRebalance(_SpotFault):
     """Reproduces the prelude of row 52: a recommendation, on which a handler may replace the node during a kill."""
 
     name = "spot-rebalance"
+    kind = "rebalance"
     simulates = "a spot rebalance recommendation"
     failures = (52,)
 
