@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from killcheck.engine.connection import Engine
+from killcheck.capabilities.offered import present
 from killcheck.engine.projection import CONTAINERS, NAMESPACE
 from killcheck.engine.registry import Registry
 from killcheck.faults.base import Plan
@@ -52,8 +52,7 @@ class RegistryStopped(EngineFault):
         found = registry_container(stage, image)
         if dig(found, "spec", "replicas"):  # from here it may be out of reach for other reasons
             return ""
-        engine = stage.cluster.levers["engine"]
-        assert isinstance(engine, Engine)
+        engine = present(stage.cluster.capabilities.engine)
         try:
             Registry.of(image, engine.host).status()
         except KubeError as error:
@@ -121,8 +120,7 @@ class _Gate(EngineFault):
             loop.sleep(0.1)
 
     def _answers(self, stage: Stage, layer: LayerRun) -> bool:
-        engine = stage.cluster.levers["engine"]
-        assert isinstance(engine, Engine)
+        engine = present(stage.cluster.capabilities.engine)
         try:
             return Registry.of(executor_image(layer), engine.host).status() == self.status
         except KubeError:
