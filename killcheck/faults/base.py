@@ -154,7 +154,10 @@ class Fault(ABC):
 
     @abstractmethod
     def bitten(self, stage: Stage, layer: LayerRun) -> str:
-        """The evidence that it took hold; empty as long as there is none. Asked at every change until it answers."""
+        """What was seen of its effect; empty as long as there is nothing. Asked from the trigger on until it answers.
+
+        That it was injected is no evidence: something must have met it, or it must have been tried.
+        """
 
     def react(self, stage: Stage, layer: LayerRun) -> float | None:
         """Called at every change from the trigger to the verdict: what goes on happening (a rival) happens here.
