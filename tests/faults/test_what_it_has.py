@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from types import SimpleNamespace
 
 import pytest
 from faults_world import World
 from killcheck.fixtures import spec
 
+from killcheck.clock import VirtualLoop
 from killcheck.faults.kubernetes.command_missing import CommandMissing
 from killcheck.faults.kubernetes.image_gone import ImageGone
 from killcheck.faults.kubernetes.pull_secret_expired import PullSecretExpired
@@ -36,7 +38,7 @@ def test_the_other_switch_with_the_same_image_is_told(kind, image, told):
     )
     others = {"off": cron_job("curl:8"), "second": cron_job(image)}
     kube = SimpleNamespace(find=lambda resource, name, namespace: others[name])
-    cluster = SimpleNamespace(kube=kube, loop=None)
+    cluster = SimpleNamespace(kube=kube, loop=VirtualLoop(datetime(2026, 1, 15, tzinfo=UTC)))
     stage = SimpleNamespace(kill_path=KillPath("p", (), layers), cluster=cluster)
     said = kind().spares(stage, SimpleNamespace(layer=layers[0], cron_job=others["off"]))
     assert [f"{kind.name}+{kind.name}@second takes it from both" in one for one in said] == [True] * told
