@@ -26,7 +26,7 @@ from killcheck.kube.objects import Obj, controller_of, dig, labels_of, name_of, 
 from killcheck.safety import foreseen
 from killcheck.safety.changes import LABEL, Entry
 from killcheck.safety.journal import Journal
-from killcheck.safety.undo import insist, recreatable
+from killcheck.safety.undo import recreatable, retry
 from killcheck.safety.vocabulary import place_of
 from killcheck.spec.killpath import KillPath, Layer
 
@@ -101,11 +101,8 @@ class Account:
     def remember(self, journal: Journal, note: Callable[[str], None]) -> None:
         """Write down how what the executor is about to change is put back. Raises KubeError, JournalError."""
         self._since = self.cluster.loop.now()
-        if self._before is None or not self.cluster.real:
-            return
-        kube, loop = self.cluster.kube, self.cluster.loop
-        self._reading = foreseen.reading_of(kube, loop, self._starter())
-        if self._reading is None:
+        self._read()
+        if self._before is None or self._reading is None:
             return
         targets = self._targets()
         wanted = (
@@ -119,6 +116,16 @@ class Account:
             note(said)
         for said in self._not_looked_at(journal, self._reading):
             note(said)
+
+    def _read(self) -> None:
+        if self._before is not None and self.cluster.real and self._reading is None:
+            self._reading = foreseen.reading_of(self.cluster.kube, self.cluster.loop, self._starter())
+
+    def may_be_deleted(self, resource: r.Resource, obj: Obj) -> bool:
+        """Whether the executor may delete a target, and it may be created again. Raises KubeError."""
+        self._read()
+        kube, loop = self.cluster.kube, self.cluster.loop
+        return self._reading is not None and foreseen.may_delete(kube, loop, self._reading, resource, obj)
 
     def _starter(self) -> Obj | None:
         """The object that the executor's pods are made from; None: the layer has none here."""
@@ -221,11 +228,11 @@ def taken(kube: Kube, loop: Loop, namespaces: Iterable[str]) -> Inventory:
     for resource in KINDS:
         for namespace in sorted(set(namespaces)) if resource.namespaced else [None]:
             may = partial(kube.may, "list", resource.plural, group=resource.group, namespace=namespace or "")
-            if not insist(loop, may, patience_s=PATIENCE_S):
+            if not retry(loop, may, patience_s=PATIENCE_S):
                 unseen.append(f"{resource.qualified} of {namespace}" if namespace else resource.qualified)
                 continue
             try:
-                items = insist(loop, partial(kube.list, resource, namespace), patience_s=PATIENCE_S).items
+                items = retry(loop, partial(kube.list, resource, namespace), patience_s=PATIENCE_S).items
             except NotFound:
                 break
             except Forbidden:

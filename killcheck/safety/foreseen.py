@@ -21,9 +21,9 @@ from killcheck.kube.objects import Obj, copy, dig, labels_of, name_of, namespace
 from killcheck.safety.changes import FORESEEN, Undo
 from killcheck.safety.guard import writable
 from killcheck.safety.journal import Journal
-from killcheck.safety.undo import holds, insist, inverse, kubectl, recreatable
+from killcheck.safety.undo import holds, inverse, kubectl, recreatable, retry
 
-__all__ = ["MOST", "may_write", "reading_of", "remember"]
+__all__ = ["MOST", "going_s", "may_delete", "may_write", "reading_of", "remember"]
 
 #: Of more objects than these nothing is written down: a journal is one ConfigMap.
 MOST = 60
@@ -64,7 +64,7 @@ def _config_maps(kube: Kube, loop: Loop, spec: Obj, namespace: str) -> dict[tupl
     found = {}
     for name in sorted(set(_named_maps(spec))):
         try:
-            obj = insist(loop, partial(kube.find, r.CONFIGMAPS, name, namespace))
+            obj = retry(loop, partial(kube.find, r.CONFIGMAPS, name, namespace))
         except Forbidden:
             continue
         if obj is not None:
@@ -98,6 +98,14 @@ def may_write(reading: Reading, resource: r.Resource, obj: Obj) -> list[ApiCall]
         and call.subresource in ("", "scale", "eviction")
         and call.about(namespace_of(obj) if resource.namespaced else "", name_of(obj), labels_of(obj))
     ]
+
+
+def may_delete(kube: Kube, loop: Loop, reading: Reading, resource: r.Resource, obj: Obj) -> bool:
+    """Whether an executor may delete an object, and we may create it again. Raises KubeError."""
+    if not any(call.verb in _DELETING for call in may_write(reading, resource, obj)):
+        return False
+    ask = partial(kube.may, "create", resource.plural, group=resource.group, namespace=namespace_of(obj))
+    return retry(loop, ask)
 
 
 def remember(
@@ -135,7 +143,7 @@ def _remember(journal: Journal, resource: r.Resource, obj: Obj, calls: list[ApiC
 
     def may(verb: str) -> bool:
         ask = partial(journal.kube.may, verb, resource.plural, group=resource.group, namespace=place, name=name_of(obj))
-        return insist(journal.loop, ask)
+        return retry(journal.loop, ask)
 
     if any(call.verb in _PATCHING for call in calls) and may("patch"):
         for left in _made_of(obj, calls):
@@ -152,7 +160,7 @@ def _remember(journal: Journal, resource: r.Resource, obj: Obj, calls: list[ApiC
     deleted = any(call.verb in _DELETING or call.subresource == "eviction" for call in calls)
     if deleted and not _ends_by_itself(obj) and may("create"):
         manual = f"re-create {ref_of(obj)} from its manifest"
-        undo = Undo("create", resource.path(place or None), recreatable(obj), manual=manual, ends_s=_going_s(obj))
+        undo = Undo("create", resource.path(place or None), recreatable(obj), manual=manual, ends_s=going_s(obj))
         with journal.change(f"{ref_of(obj)} was there", undo):
             pass
 
@@ -162,7 +170,7 @@ def _ends_by_itself(obj: Obj) -> bool:
     return obj.get("kind") == "Job" and dig(obj, "spec", "ttlSecondsAfterFinished") is not None
 
 
-def _going_s(obj: Obj) -> float:
+def going_s(obj: Obj) -> float:
     """How long a pod that was told to go may take, in seconds."""
     return float(dig(obj, "spec", "terminationGracePeriodSeconds", default=30)) if obj.get("kind") == "Pod" else 0.0
 

@@ -19,7 +19,7 @@ from killcheck.kube.informer import Change, Informer
 from killcheck.kube.objects import Obj, controller_of, dig, key_of, labels_of, name_of, namespace_of, parse_time, uid_of
 from killcheck.kube.resources import Resource
 from killcheck.machine.census import Census
-from killcheck.safety.undo import insist
+from killcheck.safety.undo import retry
 from killcheck.spec.killpath import KillPath, Layer, NodePool, Target
 
 __all__ = ["GpuPod", "Scene", "SceneBroken", "described", "on_since"]
@@ -160,7 +160,7 @@ class Scene:
             on_broken=lambda _: self._woken(),
         )
         self._informers[name] = informer
-        insist(self.cluster.loop, informer.start, patience_s=STEADFAST_S)
+        retry(self.cluster.loop, informer.start, patience_s=STEADFAST_S)
         informer.handlers.append(self._changed)
         return informer
 
@@ -342,6 +342,14 @@ class Scene:
         """The pods that belong to a target, through whatever is in between, and hold GPUs."""
         held = (self.pods.get(pod.name, pod.namespace) for pod in self.gpu_pods() if pod.namespace == target.namespace)
         return [pod for pod in held if pod is not None and self.is_of(target, pod)]
+
+    def holding(self, target: Target) -> list[str]:
+        """The pods of a target that hold GPUs now, also of one that the drilled layer does not cover."""
+        return [
+            str(held)
+            for pod in self.pods.values()
+            if (held := self._as_gpu_pod(pod)) is not None and self.is_of(target, pod)
+        ]
 
     def is_of(self, target: Target, pod: Obj) -> bool:
         """Whether a pod belongs to a target, through whatever is in between."""

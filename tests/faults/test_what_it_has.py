@@ -75,7 +75,7 @@ def test_a_pull_secret_that_is_not_there_does_not_expire():
     objects = [*session.objects]
     account = next(o for o in objects if o["kind"] == "ServiceAccount")
     jobs = executors_of(session.kill_path, objects)
-    assert PullSecretExpired().unneeded("nightly-off", jobs["nightly-off"])
+    assert PullSecretExpired().unsuited_executor("nightly-off", jobs["nightly-off"])
     objects[objects.index(account)] = account | {"imagePullSecrets": [{"name": "mirror"}]}
     jobs = executors_of(session.kill_path, objects)
-    assert PullSecretExpired().unneeded("nightly-off", jobs["nightly-off"]) == ""
+    assert PullSecretExpired().unsuited_executor("nightly-off", jobs["nightly-off"]) is None

@@ -18,7 +18,7 @@ from killcheck.faults.kubernetes.executor import COPY, ExecutorFault, containers
 from killcheck.kube import resources as r
 from killcheck.kube.objects import Obj, annotations_of, dig, format_time
 from killcheck.layers.base import LayerRun, Stage
-from killcheck.safety.undo import insist
+from killcheck.safety.undo import retry
 
 __all__ = ["SsoExpired", "StaticKeyRevoked", "StsExpired", "WebIdentityExpired"]
 
@@ -77,9 +77,9 @@ class _CredentialFault(ExecutorFault):
             raise FaultError(f"{self.name}: the executor of {layer.layer.name} shows nothing to AWS")
         return Plan((self.simulates,), edits=self.edits)
 
-    def unneeded(self, layer_name: str, cron_job: Obj) -> str:
+    def unsuited_executor(self, layer_name: str, cron_job: Obj) -> str | None:
         """Only where the executor shows AWS anything."""
-        return "" if uses_aws(_template(cron_job)) else f"the executor of {layer_name} shows nothing to AWS"
+        return None if uses_aws(_template(cron_job)) else f"the executor of {layer_name} shows nothing to AWS"
 
     edits: ClassVar[tuple[str, ...]] = ()
 
@@ -104,9 +104,9 @@ class SsoExpired(_CredentialFault):
     lives_on_s: ClassVar[float] = 240.0
     _until = ""
 
-    def unneeded(self, layer_name: str, cron_job: Obj) -> str:
+    def unsuited_executor(self, layer_name: str, cron_job: Obj) -> str | None:
         """A person's session may be in the path without the executor's template showing it."""
-        return ""
+        return None
 
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
         """No session outlives a moment soon."""
@@ -147,21 +147,21 @@ class _KeyFault(_CredentialFault):
         planned = super().plan(stage, layer)
         namespace, account = identity(layer)
         kube = stage.cluster.kube
-        found = insist(stage.cluster.loop, lambda: kube.find(r.SERVICEACCOUNTS, account, namespace)) or {}
+        found = retry(stage.cluster.loop, lambda: kube.find(r.SERVICEACCOUNTS, account, namespace)) or {}
         why = self._has_none(layer.layer.name, pod_spec(layer), by_role=ROLE_ARN in annotations_of(found))
         if why:
             raise FaultError(f"{self.name}: {why}")
         return planned
 
-    def unneeded(self, layer_name: str, cron_job: Obj) -> str:
+    def unsuited_executor(self, layer_name: str, cron_job: Obj) -> str | None:
         """Only where the executor has such credentials."""
         template = _template(cron_job)
-        return super().unneeded(layer_name, cron_job) or self._has_none(layer_name, template, by_role=False)
+        return super().unsuited_executor(layer_name, cron_job) or self._has_none(layer_name, template, by_role=False)
 
-    def _has_none(self, layer_name: str, template: Obj, *, by_role: bool) -> str:
+    def _has_none(self, layer_name: str, template: Obj, *, by_role: bool) -> str | None:
         if takes_role(template) or by_role:
             return f"the executor of {layer_name} takes a role, and has {self.instead} (web-identity-expired)"
-        return "" if may_carry(template, self.carried) else f"the executor of {layer_name} carries no {self.carried}"
+        return None if may_carry(template, self.carried) else f"the executor of {layer_name} carries no {self.carried}"
 
     #: What an executor that takes a role has instead.
     instead: ClassVar[str]
@@ -223,9 +223,11 @@ class WebIdentityExpired(_CredentialFault):
             raise FaultError(f"{self.name}: the executor of {layer.layer.name} takes no role by web identity")
         return super().plan(stage, layer)
 
-    def unneeded(self, layer_name: str, cron_job: Obj) -> str:
+    def unsuited_executor(self, layer_name: str, cron_job: Obj) -> str | None:
         """Only where a role is taken that way."""
-        return "" if takes_role(_template(cron_job)) else f"the executor of {layer_name} takes no role by web identity"
+        return (
+            None if takes_role(_template(cron_job)) else f"the executor of {layer_name} takes no role by web identity"
+        )
 
     def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
         """Refuse AssumeRoleWithWebIdentity."""

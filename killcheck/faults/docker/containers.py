@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from killcheck.faults.docker.parts import EngineFault, consenting
 from killcheck.faults.docker.states import CUT_OFF, PAUSED, STOPPED, ContainersFault
 from killcheck.kube.objects import Obj
-from killcheck.layers.base import LayerRun, Stage
+from killcheck.layers.base import Hindrance, LayerRun, Stage
 from killcheck.spec.killpath import Layer
 
 __all__ = ["ContainerDisconnected", "ContainerPaused", "ContainerStopped"]
@@ -16,11 +16,11 @@ __all__ = ["ContainerDisconnected", "ContainerPaused", "ContainerStopped"]
 class _CronContainerFault(ContainersFault, EngineFault):
     """A change of the container that the layer's command runs in."""
 
-    def applies(self, layer: Layer) -> str:
+    def unsuited_layer(self, layer: Layer) -> str | None:
         """A container that is made anew at each firing is none that could be stopped before."""
         if layer.container is not None and not layer.container.argv:
             return "each firing makes a container anew: none is there that could be disturbed before it"
-        return super().applies(layer)
+        return super().unsuited_layer(layer)
 
     def containers(self, stage: Stage, layer: LayerRun) -> list[Obj]:
         """That one."""
@@ -38,7 +38,7 @@ class _DoesNotFire(_CronContainerFault):
     def bitten(self, stage: Stage, layer: LayerRun) -> str:
         """The trigger met a container that is stopped or paused."""
         held = layer.not_fired()
-        return held if "is stopped or paused" in held else ""
+        return held.why if held is not None and held.reason is Hindrance.SUSPENDED else ""
 
 
 class ContainerStopped(_DoesNotFire):

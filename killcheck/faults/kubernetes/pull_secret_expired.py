@@ -24,7 +24,7 @@ from killcheck.kube import resources as r
 from killcheck.kube.objects import Obj, dig
 from killcheck.kube.permissions import Permission
 from killcheck.layers.base import LayerRun, Stage
-from killcheck.safety.undo import insist
+from killcheck.safety.undo import retry
 from killcheck.standins.ecr import USER as ECR_USER
 from killcheck.standins.ecr import registry_of
 
@@ -56,16 +56,16 @@ class PullSecretExpired(ExecutorFault):
     family = "image"
     failures = (6,)
 
-    def unneeded(self, layer_name: str, cron_job: Obj) -> str:
+    def unsuited_executor(self, layer_name: str, cron_job: Obj) -> str | None:
         """Only where there is one: its own or, as far as that was read, its ServiceAccount's."""
         spec = dig(cron_job, "spec", "jobTemplate", "spec", "template", "spec", default={})
-        return _without_secret(layer_name) if spec.get("imagePullSecrets") == [] else ""
+        return _without_secret(layer_name) if spec.get("imagePullSecrets") == [] else None
 
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
         """A Secret of our own with credentials that are no good. Raises FaultError where none is pulled with."""
         namespace, account = identity(layer)
         kube = stage.cluster.kube
-        found = insist(stage.cluster.loop, lambda: kube.find(r.SERVICEACCOUNTS, account, namespace)) or {}
+        found = retry(stage.cluster.loop, lambda: kube.find(r.SERVICEACCOUNTS, account, namespace)) or {}
         if not (pod_spec(layer).get("imagePullSecrets") or found.get("imagePullSecrets")):
             raise FaultError(f"{self.name}: {_without_secret(layer.layer.name)}")
         verbs = tuple(Permission(v, "", "secrets", namespace=namespace) for v in ("get", "create", "delete"))

@@ -23,7 +23,7 @@ from killcheck.kube.errors import NotFound
 from killcheck.kube.objects import Obj, dig, uid_of
 from killcheck.kube.permissions import Permission
 from killcheck.layers.base import LayerRun, Stage
-from killcheck.safety.undo import insist
+from killcheck.safety.undo import retry
 
 __all__ = ["TokenAudience", "TokenDead", "TokenNotMounted"]
 
@@ -36,7 +36,7 @@ class _TokenFault(ExecutorFault):
 
     family = "credentials"
 
-    def unneeded(self, layer_name: str, cron_job: Obj) -> str:
+    def unsuited_executor(self, layer_name: str, cron_job: Obj) -> str | None:
         """Only where it gets one."""
         return without_token(layer_name, cron_job)
 
@@ -44,7 +44,7 @@ class _TokenFault(ExecutorFault):
         """Raise FaultError where its pod gets none: what would be broken would first have to be added."""
         namespace, account = identity(layer)
         kube = stage.cluster.kube
-        found = insist(stage.cluster.loop, lambda: kube.find(r.SERVICEACCOUNTS, account, namespace)) or {}
+        found = retry(stage.cluster.loop, lambda: kube.find(r.SERVICEACCOUNTS, account, namespace)) or {}
         why = without_token(layer.layer.name, admitted(cron_job_of(layer), found))
         if why:
             raise FaultError(f"{self.name}: {why}")
@@ -86,7 +86,7 @@ class TokenDead(_TokenFault):
             "kind": "TokenRequest",
             "spec": {"expirationSeconds": SHORTEST_S, "boundObjectRef": bound},
         }
-        answer = insist(
+        answer = retry(
             stage.cluster.loop,
             lambda: kube.create(r.SERVICEACCOUNTS, request, namespace, name=account, subresource="token"),
         )
@@ -99,7 +99,7 @@ class TokenDead(_TokenFault):
             except NotFound:
                 return
 
-        insist(stage.cluster.loop, end)
+        retry(stage.cluster.loop, end)
         name = kept["metadata"]["name"]
         replace_token(stage, {"secret": {"name": name, "items": [{"key": "token", "path": "token"}]}})
         return [f"the drill's copy of the Job reads a dead token of {account} from Secret {namespace}/{name}"]
