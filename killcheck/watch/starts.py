@@ -24,6 +24,7 @@ from killcheck.spec.killpath import KillPath, Ref
 
 __all__ = [
     "Start",
+    "bounded",
     "controller_behind",
     "declared",
     "of_cron_job",
@@ -134,6 +135,18 @@ def of_the_morning(start: Start, at: datetime, off_since: datetime) -> str:
     if not _in_the_morning(start, slot):
         return ""
     return f"its schedule ({start.text}, {start.zone or 'UTC'}) is taken for the morning's: the spec declares no starts"
+
+
+def bounded(cron_job: Obj | None, job: Obj | None, now: datetime) -> str:
+    """Why GPU work of a CronJob's own is no failure of the night: its Job is ended soon; empty: it is not.
+
+    Soon is a quarter of its period at most, and it fires at most once in half a day: else it keeps GPUs on.
+    """
+    ends_s = dig(job or {}, "spec", "activeDeadlineSeconds")
+    every_s = period_s(cron_job, now) if cron_job else None
+    if not ends_s or every_s is None or every_s < ONCE_S or ends_s > every_s / 4:
+        return ""
+    return f"work of its own, ended after {ends_s / 3600.0:.1f} h at the latest (activeDeadlineSeconds)"
 
 
 def proposed(objects: Iterable[Obj], kill_path: KillPath, now: datetime) -> tuple[list[Start], list[Start]]:
