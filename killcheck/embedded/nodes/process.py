@@ -25,7 +25,7 @@ from killcheck.embedded.containerlog import ContainerLog, LogKeeper
 from killcheck.embedded.nodes import beyond, commands, proctree, quiescence, sandbox
 from killcheck.embedded.nodes.container_access import Attached, Beside
 from killcheck.embedded.nodes.execution import Exit, Launch, NotRun
-from killcheck.embedded.nodes.hostprograms import python
+from killcheck.embedded.nodes.hostprograms import CLOUD_CLIS, python
 from killcheck.embedded.nodes.network import AGENT_PORT, DNS_IP, Network
 from killcheck.embedded.nodes.sandbox import HIDDEN, Plan, Scratch
 from killcheck.embedded.nodes.shims import Wiring
@@ -298,9 +298,18 @@ class HostProcess:
     def lacks(self, name: str) -> None:
         """The outcome is unknown from here on: the process ends, the container stays."""
         why = f"it calls {name}, which its image has and which cannot be run here"
+        if name not in CLOUD_CLIS:
+            why += f" (install {name} on this machine, or say --exec docker)"
         if not self.launch.contents.known:
             why = lacks(self.launch, name)
         self.loop.call_soon(self._abandon, why)
+
+    def stands(self, name: str) -> None:
+        """A stand-in of killcheck's own runs: what was seen rests on it."""
+        self.loop.call_soon(
+            self.runtime.assume,
+            f"this machine has no {name}: killcheck's own stand-in made the requests that the image's {name} would",
+        )
 
     def signalled(self) -> None:
         """The helper has passed a signal on (any thread)."""
