@@ -138,9 +138,10 @@ class FaultHealed(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class Triggered(Event):
-    """The layer's trigger was pulled: time zero of the drill."""
+    """The layer's trigger was pulled: time zero of the drill. ``phases``: those that it goes through, in order."""
 
     how: str
+    phases: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, kw_only=True)

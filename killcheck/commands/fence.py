@@ -14,6 +14,7 @@ import click
 
 from killcheck.commands import named
 from killcheck.commands.errors import guarded
+from killcheck.commands.files import FILE, STDOUT
 from killcheck.verdict import EXIT_CODES
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ _PATH = click.Path(path_type=Path, exists=True)
 )
 @click.option(
     "--refresh-catalogue",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=FILE,
     metavar="FILE",
     help="Ask EC2 and AWS' price list, write FILE for --catalogue, and stop.",
 )
@@ -102,15 +103,7 @@ def command(**options: Any) -> None:
     out could not be taken back.
     """
     if options["refresh_catalogue"]:
-        from killcheck.cloud.refresh import refresh
-        from killcheck.instances.catalogue import CatalogueError
-
-        try:
-            count = refresh(options["refresh_catalogue"], options["region"] or "us-east-1", options["profile"])
-        except CatalogueError as error:
-            click.echo(f"killcheck: {error}", err=True)
-            sys.exit(EXIT_CODES["unfinished"])
-        click.echo(f"{options['refresh_catalogue']}: {count} instance types")
+        _refresh(options)
         return
     _refuse_nonsense(options)
     with _subject(options) as subject:
@@ -138,6 +131,26 @@ class Subject:
     catalogue: Catalogue
     account: Account | None = None
     cluster: KubeconfigCluster | None = None
+
+
+def _refresh(options: dict[str, Any]) -> None:
+    """Write the catalogue anew. Raises SystemExit where it could not be read."""
+    import tempfile
+
+    from killcheck.cloud.refresh import refresh
+    from killcheck.instances.catalogue import CatalogueError
+
+    wanted: Path = options["refresh_catalogue"]
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "catalogue" if wanted == STDOUT else wanted
+        try:
+            count = refresh(file, options["region"] or "us-east-1", options["profile"])
+        except CatalogueError as error:
+            click.echo(f"killcheck: {error}", err=True)
+            sys.exit(EXIT_CODES["unfinished"])
+        if wanted == STDOUT:
+            click.echo(file.read_text(encoding="utf-8"), nl=False)
+    click.echo(f"{wanted}: {count} instance types", err=wanted == STDOUT)
 
 
 def _refuse_nonsense(options: dict[str, Any]) -> None:

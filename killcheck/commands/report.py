@@ -12,6 +12,7 @@ import click
 
 from killcheck import __version__
 from killcheck.commands.errors import guarded
+from killcheck.commands.files import FILE, STDOUT, one_on_stdout, write
 
 if TYPE_CHECKING:
     from killcheck.events import Event
@@ -20,47 +21,49 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
-_FILE = click.Path(path_type=Path, dir_okay=False)
-_STREAM = click.Path(path_type=Path, dir_okay=False, allow_dash=True)
 _FOLDER = click.Path(path_type=Path, file_okay=False)
-_RECORD = click.Path(path_type=Path, exists=True, dir_okay=False)
+_RECORD = click.Path(path_type=Path, exists=True)
 
 
 @click.command("report", context_settings={"help_option_names": ["-h", "--help"]})
-@click.argument("record", type=_RECORD, metavar="RUN.jsonl")
-@click.option("--compare", "earlier", type=_RECORD, metavar="EARLIER.jsonl", help="What changed since that run.")
-@click.option("--html", type=_FILE, help="One self-contained HTML file.")
+@click.argument("record", required=False, type=_RECORD, metavar="[RUN]")
+@click.option("--compare", "earlier", type=_RECORD, metavar="EARLIER", help="What changed since that run.")
+@click.option("--html", type=FILE, help="One self-contained HTML file.")
 @click.option(
     "--json",
     "document",
-    type=_STREAM,
-    help="The JSON document, schema killcheck.result/v1 (- is standard output).",
+    type=FILE,
+    help="The JSON document, schema killcheck.result/v1.",
 )
-@click.option("--junit", type=_FILE, help="JUnit XML.")
-@click.option("--sarif", type=_FILE, help="SARIF 2.1.0.")
+@click.option("--junit", type=FILE, help="JUnit XML.")
+@click.option("--sarif", type=FILE, help="SARIF 2.1.0.")
 @click.option("--allure", type=_FOLDER, help="Allure results, into a folder.")
-@click.option(
-    "--prometheus", type=_STREAM, help="Prometheus text format, for the textfile collector (- is standard output)."
-)
+@click.option("--prometheus", type=FILE, help="Prometheus text format, for the textfile collector.")
 @click.option("--pushgateway", metavar="URL", help="Push the metrics to a Prometheus Pushgateway.")
-@click.option("--github-summary", type=_FILE, help="Append Markdown: the file that $GITHUB_STEP_SUMMARY names.")
-@click.option("--slack", type=_FILE, help="The body of a Slack-compatible webhook message.")
+@click.option("--github-summary", type=FILE, help="Append Markdown: the file that $GITHUB_STEP_SUMMARY names.")
+@click.option("--slack", type=FILE, help="The body of a Slack-compatible webhook message.")
 @click.option("--webhook", is_flag=True, help="Post that message to the URL in $KILLCHECK_WEBHOOK, a secret.")
 @click.option("--no-color", is_flag=True, help="No colours (also: NO_COLOR).")
 @guarded
-def command(record: Path, earlier: Path | None, no_color: bool, **wanted: Any) -> None:
+def command(record: Path | None, earlier: Path | None, no_color: bool, **wanted: Any) -> None:
     """Make reports from a run record, also from one that a kill cut short. Without options: the terminal's.
+
+    RUN is a run record or its folder (default: the newest of killcheck runs). A FILE that is - is standard output.
 
     \b
     Examples:
+      killcheck report --html report.html
       killcheck report .killcheck/runs/ID/run.jsonl --html report.html --junit junit.xml
       killcheck report tonight.jsonl --compare last-night.jsonl
       killcheck report run.jsonl --prometheus /var/lib/node_exporter/killcheck.prom --webhook
     """
     from killcheck.reports.compare import compare
+    from killcheck.run.kept import record_of
+    from killcheck.safety.journal import state_dir
 
-    events, story = _read(record)
-    told = _Told(story, compare(_read(earlier)[1], story) if earlier else None)
+    one_on_stdout(wanted, list(_MAKERS))
+    events, story = _read(record_of(record, state_dir()))
+    told = _Told(story, compare(_read(record_of(earlier, state_dir()))[1], story) if earlier else None)
     made = [make(told, wanted[name]) for name, make in _MAKERS.items() if wanted[name]]
     if not made:
         from killcheck.reports.terminal import Terminal
@@ -69,7 +72,7 @@ def command(record: Path, earlier: Path | None, no_color: bool, **wanted: Any) -
         if any(drill.started.faults for drill in story.drills) and len(story.drills) > 2:
             from killcheck.reports.told_matrix import grid
 
-            out.console.print(grid(story, out.console.width))
+            out.console.grid(grid(story, out.console.width))
         else:
             for event in events:
                 out(event)
@@ -122,29 +125,25 @@ def _check(path: Path, story: RunStory) -> None:
 def _html(told: _Told, path: Path) -> None:
     from killcheck.reports.html import html
 
-    _replace(path, html(told.story, told.comparison))
+    write(path, html(told.story, told.comparison))
 
 
 def _document(told: _Told, path: Path) -> None:
     from killcheck.reports.document import document
 
-    text = json.dumps(document(told.story), indent=2) + "\n"
-    if str(path) == "-":
-        click.echo(text, nl=False)
-    else:
-        _replace(path, text)
+    write(path, json.dumps(document(told.story), indent=2) + "\n")
 
 
 def _junit(told: _Told, path: Path) -> None:
     from killcheck.reports.junit import junit
 
-    _replace(path, junit(told.story))
+    write(path, junit(told.story))
 
 
 def _sarif(told: _Told, path: Path) -> None:
     from killcheck.reports.sarif_drills import document
 
-    _replace(path, json.dumps(document(told.story), indent=2) + "\n")
+    write(path, json.dumps(document(told.story), indent=2) + "\n")
 
 
 def _allure(told: _Told, folder: Path) -> None:
@@ -156,11 +155,8 @@ def _allure(told: _Told, folder: Path) -> None:
 def _prometheus(told: _Told, path: Path) -> None:
     from killcheck.reports.prometheus import carry_over, prometheus
 
-    if str(path) == "-":
-        click.echo(prometheus(told.story), nl=False)
-        return
     earlier = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
-    _replace(path, carry_over(prometheus(told.story), earlier))
+    write(path, carry_over(prometheus(told.story), earlier))
 
 
 def _pushgateway(told: _Told, url: str) -> None:
@@ -173,14 +169,18 @@ def _pushgateway(told: _Told, url: str) -> None:
 def _summary(told: _Told, path: Path) -> None:
     from killcheck.reports.summary import markdown
 
+    text = markdown(told.story, told.comparison)
+    if path == STDOUT:
+        write(path, text)
+        return
     with path.open("a", encoding="utf-8") as file:  # a step may have written to its summary already
-        file.write(markdown(told.story, told.comparison))
+        file.write(text)
 
 
 def _slack(told: _Told, path: Path) -> None:
     from killcheck.reports.summary import slack
 
-    _replace(path, json.dumps(slack(told.story), indent=2) + "\n")
+    write(path, json.dumps(slack(told.story), indent=2) + "\n")
 
 
 def _webhook(told: _Told, _wanted: bool) -> None:
@@ -205,17 +205,3 @@ _MAKERS: dict[str, Callable[[_Told, Any], None]] = {
     "slack": _slack,
     "webhook": _webhook,
 }
-
-
-def _replace(path: Path, text: str) -> None:
-    """Write whole or not at all: a textfile collector, or a person, may read at any moment.
-
-    What is no file (``/dev/stdout``, a pipe) is written to and stays what it is; a link goes on leading where it led.
-    """
-    if path.exists() and not path.is_file():
-        path.write_text(text, encoding="utf-8")
-        return
-    path = Path(os.path.realpath(path))  # links in a circle fail as a file that cannot be written
-    temporary = path.with_name(path.name + ".tmp")
-    temporary.write_text(text, encoding="utf-8")
-    temporary.replace(path)

@@ -25,7 +25,7 @@ from killcheck.layers.base import LayerError
 from killcheck.lint.asking import LintResult
 from killcheck.pytest.settings import setting
 from killcheck.reports.allure import phase_steps
-from killcheck.reports.figures import span
+from killcheck.reports.figures import in_words, span
 from killcheck.run import reading
 from killcheck.run.chosen import chosen, headline
 from killcheck.run.matrix import Cell, Matrix, left_out, plan
@@ -390,7 +390,7 @@ def explain(result: DrillResult) -> str:
     for phase in result.phases:
         at = span(phase["at_s"]) if phase["at_s"] is not None else "never"
         limit = f" (deadline {span(phase['deadline_s'])})" if phase["deadline_s"] is not None else ""
-        lines.append(f"  {phase['phase']:<18} {at}{limit}")
+        lines.append(f"  {in_words(phase['phase']):<18} {at}{limit}")
     return "\n".join(lines)
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from killcheck import events
 from killcheck.reports import rests
-from killcheck.reports.figures import span
+from killcheck.reports.figures import in_words, span
 from killcheck.reports.story import DrillStory, RunStory
 
 __all__ = ["CATEGORIES", "phase_steps", "write", "write_shared"]
@@ -155,7 +155,7 @@ def phase_steps(rows: Iterable[Mapping[str, Any]]) -> list[tuple[str, str]]:
 
 
 def _name(row: Mapping[str, Any]) -> str:
-    return f"{row['phase']}: {'never' if row['at_s'] is None else span(row['at_s'])}"
+    return f"{in_words(row['phase'])}: {'never' if row['at_s'] is None else span(row['at_s'])}"
 
 
 def _late(row: Mapping[str, Any]) -> bool:

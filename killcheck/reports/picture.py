@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from killcheck import events
-from killcheck.reports.figures import money, span
+from killcheck.reports.figures import in_words, money, span
 from killcheck.reports.story import DrillStory
 
 __all__ = ["HEIGHT", "WIDTH", "Lane", "Mark", "Phase", "Picture", "picture"]
@@ -69,7 +69,7 @@ def picture(drill: DrillStory) -> Picture:
 
     phases = tuple(
         Phase(
-            row["phase"],
+            in_words(row["phase"]),
             None if row["at_s"] is None else x(row["at_s"]),
             row["at_s"],
             None if row["deadline_s"] is None or row["phase"] == "held" else x(row["deadline_s"]),

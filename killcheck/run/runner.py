@@ -22,6 +22,7 @@ from killcheck.kube.objects import name_of
 from killcheck.kube.permissions import Permission
 from killcheck.layers.base import Stage
 from killcheck.machine.programs import LocalPrograms
+from killcheck.run import kept as kept_runs
 from killcheck.run.places import layer_places
 from killcheck.run.planned import PlannedDrill
 from killcheck.run.record import RecordWriter
@@ -208,6 +209,8 @@ class Run:
     def execute(self) -> RunResult:
         """Run them all. Raises what a drill raises, and Declined where the plan is not approved."""
         hide_environment()
+        keep = kept_runs.limit()
+        kept_runs.own_ignore(self.folder.parents[1])
         results: list[DrillResult] = []
         with RecordWriter(self.folder / "run.jsonl") as record:
             self._record = record
@@ -244,6 +247,7 @@ class Run:
                 # The verdict still says what was seen, also where that was the outcome asked for.
                 code = 0 if wanted and all(wanted) else code or EXIT_CODES["exposed"]
             self._emit(events.RunFinished(at=wall_now(), verdict=verdict, exit_code=code))
+        kept_runs.tidy(self.folder.parents[1], keep)
         return RunResult(self.id, verdict, code, tuple(results), record.path, notes)
 
     def _in_turn(self) -> Iterator[tuple[list[events.Event], DrillResult]]:
