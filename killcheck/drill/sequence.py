@@ -164,7 +164,8 @@ class Drill(Judged):
         )
 
     def _until_steady(self) -> None:
-        self.cluster.loop.run_until(lambda: self._fresh() and not self._unsteady(), self.options.steady_timeout_s)
+        steady_now = steady.steady(self.scene, self.kill_path, self.layer)
+        self.cluster.loop.run_until(lambda: self._fresh() and steady_now(), self.options.steady_timeout_s)
         unsteady = self._unsteady()
         if unsteady:
             raise Inconclusive(f"no steady state to begin with: {unsteady}{self._turned_off_before()}")
@@ -265,7 +266,7 @@ class Drill(Judged):
         self.progress = None
         self.scene.census.again()
         return self.cluster.loop.run_until(
-            lambda: not steady.unsteady(self.scene, self.kill_path, self.layer, healed=True),
+            steady.steady(self.scene, self.kill_path, self.layer, healed=True),
             self.options.heal_timeout_s,
         )
 

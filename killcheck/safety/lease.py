@@ -21,13 +21,15 @@ from killcheck.safety.journal import JournalError
 from killcheck.safety.undo import insist
 from killcheck.spec.killpath import KillPath, Layer
 
-__all__ = ["LEASE_LABEL", "Busy", "Claim", "holder_of", "lapsed", "permissions", "take_over", "wanted"]
+__all__ = ["LEASE_LABEL", "Busy", "Claim", "holder_of", "lapsed", "permissions", "run_of", "take_over", "wanted"]
 
 #: Label of the Leases that are killcheck's.
 LEASE_LABEL = "killcheck.dev/lease"
 #: Seconds without renewal after which a run counts as dead, and between two renewals.
 DURATION_S = 60
 RENEW_S = 15.0
+#: What a run's Leases are held as while somebody puts back what it left.
+TAKEN = "restore-"
 #: No Lease of ours lasts longer, in seconds.
 LONGEST_S = 3600
 
@@ -59,8 +61,13 @@ def permissions(namespaces: Iterable[str]) -> list[Permission]:
 
 
 def holder_of(lease: Obj) -> str:
-    """The run that holds a Lease."""
+    """Who holds a Lease: a run, or whoever puts back what it left."""
     return str(dig(lease, "spec", "holderIdentity", default=""))
+
+
+def run_of(lease: Obj) -> str:
+    """The run that a Lease is of, also once somebody who puts back what it left has taken it over, and died of it."""
+    return holder_of(lease).removeprefix(TAKEN)
 
 
 def lapsed(lease: Obj, now: datetime) -> bool:
@@ -138,7 +145,7 @@ class Claim:
                 raise Busy(
                     f"run {holder_of(found)} is drilling {what} (Lease {namespace}/{name}, renewed "
                     f"{dig(found, 'spec', 'renewTime')}): wait for it, or end it and say killcheck restore --run "
-                    f"{holder_of(found)}"
+                    f"{run_of(found)}"
                 ) from None
             self.kube.replace(r.LEASES, self._taken(found))
 
@@ -204,11 +211,11 @@ class Claim:
 
 
 def take_over(kube: Kube, loop: Loop, run: str, lease: Obj) -> Claim:
-    """Take a dead run's Lease in the name of ``run``, so that a process that is not dead after all finds out.
+    """Take the Lease of the dead ``run``, so that a process that is not dead after all finds out.
 
     Raises Conflict where it moved meanwhile: its holder is alive, or somebody else is faster.
     """
-    claim = Claim(kube, loop, run, [])
+    claim = Claim(kube, loop, TAKEN + run, [])
     kube.replace(r.LEASES, claim._taken(lease))
     claim._held.append((namespace_of(lease), name_of(lease)))
     return claim

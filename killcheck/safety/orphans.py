@@ -32,7 +32,7 @@ from killcheck.safety.journal import (
     process_began,
 )
 from killcheck.safety.keys import known_keys
-from killcheck.safety.lease import LEASE_LABEL, Claim, holder_of, lapsed, take_over
+from killcheck.safety.lease import LEASE_LABEL, Claim, lapsed, run_of, take_over
 from killcheck.safety.local_programs import ended, levers
 from killcheck.safety.still_open import guarded_for, standing
 from killcheck.safety.undo import insist
@@ -173,7 +173,7 @@ def find(
     found: dict[str, Orphan] = {}
     told: list[Orphan] = []
     for lease in _labelled(kube, loop, r.LEASES, LEASE_LABEL, namespaces):
-        run = holder_of(lease) or labels_of(lease).get(LABEL, "")
+        run = run_of(lease) or labels_of(lease).get(LABEL, "")
         found.setdefault(run, Orphan(run)).leases.append(lease)
     for config_map in _labelled(kube, loop, r.CONFIGMAPS, JOURNAL_LABEL, namespaces):
         _add_config_map(found, told, config_map)
@@ -260,7 +260,7 @@ def _look_elsewhere(kube: Kube, loop: Loop, found: Sequence[Orphan], namespaces:
             continue
         for lease in leases:
             for orphan in found:
-                if orphan.run == holder_of(lease):
+                if orphan.run == run_of(lease):
                     orphan.elsewhere.append(lease)
 
 
@@ -282,7 +282,6 @@ def restore(
     *,
     named: str = "",
     expired_only: bool = False,
-    by: str = "restore",
     believe: Callable[[Judged], bool] = lambda judged: False,
 ) -> Outcome:
     """Put back what dead runs left, newest change first; goes on past failures.
@@ -303,9 +302,9 @@ def restore(
         if orphan.believed and is_finished(orphan.run):
             _old_copy(kube, loop, orphan, outcome)
         elif orphan.believed:
-            _restore_own(kube, loop, orphan, outcome, by, named=bool(named))
+            _restore_own(kube, loop, orphan, outcome, named=bool(named))
         else:
-            _restore_told(kube, loop, orphan, outcome, by=by, believe=believe)
+            _restore_told(kube, loop, orphan, outcome, believe=believe)
     return outcome
 
 
@@ -325,14 +324,14 @@ def _old_copy(kube: Kube, loop: Loop, orphan: Orphan, outcome: Outcome) -> None:
     judge = orphan.hearsay(kube, loop)
     if orphan.kept is not None and not judge.without_consent(orphan.home):
         _drop(guarded_for(kube, orphan.run, (), [orphan.home]), loop, orphan.kept)
-    for claim in _take_over(kube, loop, orphan.run, _consenting(judge, orphan, outcome), "restore") or ():
+    for claim in _take_over(kube, loop, orphan.run, _consenting(judge, orphan, outcome)) or ():
         claim.release()
 
 
-def _restore_own(kube: Kube, loop: Loop, orphan: Orphan, outcome: Outcome, by: str, *, named: bool) -> None:
+def _restore_own(kube: Kube, loop: Loop, orphan: Orphan, outcome: Outcome, *, named: bool) -> None:
     """What this machine's own journal says, as far as it holds still."""
     judge = orphan.hearsay(kube, loop)
-    claims = _take_over(kube, loop, orphan.run, orphan.leases if named else _consenting(judge, orphan, outcome), by)
+    claims = _take_over(kube, loop, orphan.run, orphan.leases if named else _consenting(judge, orphan, outcome))
     if claims is None:
         outcome.skipped.append(orphan.run)
         return
@@ -382,12 +381,11 @@ def _restore_told(
     orphan: Orphan,
     outcome: Outcome,
     *,
-    by: str,
     believe: Callable[[Judged], bool],
 ) -> None:
     """What somebody says: only what the objects themselves say too. Nothing of it is written down as our own word."""
     judge = orphan.hearsay(kube, loop)
-    claims = _take_over(kube, loop, orphan.run, _consenting(judge, orphan, outcome), by)
+    claims = _take_over(kube, loop, orphan.run, _consenting(judge, orphan, outcome))
     if claims is None:
         outcome.skipped.append(orphan.run)
         return
@@ -428,12 +426,12 @@ def _consenting(judge: Hearsay, orphan: Orphan, outcome: Outcome) -> list[Obj]:
     return kept
 
 
-def _take_over(kube: Kube, loop: Loop, run: str, leases: Iterable[Obj], by: str) -> list[Claim] | None:
+def _take_over(kube: Kube, loop: Loop, run: str, leases: Iterable[Obj]) -> list[Claim] | None:
     """A dead run's Leases, or None: it is alive after all, or somebody else is faster."""
     claims: list[Claim] = []
     try:
         for lease in leases:
-            claims.append(take_over(kube, loop, f"{by}-{run}", lease))
+            claims.append(take_over(kube, loop, run, lease))
     except Conflict:
         for claim in claims:
             claim.release()

@@ -97,6 +97,8 @@ class Scene:
         starts = [job for one in kill_path.layers if one.sentinel for job in one.sentinel.start_jobs]
         held = [ref for one in kill_path.layers if (ref := one.ref)]
         self.heard_in = {*self.namespaces, *(ref.namespace for ref in (*held, *starts))} - {""}
+        #: How often anything that is shown here has changed.
+        self._changes = 0
         self._informers: dict[str, Informer] = {}
         #: By target's name: which informer has its objects.
         self._informer_names: dict[str, str] = {}
@@ -159,10 +161,28 @@ class Scene:
         """Something that is not in Kubernetes has changed: have it looked at."""
         self._woken()
 
+    def when_changed(self, holds: Callable[[], bool]) -> Callable[[], bool]:
+        """``holds``, a question about nothing but what is shown here: asked anew only where that has changed.
+
+        For :meth:`~killcheck.clock.Loop.run_until`, which asks after every callback of everybody's.
+        """
+        asked, said = -1, False
+
+        def told() -> bool:
+            nonlocal asked, said
+            if asked != self._changes:
+                asked = self._changes
+                said = holds()
+            return said
+
+        return told
+
     def _woken(self) -> None:
+        self._changes += 1
         self._on_change("modified", None, {"kind": "Watch"})
 
     def _changed(self, change: Change, old: Obj | None, new: Obj) -> None:
+        self._changes += 1
         kind = new.get("kind")
         if kind != "Event":  # what is said changes nothing of what is there, and is most of what happens
             self._holders = self._spared_on = None

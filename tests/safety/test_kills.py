@@ -1,4 +1,5 @@
-"""SIGKILL between any two steps of a drill's life, over the wire, then ``killcheck restore`` in another process.
+"""SIGKILL between any two steps of a drill's life, over the wire, then ``killcheck restore`` in another process, which
+is killed too, and once more.
 
 What is compared is the whole cluster. The default run takes a sample of the kill points, spread over all of them and
 different for each set of faults; ``KILLCHECK_KILL_POINTS=all`` takes every one.
@@ -36,6 +37,8 @@ SETS = {
 #: What only an embedded cluster's levers can do goes with its process; an autoscaler's Deployment is not in these.
 NOT_OVER_THE_WIRE = {kind.name for kind in faults.ALL if kind.needs} | {"autoscaler-down"}
 SAMPLE = 2
+#: At which of its steps the first restore is killed, in turn; one that has taken fewer was at its end.
+AGAIN = [(at, when) for at in range(1, 9) for when in ("before", "after")]
 
 
 @pytest.fixture(scope="module")
@@ -59,17 +62,17 @@ def document(answer):
     return json.loads(answer["out"][answer["out"].index("{") :])
 
 
-def restore(mortals, folder, elsewhere):
+def restore(mortals, folder, elsewhere, **death):
     """From the same machine, which knows that the process is dead; or from one that has only the cluster's word."""
     if not elsewhere:
-        return mortals.order(folder, "restore")
+        return mortals.order(folder, "restore", **death)
     other = folder / "elsewhere"
     state = folder / "anothers-state"
     shown = mortals.order(other, "restore", "--on", CONTEXT, "--dry-run", "--json", state=state)
     answer = {"code": 0, "out": ""}
     for run in document(shown)["left"]:
         assert not run["refused"], run
-        answer = mortals.order(other, "restore", "--on", CONTEXT, "--run", run["run"], state=state)
+        answer = mortals.order(other, "restore", "--on", CONTEXT, "--run", run["run"], state=state, **death)
     return answer
 
 
@@ -84,17 +87,21 @@ def test_killed_anywhere_it_is_put_back(mortals, tmp_path, name, record_property
     assert whole["code"] in (0, 1, 3), whole["out"]
     assert document(whole)["drills"][0]["problems"] == []
     assert mortals.settled() == []
-    points = chosen(whole["steps"], list(SETS).index(name))
+    offset = list(SETS).index(name)
+    points = chosen(whole["steps"], offset)
     for number, (at, when) in enumerate(points):
         folder = tmp_path / f"{at}-{when}"
         killed = mortals.drill(folder, SETS[name], at=at, when=when)
         if killed["code"] != -9:  # this time it took fewer steps
             assert killed["code"] in (0, 1, 3), killed["out"]
-        answer = restore(mortals, folder, elsewhere=number % 2 == 1)
-        assert answer["code"] == 0, (at, when, answer["out"])
+        again = AGAIN[(number // 2 + offset) % len(AGAIN)]
+        killed_again = restore(mortals, folder, number % 2 == 1, at=again[0], when=again[1])
+        assert killed_again["code"] in (0, -9), (at, when, again, killed_again["out"])
+        answer = restore(mortals, folder, number % 2 == 1)
+        assert answer["code"] == 0, (at, when, again, answer["out"])
         # What never came to a journal is not known on this machine's; the Leases of a dead process lapse, or go here.
         mortals.order(folder, "restore", "--on", CONTEXT)
-        assert mortals.settled() == [], (at, when, killed["steps"][-3:], answer["out"])
+        assert mortals.settled() == [], (at, when, again, killed["steps"][-3:], answer["out"])
     record_property("kill_points", len(points))
 
 

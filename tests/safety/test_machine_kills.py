@@ -1,4 +1,5 @@
-"""SIGKILL between any two steps of a drill of this very machine, then ``killcheck restore`` in another process.
+"""SIGKILL between any two steps of a drill of this very machine, then ``killcheck restore`` in another process,
+which is killed too, and once more.
 
 What is compared is the whole machine as the path knows it: what is on, its folder, the folder of temporary files. The
 default run takes a sample of the kill points; ``KILLCHECK_KILL_POINTS=all`` takes every one.
@@ -103,12 +104,13 @@ def killed_anywhere(name, folder):
         ):
             wrong.append(("whole", whole["out"]))
         points = chosen(whole["steps"], how_many)
-        for at, when in points:
+        for number, (at, when) in enumerate(points):
             if machine.picture() != machine.before:
                 wrong.append(("not as it was", machine.picture()))
             killed = drill(at=at, when=when)
             if killed["code"] != -9 and killed["code"] not in (0, 1, 3):  # it may have taken fewer steps
                 wrong.append((at, when, killed["out"]))
+            machine.order(mortals, "restore", at=1 + number % 6, when=("before", "after")[number // 6 % 2])
             restored = machine.order(mortals, "restore")
             if restored["code"] or machine.picture() != machine.before:
                 wrong.append((at, when, killed["steps"][-3:], restored["out"], machine.picture()))
