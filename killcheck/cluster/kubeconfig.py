@@ -30,6 +30,7 @@ class KubeconfigCluster:
 
     def __init__(self, context: str, *, kubeconfig: Path | None = None) -> None:
         self.name = context
+        self.kubeconfig = kubeconfig
         self.loop = WallLoop()
         self.kube = connect(context, kubeconfig=kubeconfig, loop=self.loop)
         self.levers: dict[str, object] = {}

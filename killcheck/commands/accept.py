@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from killcheck.commands import completing
 from killcheck.commands.errors import guarded
 from killcheck.verdict import EXIT_CODES
 
@@ -32,8 +33,22 @@ __all__ = ["command"]
     metavar="YYYY-MM-DD",
     help="The last day on which it holds; after it the gate fails again.",
 )
-@click.option("--layer", "layers", multiple=True, metavar="NAME", help="Only this layer (repeatable).")
-@click.option("--under", "faults", multiple=True, metavar="FAULT", help="Only under this fault (repeatable).")
+@click.option(
+    "--layer",
+    "layers",
+    shell_complete=completing.layers,
+    multiple=True,
+    metavar="NAME",
+    help="Only this layer (repeatable).",
+)
+@click.option(
+    "--under",
+    "faults",
+    shell_complete=completing.faults,
+    multiple=True,
+    metavar="FAULT",
+    help="Only under this fault (repeatable).",
+)
 @click.option("--dry-run", is_flag=True, help="Say what would be written, and write nothing.")
 @guarded
 def command(record: Path | None, spec: Path | None, until: datetime, *, dry_run: bool, **options: Any) -> None:

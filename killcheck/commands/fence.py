@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from killcheck.commands import named
+from killcheck.commands import completing, named
 from killcheck.commands.errors import guarded
 from killcheck.commands.files import FILE, STDOUT
 from killcheck.verdict import EXIT_CODES
@@ -33,7 +33,12 @@ _PATH = click.Path(path_type=Path, exists=True)
 @click.command("fence", context_settings={"help_option_names": ["-h", "--help"]})
 @named.spec
 @named.example
-@click.option("--on", metavar="CONTEXT", help="A live cluster by its kubeconfig context; only read, without --live.")
+@click.option(
+    "--on",
+    shell_complete=completing.contexts,
+    metavar="CONTEXT",
+    help="A live cluster by its kubeconfig context; only read, without --live.",
+)
 @click.option("--manifests", multiple=True, type=_PATH, metavar="PATH", help="YAML with the pools (repeatable).")
 @click.option(
     "--account",

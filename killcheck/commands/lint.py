@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from killcheck.commands import named
+from killcheck.commands import completing, named
 from killcheck.commands.errors import guarded
 from killcheck.commands.files import FILE, STDOUT, one_on_stdout, write
 from killcheck.commands.reading_options import reading_options
@@ -23,7 +23,12 @@ __all__ = ["command"]
 @click.command("lint", context_settings={"help_option_names": ["-h", "--help"]})
 @named.spec
 @named.example
-@click.option("--on", metavar="CONTEXT", help="Ask about a live cluster, read-only: a kubeconfig context, by name.")
+@click.option(
+    "--on",
+    shell_complete=completing.contexts,
+    metavar="CONTEXT",
+    help="Ask about a live cluster, read-only: a kubeconfig context, by name.",
+)
 @click.option(
     "--manifests",
     multiple=True,

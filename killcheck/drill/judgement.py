@@ -136,7 +136,7 @@ class Judged(Watched):
         if at_s is not None:
             why = f"{missing} came after {at_s:.0f} s; its deadline is {self.deadlines[missing]:.0f} s"
         else:
-            why = f"stuck before {stuck}"
+            why = f"stuck before {stuck.replace('_', ' ')}"
         now = self.cluster.loop.now()
         chance = self._layer_run.next_chance(now + timedelta(seconds=1))
         rate, usd = self.meter.rate(), self.meter.usd(now)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from io import StringIO
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
@@ -41,6 +41,9 @@ from killcheck.spec.specfile import SpecError
 from killcheck.text.redaction import redact
 from killcheck.text.suggestions import did_you_mean
 from killcheck.verdict import DrillResult, Verdict
+
+if TYPE_CHECKING:
+    from kubernetes.client import ApiClient
 
 __all__ = [
     "Drills",
@@ -201,10 +204,18 @@ class Drills:
         """The newest result."""
         return self.results[-1] if self.results else None
 
-    def __call__(self, layer: str, *, under: Sequence[str] = (), watch_s: float | None = None) -> DrillResult:
+    def __call__(
+        self,
+        layer: str,
+        *,
+        under: Sequence[str] = (),
+        watch_s: float | None = None,
+        look: Callable[[ApiClient], None] | None = None,
+    ) -> DrillResult:
         """Drill ``layer`` under faults; ``watch_s``: seconds to watch while GPUs stay on (default: as the CLI does).
 
-        ``under``: names, or one (``"a+b"``: both at once).
+        ``under``: names, or one (``"a+b"``: both at once). ``look`` is called with the official client of the drill's
+        cluster once there is a verdict and before anything is put back; what it raises fails the test afterwards.
         """
         names = self._named(layer, [under] if isinstance(under, str) else under)
         folder = self.request.getfixturevalue("tmp_path_factory").mktemp("killcheck")
@@ -218,8 +229,9 @@ class Drills:
             acceptance=policy.acceptance(layer, names),
         )
         heard: list[events.Event] = []
+        sinks = [] if look is None else [self._look_by(look)]
         with plainly(pytest.fail), self._turn(layer):
-            result = Run(self.session, [planned], folder=folder, sinks=[heard.append]).execute().drills[0]
+            result = Run(self.session, [planned], folder=folder, sinks=[heard.append, *sinks]).execute().drills[0]
         self.results.append(result)
         _tell_allure(self.session, result, heard)
         self.request.node.user_properties.append(("killcheck", _row(result)))
@@ -229,6 +241,17 @@ class Drills:
                 pytest.skip(reason)
             pytest.fail(reason, pytrace=False)
         return result
+
+    def _look_by(self, look: Callable[[ApiClient], None]) -> events.Sink:
+        """Has somebody look at the drill's cluster as it is when its verdict stands."""
+        from killcheck.pytest.official import api_client_of
+
+        def sink(event: events.Event) -> None:
+            if isinstance(event, events.Judged):
+                with api_client_of(self.session.drilled) as client:
+                    look(client)
+
+        return sink
 
     def _named(self, layer: str, under: Sequence[str]) -> tuple[str, ...]:
         """The faults, if there are such, and such a layer; fails the test in one sentence where there are not."""
@@ -383,7 +406,7 @@ def explain(result: DrillResult) -> str:
     if result.cause != result.why and not result.why.startswith("stuck before"):
         lines.append(f"  {result.why}")
     if result.stuck_at:
-        lines.append(f"  stuck before {result.stuck_at}")
+        lines.append(f"  stuck before {in_words(result.stuck_at)}")
     if result.cause and result.verdict is not Verdict.INCONCLUSIVE:
         lines += [f"  cause:  {result.cause}", *([f"  remedy: {result.remedy}"] if result.remedy else [])]
         lines += [f"    {line}" for line in result.evidence]

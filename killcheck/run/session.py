@@ -84,6 +84,8 @@ class Session:
     _objects: list[Obj] | None = None
     _loaded: Loaded | None = None
     _levers: frozenset[str] | None = None
+    #: The cluster of the drill that is under way, or was last.
+    drilled: Cluster | None = None
     _inventory: Inventory | None = None
     _refused: list[str] = field(default_factory=list)
 
@@ -245,6 +247,7 @@ class Session:
         session = Session(fixture=planned.fixture) if planned and planned.fixture else self
         cluster = session._connect() if self.real else session._embedded(planned)
         try:
+            self.drilled = cluster
             equip(cluster, session.kill_path, allowed=session.may_run)
             if session.kill_path.cloud is not None:
                 from killcheck.cluster.cloudword import equip_with_cloud

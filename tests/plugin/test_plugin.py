@@ -44,10 +44,10 @@ def test_a_failure_shows_diagnosis_and_timeline_and_no_traceback(team):
     done.stdout.fnmatch_lines(
         [
             "*the GPUs must go off: exposed*",
-            "*stuck before image_pulled*",
+            "*stuck before image pulled*",
             "*cause:*not found*",
             "*remedy:*",
-            "*pods_gone*never (deadline 5 min)*",
+            "*pods gone*never (deadline 5 min)*",
         ]
     )
     done.stdout.no_fnmatch_line("*Traceback*")
