@@ -100,15 +100,18 @@ class Scene:
         #: How often anything that is shown here has changed.
         self._changes = 0
         self._informers: dict[str, Informer] = {}
+        self._stays_open = False
         #: By target's name: which informer has its objects.
         self._informer_names: dict[str, str] = {}
         counted = kill_path.covered_by(layer) if layer else kill_path.targets
         #: What is on outside Kubernetes.
-        self.census = Census(cluster.levers.get("programs"), counted, self._woken)  # type: ignore[arg-type]
+        self.census = Census(cluster.capabilities.programs, counted, self._woken)
 
     # -- life ----------------------------------------------------------------------------------------------
     def open(self) -> Scene:
-        """Start watching. Raises KubeError."""
+        """Start watching; what stays open is gone on with. Raises KubeError."""
+        if self._stays_open:
+            return self
         self.census.open()
         if not self.kill_path.in_kubernetes:
             nothing = cast("Informer", _NoInformer())
@@ -136,6 +139,10 @@ class Scene:
                 self.known_nodes[name_of(node)] = node
         self._holders = self._spared_on = None
         return self
+
+    def stay_open(self) -> None:
+        """What is watched now is what the next :meth:`open` goes on with: a drill begins where another has left off."""
+        self._stays_open = True
 
     def close(self) -> None:
         """Stop watching; idempotent."""
