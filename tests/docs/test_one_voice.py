@@ -38,7 +38,7 @@ def prose(text):
 
 def sentences(text):
     for piece in prose(text):
-        yield from re.split(r"(?<=[.!?])[\"')*_]*\s+(?=[\"'(*_]*[A-Z`\d])", piece)
+        yield from re.split(r"(?<=[.!?])[\"')*_]*\s+(?!\.)", re.sub(r"^[-*] |^\d+\. ", "", piece))
 
 
 def words(sentence):
