@@ -229,9 +229,11 @@ class Drills:
             acceptance=policy.acceptance(layer, names),
         )
         heard: list[events.Event] = []
-        sinks = [] if look is None else [self._look_by(look)]
+        run = Run(self.session, [planned], folder=folder, sinks=[heard.append])
+        if look is not None:
+            run.sinks.append(_looking(run, look))
         with plainly(pytest.fail), self._turn(layer):
-            result = Run(self.session, [planned], folder=folder, sinks=[heard.append, *sinks]).execute().drills[0]
+            result = run.execute().drills[0]
         self.results.append(result)
         _tell_allure(self.session, result, heard)
         self.request.node.user_properties.append(("killcheck", _row(result)))
@@ -241,17 +243,6 @@ class Drills:
                 pytest.skip(reason)
             pytest.fail(reason, pytrace=False)
         return result
-
-    def _look_by(self, look: Callable[[ApiClient], None]) -> events.Sink:
-        """Has somebody look at the drill's cluster as it is when its verdict stands."""
-        from killcheck.pytest.official import api_client_of
-
-        def sink(event: events.Event) -> None:
-            if isinstance(event, events.Judged):
-                with api_client_of(self.session.drilled) as client:
-                    look(client)
-
-        return sink
 
     def _named(self, layer: str, under: Sequence[str]) -> tuple[str, ...]:
         """The faults, if there are such, and such a layer; fails the test in one sentence where there are not."""
@@ -299,6 +290,18 @@ class Drills:
             report.longrepr = f"{_claim(str(excinfo.value), self.results[-1])}\n\n{told}"
         elif told:
             report.sections.append(("killcheck", told))
+
+
+def _looking(run: Run, look: Callable[[ApiClient], None]) -> events.Sink:
+    """Has somebody look at the drill's cluster as it is when its verdict stands."""
+    from killcheck.pytest.official import api_client_of
+
+    def sink(event: events.Event) -> None:
+        if isinstance(event, events.Judged):
+            with api_client_of(run.cluster) as client:
+                look(client)
+
+    return sink
 
 
 @contextmanager

@@ -207,7 +207,9 @@ class Run:
         #: The changes that somebody has said yes to.
         self._approved: set[str] = set()
         self._record: RecordWriter | None = None
-        self._sinks = list(sinks)
+        #: That of the drill which is under way in this process, for sinks that look at it.
+        self.cluster: Cluster | None = None
+        self.sinks = list(sinks)
 
     def execute(self) -> RunResult:
         """Run them all. Raises what a drill raises, and Declined where the plan is not approved."""
@@ -268,6 +270,7 @@ class Run:
     def one(self, number: int, planned: PlannedDrill) -> DrillResult:
         """The drill with that number; raises what it raises."""
         with self.session.cluster(planned) as (cluster, kill_path):
+            self.cluster = cluster
             layer: Layer = kill_path.layer(planned.layer)
             run = f"{self.id}-{number}"
             home = _home(kill_path, layer) if cluster.real else ""
@@ -373,7 +376,7 @@ class Run:
         event = clean(event)
         if self._record is not None:
             self._record(event)
-        for sink in self._sinks:
+        for sink in self.sinks:
             sink(event)
 
 
