@@ -28,10 +28,10 @@ def test_the_night_as_the_official_client_sees_it(drill):
     def look(api_client):
         seen["replicas"] = client.AppsV1Api(api_client).read_namespaced_deployment("vllm", "inference").spec.replicas
         jobs = client.BatchV1Api(api_client).list_namespaced_job("inference").items
-        seen["succeeded"] = [job.status.succeeded for job in jobs]
+        seen["succeeded"] = {job.status.succeeded for job in jobs}
 
     assert drill("nightly-off", look=look).proven
-    assert seen == {"replicas": 0, "succeeded": [1]}
+    assert seen == {"replicas": 0, "succeeded": {1}}
 
 
 def test_what_is_seen_to_be_wrong_fails(drill):
