@@ -176,6 +176,11 @@ class LayerRun(ABC):
         #: How the program that the drill started has ended; None: it has not, or there is none.
         self.ran: Ran | None = None
 
+    @staticmethod
+    @abstractmethod
+    def drills(layer: Layer) -> bool:
+        """Whether this is what drills a layer, by its type and by what it names; no two classes say so of one."""
+
     @abstractmethod
     def prepare(self) -> None:
         """Read what is needed, check that the layer can be drilled. Raises LayerError, KubeError; changes nothing."""

@@ -59,6 +59,11 @@ class SentinelLayer(LayerRun):
         "and mask the others"
     )
 
+    @staticmethod
+    def drills(layer: Layer) -> bool:
+        """What nothing may start past."""
+        return layer.type is LayerType.SENTINEL and layer.container is None
+
     def __init__(self, layer: Layer, stage: Stage) -> None:
         super().__init__(layer, stage)
         if layer.sentinel is None:

@@ -129,7 +129,7 @@ def _errors(inventory: Inventory, kill_path: KillPath) -> list[Finding]:
     """What lint calls an error, found out once for all drills of a run."""
     kept = inventory.kept.setdefault("errors", [])
     for known, errors in kept:
-        if known is kill_path:
+        if known is kill_path or known == kill_path:
             return list(errors)
     errors = _asked(inventory, kill_path)
     kept.append((kill_path, errors))
