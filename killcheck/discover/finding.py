@@ -6,7 +6,7 @@ written here is a proposal for a person to read.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -156,7 +156,7 @@ def _known_by(seen: discover_layers.Found) -> dict[str, str]:
 
 def _ran_s(seen: discover_layers.Found, rehearsed: Mapping[str, Rehearsed]) -> list[float]:
     """How many seconds the programs of the layers took that were fired in a rehearsal and ended well."""
-    refs = [f"CronJob/{layer.ref.namespace}/{layer.ref.name}" for layer in seen.layers if layer.ref]
+    refs = [f"{layer.ref.kind}/{layer.ref.namespace}/{layer.ref.name}" for layer in seen.layers if layer.ref]
     return [rehearsed[ref].first.seconds for ref in refs if ref in rehearsed and rehearsed[ref].first.exit_code == 0]
 
 
@@ -166,7 +166,7 @@ def _touched(
     rehearsed: Mapping[str, Rehearsed],
 ) -> tuple[str, ...]:
     """The namespaces of the targets, and those in which a layer was seen to change something."""
-    refs = {f"CronJob/{layer.ref.namespace}/{layer.ref.name}" for layer in seen.layers if layer.ref}
+    refs = {f"{layer.ref.kind}/{layer.ref.namespace}/{layer.ref.name}" for layer in seen.layers if layer.ref}
     changed = [
         call.namespace
         for ref in sorted(refs)
@@ -309,8 +309,14 @@ def _no_layer(targets: tuple[killpath.Target, ...], seen: discover_layers.Found)
 
 
 # -- a live cluster ------------------------------------------------------------------------------------------
-def from_cluster(kube: Kube, name: str = "") -> Discovery:
+def from_cluster(
+    kube: Kube,
+    name: str = "",
+    rehearse: Callable[[list[Obj]], Mapping[str, Rehearsed]] | None = None,
+) -> Discovery:
     """The kill path of a live cluster: one list for each kind, however many objects there are.
+
+    ``rehearse`` is given what was listed; what it answers of programs goes before what is read of them.
 
     Raises DiscoveryError, and KubeError where what holds GPUs cannot be listed; where what might *help* cannot, it is
     ``not_understood``.
@@ -319,5 +325,6 @@ def from_cluster(kube: Kube, name: str = "") -> Discovery:
 
     listed = listing.read(kube)
     unread = [f"{kind}s could not be listed: {why}" for kind, why in listed.unread.items()]
-    found = from_objects(listed.objects, name, complete=False)
+    rehearsed = rehearse(listed.objects) if rehearse else None
+    found = from_objects(listed.objects, name, rehearsed, complete=False)
     return replace(found, not_understood=(*found.not_understood, *unread))

@@ -25,7 +25,7 @@ from killcheck.layers.base import LayerError
 from killcheck.lint.asking import LintResult
 from killcheck.pytest.settings import setting
 from killcheck.reports.allure import phase_steps
-from killcheck.reports.figures import in_words, span
+from killcheck.reports.figures import span
 from killcheck.run import reading
 from killcheck.run.chosen import chosen, headline
 from killcheck.run.matrix import Cell, Matrix, left_out, plan
@@ -37,6 +37,7 @@ from killcheck.safety.consent import ConsentError
 from killcheck.safety.journal import Dirty, JournalError
 from killcheck.safety.lease import Busy
 from killcheck.spec.killpath import Layer, Policy
+from killcheck.spec.phases import words_of
 from killcheck.spec.specfile import SpecError
 from killcheck.text.redaction import redact
 from killcheck.text.suggestions import did_you_mean
@@ -409,14 +410,14 @@ def explain(result: DrillResult) -> str:
     if result.cause != result.why and not result.why.startswith("stuck before"):
         lines.append(f"  {result.why}")
     if result.stuck_at:
-        lines.append(f"  stuck before {in_words(result.stuck_at)}")
+        lines.append(f"  stuck before {words_of(result.stuck_at)}")
     if result.cause and result.verdict is not Verdict.INCONCLUSIVE:
         lines += [f"  cause:  {result.cause}", *([f"  remedy: {result.remedy}"] if result.remedy else [])]
         lines += [f"    {line}" for line in result.evidence]
     for phase in result.phases:
         at = span(phase["at_s"]) if phase["at_s"] is not None else "never"
         limit = f" (deadline {span(phase['deadline_s'])})" if phase["deadline_s"] is not None else ""
-        lines.append(f"  {in_words(phase['phase']):<18} {at}{limit}")
+        lines.append(f"  {words_of(phase['phase']):<18} {at}{limit}")
     return "\n".join(lines)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["in_words", "money", "span"]
+__all__ = ["money", "span"]
 
 
 def span(seconds: float | None) -> str:
@@ -16,11 +16,6 @@ def span(seconds: float | None) -> str:
     minutes, left = divmod(rest, 60)
     parts = [f"{hours} h" if hours else "", f"{minutes} min" if minutes else "", f"{left} s" if left else ""]
     return " ".join(part for part in parts[:2] if part) if hours else " ".join(p for p in parts if p) or "0 s"
-
-
-def in_words(phase: str) -> str:
-    """A phase by its one name, as a person reads it: ``image_pulled`` is "image pulled" everywhere."""
-    return phase.replace("_", " ")
 
 
 def money(usd: float | None) -> str:

@@ -46,7 +46,8 @@ class Standing:
 
     def lines(self, now: datetime) -> list[Text]:
         """What to show at ``now``."""
-        from killcheck.reports.figures import in_words, money, span
+        from killcheck.reports.figures import money, span
+        from killcheck.spec.phases import words_of
 
         if self.triggered is None:
             return [Text("  before the trigger: steady state, sabotage", style="dim")]
@@ -67,7 +68,7 @@ class Standing:
             left = limit - passed
             late = left < 0
             how = f"late by {span(round(-left))}" if late else f"{span(round(left))} left"
-            shown.append(Text(f"    {in_words(phase):<24} {how}", style="red" if late else "dim"))
+            shown.append(Text(f"    {words_of(phase):<24} {how}", style="red" if late else "dim"))
         return shown
 
     def _usd(self, now: datetime) -> float | None:

@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from killcheck import events
-from killcheck.reports.figures import in_words, money, span
+from killcheck.reports.figures import money, span
 from killcheck.reports.story import DrillStory
+from killcheck.spec.phases import words_of
 
 __all__ = ["HEIGHT", "WIDTH", "Lane", "Mark", "Phase", "Picture", "picture"]
 
@@ -71,7 +72,7 @@ def picture(drill: DrillStory) -> Picture:
 
     phases = tuple(
         Phase(
-            in_words(row["phase"]),
+            words_of(row["phase"]),
             None if row["at_s"] is None else x(row["at_s"]),
             row["at_s"],
             None if row["deadline_s"] is None or row["phase"] == "held" else x(row["deadline_s"]),

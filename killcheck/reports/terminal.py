@@ -11,10 +11,11 @@ from rich.table import Table
 from rich.text import Text
 
 from killcheck import events
-from killcheck.kube.preflight import in_words as rights_in_words
+from killcheck.kube.preflight import in_words
 from killcheck.reports import mend, rests
-from killcheck.reports.figures import in_words, money, span
+from killcheck.reports.figures import money, span
 from killcheck.reports.screen import fitting, screen
+from killcheck.spec.phases import words_of
 
 if TYPE_CHECKING:
     from killcheck.reports.compare import Comparison
@@ -128,7 +129,7 @@ class Terminal:
     def _on_PhaseReached(self, event: events.PhaseReached) -> None:
         late = event.deadline_s is not None and event.phase != "held" and event.at_s > event.deadline_s
         against = f" of {span(event.deadline_s)}" if event.deadline_s is not None and event.phase != "held" else ""
-        text = f"{in_words(event.phase):<24} {span(event.at_s)}{against}"
+        text = f"{words_of(event.phase):<24} {span(event.at_s)}{against}"
         self._line(
             event,
             "✗" if late else "✓",
@@ -137,7 +138,7 @@ class Terminal:
         )
 
     def _on_PhaseLost(self, event: events.PhaseLost) -> None:
-        self._line(event, "✗", f"{in_words(event.phase)} no more: {event.why}", "red")
+        self._line(event, "✗", f"{words_of(event.phase)} no more: {event.why}", "red")
 
     def _on_Said(self, event: events.Said) -> None:
         if event.type == "Warning" and event.count == 1:
@@ -192,7 +193,7 @@ class Terminal:
             )
             self.console.say(f"  at stake: {plan.gpu_nodes} GPU node(s) for at most {plan.hours:.1f} h ({rate})", 4)
         self.console.say("  with these rights:")
-        for right in rights_in_words(plan.permissions):
+        for right in in_words(plan.permissions):
             self.console.say(f"    {right}", 6)
 
     def summary(self, result: RunResult) -> None:
@@ -275,7 +276,7 @@ def _verdict_lines(result: dict[str, Any]) -> Text:
         chance = result["next_chance"][:16].replace("T", " ")
         text.append(f", {money(result['usd_until_next_chance'])} by the next chance at {chance} UTC")
     text.append("\n    stuck   ", style="dim")
-    text.append(f"before '{in_words(result['stuck_at'])}'")
+    text.append(f"before '{words_of(result['stuck_at'])}'")
     text.append("\n    cause   ", style="dim")
     text.append(_short(result["cause"] or "", 400))
     text.append("\n    remedy  ", style="dim")

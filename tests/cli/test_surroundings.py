@@ -29,7 +29,7 @@ def run(*argv: str, tmp_path: Path, stdout=subprocess.PIPE, **env: str | None):
 def test_a_terminal_that_knows_only_ascii_gets_plainer_marks(tmp_path):
     done = run(tmp_path=tmp_path, PYTHONIOENCODING="ascii", LC_ALL="C")
     assert done.returncode == 0, done.stderr
-    assert b"  + pods gone" in done.stdout
+    assert b"  + GPU pods gone" in done.stdout
     assert b"SURVIVED" in done.stdout
 
 
@@ -94,7 +94,7 @@ def test_an_output_that_is_full_is_said_in_one_line(tmp_path):
 def test_quiet_says_the_verdict(tmp_path):
     done = run("-q", tmp_path=tmp_path)
     assert b"SURVIVED" in done.stdout
-    assert b"pods gone" not in done.stdout
+    assert b"GPU pods gone" not in done.stdout
 
 
 @pytest.mark.parametrize(

@@ -131,7 +131,7 @@ def test_allure_has_steps_and_attachments(team):
     pytester = team()
     pytester.runpytest_subprocess("--alluredir=allure").assert_outcomes(passed=1)
     (found,) = [json.loads(path.read_text()) for path in (pytester.path / "allure").glob("*-result.json")]
-    assert any(step["name"].startswith("pods gone: ") for step in found["steps"])
+    assert any(step["name"].startswith("GPU pods gone: ") for step in found["steps"])
     kept = {one["name"]: (pytester.path / "allure" / one["source"]).read_text() for one in found["attachments"]}
     assert "pods_gone" in kept["nightly-off: timeline"]
     assert json.loads(kept["nightly-off: result"])["verdict"] == "survived"
