@@ -30,7 +30,14 @@ __all__ = ["Discovery", "DiscoveryError", "Holder", "from_cluster", "from_object
 
 
 class DiscoveryError(Exception):
-    """There is no kill path to be found; the message says what was looked at and what came nearest."""
+    """There is no kill path to be found; the message says what was looked at and what came nearest.
+
+    ``something``: whether GPUs are named all the same, or something was not read that may ask for them.
+    """
+
+    def __init__(self, message: str, *, something: bool = False) -> None:
+        super().__init__(message)
+        self.something = something
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +105,7 @@ def from_objects(
     notes += _odd_holders(found)
     unknown = unknown_holders(found)
     if not held:
-        raise DiscoveryError(_no_target(found, notes, unknown, objects.unseen if isinstance(objects, Loaded) else ()))
+        raise _no_target(found, notes, unknown, objects.unseen if isinstance(objects, Loaded) else ())
     targets = _targets(held)
     by_target = {target.name: holder.obj for target, holder in zip(targets, held, strict=True)}
     seen = discover_layers.find(found, targets, by_target, rehearsed)
@@ -265,7 +272,7 @@ def _no_target(
     notes: list[str],
     unknown: Sequence[Unknown],
     unseen: Sequence[Skipped],
-) -> str:
+) -> DiscoveryError:
     """Why there is no target; that nothing asks for a GPU is only said where nothing names one."""
     count: dict[str, int] = {}
     for obj in objects:
@@ -282,12 +289,18 @@ def _no_target(
                 f"no target found: nothing that could be read asks for a GPU (looked at "
                 f"{looked or 'no workload'}); not everything could be read"
             )
-        return "\n  ".join([message, *notes, *(summed_up(unseen))])
+        return DiscoveryError("\n  ".join([message, *notes, *(summed_up(unseen))]), something=bool(unseen))
     message = (
         f"no target found, and GPUs are named here: by {len(said)} object(s) that are not understood as "
         f"holders, and in {len(named)} file(s) that were not read (looked at {looked or 'no workload at all'})"
     )
-    return "\n  ".join([message, *said, *notes, *summed_up(named)])
+    return DiscoveryError("\n  ".join([message, *_first(said), *notes, *summed_up(named)]), something=True)
+
+
+def _first(said: Sequence[str]) -> list[str]:
+    """The first few, and how many more there are."""
+    more = len(said) - _NAMED
+    return [*said[:_NAMED], *([f"and {more} more"] if more > 0 else ())]
 
 
 def _nothing_fires(seen: discover_layers.Found) -> str:

@@ -155,7 +155,6 @@ class Registry:
         self.tokens: Callable[[str], Tokens | None] = lambda host: None
         self._missing: set[str] = set()
         self._known: dict[str, set[str]] = {}
-        self._digests: dict[str, str] = {}
         self._arches: dict[str, tuple[str, ...]] = {}
         self._contents: dict[str, Contents] = {}
 
@@ -182,10 +181,6 @@ class Registry:
     def delete_repository(self, image: str) -> None:
         """The repository is gone, with every tag."""
         self._missing.add(parse(image).repository)
-
-    def restore_repository(self, image: str) -> None:
-        """The repository is back."""
-        self._missing.discard(parse(image).repository)
 
     def only_tags(self, repository: str, tags: Iterable[str]) -> None:
         """The repository has these tags and no other."""
