@@ -58,7 +58,6 @@ zoo: $(VENV)/.installed ## How many broken kill paths lint finds, how many sound
 
 docs: $(VENV)/.dev ## Write the reference again from the code
 	$(BIN)/python docs/generate.py
-	$(BIN)/python ci/helm/generate.py
 
 bench: $(VENV)/.dev
 	for script in benchmarks/[a-z]*.py; do $(BIN)/python $$script || exit 1; done

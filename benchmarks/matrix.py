@@ -29,8 +29,8 @@ def processor_s() -> float:
 def main(fixture: str = "two-switches", scenarios: str = "200") -> None:
     session = Session(fixture=fixture)
     with session.cluster() as (cluster, _):
-        levers = set(cluster.levers)
-    planned = matrix.plan(session.kill_path, levers=levers)
+        capabilities = cluster.capabilities.names
+    planned = matrix.plan(session.kill_path, capabilities=capabilities)
     began, used = wall_seconds(), processor_s()
     with tempfile.TemporaryDirectory() as folder:
         Run(session, planned, folder=Path(folder), workers=WORKERS).execute()

@@ -153,7 +153,7 @@ def _probes() -> str:
 def _faults() -> str:
     parts = [
         "# Faults\n",
-        "What `killcheck drill --under` takes, also several at once. *Needs*: levers that only some"
+        "What `killcheck drill --under` takes, also several at once. *Needs*: capabilities that only some"
         " clusters have; without, any Kubernetes API will do.\n",
     ]
     kinds = (*faults.ALL, *faults.CLOUD, *faults.ENGINE, *faults.MACHINE)

@@ -24,6 +24,7 @@ COMMANDS = {
     "lint": ("lint", "Ask every question that reading can answer: what will keep the GPUs on?"),
     "drill": ("drill", "Pull a layer's trigger, watch the GPUs go, and prove it."),
     "restore": ("restore", "Put back what an interrupted run left."),
+    "rights": ("rights", "Print the RBAC rules that drills on a real cluster take, and no more."),
     "faults": ("faults", "List what a drill can sabotage."),
     "fence": ("fence", "What could be launched at worst, and through which door."),
     "gate": ("gate", "Lint, fences and every drill: one verdict before a release."),

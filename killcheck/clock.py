@@ -17,8 +17,8 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -76,6 +76,21 @@ class Hold:
         self._loop.release(self)
 
 
+class _Entrance(AbstractContextManager[None]):
+    """What :meth:`Loop.entered` answers, to all alike: every request to an embedded cluster goes through it."""
+
+    __slots__ = ("_loop",)
+
+    def __init__(self, loop: Loop) -> None:
+        self._loop = loop
+
+    def __enter__(self) -> None:
+        self._loop._enter()
+
+    def __exit__(self, *_: object) -> None:
+        self._loop._leave()
+
+
 class Loop(ABC):
     """Timers, callbacks and one lock.
 
@@ -92,6 +107,7 @@ class Loop(ABC):
         self._seq = itertools.count()
         self._holds: list[Hold] = []
         self._contenders = 0
+        self._entrance = _Entrance(self)
         self._running = False
 
     # -- the time ------------------------------------------------------------------------------------------
@@ -136,16 +152,22 @@ class Loop(ABC):
         return self.call_later((when - self.now()).total_seconds(), fn, *args)
 
     # -- other threads -------------------------------------------------------------------------------------
-    @contextmanager
-    def entered(self) -> Iterator[None]:
+    def entered(self) -> AbstractContextManager[None]:
         """Hold the loop's lock from another thread; a running loop makes way between two callbacks."""
+        return self._entrance
+
+    def _enter(self) -> None:
         self._contenders += 1  # a hint only: a lost update costs one turn of patience
         try:
-            with self.lock:
-                yield
-                self._wake.notify_all()
-        finally:
+            self.lock.acquire()
+        except BaseException:  # interrupted while it waited
             self._contenders -= 1
+            raise
+
+    def _leave(self) -> None:
+        self._contenders -= 1
+        self._wake.notify_all()
+        self.lock.release()
 
     def hold(self, ahead: Callable[[], float] = lambda: 0.0) -> Hold:
         """Keep virtual time from moving by more than ``ahead()`` seconds at a time until the hold is released."""

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from datetime import datetime
-from typing import Literal, Protocol
+from typing import Protocol
 
+from killcheck.capabilities.account import InstanceState
 from killcheck.capabilities.inventory import Inventory
+from killcheck.capabilities.offered import Capabilities
 from killcheck.clock import Loop
 from killcheck.kube.client import Kube
 from killcheck.kube.objects import Obj
 
 __all__ = ["Cluster", "ClusterError", "InstanceState", "NotInstalled"]
-
-InstanceState = Literal["running", "stopping", "terminated", "unknown"]
 
 
 class ClusterError(Exception):
@@ -25,7 +25,9 @@ class NotInstalled(ClusterError):
 
 
 class Cluster(Protocol):
-    """A real, kind or embedded cluster."""
+    """A real, kind or embedded cluster. ``capabilities``: what is acted on and asked here besides the API."""
+
+    capabilities: Capabilities
 
     @property
     def name(self) -> str:
@@ -42,10 +44,6 @@ class Cluster(Protocol):
     @property
     def loop(self) -> Loop:
         """The cluster's time."""
-
-    @property
-    def levers(self) -> dict[str, object]:
-        """What faults act on besides the API, by name (``registry``, ``nodes``, ``cloud``...)."""
 
     def instance_state(self, node: Obj) -> InstanceState:
         """What the cloud says of the instance behind a node (also after the Node object has gone)."""

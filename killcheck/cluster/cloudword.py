@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable
+from dataclasses import replace
 from threading import Thread
 
 from killcheck.capabilities.cluster import Cluster, ClusterError, NotInstalled
@@ -41,7 +42,7 @@ class _Refused:
 
 
 def equip_with_cloud(cluster: Cluster, kill_path: KillPath, *, any_command: bool = False) -> None:
-    """Give a cluster its levers in the cloud: ``instances`` (P3), ``aws``, ``hands``; embedded, ``stand-in`` too.
+    """Give a cluster what it has in the cloud: ``instances`` (P3), ``aws``, ``hands``; embedded, ``stand_in`` too.
 
     ``any_command``: a program need not be named under ``consent.commands`` to be asked.
     Raises ClusterError.
@@ -62,12 +63,12 @@ def equip_with_cloud(cluster: Cluster, kill_path: KillPath, *, any_command: bool
         and not any_command
         and (not kill_path.consent.allows_command(access.command))
     ):
-        cluster.levers["instances"] = Instances(_Refused(str(access.command)), cluster.loop.monotonic)
-        return
-    cluster.levers["instances"] = Instances(word, cluster.loop.monotonic)
+        word = _Refused(str(access.command))
+    asked = Instances(word, cluster.loop.monotonic)
+    cluster.capabilities = replace(cluster.capabilities, instances=asked)
     if isinstance(word, Ec2):
         aws = access_of(access)
-        cluster.levers.update({"aws": aws, "hands": Hands(aws), "spot-prices": SpotPrices(aws)})
+        cluster.capabilities = replace(cluster.capabilities, aws=aws, hands=Hands(aws), spot_prices=SpotPrices(aws))
 
 
 def _post(loop: Loop, fn: Callable[..., object], *args: object) -> None:
@@ -127,11 +128,10 @@ def _stand_in(cluster: EmbeddedDrillCluster, kill_path: KillPath) -> None:
     _fresh_pull_tokens(cluster, stand_in.ecr)
     for url in access.results:
         aws.client("s3").create_bucket(Bucket=url.removeprefix("s3://").partition("/")[0])
-    cluster.levers.update(
-        {
-            "stand-in": stand_in,
-            "aws": aws,
-            "hands": Hands(aws),
-            "instances": Instances(Ec2(aws), cluster.loop.monotonic),
-        }
+    cluster.capabilities = replace(
+        cluster.capabilities,
+        stand_in=stand_in,
+        aws=aws,
+        hands=Hands(aws),
+        instances=Instances(Ec2(aws), cluster.loop.monotonic),
     )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from killcheck.capabilities.cluster import ClusterError, InstanceState
 from killcheck.capabilities.inventory import Inventory
+from killcheck.capabilities.offered import Capabilities
 from killcheck.clock import WallLoop
 from killcheck.engine.api import EngineApi, Schedule
 from killcheck.engine.connection import Engine, host_of
@@ -68,7 +69,7 @@ class DockerCluster:
             self.engine, self.loop, schedules, instance_type=next(iter(kinds)) if len(kinds) == 1 else ""
         )
         self.kube = Kube(self.api)
-        self.levers: dict[str, object] = {"engine": self.engine}
+        self.capabilities = Capabilities(engine=self.engine)
 
     def objections(self, plan: Plan) -> Iterable[str]:
         """Why this engine's containers may not be touched: each that a drill changes or runs says so by its label."""

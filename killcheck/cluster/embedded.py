@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from killcheck.capabilities.cluster import ClusterError, InstanceState
 from killcheck.capabilities.inventory import Inventory
+from killcheck.capabilities.offered import Capabilities
 from killcheck.embedded import Cluster, HostRuntime
 from killcheck.kube.objects import Obj, dig
 
 if TYPE_CHECKING:
-    from killcheck.cloud.instances import Instances
     from killcheck.machine.modelled import Machine
 
 __all__ = ["EmbeddedDrillCluster"]
@@ -60,13 +60,13 @@ class EmbeddedDrillCluster:
         self.closing: list[Callable[[], None]] = []
         self.kube = self.embedded.kube
         self.loop = self.embedded.loop
-        self.levers: dict[str, object] = {
-            "registry": self.embedded.registry,
-            "nodes": self.embedded.nodes,
-            "cloud": self.embedded.cloud,
-            "controllers": self.embedded,
-            "wire": self.embedded.wire,
-        }
+        self.capabilities = Capabilities(
+            registry=self.embedded.registry,
+            nodes=self.embedded.nodes,
+            cloud=self.embedded.cloud,
+            controllers=self.embedded,
+            wire=self.embedded.wire,
+        )
         try:
             self.embedded.load(objects)
         except BaseException:
@@ -86,7 +86,7 @@ class EmbeddedDrillCluster:
 
     def instance_state(self, node: Obj) -> InstanceState:
         """What the model cloud says of the instance behind a node."""
-        asked = cast("Instances | None", self.levers.get("instances"))
+        asked = self.capabilities.instances
         if asked is not None:
             return asked.state(dig(node, "spec", "providerID", default=""))
         return self.embedded.instance_state(node)

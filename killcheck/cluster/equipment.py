@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 from killcheck.capabilities.cluster import Cluster
@@ -18,7 +19,7 @@ UNASKED = "it was not run: nobody allowed it to run on this host (--exec host)"
 
 
 def equip(cluster: Cluster, kill_path: KillPath, *, allowed: bool) -> None:
-    """Give a cluster the levers ``programs`` and ``files``, where the kill path has any use for them.
+    """Give a cluster ``programs`` and ``files``, where the kill path has any use for them.
 
     ``allowed``: whether its programs may be run on this host for the embedded cluster (on a real one, consent decides).
     """
@@ -27,10 +28,10 @@ def equip(cluster: Cluster, kill_path: KillPath, *, allowed: bool) -> None:
     if not kill_path.commands and not any(layer.sentinel for layer in kill_path.layers):
         return
     if not isinstance(cluster, EmbeddedDrillCluster):
-        cluster.levers["programs"] = LocalPrograms(
+        programs = LocalPrograms(
             cluster.loop, kill_path.folder, known=kill_path.commands, witnesses=_witnesses(kill_path)
         )
-        cluster.levers["files"] = Files()
+        cluster.capabilities = replace(cluster.capabilities, programs=programs, files=Files())
         return
     from killcheck.embedded import NoRuntime
     from killcheck.executor import scripts
@@ -50,9 +51,9 @@ def equip(cluster: Cluster, kill_path: KillPath, *, allowed: bool) -> None:
         witnesses=_witnesses(kill_path),
     )
     cluster.machine = machine
-    cluster.levers["programs"] = cluster.levers["machine"] = machine
-    cluster.levers["timers"] = machine.timers
-    cluster.levers["files"] = Files(machine.path)
+    cluster.capabilities = replace(
+        cluster.capabilities, programs=machine, machine=machine, timers=machine.timers, files=Files(machine.path)
+    )
     units = [folder, *(folder / name for layer in kill_path.layers if layer.sentinel for name in layer.sentinel.units)]
     for layer in kill_path.layers:
         machine.keep(layer, persistent=scripts.persistent(layer.command, units) if layer.command else None)

@@ -8,11 +8,11 @@ from typing import Any
 
 from killcheck.capabilities.cluster import InstanceState
 from killcheck.capabilities.inventory import Inventory
+from killcheck.capabilities.offered import Capabilities
 from killcheck.clock import WallLoop
 from killcheck.kube.client import Kube
 from killcheck.kube.errors import KubeError
 from killcheck.kube.objects import Obj
-from killcheck.machine.programs import close_programs
 
 __all__ = ["NAME", "HostCluster"]
 
@@ -36,7 +36,7 @@ class HostCluster:
     def __init__(self) -> None:
         self.loop = WallLoop()
         self.kube = Kube(_NoApi())
-        self.levers: dict[str, object] = {}
+        self.capabilities = Capabilities()
 
     def instance_state(self, node: Obj) -> InstanceState:
         """There are no nodes."""
@@ -77,4 +77,5 @@ class HostCluster:
 
     def close(self) -> None:
         """Stop the programs that still run; idempotent."""
-        close_programs(self.levers)
+        if self.capabilities.programs is not None:
+            self.capabilities.programs.close()

@@ -20,6 +20,7 @@ from typing import Any
 
 from killcheck.capabilities.cluster import ClusterError, InstanceState
 from killcheck.capabilities.inventory import Inventory
+from killcheck.capabilities.offered import Capabilities
 from killcheck.clock import WallLoop
 from killcheck.cluster.inventory import listed
 from killcheck.cluster.kind_nodes import GPU_LABEL, NodeKeeper
@@ -387,7 +388,7 @@ class KindCluster:
         self.kind.export()
         cluster = connect(self.kind.context, kubeconfig=self.kind.kubeconfig, loop=self.loop)
         self.kube = Kube(_Both(cluster.transport, EngineApi(self.engine, self.loop)))
-        self.levers: dict[str, object] = {"node-containers": self}
+        self.capabilities = Capabilities(node_containers=self.engine)
         self._inventory: Inventory | None = None
         wake(self.engine, self.kind.name)
         self.keeper = NodeKeeper(self.kube, self.engine, self.loop)

@@ -6,16 +6,14 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from pathlib import Path
-from typing import cast
 
 from killcheck.capabilities.cluster import InstanceState
 from killcheck.capabilities.inventory import Inventory
+from killcheck.capabilities.offered import Capabilities
 from killcheck.clock import WallLoop
-from killcheck.cloud.instances import Instances
 from killcheck.cluster.inventory import listed
 from killcheck.kube.config import connect
 from killcheck.kube.objects import Obj, dig
-from killcheck.machine.programs import close_programs
 
 __all__ = ["KubeconfigCluster"]
 
@@ -32,7 +30,7 @@ class KubeconfigCluster:
         self.name = context
         self.loop = WallLoop()
         self.kube = connect(context, kubeconfig=kubeconfig, loop=self.loop)
-        self.levers: dict[str, object] = {}
+        self.capabilities = Capabilities()
         self._inventory: Inventory | None = None
         asked = self.loop.now()
         answer = self.kube.call("GET", "/version")
@@ -41,7 +39,7 @@ class KubeconfigCluster:
 
     def instance_state(self, node: Obj) -> InstanceState:
         """What the spec's ``cloud:`` says; without it nothing is known."""
-        asked = cast("Instances | None", self.levers.get("instances"))
+        asked = self.capabilities.instances
         return asked.state(dig(node, "spec", "providerID", default="")) if asked else "unknown"
 
     def assumptions(self) -> Sequence[str]:
@@ -81,7 +79,8 @@ class KubeconfigCluster:
 
     def close(self) -> None:
         """Stop the programs that still run; idempotent."""
-        close_programs(self.levers)
+        if self.capabilities.programs is not None:
+            self.capabilities.programs.close()
 
 
 def _ahead(headers: Mapping[str, str], asked: datetime, answered: datetime) -> timedelta:

@@ -14,9 +14,11 @@ from killcheck.commands.errors import guarded
 from killcheck.commands.reading_options import reading_options
 
 if TYPE_CHECKING:
+    from killcheck.run.planned import PlannedDrill
+    from killcheck.run.session import Session
     from killcheck.safety.consent import Plan
 
-__all__ = ["approval", "command", "go_on"]
+__all__ = ["approval", "command", "drills_for", "go_on"]
 
 
 @click.command("drill", context_settings={"help_option_names": ["-h", "--help"]})
@@ -119,7 +121,7 @@ def command(**options: Any) -> None:
     session = named.session(options)
     if session.real:
         consent.check_context(session.on, session.kill_path)
-    planned = _planned(session, options)
+    planned = drills_for(session, options)
     if options["evidence"]:
         from killcheck.commands.evidence import where
 
@@ -184,7 +186,8 @@ def _told(session: Any) -> None:
         click.echo(f"killcheck: note: {note}", err=True)
 
 
-def _planned(session: Any, options: dict[str, Any]) -> list[Any]:
+def drills_for(session: Session, options: dict[str, Any]) -> list[PlannedDrill]:
+    """The drills that ``--layer``, ``--under``, ``--matrix``, ``--watch`` and ``--night`` name. Raises UsageError."""
     from killcheck import faults
     from killcheck.drill.sequence import Options
     from killcheck.run.planned import PlannedDrill

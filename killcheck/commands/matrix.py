@@ -47,7 +47,7 @@ def cells(
         session.kill_path,
         only_layers=only_layers,
         only_faults=alone,
-        levers=session.levers,
+        capabilities=session.capabilities,
         options=how,
         together=together,
         objects=() if session.real else session.objects,
@@ -56,10 +56,11 @@ def cells(
         raise click.UsageError("no layer of the spec can be drilled by this version: the matrix has no cell")
     if without := left_out(session, only_layers, only_faults):
         click.echo(
-            f"killcheck: left out on {session.on}, they need levers that it has not: {', '.join(without)}", err=True
+            f"killcheck: left out on {session.on}, they need capabilities that it has not: {', '.join(without)}",
+            err=True,
         )
     if not (session.real or only_faults):
-        for said in matrix.unneeded(session.kill_path, session.levers, session.objects):
+        for said in matrix.unneeded(session.kill_path, session.capabilities, session.objects):
             click.echo(f"killcheck: left out, {said}", err=True)
     return planned
 
@@ -68,7 +69,7 @@ def left_out(session: Session, only_layers: Collection[str] = (), only_faults: C
     """Faults that the session's cluster has no lever for; what was named is drilled all the same, and says so."""
     from killcheck.run import matrix
 
-    return [] if only_faults else matrix.left_out(session.kill_path, session.levers, only_layers=only_layers)
+    return [] if only_faults else matrix.left_out(session.kill_path, session.capabilities, only_layers=only_layers)
 
 
 def execute(

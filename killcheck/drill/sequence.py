@@ -10,12 +10,13 @@ from dataclasses import replace
 from functools import partial
 
 from killcheck import events, layers
+from killcheck.capabilities.offered import lacking
 from killcheck.drill import waking
 from killcheck.drill.attribution import Bystanders
 from killcheck.drill.judgement import Judged
 from killcheck.drill.progress import Progress
 from killcheck.drill.watching import Inconclusive, Options
-from killcheck.faults.base import FaultError, lacking
+from killcheck.faults.base import FaultError
 from killcheck.faults.combination import in_order, refuse_clashes
 from killcheck.kube.errors import KubeError, NotFound
 from killcheck.kube.objects import name_of
@@ -29,7 +30,10 @@ from killcheck.watch.scene import STEADFAST_S, SceneBroken
 from killcheck.watch.timeline import Timeline
 from killcheck.witnesses.panel import Unproven
 
-__all__ = ["Drill", "Inconclusive", "Options"]
+__all__ = ["PROVES_NOTHING", "Drill", "Inconclusive", "Options"]
+
+#: What ends a drill inconclusive.
+PROVES_NOTHING = (Inconclusive, FaultError, SceneBroken, JournalError, Unproven)
 
 
 class Drill(Judged):
@@ -51,7 +55,7 @@ class Drill(Judged):
                 self._trigger()
                 self._watch()
                 verdict = self._judge()
-            except (Inconclusive, FaultError, SceneBroken, JournalError, Unproven) as why:
+            except PROVES_NOTHING as why:
                 verdict = self._inconclusive(str(why))
             except KubeError as error:
                 if self.journal.entries or self.progress:
@@ -100,9 +104,10 @@ class Drill(Judged):
             why_not = fault.misplaced(layer) or fault.applies(layer) or fault.pointless(self.kill_path, layer)
             if why_not:
                 raise Inconclusive(f"{fault.name} means nothing to {self.layer.name}: {why_not}")
-            missing = lacking(fault.needs, self.cluster.levers)
+            missing = lacking(fault.needs, self.cluster.capabilities.names)
             if missing:
-                raise Inconclusive(f"{fault.name} cannot be injected on {self.cluster.name}: it needs {missing}")
+                needed = ", ".join(one.how for one in missing)
+                raise Inconclusive(f"{fault.name} cannot be injected on {self.cluster.name}: it needs {needed}")
             plans[fault.name] = insist(loop, partial(fault.plan, self.stage, self._layer_run), patience_s=STEADFAST_S)
         refuse_clashes(plans)
         self.scene.heard_in |= {namespace for plan in plans.values() for namespace in plan.namespaces}
@@ -148,9 +153,9 @@ class Drill(Judged):
         for kind in steady.instances(self.scene):
             self.meter.count(kind, now)
         self._usd_per_hour = self.meter.rate()
-        problem = getattr(self.meter.spot, "problem", "")
-        if problem:
-            self._note(f"{problem}; on-demand prices, an upper bound, stand for them")
+        spot = self.cluster.capabilities.spot_prices
+        if spot is not None and spot.problem:
+            self._note(f"{spot.problem}; on-demand prices, an upper bound, stand for them")
         if self.meter.unpriced():
             self._note(f"no price for {', '.join(self.meter.unpriced())}: dollars are unknown (give one under prices:)")
         self._account.open()
@@ -164,7 +169,8 @@ class Drill(Judged):
         )
 
     def _until_steady(self) -> None:
-        self.cluster.loop.run_until(lambda: self._fresh() and not self._unsteady(), self.options.steady_timeout_s)
+        steady_now = steady.steady(self.scene, self.kill_path, self.layer)
+        self.cluster.loop.run_until(lambda: self._fresh() and steady_now(), self.options.steady_timeout_s)
         unsteady = self._unsteady()
         if unsteady:
             raise Inconclusive(f"no steady state to begin with: {unsteady}{self._turned_off_before()}")
@@ -265,7 +271,7 @@ class Drill(Judged):
         self.progress = None
         self.scene.census.again()
         return self.cluster.loop.run_until(
-            lambda: not steady.unsteady(self.scene, self.kill_path, self.layer, healed=True),
+            steady.steady(self.scene, self.kill_path, self.layer, healed=True),
             self.options.heal_timeout_s,
         )
 

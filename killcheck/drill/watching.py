@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from functools import cached_property
-from typing import cast
 
 from killcheck import diagnosis, events
 from killcheck.capabilities.cluster import Cluster
@@ -25,7 +24,7 @@ from killcheck.safety.accounting import Account
 from killcheck.safety.journal import Journal
 from killcheck.safety.undo import insist
 from killcheck.spec.killpath import KillPath, Layer, Proof
-from killcheck.watch.cost import Meter, SpotPrice
+from killcheck.watch.cost import Meter
 from killcheck.watch.scene import STEADFAST_S, Scene, described, on_since
 from killcheck.watch.timeline import PHASES
 from killcheck.witnesses.panel import Witnesses
@@ -90,9 +89,7 @@ class Watched:
         self.witnesses = Witnesses(cluster, kill_path, layer, self.scene)
         self.runner: LayerRun | None = None
         self.bystanders: Bystanders | None = None
-        self.meter = Meter(
-            price, dict(kill_path.prices), spot=cast("SpotPrice | None", cluster.levers.get("spot-prices"))
-        )
+        self.meter = Meter(price, dict(kill_path.prices), spot=cluster.capabilities.spot_prices)
         self._usd_per_hour: float | None = None
         self.progress: Progress | None = None
         self.bites: dict[str, str] = {}

@@ -14,6 +14,7 @@ from collections.abc import Collection, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from killcheck.capabilities.offered import Capability, lacking
 from killcheck.faults.base import Fault, FaultError, Plan
 from killcheck.faults.combination import apart, in_order, refuse_clashes
 from killcheck.spec.killpath import KillPath, Layer
@@ -77,15 +78,15 @@ def every() -> tuple[type[Fault], ...]:
     return (*ALL, *CLOUD, *ENGINE, *MACHINE, *_foreign())
 
 
-def there(kind: type[Fault], kill_path: KillPath, levers: Collection[str] | None) -> bool:
-    """Whether the levers are there that a fault needs; ``levers`` None: the embedded cluster's, with all of its own.
+def there(kind: type[Fault], kill_path: KillPath, capabilities: Collection[Capability] | None) -> bool:
+    """Whether what a fault needs is there; ``capabilities`` None: the embedded cluster's, with all of its own.
 
     What acts on a cloud account only means something where the spec has a ``cloud:`` to act on.
     """
     from killcheck.faults.shipped import CLOUD, ENGINE
 
-    if levers is not None:
-        return set(kind.needs) <= set(levers)
+    if capabilities is not None:
+        return not lacking(kind.needs, capabilities)
     if kind in ENGINE:
         return False
     return kind not in CLOUD or (kill_path.cloud is not None and bool(kill_path.cloud.endpoint))

@@ -6,17 +6,18 @@ A fault's undo is data in the journal; a fault has no healing code that only its
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar
 
+from killcheck.capabilities.offered import Capability
 from killcheck.kube.objects import Obj
 from killcheck.kube.permissions import Permission
 from killcheck.layers.base import LayerRun, Stage
 from killcheck.spec.killpath import KillPath, Layer, Proof
 
-__all__ = ["SCALED", "Fault", "FaultError", "Plan", "lacking", "none_asked", "none_rented", "none_scaled"]
+__all__ = ["SCALED", "Fault", "FaultError", "Plan", "none_asked", "none_rented", "none_scaled"]
 
 
 #: Kinds whose ``spec.replicas`` somebody else can write, and whose template makes their pods.
@@ -44,20 +45,6 @@ def none_asked(kill_path: KillPath) -> str:
     return none_rented(kill_path) or ("" if {Proof.P2, Proof.P3} & kill_path.proof else unasked)
 
 
-#: How a cluster comes to levers that a spec gives it.
-_GIVEN = {
-    "stand-in": "stand-in (AWS' on the embedded cluster alone: cloud: {endpoint: stand-in} in the spec, and "
-    "pip install 'killcheck[aws-stand-in]')",
-    "hands": "hands (an AWS account: cloud: in the spec)",
-    "aws": "aws (an AWS account: cloud: in the spec)",
-}
-
-
-def lacking(needs: Sequence[str], levers: Collection[str]) -> str:
-    """The levers that a fault needs and a cluster has not, in words; empty: none."""
-    return ", ".join(_GIVEN.get(one, one) for one in needs if one not in levers)
-
-
 class FaultError(Exception):
     """The fault cannot be injected here; one sentence for a person. The drill is inconclusive."""
 
@@ -67,15 +54,14 @@ class Plan:
     """What a fault will change, before anything happens.
 
     ``changes``: one sentence each. ``namespaces``: where it changes something that exists (the drill's own Job is not
-    that), and so needs consent. ``permissions``: verbs beyond reading. ``levers``: what of the cluster it acts on
-    besides the API. ``edits``: the fields that it sets, each as a path (``CronJob inference/off.spec.suspend``): two
-    faults that set the same field, or one a part of the other's, cannot be told apart and are refused together.
+    that), and so needs consent. ``permissions``: verbs beyond reading. ``edits``: the fields that it sets, each as a
+    path (``CronJob inference/off.spec.suspend``): two faults that set the same field, or one a part of the other's,
+    cannot be told apart and are refused together.
     """
 
     changes: tuple[str, ...]
     namespaces: tuple[str, ...] = ()
     permissions: tuple[Permission, ...] = ()
-    levers: tuple[str, ...] = ()
     edits: tuple[str, ...] = ()
 
     @property
@@ -103,8 +89,8 @@ class Fault(ABC):
     family: ClassVar[str]
     #: Rows of the failure catalogue that it reproduces.
     failures: ClassVar[tuple[int, ...]] = ()
-    #: Levers without which it cannot be injected (``registry``, ``nodes``, ...); none: any Kubernetes API will do.
-    needs: ClassVar[tuple[str, ...]] = ()
+    #: Capabilities without which it cannot be injected; none: any Kubernetes API will do.
+    needs: ClassVar[tuple[Capability, ...]] = ()
     #: What it costs besides the drill's own time, in a sentence; empty: nothing.
     costs: ClassVar[str] = ""
     #: Of several faults those with a lower rank are injected first: what needs a working cluster to get started (0)
@@ -119,6 +105,11 @@ class Fault(ABC):
     #: Whether it acts on what is outside Kubernetes: a machine, its programs and timers.
     outside: ClassVar[bool] = False
 
+    def __init_subclass__(cls) -> None:
+        """What it needs has one of the names that there are. Raises ValueError where it is imported."""
+        super().__init_subclass__()
+        cls.needs = tuple(map(Capability, cls.needs))
+
     @classmethod
     def settings(cls) -> dict[str, float]:
         """Its settings by name, their units at the names' ends (``lasts_s``: seconds)."""
@@ -130,7 +121,7 @@ class Fault(ABC):
 
     def misplaced(self, layer: Layer) -> str:
         """Why it cannot act where the layer is: on a Docker Engine most faults have no API to act through."""
-        if layer.container is None or self.on_docker or "engine" in self.needs:
+        if layer.container is None or self.on_docker or Capability.ENGINE in self.needs:
             return ""
         return "it acts through a Kubernetes API, and a Docker Engine has none"
 

@@ -10,7 +10,11 @@ from itertools import combinations
 
 from killcheck.faults.base import Fault, FaultError, Plan
 
-__all__ = ["apart", "in_order", "refuse_clashes"]
+__all__ = ["Clash", "apart", "in_order", "refuse_clashes"]
+
+
+class Clash(FaultError):
+    """Two faults set the same field: they cannot be there together."""
 
 
 def apart(words: Sequence[str]) -> tuple[str, ...]:
@@ -33,7 +37,7 @@ def in_order(faults: Sequence[Fault]) -> list[Fault]:
 
 
 def refuse_clashes(plans: Mapping[str, Plan]) -> None:
-    """Raise FaultError where two faults set the same field: what is seen then says nothing of either.
+    """Raise Clash where two faults set the same field: what is seen then says nothing of either.
 
     ``plans``: by the faults' names.
     """
@@ -45,7 +49,7 @@ def refuse_clashes(plans: Mapping[str, Plan]) -> None:
         if _overlap(mine, theirs)
     ]
     if clashes:
-        raise FaultError("these faults cannot be there together: " + "; ".join(dict.fromkeys(clashes)))
+        raise Clash("these faults cannot be there together: " + "; ".join(dict.fromkeys(clashes)))
 
 
 def _overlap(one: str, other: str) -> bool:

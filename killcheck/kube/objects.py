@@ -62,7 +62,11 @@ def _copy_list(value: list[Any]) -> list[Any]:
 def dig(obj: Any, *path: str | int, default: Any = None) -> Any:
     """Follow ``path`` through dicts and lists; ``default`` where a step is missing or null."""
     for step in path:
-        if obj.__class__ is dict or isinstance(obj, Mapping):  # the first test is the quick one
+        if obj.__class__ is dict:  # the quick test, and the next one, answer nearly always
+            obj = obj.get(step)
+        elif obj is None:
+            return default
+        elif isinstance(obj, Mapping):
             obj = obj.get(step)
         elif isinstance(obj, list) and isinstance(step, int) and -len(obj) <= step < len(obj):
             obj = obj[step]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from killcheck.kube.client import Kube
 
-__all__ = ["Permission", "in_words", "missing", "rules"]
+__all__ = ["Permission", "Rule", "by_namespace", "in_words", "missing", "rules"]
 
 #: Verbs on a collection, which RBAC cannot narrow to a name (the object's name is not part of the request).
 _NAMELESS = frozenset({"create", "deletecollection"})
@@ -43,6 +43,35 @@ class Permission:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A rule of a Role, as RBAC has it; empty ``names``: whatever the object is called."""
+
+    groups: tuple[str, ...]
+    resources: tuple[str, ...]
+    names: tuple[str, ...]
+    verbs: tuple[str, ...]
+
+    def __str__(self) -> str:
+        """One line of YAML."""
+        groups = ", ".join(f'"{group}"' for group in self.groups)
+        restricted = f", resourceNames: [{', '.join(self.names)}]" if self.names else ""
+        return (
+            f"{{apiGroups: [{groups}], resources: [{', '.join(self.resources)}]{restricted}, "
+            f"verbs: [{', '.join(self.verbs)}]}}"
+        )
+
+    def to_object(self) -> dict[str, list[str]]:
+        """As it stands in a Role's ``rules``."""
+        restricted = {"resourceNames": list(self.names)} if self.names else {}
+        return {
+            "apiGroups": list(self.groups),
+            "resources": list(self.resources),
+            **restricted,
+            "verbs": list(self.verbs),
+        }
+
+
 def missing(kube: Kube, wanted: Iterable[Permission]) -> list[Permission]:
     """Those of ``wanted`` that the API server says we lack, each asked once (SelfSubjectAccessReview).
 
@@ -72,25 +101,31 @@ def in_words(permissions: Iterable[Permission]) -> list[str]:
 
 def rules(permissions: Iterable[Permission], name: str = "killcheck") -> str:
     """YAML of the Roles (and the ClusterRole, for what is cluster-wide) that would grant ``permissions``."""
+    return "---\n".join(_role(name, namespace, granted) for namespace, granted in by_namespace(permissions).items())
+
+
+def by_namespace(permissions: Iterable[Permission]) -> dict[str, list[Rule]]:
+    """``{namespace: rules}`` that grant ``permissions`` and no more; empty namespace: cluster-wide."""
     places: dict[str, list[Permission]] = {}
     for permission in sorted(set(permissions)):
         places.setdefault(permission.namespace, []).append(permission)
-    return "---\n".join(_role(name, namespace, wanted) for namespace, wanted in sorted(places.items()))
+    return {
+        namespace: [
+            Rule((group,), tuple(targets), names, verbs) for (group, verbs, names), targets in _merged(wanted).items()
+        ]
+        for namespace, wanted in sorted(places.items())
+    }
 
 
-def _role(name: str, namespace: str, wanted: Iterable[Permission]) -> str:
+def _role(name: str, namespace: str, granted: Iterable[Rule]) -> str:
     metadata = f"{{name: {name}, namespace: {namespace}}}" if namespace else f"{{name: {name}}}"
     lines = [
         "apiVersion: rbac.authorization.k8s.io/v1",
         f"kind: {'Role' if namespace else 'ClusterRole'}",
         f"metadata: {metadata}",
         "rules:",
+        *(f"- {rule}" for rule in granted),
     ]
-    for (group, verbs, names), targets in _merged(wanted).items():
-        restricted = f", resourceNames: [{', '.join(names)}]" if names else ""
-        lines.append(
-            f'- {{apiGroups: ["{group}"], resources: [{", ".join(targets)}]{restricted}, verbs: [{", ".join(verbs)}]}}'
-        )
     return "\n".join(lines) + "\n"
 
 

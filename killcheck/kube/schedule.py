@@ -127,10 +127,12 @@ def most_recent(schedule: Schedule, earliest: datetime, now: datetime) -> Missed
 
 
 # -- robfig/cron's walk ----------------------------------------------------------------------------------------
+@functools.lru_cache(maxsize=4096)
 def _next(rule: Fields, tz: tzinfo, after: int) -> int | None:
     """Month, day, hour, minute, second: each is moved on until it matches; one that wraps around starts it all again.
 
-    Seconds since the epoch, in and out.
+    Seconds since the epoch, in and out. The same few moments are asked for again and again: by the controller, by
+    every drill of a night, and by what reads a year of firings.
     """
     moment = after + 1
     limit = _local(moment, tz).year + _YEARS

@@ -35,6 +35,8 @@ _OF_PODS = frozenset(
     }
 )
 _MAX_DEPTH = 12
+#: No node without one of these says how many there are of anything.
+_NUMBERED = frozenset(path[0] for path in (*COUNTS, *FACTORS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +143,8 @@ def _is_pod_spec(value: Obj) -> bool:
 
 def _multiplied(node: Obj) -> int:
     """How many of what is below a node its own fields ask for; 1 where they say nothing."""
+    if _NUMBERED.isdisjoint(node):
+        return 1
     product = next((number for path in COUNTS if (number := _number(dig(node, *path))) is not None), 1)
     for path in FACTORS:
         factor = _number(dig(node, *path))

@@ -9,10 +9,10 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from killcheck.capabilities.cluster import Cluster
+from killcheck.capabilities.programs import Programs
 from killcheck.kube.informer import Change
 from killcheck.kube.objects import Obj, dig
 from killcheck.kube.permissions import Permission
-from killcheck.machine.programs import Programs
 from killcheck.safety.journal import Journal
 from killcheck.spec.killpath import Command, KillPath, Layer
 from killcheck.watch.scene import Scene
@@ -110,10 +110,10 @@ class Stage:
     @property
     def programs(self) -> Programs:
         """What runs the spec's commands here. Raises LayerError where nothing may."""
-        found = self.cluster.levers.get("programs")
+        found = self.cluster.capabilities.programs
         if found is None:
             raise LayerError(f"the spec's commands cannot be run on {self.cluster.name}")
-        return found  # type: ignore[return-value]
+        return found
 
 
 class LayerRun(ABC):

@@ -6,9 +6,10 @@ count does. What may *not* live here: how programs are run (:mod:`killcheck.mach
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
+from killcheck.capabilities.programs import Ran
 from killcheck.kube import schedule
 from killcheck.kube.informer import Change
 from killcheck.kube.objects import Obj
@@ -17,8 +18,6 @@ from killcheck.layers import firing
 from killcheck.layers.base import Explanation, LayerError, LayerRun, Stage
 from killcheck.layers.firing import Forecast
 from killcheck.layers.program_failures import reason_of
-from killcheck.machine.modelled import Firing
-from killcheck.machine.programs import Ran
 from killcheck.spec.killpath import Layer
 
 __all__ = ["CommandLayer", "effect_of", "firings"]
@@ -36,7 +35,8 @@ def firings(stage: Stage, layer: Layer, after: datetime, until: datetime) -> lis
 
     On a real machine only the schedule is known, not what came of it.
     """
-    seen: list[Firing] | None = getattr(stage.cluster.levers.get("programs"), "firings", None)
+    programs = stage.cluster.capabilities.programs
+    seen = programs.firings if programs is not None else None
     if seen is not None:
         return [f.ran for f in seen if f.layer == layer.name and after <= f.ran.ended and f.ran.begun <= until]
     if not layer.schedule:
@@ -107,11 +107,9 @@ class CommandLayer(LayerRun):
         """Start the program, if its timer would start it now; it goes on while the drill watches."""
         self._begun = self.stage.cluster.loop.now()
         self.stage.scene.census.last_off.clear()  # of interest is what was off since
-        self._held_up = self.stage.programs.held(self.layer.name)
+        self._held_up = self.stage.programs.held(self.layer.name) or ""
         if self._held_up:
-            heard: list[Callable[[], None]] | None = getattr(self.stage.programs, "on_firing", None)
-            if heard is not None:
-                heard.append(self._fired_late)
+            self.stage.programs.on_firing(self._fired_late)
             return f"nothing starts {self.command}: {self._held_up}"
         self.stage.programs.start(self.command, self._ended)
         return f"started {self.command}"

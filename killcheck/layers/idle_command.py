@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
+from killcheck.capabilities.programs import Ran
 from killcheck.layers.base import Explanation, Stage
 from killcheck.layers.command import CommandLayer, firings
-from killcheck.machine.programs import Ran
 from killcheck.spec.killpath import Layer
 
 __all__ = ["BEYOND_S", "IdleCommand"]

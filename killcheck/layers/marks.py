@@ -6,13 +6,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 from killcheck.capabilities.errors import UndoProblem
+from killcheck.capabilities.programs import Files
 from killcheck.kube import resources as r
 from killcheck.kube.errors import NotFound
 from killcheck.kube.objects import Obj, dig
 from killcheck.kube.permissions import Permission
 from killcheck.kube.resources import Resource
 from killcheck.layers.base import LayerError, Stage
-from killcheck.machine.programs import Files
 from killcheck.safety.journal import Undo
 from killcheck.spec.killpath import Ref, Sentinel
 
@@ -64,8 +64,8 @@ class _File(Mark):
 
     @property
     def _files(self) -> Files:
-        found = self.stage.cluster.levers.get("files")
-        if not isinstance(found, Files):
+        found = self.stage.cluster.capabilities.files
+        if found is None:
             raise LayerError(
                 f"layer {self.layer}: {self.path} is a file of a machine, and {self.stage.cluster.name} "
                 "has none at hand"

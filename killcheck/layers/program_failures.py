@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from killcheck.machine.programs import Ran
+from killcheck.capabilities.programs import Ran
 
 __all__ = ["Reason", "reason_of"]
 

@@ -13,6 +13,7 @@ from datetime import datetime
 from functools import partial
 from pathlib import Path
 
+from killcheck.capabilities.programs import Ran
 from killcheck.kube import resources as r
 from killcheck.kube.errors import KubeError
 from killcheck.kube.informer import Change
@@ -23,7 +24,6 @@ from killcheck.layers.dead_man import job_from
 from killcheck.layers.marks import Mark, mark_of
 from killcheck.layers.rivals import lighter
 from killcheck.machine import units
-from killcheck.machine.programs import Ran
 from killcheck.spec.killpath import Command, Layer, LayerType, Ref, Target
 
 __all__ = ["SentinelLayer"]

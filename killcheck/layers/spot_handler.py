@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from killcheck.capabilities.offered import present
+from killcheck.capabilities.programs import Ran
 from killcheck.instances.reclaims import NAMES, NOTICE_S, cloud_of
 from killcheck.kube import resources as r
 from killcheck.kube.errors import KubeError, NotFound
@@ -17,7 +19,7 @@ from killcheck.kube.informer import Change
 from killcheck.kube.objects import Obj, dig, labels_of, name_of, namespace_of
 from killcheck.kube.permissions import Permission
 from killcheck.layers.base import Explanation, LayerError, LayerRun, Stage
-from killcheck.machine.programs import CountUnknown, Ran, counted
+from killcheck.machine.programs import CountUnknown, counted
 from killcheck.spec.killpath import SPOT_NOTICE_S, Command, Layer
 
 __all__ = ["SpotHandler", "is_spot"]
@@ -176,12 +178,12 @@ class SpotHandler(LayerRun):
         if self.layer.checkpoint is not None:
             loop.call_later(LOOK_S, self._again)
         if not self.stage.cluster.real:
-            cloud = self.stage.cluster.levers["cloud"]
-            found = cloud.by_provider_id(dig(self.node, "spec", "providerID", default=""))  # type: ignore[attr-defined]
+            cloud = present(self.stage.cluster.capabilities.cloud)
+            found = cloud.by_provider_id(dig(self.node, "spec", "providerID", default=""))
             if found is None or found.state == "terminated":
                 self._unproven = f"node {name_of(self.node)} lost its instance before the notice could be given"
                 return self._unproven
-            cloud.interrupt(self._instance, in_s=self.notice_s)  # type: ignore[attr-defined]
+            cloud.interrupt(self._instance, in_s=self.notice_s)
             return f"spot notice to {self._instance} (node {name_of(self.node)}): reclaim in {self.notice_s:.0f} s"
         assert self.layer.command is not None
         env = {

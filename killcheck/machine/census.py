@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
+from killcheck.capabilities.programs import Programs, Ran
 from killcheck.clock import Timer
-from killcheck.machine.programs import CountUnknown, Programs, Ran, counted
+from killcheck.machine.programs import CountUnknown, counted
 from killcheck.spec.killpath import Target
 
 __all__ = ["Census", "Count"]
@@ -60,9 +61,8 @@ class Census:
         if self.targets and self.programs is None:
             raise CountUnknown(f"{self.targets[0]}: its count command cannot be run here")
         self._open = True
-        heard = getattr(self.programs, "on_firing", None)
-        if heard is not None:
-            heard.append(self.look)
+        if self.programs is not None:
+            self.programs.on_firing(self.look)
         for target in self.targets:
             self._ask(target)
 

@@ -20,18 +20,18 @@ from datetime import datetime
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from killcheck.capabilities.programs import Firing, Ran
 from killcheck.clock import Loop
 from killcheck.embedded import Exit, File, Launch, Mount, NotRun, Running, Runtime, StartError, Volume
 from killcheck.images.contents import Contents
 from killcheck.kube import schedule
 from killcheck.kube.objects import Obj
 from killcheck.machine import programs
-from killcheck.machine.programs import Ran
 from killcheck.machine.timers import Kept, Timers
 from killcheck.spec.killpath import Command, Layer
 from killcheck.text.redaction import redact
 
-__all__ = ["CALLS", "STATE", "Firing", "Machine"]
+__all__ = ["CALLS", "STATE", "Machine"]
 
 #: Where the spec's folder is on the machine, its stand-ins' programs, and where they may keep what they know.
 FOLDER, BIN, STATE = "/opt/killpath", "/opt/machine/bin", "/var/lib/machine"
@@ -62,14 +62,6 @@ done
 exit $code"""
 
 
-@dataclass(frozen=True, slots=True)
-class Firing:
-    """A timer of the machine that went off: which layer's, and how its program ended."""
-
-    layer: str
-    ran: Ran
-
-
 @dataclass
 class Machine:
     """``folder``: the spec's; ``known``: its commands. ``data``: folders of the machine that its programs and a drill
@@ -87,7 +79,7 @@ class Machine:
     #: Every timer that went off by itself, in order.
     firings: list[Firing] = field(default_factory=list)
     #: Called whenever a timer's program has ended.
-    on_firing: list[Callable[[], None]] = field(default_factory=list)
+    heard: list[Callable[[], None]] = field(default_factory=list)
     #: What could not be run, a sentence each.
     unknowns: list[str] = field(default_factory=list)
     #: What is wrong with it: programs that others stand before (their texts; empty: the program is not there), scripts
@@ -116,6 +108,10 @@ class Machine:
         """As the protocol says."""
         return programs.run(self.loop, self, command)
 
+    def on_firing(self, heard: Callable[[], None]) -> None:
+        """As the protocol says."""
+        self.heard.append(heard)
+
     def put_back(self, count: list[Any], number: int, start: list[Any], folder: str = "") -> None:
         """As the protocol says."""
         programs.put_back(self, count, number, start, self.known)
@@ -139,7 +135,7 @@ class Machine:
         def fire(over: Callable[[], None]) -> None:
             def ended(ran: Ran) -> None:
                 self.firings.append(Firing(layer.name, ran))
-                for told in self.on_firing:
+                for told in self.heard:
                     told()
                 over()
 
@@ -148,11 +144,11 @@ class Machine:
         when = schedule.parse(layer.schedule, layer.time_zone or None)
         self.timers.keep(Kept(layer.name, when, persistent, fire))
 
-    def held(self, layer: str) -> str:
+    def held(self, layer: str) -> str | None:
         """As the protocol says."""
         return self.timers.slot(layer)
 
-    # -- what is wrong with it: a lever ----------------------------------------------------------------------
+    # -- what is wrong with it -----------------------------------------------------------------------------
     def put_before(self, texts: Mapping[str, str], folder: str = "") -> None:
         """As the protocol says."""
         self.stand_ins |= {
@@ -170,13 +166,13 @@ class Machine:
             return self.path(CALLS).read_text("utf-8", "replace").splitlines()
         return []
 
-    def finds(self, name: str) -> str:
+    def finds(self, name: str) -> str | None:
         """As the protocol says; a process of the machine is asked."""
         found = self.run(Command(("/bin/sh", "-c", f"command -v {name}")))
-        return found.output.strip()
+        return found.output.strip() or None
 
-    def cannot_write(self) -> str:
-        """What a program of the machine is told that writes to its disk; empty: it can, or there is none."""
+    def cannot_write(self) -> str | None:
+        """What a program of the machine is told that writes to its disk; None: it can, or there is none."""
         folders = [folder for folder in self._data() if folder != STATE]
         for folder in folders:
             tried = self.run(
@@ -184,7 +180,7 @@ class Machine:
             )
             if not tried.ok:
                 return (tried.errors or tried.why).strip().splitlines()[-1][:300]
-        return ""
+        return None
 
     def lose_script(self, name: str, how: str) -> None:
         """Let a script of the spec's folder be ``gone``, or have lost its ``mode``."""

@@ -16,12 +16,12 @@ import signal
 import subprocess
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import IO, Any
 
 from killcheck.capabilities.errors import UndoProblem
+from killcheck.capabilities.programs import Programs, Ran
 from killcheck.clock import Loop, wall_seconds
 from killcheck.kube.errors import KubeError
 from killcheck.spec.killpath import Command
@@ -31,10 +31,7 @@ __all__ = [
     "CountUnknown",
     "Files",
     "LocalPrograms",
-    "Programs",
-    "Ran",
     "again",
-    "close_programs",
     "counted",
     "end_left",
     "put_back",
@@ -51,86 +48,10 @@ SLACK_S = 10.0
 RUN = "KILLCHECK_RUN"
 #: In a folder of programs that a fault puts before others: its mark, the calls that were met, links to all the rest.
 OURS, CALLS, HIDING = ".killcheck", "calls", "rest"
-#: Words of a line that says what went wrong.
-_TELLING = re.compile(
-    r"error|fail|denied|expired|refused|forbidden|unauthor|not found|not ready|no such|timed? ?out|exceeded",
-    re.IGNORECASE,
-)
 #: What redaction leaves in the place of a secret.
 _HIDDEN = re.compile(r"<(redacted|token|aws-access-key-id|private key)>")
 #: How long a target may take to be counted again after it was started, in seconds.
 BACK_S = 180.0
-
-
-@dataclass(frozen=True, slots=True)
-class Ran:
-    """How a program's run ended. ``code`` is None where it did not end by itself, and ``why`` then says what happened.
-
-    ``output`` and ``errors`` are its two streams, redacted; ``cut``: there was more output than is kept.
-    """
-
-    command: Command
-    begun: datetime
-    ended: datetime
-    code: int | None
-    output: str = ""
-    errors: str = ""
-    why: str = ""
-    cut: bool = False
-
-    @property
-    def ok(self) -> bool:
-        """It ended by itself, with exit code 0."""
-        return self.code == 0
-
-    @property
-    def told(self) -> str:
-        """One line: how it ended, and the last thing it said; of several lines the last that speaks of a failure."""
-        said = (self.errors.strip() or self.output.strip()).splitlines()
-        telling = [line for line in said if _TELLING.search(line)] or said
-        how = self.why or f"exit code {self.code}"
-        return f"{self.command}: {how}" + (f": {telling[-1].strip()[:300]}" if said and not self.ok else "")
-
-
-class Programs(Protocol):
-    """Runs programs, in a cluster's time (``loop``). ``real``: what they do is somebody's."""
-
-    real: bool
-    loop: Loop
-
-    def start(self, command: Command, on_end: Callable[[Ran], None]) -> None:
-        """Start a program; ``on_end`` is called on the loop, once, however it ends."""
-
-    def run(self, command: Command) -> Ran:
-        """Start a program and let time pass until it has ended."""
-
-    def put_back(self, count: list[Any], number: int, start: list[Any], folder: str = "") -> None:
-        """What a journal calls: start a target unless it is on already. Raises UndoProblem."""
-
-    def put_before(self, texts: Mapping[str, str], folder: str) -> None:
-        """Let the layers' programs find others under some names; empty texts: none under those names.
-
-        ``@CALLS@`` in a text is the file where it writes down each call that it meets, a line each; ``@HERE@`` its own
-        folder, the first on their PATH. Those who count and start targets find what they always did. Raises OSError.
-        """
-
-    def take_from(self, names: Sequence[str], folder: str) -> None:
-        """What a journal calls: undo :meth:`put_before`; idempotent. Raises UndoProblem."""
-
-    def met(self, folder: str) -> list[str]:
-        """The calls that those programs have met, in order."""
-
-    def finds(self, name: str) -> str:
-        """Where the layers' programs find a program; empty: nowhere."""
-
-    def held(self, layer: str) -> str:
-        """The drill stands for a layer's slot now: what keeps its timer from going off; empty: nothing that is known.
-
-        What only comes later goes off by itself then.
-        """
-
-    def close(self) -> None:
-        """Kill what still runs; idempotent."""
 
 
 class CountUnknown(KubeError):
@@ -211,6 +132,8 @@ class LocalPrograms:
     """Programs as processes of this machine, on its own clock. ``folder``: where they run (the spec's)."""
 
     real = True
+    #: A real machine's timers are its own.
+    firings = None
 
     def __init__(
         self,
@@ -280,13 +203,16 @@ class LocalPrograms:
         calls = Path(folder) / CALLS
         return calls.read_text("utf-8", "replace").splitlines() if calls.is_file() else []
 
-    def finds(self, name: str) -> str:
+    def finds(self, name: str) -> str | None:
         """As the protocol says."""
-        return shutil.which(name, path=self._found_by_layers()) or ""
+        return shutil.which(name, path=self._found_by_layers())
 
-    def held(self, layer: str) -> str:
+    def held(self, layer: str) -> str | None:
         """As the protocol says."""
-        return ""
+        return None
+
+    def on_firing(self, heard: Callable[[], None]) -> None:
+        """As the protocol says."""
 
     def close(self) -> None:
         """As the protocol says."""
@@ -361,13 +287,6 @@ def run(loop: Loop, programs: Programs, command: Command) -> Ran:
     if ended:
         return ended[0]
     return Ran(command, begun, loop.now(), None, why=f"nothing was heard of it for {command.timeout_s + SLACK_S:g} s")
-
-
-def close_programs(levers: Mapping[str, object]) -> None:
-    """Stop what a cluster's lever ``programs`` has started, where it has one."""
-    found = levers.get("programs")
-    if isinstance(found, LocalPrograms):
-        found.close()
 
 
 def end_left(run: str) -> int:

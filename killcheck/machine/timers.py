@@ -61,7 +61,7 @@ class Timers:
         """Nothing goes off any more."""
         self._closed = True
 
-    # -- what is done to them: a lever ---------------------------------------------------------------------
+    # -- what is done to them --------------------------------------------------------------------------------
     def stop(self, name: str) -> None:
         """As ``systemctl stop``: it goes off no more. Raises LookupError."""
         self.kept[name].stopped = True
@@ -91,8 +91,8 @@ class Timers:
         for timer in self.kept.values():
             timer.missed = 0
 
-    def slot(self, name: str) -> str:
-        """A drill stands for the slot of a timer right now: why nothing goes off, or not yet; empty: it would."""
+    def slot(self, name: str) -> str | None:
+        """A drill stands for the slot of a timer right now: why nothing goes off, or not yet; None: it would."""
         timer = self.kept.get(name)
         self._stands_for = name
         if self.away_s and self._back_at is None:
@@ -103,18 +103,18 @@ class Timers:
                 timer.missed += 1
             return f"the machine is {how} when the slot comes, until {self._back_at:%H:%M:%S}"
         if timer is None:
-            return ""
+            return None
         if timer.stopped:
             return f"the timer of {name} is stopped: nothing starts its program"
         return self._late(timer)
 
-    def _late(self, timer: Kept) -> str:
+    def _late(self, timer: Kept) -> str | None:
         if not self.behind_s:
-            return ""
+            return None
         own = self.loop.now() - timedelta(seconds=self.behind_s)
         due = timer.when.next(own - timedelta(seconds=NEAR_S))
         if due is not None and abs((due - own).total_seconds()) <= NEAR_S:
-            return ""
+            return None
         self._late_ones.append(self.loop.call_later(self.behind_s, self._go_off, timer))
         return f"the machine's clock says {own:%H:%M:%S}: its slot comes {self.behind_s / 60:.0f} min late"
 

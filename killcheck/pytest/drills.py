@@ -136,13 +136,13 @@ def cases(config: pytest.Config) -> list[tuple[str, str]]:
     except (KeyError, ValueError) as error:
         _at_collection(str(error.args[0]))
     with plainly(_at_collection):
-        levers = None if under else session.levers
-        config.stash[LEFT_OUT] = [] if levers is None else left_out(session.kill_path, levers)
+        capabilities = None if under else session.capabilities
+        config.stash[LEFT_OUT] = [] if capabilities is None else left_out(session.kill_path, capabilities)
         planned = plan(
             session.kill_path,
             only_layers=layer_names(config),
             together=together,
-            levers=levers,
+            capabilities=capabilities,
             only_faults=[word for word in under if not {"+", "@"} & set(word)],
             objects=() if under or session.real else session.objects,
         )
@@ -441,5 +441,5 @@ def summary(config: pytest.Config, cells: Sequence[dict[str, Any]], width: int) 
     lines = [line.rstrip() for line in out.getvalue().splitlines() if line.strip()]
     without = config.stash.get(LEFT_OUT, [])
     if without:
-        lines.append(f"left out, this cluster has not the levers that they need: {', '.join(without)}")
+        lines.append(f"left out, this cluster has not the capabilities that they need: {', '.join(without)}")
     return lines

@@ -29,7 +29,9 @@ from typing import Any
 
 from killcheck import faults, layers
 from killcheck.capabilities.cluster import Cluster
-from killcheck.drill.sequence import Drill, Options
+from killcheck.capabilities.offered import Capability, lacking
+from killcheck.drill.sequence import PROVES_NOTHING, Drill, Options
+from killcheck.faults.combination import Clash
 from killcheck.faults.other_layer import may_be_elsewhere
 from killcheck.kube.errors import KubeError
 from killcheck.layers.base import LayerError
@@ -57,8 +59,8 @@ LIKELIHOOD = {
 }
 #: Layers whose flaws are that an executor acted on what it should have left alone: a model does not look first.
 LOOKS_FIRST = frozenset({LayerType.IDLE_MONITOR, LayerType.SENTINEL})
-#: Levers that a modelled executor does not meet: faults that pull them are left to the matrix.
-UNMODELLED = frozenset({"wire"})
+#: What a modelled executor does not meet: faults that act on it are left to the matrix.
+UNMODELLED = frozenset({Capability.WIRE})
 
 
 #: Seconds of the wall after which a scenario is given up: nothing is proven of it.
@@ -245,7 +247,7 @@ def explore(
     session.objects  # noqa: B018 - read once here, not once in every worker
     workers = workers or parallel.processors()
     began, left = seconds(), dict.fromkeys(range(max_faults + 1), 0)
-    levers = session.levers - UNMODELLED
+    capabilities = session.capabilities - UNMODELLED
     chosen = [x for x in kill_path.layers if layers.drillable(x) and (not only_layers or x.name in only_layers)]
     search = _Search(kill_path, {})
     skipped: set[str] = set()
@@ -258,7 +260,7 @@ def explore(
             and (not only_faults or kind.name in only_faults)
             and faults.means_something(kind, kill_path, layer)
         ]
-        search.names[layer.name] = [kind.name for kind in meant if set(kind.needs) <= levers]
+        search.names[layer.name] = [kind.name for kind in meant if not lacking(kind.needs, capabilities)]
         skipped |= {kind.name for kind in meant if layer in chosen} - set(search.names[layer.name])
     # What was named is never left out: where it means nothing, or is a named layer's, its scenario says so.
     unmeant = set(only_faults) - skipped - {name for layer in chosen for name in search.names[layer.name]}
@@ -376,12 +378,6 @@ def _whole(session: Session, scenario: Scenario) -> Found:
         return Found(scenario, "inconclusive", str(error))
 
 
-def _open(session: Session, planned: PlannedDrill) -> Cluster:
-    modelled = replace(session, exec_mode="model")
-    modelled._kill_path, modelled._objects = session.kill_path, session.objects
-    return modelled._embedded(planned)
-
-
 def _rehearse(session: Session, layer: str) -> None:
     """One night that works and one that does not, so that no fork has to import and compile what they take."""
     for names in ((), ("suspended",), ("finalizer",)):
@@ -396,7 +392,7 @@ def _rehearse(session: Session, layer: str) -> None:
 
 def _ready(session: Session, planned: PlannedDrill) -> _ScenarioDrill:
     """A drill whose cluster has come to its steady state, and is watched; what comes of it is left to the forks."""
-    drill = _drill(session, planned.layer, _open(session, planned))
+    drill = _drill(session, planned.layer, session.modelled(planned))
     drill.get_ready()
     gc.collect()
     gc.freeze()
@@ -414,13 +410,15 @@ def _drill(session: Session, name: str, cluster: Cluster) -> _ScenarioDrill:
         layer,
         run="explored",
         options=Options(horizon_s=horizon),
-        journal=Journal("explored", cluster.loop, cluster.kube, levers=cluster.levers),
+        journal=Journal("explored", cluster.loop, cluster.kube, capabilities=cluster.capabilities),
     )
 
 
 class _ScenarioDrill(Drill):
     """A drill whose cluster is thrown away: it begins where another left it, and there is nothing to heal."""
 
+    #: Whether its faults cannot be there together.
+    clash = False
     _watched = False
     #: Until when, in the loop's seconds, no deadline passes.
     _open_until = 0.0
@@ -431,11 +429,10 @@ class _ScenarioDrill(Drill):
             self._prepare()
             self._watched = True
             self._steady_state()
-        except Exception:  # noqa: S110
+        except (*PROVES_NOTHING, LayerError, KubeError):
             pass
         if self._watched:
-            # The informers stay as they are: each fork goes on with its own copy of them.
-            self.scene.open = lambda: self.scene  # type: ignore[method-assign]
+            self.scene.stay_open()  # each fork goes on with its own copy of what is watched
         else:
             self.scene.close()
 
@@ -443,6 +440,13 @@ class _ScenarioDrill(Drill):
         """The cluster goes."""
         self.scene.close()
         self.cluster.close()
+
+    def _prepare(self) -> None:
+        try:
+            super()._prepare()
+        except Clash:
+            self.clash = True
+            raise
 
     def _watch(self) -> None:
         self.options = replace(self.options, horizon_s=(self.options.horizon_s or 0.0) + self._layer_run.takes_s())
@@ -474,7 +478,7 @@ def _judged(drill: _ScenarioDrill, scenario: Scenario) -> Found:
     """What comes of a scenario; the drill is used up by it."""
     drill.faults = [faults.named(name) for name in scenario.faults]
     result: DrillResult = drill.run()
-    if result.verdict is Verdict.INCONCLUSIVE and "cannot be there together" in result.why:
+    if drill.clash:
         return Found(scenario, "refused", result.why)
     flaw = drill.runner.flaw() if drill.runner is not None else ""
     if (

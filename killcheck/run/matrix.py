@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from killcheck import faults, layers
+from killcheck.capabilities.offered import Capability, lacking
 from killcheck.discover.independence import Shared, drilled, shared
 from killcheck.drill.progress import watched_s
 from killcheck.drill.sequence import Options
@@ -112,7 +113,7 @@ class Cell:
 class Matrix:
     """All cells, layer by layer, in the order in which they were planned.
 
-    ``left_out``: faults that would mean something, but that the cluster has no lever for: nothing is proven of them.
+    ``left_out``: faults that would mean something, but that need what the cluster has not: nothing is proven of them.
     """
 
     cells: tuple[Cell, ...]
@@ -187,14 +188,14 @@ def plan(
     *,
     only_layers: Collection[str] = (),
     only_faults: Collection[str] = (),
-    levers: Collection[str] | None = None,
+    capabilities: Collection[Capability] | None = None,
     options: Options | None = None,
     together: Sequence[tuple[str, ...]] = (),
     objects: Iterable[Obj] = (),
 ) -> list[PlannedDrill]:
     """The drills of the matrix: each layer undisturbed, then under each fault that means something to it.
 
-    ``levers``: what the cluster has besides its API; faults that need another one are left out (None: none is).
+    ``capabilities``: what the cluster has besides its API; faults that need another are left out (None: none is).
     ``together``: faults that are there at once, a column each; without ``only_faults`` they are the only ones.
     ``objects``: what is loaded into the cluster, where that is known: faults that find nothing to act on in a layer's
     executor are left out, but for those that are named; and what every layer leans on is taken away from all of them at
@@ -209,9 +210,9 @@ def plan(
     columns: dict[str, list[tuple[str, ...]]] = {}
     for layer in chosen:
         meant = _meant(kill_path, layer, only_faults, None if only_faults else jobs.get(layer.name))
-        single = [(kind.name,) for kind in meant if faults.there(kind, kill_path, levers)]
+        single = [(kind.name,) for kind in meant if faults.there(kind, kill_path, capabilities)]
         groups = together or (() if only_faults else removals(kill_path, layer, loaded))
-        both = [group for group in groups if all(_applies(faults.named(name), layer, levers) for name in group)]
+        both = [group for group in groups if all(_applies(faults.named(name), layer, capabilities) for name in group)]
         columns[layer.name] = both if together and not only_faults else [*single, *both]
     for named in [*((name,) for name in only_faults), *together]:
         if not any(named in under for under in columns.values()):
@@ -231,8 +232,10 @@ def plan(
     ]
 
 
-def left_out(kill_path: KillPath, levers: Collection[str], *, only_layers: Collection[str] = ()) -> list[str]:
-    """Faults that would mean something, but that cannot be injected without levers that are not there.
+def left_out(
+    kill_path: KillPath, capabilities: Collection[Capability], *, only_layers: Collection[str] = ()
+) -> list[str]:
+    """Faults that would mean something, but that cannot be injected without capabilities that are not there.
 
     What is done to a Docker Engine or to a cloud account means something only where the kill path has one.
     """
@@ -242,7 +245,7 @@ def left_out(kill_path: KillPath, levers: Collection[str], *, only_layers: Colle
             kind.name
             for layer in _chosen(kill_path, only_layers)
             for kind in _meant(kill_path, layer, ())
-            if kind not in beside and not set(kind.needs) <= set(levers)
+            if kind not in beside and lacking(kind.needs, capabilities)
         }
     )
 
@@ -270,7 +273,7 @@ def removals(kill_path: KillPath, layer: Layer, objects: Iterable[Obj]) -> list[
     )
 
 
-def unneeded(kill_path: KillPath, levers: Collection[str], objects: Iterable[Obj]) -> list[str]:
+def unneeded(kill_path: KillPath, capabilities: Collection[Capability], objects: Iterable[Obj]) -> list[str]:
     """Why faults were left out that mean nothing to a layer's very executor, a sentence each."""
     jobs = executors_of(kill_path, objects)
     return [
@@ -278,7 +281,7 @@ def unneeded(kill_path: KillPath, levers: Collection[str], objects: Iterable[Obj
         for layer in _chosen(kill_path, ())
         for kind in _meant(kill_path, layer, ())
         if layer.name in jobs
-        and faults.there(kind, kill_path, levers)
+        and faults.there(kind, kill_path, capabilities)
         and (why := kind().unneeded(layer.name, jobs[layer.name]))
     ]
 
@@ -307,8 +310,9 @@ def _chosen(kill_path: KillPath, only: Collection[str]) -> list[Layer]:
     return [layer for layer in kill_path.layers if layers.drillable(layer) and (not only or layer.name in only)]
 
 
-def _applies(fault: faults.Fault, layer: Layer, levers: Collection[str] | None) -> bool:
-    return not (fault.misplaced(layer) or fault.applies(layer)) and (levers is None or set(fault.needs) <= set(levers))
+def _applies(fault: faults.Fault, layer: Layer, capabilities: Collection[Capability] | None) -> bool:
+    missing = capabilities is not None and lacking(fault.needs, capabilities)
+    return not (fault.misplaced(layer) or fault.applies(layer) or missing)
 
 
 def _meant(

@@ -87,7 +87,7 @@ def run_matrix(
         session.kill_path,
         only_layers=layers,
         only_faults=under,
-        levers=session.levers,
+        capabilities=session.capabilities,
         objects=() if session.real else session.objects,
     )
     result = Run(session, planned, approve=approve, workers=parallel.drilling()).execute()

@@ -11,11 +11,11 @@ from typing import Any, TypeVar
 
 from killcheck import __version__, events, faults, layers
 from killcheck.capabilities.cluster import Cluster
+from killcheck.capabilities.offered import lacking
 from killcheck.clock import wall_now
 from killcheck.drill.progress import watched_s
 from killcheck.drill.sequence import Drill
 from killcheck.engine.projection import CONTAINERS, NAMESPACE
-from killcheck.faults.base import lacking
 from killcheck.instances.catalogue import shipped
 from killcheck.kube import resources as r
 from killcheck.kube.objects import name_of
@@ -120,9 +120,10 @@ def _part(cluster: Cluster, kill_path: KillPath, drill: PlannedDrill, run: str) 
         name = fault.name
         if fault.misplaced(layer) or fault.applies(layer):
             continue
-        missing = lacking(fault.needs, cluster.levers)
+        missing = lacking(fault.needs, cluster.capabilities.names)
         if missing:
-            raise faults.FaultError(f"{name} cannot be injected on {cluster.name}: it needs {missing}")
+            how = ", ".join(one.how for one in missing)
+            raise faults.FaultError(f"{name} cannot be injected on {cluster.name}: it needs {how}")
         sabotage = plans[name] = fault.plan(stage, runner)
         changes += [f"{name}: {change}" for change in sabotage.changes]
         namespaces |= set(sabotage.namespaces)
@@ -132,6 +133,8 @@ def _part(cluster: Cluster, kill_path: KillPath, drill: PlannedDrill, run: str) 
         beside, needed = runner.set_apart()
         changes += beside
         permissions += needed
+    # What is taken away again is looked at first: is it still what was made?
+    permissions += [replace(right, verb="get") for right in permissions if right.verb == "delete"]
     return consent.Plan(
         cluster.name, tuple(changes), tuple(namespaces), tuple(permissions), commands=tuple(runner.commands())
     )
@@ -141,7 +144,7 @@ def guard_by(cluster: Cluster, kill_path: KillPath, plan: consent.Plan, kept: Jo
     """From now on nothing is written to the cluster but what a plan names; a Docker Engine's containers say it."""
     if kill_path.in_kubernetes and getattr(cluster, "objections", None) is None:
         scene = scene_of(cluster, kill_path)
-        nodes = cluster.kube.list(r.NODES).items if "node-containers" in cluster.levers else []
+        nodes = cluster.kube.list(r.NODES).items if cluster.capabilities.node_containers is not None else []
         guard.guarded(
             cluster.kube,
             guard.Consented(
@@ -264,7 +267,7 @@ class Run:
             layer: Layer = kill_path.layer(planned.layer)
             run = f"{self.id}-{number}"
             home = _home(kill_path, layer) if cluster.real else ""
-            programs = cluster.levers.get("programs")
+            programs = cluster.capabilities.programs
             if isinstance(programs, LocalPrograms):
                 programs.of_run = run
             kept = Journal(
@@ -272,7 +275,7 @@ class Run:
                 cluster.loop,
                 cluster.kube,
                 home=home,
-                levers=cluster.levers,
+                capabilities=cluster.capabilities,
                 context=self.session.on,
                 path=self.folder / f"journal-{number}.jsonl" if cluster.real else None,
                 kubeconfig=str(self.session.kubeconfig or ""),

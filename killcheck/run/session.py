@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Literal
 from killcheck import faults
 from killcheck.capabilities.cluster import Cluster
 from killcheck.capabilities.inventory import Inventory
+from killcheck.capabilities.offered import Capability
 from killcheck.clock import wall_now
 from killcheck.cluster.naming import KIND_FOLDER, is_kind
 from killcheck.engine.connection import is_docker
@@ -83,7 +84,7 @@ class Session:
     _kill_path: KillPath | None = None
     _objects: list[Obj] | None = None
     _loaded: Loaded | None = None
-    _levers: frozenset[str] | None = None
+    _capabilities: frozenset[Capability] | None = None
     _inventory: Inventory | None = None
     _refused: list[str] = field(default_factory=list)
 
@@ -255,12 +256,20 @@ class Session:
             cluster.close()
 
     @property
-    def levers(self) -> frozenset[str]:
+    def capabilities(self) -> frozenset[Capability]:
         """What the cluster has to act on besides its API; asked once. Raises ClusterError, KubeError."""
-        if self._levers is None:
+        if self._capabilities is None:
             with self.cluster() as (cluster, _):
-                self._levers = frozenset(cluster.levers)
-        return self._levers
+                self._capabilities = cluster.capabilities.names
+        return self._capabilities
+
+    def modelled(self, planned: PlannedDrill) -> Cluster:
+        """A fresh embedded cluster on which the API calls that reading finds in executors are made, and none runs.
+
+        Whoever asks closes it. Raises what :attr:`kill_path` and :attr:`objects` do, and ClusterError.
+        """
+        self.kill_path, self.objects  # noqa: B018 - read once here, and handed on
+        return replace(self, exec_mode="model")._embedded(planned)
 
     def _connect(self) -> Cluster:
         if is_docker(self.on):

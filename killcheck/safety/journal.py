@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 import platform
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from killcheck.capabilities.errors import UndoProblem
+from killcheck.capabilities.offered import Capabilities, Capability, present
 from killcheck.clock import Loop
 from killcheck.kube import resources as r
 from killcheck.kube.client import Kube
@@ -107,7 +108,7 @@ class Journal:
     ``path``: the local file. ``home``: the namespace for the copy in the cluster; empty for none (the embedded
     cluster, which dies with its process). ``lifetime_s``: seconds after which the janitor may undo what is left.
     ``places``: the namespaces of its run's Leases.
-    ``levers``: what of the cluster is reached besides the API. ``guard`` is asked before every change and raises
+    ``capabilities``: what of the cluster is reached besides the API. ``guard`` is asked before every change and raises
     JournalError where the run may not go on (its Lease was lost).
     """
 
@@ -118,7 +119,7 @@ class Journal:
     home: str = ""
     places: Sequence[str] = ()
     lifetime_s: float = 6 * 3600.0
-    levers: Mapping[str, object] = field(default_factory=dict)
+    capabilities: Capabilities = field(default_factory=Capabilities)
     entries: list[Entry] = field(default_factory=list)
     context: str = ""
     kubeconfig: str = ""
@@ -303,20 +304,25 @@ class Journal:
             return
 
     @contextmanager
-    def lever(self, lever: str, what: str, back: Sequence[Any]) -> Iterator[None]:
-        """Let the caller do something to a lever, journalled; ``back``: the method, and its arguments, that undo it."""
-        with self.change(what, Undo("call", back[0], list(back[1:])), lever=lever):
+    def acting_on(self, capability: Capability, what: str, back: Sequence[Any]) -> Iterator[None]:
+        """Let the caller do something to a capability, journalled; ``back``: the method, and its arguments, that undo
+        it.
+        """
+        with self.change(what, Undo("call", back[0], list(back[1:])), lever=capability):
             yield
 
-    def pull(self, lever: str, what: str, call: Sequence[Any], back: Sequence[Any]) -> Any:
-        """Call a lever's method, journalled: ``call`` is its name and arguments, ``back`` those that take it back."""
-        with self.lever(lever, what, back):
-            return getattr(self.levers[lever], call[0])(*call[1:])
+    def call(self, capability: Capability, what: str, call: Sequence[Any], back: Sequence[Any]) -> Any:
+        """Call a capability's method, journalled: ``call`` is its name and arguments, ``back`` those that take it
+        back. Raises what it raises.
+        """
+        with self.acting_on(capability, what, back):
+            return getattr(present(self.capabilities.by_name(capability)), call[0])(*call[1:])
 
-    def turn(self, lever: str, what: str, attribute: str, value: Any) -> None:
-        """Set an attribute of a lever, journalled; the undo sets what it was."""
-        with self.change(what, Undo("set", attribute, getattr(self.levers[lever], attribute)), lever=lever):
-            setattr(self.levers[lever], attribute, value)
+    def set_attribute(self, capability: Capability, what: str, attribute: str, value: Any) -> None:
+        """Set an attribute of a capability, journalled; the undo sets what it was."""
+        found = present(self.capabilities.by_name(capability))
+        with self.change(what, Undo("set", attribute, getattr(found, attribute)), lever=capability):
+            setattr(found, attribute, value)
 
     # -- undoing -------------------------------------------------------------------------------------------
     def undo_all(self) -> tuple[list[str], list[str]]:
@@ -362,7 +368,7 @@ class Journal:
         return done, list(problems.values())
 
     def _undo(self, entry: Entry, patience_s: float) -> str:
-        said = take_back(self.kube, self.loop, entry, self.levers, patience_s=patience_s, doubtful=self.doubtful)
+        said = take_back(self.kube, self.loop, entry, self.capabilities, patience_s=patience_s, doubtful=self.doubtful)
         self._set(entry.number, state="undone", strict=False)
         if not said.startswith("left alone"):
             verify(self.kube, self.loop, entry, patience_s=patience_s)

@@ -16,7 +16,7 @@ from killcheck.clock import Loop
 from killcheck.kube.client import Kube
 from killcheck.safety.journal import Journal
 from killcheck.safety.lease import Busy
-from killcheck.safety.local_programs import ended, levers
+from killcheck.safety.local_programs import capabilities, ended
 from killcheck.safety.orphans import Orphan, Outcome, local, runs
 
 __all__ = ["Locks", "orphans_here", "restore_here"]
@@ -118,7 +118,12 @@ def restore_here(loop: Loop, kube: Kube, orphans: Iterable[Orphan], *, named: st
         if header is not None and not runs(header.pid, header.began):
             outcome.undone += ended(orphan.run)
         journal = Journal(
-            orphan.run, loop, kube, path=orphan.path, levers=levers(loop), context=header.context if header else ""
+            orphan.run,
+            loop,
+            kube,
+            path=orphan.path,
+            capabilities=capabilities(loop),
+            context=header.context if header else "",
         )
         unread = orphan.unread()
         journal.adopt([entry for _, entry in sorted(orphan.entries.items())], keep=bool(unread))

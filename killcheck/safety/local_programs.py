@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from killcheck.capabilities.offered import Capabilities
 from killcheck.clock import Loop
 from killcheck.machine.programs import Files, LocalPrograms, end_left
 
-__all__ = ["ended", "levers"]
+__all__ = ["capabilities", "ended"]
 
 
-def levers(loop: Loop) -> dict[str, object]:
+def capabilities(loop: Loop) -> Capabilities:
     """What a journal of this machine is undone with."""
-    return {"programs": LocalPrograms(loop), "files": Files()}
+    return Capabilities(programs=LocalPrograms(loop), files=Files())
 
 
 def ended(run: str) -> list[str]:

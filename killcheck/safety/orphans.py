@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 
+from killcheck.capabilities.offered import Capabilities
 from killcheck.clock import Loop
 from killcheck.kube import resources as r
 from killcheck.kube.client import Kube
@@ -33,7 +34,7 @@ from killcheck.safety.journal import (
 )
 from killcheck.safety.keys import known_keys
 from killcheck.safety.lease import LEASE_LABEL, Claim, lapsed, run_of, take_over
-from killcheck.safety.local_programs import ended, levers
+from killcheck.safety.local_programs import capabilities, ended
 from killcheck.safety.still_open import guarded_for, standing
 from killcheck.safety.undo import insist
 from killcheck.safety.untrusted_journal import Answer, Hearsay, Judged
@@ -347,7 +348,7 @@ def _restore_own(kube: Kube, loop: Loop, orphan: Orphan, outcome: Outcome, *, na
         guarded_for(kube, orphan.run, still.do, _places(judge, orphan, still.do, named=named)),
         path=orphan.path,
         home=orphan.home,
-        levers=levers(loop) if here_too else {},
+        capabilities=capabilities(loop) if here_too else Capabilities(),
         context=orphan.header.context,
         kubeconfig=orphan.header.kubeconfig,
     )

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from killcheck.capabilities.errors import UndoProblem
+from killcheck.capabilities.offered import Capabilities
 from killcheck.clock import Loop
 from killcheck.kube import resources as r
 from killcheck.kube.client import Kube
@@ -91,7 +92,7 @@ def take_back(
     kube: Kube,
     loop: Loop,
     entry: Entry,
-    levers: Mapping[str, object] | None = None,
+    capabilities: Capabilities | None = None,
     *,
     patience_s: float = PATIENCE_S,
     doubtful: bool = False,
@@ -102,13 +103,13 @@ def take_back(
     what is certainly ours (by uid, by label, by its field manager) is touched.
 
     Raises UndoProblem where it cannot be put back as it was, KubeError where it could not be asked; nothing else,
-    whatever a lever raises or a journal says: what else is left is to be put back all the same.
+    whatever a capability raises or a journal says: what else is left is to be put back all the same.
     """
     try:
         if entry.undo.action == "aws":
-            return _in_account(entry, levers or {})
+            return _in_account(entry, capabilities or Capabilities())
         if entry.lever:
-            return _pull_back(entry, levers or {})
+            return _with_capability(entry, capabilities or Capabilities())
         return _call_back(kube, loop, entry, patience_s, doubtful=doubtful)
     except _NotYetError as error:
         raise UndoProblem(str(error)) from error
@@ -139,12 +140,12 @@ def verify(kube: Kube, loop: Loop, entry: Entry, *, patience_s: float = PATIENCE
         raise UndoProblem(str(error)) from error
 
 
-def _in_account(entry: Entry, levers: Mapping[str, object]) -> str:
+def _in_account(entry: Entry, capabilities: Capabilities) -> str:
     """From any machine whose credentials may: the account is asked again whether anything of the run's is left."""
     from killcheck.cloud import account_undo
     from killcheck.cloud.session import AskError
 
-    aws = getattr(levers.get(entry.lever), "aws", None)
+    aws = capabilities.hands.aws if capabilities.hands is not None else None
     try:
         count = account_undo.take_back(entry.undo.path, entry.undo.body, entry.run, aws)
         remaining = account_undo.left(entry.undo.path, entry.undo.body, entry.run, aws) if count else []
@@ -155,17 +156,17 @@ def _in_account(entry: Entry, levers: Mapping[str, object]) -> str:
     return f"undone: {entry.what} ({count})" if count else f"already gone: {entry.what}"
 
 
-def _pull_back(entry: Entry, levers: Mapping[str, object]) -> str:
-    lever = levers.get(entry.lever)
-    if lever is None:
+def _with_capability(entry: Entry, capabilities: Capabilities) -> str:
+    capability = capabilities.by_name(entry.lever)
+    if capability is None:
         raise UndoProblem(f"nothing here can reach the {entry.lever}")
     if entry.undo.action == "call":
         try:
-            getattr(lever, entry.undo.path)(*entry.undo.body)
+            getattr(capability, entry.undo.path)(*entry.undo.body)
         except LookupError:  # the node that it was done to is gone
             return f"gone with what it was done to: {entry.what}"
     else:
-        setattr(lever, entry.undo.path, entry.undo.body)
+        setattr(capability, entry.undo.path, entry.undo.body)
     return f"undone: {entry.what}"
 
 

@@ -17,7 +17,7 @@ from urllib.parse import quote, unquote
 if TYPE_CHECKING:
     from killcheck.safety.changes import Undo
 
-__all__ = ["ENGINE", "LEVERS", "Place", "by_hand", "objection", "place_of"]
+__all__ = ["ENGINE", "TAKEN_BACK", "Place", "by_hand", "objection", "place_of"]
 
 #: A part of a path: names of RBAC's objects may have colons; nothing is only dots.
 _WORD = re.compile(r"(?!\.+\Z)[A-Za-z0-9._:@+-]{1,253}")
@@ -27,9 +27,9 @@ ENGINE = "docker.killcheck.dev"
 _IMAGE_PART = re.compile(r"(?!\.+\Z)[A-Za-z0-9._:@\[\]-]{1,253}")
 #: Subresources that are a part of what an object says; what others do is not written down anywhere.
 _PARTS = ("", "status", "scale")
-#: What a later process can take back with a lever: the methods, and the kinds of their arguments, by lever. What other
-#: levers did went with the process that had them.
-LEVERS: Mapping[str, Mapping[str, tuple[type, ...]]] = {
+#: What a later process can take back with a capability of a machine: the methods, and the kinds of their arguments.
+#: What was done with others went with the process that had them.
+TAKEN_BACK: Mapping[str, Mapping[str, tuple[type, ...]]] = {
     "programs": {"put_back": (list, int, list, str), "take_from": (list, str)},
     "files": {"take_away": (str, str)},
 }
@@ -117,9 +117,9 @@ def by_hand(undo: Undo, run: str = "") -> str:
 
 
 def _of_lever(undo: Undo, lever: str) -> str | None:
-    if lever not in LEVERS:
+    if lever not in TAKEN_BACK:
         return None if lever else f"{undo.action} {undo.path} takes a lever"
-    kinds = LEVERS[lever].get(undo.path)
+    kinds = TAKEN_BACK[lever].get(undo.path)
     if undo.action != "call" or kinds is None:
         return f"{undo.path} is nothing that {lever} takes back"
     given = list(undo.body) if isinstance(undo.body, (list, tuple)) else []

@@ -39,9 +39,9 @@ class StandInError(Exception):
 
 @cache
 def _regions() -> tuple[str, ...]:
-    import boto3
+    import botocore.session
 
-    return tuple(boto3.Session("stand-in", "stand-in").get_available_regions("ec2"))
+    return tuple(botocore.session.get_session().get_available_regions("ec2"))
 
 
 class StandIn:
@@ -108,7 +108,7 @@ class StandIn:
         """Stop serving; idempotent."""
         self._stack.close()
 
-    # -- levers (by name, for the journal) -----------------------------------------------------------------
+    # -- what is done to it (by name, for the journal) --------------------------------------------------
     def lapse(self, who: str, how: Any) -> None:
         """See :meth:`Gate.lapse`."""
         self.gate.lapse(who, how)

@@ -54,7 +54,7 @@ class ScheduledEvents:
     event_id: str = ""
     asked: list[tuple[str, int]] = field(default_factory=list)
 
-    # -- levers --------------------------------------------------------------------------------------------
+    # -- what is done to it -----------------------------------------------------------------------------
     def interrupt(self, in_s: float = NOTICE_S["azure"]) -> datetime:
         """Schedule a Preempt; its time is fixed now. A second one changes nothing. Returns when the machine goes."""
         return self.goes or self.interrupt_at(self.now() + timedelta(seconds=in_s))

@@ -55,7 +55,7 @@ class Metadata:
     asked: list[tuple[str, int]] = field(default_factory=list)
     _tokens: dict[str, datetime] = field(default_factory=dict)
 
-    # -- levers --------------------------------------------------------------------------------------------
+    # -- what is done to it -----------------------------------------------------------------------------
     def interrupt(self, in_s: float = NOTICE_S, action: str = "terminate") -> datetime:
         """Give notice; its time is fixed now. A second notice changes nothing. Returns when the instance goes."""
         if self.goes is None:

@@ -170,7 +170,7 @@ class Gate:
         self.listeners: list[Callable[[Seen], None]] = []
         self._lock = threading.Lock()
 
-    # -- levers --------------------------------------------------------------------------------------------
+    # -- what is done to it -----------------------------------------------------------------------------
     def lapse(self, who: str, how: Lapse) -> None:
         """From now on ``who``'s credentials are refused."""
         self.lapses[who] = how

@@ -45,7 +45,7 @@ class Preempted:
     goes: datetime | None = None
     asked: list[tuple[str, int]] = field(default_factory=list)
 
-    # -- levers --------------------------------------------------------------------------------------------
+    # -- what is done to it -----------------------------------------------------------------------------
     def interrupt(self, in_s: float = NOTICE_S["gcp"]) -> datetime:
         """Preempt it. A second time changes nothing. Returns when the machine goes."""
         return self.interrupt_at(self.now() + timedelta(seconds=in_s))

@@ -151,8 +151,8 @@ _NAMED: tuple[tuple[re.Pattern[str], str], ...] = (
 _LEFT_OUT = frozenset(
     {"BasicAuthDetector", "IPPublicDetector", "KeywordDetector", "JwtTokenDetector", "PrivateKeyDetector"}
 )
-#: Only a text with a word like this in it can hold what detect-secrets looks for.
-_TOKENISH = re.compile(r"(?=[\w+/=.~-]*\d)[\w+/=.~-]{16,}|://[^\s/]+@")
+#: Only a text with a word like this in it can hold what detect-secrets looks for; each word is looked at once.
+_TOKENISH = re.compile(r"(?<![\w+/=.~-])(?=[\w+/=.~-]*\d)[\w+/=.~-]{16,}|://[^\s/]+@")
 #: A Secret as a client prints it, also inside a string: nothing that it holds.
 _SECRET_KIND = re.compile(r"\\?\"kind\\?\"\s*:\s*\\?\"Secret\\?\"|^\s*kind:\s*Secret\s*$", re.M)
 _SECRET_DATA = re.compile(r"(\\?\"(?:data|stringData)\\?\"\s*:\s*\{)[^{}]*(\})")

@@ -7,15 +7,14 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from killcheck.capabilities.account import SpotPrices
 from killcheck.kube import gpus
 from killcheck.kube.objects import Obj, labels_of, name_of
 
-__all__ = ["Meter", "SpotPrice", "bill", "instance_type"]
+__all__ = ["Meter", "bill", "instance_type"]
 
 #: Dollars an hour of an instance type ('' capacity type: on demand); None: not known.
 Price = Callable[[str], float | None]
-#: The same of spot capacity in a zone.
-SpotPrice = Callable[[str, str], float | None]
 
 #: Hours of a month as AWS' own calculator has them, and its nights.
 MONTH_H, MONTH_NIGHTS = 730.0, 30.0
@@ -45,7 +44,7 @@ class Meter:
 
     price: Price
     overrides: Mapping[str, float] = field(default_factory=dict)
-    spot: SpotPrice | None = None
+    spot: SpotPrices | None = None
     _from: dict[str, tuple[datetime, str]] = field(default_factory=dict)
     _until: dict[str, datetime] = field(default_factory=dict)
     _devices: dict[str, int] = field(default_factory=dict)

@@ -97,16 +97,21 @@ class Scene:
         starts = [job for one in kill_path.layers if one.sentinel for job in one.sentinel.start_jobs]
         held = [ref for one in kill_path.layers if (ref := one.ref)]
         self.heard_in = {*self.namespaces, *(ref.namespace for ref in (*held, *starts))} - {""}
+        #: How often anything that is shown here has changed.
+        self._changes = 0
         self._informers: dict[str, Informer] = {}
+        self._stays_open = False
         #: By target's name: which informer has its objects.
         self._informer_names: dict[str, str] = {}
         counted = kill_path.covered_by(layer) if layer else kill_path.targets
         #: What is on outside Kubernetes.
-        self.census = Census(cluster.levers.get("programs"), counted, self._woken)  # type: ignore[arg-type]
+        self.census = Census(cluster.capabilities.programs, counted, self._woken)
 
     # -- life ----------------------------------------------------------------------------------------------
     def open(self) -> Scene:
-        """Start watching. Raises KubeError."""
+        """Start watching; what stays open is gone on with. Raises KubeError."""
+        if self._stays_open:
+            return self
         self.census.open()
         if not self.kill_path.in_kubernetes:
             nothing = cast("Informer", _NoInformer())
@@ -135,6 +140,10 @@ class Scene:
         self._holders = self._spared_on = None
         return self
 
+    def stay_open(self) -> None:
+        """What is watched now is what the next :meth:`open` goes on with: a drill begins where another has left off."""
+        self._stays_open = True
+
     def close(self) -> None:
         """Stop watching; idempotent."""
         self.census.close()
@@ -159,10 +168,28 @@ class Scene:
         """Something that is not in Kubernetes has changed: have it looked at."""
         self._woken()
 
+    def when_changed(self, holds: Callable[[], bool]) -> Callable[[], bool]:
+        """``holds``, a question about nothing but what is shown here: asked anew only where that has changed.
+
+        For :meth:`~killcheck.clock.Loop.run_until`, which asks after every callback of everybody's.
+        """
+        asked, said = -1, False
+
+        def told() -> bool:
+            nonlocal asked, said
+            if asked != self._changes:
+                asked = self._changes
+                said = holds()
+            return said
+
+        return told
+
     def _woken(self) -> None:
+        self._changes += 1
         self._on_change("modified", None, {"kind": "Watch"})
 
     def _changed(self, change: Change, old: Obj | None, new: Obj) -> None:
+        self._changes += 1
         kind = new.get("kind")
         if kind != "Event":  # what is said changes nothing of what is there, and is most of what happens
             self._holders = self._spared_on = None

@@ -5,7 +5,7 @@ What may *not* live here: anything that a drill does to a target.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from killcheck.capabilities.cluster import Cluster
 from killcheck.kube.objects import Obj, dig, key_of, name_of, ref_of
@@ -17,7 +17,7 @@ from killcheck.spec.killpath import KillPath, Layer, Proof, Target
 from killcheck.watch import queues, wholeness
 from killcheck.watch.scene import Scene
 
-__all__ = ["asked_for", "instances", "nothing_on", "remember", "switch_on", "unsteady"]
+__all__ = ["asked_for", "instances", "nothing_on", "remember", "steady", "switch_on", "unsteady"]
 
 #: How long the first answers of the count commands are waited for, in seconds.
 FIRST_COUNT_S = 90.0
@@ -64,10 +64,16 @@ def switch_on(cluster: Cluster, scene: Scene, layer: Layer) -> Iterator[str]:
         yield f"{target.name} was put on for this drill of {layer.name}: {ran.told}"
 
 
-def unsteady(scene: Scene, kill_path: KillPath, layer: Layer, *, healed: bool = False) -> str:
+def steady(scene: Scene, kill_path: KillPath, layer: Layer, *, healed: bool = False) -> Callable[[], bool]:
+    """Whether all is as it should be before a drill, to be waited for; see :func:`unsteady`."""
+    return scene.when_changed(lambda: not unsteady(scene, kill_path, layer, healed=healed, why=False))
+
+
+def unsteady(scene: Scene, kill_path: KillPath, layer: Layer, *, healed: bool = False, why: bool = True) -> str:
     """What is not as it should be before a drill; empty: all is steady.
 
-    ``healed``: after it; what is outside Kubernetes and has no ``start`` stays off.
+    ``healed``: after it; what is outside Kubernetes and has no ``start`` stays off. ``why``: with the pods' own reason,
+    which takes longer to find than that there is one.
     """
     error = scene.broken()
     if error is not None:
@@ -77,13 +83,13 @@ def unsteady(scene: Scene, kill_path: KillPath, layer: Layer, *, healed: bool = 
             return f"{scene.census.counts[target.name].command} counts 0 of {target.name}: nothing to turn off"
     if not any(t.kind for t in kill_path.covered_by(layer)):
         return ""
-    return _unsteady_inside(scene, kill_path, layer)
+    return _unsteady_inside(scene, kill_path, layer, why=why)
 
 
-def _unsteady_inside(scene: Scene, kill_path: KillPath, layer: Layer) -> str:
+def _unsteady_inside(scene: Scene, kill_path: KillPath, layer: Layer, *, why: bool) -> str:
     for target in kill_path.covered_by(layer):
         if target.kind:
-            lacking = wholeness.lack(scene, target)
+            lacking = wholeness.lack(scene, target, why=why)
             if lacking:
                 return lacking
     pods = scene.gpu_pods()

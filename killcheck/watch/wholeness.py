@@ -49,8 +49,11 @@ _REMEDIES = (
 )
 
 
-def lack(scene: Scene, target: Target) -> str:
-    """Why a target is not wholly on; empty: every pod that it asks for runs, and holds what it asks for."""
+def lack(scene: Scene, target: Target, *, why: bool = True) -> str:
+    """What a target lacks to be wholly on; empty: every pod that it asks for runs, and holds what it asks for.
+
+    ``why``: with the reason, found in its pods and in what Kubernetes says of them.
+    """
     objects = scene.objects_of(target)
     if not objects:
         return f"{target} is not there: nothing to turn off"
@@ -62,8 +65,10 @@ def lack(scene: Scene, target: Target) -> str:
     on = [pod for pod in scene.pods_of(target) if dig(pod, "status", "phase") == "Running"]
     if on and len(on) >= wanted:
         return ""
-    reason = _reason(scene, target, objects)
     missing = f"{len(on)} of {max(wanted, 1)} GPU pods of {target} run"
+    if not why:
+        return missing
+    reason = _reason(scene, target, objects)
     return f"{missing}: {reason}" if reason else f"{missing}, and nothing says why"
 
 

@@ -9,14 +9,14 @@ from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from killcheck.capabilities.cluster import Cluster
 from killcheck.cloud.billed import ghosts, names_instances
-from killcheck.cloud.instances import Ec2, Instances
+from killcheck.cloud.instances import Ec2
 from killcheck.cloud.results import Results
 from killcheck.cloud.returning import members, returning
-from killcheck.cloud.session import AskError, Aws
+from killcheck.cloud.session import AskError
 from killcheck.kube import resources as r
 from killcheck.kube.errors import KubeError, NotFound
 from killcheck.kube.objects import dig, name_of, namespace_of
@@ -27,7 +27,7 @@ from killcheck.watch.timeline import Timeline
 from killcheck.witnesses.alarms import Evaluated, History, Rule, evaluate, rules_of, samples
 
 if TYPE_CHECKING:
-    from killcheck.embedded import Cloud
+    pass
 
 __all__ = ["Lack", "Unproven", "Witnesses"]
 
@@ -59,10 +59,10 @@ class Witnesses:
         self.kill_path = kill_path
         self.scene = scene
         self._wants_cloud = Proof.P3 in kill_path.proof and any(t.kind for t in kill_path.covered_by(layer))
-        self.instances = cast("Instances | None", cluster.levers.get("instances"))
+        self.instances = cluster.capabilities.instances
         #: A reclaimed machine's place is to be taken by the next.
         self._replaced = layer.type is LayerType.SPOT_HANDLER
-        aws = cast("Aws | None", cluster.levers.get("aws"))
+        aws = cluster.capabilities.aws
         urls = kill_path.cloud.results if kill_path.cloud else ()
         self._wants_alarm = Proof.P5 in kill_path.proof
         self._wanted = kill_path.alarm or Alarm()
@@ -230,7 +230,7 @@ class Witnesses:
 
     def _without_node(self, now: datetime) -> list[tuple[str, bool]]:
         """What is said of each such machine, and whether it is known to have GPUs. Raises AskError, KubeError."""
-        access, cloud = self.kill_path.cloud, self.cluster.levers.get("cloud")
+        access, cloud = self.kill_path.cloud, self.cluster.capabilities.cloud
         if self._aws is not None and access is not None and names_instances(access):
             asked = ghosts(
                 access, self._provider_ids(), aws=self._aws, prices=dict(self.kill_path.prices), stood=self._stood
@@ -251,7 +251,7 @@ class Witnesses:
                 f"{_dollars(one.usd_per_hour, one.running, now)}",
                 not _young(one.launched, now) and one.provider_id not in self._stood,
             )
-            for one in cast("Cloud", cloud).ghosts(self._provider_ids())
+            for one in cloud.ghosts(self._provider_ids())
             if one.type.devices
         ]
 

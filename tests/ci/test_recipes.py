@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import importlib
 import re
-import runpy
 import shlex
 import shutil
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import click
 import pytest
 import yaml
 
+from killcheck import fixtures
 from killcheck.cli import COMMANDS
 from killcheck.embedded.cluster import Cluster
+from killcheck.kube.permissions import Permissions
+from killcheck.run.planned import PlannedDrill
+from killcheck.run.rights import rights_for
+from killcheck.run.session import Session
 from killcheck.spec.specfile import load, loads
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -77,7 +82,15 @@ def test_kustomize_builds_it(kustomized):
     assert loads(spec["data"]["killcheck.yaml"]) == loads((CI / "killcheck.yaml").read_text())
 
 
-def rendered(**values):
+@pytest.fixture(scope="module")
+def values():
+    """What `killcheck rights ci/killcheck.yaml --under suspended --format values` prints."""
+    session = Session(spec=CI / "killcheck.yaml", manifests=(fixtures.path("dead-man"),))
+    found = rights_for(session, [PlannedDrill("nightly-off", ("suspended",))])
+    return yaml.safe_load(found.values(["--under=suspended"]))
+
+
+def rendered(values):
     helm = pytest.importorskip("helm_python", reason="helm-python-sdk is not installed")
     with helm.Chart.load(str(CI / "helm/killcheck")) as chart:
         found = chart.render(values=values, name="killcheck", namespace="killcheck")
@@ -85,42 +98,68 @@ def rendered(**values):
     return {key(obj): obj for text in texts for obj in yaml.safe_load_all(text) if obj}
 
 
-def test_the_chart_says_the_same_as_the_manifests(kustomized):
-    chart = rendered()
-    plain = {at: obj for at, obj in kustomized.items() if at[0] != "Namespace"}
-    assert set(chart) == set(plain)
+def test_the_chart_says_the_same_as_the_manifests(kustomized, values):
+    chart = rendered({**values, "drill": {"args": []}})
+    rbac = ("Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding", "Namespace")
+    plain = {at: obj for at, obj in kustomized.items() if at[0] not in rbac}
+    assert {at for at in chart if at[0] not in rbac} == set(plain)
     for at, obj in plain.items():
         if at[0] == "ConfigMap":
-            assert yaml.safe_load(chart[at]["data"]["killcheck.yaml"]) == yaml.safe_load(obj["data"]["killcheck.yaml"])
+            assert loads(chart[at]["data"]["killcheck.yaml"]) == loads(obj["data"]["killcheck.yaml"])
         elif at != ("CronJob", "killcheck", "killcheck-drill"):  # its ConfigMap's name has no hash in the chart
             assert chart[at] == obj, at
     assert chart["CronJob", "killcheck", "killcheck-drill"]["spec"] == documents(CI / "drill.yaml")[0]["spec"]
 
 
-def test_the_charts_values_do_what_they_say():
-    made = rendered(
-        image={"repository": "r.example.com/k", "digest": "sha256:" + "a" * 64},
-        namespace="ml",
-        target="llm",
-        faults={"secrets": False},
-        networkPolicy=False,
-    )
-    job = made["CronJob", "killcheck", "killcheck-drill"]["spec"]["jobTemplate"]["spec"]["template"]["spec"]
-    assert job["containers"][0]["image"] == "r.example.com/k@sha256:" + "a" * 64
-    assert made["Role", "ml", "killcheck-drill"]["rules"][-1]["resourceNames"] == ["llm"]
-    assert not [at for at in made if at[2] == "killcheck-fault-secrets" or at[0] == "NetworkPolicy"]
+def test_the_chart_gives_the_rights_of_what_it_is_told_to_do(values):
+    chart = rendered(values)
+    granted = Permissions(chart.values())
+    may = partial(granted.allows, "killcheck", "killcheck", namespace="inference")
+    assert may(verb="patch", group="batch", resource="cronjobs", name="gpu-nightly-off")
+    assert not may(verb="create", group="", resource="secrets")
+    assert not may(verb="patch", group="batch", resource="cronjobs", name="another")
+    script = chart["CronJob", "killcheck", "killcheck-drill"]["spec"]["jobTemplate"]["spec"]["template"]["spec"]
+    assert "--yes '--under=suspended'\n" in script["containers"][0]["command"][-1]
 
 
-def test_the_chart_refuses_values_that_its_schema_does_not_know():
+def test_the_charts_values_reach_both_pods(values):
+    placed = {
+        "imagePullSecrets": [{"name": "registry"}],
+        "nodeSelector": {"pool": "system"},
+        "tolerations": [{"key": "system", "operator": "Exists"}],
+        "priorityClassName": "system",
+    }
+    image = {"repository": "r.example.com/k", "digest": "sha256:" + "a" * 64}
+    told = {"image": image, "podLabels": {"team": "ml"}, "podAnnotations": {"note": "x"}}
+    made = rendered({**values, **placed, **told, "networkPolicy": {"enabled": False}})
+    for name in ("killcheck-drill", "killcheck-janitor"):
+        template = made["CronJob", "killcheck", name]["spec"]["jobTemplate"]["spec"]["template"]
+        assert {field: template["spec"][field] for field in placed} == placed
+        assert template["metadata"]["labels"]["team"] == "ml"
+        assert template["metadata"]["annotations"]["note"] == "x"
+        assert template["spec"]["containers"][0]["image"] == "r.example.com/k@sha256:" + "a" * 64
+    assert not [at for at in made if at[0] == "NetworkPolicy"]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"image": {"repository": "r", "digest": "latest"}}, "digest"),
+        ({"imagePullSecret": []}, "'imagePullSecret' not allowed"),
+        ({"drill": {"args": ["; rm -rf /"]}}, "/drill/args/0"),
+    ],
+    ids=["digest", "misspelt", "no option"],
+)
+def test_the_chart_refuses_values_that_it_does_not_know(values, wrong, words):
     helm = pytest.importorskip("helm_python", reason="helm-python-sdk is not installed")
-    with pytest.raises(helm.HelmError, match="digest"):
-        rendered(image={"repository": "r", "digest": "latest"})
+    with pytest.raises(helm.HelmError, match=words):
+        rendered({**values, **wrong})
 
 
-def test_the_charts_templates_are_made_from_the_manifests():
-    made = runpy.run_path(str(CI / "helm/generate.py"))["templates"]()
-    assert {path.name for path in (CI / "helm/killcheck/templates").iterdir()} == {path.name for path in made}
-    assert [path.name for path, text in made.items() if path.read_text() != text] == [], "run `make docs`"
+def test_without_a_kill_path_the_chart_says_how_to_get_one():
+    helm = pytest.importorskip("helm_python", reason="helm-python-sdk is not installed")
+    with pytest.raises(helm.HelmError, match="spec: the kill path is missing; write the values with: killcheck rights"):
+        rendered({})
 
 
 PIPELINES = [

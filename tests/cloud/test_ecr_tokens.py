@@ -116,7 +116,7 @@ def drilled(tmp_path, *under, secret=True, look=lambda cluster: None):
 
 def asked(cluster):
     return [
-        (one.service, one.action, one.status) for one in cluster.levers["stand-in"].gate.seen if one.service == "ecr"
+        (one.service, one.action, one.status) for one in cluster.capabilities.stand_in.gate.seen if one.service == "ecr"
     ]
 
 

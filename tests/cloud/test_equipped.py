@@ -8,6 +8,7 @@ import pytest
 
 from killcheck import fixtures
 from killcheck.capabilities.cluster import ClusterError, NotInstalled
+from killcheck.capabilities.offered import Capabilities
 from killcheck.clock import WallLoop
 from killcheck.cluster.cloudword import equip_with_cloud
 from killcheck.run.planned import PlannedDrill
@@ -22,26 +23,26 @@ SAYS = Command((sys.executable, "-c", 'print(\'{"gpu-1": "RUNNING"}\')'), 20.0)
 
 def equipped(access, **settings):
     path = replace(specfile.load(fixtures.spec("dead-man")), cloud=access, **settings)
-    cluster = SimpleNamespace(real=True, name="staging", loop=WallLoop(), levers={})
+    cluster = SimpleNamespace(real=True, name="staging", loop=WallLoop(), capabilities=Capabilities())
     equip_with_cloud(cluster, path)
-    return cluster.levers
+    return cluster.capabilities
 
 
 def test_without_a_section_nobody_is_asked():
-    assert equipped(None) == {}
+    assert equipped(None).names == frozenset()
 
 
 def test_an_account_is_asked_and_acted_in():
-    assert set(equipped(CloudAccess(region="us-east-1"))) == {"instances", "aws", "hands", "spot-prices"}
+    assert equipped(CloudAccess(region="us-east-1")).names == {"instances", "aws", "hands", "spot-prices"}
 
 
 def test_a_program_runs_only_where_consent_names_it():
-    asked = equipped(CloudAccess(command=SAYS))["instances"]
+    asked = equipped(CloudAccess(command=SAYS)).instances
     assert asked.state(NODE) == "unknown"
     assert "name it under consent.commands" in asked.problem
     allowed = equipped(CloudAccess(command=SAYS), consent=Consent(commands=("*",)))
-    assert allowed["instances"].state(NODE) == "running"
-    assert "hands" not in allowed
+    assert allowed.instances.state(NODE) == "running"
+    assert allowed.hands is None
 
 
 def test_a_stand_in_is_for_the_embedded_cluster():
@@ -53,8 +54,8 @@ def test_the_embedded_cluster_asks_nobody_outside_this_machine(monkeypatch):
     path = specfile.load(fixtures.spec("dead-man"))
     account = Session(fixture="dead-man", _kill_path=replace(path, cloud=CloudAccess(region="us-east-1")))
     with account.cluster(PlannedDrill("nightly-off")) as (cluster, _):
-        assert "instances" not in cluster.levers  # its own model answers
-        assert "aws" not in cluster.levers
+        assert cluster.capabilities.instances is None  # its own model answers
+        assert cluster.capabilities.aws is None
 
 
 def test_without_moto_there_is_no_stand_in(monkeypatch):

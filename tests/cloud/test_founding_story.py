@@ -57,7 +57,7 @@ def with_cloud(tmp_path, *under, prepare=lambda cluster: None, results=()):
 
 
 def objects(cluster):
-    s3 = cluster.levers["aws"].client("s3")
+    s3 = cluster.capabilities.aws.client("s3")
     listed = s3.list_objects_v2(Bucket="eval-runs").get("Contents", [])
     return {one["Key"]: s3.get_object(Bucket="eval-runs", Key=one["Key"])["Body"].read() for one in listed}
 
@@ -68,10 +68,10 @@ def test_mended_the_laptop_dies_and_everything_ends_as_it_must(tmp_path):
     def look(cluster):
         left.update(
             objects(cluster),
-            portal=cluster.levers["stand-in"].portal.asked,
+            portal=cluster.capabilities.stand_in.portal.asked,
             states={
                 one["State"]["Name"]
-                for page in cluster.levers["aws"].client("ec2").describe_instances()["Reservations"]
+                for page in cluster.capabilities.aws.client("ec2").describe_instances()["Reservations"]
                 for one in page["Instances"]
             },
         )
@@ -106,7 +106,7 @@ def test_results_that_nobody_left_are_lost_even_though_the_gpus_are_off(tmp_path
 
 def test_a_drill_that_wants_p3_and_may_not_ask_ec2_is_inconclusive_and_says_so(tmp_path):
     def refuse(cluster):
-        cluster.levers["stand-in"].gate.refuse("ec2", "DescribeInstances", "denied")
+        cluster.capabilities.stand_in.gate.refuse("ec2", "DescribeInstances", "denied")
 
     drill, told = with_cloud(tmp_path, prepare=refuse)
     assert str(drill.verdict) == "inconclusive"
@@ -117,7 +117,7 @@ def test_a_drill_that_wants_p3_and_may_not_ask_ec2_is_inconclusive_and_says_so(t
 
 def test_credentials_that_lapse_during_the_drill_leave_p3_unproven(tmp_path):
     def lapse_later(cluster):
-        cluster.loop.call_later(180.0, cluster.levers["stand-in"].gate.refuse, "ec2", "DescribeInstances", "expired")
+        cluster.loop.call_later(180.0, cluster.capabilities.stand_in.gate.refuse, "ec2", "DescribeInstances", "expired")
 
     drill, _ = with_cloud(tmp_path, prepare=lapse_later)
     assert str(drill.verdict) == "inconclusive"
@@ -126,7 +126,7 @@ def test_credentials_that_lapse_during_the_drill_leave_p3_unproven(tmp_path):
 
 def test_a_fault_of_sso_does_not_bite_where_no_session_ends(tmp_path):
     def deaf(cluster):
-        stand_in = cluster.levers["stand-in"]
+        stand_in = cluster.capabilities.stand_in
         stand_in.portal.begin("somebody", cluster.loop.now() + timedelta(hours=8))
         stand_in.limit_sessions = lambda until: None
 

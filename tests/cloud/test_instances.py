@@ -366,7 +366,14 @@ def test_a_machine_that_was_just_launched_may_be_about_to_join(tmp_path):
 
     def launch_late(cluster):
         cloud = cluster.embedded.cloud
-        cluster.loop.call_later(1060.0, lambda: cloud.ghost("p4d.24xlarge"))
+
+        def launch(earlier=None):
+            """Whenever the night ends, the newest was launched a moment ago."""
+            if earlier:
+                cloud.terminate(earlier.instance_id, by="test")
+            cluster.loop.call_later(60.0, launch, cloud.ghost("p4d.24xlarge"))
+
+        cluster.loop.call_later(1060.0, launch)
 
     path = specfile.load(fixtures.spec("dead-man"))
     session = Prepared(fixture="dead-man", _kill_path=replace(path, proof=path.proof | {Proof.P3}))

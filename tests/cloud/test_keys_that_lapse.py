@@ -6,7 +6,8 @@ from dataclasses import replace
 import pytest
 from test_founding_story import Prepared, run
 
-from killcheck import faults, fixtures
+from killcheck import fixtures
+from killcheck.faults.aws.credentials import WebIdentityExpired
 from killcheck.spec import specfile
 from killcheck.spec.cloud_access import CloudAccess
 
@@ -88,7 +89,7 @@ def test_what_lapsed_is_the_cause(tmp_path, env, fault, said, cause):
 
 
 def test_a_lapse_that_nobody_made_does_not_bite(tmp_path, monkeypatch):
-    monkeypatch.setattr(faults.aws_credentials.WebIdentityExpired, "inject", lambda *_: ["nothing"])
+    monkeypatch.setattr(WebIdentityExpired, "inject", lambda *_: ["nothing"])
     drill, _ = drilled(tmp_path, ROLE, "web-identity-expired")
     assert str(drill.verdict) == "inconclusive"
     assert "did not bite" in drill.why

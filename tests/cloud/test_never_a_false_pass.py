@@ -75,7 +75,7 @@ def drilled(tmp_path, monkeypatch, edit, more=lambda stand_in: None):
     )
 
     def prepare(cluster):
-        stand_in, begun = cluster.levers["stand-in"], cluster.loop.monotonic()
+        stand_in, begun = cluster.capabilities.stand_in, cluster.loop.monotonic()
         edited(stand_in, lambda text: edit(text, cluster.loop.monotonic() - begun))
         more(stand_in)
 

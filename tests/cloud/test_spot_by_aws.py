@@ -8,6 +8,7 @@ import pytest
 from test_founding_story import Prepared, run
 
 from killcheck import events, fixtures
+from killcheck.capabilities.offered import Capabilities
 from killcheck.cloud import account_undo, notices
 from killcheck.cloud.notices import Hands
 from killcheck.spec import specfile
@@ -22,7 +23,7 @@ TRIAL = Experiment(ROLE, (ALARM,))
 
 def prepared(cluster):
     """The role and the alarm that an experiment needs."""
-    aws = cluster.levers["aws"]
+    aws = cluster.capabilities.aws
     trust = {"Statement": [{"Effect": "Allow", "Principal": {"Service": "fis.amazonaws.com"}}]}
     aws.client("iam").create_role(RoleName="fis", AssumeRolePolicyDocument=json.dumps(trust))
     watch = aws.client("cloudwatch")
@@ -71,7 +72,7 @@ def test_an_experiment_of_fis_interrupts_them_and_leaves_no_template(tmp_path):
     left = {}
 
     def look(cluster):
-        fis = cluster.levers["stand-in"].fis
+        fis = cluster.capabilities.stand_in.fis
         left.update(templates=dict(fis.templates), experiments=list(fis.experiments.values()))
 
     drill, _ = struck(tmp_path, "spot-fis", look=look)
@@ -100,7 +101,7 @@ def test_terminated_without_notice(tmp_path):
 )
 def test_what_a_preflight_does_not_like_is_not_done(tmp_path, fault, settings, why):
     seen = []
-    drill, told = struck(tmp_path, fault, look=lambda c: seen.extend(c.levers["stand-in"].gate.seen), **settings)
+    drill, told = struck(tmp_path, fault, look=lambda c: seen.extend(c.capabilities.stand_in.gate.seen), **settings)
     assert str(drill.verdict) == "inconclusive"
     assert why in drill.why
     assert not any(isinstance(e, events.FaultInjected) for e in told)
@@ -110,7 +111,7 @@ def test_what_a_preflight_does_not_like_is_not_done(tmp_path, fault, settings, w
 def test_an_alarm_that_rings_already_stops_it_before_it_begins(tmp_path):
     def ringing(cluster):
         prepared(cluster)
-        cluster.levers["aws"].client("cloudwatch").set_alarm_state(
+        cluster.capabilities.aws.client("cloudwatch").set_alarm_state(
             AlarmName="stop", StateValue="ALARM", StateReason="test"
         )
 
@@ -124,7 +125,7 @@ def test_an_alarm_that_rings_already_stops_it_before_it_begins(tmp_path):
 )
 def test_what_is_denied_is_named(tmp_path, fault, service, action):
     def refuse(cluster):
-        cluster.levers["stand-in"].gate.refuse(service, action, "denied")
+        cluster.capabilities.stand_in.gate.refuse(service, action, "denied")
 
     drill, _ = struck(tmp_path, fault, prepare=refuse)
     assert str(drill.verdict) == "inconclusive"
@@ -199,7 +200,7 @@ def test_on_somebodys_cluster_an_instance_must_have_consented(stand_in):
     ]
     node = {"spec": {"providerID": f"aws:///us-east-1a/{made['InstanceId']}"}}
     stage = SimpleNamespace(
-        cluster=SimpleNamespace(real=True, levers={"hands": Hands(aws)}),
+        cluster=SimpleNamespace(real=True, capabilities=Capabilities(hands=Hands(aws))),
         kill_path=SimpleNamespace(cloud=CloudAccess(account="123456789012")),
         scene=SimpleNamespace(nodes=object(), pool_nodes=lambda: [node]),
     )

@@ -1,4 +1,4 @@
-"""What is particular about each replayed recording: its nodes, its levers, which differences are allowed and why."""
+"""What is particular about each replayed recording: its nodes, what is done to it, which differences are allowed and why."""
 
 import json
 from dataclasses import dataclass

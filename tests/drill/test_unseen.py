@@ -226,7 +226,7 @@ def test_a_disk_that_is_full_while_it_heals_leaves_nothing_behind(drill):
     full.on = False
     session = Session(fixture="dead-man")
     with session.cluster() as (cluster, kill_path):
-        journal = Journal("r", cluster.loop, cluster.kube, levers=cluster.levers)
+        journal = Journal("r", cluster.loop, cluster.kube, capabilities=cluster.capabilities)
         one = Drill(
             cluster,
             kill_path,

@@ -1,4 +1,4 @@
-"""The reference path on an embedded cluster, and the same taken for somebody's: no levers, its own names."""
+"""The reference path on an embedded cluster, and the same taken for somebody's: no capabilities, its own names."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 
 from killcheck.fixtures import path
 
+from killcheck.capabilities.offered import Capabilities
 from killcheck.cluster.embedded import EmbeddedDrillCluster
 from killcheck.drill.sequence import Drill, Options
 from killcheck.kube import manifests
@@ -34,14 +35,14 @@ class World:
         start = next((night for night in nights if night is not None), NIGHT)
         self.cluster = EmbeddedDrillCluster(found, exec_mode="host", start=start)
         if real:
-            self.cluster.real, self.cluster.name, self.cluster.levers = True, "staging", {}
+            self.cluster.real, self.cluster.name, self.cluster.capabilities = True, "staging", Capabilities()
         self.seen = []
 
     def settle(self):
         self.cluster.loop.run_until(lambda: False, 400)
 
     def drill(self, *kinds, horizon_s=3 * 3600.0):
-        journal = Journal(RUN, self.cluster.loop, self.cluster.kube, levers=self.cluster.levers)
+        journal = Journal(RUN, self.cluster.loop, self.cluster.kube, capabilities=self.cluster.capabilities)
         return Drill(
             self.cluster,
             self.kill_path,

@@ -8,10 +8,12 @@ from types import SimpleNamespace
 import pytest
 
 from killcheck import faults
+from killcheck.capabilities.offered import Capabilities
+from killcheck.capabilities.programs import Ran
 from killcheck.faults import FaultError
 from killcheck.faults.other_layer import Elsewhere, may_be_elsewhere
 from killcheck.kube.objects import format_time
-from killcheck.machine.programs import Files, Ran
+from killcheck.machine.programs import Files
 from killcheck.spec.killpath import Command, KillPath, Layer, LayerType, Target
 from killcheck.standins.sso import Portal
 
@@ -24,23 +26,23 @@ RUN = SimpleNamespace(layer=LAYER)
 class Journal:
     """Does what it is told, and writes nothing down."""
 
-    def __init__(self, levers):
-        self.levers = levers
+    def __init__(self, capabilities):
+        self.capabilities = capabilities
 
     def never_happened(self):
         pass
 
-    def pull(self, lever, what, call, back):
-        return getattr(self.levers[lever], call[0])(*call[1:])
+    def call(self, capability, what, call, back):
+        return getattr(self.capabilities.by_name(capability), call[0])(*call[1:])
 
 
-def stage_of(*, now=NOW, levers=None, events=(), nodes=(), claims=(), objects=(), start=NOW):
-    levers = levers or {}
+def stage_of(*, now=NOW, capabilities=None, events=(), nodes=(), claims=(), objects=(), start=NOW):
+    capabilities = capabilities or Capabilities()
     listed = {
         name: {str(n): one for n, one in enumerate(items)} for name, items in (("events", events), ("claims", claims))
     }
     return SimpleNamespace(
-        cluster=SimpleNamespace(levers=levers, loop=SimpleNamespace(now=lambda: now), real=True),
+        cluster=SimpleNamespace(capabilities=capabilities, loop=SimpleNamespace(now=lambda: now), real=True),
         scene=SimpleNamespace(
             known_nodes={name: {} for name in nodes},
             objects_of=lambda target: list(objects),
@@ -49,7 +51,7 @@ def stage_of(*, now=NOW, levers=None, events=(), nodes=(), claims=(), objects=()
             census=SimpleNamespace(broken=lambda: None, all_on=lambda: 0, targets=[1]),
         ),
         kill_path=KillPath("test", (TARGET,), (LAYER,)),
-        journal=Journal(levers),
+        journal=Journal(capabilities),
         run="20260115-030001-abc123-0",
         testimony=SimpleNamespace(logs={}, events={}, pods={}),
         timeline=SimpleNamespace(start=start),
@@ -84,9 +86,9 @@ def expired(portal):
         portal=portal, limit_sessions=lambda until: setattr(portal, "limit", datetime.fromisoformat(until))
     )
     fault = faults.SsoExpired()
-    fault.inject(stage_of(levers={"stand-in": stand_in}), RUN)
+    fault.inject(stage_of(capabilities=Capabilities(stand_in=stand_in)), RUN)
     portal.clock[0] = NOW + timedelta(seconds=fault.lives_on_s + 60)
-    return fault, stage_of(now=portal.clock[0], levers={"stand-in": stand_in})
+    return fault, stage_of(now=portal.clock[0], capabilities=Capabilities(stand_in=stand_in))
 
 
 def test_a_session_that_was_over_before_is_no_bite(portal):
@@ -164,7 +166,7 @@ def test_a_script_is_gone_when_it_is_the_script_that_is_not_found(errors, bites,
         ran=Ran(command, NOW, NOW, 127, errors=errors),
     )
     fault = faults.ScriptGone()
-    stage = stage_of(levers={"machine": SimpleNamespace(lose_script=lambda name, how: None)})
+    stage = stage_of(capabilities=Capabilities(machine=SimpleNamespace(lose_script=lambda name, how: None)))
     fault.inject(stage, layer)
     assert bool(fault.bitten(stage, layer)) is bites
 
@@ -180,7 +182,7 @@ def test_a_fault_that_has_to_go_on_acting_is_no_other_layers():
 def test_a_sentinel_that_is_somebody_elses_by_then_proves_nothing(tmp_path):
     (tmp_path / "hold").write_text("set by hand\n")
     layer = SimpleNamespace(layer=SimpleNamespace(sentinel=SimpleNamespace(path=str(tmp_path / "hold"))))
-    stage = stage_of(levers={"files": Files()})
+    stage = stage_of(capabilities=Capabilities(files=Files()))
     with pytest.raises(FaultError, match="is somebody else's now: it is left as it is"):
         faults.SentinelLost().react(stage, layer)
     assert (tmp_path / "hold").read_text() == "set by hand\n"
@@ -197,7 +199,7 @@ def test_a_program_that_cannot_be_put_before_others_is_a_fault_that_cannot_be_in
             raise refused
 
     monkeypatch.setattr("killcheck.faults.machine.cli.scripts.clis", lambda *args: ("aws",))
-    stage = stage_of(levers={"programs": Programs()})
+    stage = stage_of(capabilities=Capabilities(programs=Programs()))
     stage.journal.never_happened = lambda: told.append("never")
     with pytest.raises(FaultError, match=r"aws cannot be .*: (File exists|No space left)"):
         faults.CliGone().inject(stage, SimpleNamespace(layer=SimpleNamespace(command=Command(("x",)))))

@@ -70,7 +70,9 @@ class MachineWorld:
         self.seen = []
 
     def drill(self, *kinds, watch_s=3900.0):
-        journal = Journal("20260115-030001-abc123-0", self.cluster.loop, self.cluster.kube, levers=self.cluster.levers)
+        journal = Journal(
+            "20260115-030001-abc123-0", self.cluster.loop, self.cluster.kube, capabilities=self.cluster.capabilities
+        )
         return Drill(
             self.cluster,
             self.kill_path,

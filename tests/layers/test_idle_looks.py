@@ -7,9 +7,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from killcheck.capabilities.programs import Ran
 from killcheck.layers import base
 from killcheck.layers.idle_command import IdleCommand
-from killcheck.machine.programs import Ran
 from killcheck.spec.killpath import Command, Layer, LayerType
 
 NOW = datetime(2026, 1, 15, tzinfo=UTC)

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from killcheck.capabilities.errors import UndoProblem
+from killcheck.capabilities.programs import Ran
 from killcheck.clock import WallLoop, wall_now, wall_seconds
-from killcheck.machine.programs import CountUnknown, Files, LocalPrograms, Ran, again, counted, put_back
+from killcheck.machine.programs import CountUnknown, Files, LocalPrograms, again, counted, put_back
 from killcheck.spec.killpath import Command
 
 

@@ -59,7 +59,7 @@ def test_minimal_sets_are_found_and_confirmed_by_drills_that_run():
     assert found["left"] == {}
     pair = next(one for one in found["minimal"] if len(one["faults"]) == 2)
     assert pair["replay"] == (
-        "killcheck drill --layer nightly-off --under cached-copy-evicted --under registry-unreachable"
+        "killcheck drill --layer nightly-off --under cached-copy-evicted --under registry-unreachable --example dead-man"
     )
 
 

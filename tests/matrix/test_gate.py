@@ -52,12 +52,12 @@ def test_the_reference_path_passes_undisturbed_with_every_part():
 
 
 def test_what_the_cluster_has_no_lever_for_is_in_the_document_too(monkeypatch):
-    monkeypatch.setattr(Session, "levers", frozenset())
+    monkeypatch.setattr(Session, "capabilities", frozenset())
     done = gate("--example", "dead-man", "--quick", "--json", "--skip", "lint", "--skip", "fences", code=0)
     left_out = json.loads(done.stdout)["matrix"]["left_out"]
     assert {"argo-selfheal", "api-brownout"} <= set(left_out)
     assert not {"image-gone", "node-paused", "ecr-token-expired"} & set(left_out)  # no engine and no account of its own
-    assert f"they need levers that it has not: {', '.join(left_out)}" in done.stderr
+    assert f"they need capabilities that it has not: {', '.join(left_out)}" in done.stderr
 
 
 def copied(tmp_path, old="", new=""):

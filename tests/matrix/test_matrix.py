@@ -31,7 +31,7 @@ def test_every_layer_is_drilled_undisturbed_and_under_what_applies():
 
 def test_faults_without_their_lever_are_left_out_and_named():
     assert "argo-selfheal" in matrix.left_out(PATH, set())
-    assert "argo-selfheal" not in {name for d in matrix.plan(PATH, levers=set()) for name in d.faults}
+    assert "argo-selfheal" not in {name for d in matrix.plan(PATH, capabilities=set()) for name in d.faults}
 
 
 @pytest.mark.parametrize(
@@ -148,7 +148,7 @@ def test_the_command_prints_one_document_and_fails_by_policy(tmp_path, rule, pas
             str(spec("dead-man").parent),
         ],
     )
-    document = json.loads(done.stdout)
     assert done.exit_code == code, done.output
+    document = json.loads(done.stdout)
     cells = {(c["layer"], c["fault"]): (c["verdict"], c["passes"]) for c in document["matrix"]["cells"]}
     assert cells == {("nightly-off", None): ("survived", True), ("nightly-off", "suspended"): ("exposed", passes)}

@@ -8,6 +8,7 @@ import platform
 import pytest
 from safety_world import differences, picture, through
 
+from killcheck.capabilities.offered import Capabilities, Capability
 from killcheck.cluster.host import HostCluster
 from killcheck.commands.errors import Interrupted
 from killcheck.kube import resources as r
@@ -36,17 +37,17 @@ def journal_of(cluster, tmp_path, **more):
 
 
 class Stubborn:
-    """A lever that cannot be put back, in a way that nobody foresaw."""
+    """A capability that cannot be put back, in a way that nobody foresaw."""
 
     def back(self):
         raise PermissionError(13, "Permission denied")
 
 
-def test_a_lever_that_fails_in_its_own_way_does_not_keep_the_rest_from_being_put_back(cluster, tmp_path):
+def test_a_capability_that_fails_in_its_own_way_does_not_keep_the_rest_from_being_put_back(cluster, tmp_path):
     before = picture(cluster, uids=False)
-    journal = journal_of(cluster, tmp_path, levers={"stubborn": Stubborn()})
+    journal = journal_of(cluster, tmp_path, capabilities=Capabilities(registry=Stubborn()))
     journal.create(r.CONFIGMAPS, MADE)
-    with journal.lever("stubborn", "pulled it", ("back",)):
+    with journal.acting_on(Capability.REGISTRY, "pulled it", ("back",)):
         pass
     journal.entries.append(
         Entry(  # as a killcheck of another version may have
@@ -210,7 +211,7 @@ def test_a_process_that_has_only_its_number_is_another(tmp_path, monkeypatch):
         host.kube,
         path=tmp_path / "runs" / "r" / "journal-0.jsonl",
         context="host",
-        levers=local_programs.levers(host.loop),
+        capabilities=local_programs.capabilities(host.loop),
     )
     undo = Undo("call", "take_away", [str(tmp_path / "flag"), "x\n"])
     with journal.change("set the sentinel", undo, lever="files"):

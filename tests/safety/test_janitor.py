@@ -19,6 +19,7 @@ from safety_world import differences, picture
 
 import killcheck
 from killcheck import faults, layers
+from killcheck.capabilities.offered import Capabilities
 from killcheck.cluster.embedded import EmbeddedDrillCluster
 from killcheck.faults.combination import in_order
 from killcheck.kube import manifests
@@ -35,7 +36,7 @@ RUN = "20260115-030001-abc123-0"
 #: When the janitor may take back what was changed, in seconds: here before its second round.
 LIFETIME_S = 900.0
 LONG_S = 12 * 3600
-#: What a dead run can leave on somebody's cluster (levers die with its process), in sets that do not clash.
+#: What a dead run can leave on somebody's cluster (what is modelled dies with its process), in sets that do not clash.
 SETS = (
     ("image-gone", "token-dead", "command-missing"),
     ("pull-secret-expired", "token-audience", "no-room"),
@@ -101,7 +102,7 @@ class Abandoned(EmbeddedDrillCluster):
         # In the hours of this test the schedule must not fire by itself.
         self.kube.patch(r.CRONJOBS, "gpu-nightly-off", {"spec": {"schedule": "0 3 29 2 *"}}, "inference")
         self.loop.run_until(lambda: False, 400)
-        self.levers = {}
+        self.capabilities = Capabilities()
 
     def sabotage(self, names):
         """As a drill does, and then nothing more."""

@@ -34,7 +34,7 @@ SETS = {
     "drain": ["pdb-blocks", "finalizer", "do-not-disrupt"],
     "grace": ["long-grace"],
 }
-#: What only an embedded cluster's levers can do goes with its process; an autoscaler's Deployment is not in these.
+#: What only can be done to an embedded cluster's own parts goes with its process; an autoscaler's Deployment is not in these.
 NOT_OVER_THE_WIRE = {kind.name for kind in faults.ALL if kind.needs} | {"autoscaler-down"}
 SAMPLE = 2
 #: At which of its steps the first restore is killed, in turn; one that has taken fewer was at its end.

@@ -64,7 +64,7 @@ class LossyCluster(EmbeddedDrillCluster):
         run = "20260115-030001-abc123-0"
         layer = self.kill_path.layer("nightly-off")
         journal = Journal(
-            run, self.loop, self.kube, path=folder / "journal-0.jsonl", home="inference", levers=self.levers
+            run, self.loop, self.kube, path=folder / "journal-0.jsonl", home="inference", capabilities=self.capabilities
         )
         claim = lease.Claim(self.kube, self.loop, run, lease.wanted(self.kill_path, layer, "inference"))
         claim.acquire()

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+import yaml
 from killcheck.fixtures import path
 
 from killcheck import faults
+from killcheck.capabilities.offered import Capabilities
 from killcheck.cluster.embedded import EmbeddedDrillCluster
 from killcheck.drill.sequence import Drill, Options
 from killcheck.embedded.api.http import User
@@ -18,8 +21,11 @@ from killcheck.kube import manifests
 from killcheck.kube import resources as r
 from killcheck.kube.client import Kube
 from killcheck.kube.errors import NotFound
+from killcheck.kube.permissions import Permissions
 from killcheck.run.planned import PlannedDrill
+from killcheck.run.rights import Account, rights_for
 from killcheck.run.runner import guard_by, plan_for, scene_of
+from killcheck.run.session import Session
 from killcheck.safety import consent, lease
 from killcheck.safety.guard import Guard, OutsideConsent
 from killcheck.safety.journal import Journal
@@ -32,6 +38,7 @@ ACCOUNT = User(
     ("system:serviceaccounts", "system:serviceaccounts:killcheck", "system:authenticated"),
 )
 RUN = "20260115-030001-abc123-0"
+SHIPPED = [m.obj for m in manifests.load([CI / "rbac.yaml"]).manifests]
 #: What can be injected through the API alone (autoscaler-down needs a Deployment of an autoscaler).
 API_FAULTS = [k.name for k in faults.ALL if not k.needs and k.name != "autoscaler-down"]
 _OURS = re.compile(r"killcheck-")
@@ -72,18 +79,15 @@ class Audit:
 
 
 class RealCluster(EmbeddedDrillCluster):
-    """An embedded cluster that a drill takes for somebody's: no levers, and only the shipped rights."""
+    """An embedded cluster that a drill takes for somebody's: no capabilities, and only the shipped rights."""
 
     real = True
 
-    def __init__(self):
+    def __init__(self, rbac):
+        """``rbac``: the Roles and bindings that killcheck's own account has there."""
         folder = path("dead-man")
         self.kill_path = specfile.load(folder / "killcheck.yaml")
-        found = [
-            m.obj
-            for m in manifests.load([folder, CI / "rbac.yaml"]).manifests
-            if m.obj.get("apiVersion") != "killcheck/v1"
-        ]
+        found = [m.obj for m in manifests.load([folder]).manifests if m.obj.get("apiVersion") != "killcheck/v1"] + rbac
         super().__init__(found, exec_mode="host", start=datetime(2026, 1, 15, 3, 0, 1, tzinfo=UTC))
         self.embedded.kube.patch(r.NAMESPACES, "inference", {"metadata": {"labels": {"killcheck.dev/consent": "true"}}})
         self.loop.run_until(lambda: False, 400)
@@ -91,7 +95,7 @@ class RealCluster(EmbeddedDrillCluster):
         registry = self.embedded.registry
         for image in ("public.ecr.aws/amazonlinux/amazonlinux",):
             registry.delete_tag(f"{image}:killcheck-gone-{RUN[-6:]}")
-        self.levers = {}
+        self.capabilities = Capabilities()
         self.audit = Audit(self.embedded.kube_as(ACCOUNT).transport)
         self.kube = Kube(self.audit, field_manager="killcheck")
 
@@ -119,19 +123,41 @@ class RealCluster(EmbeddedDrillCluster):
 
 @pytest.fixture
 def cluster():
-    made = RealCluster()
+    made = RealCluster(SHIPPED)
     yield made
     made.close()
 
 
+def rights_of(*names):
+    """What ``killcheck rights`` lists for these drills."""
+    folder = path("dead-man")
+    session = Session(spec=folder / "killcheck.yaml", manifests=(folder,))
+    return rights_for(session, [PlannedDrill("nightly-off", (name,) if name else ()) for name in names])
+
+
+def test_the_shipped_roles_grant_what_all_drills_take():
+    granted = Permissions(SHIPPED)
+    for namespace, wanted in rights_of("", *API_FAULTS).rules.items():
+        for rule in wanted:
+            for verb, resource, name in itertools.product(rule.verbs, rule.resources, rule.names or ("",)):
+                kind, _, sub = resource.partition("/")
+                asked = {"verb": verb, "group": rule.groups[0], "resource": kind, "subresource": sub, "name": name}
+                everywhere = not namespace
+                may = granted.allows("killcheck", "killcheck", namespace=namespace, everywhere=everywhere, **asked)
+                assert may, (namespace, str(rule))
+
+
 @pytest.mark.parametrize("name", ["", *API_FAULTS], ids=lambda name: name or "no-fault")
-def test_the_shipped_roles_are_enough_and_nothing_else_is_written(cluster, name, monkeypatch):
+def test_the_rights_of_a_drill_are_enough_and_nothing_else_is_written(name, monkeypatch, request):
+    """With what ``killcheck rights`` lists for this one drill, and nothing more."""
+    cluster = RealCluster(list(yaml.safe_load_all(rights_of(name).manifests(Account()))))
+    request.addfinalizer(cluster.close)
     passed = []
-    request = Guard.request
+    send = Guard.request
 
     def counted(self, method, url, *args):
         passed.append((method, url))
-        return request(self, method, url, *args)
+        return send(self, method, url, *args)
 
     monkeypatch.setattr(Guard, "request", counted)
     plan, result = cluster.drill(name)

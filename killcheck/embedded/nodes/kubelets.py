@@ -144,7 +144,7 @@ class HollowNodes:
             self.loop,
         )
 
-    # -- levers --------------------------------------------------------------------------------------------
+    # -- what is done to it -----------------------------------------------------------------------------
     def kubelet(self, node: str) -> Kubelet:
         """A node's kubelet. Raises KeyError."""
         return self.kubelets[node]

@@ -159,7 +159,7 @@ class Registry:
         self._arches: dict[str, tuple[str, ...]] = {}
         self._contents: dict[str, Contents] = {}
 
-    # -- levers --------------------------------------------------------------------------------------------
+    # -- what is done to it -----------------------------------------------------------------------------
     def host(self, name: str) -> Host:
         """A registry by its host name; one that nobody spoke of is up."""
         state: State = "unresolvable" if name.partition(":")[0].endswith(".invalid") else "up"

@@ -9,17 +9,16 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import ClassVar
 
+from killcheck.capabilities.account import StandIn
+from killcheck.capabilities.offered import Capability
 from killcheck.faults.base import FaultError, Plan
 from killcheck.faults.kubernetes.executor import COPY, ExecutorFault, containers, identity, log_line, pod_spec
 from killcheck.kube import resources as r
 from killcheck.kube.objects import Obj, annotations_of, dig, format_time
 from killcheck.layers.base import LayerRun, Stage
 from killcheck.safety.undo import insist
-
-if TYPE_CHECKING:
-    from killcheck.standins.aws import StandIn
 
 __all__ = ["SsoExpired", "StaticKeyRevoked", "StsExpired", "WebIdentityExpired"]
 
@@ -37,7 +36,7 @@ STATIC_KEY, SESSION_KEY = "AKIAKILLCHECKREVOKED", "ASIAKILLCHECKEXPIRED"
 
 def stand_in(stage: Stage) -> StandIn | None:
     """The stand-in of AWS; None: there is an account, or no cloud at all."""
-    return cast("StandIn | None", stage.cluster.levers.get("stand-in"))
+    return stage.cluster.capabilities.stand_in
 
 
 def uses_aws(template: Obj) -> bool:
@@ -66,7 +65,7 @@ class _CredentialFault(ExecutorFault):
         """Nothing that exists in the cluster is changed."""
         if not uses_aws(pod_spec(layer)):
             raise FaultError(f"{self.name}: the executor of {layer.layer.name} shows nothing to AWS")
-        return Plan((self.simulates,), levers=self.needs, edits=self.edits)
+        return Plan((self.simulates,), edits=self.edits)
 
     def unneeded(self, layer_name: str, cron_job: Obj) -> str:
         """Only where the executor shows AWS anything."""
@@ -89,7 +88,7 @@ class SsoExpired(_CredentialFault):
     name = "sso-expired"
     simulates = "the AWS SSO session of whoever drives a run ends in the middle of it"
     failures = (20,)
-    needs = ("stand-in",)
+    needs = (Capability.STAND_IN,)
 
     #: How long a session still lives when the trigger is pulled, in seconds.
     lives_on_s: ClassVar[float] = 240.0
@@ -101,13 +100,13 @@ class SsoExpired(_CredentialFault):
 
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
         """No session outlives a moment soon."""
-        return Plan((f"every SSO session ends {self.lives_on_s:.0f} s from now",), levers=self.needs)
+        return Plan((f"every SSO session ends {self.lives_on_s:.0f} s from now",))
 
     def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
         """Limit them all."""
         until = format_time(stage.cluster.loop.now() + timedelta(seconds=self.lives_on_s))
         what = f"every SSO session ends at {until}"
-        stage.journal.pull("stand-in", what, ("limit_sessions", until), ("limit_sessions", ""))
+        stage.journal.call(Capability.STAND_IN, what, ("limit_sessions", until), ("limit_sessions", ""))
         self._until = until
         return [what]
 
@@ -134,8 +133,8 @@ class _KeyFault(_CredentialFault):
     def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
         """Let the stand-in refuse the key, and the drill's Job show it."""
         if stand_in(stage) is not None:
-            stage.journal.pull(
-                "stand-in", f"{self.key} is {self.how}", ("lapse", self.key, self.how), ("restore", self.key)
+            stage.journal.call(
+                Capability.STAND_IN, f"{self.key} is {self.how}", ("lapse", self.key, self.how), ("restore", self.key)
             )
         values = {"AWS_ACCESS_KEY_ID": self.key, "AWS_SECRET_ACCESS_KEY": "nobodys", "AWS_SESSION_TOKEN": self.token}
         dropped = {*values, "AWS_PROFILE", "AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_ROLE_ARN"}
@@ -158,7 +157,7 @@ class StaticKeyRevoked(_KeyFault):
     name = "static-key-revoked"
     simulates = "the static access key that the executor uses has been revoked"
     failures = (21,)
-    needs = ("aws",)
+    needs = (Capability.AWS,)
     key, how = STATIC_KEY, "revoked"
 
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
@@ -187,7 +186,7 @@ class StsExpired(_KeyFault):
     name = "sts-expired"
     simulates = "the executor's session credentials (STS) have expired"
     failures = (21,)
-    needs = ("stand-in",)
+    needs = (Capability.STAND_IN,)
     key, token, how = SESSION_KEY, "nobodys-session", "expired"
 
 
@@ -197,7 +196,7 @@ class WebIdentityExpired(_CredentialFault):
     name = "web-identity-expired"
     simulates = "STS no longer takes the ServiceAccount's token for its role"
     failures = (21,)
-    needs = ("stand-in",)
+    needs = (Capability.STAND_IN,)
 
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
         """Only where a role is taken that way."""
@@ -212,5 +211,5 @@ class WebIdentityExpired(_CredentialFault):
     def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
         """Refuse AssumeRoleWithWebIdentity."""
         what = "STS refuses AssumeRoleWithWebIdentity"
-        stage.journal.pull("stand-in", what, ("lapse", "web-identity", "expired"), ("restore", "web-identity"))
+        stage.journal.call(Capability.STAND_IN, what, ("lapse", "web-identity", "expired"), ("restore", "web-identity"))
         return [what]

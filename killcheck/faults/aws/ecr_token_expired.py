@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
 
+from killcheck.capabilities.offered import Capability
 from killcheck.faults.base import FaultError, Plan
 from killcheck.faults.kubernetes.executor import COPY, ExecutorFault, containers, images, pod_spec
 from killcheck.faults.kubernetes.image_gone import pull_failure
@@ -30,7 +30,7 @@ class EcrTokenExpired(ExecutorFault):
     simulates = "ECR's authorization token (12 h) has expired, its refresher gets no other, and the node has no copy"
     family = "credentials"
     failures = (6,)
-    needs: ClassVar[tuple[str, ...]] = ("stand-in",)
+    needs = (Capability.STAND_IN,)
 
     def unneeded(self, layer_name: str, cron_job: Obj) -> str:
         """Nothing is pulled from ECR."""
@@ -50,7 +50,6 @@ class EcrTokenExpired(ExecutorFault):
                 "refused; "
                 "the drill's own copy of the Job pulls anew",
             ),
-            levers=self.needs,
             edits=("ECR's tokens", f"{COPY}.imagePullPolicy"),
         )
 
@@ -58,7 +57,7 @@ class EcrTokenExpired(ExecutorFault):
         """End the tokens, and let the drill's Job pull."""
         until = format_time(stage.cluster.loop.now())
         what = f"ECR's authorization tokens ended at {until}, and GetAuthorizationToken answers ExpiredTokenException"
-        stage.journal.pull("stand-in", what, ("end_pull_tokens", until), ("end_pull_tokens", ""))
+        stage.journal.call(Capability.STAND_IN, what, ("end_pull_tokens", until), ("end_pull_tokens", ""))
 
         def rewrite(template: Obj) -> None:
             for container in containers(template):

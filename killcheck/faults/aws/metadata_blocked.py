@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any
 
+from killcheck.capabilities.offered import Capability, present
 from killcheck.faults.base import Fault, Plan
 from killcheck.faults.kubernetes.network import UNREACHED, EgressFault, all_but
 from killcheck.kube.objects import Obj, dig
@@ -35,7 +35,7 @@ class MetadataBlocked(Fault):
     simulates = "instance metadata gives nobody a token (hop limit 1, or cut off): no notice is heard, no role taken"
     family = "spot"
     failures = (21, 52)
-    needs = ("stand-in", "cloud")
+    needs = (Capability.STAND_IN, Capability.CLOUD)
 
     def unneeded(self, layer_name: str, cron_job: Obj) -> str:
         """Nothing asks."""
@@ -43,19 +43,17 @@ class MetadataBlocked(Fault):
 
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
         """Nothing that exists in the cluster is changed."""
-        return Plan(
-            ("no machine's metadata gives a token any more",), levers=self.needs, edits=("the machines' metadata",)
-        )
+        return Plan(("no machine's metadata gives a token any more",), edits=("the machines' metadata",))
 
     def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
         """Turn it off for every machine."""
         what = "instance metadata answers no request for a token"
-        stage.journal.turn("cloud", what, "metadata_blocked", True)
+        stage.journal.set_attribute(Capability.CLOUD, what, "metadata_blocked", True)
         return [what]
 
     def bitten(self, stage: Stage, layer: LayerRun) -> str:
         """Somebody asked, and was not answered."""
-        cloud: Any = stage.cluster.levers["cloud"]
+        cloud = present(stage.cluster.capabilities.cloud)
         who = next(iter(cloud.metadata_unheard), "")
         return f"{who} asked 169.254.169.254 for a token and got no answer" if who else ""
 

@@ -13,9 +13,10 @@ from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import Any, ClassVar, cast
 
+from killcheck.capabilities.account import AccountChanges
+from killcheck.capabilities.offered import Capability, present
 from killcheck.cloud import account_undo, notices
 from killcheck.cloud.instances import instance_id_of
-from killcheck.cloud.notices import Hands
 from killcheck.cloud.session import AskError
 from killcheck.faults.base import Fault, FaultError, Plan
 from killcheck.kube.objects import dig, name_of, parse_time
@@ -60,11 +61,11 @@ class _AwsSpotFault(Fault):
     #: Whether it is a notice that AWS takes the machine, two minutes from then.
     reclaims: ClassVar[bool] = False
     failures: ClassVar[tuple[int, ...]] = (52,)
-    needs = ("hands",)
+    needs = (Capability.HANDS,)
     costs = "the interrupted instances are gone; others are bought when the targets are put back on"
 
-    def _hands(self, stage: Stage) -> Hands:
-        return cast(Hands, stage.cluster.levers["hands"])
+    def _hands(self, stage: Stage) -> AccountChanges:
+        return present(stage.cluster.capabilities.hands)
 
     def _access(self, stage: Stage) -> CloudAccess:
         if stage.kill_path.cloud is None:
@@ -74,14 +75,14 @@ class _AwsSpotFault(Fault):
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
         """What will happen to which instances. Raises FaultError where it may not, or could not be asked."""
         if not stage.cluster.real and not _pool_nodes(stage):  # they come up first; looked at before it is done
-            return Plan((self.simulates,), levers=self.needs, edits=("the GPU pools' instances",))
+            return Plan((self.simulates,), edits=("the GPU pools' instances",))
         try:
             found = self._consenting(stage)
             self.preflight(stage, found)
         except AskError as error:
             raise FaultError(f"{self.name}: {error}") from error
         named = ", ".join(str(one["InstanceId"]) for one in found)
-        return Plan((f"{self.simulates}: {named}",), levers=self.needs, edits=("the GPU pools' instances",))
+        return Plan((f"{self.simulates}: {named}",), edits=("the GPU pools' instances",))
 
     def preflight(self, stage: Stage, instances: Sequence[Mapping[str, Any]]) -> None:
         """What else must be so. Raises FaultError, AskError."""
@@ -169,11 +170,11 @@ class SpotQueueMessage(_AwsSpotFault):
     _read = ""
 
     def _queue(self, stage: Stage) -> str:
-        stand_in = stage.cluster.levers.get("stand-in")
-        url = getattr(stand_in, "queue_url", "") or self._access(stage).queue
+        stand_in = stage.cluster.capabilities.stand_in
+        url = (stand_in.queue_url if stand_in is not None else "") or self._access(stage).queue
         if not url:
             raise FaultError(f"{self.name}: which queue the handler reads is not said (cloud.queue)")
-        return str(url)
+        return url
 
     def preflight(self, stage: Stage, instances: Sequence[Mapping[str, Any]]) -> None:
         """The queue is there."""
@@ -307,7 +308,7 @@ class SpotFis(_AwsSpotFault):
         place: Mapping[str, str],
     ) -> AbstractContextManager[object]:
         undo = Undo("aws", action, dict(place), manual=account_undo.manual(action, place, stage.run))
-        return stage.journal.change(what, undo, lever="hands")
+        return stage.journal.change(what, undo, lever=Capability.HANDS)
 
     def bitten(self, stage: Stage, layer: LayerRun) -> str:
         """FIS says that it interrupted them. What it refused is never taken for a bite."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+from killcheck.capabilities.offered import Capability
 from killcheck.engine.projection import CONTAINERS, NAMESPACE
 from killcheck.faults.base import FaultError, Plan
 from killcheck.faults.docker.states import CUT_OFF, PAUSED, STOPPED, ContainersFault
@@ -25,7 +26,7 @@ NOTICE_TAINT = "aws-node-termination-handler/spot-itn"
 class _NodeFault(ContainersFault):
     """A change of the containers that are the GPU pools' nodes."""
 
-    needs = ("node-containers",)
+    needs = (Capability.NODE_CONTAINERS,)
     called = "node container"
 
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from killcheck.capabilities.offered import Capability
 from killcheck.engine.projection import CONSENT, CONTAINERS, NAMESPACE
 from killcheck.engine.registry import registry_of
 from killcheck.faults.base import Fault, FaultError
@@ -18,7 +19,7 @@ __all__ = ["EngineFault", "changing", "consenting", "executor_image", "registry_
 class EngineFault(Fault):
     """A fault of what a Docker Engine runs."""
 
-    needs = ("engine",)
+    needs = (Capability.ENGINE,)
 
     def applies(self, layer: Layer) -> str:
         """Only to layers that are containers."""

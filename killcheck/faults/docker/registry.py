@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from killcheck.engine.connection import Engine
+from killcheck.capabilities.offered import present
 from killcheck.engine.projection import CONTAINERS, NAMESPACE
 from killcheck.engine.registry import Registry
 from killcheck.faults.base import Plan
@@ -111,8 +111,7 @@ class _Gate(EngineFault):
             loop.sleep(0.1)
 
     def _answers(self, stage: Stage, layer: LayerRun) -> bool:
-        engine = stage.cluster.levers["engine"]
-        assert isinstance(engine, Engine)
+        engine = present(stage.cluster.capabilities.engine)
         try:
             return Registry.of(executor_image(layer), engine.host).status() == self.status
         except KubeError:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, ClassVar
 
+from killcheck.capabilities.offered import Capability
 from killcheck.clock import Loop
 from killcheck.faults.base import Plan
 from killcheck.faults.kubernetes.executor import ExecutorFault
@@ -58,7 +59,7 @@ class ApiBrownout(ExecutorFault):
     simulates = "the API server answers executors with 429, 503 and broken connections for a minute and a half"
     family = "network"
     failures = (24, 26)
-    needs = ("wire",)
+    needs = (Capability.WIRE,)
     rank = 2
 
     #: How long it lasts from the first request on, in seconds.
@@ -66,14 +67,12 @@ class ApiBrownout(ExecutorFault):
 
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
         """What comes in over the wire is answered badly."""
-        return Plan(
-            ("requests that come over the wire are answered badly for a while",), levers=("wire",), edits=("the wire",)
-        )
+        return Plan(("requests that come over the wire are answered badly for a while",), edits=("the wire",))
 
     def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
         """Put ourselves before the API server."""
         self.brownout = _Brownout(stage.cluster.loop, self.lasts_s)
-        stage.journal.turn("wire", self.simulates, "interceptor", self.brownout)
+        stage.journal.set_attribute(Capability.WIRE, self.simulates, "interceptor", self.brownout)
         return [self.simulates]
 
     def bitten(self, stage: Stage, layer: LayerRun) -> str:

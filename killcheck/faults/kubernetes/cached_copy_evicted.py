@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
+from killcheck.capabilities.offered import Capability, present
 from killcheck.faults.base import Plan
 from killcheck.faults.kubernetes.executor import ExecutorFault, cron_job_of, images
 from killcheck.kube.objects import dig, format_time, name_of
@@ -23,7 +23,7 @@ class CachedCopyEvicted(ExecutorFault):
     simulates = "image garbage collection removed the executor's image from every node"
     family = "image"
     failures = (5,)
-    needs = ("registry",)
+    needs = (Capability.REGISTRY,)
     rank = 2
     #: When it was evicted; what was pulled before is nothing.
     _since = "9999"
@@ -32,20 +32,19 @@ class CachedCopyEvicted(ExecutorFault):
         """The image goes from every node."""
         return Plan(
             tuple(f"evict {image} from every node's cache" for image in images(layer)),
-            levers=("registry",),
             edits=("caches of the nodes",),
         )
 
     def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
         """Evict the images, remembering which node had which."""
-        registry: Any = stage.cluster.levers["registry"]
+        registry = present(stage.cluster.capabilities.registry)
         self._since = format_time(stage.cluster.loop.now())
         done = []
         for node, cache in list(registry.caches.items()):
             for image in images(layer):
                 had = dict(cache.images)
                 what = f"evicted {image} from {node}"
-                with stage.journal.lever("registry", what, ("restore_cache", node, had)):
+                with stage.journal.acting_on(Capability.REGISTRY, what, ("restore_cache", node, had)):
                     if cache.evict(image):
                         done.append(what)
         return done or ["no node had the image"]

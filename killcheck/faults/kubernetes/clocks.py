@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import Any, ClassVar
+from typing import ClassVar
 
+from killcheck.capabilities.offered import Capability, present
 from killcheck.faults.base import FaultError, Plan
 from killcheck.faults.kubernetes.executor import COPY, ExecutorFault, cron_job_of, path_of
 from killcheck.kube import resources as r
@@ -109,7 +110,7 @@ class ZoneChanged(_ScheduleFault):
 class _OwnSlot(_ScheduleFault):
     """A fault that only the schedule's own firing can show."""
 
-    needs = ("controllers",)
+    needs = (Capability.CONTROLLERS,)
 
     def _slot(self, stage: Stage, layer: LayerRun) -> datetime:
         slot = slots.next_slot(self._schedule(layer), stage.cluster.loop.now())
@@ -248,14 +249,13 @@ class MissedFirings(_OwnSlot):
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
         """The CronJob controller stops before the slot, and comes back too late."""
         slot = self._slot(stage, layer)
-        if self.CONTROLLER not in stage.cluster.levers["controllers"].controllers:  # type: ignore[attr-defined]
+        if self.CONTROLLER not in present(stage.cluster.capabilities.controllers).controllers:
             raise FaultError(f"{self.CONTROLLER} does not run here")
         return Plan(
             (
                 f"{self.CONTROLLER} is stopped until {self._down_s(layer, slot):.0f} s after the slot at "
                 f"{slot:%Y-%m-%d %H:%M} UTC",
             ),
-            levers=("controllers",),
             edits=(COPY, f"controller {self.CONTROLLER}"),
         )
 
@@ -263,25 +263,25 @@ class MissedFirings(_OwnSlot):
         """Stop it, and leave the trigger to the schedule."""
         stage.slot = self._slot(stage, layer)
         what = f"{self.CONTROLLER} stopped"
-        stage.journal.pull(
-            "controllers", what, ("stop_controller", self.CONTROLLER), ("start_controller", self.CONTROLLER)
+        stage.journal.call(
+            Capability.CONTROLLERS, what, ("stop_controller", self.CONTROLLER), ("start_controller", self.CONTROLLER)
         )
         return [f"{what} until {self._down_s(layer, stage.slot):.0f} s after the slot at {stage.slot:%H:%M} UTC"]
 
     def bitten(self, stage: Stage, layer: LayerRun) -> str:
         """The slot has come while the controller was down."""
-        lever: Any = stage.cluster.levers["controllers"]
-        if stage.slot is None or stage.timeline is None or self.CONTROLLER not in lever.stopped:
+        running = present(stage.cluster.capabilities.controllers)
+        if stage.slot is None or stage.timeline is None or self.CONTROLLER not in running.stopped:
             return ""
         return f"{self.CONTROLLER} was down when the slot of {stage.slot:%H:%M} UTC came"
 
     def react(self, stage: Stage, layer: LayerRun) -> float | None:
         """Bring it back when it is too late."""
-        lever: Any = stage.cluster.levers["controllers"]
-        if stage.slot is None or self.CONTROLLER not in lever.stopped:
+        running = present(stage.cluster.capabilities.controllers)
+        if stage.slot is None or self.CONTROLLER not in running.stopped:
             return None
         left_s = self._down_s(layer, stage.slot) - (stage.cluster.loop.now() - stage.slot).total_seconds()
         if left_s <= 0:
-            lever.start_controller(self.CONTROLLER)
+            running.start_controller(self.CONTROLLER)
             return None
         return left_s

@@ -352,7 +352,7 @@ class LongGrace(Fault):
                 with stage.journal.change(f"revision of {namespace}/{name} with the changed template", sweep):
                     pass
             # The embedded cluster's hollow servers handle SIGTERM unless they are told not to.
-            notes = {"killcheck.dev/ignores-sigterm": "true"} if "nodes" in stage.cluster.levers else {}
+            notes = {"killcheck.dev/ignores-sigterm": "true"} if stage.cluster.capabilities.nodes is not None else {}
             template = {
                 "spec": {"terminationGracePeriodSeconds": grace_s},
                 "metadata": {"labels": {LABEL: stage.run}} | ({"annotations": notes} if notes else {}),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from killcheck.capabilities.offered import Capability
 from killcheck.faults.base import Plan
 from killcheck.faults.kubernetes.executor import COPY, ExecutorFault, containers, images, same_image, statuses
 from killcheck.kube.objects import Obj, dig, name_of
@@ -50,10 +51,12 @@ class ImageGone(ExecutorFault):
     def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
         """Rewrite the image of every container of the drill's Job."""
         tag = self._tag(stage)
-        if "registry" in stage.cluster.levers:  # the modelled registry has every tag that nobody took away
+        if stage.cluster.capabilities.registry is not None:  # the modelled registry has every tag that nobody took away
             for image in images(layer):
                 gone = f"{without_tag(image)}:{tag}"
-                stage.journal.pull("registry", f"{gone} is not there", ("delete_tag", gone), ("restore_tag", gone))
+                stage.journal.call(
+                    Capability.REGISTRY, f"{gone} is not there", ("delete_tag", gone), ("restore_tag", gone)
+                )
 
         def rewrite(template: Obj) -> None:
             for container in containers(template):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
-from typing import Any, ClassVar
+from collections.abc import Collection, Sequence
+from typing import ClassVar
 
+from killcheck.capabilities.modelled import CloudMachine, ModelledCloud
+from killcheck.capabilities.offered import Capability, present
 from killcheck.faults.base import Fault, FaultError, Plan, none_asked, none_rented
 from killcheck.faults.kubernetes.executor import path_of
 from killcheck.kube import resources as r
@@ -38,26 +40,24 @@ class NodePartitioned(Fault):
     family = "network"
     failures = (37,)
     rank = 2
-    needs = ("nodes",)
+    needs = (Capability.NODES,)
 
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
         """The kubelets of the GPU nodes fall silent."""
-        return Plan(
-            ("the kubelets of the GPU pools' nodes fall silent",), levers=("nodes",), edits=("the GPU pools' kubelets",)
-        )
+        return Plan(("the kubelets of the GPU pools' nodes fall silent",), edits=("the GPU pools' kubelets",))
 
     def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
         """Stop them; their containers run on."""
         done = []
         for node in stage.scene.pool_nodes():
             what = f"node {name_of(node)} is cut off"
-            stage.journal.pull("nodes", what, ("pause", name_of(node)), ("start", name_of(node)))
+            stage.journal.call(Capability.NODES, what, ("pause", name_of(node)), ("start", name_of(node)))
             done.append(what)
         return done
 
     def bitten(self, stage: Stage, layer: LayerRun) -> str:
         """The kubelet of a node in scope is silent while its pods are told to go, or its lease has run out."""
-        nodes: Any = stage.cluster.levers["nodes"]
+        nodes = present(stage.cluster.capabilities.nodes)
         for name in stage.scene.known_nodes:
             kubelet = nodes.kubelets.get(name)
             if kubelet is not None and kubelet.stopped and not kubelet.powered_off:
@@ -71,7 +71,7 @@ class _SpotFault(Fault):
     family = "spot"
     costs = "the machines really go: the targets start anew on others"
     rank = 2
-    needs = ("cloud",)
+    needs = (Capability.CLOUD,)
 
     def applies(self, layer: Layer) -> str:
         """Not where it is what pulls the trigger: two reclaims of one machine cannot be told apart."""
@@ -85,12 +85,11 @@ class _SpotFault(Fault):
         """The instances behind the GPU nodes."""
         return Plan(
             (f"every instance of the GPU pools: {self.simulates}",),
-            levers=("cloud",),
             edits=("the GPU pools' instances",),
         )
 
-    def _instances(self, stage: Stage) -> list[Any]:
-        cloud: Any = stage.cluster.levers["cloud"]
+    def _instances(self, stage: Stage) -> list[CloudMachine]:
+        cloud = present(stage.cluster.capabilities.cloud)
         found = [cloud.by_provider_id(dig(node, "spec", "providerID", default="")) for node in stage.scene.pool_nodes()]
         live = [one for one in found if one is not None]
         if not live:
@@ -98,13 +97,13 @@ class _SpotFault(Fault):
         return live
 
     @abstractmethod
-    def strike(self, cloud: Any, instance_id: str) -> str:
+    def strike(self, cloud: ModelledCloud, instance_id: str) -> str:
         """Do it; what was done, in words."""
 
     def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
         """Do it to each."""
         self.struck = [one.instance_id for one in self._instances(stage)]
-        return [self.strike(stage.cluster.levers["cloud"], one) for one in self.struck]
+        return [self.strike(present(stage.cluster.capabilities.cloud), one) for one in self.struck]
 
 
 class SpotNotice(_SpotFault):
@@ -117,18 +116,18 @@ class SpotNotice(_SpotFault):
     def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
         """Give notice to each; what it leaves is told at every stage."""
         done = super().inject(stage, layer)
-        cloud: Any = stage.cluster.levers["cloud"]
+        cloud = present(stage.cluster.capabilities.cloud)
         self.noticed = (stage.cluster.loop.now(), min(cloud.leaves_s(cloud.instances[one]) for one in self.struck))
         return done
 
-    def strike(self, cloud: Any, instance_id: str) -> str:
+    def strike(self, cloud: ModelledCloud, instance_id: str) -> str:
         """Give notice."""
         notice = cloud.interrupt(instance_id).notice
         return f"spot interruption notice for {instance_id}: terminated at {notice:%H:%M:%S}"
 
     def bitten(self, stage: Stage, layer: LayerRun) -> str:
         """The instance was given notice."""
-        cloud: Any = stage.cluster.levers["cloud"]
+        cloud = present(stage.cluster.capabilities.cloud)
         for instance_id in getattr(self, "struck", ()):
             if cloud.instances[instance_id].notice is not None:
                 return f"instance {instance_id} has notice for {cloud.instances[instance_id].notice:%H:%M:%S}"
@@ -141,7 +140,7 @@ class _NoticeByOneWay(SpotNotice):
     #: As the modelled cloud calls the way.
     way: ClassVar[str]
 
-    def strike(self, cloud: Any, instance_id: str) -> str:
+    def strike(self, cloud: ModelledCloud, instance_id: str) -> str:
         """Give notice, by that way only."""
         notice = cloud.interrupt(instance_id, via=(self.way,)).notice
         return f"spot interruption notice for {instance_id} by {self.way} alone: terminated at {notice:%H:%M:%S}"
@@ -156,7 +155,7 @@ class SpotNoticeQueue(_NoticeByOneWay):
 
     def bitten(self, stage: Stage, layer: LayerRun) -> str:
         """The queue was sent the warning."""
-        cloud: Any = stage.cluster.levers["cloud"]
+        cloud = present(stage.cluster.capabilities.cloud)
         for instance_id in getattr(self, "struck", ()):
             if any("Interruption Warning" in text and instance_id in text for text in cloud.queue.sent):
                 return f"{super().bitten(stage, layer)}; the queue was told, the instance's metadata was not"
@@ -172,7 +171,7 @@ class SpotNoticeMetadata(_NoticeByOneWay):
 
     def bitten(self, stage: Stage, layer: LayerRun) -> str:
         """The instance's metadata tells of it, and the queue does not."""
-        cloud: Any = stage.cluster.levers["cloud"]
+        cloud = present(stage.cluster.capabilities.cloud)
         for instance_id in getattr(self, "struck", ()):
             queued = any("Interruption Warning" in text and instance_id in text for text in cloud.queue.sent)
             if cloud.instances[instance_id].metadata_tells and not queued:
@@ -187,14 +186,14 @@ class SpotRebalance(_SpotFault):
     simulates = "a spot rebalance recommendation"
     failures = (52,)
 
-    def strike(self, cloud: Any, instance_id: str) -> str:
+    def strike(self, cloud: ModelledCloud, instance_id: str) -> str:
         """Recommend it."""
         cloud.recommend_rebalance(instance_id)
         return f"rebalance recommendation for {instance_id}"
 
     def bitten(self, stage: Stage, layer: LayerRun) -> str:
         """The recommendation was made, and sent to the queue."""
-        cloud: Any = stage.cluster.levers["cloud"]
+        cloud = present(stage.cluster.capabilities.cloud)
         for instance_id in getattr(self, "struck", ()):
             made = cloud.instances[instance_id].rebalance
             if made is not None and any("Rebalance" in text and instance_id in text for text in cloud.queue.sent):
@@ -209,14 +208,14 @@ class SpotReclaim(_SpotFault):
     simulates = "a spot instance is reclaimed without notice"
     failures = (49, 52)
 
-    def strike(self, cloud: Any, instance_id: str) -> str:
+    def strike(self, cloud: ModelledCloud, instance_id: str) -> str:
         """Take it."""
         cloud.reclaim(instance_id)
         return f"reclaimed {instance_id}"
 
     def bitten(self, stage: Stage, layer: LayerRun) -> str:
         """The instance is being shut down, or is gone."""
-        cloud: Any = stage.cluster.levers["cloud"]
+        cloud = present(stage.cluster.capabilities.cloud)
         for instance_id in getattr(self, "struck", ()):
             if cloud.instances[instance_id].state in ("shutting-down", "terminated"):
                 return f"instance {instance_id} is {cloud.instances[instance_id].state}"
@@ -244,10 +243,9 @@ class AutoscalerDown(Fault):
 
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
         """The autoscaler's Deployment goes to zero."""
-        if "controllers" in stage.cluster.levers:
+        if stage.cluster.capabilities.controllers is not None:
             return Plan(
                 ("the modelled autoscaler stops for the length of the drill",),
-                levers=("controllers",),
                 edits=tuple(f"controller {name}" for name in self.NAMES),
             )
         found = self._deployments(stage)
@@ -271,7 +269,7 @@ class AutoscalerDown(Fault):
 
     def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
         """Stop it."""
-        if "controllers" in stage.cluster.levers:
+        if stage.cluster.capabilities.controllers is not None:
             return _stop(stage, [name for name in self.NAMES if name in _controllers(stage)])
         done = []
         for found in self._deployments(stage):
@@ -282,8 +280,8 @@ class AutoscalerDown(Fault):
 
     def bitten(self, stage: Stage, layer: LayerRun) -> str:
         """It does not run."""
-        if "controllers" in stage.cluster.levers:
-            stopped = getattr(stage.cluster.levers["controllers"], "stopped", ())
+        if stage.cluster.capabilities.controllers is not None:
+            stopped = present(stage.cluster.capabilities.controllers).stopped
             return "; ".join(f"{name} is stopped" for name in self.NAMES if name in stopped)
         found = self._deployments(stage)
         if found and not any(dig(d, "status", "replicas") for d in found):
@@ -306,7 +304,7 @@ class ControllerManagerDown(Fault):
     family = "orchestrator"
     failures = (15,)
     rank = 2
-    needs = ("controllers",)
+    needs = (Capability.CONTROLLERS,)
 
     NAMES = (
         "cronjob-controller",
@@ -321,7 +319,6 @@ class ControllerManagerDown(Fault):
         """The workload controllers stop."""
         return Plan(
             ("the controllers of kube-controller-manager stop for the length of the drill",),
-            levers=("controllers",),
             edits=tuple(f"controller {name}" for name in self.NAMES),
         )
 
@@ -331,7 +328,7 @@ class ControllerManagerDown(Fault):
 
     def bitten(self, stage: Stage, layer: LayerRun) -> str:
         """They do not run, and a Job of ours has no status, or a Job's pod has ended and nobody counts it."""
-        if "job-controller" not in getattr(stage.cluster.levers["controllers"], "stopped", ()):
+        if "job-controller" not in present(stage.cluster.capabilities.controllers).stopped:
             return ""
         job = stage.testimony.job or self._ours(stage, layer)
         if job is not None and not dig(job, "status", "startTime"):
@@ -361,13 +358,15 @@ class ControllerManagerDown(Fault):
         return next((job for job in jobs if labels_of(job).get(LABEL) == stage.run), None)
 
 
-def _controllers(stage: Stage) -> dict[str, Any]:
-    return stage.cluster.levers["controllers"].controllers  # type: ignore[attr-defined, no-any-return]
+def _controllers(stage: Stage) -> Collection[str]:
+    return present(stage.cluster.capabilities.controllers).controllers
 
 
 def _stop(stage: Stage, names: Sequence[str]) -> list[str]:
     if not names:
         raise FaultError("none of them runs here")
     for name in names:
-        stage.journal.pull("controllers", f"{name} stopped", ("stop_controller", name), ("start_controller", name))
+        stage.journal.call(
+            Capability.CONTROLLERS, f"{name} stopped", ("stop_controller", name), ("start_controller", name)
+        )
     return [f"{name} stopped" for name in names]

@@ -62,8 +62,8 @@ echo "killcheck probe: $got"; exit {otherwise}
 
 def known_to_enforce(stage: Stage) -> bool:
     """Whether nobody has to be asked: the embedded cluster's own plugin is running."""
-    lever = stage.cluster.levers.get("controllers")
-    return PLUGIN in getattr(lever, "controllers", {})
+    running = stage.cluster.capabilities.controllers
+    return running is not None and PLUGIN in running.controllers
 
 
 def permissions(namespace: str) -> list[Permission]:

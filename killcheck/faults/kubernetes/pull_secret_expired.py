@@ -6,8 +6,8 @@ import base64
 import json
 import re
 from collections.abc import Sequence
-from typing import Any
 
+from killcheck.capabilities.offered import Capability, present
 from killcheck.faults.base import Plan
 from killcheck.faults.kubernetes.executor import COPY, ExecutorFault, containers, identity, images
 from killcheck.faults.kubernetes.image_gone import pull_failure
@@ -83,7 +83,7 @@ class PullSecretExpired(ExecutorFault):
                 "data": {".dockerconfigjson": base64.b64encode(text.encode()).decode()},
             },
         )
-        if "registry" in stage.cluster.levers:
+        if stage.cluster.capabilities.registry is not None:
             self._close(stage, layer)
 
         def rewrite(template: Obj) -> None:
@@ -97,14 +97,17 @@ class PullSecretExpired(ExecutorFault):
     @staticmethod
     def _close(stage: Stage, layer: LayerRun) -> None:
         """On the embedded cluster the repository is open: close it to everybody but a user whose time is over."""
-        registry: Any = stage.cluster.levers["registry"]
+        registry = present(stage.cluster.capabilities.registry)
         for image in images(layer):
             host = registry.host(host_of(image))
             before = (set(host.private), dict(host.users))
             what = f"registry {host.name}: {image} asks for credentials"
             now = stage.cluster.loop.now()
-            stage.journal.pull(
-                "registry", what, ("make_private", image, USER, "expired", now), ("set_access", host.name, *before)
+            stage.journal.call(
+                Capability.REGISTRY,
+                what,
+                ("make_private", image, USER, "expired", now),
+                ("set_access", host.name, *before),
             )
 
     def bitten(self, stage: Stage, layer: LayerRun) -> str:

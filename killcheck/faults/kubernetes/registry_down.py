@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
+from killcheck.capabilities.offered import Capability, present
 from killcheck.faults.base import Plan
 from killcheck.faults.kubernetes.executor import COPY, ExecutorFault, containers, images
 from killcheck.faults.kubernetes.image_gone import pull_failure
@@ -34,24 +35,23 @@ class _RegistryFault(ExecutorFault):
         """The registries of the executor's images change their state."""
         return Plan(
             tuple(f"registry {host}: {self.state}" for host in self._hosts(layer)),
-            levers=("registry",),
             edits=tuple(f"registry {host}.state" for host in self._hosts(layer)),
         )
 
     def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
         """Set the state of every registry that the executor's images come from."""
         done = []
-        registry: Any = stage.cluster.levers["registry"]
+        registry = present(stage.cluster.capabilities.registry)
         for host in self._hosts(layer):
             what = f"registry {host}: {self.state}"
             before = registry.host(host).state
-            stage.journal.pull("registry", what, ("set_state", host, self.state), ("set_state", host, before))
+            stage.journal.call(Capability.REGISTRY, what, ("set_state", host, self.state), ("set_state", host, before))
             done.append(what)
         return done
 
     def bitten(self, stage: Stage, layer: LayerRun) -> str:
         """The registry is in that state now: a pull of the executor's image would fail, whether it is made or not."""
-        registry: Any = stage.cluster.levers["registry"]
+        registry = present(stage.cluster.capabilities.registry)
         hosts = self._hosts(layer)
         if not hosts or any(registry.host(host).state != self.state for host in hosts):
             return ""
@@ -68,7 +68,7 @@ class RegistryQuota(_RegistryFault):
     name = "registry-quota"
     simulates = "the registry answers every pull with 429: the pull quota is used up"
     failures = (4,)
-    needs = ("registry",)
+    needs = (Capability.REGISTRY,)
     state = "rate-limited"
 
 
@@ -85,7 +85,7 @@ class RegistryUnreachable(_RegistryFault):
 
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
         """The registry's state, or nothing that exists."""
-        if "registry" in stage.cluster.levers:
+        if stage.cluster.capabilities.registry is not None:
             return super().plan(stage, layer)
         return Plan(
             (f"the drill's own copy of the Job pulls from {NOWHERE}, which does not resolve",), edits=(f"{COPY}.image",)
@@ -93,7 +93,7 @@ class RegistryUnreachable(_RegistryFault):
 
     def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
         """Take the registry down, or point the drill's Job to one that is not there."""
-        if "registry" in stage.cluster.levers:
+        if stage.cluster.capabilities.registry is not None:
             return super().inject(stage, layer)
 
         def rewrite(template: Obj) -> None:
@@ -107,6 +107,6 @@ class RegistryUnreachable(_RegistryFault):
 
     def bitten(self, stage: Stage, layer: LayerRun) -> str:
         """The registry's state, or the kubelet's waiting reason."""
-        if "registry" in stage.cluster.levers:
+        if stage.cluster.capabilities.registry is not None:
             return super().bitten(stage, layer)
         return pull_failure(stage, NOWHERE)

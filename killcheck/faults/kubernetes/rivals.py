@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+from killcheck.capabilities.offered import Capability
 from killcheck.faults.base import SCALED, Fault, FaultError, Plan, none_asked, none_scaled
 from killcheck.kube import resources as r
 from killcheck.kube.errors import NotFound
@@ -169,7 +170,7 @@ class ArgoSelfHeal(_RivalFault):
     name = "argo-selfheal"
     simulates = "Argo CD heals the target back to the replicas in Git"
     failures = (30,)
-    needs = ("controllers",)
+    needs = (Capability.CONTROLLERS,)
 
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
         """An Application of our own, and its tracking label on the targets."""

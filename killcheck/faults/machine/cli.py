@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar
 
+from killcheck.capabilities.offered import Capability
 from killcheck.executor import scripts
 from killcheck.faults.base import Fault, FaultError, Plan
 from killcheck.faults.machine.cloud_answers import no_effect, refusing, unanswered
@@ -36,7 +37,7 @@ class MachineFault(Fault):
     """A fault of what a program on a machine outside Kubernetes depends on."""
 
     outside = True
-    needs = ("machine",)
+    needs = (Capability.MACHINE,)
 
     def applies(self, layer: Layer) -> str:
         """Only where the layer is a program that stops something."""
@@ -48,7 +49,7 @@ class MachineFault(Fault):
 class _Cli(MachineFault):
     """Another program stands before each of the clouds' command lines that the layer's program comes to call."""
 
-    needs = ("programs",)
+    needs = (Capability.PROGRAMS,)
 
     def __init__(self) -> None:
         self._folder = ""
@@ -70,7 +71,6 @@ class _Cli(MachineFault):
         where = "what this drill starts" if stage.cluster.real else "the machine's own programs"
         return Plan(
             tuple(f"{name}, as {where} find it: {self.simulates}" for name in names),
-            levers=("programs",),
             edits=tuple(f"the machine's {name}" for name in names),
         )
 
@@ -82,8 +82,11 @@ class _Cli(MachineFault):
         texts = {name: self.text(name) for name in self._names}
         what = f"{', '.join(self._names)}: {self.simulates}"
         try:
-            stage.journal.pull(
-                "programs", what, ["put_before", texts, self._folder], ["take_from", list(self._names), self._folder]
+            stage.journal.call(
+                Capability.PROGRAMS,
+                what,
+                ["put_before", texts, self._folder],
+                ["take_from", list(self._names), self._folder],
             )
         except OSError as error:
             if isinstance(error, FileExistsError):  # somebody's, and not ours to take away

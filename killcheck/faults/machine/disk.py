@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from killcheck.capabilities.offered import Capability
 from killcheck.faults.machine.parts import DiskReadOnly
 from killcheck.layers.base import LayerRun, Stage
 
@@ -22,5 +23,5 @@ class DiskFull(DiskReadOnly):
 
     def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
         """Fill it."""
-        stage.journal.turn("machine", self.simulates, "full", True)
+        stage.journal.set_attribute(Capability.MACHINE, self.simulates, "full", True)
         return [self.simulates]

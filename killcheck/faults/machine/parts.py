@@ -9,14 +9,15 @@ import re
 from abc import abstractmethod
 from collections.abc import Sequence
 from pathlib import PurePath
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from killcheck.capabilities.errors import UndoProblem
+from killcheck.capabilities.offered import Capability, present
+from killcheck.capabilities.programs import Ran
 from killcheck.executor import scripts
 from killcheck.faults.base import FaultError, Plan
 from killcheck.faults.machine.cli import MachineFault
 from killcheck.layers.base import LayerRun, Stage
-from killcheck.machine.programs import Files, Ran
 from killcheck.spec.killpath import Command, KillPath, Layer
 
 __all__ = ["DiskReadOnly", "LockHeld", "LockStale", "ScriptGone", "ScriptNotExecutable", "SentinelLost"]
@@ -54,13 +55,13 @@ class _Script(MachineFault):
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
         """That file."""
         name = self._script(stage, layer)
-        return Plan((f"{name}: {self.simulates}",), levers=self.needs, edits=(f"the machine's {name}",))
+        return Plan((f"{name}: {self.simulates}",), edits=(f"the machine's {name}",))
 
     def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
         """Change it."""
         name = self._script(stage, layer)
         what = f"{name}: {self.simulates}"
-        stage.journal.pull("machine", what, ["lose_script", name, self.how], ["find_script", name])
+        stage.journal.call(Capability.MACHINE, what, ["lose_script", name, self.how], ["find_script", name])
         return [what]
 
     def bitten(self, stage: Stage, layer: LayerRun) -> str:
@@ -130,7 +131,6 @@ class _Lock(MachineFault):
         found = self._locks(stage, layer.layer.command)
         return Plan(
             tuple(f"{lock.path}: {self.simulates}" for lock in found),
-            levers=self.needs,
             edits=tuple(f"the machine's {lock.path}" for lock in found),
         )
 
@@ -170,8 +170,11 @@ class LockStale(_Lock):
 
     def take(self, stage: Stage, lock: scripts.Lock, what: str) -> None:
         """Leave it behind."""
-        stage.journal.pull(
-            "machine", what, ["leave_lock", lock.path, f"{DEAD_PID}\n", lock.folder], ["remove_lock", lock.path]
+        stage.journal.call(
+            Capability.MACHINE,
+            what,
+            ["leave_lock", lock.path, f"{DEAD_PID}\n", lock.folder],
+            ["remove_lock", lock.path],
         )
 
 
@@ -185,9 +188,11 @@ class LockHeld(_Lock):
     def take(self, stage: Stage, lock: scripts.Lock, what: str) -> None:
         """Hold it."""
         if lock.folder:
-            stage.journal.pull("machine", what, ["leave_lock", lock.path, "", True], ["remove_lock", lock.path])
+            stage.journal.call(
+                Capability.MACHINE, what, ["leave_lock", lock.path, "", True], ["remove_lock", lock.path]
+            )
         else:
-            stage.journal.pull("machine", what, ["hold_lock", lock.path], ["let_go", lock.path])
+            stage.journal.call(Capability.MACHINE, what, ["hold_lock", lock.path], ["let_go", lock.path])
 
 
 class DiskReadOnly(MachineFault):
@@ -200,19 +205,18 @@ class DiskReadOnly(MachineFault):
 
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
         """The folders that the machine's programs write to."""
-        return Plan((f"the machine: {self.simulates}",), levers=self.needs, edits=("the machine's disk",))
+        return Plan((f"the machine: {self.simulates}",), edits=("the machine's disk",))
 
     def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
         """Mount them so."""
-        stage.journal.turn("machine", self.simulates, "read_only", True)
+        stage.journal.set_attribute(Capability.MACHINE, self.simulates, "read_only", True)
         return [self.simulates]
 
     def bitten(self, stage: Stage, layer: LayerRun) -> str:
         """A program of the machine cannot write, and the layer's has run."""
         if ran(layer) is None:
             return ""
-        machine: Any = stage.cluster.levers["machine"]
-        return str(machine.cannot_write())
+        return present(stage.cluster.capabilities.machine).cannot_write() or ""
 
 
 class SentinelLost(MachineFault):
@@ -225,7 +229,7 @@ class SentinelLost(MachineFault):
     simulates = "a reboot or a clean-up takes the sentinel file away while it is needed"
     family = "orchestrator"
     failures = (56,)
-    needs = ("files",)
+    needs = (Capability.FILES,)
 
     def __init__(self) -> None:
         self._gone = ""
@@ -242,7 +246,7 @@ class SentinelLost(MachineFault):
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
         """The file that the drill sets."""
         path = self._path(layer)
-        return Plan((f"{path}, once the drill has set it: {self.simulates}",), levers=self.needs, edits=(path,))
+        return Plan((f"{path}, once the drill has set it: {self.simulates}",), edits=(path,))
 
     def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
         """Wait until it is set, and everything off."""
@@ -258,12 +262,13 @@ class SentinelLost(MachineFault):
         off = census.broken() is None and not census.all_on()
         if self._gone or stage.timeline is None or (census.targets and not off):
             return None
-        files = stage.cluster.levers["files"]
-        assert isinstance(files, Files)
+        files = present(stage.cluster.capabilities.files)
         if files.there(path):
             ours = f"set by killcheck run {stage.run}\n"
             try:
-                stage.journal.pull("files", f"removed {path}", ["take_away", path, ours], ["take_away", path, ours])
+                stage.journal.call(
+                    Capability.FILES, f"removed {path}", ["take_away", path, ours], ["take_away", path, ours]
+                )
             except UndoProblem as error:
                 stage.journal.never_happened()
                 raise FaultError(str(error)) from error

@@ -9,11 +9,13 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import ClassVar
 
+from killcheck.capabilities.offered import Capability
+from killcheck.capabilities.programs import Ran
 from killcheck.faults.base import FaultError, Plan
 from killcheck.faults.machine.cli import MachineFault
 from killcheck.faults.machine.parts import ran
 from killcheck.layers.base import LayerRun, Stage
-from killcheck.machine.programs import Ran, again
+from killcheck.machine.programs import again
 from killcheck.safety.changes import Undo
 from killcheck.spec.killpath import Command, KillPath, Layer
 
@@ -24,7 +26,7 @@ class _Timer(MachineFault):
     """A fault of what makes the layer's program start."""
 
     family = "schedule"
-    needs = ("timers",)
+    needs = (Capability.TIMERS,)
 
     def applies(self, layer: Layer) -> str:
         """Only where the spec says when it starts."""
@@ -34,7 +36,6 @@ class _Timer(MachineFault):
         """Its timer."""
         return Plan(
             (f"the timer of {layer.layer.name}: {self.simulates}",),
-            levers=self.needs,
             edits=(f"the machine's timer of {layer.layer.name}",),
         )
 
@@ -53,7 +54,7 @@ class TimerStopped(_Timer):
     def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
         """Stop it."""
         name = layer.layer.name
-        stage.journal.pull("timers", f"stopped the timer of {name}", ["stop", name], ["start", name])
+        stage.journal.call(Capability.TIMERS, f"stopped the timer of {name}", ["stop", name], ["start", name])
         return [f"stopped the timer of {name}"]
 
 
@@ -69,11 +70,13 @@ class MachineOff(_Timer):
 
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
         """The whole machine, every other layer's timer on it too."""
-        return Plan((self.simulates,), levers=self.needs, edits=("the machine",))
+        return Plan((self.simulates,), edits=("the machine",))
 
     def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
         """Let it be away from the moment the trigger is pulled."""
-        stage.journal.pull("timers", self.simulates, ["leave_at_slot", self.away_s, self.suspended], ["come_back"])
+        stage.journal.call(
+            Capability.TIMERS, self.simulates, ["leave_at_slot", self.away_s, self.suspended], ["come_back"]
+        )
         return [self.simulates]
 
 
@@ -96,11 +99,11 @@ class ClockBehind(_Timer):
 
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
         """The clock of the whole machine."""
-        return Plan((self.simulates,), levers=self.needs, edits=("the machine's clock",))
+        return Plan((self.simulates,), edits=("the machine's clock",))
 
     def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
         """Set it."""
-        stage.journal.pull("timers", self.simulates, ["set_clock", self.behind_s], ["set_clock", 0.0])
+        stage.journal.call(Capability.TIMERS, self.simulates, ["set_clock", self.behind_s], ["set_clock", 0.0])
         return [self.simulates]
 
     def bitten(self, stage: Stage, layer: LayerRun) -> str:
@@ -120,7 +123,7 @@ class SecondController(MachineFault):
     simulates = "another controller starts the target again a minute after it has gone off"
     family = "rivals"
     failures = (55, 34)
-    needs = ("programs",)
+    needs = (Capability.PROGRAMS,)
     costs = "the targets start anew in the middle of the drill"
     #: How long after zero was counted it starts them, in seconds.
     after_s: ClassVar[float] = 60.0
@@ -143,7 +146,6 @@ class SecondController(MachineFault):
             raise FaultError(self.pointless(stage.kill_path, layer.layer))
         return Plan(
             tuple(f"{t.name} is started again with {t.start}" for t in starts),
-            levers=self.needs,
             edits=tuple(f"the start of {t.name}" for t in starts),
         )
 
@@ -173,7 +175,7 @@ class SecondController(MachineFault):
             with stage.journal.change(
                 f"another controller started {target.name}, as it was",
                 Undo("call", "put_back", body, manual=str(target.start)),
-                lever="programs",
+                lever=Capability.PROGRAMS,
             ):
                 stage.programs.start(target.start, self._ended(stage))
         return None
