@@ -193,7 +193,7 @@ class ContainerRuntime:
     def _volumes(self, image: str) -> list[str]:
         """The paths at which an image wants volumes of its own."""
         with answered():
-            config = self.engine.api.inspect_image(image).get("Config") or {}
+            config = self.engine.api.inspect_image(image).get("Config") or {}  # type: ignore[no-untyped-call]
         return sorted(config.get("Volumes") or ())
 
     def _sweep(self) -> None:
