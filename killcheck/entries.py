@@ -112,7 +112,7 @@ class Ledger:
         more = f"; and {left} more" if left > 0 else ""
         settles = self.open[0].settles
         what = f". To settle it: {settles}" if settles else ""
-        return f"the GPUs went off, but what could turn them on again is not all known: {named}{more}{what}"
+        return f"the GPUs went off, but what could keep or turn GPUs on is not all known: {named}{more}{what}"
 
 
 #: How many open entries a verdict names; all of them are in the ledger.

@@ -12,7 +12,7 @@ from killcheck.probes.world import Executor, World, owners_of
 from killcheck.kube.objects import Obj, copy, dig, name_of, namespace_of
 from killcheck.kube.workloads import templates
 
-__all__ = ["refusal"]
+__all__ = ["declared", "refusal"]
 
 
 #: The PriorityClasses that every cluster has (kube-apiserver's scheduling bootstrap).
@@ -81,15 +81,15 @@ def _headroom(world: World, rule: Obj, namespace: str) -> Obj:
     made = copy({"apiVersion": "v1", "kind": rule["kind"], "spec": rule.get("spec") or {}})
     made["metadata"] = {"name": name_of(rule), "namespace": namespace}
     scoped = dig(rule, "spec", "scopes") or dig(rule, "spec", "scopeSelector")
-    used = dig(rule, "status", "used") or ({} if scoped or world.live else _declared(world, namespace))
+    used = dig(rule, "status", "used") or ({} if scoped or world.live else declared(world, namespace))
     for name, hard in dig(made, "spec", "hard", default={}).items():
         if name in used:
             made["spec"]["hard"][name] = format_quantity(max(parse(str(hard)) - parse(str(used[name])), parse("0")))
     return made
 
 
-def _declared(world: World, namespace: str) -> dict[str, str]:
-    """What a quota would count of the declared replicas of a namespace, by the quota's names."""
+def declared(world: World, namespace: str) -> dict[str, str]:
+    """What a quota would count of the declared replicas of a namespace, by the quota's names (as quantities)."""
     from killcheck.kube.quantities import format_quantity, parse
 
     found: dict[str, Fraction] = defaultdict(Fraction)

@@ -11,6 +11,7 @@ from killcheck.probes.world import Executor, World
 
 from killcheck.kube.objects import dig
 from killcheck.rehearsal.record import Outcome
+from killcheck.spec.killpath import LayerType
 
 if TYPE_CHECKING:
     from killcheck.rehearsal.record import Firing
@@ -29,28 +30,33 @@ class NeverEnds(Probe):
     sources = ("KK#101584", "kubernetes.io/docs: sidecar containers", "hystax/optscale#568")
 
     def ask(self, world: World) -> Iterable[Finding]:
-        """What had not ended after half an hour, after three times its deadline, or beyond it when it was given up."""
+        """What had not ended after half an hour, after three times its deadline, or long after it began to wait."""
         for one in world.watched:
             first = one.seen.first if one.seen else None
-            limit_s = one.seen.deadline_s if one.seen else None
-            beyond = first is not None and limit_s is not None and first.seconds > limit_s
-            if first is not None and first.outcome is Outcome.GIVEN_UP and not beyond:
+            if first is None or first.outcome not in (Outcome.ENDLESS, Outcome.GIVEN_UP):
+                continue
+            if first.outcome is Outcome.GIVEN_UP and not _is_long(first, one.seen.deadline_s if one.seen else None):
                 last = f"; the last it asked was {first.calls[-1]}" if first.calls else ""
                 yield self.unproven(
                     world, one.owner, f"whether it ends: it was still at work after {first.seconds:.0f} s{last}"
                 )
-            given_up = first is not None and first.outcome is Outcome.GIVEN_UP
-            if first is None or not (first.outcome is Outcome.ENDLESS or (beyond and given_up)):
-                continue
-            if first.services and not first.off:
-                yield self.unproven(
-                    world,
-                    one.owner,
-                    f"it had not ended after {first.seconds:.0f} s, and asks Service "
-                    f"{first.services[0]}: nothing answers there",
-                )
-                continue
-            yield self._about(world, one, first)
+            elif first.services and not first.off:
+                yield self._waits(world, one, first)
+            else:
+                yield self._about(world, one, first)
+
+    def _waits(self, world: World, one: Executor, first: Firing) -> Finding:
+        """It asks a Service before it acts. Who watches may well wait for what it watches; who must kill may not."""
+        said = f"had not ended after {first.seconds:.0f} s, and asks Service {first.services[0]}: nothing answers there"
+        if one.layer is None or one.layer.type is LayerType.IDLE_MONITOR:
+            return self.unproven(world, one.owner, f"it {said}")
+        return self.finding(
+            world,
+            one.owner,
+            command_path(one),
+            f"waits without an end before the kill: it {said}, and nothing goes off",
+            severity="warning",
+        )
 
     def _about(self, world: World, one: Executor, first: Firing) -> Finding:
         running = [ending.container for ending in first.endings if ending.code is None]
@@ -71,3 +77,14 @@ class NeverEnds(Probe):
             f"{what}{effect}{last}: the Job is never Complete",
             severity="warning" if bounded else "error",
         )
+
+
+def _is_long(first: Firing, deadline_s: float | None) -> bool:
+    """Whether what was given up had gone on for too long by then: beyond its deadline, or without changing anything."""
+    if deadline_s is not None and first.seconds > deadline_s:
+        return True
+    return not first.writes and first.seconds >= _LONG_S
+
+
+#: Seconds of the cluster's time for which nobody waits before the kill, and means it.
+_LONG_S = 300.0

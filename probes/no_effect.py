@@ -61,6 +61,9 @@ def _how(first: Firing) -> str | None:
             what = f"{change.kind}/{change.namespace}/{change.name}"
             return f"leaves {change.after} of {change.before} pods of {what}{said}"
     calls = first.writes
+    tried = [call for call in first.calls if call.dry_run]
+    if tried and not calls:
+        return f"it asked for a dry run alone: {tried[-1]}; nothing went off"
     if calls:
         return f"nothing went off: {_shown(calls[-1])}"
     return "it asked for no change at all: nothing went off"

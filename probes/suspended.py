@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from killcheck.probes.base import Finding, Probe, merge_patch
-from killcheck.probes.world import World
+from killcheck.probes.world import Executor, World
 
-from killcheck.kube.objects import dig
+from killcheck.discover.plurals import plural_of
+from killcheck.kube.objects import dig, labels_of
 from killcheck.spec.killpath import Layer
 
 __all__ = ["Suspended"]
@@ -36,6 +37,16 @@ class Suspended(Probe):
                     severity="note" if beside else None,
                     patch=merge_patch(obj, {"spec": {"suspend": False}}),
                 )
+        yield from self._left_out(world)
+
+    def _left_out(self, world: World) -> Iterable[Finding]:
+        """Suspended programs that are no layers, because another one turns off what they would."""
+        for one in world.executors:
+            stopped = _stopped(world, one) if one.layer is None and dig(one.owner, "spec", "suspend") is True else set()
+            beside = [layer.name for layer in world.kill_path.layers if stopped and stopped <= set(layer.covers)]
+            if beside:
+                message = f"is suspended: it never fires ({beside[0]} turns off what it would)"
+                yield self.finding(world, one.owner, ("spec", "suspend"), message, severity="note")
 
     @staticmethod
     def _beside(world: World, layer: Layer) -> str:
@@ -45,3 +56,15 @@ class Suspended(Probe):
             if living and other.type is layer.type and set(layer.covers) <= set(other.covers):
                 return other.name
         return ""
+
+
+def _stopped(world: World, one: Executor) -> set[str]:
+    """The targets that it would turn off, as read."""
+    return {
+        target.name
+        for target, obj in world.targets
+        for call in one.reading.writes
+        if call.resource == plural_of(target.kind)
+        and not call.replicas
+        and call.about(target.namespace, target.object, labels_of(obj))
+    }

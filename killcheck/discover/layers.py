@@ -132,9 +132,24 @@ class _Finder:
         layers += self._sentinels()
         layers += self._spot(bool(layers))
         self.unread += others(self.objects, self.targets, self.by_target)
-        self.found.layers = tuple(_named_apart(layers))
+        self.found.layers = tuple(_named_apart(list(self._without_twins(layers))))
         self.found.not_understood = tuple(dict.fromkeys(self.unread))
         return self.found
+
+    def _without_twins(self, layers: Sequence[Layer]) -> Iterator[Layer]:
+        """Suspended schedules left out that a living one stands beside, which turns off all that they would."""
+        asleep = {
+            ("CronJob", namespace_of(job) or "default", name_of(job))
+            for job in self.found.cron_jobs
+            if dig(job, "spec", "suspend") is True
+        }
+        living = [layer for layer in layers if _key(layer) not in asleep and layer.cron_job]
+        for layer in layers:
+            beside = [one for one in living if one.type is layer.type and set(layer.covers) <= set(one.covers)]
+            if _key(layer) not in asleep or not beside:
+                yield layer
+            else:
+                self.found.notes.append(f"{layer.name} is left out: it is suspended, and {beside[0].name} is not")
 
     def _layers_of(self, obj: Obj) -> Iterator[Layer]:
         kind = obj.get("kind")
@@ -428,6 +443,11 @@ class _Finder:
                 continue
             seconds = idle_s if idle_s is not None else float(limit)
             yield Layer(f"{target.name}-self", LayerType.SELF_TERMINATING, (target.name,), idle_s=seconds)
+
+
+def _key(layer: Layer) -> tuple[str, str, str] | None:
+    ref = layer.cron_job
+    return (ref.kind, ref.namespace, ref.name) if ref else None
 
 
 def _reads(obj: Obj, target: Target, call: ApiCall) -> bool:

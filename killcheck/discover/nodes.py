@@ -11,7 +11,7 @@ from killcheck.kube.objects import Obj, dig, labels_of, name_of, ref_of
 from killcheck.kube.workloads import templates
 from killcheck.spec.killpath import NodePool
 
-__all__ = ["Pools", "find"]
+__all__ = ["Pools", "find", "has_gpus"]
 
 #: Labels by which clouds group nodes, the first that a node has counts.
 _GROUPS = (
@@ -52,8 +52,8 @@ def find(objects: Sequence[Obj], targets: Sequence[Obj]) -> Pools:
     """The pools that the targets' pods run on."""
     node_pools = [obj for obj in objects if obj.get("kind") == "NodePool"]
     named = set(_selected(targets, "karpenter.sh/nodepool"))
-    chosen = [pool for pool in node_pools if name_of(pool) in named]
-    chosen = chosen or [pool for pool in node_pools if _has_gpus(pool)]
+    # One that no target selects is in scope too: whatever it keeps on bills.
+    chosen = [pool for pool in node_pools if name_of(pool) in named or has_gpus(pool)]
     if chosen:
         pools = tuple(NodePool(name_of(pool), node_pool=name_of(pool)) for pool in chosen)
         return Pools(pools, tuple(chosen), tuple(_pool_notes(chosen)))
@@ -98,7 +98,7 @@ def _selected(targets: Sequence[Obj], key: str) -> Iterator[str]:
                         yield from expression.get("values") or ()
 
 
-def _has_gpus(pool: Obj) -> bool:
+def has_gpus(pool: Obj) -> bool:
     """Whether a Karpenter pool can have accelerators: by its requirements, taints or limits."""
     spec = dig(pool, "spec", "template", "spec", default={})
     if any(gpus.is_device(name) for name in dig(pool, "spec", "limits", default={})):

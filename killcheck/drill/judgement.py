@@ -9,13 +9,15 @@ from datetime import datetime, timedelta
 from typing import Any, cast
 
 from killcheck import diagnosis, events
+from killcheck.clock import wall_now
 from killcheck.drill.attribution import Bystanders, Hand
 from killcheck.drill.night import Relight
 from killcheck.drill.watching import Inconclusive, Watched
 from killcheck.faults import surviving
 from killcheck.kube.objects import format_time
 from killcheck.layers.base import UNREAD
-from killcheck.ledger import keeping
+from killcheck.ledger import keeping, left_on
+from killcheck.spec.killpath import Target
 from killcheck.verdict import DrillResult, Verdict
 from killcheck.watch.cost import bill
 
@@ -39,16 +41,16 @@ class Judged(Watched):
                 + self._unread()
             )
         missing = self.progress.missing()
+        nodes_alone = missing in ("node_drained", "node_gone") and "pods_gone" in self.progress.timeline.reached
+        left = self._left_on() if nodes_alone else []
+        if left:
+            return self._stays_on(left, self._hand(self._zero_at()))
         if missing:
             return self._exposed(missing)
         self._count_again()
         if self._relight is not None and not self._relight.meant:
             return self._lit_again(self._relight)
-        reached = self.progress.timeline.reached
-        zero_at = next(
-            reached[phase] for phase in ("scale_written", "pods_gone", "instance_gone") if phase in reached
-        ).at
-        hand = self._hand(zero_at)
+        hand = self._hand(self._zero_at())
         self._bystanders.refuse_own_answers(self._began, own=hand.layer == self.layer.name)
         flaw = self._layer_run.flaw()
         if flaw:
@@ -75,6 +77,9 @@ class Judged(Watched):
             )
         if hand.layer and self._unjudged:
             raise Inconclusive(f"the GPU pods went off ({hand.evidence}), but {self._unjudged}")
+        left = self._left_on() if hand.layer else []
+        if left:
+            return self._stays_on(left, hand)
         self.ledger = keeping.of_drill(self.cluster, self.kill_path, self.layer) if hand.layer else self.ledger
         if self.ledger.open:
             raise Inconclusive(self.ledger.verdict())
@@ -88,6 +93,30 @@ class Judged(Watched):
             )
         raise Inconclusive("; ".join([hand.evidence, *self._bystanders.blind]))
 
+    def _left_on(self) -> list[Target]:
+        """Targets that no layer turns off, that hold GPUs still, and of which nobody says that they are meant to."""
+        today = wall_now().date()
+        return [
+            target
+            for target in left_on.uncovered(self.kill_path)
+            if target.kind and self.scene.holding(target) and not left_on.meant_to_stay(self.kill_path, target, today)
+        ]
+
+    def _stays_on(self, left: list[Target], hand: Hand) -> DrillResult:
+        """The layer turned off what it covers, and the path has targets that nothing turns off."""
+        named = ", ".join(map(str, left))
+        cause = f"{named} {'hold' if len(left) > 1 else 'holds'} GPUs still: no layer of the kill path turns it off"
+        return self._result(
+            Verdict.EXPOSED,
+            f"{hand.layer or 'somebody'} turned off what {self.layer.name} covers ({hand.evidence}), but {cause}",
+            off_by=hand.layer,
+            stuck_at="pods_gone",
+            cause=cause,
+            remedy="let a layer cover it, or say under assume: why it stays on",
+            evidence=tuple(pod for target in left for pod in self.scene.holding(target)),
+            failures=(39,),
+        )
+
     def _unread(self) -> str:
         """What was not run, and a log that could not be read, may be why there is no evidence, and no want of teeth."""
         if self.cluster.unknowns():
@@ -99,6 +128,11 @@ class Judged(Watched):
     def _bystanders(self) -> Bystanders:
         assert self.bystanders is not None
         return self.bystanders
+
+    def _zero_at(self) -> datetime:
+        assert self.progress is not None
+        reached = self.progress.timeline.reached
+        return next(reached[one] for one in ("scale_written", "pods_gone", "instance_gone") if one in reached).at
 
     def _hand(self, zero_at: datetime) -> Hand:
         assert self.progress is not None

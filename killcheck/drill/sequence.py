@@ -233,7 +233,7 @@ class Drill(Judged):
         )
         self.witnesses.begin(now)
         for target in self.kill_path.targets:
-            steady.remember(self.scene, self.journal, target)
+            steady.remember(self.scene, self.journal, target, self._account.may_be_deleted)
         self._layer_run.remember()
         self._account.remember(self.journal, self._note)
         how = self._layer_run.trigger()

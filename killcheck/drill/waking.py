@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from killcheck.capabilities.cluster import Cluster
+from killcheck.clock import wall_now
 from killcheck.kube import resources as r
 from killcheck.kube.errors import ApiError
 from killcheck.kube.objects import Obj, annotations_of, dig, labels_of, name_of, namespace_of
 from killcheck.layers.scale_to_zero import ACTIVE, READING
+from killcheck.ledger import left_on
 from killcheck.spec.killpath import KillPath, Layer, LayerType, Target
 from killcheck.watch.scene import Scene
 
@@ -84,13 +86,15 @@ def _least(cluster: Cluster, target: Target) -> int:
 def put_to_bed(cluster: Cluster, scene: Scene, kill_path: KillPath, layer: Layer) -> Iterator[str]:
     """Scale down what a layer does not cover and what shares nodes with its targets; says what was done.
 
-    Those nodes could never be seen to go otherwise, and they are that layer's to free all the same.
+    Those nodes could never be seen to go otherwise, and they are that layer's to free all the same. What no layer turns
+    off stays as it is: it keeps them on, unless a person says that it is meant to.
     """
     shared = scene.spared_nodes() & {pod.node for pod in scene.gpu_pods()}
     if cluster.real or not shared:
         return
+    kept = {t.name for t in left_on.uncovered(kill_path) if not left_on.meant_to_stay(kill_path, t, wall_now().date())}
     for target in kill_path.targets:
-        if target.name in layer.covers or not target.kind:
+        if target.name in {*layer.covers, *kept} or not target.kind:
             continue
         on = {str(dig(pod, "spec", "nodeName")) for pod in scene.pods.values() if scene.is_of(target, pod)}
         for obj in scene.objects_of(target) if on & shared else ():

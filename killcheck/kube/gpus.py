@@ -8,8 +8,10 @@ doubt counts as a GPU: a holder too many is a question, one too few a false pass
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from enum import StrEnum
+from fnmatch import fnmatchcase
 from functools import cache
 
 from killcheck.kube.objects import Obj, controller_of, dig, namespace_of
@@ -17,6 +19,7 @@ from killcheck.kube.objects import Obj, controller_of, dig, namespace_of
 __all__ = [
     "Claims",
     "Hold",
+    "as_said",
     "claims_of",
     "devices",
     "fraction",
@@ -28,6 +31,7 @@ __all__ = [
     "requests",
     "spec_devices",
     "unaccounted",
+    "waived",
 ]
 
 #: ResourceClaims and ResourceClaimTemplates by (kind, namespace, name).
@@ -95,12 +99,55 @@ def _any_running(pod: Obj) -> bool:
     return any("running" in (status.get("state") or {}) for status in statuses)
 
 
+#: What the spec at work says of extended resources (shell patterns), before all that is known here.
+_said: dict[str, bool] = {}
+
+
+@contextmanager
+def as_said(said: Mapping[str, bool]) -> Iterator[None]:
+    """While a spec is at work: what it says is an accelerator, or is none. Device classes are named as the scheduler
+    names their resources (``deviceclass.resource.kubernetes.io/NAME``).
+    """
+    global _said  # noqa: PLW0603 - a process works on one spec at a time, its threads on the same one
+    before, _said = _said, dict(said)
+    is_device.cache_clear()
+    try:
+        yield
+    finally:
+        _said = before
+        is_device.cache_clear()
+
+
+def _says(resource: str) -> bool | None:
+    """What the spec at work says of a resource; None: nothing."""
+    return next((is_one for pattern, is_one in _said.items() if fnmatchcase(resource, pattern)), None)
+
+
 @cache
 def is_device(resource: str) -> bool:
     """Whether an extended resource is an accelerator, or an amount of one.
 
-    One that nobody here has heard of is: what a vendor registers tomorrow is rented by the hour too.
+    One that nobody here has heard of is: what a vendor registers tomorrow is rented by the hour too. What a spec says
+    (:func:`as_said`) goes before.
     """
+    said = _says(resource)
+    return _taken_for_one(resource) if said is None else said
+
+
+def waived(spec: Obj) -> list[str]:
+    """The resources that a pod spec asks for, that count as accelerators, and of which the spec at work says no."""
+    containers = (*dig(spec, "initContainers", default=[]), *dig(spec, "containers", default=[]))
+    asked = {
+        name
+        for one in containers
+        for part in ("limits", "requests")
+        for name in dig(one, "resources", part, default={})
+    }
+    return sorted(name for name in asked if _says(name) is False and _taken_for_one(name))
+
+
+@cache
+def _taken_for_one(resource: str) -> bool:
     domain, _, name = resource.partition("/")
     if not name or _OTHERS.fullmatch(name):
         return False
@@ -258,7 +305,12 @@ def _classes(request: Obj) -> list[str]:
 
 def _any_accelerator(classes: Iterable[str]) -> bool:
     names = list(classes)
-    return not names or any("gpu" in name or not _OTHER_CLASSES.fullmatch(name) for name in names)
+    return not names or any(map(_is_class_of_devices, names))
+
+
+def _is_class_of_devices(name: str) -> bool:
+    said = _says(f"deviceclass.resource.kubernetes.io/{name}")
+    return ("gpu" in name or not _OTHER_CLASSES.fullmatch(name)) if said is None else said
 
 
 def unaccounted(spec: Obj) -> str:

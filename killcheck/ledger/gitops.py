@@ -48,13 +48,14 @@ def is_gitops(obj: Obj) -> bool:
 
 def entry_of(obj: Obj, stakes: Stakes, models: Collection[str], *, live: bool) -> Entry:
     """The entry of one source."""
-    ref, asleep = ref_of(obj), _asleep(obj)
+    ref, made = ref_of(obj), _made(obj)
+    asleep = _asleep(made)
     if asleep:
         return Entry(ref, Status.HARMLESS, asleep)
-    concerned = [held for held in stakes.targets if _may_apply(obj, held)]
+    concerned = [held for held in stakes.targets if _may_apply(made, held)]
     if not concerned:
         return Entry(ref, Status.HARMLESS, "it applies nothing in a target's namespace")
-    if all(_left_alone(obj, held) for held in concerned):
+    if all(_left_alone(made, held) for held in concerned):
         return Entry(ref, Status.HARMLESS, "it leaves replicas alone, also when it syncs (ignoreDifferences)")
     how_often = dig(obj, "spec", "interval", default="")
     every = f" every {how_often}" if how_often else ""
@@ -68,6 +69,13 @@ def entry_of(obj: Obj, stakes: Stakes, models: Collection[str], *, live: bool) -
     if _modelled(obj, models):
         return Entry(ref, Status.MODELLED, "its self-heal is modelled here")
     return Entry(ref, Status.NOT_MODELLED, f"it may put {concerned[0]} back{every} to what Git says", _SETTLES)
+
+
+def _made(obj: Obj) -> Obj:
+    """The Application that an ApplicationSet makes, whatever its generators put in; anything else is itself."""
+    if obj.get("kind") != "ApplicationSet" or dig(obj, "spec", "templatePatch"):
+        return obj
+    return {"kind": "Application", "spec": dig(obj, "spec", "template", "spec", default={})}
 
 
 def _longer(interval: str, stakes: Stakes) -> bool:

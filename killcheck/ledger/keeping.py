@@ -14,7 +14,7 @@ from killcheck.kube import resources as r
 from killcheck.kube.client import Kube
 from killcheck.kube.objects import Obj, annotations_of, controller_of, dig, name_of, ref_of
 from killcheck.kube.workloads import root_of
-from killcheck.ledger import admission, gitops, kinds, reading, workloads
+from killcheck.ledger import admission, gitops, kinds, left_on, reading, workloads
 from killcheck.ledger.assume import settled
 from killcheck.ledger.references import bookkeeping, concern, gpus_in
 from killcheck.ledger.stakes import Held, Stakes, home_of
@@ -67,6 +67,7 @@ def keep(
         *book.entries(),
         *_not_run(not_run, stakes, kube),
         *reading.entries(inventory, stakes),
+        *left_on.entries(inventory, stakes),
         *_unread(inventory),
     ]
     return Ledger(tuple(dict.fromkeys(settled(entries, kill_path.assume, today))))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from killcheck import discover
 from killcheck.discover.shapes import read_as_typed
+from killcheck.kube import gpus
 from killcheck.kube.objects import Obj, annotations_of, ref_of
 from killcheck.spec import killpath
 from killcheck.spec.killpath import KillPath
@@ -111,7 +112,7 @@ def world_of(
         with read_as_typed(lambda: loaded):
             kill_path, more = _found_path(found, loaded, rehearsed or {})
         notes += more
-    with read_as_typed(lambda: loaded):
+    with gpus.as_said(kill_path.accelerators), read_as_typed(lambda: loaded):
         return World(
             found, kill_path, now, loaded, live, unread or {}, frozenset(listed), rehearsed=rehearsed or {}
         ), notes
@@ -166,7 +167,7 @@ def lint(
     from killcheck.probes import ALL, REHEARSED
 
     chosen = probes or (*ALL, *(REHEARSED if world.rehearsed else ()))
-    with read_as_typed(lambda: world.loaded):
+    with gpus.as_said(world.kill_path.accelerators), read_as_typed(lambda: world.loaded):
         return _asked(world, (*notes, *_not_rehearsed(world)), baseline, chosen)
 
 

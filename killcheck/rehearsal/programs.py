@@ -35,7 +35,13 @@ class Program:
     @property
     def account(self) -> str:
         """Its ServiceAccount."""
-        return str(self.job_spec["template"].get("spec", {}).get("serviceAccountName") or "default")
+        return str(self.pod_spec.get("serviceAccountName") or "default")
+
+    @property
+    def pod_spec(self) -> Obj:
+        """What its pods are made from."""
+        found: Obj = dig(self.job_spec, "template", "spec", default={})
+        return found
 
     @property
     def job_spec(self) -> Obj:

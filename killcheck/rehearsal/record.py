@@ -79,13 +79,15 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How a container ended: ``code`` None while it runs. ``log`` is the end of what it wrote."""
+    """How a container ended: ``code`` None while it runs. ``log`` is the end of what it wrote. ``sidecar``: an init
+    container that goes on beside the others and is stopped when they have ended: its end says nothing."""
 
     container: str
     image: str
     code: int | None
     reason: str = ""
     log: str = ""
+    sidecar: bool = False
 
     @property
     def last_words(self) -> str:
@@ -124,7 +126,8 @@ class Firing:
     """One run of a program. ``seconds`` in the cluster's time; ``why``: what kept it from starting or being run.
 
     ``outside``: names beyond the cluster that it looked up; ``services`` (``name.namespace``): Services of the cluster,
-    behind which nothing answers in a rehearsal.
+    behind which nothing answers in a rehearsal. ``unpulled``: images of it that no registry has, with the pull's own
+    words: it was fired as if they had come, so that nothing else it does is hidden by that.
     """
 
     outcome: Outcome
@@ -135,11 +138,12 @@ class Firing:
     why: str = ""
     outside: tuple[str, ...] = ()
     services: tuple[str, ...] = ()
+    unpulled: tuple[tuple[str, str], ...] = ()
 
     @property
     def exit_code(self) -> int | None:
         """The first failure among its containers, else 0; None where not all of them have ended."""
-        codes = [ending.code for ending in self.endings]
+        codes = [ending.code for ending in self.endings if not ending.sidecar]
         failed = [code for code in codes if code]
         if failed:
             return failed[0]
@@ -148,7 +152,7 @@ class Firing:
     @property
     def failed(self) -> Ending | None:
         """The container that failed first."""
-        return next((ending for ending in self.endings if ending.code), None)
+        return next((ending for ending in self.endings if ending.code and not ending.sidecar), None)
 
     @property
     def off(self) -> tuple[Change, ...]:
@@ -162,14 +166,26 @@ class Firing:
 
     @property
     def refused(self) -> Iterator[Call]:
-        """Calls that were refused and never made good: neither the same again, nor a later write of that object."""
+        """Calls that were refused and never made good."""
         for number, call in enumerate(self.calls):
-            later = self.calls[number + 1 :]
-            same = any(not c.refused and (c.method, c.path) == (call.method, call.path) for c in later)
-            other = any(not c.refused and c.writes and c.name and c.about == call.about for c in later)
-            made = any(not c.refused and c.verb == "create" and c.about[:3] == call.about[:3] for c in later)
-            if call.refused and not same and not other and not (made and call.status == 404):
+            if call.refused and not _made_good(call, self.calls[:number], self.calls[number + 1 :]):
                 yield call
+
+
+def _made_good(call: Call, earlier: tuple[Call, ...], later: tuple[Call, ...]) -> bool:
+    """Whether a refusal came to nothing: the same was taken later, or another write of that object; or it was looked
+    for after it had been taken away, and was gone."""
+    looks = call.status == 404 and not call.writes and bool(call.name)
+    gone = looks and any(not c.refused and c.about == call.about and _ends(c) for c in earlier)
+    same = any(not c.refused and (c.method, c.path) == (call.method, call.path) for c in later)
+    other = any(not c.refused and c.writes and c.name and c.about == call.about for c in later)
+    made = any(not c.refused and c.verb == "create" and c.about[:3] == call.about[:3] for c in later)
+    return gone or same or other or (made and call.status == 404)
+
+
+def _ends(call: Call) -> bool:
+    """Whether a call takes an object away: deleted, or evicted."""
+    return call.verb == "delete" or (call.verb, call.subresource) == ("create", "eviction")
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,6 +223,7 @@ class Rehearsed:
             "calls": [str(call) for call in first.calls],
             "off": [f"{c.kind}/{c.namespace}/{c.name}" for c in first.off],
             "outside": list(first.outside),
+            "unpulled": [image for image, _ in first.unpulled],
             "second_night": self.second.exit_code if self.second else None,
             "when_refused": self.refused.exit_code if self.refused else None,
         }

@@ -15,6 +15,7 @@ from killcheck.kube.errors import KubeError, NotFound
 from killcheck.kube.objects import Obj, condition, dig, labels_of, name_of, namespace_of
 from killcheck.rehearsal.audit import Audit
 from killcheck.rehearsal.holders import Standing, holders, lit
+from killcheck.rehearsal.images import pull_anyway
 from killcheck.rehearsal.left import left_behind
 from killcheck.rehearsal.programs import Program, programs
 from killcheck.rehearsal.record import Change, Ending, Firing, Outcome, Rehearsed
@@ -112,6 +113,7 @@ class _Stage:
         name = f"{name_of(program.obj)[:48].rstrip('-.')}-{int(self._slot.timestamp()) // 60}"
         standing = {(namespace_of(job), name_of(job)) for job in self._kube.list(r.JOBS).items}
         self._cluster.nodes.runs = lambda pod: _is_new(pod, standing) and not gpus.devices(pod)
+        unpulled = tuple(pull_anyway(self._cluster, program, self._slot))
         self._loop.run_until(lambda: False, SETTLE_S)
         before = holders(self._kube)
         self._fired_at = self._loop.monotonic()
@@ -126,7 +128,7 @@ class _Stage:
         why = self._why(program.namespace, name, outcome)
         services = self._names("services_asked")
         outside = tuple(found for found in self._names("looked_for") if found not in services)
-        firing = Firing(outcome, seconds, tuple(self._audit.calls), endings, (), why, outside, services)
+        firing = Firing(outcome, seconds, tuple(self._audit.calls), endings, (), why, outside, services, unpulled)
         if any(not call.refused for call in firing.writes):
             self._loop.run_until(lambda: False, AFTER_S)
         return replace(firing, changes=_changes(before, holders(self._kube)))
@@ -179,6 +181,11 @@ class _Stage:
 
     def _endings(self, namespace: str, name: str) -> Iterable[Ending]:
         for pod in self._pods(namespace, name):
+            sidecars = {
+                str(c.get("name"))
+                for c in dig(pod, "spec", "initContainers", default=[])
+                if c.get("restartPolicy") == "Always"
+            }
             for kind in ("initContainerStatuses", "containerStatuses"):
                 for status in dig(pod, "status", kind, default=[]):
                     ended = dig(status, "state", "terminated", default={})
@@ -188,6 +195,7 @@ class _Stage:
                         ended.get("exitCode"),
                         str(ended.get("reason", "") or dig(status, "state", "waiting", "reason", default="")),
                         self._log(pod, str(status["name"])) or str(ended.get("message", "")),
+                        str(status["name"]) in sidecars,
                     )
 
     def _log(self, pod: Obj, container: str) -> str:

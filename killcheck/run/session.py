@@ -22,7 +22,7 @@ from killcheck.capabilities.offered import Capability
 from killcheck.clock import wall_now
 from killcheck.cluster.naming import KIND_FOLDER, is_kind
 from killcheck.engine.connection import is_docker
-from killcheck.kube import manifests
+from killcheck.kube import gpus, manifests
 from killcheck.kube.manifest_folders import Folders
 from killcheck.kube.manifests import Loaded, Skipped
 from killcheck.kube.objects import Obj, copy, dig, namespace_of
@@ -241,17 +241,23 @@ class Session:
     @contextmanager
     def cluster(self, planned: PlannedDrill | None = None) -> Iterator[tuple[Cluster, KillPath]]:
         """A cluster for one drill: a fresh embedded one, or the real one. Raises ClusterError, KubeError."""
+        session = Session(fixture=planned.fixture) if planned and planned.fixture else self
+        with gpus.as_said(session.kill_path.accelerators), session._cluster(planned, self) as cluster:
+            yield cluster, session.kill_path
+
+    @contextmanager
+    def _cluster(self, planned: PlannedDrill | None, named: Session) -> Iterator[Cluster]:
+        """One that is equipped; ``named``: the session that the user named, which may be another's example."""
         from killcheck.cluster.equipment import equip
 
-        session = Session(fixture=planned.fixture) if planned and planned.fixture else self
-        cluster = session._connect() if self.real else session._embedded(planned)
+        cluster = self._connect() if named.real else self._embedded(planned)
         try:
-            equip(cluster, session.kill_path, allowed=session.may_run)
-            if session.kill_path.cloud is not None:
+            equip(cluster, self.kill_path, allowed=self.may_run)
+            if self.kill_path.cloud is not None:
                 from killcheck.cluster.cloudword import equip_with_cloud
 
-                equip_with_cloud(cluster, session.kill_path, any_command=self.allow_commands)
-            yield cluster, session.kill_path
+                equip_with_cloud(cluster, self.kill_path, any_command=named.allow_commands)
+            yield cluster
         finally:
             cluster.close()
 

@@ -101,11 +101,8 @@ class Account:
     def remember(self, journal: Journal, note: Callable[[str], None]) -> None:
         """Write down how what the executor is about to change is put back. Raises KubeError, JournalError."""
         self._since = self.cluster.loop.now()
-        if self._before is None or not self.cluster.real:
-            return
-        kube, loop = self.cluster.kube, self.cluster.loop
-        self._reading = foreseen.reading_of(kube, loop, self._starter())
-        if self._reading is None:
+        self._read()
+        if self._before is None or self._reading is None:
             return
         targets = self._targets()
         wanted = (
@@ -119,6 +116,16 @@ class Account:
             note(said)
         for said in self._not_looked_at(journal, self._reading):
             note(said)
+
+    def _read(self) -> None:
+        if self._before is not None and self.cluster.real and self._reading is None:
+            self._reading = foreseen.reading_of(self.cluster.kube, self.cluster.loop, self._starter())
+
+    def may_be_deleted(self, resource: r.Resource, obj: Obj) -> bool:
+        """Whether the executor may delete a target, and it may be created again. Raises KubeError."""
+        self._read()
+        kube, loop = self.cluster.kube, self.cluster.loop
+        return self._reading is not None and foreseen.may_delete(kube, loop, self._reading, resource, obj)
 
     def _starter(self) -> Obj | None:
         """The object that the executor's pods are made from; None: the layer has none here."""

@@ -23,7 +23,7 @@ from killcheck.safety.guard import writable
 from killcheck.safety.journal import Journal
 from killcheck.safety.undo import holds, insist, inverse, kubectl, recreatable
 
-__all__ = ["MOST", "may_write", "reading_of", "remember"]
+__all__ = ["MOST", "going_s", "may_delete", "may_write", "reading_of", "remember"]
 
 #: Of more objects than these nothing is written down: a journal is one ConfigMap.
 MOST = 60
@@ -100,6 +100,14 @@ def may_write(reading: Reading, resource: r.Resource, obj: Obj) -> list[ApiCall]
     ]
 
 
+def may_delete(kube: Kube, loop: Loop, reading: Reading, resource: r.Resource, obj: Obj) -> bool:
+    """Whether an executor may delete an object, and we may create it again. Raises KubeError."""
+    if not any(call.verb in _DELETING for call in may_write(reading, resource, obj)):
+        return False
+    ask = partial(kube.may, "create", resource.plural, group=resource.group, namespace=namespace_of(obj))
+    return insist(loop, ask)
+
+
 def remember(
     journal: Journal,
     reading: Reading,
@@ -152,7 +160,7 @@ def _remember(journal: Journal, resource: r.Resource, obj: Obj, calls: list[ApiC
     deleted = any(call.verb in _DELETING or call.subresource == "eviction" for call in calls)
     if deleted and not _ends_by_itself(obj) and may("create"):
         manual = f"re-create {ref_of(obj)} from its manifest"
-        undo = Undo("create", resource.path(place or None), recreatable(obj), manual=manual, ends_s=_going_s(obj))
+        undo = Undo("create", resource.path(place or None), recreatable(obj), manual=manual, ends_s=going_s(obj))
         with journal.change(f"{ref_of(obj)} was there", undo):
             pass
 
@@ -162,7 +170,7 @@ def _ends_by_itself(obj: Obj) -> bool:
     return obj.get("kind") == "Job" and dig(obj, "spec", "ttlSecondsAfterFinished") is not None
 
 
-def _going_s(obj: Obj) -> float:
+def going_s(obj: Obj) -> float:
     """How long a pod that was told to go may take, in seconds."""
     return float(dig(obj, "spec", "terminationGracePeriodSeconds", default=30)) if obj.get("kind") == "Pod" else 0.0
 

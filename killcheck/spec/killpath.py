@@ -532,6 +532,8 @@ class KillPath:
     items_per_hour: float | None = None
     #: What is meant to start targets again (CronJobs, ScaledObjects): until then it has to hold.
     starts: tuple[Ref, ...] = ()
+    #: Extended resources (shell patterns) that are accelerators, or are none, whatever killcheck takes them for.
+    accelerators: Mapping[str, bool] = field(default_factory=dict, hash=False)
     folder: str = field(default="", compare=False)
 
     def target(self, name: str) -> Target:

@@ -9,7 +9,9 @@ from collections.abc import Callable, Iterator
 
 from killcheck.capabilities.cluster import Cluster
 from killcheck.kube.objects import Obj, dig, key_of, name_of, ref_of
+from killcheck.kube.resources import Resource
 from killcheck.machine.programs import again
+from killcheck.safety.foreseen import going_s
 from killcheck.safety.guard import writable
 from killcheck.safety.journal import Journal, Undo
 from killcheck.safety.undo import recreatable
@@ -128,17 +130,22 @@ def instances(scene: Scene) -> list[Obj]:
 
 
 # -- remembering -------------------------------------------------------------------------------------------
-def remember(scene: Scene, journal: Journal, target: Target) -> None:
+def remember(
+    scene: Scene,
+    journal: Journal,
+    target: Target,
+    deleted: Callable[[Resource, Obj], bool] = lambda _resource, _obj: False,
+) -> None:
     """Write down how to put a target back on, before anything can turn it off. Raises JournalError, KubeError.
 
-    What is in a namespace that nobody named is left as the kill path leaves it, and told as that
-    (:mod:`killcheck.safety.accounting`).
+    ``deleted``: whether a layer may delete it, and it may be created again. What is in a namespace that nobody named is
+    left as the kill path leaves it, and told as that (:mod:`killcheck.safety.accounting`).
     """
     if target.kind and not writable(scene.cluster.kube, target.namespace):
         return
     if target.kind:
         for obj in scene.objects_of(target):
-            _remember_object(scene, journal, target, obj)
+            _remember_object(scene, journal, target, obj, deleted)
     elif target.count is not None and target.start is not None and target in scene.census.targets:
         number = scene.census.on(target)
         body = [again(target.count), number, again(target.start), scene.kill_path.folder]
@@ -147,7 +154,13 @@ def remember(scene: Scene, journal: Journal, target: Target) -> None:
             pass
 
 
-def _remember_object(scene: Scene, journal: Journal, target: Target, obj: Obj) -> None:
+def _remember_object(
+    scene: Scene,
+    journal: Journal,
+    target: Target,
+    obj: Obj,
+    deleted: Callable[[Resource, Obj], bool],
+) -> None:
     own = getattr(scene.cluster, "remember", None)  # a place whose objects are no Kubernetes workloads knows best
     if own is not None:
         own(journal, obj)
@@ -155,17 +168,19 @@ def _remember_object(scene: Scene, journal: Journal, target: Target, obj: Obj) -
     resource = scene.resource_of(target)
     namespace, name = key_of(obj)
     replicas = dig(obj, "spec", "replicas")
+    again = obj["kind"] != "Job" and (not scene.cluster.real or deleted(resource, obj))
+    if again:  # undone after what follows: what was deleted is made again as it was
+        _remember_whole(journal, resource, obj)
     if replicas is not None:
         what = f"{ref_of(obj)} was on ({replicas} replica(s))"
         manual = f"kubectl scale {resource.qualified} {name} -n {namespace} --replicas={replicas}"
         # Where the cluster is killcheck's own, a scaler that woke it to another number is part of the drill.
         left: Obj = {"spec": {"replicas": 0}} if scene.cluster.real else {"spec": {}}
-        journal.remember(resource, obj, {"spec": {"replicas": replicas}}, left, what=what, manual=manual)
+        back: Obj = {"spec": {"replicas": replicas}}
+        journal.remember(resource, obj, back, left, what=what, manual=manual, transient=again)
     if replicas is None and obj["kind"] == "Job":
         queues.remember(scene.cluster.kube, journal, obj)
-        undo = Undo("create", resource.path(namespace), recreatable(obj), manual=f"create Job {namespace}/{name} again")
-        with journal.change(f"{ref_of(obj)} was on", undo):
-            pass
+        _remember_whole(journal, resource, obj)
     # A Job that was deleted instead is made again as it was.
     if replicas is None and obj["kind"] in _SUSPENDED and not queues.queue_of(obj):
         was = dig(obj, "spec", "suspend")
@@ -176,5 +191,16 @@ def _remember_object(scene: Scene, journal: Journal, target: Target, obj: Obj) -
             {"spec": {"suspend": True}},
             what=f"{ref_of(obj)} was not suspended",
             manual=f"take spec.suspend off {ref_of(obj)}",
-            transient=obj["kind"] == "Job",
+            transient=again or obj["kind"] == "Job",
         )
+
+
+def _remember_whole(journal: Journal, resource: Resource, obj: Obj) -> None:
+    """Write down the object itself: where it is gone it is created again."""
+    namespace, name = key_of(obj)
+    manual = f"create {obj['kind']} {namespace}/{name} again"
+    with journal.change(
+        f"{ref_of(obj)} was on",
+        Undo("create", resource.path(namespace), recreatable(obj), manual=manual, ends_s=going_s(obj)),
+    ):
+        pass

@@ -165,6 +165,44 @@ def test_a_schedule_that_asks_for_gpus_itself(night):
     assert "lit again at 2026-01-16 09:00 UTC: CronJob studio/tune" in result.cause
 
 
+DELETED = "kubectl -n studio delete deployment painter"
+MAY_DELETE = [
+    {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "Role",
+        "metadata": {"name": "deleting", **NS},
+        "rules": [{"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["get", "list", "watch", "delete"]}],
+    },
+    {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "RoleBinding",
+        "metadata": {"name": "deleting", **NS},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "deleting"},
+        "subjects": [{"kind": "ServiceAccount", "name": "off", **NS}],
+    },
+]
+
+
+def test_a_switch_that_deletes_its_target_is_judged_and_the_target_made_again(night):
+    result = night(*MAY_DELETE, switch=DELETED)
+    assert (str(result.verdict), result.problems) == ("survived", ())
+    assert any("re-created" in said for said in result.healed)
+
+
+def test_a_switch_that_deletes_what_git_makes_again_is_exposed(night):
+    result = night(*MAY_DELETE, app({"selfHeal": True}), switch=DELETED)
+    assert (str(result.verdict), result.problems) == ("exposed", ())
+
+
+def test_a_target_that_no_layer_covers_stays_on(night):
+    other = painter()
+    other["metadata"] = {"name": "tracer", **NS}
+    other["spec"]["selector"]["matchLabels"] = other["spec"]["template"]["metadata"]["labels"] = {"app": "tracer"}
+    result = night(other)
+    assert str(result.verdict) == "exposed"
+    assert "Deployment/studio/tracer holds GPUs still: no layer of the kill path turns it off" in result.cause
+
+
 def test_a_quiet_night_holds_to_the_next_firing(night):
     result = night()
     assert str(result.verdict) == "survived"
@@ -275,8 +313,12 @@ HEAL = {"selfHeal": True}
         (app(HEAL, RESPECT, ignore=[{"group": "*", "kind": "*", "jsonPointers": ["/spec"]}]), "survived"),
         (app(HEAL, RESPECT, ignore=[entry(namespace="other", jsonPointers=["/spec/replicas"])]), "exposed"),
         (app(HEAL, RESPECT, ignore=[{"kind": "Deployment", "jsonPointers": ["/spec/replicas"]}]), "exposed"),
-        (app(HEAL, ignore=[entry(jsonPointers=["/spec/replicas"])]), "exposed"),
-        (app(HEAL, RESPECT, ignore=[entry(managedFieldsManagers=["kubectl"])]), "inconclusive"),
+        (app(HEAL, ignore=[entry(jsonPointers=["/spec/replicas"])]), "survived"),
+        (app(HEAL, RESPECT, ignore=[entry(managedFieldsManagers=["kubectl"])]), "survived"),
+        (app(HEAL, RESPECT, ignore=[entry(managedFieldsManagers=["somebody"])]), "exposed"),
+        (app(HEAL, RESPECT, ignore=[entry(jqPathExpressions=['.spec["replicas"]'])]), "survived"),
+        (app(HEAL, RESPECT, ignore=[entry(jqPathExpressions=[".spec.template.spec.containers[].image"])]), "exposed"),
+        (app(HEAL, RESPECT, ignore=[entry(jqPathExpressions=["to_entries[]"])]), "inconclusive"),
     ],
 )
 def test_argo_heals_what_it_may_and_nothing_else(night, application, verdict):

@@ -225,7 +225,15 @@ UNKNOWN: dict[str, Callable[[Aim], list[Obj]]] = {
     "an ApplicationSet": lambda a: [
         custom(
             "ApplicationSet",
-            {"generators": [], "template": {"spec": {"destination": {"namespace": a.namespace}}}},
+            {
+                "generators": [],
+                "template": {
+                    "spec": {
+                        "destination": {"namespace": a.namespace},
+                        "syncPolicy": {"automated": {"selfHeal": True}},
+                    }
+                },
+            },
             namespace="argocd",
             group="argoproj.io",
         )

@@ -89,6 +89,29 @@ def _children():
     return found
 
 
+def test_an_image_that_is_gone_hides_nothing_else(path):
+    seen = path.does(ALL_OFF, image="docker.io/bitnami/kubectl:1.31.4").rehearsed()
+    assert [image for image, why in seen.first.unpulled if "not found" in why] == ["docker.io/bitnami/kubectl:1.31.4"]
+    assert len(seen.first.off) == 2
+    found = {f.probe: f.message for f in path.findings()}
+    assert found == {}  # image-gone says it, of what is read
+
+
+def test_a_script_beside_the_working_directory_is_started_if_it_may_be(path):
+    path.files = {"off.sh": f"#!/bin/bash\n{ALL_OFF}"}
+    path.container = {"image": "docker.io/alpine/k8s:1.33.1", "command": ["./off.sh"], "workingDir": "/opt/files"}
+    assert path.rehearsed().first.exit_code == 0
+    objects = path.objects()
+    cron_job = next(o for o in objects if o["kind"] == "CronJob")
+    volumes = cron_job["spec"]["jobTemplate"]["spec"]["template"]["spec"]["volumes"]
+    volumes[0]["configMap"]["defaultMode"] = 0o644
+    path.objects = lambda: objects
+    (found,) = path.findings()
+    assert found.probe == "fails-when-fired"
+    assert "./off.sh" in found.message
+    assert "permission denied" in found.message
+
+
 # -- the record alone ----------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("body", "number"),
@@ -122,6 +145,8 @@ def _call(status, verb="get", name="asr", **more):
         ([_call(403, "patch")], [403]),
         ([_call(200, "patch"), _call(403, "patch")], [403]),
         ([_call(404, "patch"), _call(200, "patch", name="tts")], [404]),
+        ([_call(200, "delete"), _call(404)], []),
+        ([_call(200, "delete"), _call(404, "patch")], [404]),
     ],
 )
 def test_what_is_made_good_is_not_refused(calls, refused):
@@ -133,3 +158,6 @@ def test_an_exit_code_is_known_only_of_what_has_ended():
     assert Firing(Outcome.ENDLESS, endings=ended).exit_code is None
     assert Firing(Outcome.ENDED, endings=ended[:1]).exit_code == 0
     assert Firing(Outcome.ENDED, endings=(Ending("main", "i", 3), Ending("helper", "i", 0))).exit_code == 3
+    beside = Ending("helper", "i", 137, sidecar=True), Ending("main", "i", 0)
+    assert Firing(Outcome.ENDED, endings=beside).exit_code == 0
+    assert Firing(Outcome.ENDED, endings=beside).failed is None

@@ -40,6 +40,19 @@ BROKEN = {
     "no such flag": ("set -e\nkubectl -n gpu-lab scale deploy asr --replica=0", {}, "fails-when-fired", "unknown flag"),
     "another exit": (f"set -eu\necho $NOT_SET\n{OFF}", {}, "fails-when-fired", "NOT_SET"),
     "waits": ("until false; do sleep 60; done\n", {}, "never-ends", "nothing had gone off"),
+    "waits for a Service": (
+        f"until nc -z vault.security.svc 8200; do sleep 120; done\n{OFF}",
+        {"image": "docker.io/alpine/k8s:1.33.1"},
+        "never-ends",
+        "waits without an end before the kill",
+    ),
+    "dry run": (
+        f"set -e\n{OFF.strip()} --dry-run=server",
+        {},
+        "no-effect",
+        "a dry run alone",
+    ),
+    "hidden by a pipe": ("kubectl -n gpu-lab scale deploy asrr --replicas=0 | cat", {}, "false-green", "404"),
     "beside": (
         f"set -e\n{OFF}",
         {"beside": [{"name": "proxy", "image": "docker.io/library/busybox:1.36.1", "command": ["sleep", "infinity"]}]},

@@ -83,7 +83,7 @@ class Reader:
     def get(self, call: Call) -> Response:
         """One object. Raises StatusError 404."""
         obj = self.find(call)
-        if call.over_wire:
+        if call.over_wire or call.request.param("managedFields") == "true":  # in this process, to those who ask
             obj = self.server.managed.shown(call.kind, call.key, obj)
         shape = negotiation.shape_of(call)
         if shape is not negotiation.PLAIN:

@@ -2,8 +2,9 @@
 
 Source: argoproj/argo-cd v3.5 controller/appcontroller.go (autoSync: only what is automated, enabled and out of sync;
 selfHeal for a revision that was synced already), util/argo/normalizers/diff_normalizer.go (group and kind of
-``ignoreDifferences`` are globs, an empty name or namespace is any). What is ignored is written all the same by the
-next sync (argo-cd#8207): only with the option ``RespectIgnoreDifferences=true`` is it left alone.
+``ignoreDifferences`` are globs, an empty name or namespace is any; what a manager of managedFieldsManagers owns is
+ignored). A self-heal syncs the resources that are out of sync, no others: what is ignored alone starts none, and is
+written all the same by the next sync of its resource (argo-cd#8207), unless ``RespectIgnoreDifferences=true``.
 """
 
 from __future__ import annotations
@@ -120,26 +121,50 @@ class ArgoCd(Controller):
 
     # -- differences ---------------------------------------------------------------------------------------
     def _differs(self, app: Obj, one: Tracked) -> Drift | None:
+        """What a sync would write of an object that is out of sync; None: it is in sync.
+
+        What is ignored alone makes nothing out of sync, and a self-heal writes nothing that is in sync; of what is out
+        of sync it writes all, but for what is ignored under RespectIgnoreDifferences.
+        """
         found = gitops.drift(self.kube, one)
-        if found is None or not _respects(app):
-            return found
-        return found.but(path for entry in _ignores(app, one) for path in _paths(entry))
+        if found is None:
+            return None
+        rules = list(_ignores(app, one))
+        left = found.without(lambda path: any(self._ignored(rule, found.live or {}, path) for rule in rules))
+        if left is None:
+            self._only_until_synced(app, found)
+            return None
+        return left if _respects(app) else found
+
+    def _ignored(self, rule: Obj, live: Obj, path: gitops.Path) -> bool:
+        """Whether a rule is about a field, or what the field is in."""
+        pointers = map(gitops.path_of_pointer, rule.get("jsonPointers") or ())
+        return (
+            any(path[: len(one)] == one for one in pointers)
+            or any(gitops.jq_reaches(str(one), path) is True for one in rule.get("jqPathExpressions") or ())
+            or gitops.owned_by(self.kube, live, rule.get("managedFieldsManagers") or (), path)
+        )
+
+    def _only_until_synced(self, app: Obj, found: Drift) -> None:
+        said = (
+            f"Application {name_of(app)} ignores what differs in {found}, and its next sync for another reason (a "
+            "commit, a person) writes it all the same (no RespectIgnoreDifferences=true): none was assumed that night"
+        )
+        if not _respects(app) and said not in self.assumed:
+            self.assumed.append(said)
 
     def _doubt(self, app: Obj, found: Drift) -> None:
         """A heal that a rule would have kept from happening, had it been understood, proves nothing."""
-        unread = [what for entry in _ignores(app, found.tracked) for what in _unread(entry)]
-        if found.live is not None and unread and _respects(app):
+        unread = [
+            expression
+            for rule in _ignores(app, found.tracked)
+            for expression in rule.get("jqPathExpressions") or ()
+            if any(gitops.jq_reaches(str(expression), path) is None for path in found.paths)
+        ]
+        if found.live is not None and unread:
             self.unproven.append(
                 f"whether Application {name_of(app)} leaves {found} alone is not known: "
-                f"ignoreDifferences by {unread[0]} is not modelled"
-            )
-        elif (
-            found.live is not None
-            and found.but(path for entry in _ignores(app, found.tracked) for path in _paths(entry)) is None
-        ):
-            self.assumed.append(
-                f"Application {name_of(app)} ignores what differs in {found}, and its next sync writes it all the same "
-                "(no RespectIgnoreDifferences=true): such a sync was assumed"
+                f"ignoreDifferences by the jq expression {unread[0]} is not modelled"
             )
 
     def __post_init__(self) -> None:
@@ -182,20 +207,3 @@ def _ignores(app: Obj, one: Tracked) -> Iterator[Obj]:
             and entry.get("namespace") in (None, "", namespace)
         ):
             yield entry
-
-
-def _paths(entry: Obj) -> Iterator[gitops.Path]:
-    yield from map(gitops.path_of_pointer, entry.get("jsonPointers") or ())
-    for expression in entry.get("jqPathExpressions") or ():
-        path = gitops.path_of_jq(str(expression))
-        if path is not None:
-            yield path
-
-
-def _unread(entry: Obj) -> Iterator[str]:
-    yield from (f"manager {manager}" for manager in entry.get("managedFieldsManagers") or ())
-    yield from (
-        f"the jq expression {one}"
-        for one in entry.get("jqPathExpressions") or ()
-        if gitops.path_of_jq(str(one)) is None
-    )

@@ -7,7 +7,8 @@ deploys to. What may *not* live here: when anybody looks, and what is ignored.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,7 +16,7 @@ from killcheck.kube.client import Kube
 from killcheck.kube.errors import ApiError, NotFound
 from killcheck.kube.objects import Obj, annotations_of, copy, dig, labels_of, name_of, namespace_of
 
-__all__ = ["Drift", "Git", "Tracked", "marked", "path_of_jq", "path_of_pointer", "restore"]
+__all__ = ["Drift", "Git", "Tracked", "jq_reaches", "marked", "owned_by", "path_of_pointer", "restore"]
 
 #: Labels and annotations that say whose an object is.
 TRACKING_ID = "argocd.argoproj.io/tracking-id"
@@ -90,10 +91,14 @@ class Drift:
 
     def but(self, ignored: Iterable[Path]) -> Drift | None:
         """The same without what is ignored; None: nothing is left."""
+        skip = list(ignored)
+        return self.without(lambda path: any(path[: len(one)] == one for one in skip))
+
+    def without(self, ignored: Callable[[Path], bool]) -> Drift | None:
+        """The same without the leaves that are ignored; None: nothing is left."""
         if self.live is None:
             return self
-        skip = list(ignored)
-        left = tuple(path for path in self.paths if not any(path[: len(one)] == one for one in skip))
+        left = tuple(path for path in self.paths if not ignored(path))
         return Drift(self.tracked, self.live, left) if left else None
 
     def __str__(self) -> str:
@@ -172,8 +177,55 @@ def path_of_pointer(pointer: str) -> Path:
     return tuple(part.replace("~1", "/").replace("~0", "~") for part in pointer.strip("/").split("/"))
 
 
-def path_of_jq(expression: str) -> Path | None:
-    """A jq path of plain keys (``.spec.replicas``) as keys; None: it is more than that."""
-    parts = expression.strip().removeprefix(".").split(".")
-    plain = expression.strip().startswith(".") and all(part.replace("_", "").isalnum() for part in parts)
-    return tuple(parts) if plain else None
+#: A step of a jq path: ``.key``, ``."key"``, ``["key"]``, or one into a list (``[]``, ``[0]``), with or without ``?``.
+_STEP = re.compile(r"""\s*(?:\.?\["([^"]+)"\]|\."([^"]+)"|\.([A-Za-z_]\w*)|\.?(\[(?:-?\d+)?\]))\??\s*""")
+#: What only chooses among the items of a list.
+_CHOICE = re.compile(r"\s*select\(.*\)\s*", re.DOTALL)
+
+
+def jq_reaches(expression: str, path: Path) -> bool | None:
+    """Whether a jq path expression is about a field, or what the field is in; None: it is more than can be read."""
+    keys, whole = _jq_steps(expression)
+    plain = keys[: keys.index("")] if "" in keys else keys  # a list is one field here, whichever items are meant
+    if not plain or "," in expression:
+        return None
+    if whole and "" not in keys:
+        return path[: len(plain)] == plain
+    return None if path[: len(plain)] == plain else False
+
+
+def _jq_steps(expression: str) -> tuple[Path, bool]:
+    """The keys of a jq path as far as they can be read, those of a list's items empty; whether that is all of it."""
+    found: list[str] = []
+    parts = [part for part in re.split(r"\|(?![^(]*\))", expression) if not _CHOICE.fullmatch(part)]
+    for part in parts:
+        at = 0
+        while at < len(part):
+            step = _STEP.match(part, at)
+            if step is None:
+                return tuple(found), False
+            found.append(step[1] or step[2] or step[3] or "")
+            at = step.end()
+    return tuple(found), True
+
+
+def owned_by(kube: Kube, live: Obj, managers: Iterable[str], path: Path) -> bool:
+    """Whether one of these field managers wrote a field of an object, by its ``managedFields``."""
+    wanted = set(managers)
+    if not wanted:
+        return False
+    resource = kube.resource_for(str(live["apiVersion"]), str(live["kind"]))
+    where = resource.path(namespace_of(live) or None, name_of(live))
+    live = kube.call("GET", where, query={"managedFields": "true"}).body
+    return any(
+        entry.get("manager") in wanted and _owns(entry.get("fieldsV1"), path)
+        for entry in dig(live, "metadata", "managedFields", default=[])
+    )
+
+
+def _owns(fields: Any, path: Path) -> bool:
+    for key in path:
+        if not isinstance(fields, dict) or f"f:{key}" not in fields:
+            return False
+        fields = fields[f"f:{key}"]
+    return True

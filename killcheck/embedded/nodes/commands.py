@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from posixpath import join, normpath
+
 from killcheck.embedded.nodes.execution import Launch, StartError
 from killcheck.embedded.nodes.volumes import Mount
 
@@ -18,11 +20,12 @@ def check(launch: Launch) -> None:
     if not launch.argv or not launch.contents.known:
         return
     program = launch.argv[0]
+    path = normpath(join(launch.working_dir or "/", program))  # runc looks a relative one up from there
     if "/" not in program:
         if launch.contents.find(program, launch.env.get("PATH", "")) is None:
             raise not_found(program)
-    elif not launch.contents.has(program):
-        mode = _mounted(launch.mounts, program)
+    elif not launch.contents.has(path):
+        mode = _mounted(launch.mounts, path)
         if mode is None:
             raise not_there(program)
         if not mode & 0o111:

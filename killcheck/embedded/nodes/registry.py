@@ -12,7 +12,7 @@ import binascii
 import hashlib
 import json
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Literal, Protocol
 
@@ -194,6 +194,21 @@ class Registry:
     def describe(self, image: str, contents: Contents) -> None:
         """Say what an image contains, in place of what the catalogue says."""
         self._contents[parse(image).canonical] = contents
+
+    def pull_anyway(self, image: str, now: datetime) -> str | None:
+        """Have an image from now on that could not be pulled: why not, as the pull says it; None: it could.
+
+        Raises InvalidReference.
+        """
+        reference = parse(image)
+        try:
+            self.pull(reference, {}, now)
+        except PullError as error:
+            self.host(reference.host).state = "up"
+            self._missing -= {reference.canonical, reference.repository}
+            self.describe(image, replace(self.contents(reference), gone_since=None))
+            return str(error)
+        return None
 
     def make_private(self, repository: str, user: str, password: str, expires: datetime | None = None) -> None:
         """The repository answers only to this user (and those named before), until ``expires``."""

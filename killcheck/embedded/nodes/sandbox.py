@@ -244,7 +244,7 @@ def _programs(launch: Launch, wiring: Wiring, host: HostPrograms) -> Iterator[St
 
 def shim_for(name: str, real: str | None) -> str:
     """The shim that takes a command's place; empty where the host's program is as good as any."""
-    if real is None:
+    if real is None and name not in shims.WHOLE:
         return shims.LACKING
     return shims.PYTHON if name.startswith("python") else shims.SHIMMED.get(name, "")
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
 
-__all__ = ["BESIDE", "SHIMMED", "Wiring", "program", "site"]
+__all__ = ["BESIDE", "SHIMMED", "WHOLE", "Wiring", "program", "site"]
 
 #: Command -> the file that it becomes.
 SHIMMED = {
@@ -17,7 +17,11 @@ SHIMMED = {
     "timeout": "shim_timeout.py",
     "curl": "shim_curl.sh",
     "kubectl": "shim_kubectl.sh",
+    "nc": "shim_nc.py",
+    "netcat": "shim_nc.py",
 }
+#: Those that need no program of this host.
+WHOLE = frozenset({"nc", "netcat"})
 #: What stands beside a shim for the rarer cases.
 BESIDE = {"shim_curl.sh": "shim_curl.py", "shim_kubectl.sh": "shim_kubectl.py"}
 LACKING = "shim_lacking.sh"

@@ -7,6 +7,7 @@ What may *not* live here: files and lines (:mod:`killcheck.spec.specfile` adds t
 from __future__ import annotations
 
 from collections.abc import Iterator
+from fnmatch import fnmatchcase
 from itertools import pairwise
 from typing import Any
 
@@ -62,6 +63,7 @@ def check(spec: dict[str, Any]) -> Iterator[Problem]:
     yield from _held(spec)
     yield from _rules(spec)
     yield from _assumptions(spec)
+    yield from _accelerators(spec)
     yield from _cloud(spec)
 
 
@@ -278,6 +280,21 @@ def _rules(spec: dict[str, Any]) -> Iterator[Problem]:
             yield ("policy", "rules", i), f"expected cause: with require: known{_OF_A_CAUSE}"
         elif require not in (None, "known") and "cause" in rule:
             yield ("policy", "rules", i, "cause"), f"only a known exposure has a cause; require is {require}"
+
+
+#: What nobody can say is none.
+_ACCELERATORS = ("nvidia.com/gpu", "amd.com/gpu", "google.com/tpu", "aws.amazon.com/neuron", "habana.ai/gaudi")
+
+
+def _accelerators(spec: dict[str, Any]) -> Iterator[Problem]:
+    """Extended resources by name; that a GPU is none would make every drill of it pass."""
+    given = spec.get("accelerators")
+    for name, is_one in given.items() if isinstance(given, dict) else ():
+        if "/" not in str(name):
+            yield ("accelerators", name), "expected an extended resource with its domain, such as example.com/dongle"
+        known = next((one for one in _ACCELERATORS if fnmatchcase(one, str(name))), "")
+        if is_one is False and known:
+            yield ("accelerators", name), f"it speaks of {known} too, which is an accelerator whatever is said"
 
 
 def _assumptions(spec: dict[str, Any]) -> Iterator[Problem]:

@@ -273,6 +273,7 @@ def _kill_path(spec: m.SpecModel) -> k.KillPath:
         proof_said="proof" in spec.model_fields_set,
         consent=_consent(spec.consent),
         prices=dict(spec.prices),
+        accelerators=dict(spec.accelerators),
         policy=_policy(spec.policy),
         fences=_fences(spec.fences),
         suppress=tuple(k.Suppression(s.probe, s.reason, s.until, s.object) for s in spec.suppress),

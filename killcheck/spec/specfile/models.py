@@ -391,6 +391,11 @@ class SpecModel(_Model):
     starts: list[StartModel] = Field(
         default_factory=list, description="What is meant to start targets again: it has to hold until then."
     )
+    accelerators: dict[str, bool] = Field(
+        default_factory=dict,
+        description="Extended resources (shell patterns) that are accelerators (true) or none (false), where killcheck "
+        "takes them for the other.",
+    )
     items_per_hour: float | None = Field(
         default=None, gt=0, description="What a queue's workers get done in an hour, all together: prices an item."
     )

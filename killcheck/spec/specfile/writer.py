@@ -63,6 +63,7 @@ def _spec(path: k.KillPath) -> dict[str, Any]:
         "proof": sorted(path.proof),
         "consent": _consent(path.consent),
         "prices": dict(path.prices),
+        "accelerators": dict(path.accelerators),
         "policy": _policy(path.policy),
         "fences": _said(
             maxDevicesPerNode=path.fences.max_devices_per_node,

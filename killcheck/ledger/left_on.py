@@ -1,0 +1,112 @@
+"""GPUs that nothing of a kill path turns off: targets that no layer covers, and what the spec names nowhere.
+
+A layer that turns off all that it covers proves nothing of what it does not. A target of the path that no layer covers
+stays on, unless a person says that it is meant to; what is no target is out of scope, and named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import date
+
+from killcheck.capabilities.inventory import Inventory
+from killcheck.discover import nodes as pools
+from killcheck.discover.finding import holders
+from killcheck.entries import Entry, Status
+from killcheck.kube import gpus
+from killcheck.kube.objects import Obj, name_of, ref_of
+from killcheck.kube.workloads import templates
+from killcheck.ledger.assume import settled
+from killcheck.ledger.stakes import Stakes, home_of
+from killcheck.spec.killpath import KillPath, Proof, Target
+
+__all__ = ["entries", "meant_to_stay", "uncovered"]
+
+_SETTLES = "let a layer cover it, or say under assume: why it stays on"
+_DESCRIBED = "describe the nodes (NodePool, Node), or say under assume: why it holds none"
+_SLOW = "shorten the grace period, say podsGone under deadlines:, or annotate its pods with killcheck.dev/stops-after-s"
+#: Annotations by which pods say how their programs stop on the embedded cluster.
+_STOPPING = {"killcheck.dev/ignores-sigterm", "killcheck.dev/stops-after-s"}
+#: So many are named of those on a real cluster.
+_NAMED = 5
+
+
+def uncovered(kill_path: KillPath) -> tuple[Target, ...]:
+    """The targets that no layer turns off."""
+    covered = {name for layer in kill_path.layers for name in layer.covers}
+    return tuple(target for target in kill_path.targets if target.name not in covered)
+
+
+def meant_to_stay(kill_path: KillPath, target: Target, today: date) -> bool:
+    """Whether a person says, for today still, that a target that no layer covers stays on."""
+    (entry,) = settled([_entry(target)], kill_path.assume, today)
+    return entry.status is not Status.NOT_MODELLED
+
+
+def entries(inventory: Inventory, stakes: Stakes) -> Iterator[Entry]:
+    """One for each target that no layer covers, and for what holds GPUs outside the path."""
+    for target in uncovered(stakes.kill_path):
+        if target.kind:
+            yield _entry(target)
+    outside = [ref_of(obj) for obj in _outside(inventory.objects, stakes.kill_path)]
+    if inventory.live and outside:
+        more = f" and {len(outside) - _NAMED} more" if len(outside) > _NAMED else ""
+        said = f"{', '.join(outside[:_NAMED])}{more} hold GPUs, and the spec names them nowhere: out of scope"
+        yield Entry("GPUs outside the kill path", Status.EXECUTED, said, told=True)
+    elif outside:
+        for ref in outside:
+            yield Entry(ref, Status.ASSUMED, "it holds GPUs, and the spec names it nowhere: taken to be out of scope")
+    if Proof.P2 in stakes.kill_path.proof and stakes.pools:
+        yield from _pools(inventory, stakes)
+    if not inventory.live:
+        yield from _unaccounted(inventory.objects, stakes)
+        yield from _slow(stakes)
+    waived = {name for obj in inventory.objects for one in templates(obj) for name in gpus.waived(one.spec)}
+    for name in sorted(waived):
+        yield Entry(f"resource {name}", Status.ASSUMED, "the spec says that it is no accelerator: its holders may stay")
+
+
+def _unaccounted(objects: Iterable[Obj], stakes: Stakes) -> Iterator[Entry]:
+    """What reaches GPUs without asking for any: it is counted where it lands on them, on nodes that are described."""
+    described = any(obj.get("kind") in ("Node", "NodePool") for obj in objects)
+    for obj in objects:
+        if obj.get("kind") in ("DaemonSet", "Job", "CronJob") or stakes.is_target(obj):
+            continue
+        how = next((said for one in templates(obj) if one.count and (said := gpus.unaccounted(one.spec))), "")
+        if how and not described:
+            said = f"it may use GPUs that it does not ask for ({how}), and no manifest says which nodes it runs on"
+            yield Entry(ref_of(obj), Status.NOT_MODELLED, said, _DESCRIBED)
+
+
+def _slow(stakes: Stakes) -> Iterator[Entry]:
+    """Targets that may take longer to end than the deadline: their programs do not run here, their grace is theirs."""
+    limit = stakes.kill_path.deadlines_for(stakes.layer).pods_gone_s
+    for held in stakes.targets:
+        for one in templates(held.obj or {}):
+            grace = float(one.spec.get("terminationGracePeriodSeconds") or 0)
+            told = _STOPPING & set(one.metadata.get("annotations") or {})
+            if grace > limit and not told:
+                said = (
+                    f"its grace period lets it run for {grace:.0f} s after it is told to stop; whether its program "
+                    f"ends by the deadline (podsGone, {limit:.0f} s) was not seen: GPU programs do not run here"
+                )
+                yield Entry(str(held), Status.NOT_MODELLED, said, _SLOW)
+
+
+def _entry(target: Target) -> Entry:
+    said = "it holds GPUs, and no layer of the kill path turns it off"
+    return Entry(str(target), Status.NOT_MODELLED, said, _SETTLES)
+
+
+def _outside(objects: Iterable[Obj], kill_path: KillPath) -> Iterator[Obj]:
+    """Workloads that hold GPUs in namespaces that the path does not watch."""
+    for holder in holders(objects):
+        if home_of(holder.obj) not in kill_path.namespaces:
+            yield holder.obj
+
+
+def _pools(inventory: Inventory, stakes: Stakes) -> Iterator[Entry]:
+    for obj in inventory.objects:
+        if obj.get("kind") == "NodePool" and name_of(obj) not in stakes.pools and pools.has_gpus(obj):
+            said = "a pool of nodes with GPUs that the spec names nowhere: what it keeps on is out of scope"
+            yield Entry(ref_of(obj), Status.EXECUTED if inventory.live else Status.ASSUMED, said, told=True)

@@ -1,0 +1,61 @@
+"""Executors without the pull secret that others need for the same registry."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from killcheck.probes.base import Finding, Probe
+from killcheck.probes.pulls import pull_secrets
+from killcheck.probes.world import World, namespace_or_default
+
+from killcheck.images.reference import InvalidReference, parse
+from killcheck.kube.objects import Obj, dig, ref_of
+from killcheck.kube.workloads import templates
+
+__all__ = ["PullSecretAbsent"]
+
+
+class PullSecretAbsent(Probe):
+    """The servers pull with a secret, the switch beside them without: ImagePullBackOff, on the night that counts."""
+
+    id = "pull-secret-absent"
+    claim = "Every executor has a pull secret for a registry that others pull from with one."
+    remedy = "Give its pod (or its ServiceAccount) imagePullSecrets of its own namespace."
+    severity = "warning"
+    failures = (3,)
+    sources = ("kubernetes.io/docs: pull an image from a private registry", "recording 02c")
+
+    def ask(self, world: World) -> Iterable[Finding]:
+        """By the host of the registry; Docker Hub is open to everybody and left out."""
+        closed = dict(_opened_with_secrets(world))
+        for one in world.layer_executors:
+            if pull_secrets(world, one):
+                continue
+            for path, container in one.containers:
+                host = _host(str(container.get("image", "")))
+                if host in closed:
+                    obj, name = closed[host]
+                    message = f"has no pull secret for {host}: {ref_of(obj)} pulls from there with {name}"
+                    yield self.finding(world, one.owner, (*path, "image"), message, also=[(obj, ("metadata", "name"))])
+
+
+def _opened_with_secrets(world: World) -> Iterator[tuple[str, tuple[Obj, str]]]:
+    """(registry host, (the object, its secret)) of everything that pulls with a secret of its own."""
+    for obj in world.objects:
+        for template in templates(obj):
+            secrets = [str(entry.get("name")) for entry in template.spec.get("imagePullSecrets") or ()]
+            account = world.find(
+                "ServiceAccount", namespace_or_default(obj), str(template.spec.get("serviceAccountName") or "default")
+            )
+            secrets += [str(entry.get("name")) for entry in dig(account, "imagePullSecrets", default=[])]
+            for container in dig(template.spec, "containers", default=[]) if secrets else ():
+                host = _host(str(container.get("image", "")))
+                if host not in ("", "docker.io"):
+                    yield host, (obj, secrets[0])
+
+
+def _host(image: str) -> str:
+    try:
+        return parse(image).host
+    except InvalidReference:
+        return ""

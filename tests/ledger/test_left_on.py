@@ -1,0 +1,143 @@
+"""GPUs that no layer of a path turns off: said where they are, and settled by a person alone."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import date
+
+import pytest
+from composed import Composition, Obj, workload
+
+from killcheck.capabilities.inventory import Inventory
+from killcheck.entries import Entry, Ledger, Status
+from killcheck.kube import gpus
+from killcheck.ledger.keeping import keep
+from killcheck.spec import specfile
+from killcheck.spec.killpath import Assumption, KillPath, NodePool, Proof, Target
+
+TODAY = date(2026, 1, 15)
+OTHER = Target("asr", "apps/v1", "Deployment", "voice", "asr")
+
+
+def _path(composition: Composition, **more: object) -> KillPath:
+    return replace(specfile.loads(json.dumps(composition.spec)), **more)  # type: ignore[arg-type]
+
+
+def _kept(path: KillPath, objects: list[Obj], *, live: bool = False) -> Ledger:
+    with gpus.as_said(path.accelerators):
+        return keep(Inventory(objects, live=live), path, path.layers[0], today=TODAY)
+
+
+def _holder(name: str, namespace: str, resource: str = "nvidia.com/gpu") -> Obj:
+    return workload(name, namespace, "default", resources={"limits": {resource: 1}})
+
+
+def _about(kept: Ledger, ref: str) -> Entry:
+    return next(entry for entry in kept.entries if entry.object == ref and entry.status is not Status.HARMLESS)
+
+
+def test_target_that_no_layer_covers_is_open_until_a_person_says_that_it_stays() -> None:
+    one = Composition()
+    path = _path(one)
+    path = replace(path, targets=(*path.targets, OTHER))
+    objects = [*one.objects, _holder("asr", "voice")]
+    assert _about(_kept(path, objects), "Deployment/voice/asr").status is Status.NOT_MODELLED
+    word = Assumption("it answers all night", date(2026, 12, 31), "Deployment", "voice", "asr")
+    settled = _about(_kept(replace(path, assume=(word,)), objects), "Deployment/voice/asr")
+    assert (settled.status, settled.until) == (Status.ASSUMED, "2026-12-31")
+
+
+@pytest.mark.parametrize(("live", "ref"), [(False, "Deployment/voice/asr"), (True, "GPUs outside the kill path")])
+def test_holder_that_the_spec_names_nowhere_is_named(live: bool, ref: str) -> None:
+    one = Composition()
+    told = _about(_kept(_path(one), [*one.objects, _holder("asr", "voice")], live=live), ref)
+    assert told.matters
+    assert told.status is not Status.NOT_MODELLED
+    assert "asr" in f"{told}"
+
+
+def test_pool_with_gpus_that_the_spec_names_nowhere_is_named() -> None:
+    one = Composition()
+    path = _path(one, nodes=(NodePool("gpu", "gpu"),), proof=frozenset({Proof.P1, Proof.P2}))
+    pool = {
+        "apiVersion": "karpenter.sh/v1",
+        "kind": "NodePool",
+        "metadata": {"name": "forgotten"},
+        "spec": {"limits": {"nvidia.com/gpu": 8}},
+    }
+    told = [
+        entry.because for entry in _kept(path, [*one.objects, pool]).telling if entry.object == "NodePool/forgotten"
+    ]
+    assert any("out of scope" in said for said in told)
+
+
+@pytest.mark.parametrize(
+    ("grace", "notes", "open_"),
+    [
+        (10, {}, False),
+        (300, {}, False),
+        (1800, {}, True),
+        (1800, {"killcheck.dev/stops-after-s": "20"}, False),
+    ],
+)
+def test_program_that_may_outlive_the_deadline_is_not_proven_to_end(grace: int, notes: Obj, open_: bool) -> None:
+    one = Composition()
+    objects = one.objects
+    template = objects[0]["spec"]["template"]
+    template["spec"]["terminationGracePeriodSeconds"] = grace
+    template["metadata"]["annotations"] = notes
+    kept = _kept(_path(one), objects)
+    assert any("grace period" in entry.because for entry in kept.open) is open_
+
+
+@pytest.mark.parametrize(("node", "open_"), [([], True), ([{"kind": "Node", "metadata": {"name": "a"}}], False)])
+def test_what_reaches_gpus_unasked_is_open_where_no_manifest_says_on_which_nodes(node: list[Obj], open_: bool) -> None:
+    one = Composition()
+    sneak = workload("sneak", "serving", "default", env=[{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}])
+    kept = _kept(_path(one), [*one.objects, sneak, *node])
+    assert ("Deployment/serving/sneak" in {entry.object for entry in kept.open}) is open_
+
+
+# -- what a spec says of resources -------------------------------------------------------------------------
+def test_what_the_spec_says_of_a_resource_goes_before_what_is_known() -> None:
+    said = {"acme.ai/dongle": False, "vendor.example/rdma-*": True, "deviceclass.resource.kubernetes.io/odd": False}
+    before = [gpus.is_device(name) for name in ("acme.ai/dongle", "vendor.example/rdma-x")]
+    claim = {"spec": {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "odd"}}]}}}
+    claims = {("ResourceClaim", "x", "c"): claim}
+    asked = {"resourceClaims": [{"name": "c", "resourceClaimName": "c"}]}
+    assert gpus.spec_devices(asked, "x", claims) == 1
+    with gpus.as_said(said):
+        assert [gpus.is_device("acme.ai/dongle"), gpus.is_device("vendor.example/rdma-x")] == [False, True]
+        assert gpus.spec_devices(asked, "x", claims) == 0
+    assert [gpus.is_device(name) for name in ("acme.ai/dongle", "vendor.example/rdma-x")] == before == [True, False]
+
+
+def test_resource_that_the_spec_calls_none_stands_in_the_ledger() -> None:
+    one = Composition()
+    objects = [*one.objects, _holder("camera", "serving", "acme.ai/dongle")]
+    kept = _kept(_path(one, accelerators={"acme.ai/*": False}), objects)
+    assert _about(kept, "resource acme.ai/dongle").status is Status.ASSUMED
+
+
+@pytest.mark.parametrize(
+    ("said", "wrong"),
+    [
+        ("{acme.ai/dongle: false}", ""),
+        ("{nvidia.com/mig-1g.5gb: true}", ""),
+        ("{nvidia.com/gpu: false}", "an accelerator whatever is said"),
+        ("{'*/*': false}", "an accelerator whatever is said"),
+        ("{dongle: false}", "expected an extended resource with its domain"),
+        ("{acme.ai/dongle: 3}", "accelerators"),
+    ],
+)
+def test_spec_may_not_say_that_a_gpu_is_none(said: str, wrong: str) -> None:
+    text = (
+        "apiVersion: killcheck/v1\nname: x\ntargets: [{name: a, kind: Deployment, namespace: b, object: a}]\n"
+        f"layers: [{{name: l, type: dead-man, covers: [a], cronJob: {{namespace: b, name: l}}}}]\naccelerators: {said}\n"
+    )
+    if not wrong:
+        assert specfile.loads(text).accelerators
+        return
+    with pytest.raises(specfile.SpecError, match=wrong):
+        specfile.loads(text)
