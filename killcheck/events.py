@@ -8,9 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from datetime import datetime
-from typing import Any, ClassVar
+from functools import cache
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from killcheck.kube.objects import format_time, parse_time
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
 
 __all__ = [
     "Diagnosed",
@@ -66,14 +70,37 @@ Sink = Callable[[Event], None]
 
 
 def from_json(data: dict[str, Any]) -> Event | None:
-    """The event that :meth:`Event.to_json` wrote; None for a kind that this version does not know."""
+    """The event that :meth:`Event.to_json` wrote; None for a kind that this version does not know.
+
+    Anybody may have written it: raises ValueError where a field is not of its type, TypeError and KeyError where one
+    that there must be is missing.
+    """
     cls = _KINDS.get(str(data.get("event")))
     if cls is None:
         return None
     known = {f.name for f in fields(cls)}
     values = {key: value for key, value in data.items() if key in known}
-    values["at"] = parse_time(values["at"])
-    return cls(**values)
+    values["at"] = parse_time(str(values["at"]))
+    return _typed(cls, values)
+
+
+def _typed(cls: type[Event], values: dict[str, Any]) -> Event:
+    from pydantic import ValidationError
+
+    try:
+        found: Event = _reader(cls).validate_python(values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, (cls.kind, *first["loc"])))
+        raise ValueError(f"{where}: {first['msg']}") from error
+    return found
+
+
+@cache
+def _reader(cls: type[Event]) -> TypeAdapter[Any]:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(cls)
 
 
 @dataclass(frozen=True, kw_only=True)
