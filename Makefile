@@ -6,7 +6,7 @@ WORKERS ?= auto
 # Tests start killcheck hundreds of times: without bytecode each compiles it anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: drill test test-kind lint format whole types imports unit wheel zoo docs bench clean
+.PHONY: drill test test-kind lint format whole types imports unit wheel image site zoo docs bench clean
 
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV) 2>/dev/null || python3 -m venv $(VENV)
@@ -22,7 +22,7 @@ drill: $(VENV)/.installed ## The main job: four nights on the embedded cluster
 	$(BIN)/killcheck demo
 
 test: $(VENV)/.dev ## Everything that CI runs: what takes one processor each side by side, then the tests on all of them
-	$(MAKE) --jobs=2 lint types imports wheel
+	$(MAKE) --jobs=2 lint types imports wheel site
 	$(MAKE) unit
 
 lint: $(VENV)/.dev
@@ -53,8 +53,14 @@ test-kind: $(VENV)/.dev ## Drills on a real kind cluster: needs kind, a Docker E
 wheel: $(VENV)/.dev ## The wheel in an empty environment, driven from an empty folder
 	$(BIN)/python tests/wheel/try_wheel.py
 
+image: $(VENV)/.dev ## The image, built and drilled with, where KILLCHECK_TEST_DOCKER names a Docker Engine
+	$(BIN)/python tests/image/try_image.py
+
 zoo: $(VENV)/.installed ## How many broken kill paths lint finds, how many sound ones it accuses
 	$(BIN)/python tests/zoo/zoo_score.py
+
+site: $(VENV)/.dev ## The documentation as a site, every link checked
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 docs: $(VENV)/.dev ## Write the reference again from the code
 	$(BIN)/python docs/generate.py

@@ -35,7 +35,7 @@ from killcheck.kube.client import Answer, Closer, Kube, Transport
 from killcheck.kube.config import connect
 from killcheck.kube.errors import Conflict, KubeError, NotFound
 from killcheck.kube.objects import Obj, dig, name_of
-from killcheck.safety.undo import insist
+from killcheck.safety.undo import retry
 
 __all__ = ["SPEC", "Kind", "KindCluster", "restoring", "wake"]
 
@@ -202,7 +202,7 @@ class Kind:
             if "kind" not in networks:
                 api.connect_container_to_network(REGISTRY, "kind")
         registry, loop = Registry(f"http://localhost:{REGISTRY_PORT}"), WallLoop()
-        insist(loop, registry.status, patience_s=30.0)  # a process that has just started takes a moment to listen
+        retry(loop, registry.status, patience_s=30.0)  # a process that has just started takes a moment to listen
         hosts = f'[host."http://{REGISTRY}:5000"]\n'
         for node in self.nodes():
             folder = f"/etc/containerd/certs.d/localhost:{REGISTRY_PORT}"

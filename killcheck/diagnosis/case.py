@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from killcheck.kube import resources as r
 from killcheck.kube.errors import KubeError
 from killcheck.kube.objects import Obj, condition, dig, labels_of, name_of
-from killcheck.layers.base import LayerRun, Testimony
+from killcheck.layers.base import LayerRun, Observations
 from killcheck.watch.scene import Scene, event_time
 from killcheck.watch.timeline import Timeline
 
@@ -37,19 +37,19 @@ class Case:
     layer: LayerRun
     scene: Scene
     timeline: Timeline
-    testimony: Testimony = field(default_factory=Testimony)
+    observations: Observations = field(default_factory=Observations)
     #: Something that had been off came on again.
     relit: bool = False
 
     @property
     def job(self) -> Obj:
         """The drill's Job as last seen; empty where there is none."""
-        return self.testimony.job or {}
+        return self.observations.job or {}
 
     @property
     def pods(self) -> list[Obj]:
         """The executor's pods as last seen, the newest last."""
-        return sorted(self.testimony.pods.values(), key=lambda p: str(p["metadata"].get("creationTimestamp", "")))
+        return sorted(self.observations.pods.values(), key=lambda p: str(p["metadata"].get("creationTimestamp", "")))
 
     def containers(self) -> list[tuple[Obj, Obj]]:
         """(pod, container status) of every executor container, init containers first, the newest pod first."""
@@ -64,7 +64,7 @@ class Case:
 
     def events(self, *reasons: str) -> list[Obj]:
         """Events about the Job and its pods with one of these reasons, the newest first."""
-        found = [e for e in self.testimony.events.values() if not reasons or e.get("reason") in reasons]
+        found = [e for e in self.observations.events.values() if not reasons or e.get("reason") in reasons]
         return sorted(found, key=event_time, reverse=True)
 
     def job_condition(self, kind: str) -> Obj | None:
@@ -75,7 +75,7 @@ class Case:
     def log(self) -> str:
         """The newest executor's log."""
         for pod in reversed(self.pods):
-            for (name, _), text in self.testimony.logs.items():
+            for (name, _), text in self.observations.logs.items():
                 if name == name_of(pod) and text:
                     return text
         return ""

@@ -48,7 +48,7 @@ def cloud_credentials(case: Case) -> Diagnosis | None:
     """The executor's log says that its cloud credentials were refused."""
     if "scale_written" in case.timeline.reached:
         return None
-    for (pod, container), text in case.testimony.logs.items():
+    for (pod, container), text in case.observations.logs.items():
         for pattern, meaning, remedy, rows in _SIGNS:
             line = next((one for one in text.splitlines() if re.search(pattern, one)), "")
             if line:

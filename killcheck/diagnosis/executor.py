@@ -11,6 +11,7 @@ import re
 from killcheck.diagnosis.case import Case, Diagnosis, said
 from killcheck.executor import refusals
 from killcheck.kube.objects import Obj, dig, name_of
+from killcheck.layers.base import Hindrance
 
 __all__ = ["RULES"]
 
@@ -42,7 +43,7 @@ _REFUSALS = (
 
 def suspended(case: Case) -> Diagnosis | None:
     """The layer's CronJob was suspended: the schedule would never have fired by itself."""
-    cron_job: Obj = getattr(case.layer, "cron_job", {})
+    cron_job = case.layer.cron_job
     if case.stuck_at != "triggered" or not dig(cron_job, "spec", "suspend"):
         return None
     return Diagnosis(
@@ -56,11 +57,11 @@ def suspended(case: Case) -> Diagnosis | None:
 def held_up(case: Case) -> Diagnosis | None:
     """Under Forbid a Job that never ends holds up every later firing."""
     why = case.layer.not_fired()
-    if case.stuck_at != "triggered" or "Forbid" not in why:
+    if case.stuck_at != "triggered" or why is None or why.reason is not Hindrance.STILL_ACTIVE:
         return None
     return Diagnosis(
         cause=f"nothing fires: {why}",
-        evidence=(why, "event Normal JobAlreadyActive is all that Kubernetes says about it"),
+        evidence=(why.why, "event Normal JobAlreadyActive is all that Kubernetes says about it"),
         remedy="give the Job an activeDeadlineSeconds well below its period; delete the Job that hangs",
         failures=(8,),
     )

@@ -14,7 +14,7 @@ from killcheck import layers
 from killcheck.kube.errors import KubeError
 from killcheck.kube.informer import Change
 from killcheck.kube.objects import Obj, dig, name_of, namespace_of, uid_of
-from killcheck.layers.base import LayerError, LayerRun, Stage, Testimony
+from killcheck.layers.base import LayerError, LayerRun, Observations, Stage
 from killcheck.spec.killpath import KillPath, Layer
 from killcheck.witnesses.panel import Unproven
 
@@ -45,7 +45,7 @@ class Bystanders:
             if layer.name == drilled.name or not set(layer.covers) & set(drilled.covers):
                 continue
             try:
-                run = layers.of(layer, replace(stage, rewrites=[], testimony=Testimony(), timeline=None))
+                run = layers.of(layer, replace(stage, rewrites=[], observations=Observations(), timeline=None))
                 run.stand_by()
             except (LayerError, KubeError) as error:
                 self.blind.append(f"whether {layer.name} acts cannot be seen: {error}")
@@ -74,7 +74,7 @@ class Bystanders:
         """
         reached = self.stage.timeline.reached if self.stage.timeline is not None else {}
         off = "scale_written" in reached or "pods_gone" in reached
-        pods = [f"Pod/{namespace_of(pod)}/{name_of(pod)}" for pod in self.stage.testimony.pods.values()]
+        pods = [f"Pod/{namespace_of(pod)}/{name_of(pod)}" for pod in self.stage.observations.pods.values()]
         return self.stage.cluster.limits(
             since, max(self.off_at.values(), default=None) if off else None, pods if own and pods else None
         )

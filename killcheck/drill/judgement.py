@@ -15,7 +15,6 @@ from killcheck.drill.night import Relight
 from killcheck.drill.watching import Inconclusive, Watched
 from killcheck.faults import surviving
 from killcheck.kube.objects import format_time
-from killcheck.layers.base import UNREAD
 from killcheck.ledger import keeping, left_on
 from killcheck.spec.killpath import Target
 from killcheck.verdict import DrillResult, Verdict
@@ -121,8 +120,8 @@ class Judged(Watched):
         """What was not run, and a log that could not be read, may be why there is no evidence, and no want of teeth."""
         if self.cluster.unknowns():
             return f" ({'; '.join(self.cluster.unknowns())})"
-        unread = next((text for text in self.stage.testimony.logs.values() if text.startswith(UNREAD)), "")
-        return f" ({unread.strip('[]')})" if unread else ""
+        unread = next(iter(self.stage.observations.unread.values()), None)
+        return f" (the log could not be read: {unread})" if unread is not None else ""
 
     @property
     def _bystanders(self) -> Bystanders:
@@ -136,7 +135,7 @@ class Judged(Watched):
 
     def _hand(self, zero_at: datetime) -> Hand:
         assert self.progress is not None
-        return self._bystanders.judge(self._layer_run, zero_at, self.progress.writer, altered=bool(self.stage.rewrites))
+        return self._bystanders.judge(self._layer_run, zero_at, self.progress.writer, altered=self.stage.altered)
 
     def _exposed(self, missing: str) -> DrillResult:
         assert self.progress is not None

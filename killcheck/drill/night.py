@@ -223,7 +223,7 @@ class Night:
             return Relight(now, paused.who, "", evidence=(f"annotation {starts.PAUSED_AT}",), start=paused)
         if not starting:
             return Relight(now, f"field manager {manager}" if manager else UNKNOWN, "", evidence=evidence)
-        own = getattr(self.runner, "job_name", "")
+        own = self.runner.job_name
         if any(own and name_of(job) == own for job in starting):
             return Relight(now, f"the executor of {self.runner.layer.name} itself (Job {own})", "", evidence=evidence)
         behind = [self._cron_job(job) for job in starting]

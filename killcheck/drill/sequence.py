@@ -10,7 +10,6 @@ from dataclasses import replace
 from functools import partial
 
 from killcheck import events, layers
-from killcheck.capabilities.offered import lacking
 from killcheck.drill import waking
 from killcheck.drill.attribution import Bystanders
 from killcheck.drill.judgement import Judged
@@ -22,7 +21,7 @@ from killcheck.kube.errors import KubeError, NotFound
 from killcheck.kube.objects import name_of
 from killcheck.ledger import keeping
 from killcheck.safety.journal import Dirty, JournalError
-from killcheck.safety.undo import insist
+from killcheck.safety.undo import retry
 from killcheck.spec.killpath import Proof
 from killcheck.verdict import DrillResult
 from killcheck.watch import judging, steady
@@ -98,17 +97,13 @@ class Drill(Judged):
         self._kinds_served()
         self.runner = layers.of(self.layer, self.stage)
         loop = self.cluster.loop
-        insist(loop, self.runner.prepare, patience_s=STEADFAST_S)
+        retry(loop, self.runner.prepare, patience_s=STEADFAST_S)
         plans, layer = {}, self.layer
         for fault in self.faults:
-            why_not = fault.misplaced(layer) or fault.applies(layer) or fault.pointless(self.kill_path, layer)
-            if why_not:
-                raise Inconclusive(f"{fault.name} means nothing to {self.layer.name}: {why_not}")
-            missing = lacking(fault.needs, self.cluster.capabilities.names)
-            if missing:
-                needed = ", ".join(one.how for one in missing)
-                raise Inconclusive(f"{fault.name} cannot be injected on {self.cluster.name}: it needs {needed}")
-            plans[fault.name] = insist(loop, partial(fault.plan, self.stage, self._layer_run), patience_s=STEADFAST_S)
+            unsuited = fault.unsuited(self.kill_path, layer, offered=self.cluster.capabilities.names)
+            if unsuited is not None:
+                raise Inconclusive(unsuited.of(fault.name, layer.name, self.cluster.name))
+            plans[fault.name] = retry(loop, partial(fault.plan, self.stage, self._layer_run), patience_s=STEADFAST_S)
         refuse_clashes(plans)
         self.scene.heard_in |= {namespace for plan in plans.values() for namespace in plan.namespaces}
         self.scene.open()

@@ -22,7 +22,7 @@ from killcheck.kube.objects import Obj, dig
 from killcheck.layers.base import LayerError, LayerRun, Stage
 from killcheck.safety.accounting import Account
 from killcheck.safety.journal import Journal
-from killcheck.safety.undo import insist
+from killcheck.safety.undo import retry
 from killcheck.spec.killpath import KillPath, Layer, Proof
 from killcheck.watch.cost import Meter
 from killcheck.watch.scene import STEADFAST_S, Scene, described, on_since
@@ -146,7 +146,7 @@ class Watched:
         What began after everything was proven is no part of the proof; a live watch shows it in a moment.
         """
         loop = self.cluster.loop
-        overlooked = insist(loop, self.scene.overlooked, patience_s=STEADFAST_S)
+        overlooked = retry(loop, self.scene.overlooked, patience_s=STEADFAST_S)
         if overlooked and not loop.run_until(lambda: self.scene.counts(overlooked), SHOWN_WITHIN_S):
             raise Inconclusive(f"the watch has not shown what a list made now has: {described(overlooked)}")
         # The API server writes whole seconds: what has the very one of the end in it may have come before.
@@ -190,7 +190,12 @@ class Watched:
     def _case(self, stuck: str) -> diagnosis.Case:
         assert self.progress is not None
         return diagnosis.Case(
-            stuck, self._layer_run, self.scene, self.progress.timeline, self.stage.testimony, relit=self.progress.relit
+            stuck,
+            self._layer_run,
+            self.scene,
+            self.progress.timeline,
+            self.stage.observations,
+            relit=self.progress.relit,
         )
 
     def _fresh_never_done(self) -> bool:
@@ -212,9 +217,9 @@ class Watched:
         if self.bystanders is not None:
             self.bystanders.notice(change, old, new)
         if self.runner is not None:
-            before = dict(self.stage.testimony.logs)
+            before = self.stage.observations.told()
             self.runner.notice(change, old, new)
-            for key, text in self.stage.testimony.logs.items():
+            for key, text in self.stage.observations.told().items():
                 if before.get(key) != text:
                     self._emit(events.LogTaken, pod=key[0], container=key[1], text=text)
 

@@ -104,10 +104,7 @@ def means_something(
     """
     if kill_path.beyond(layer) and not kind.outside:
         return False  # it acts on something in a cluster or a Docker Engine
-    fault = kind()
-    if cron_job is not None and fault.unneeded(layer.name, dict(cron_job)):
-        return False
-    return not (fault.misplaced(layer) or fault.applies(layer) or fault.pointless(kill_path, layer))
+    return kind().unsuited(kill_path, layer, cron_job=None if cron_job is None else dict(cron_job)) is None
 
 
 def named(name: str) -> Fault:
@@ -117,9 +114,9 @@ def named(name: str) -> Fault:
     """
     name, at, where = name.partition("@")
     if at:
-        from killcheck.faults.other_layer import Elsewhere
+        from killcheck.faults.other_layer import OfNamedLayer
 
-        return Elsewhere(named(name), where)
+        return OfNamedLayer(named(name), where)
     kinds = every()
     for kind in kinds:
         if kind.name == name:

@@ -6,43 +6,88 @@ A fault's undo is data in the journal; a fault has no healing code that only its
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from enum import StrEnum
 from typing import ClassVar
 
-from killcheck.capabilities.offered import Capability
+from killcheck.capabilities.offered import Capability, lacking
 from killcheck.kube.objects import Obj
 from killcheck.kube.permissions import Permission
 from killcheck.layers.base import LayerRun, Stage
 from killcheck.spec.killpath import KillPath, Layer, Proof
 
-__all__ = ["SCALED", "Fault", "FaultError", "Plan", "none_asked", "none_rented", "none_scaled"]
+__all__ = [
+    "SCALED",
+    "Fault",
+    "FaultError",
+    "Mismatch",
+    "Plan",
+    "Unsuited",
+    "none_asked",
+    "none_rented",
+    "none_scaled",
+]
 
 
 #: Kinds whose ``spec.replicas`` somebody else can write, and whose template makes their pods.
 SCALED = ("Deployment", "StatefulSet")
 
 
-def none_scaled(kill_path: KillPath, layer: Layer) -> str:
-    """Why there are no replicas to be written among a layer's targets; empty where there are."""
+def none_scaled(kill_path: KillPath, layer: Layer) -> str | None:
+    """Why there are no replicas to be written among a layer's targets; None where there are."""
     scaled = any(target.kind in SCALED for target in kill_path.covered_by(layer))
-    return "" if scaled else "none of the layer's targets is a Deployment or StatefulSet"
+    return None if scaled else "none of the layer's targets is a Deployment or StatefulSet"
 
 
-def none_rented(kill_path: KillPath) -> str:
-    """Why no machine can be given back or taken away: every pool is one's own; empty where one may be rented.
+def none_rented(kill_path: KillPath) -> str | None:
+    """Why no machine can be given back or taken away: every pool is one's own; None where one may be rented.
 
     One's own machines are in no autoscaler's pool, stay for good (``floor``), and neither P2 nor P3 asks after them.
     """
     own = all(pool.floor and not pool.node_pool for pool in kill_path.nodes) and kill_path.nodes
-    return "" if not own or {Proof.P2, Proof.P3} & kill_path.proof else "every machine is one's own and stays on"
+    return None if not own or {Proof.P2, Proof.P3} & kill_path.proof else "every machine is one's own and stays on"
 
 
-def none_asked(kill_path: KillPath) -> str:
+def none_asked(kill_path: KillPath) -> str | None:
     """Why what becomes of machines is nobody's question: they are one's own, or neither P2 nor P3 is to be proven."""
     unasked = "neither P2 nor P3 is to be proven: what keeps a node does not touch the proof"
-    return none_rented(kill_path) or ("" if {Proof.P2, Proof.P3} & kill_path.proof else unasked)
+    return none_rented(kill_path) or (None if {Proof.P2, Proof.P3} & kill_path.proof else unasked)
+
+
+class Mismatch(StrEnum):
+    """What of a drill a fault is not for."""
+
+    #: It acts through an API that is not where the layer is.
+    PLACE = "place"
+    #: It means nothing to a layer of this type.
+    LAYER = "layer"
+    #: There is nothing to act on among what the layer turns off, or in the spec.
+    TARGETS = "targets"
+    #: It means nothing to the layer's very executor.
+    EXECUTOR = "executor"
+    #: The cluster has not what it acts on.
+    CAPABILITY = "capability"
+
+
+@dataclass(frozen=True, slots=True)
+class Unsuited:
+    """That a fault is not for a drill: ``reason``, and why in words."""
+
+    reason: Mismatch
+    why: str
+
+    @property
+    def whatever_is_there(self) -> bool:
+        """No other spec and no other cluster would change it: it means nothing to such a layer."""
+        return self.reason in (Mismatch.PLACE, Mismatch.LAYER)
+
+    def of(self, fault: str, layer: str, cluster: str) -> str:
+        """The sentence that a person is told."""
+        if self.reason is Mismatch.CAPABILITY:
+            return f"{fault} cannot be injected on {cluster}: it needs {self.why}"
+        return f"{fault} means nothing to {layer}: {self.why}"
 
 
 class FaultError(Exception):
@@ -119,30 +164,53 @@ class Fault(ABC):
             if name.islower() and name.endswith(_UNITS) and isinstance(getattr(cls, name), int | float)
         }
 
-    def misplaced(self, layer: Layer) -> str:
-        """Why it cannot act where the layer is: on a Docker Engine most faults have no API to act through."""
-        if layer.container is None or self.on_docker or Capability.ENGINE in self.needs:
-            return ""
-        return "it acts through a Kubernetes API, and a Docker Engine has none"
-
     def night(self, cron_job: Obj, after: datetime) -> datetime | None:
         """When the embedded cluster's clock must begin for this fault to mean anything; None: any night will do."""
         return None
 
-    def applies(self, layer: Layer) -> str:
-        """Why this fault means nothing to a layer; empty where it applies."""
-        return ""
+    def unsuited(
+        self,
+        kill_path: KillPath,
+        layer: Layer,
+        *,
+        cron_job: Obj | None = None,
+        offered: Collection[Capability] | None = None,
+    ) -> Unsuited | None:
+        """Why it is not injected into a layer; None: it can be.
 
-    def pointless(self, kill_path: KillPath, layer: Layer) -> str:
-        """Why this fault finds nothing to act on among what a layer turns off; empty where it does."""
-        return ""
+        ``cron_job``: the layer's, where it has been read; ``offered``: what the cluster has besides its API, where that
+        is known. What is not given is not asked.
+        """
+        missing = () if offered is None else lacking(self.needs, offered)
+        whys: dict[Mismatch, Callable[[], str | None]] = {
+            Mismatch.PLACE: lambda: self._unsuited_place(layer),
+            Mismatch.LAYER: lambda: self.unsuited_layer(layer),
+            Mismatch.TARGETS: lambda: self.unsuited_targets(kill_path, layer),
+            Mismatch.EXECUTOR: lambda: None if cron_job is None else self.unsuited_executor(layer.name, cron_job),
+            Mismatch.CAPABILITY: lambda: ", ".join(one.how for one in missing),
+        }
+        return next((Unsuited(reason, why) for reason, ask in whys.items() if (why := ask())), None)
 
-    def unneeded(self, layer_name: str, cron_job: Obj) -> str:
-        """Why it means nothing to a layer's very executor, by its CronJob as it is; empty where it does.
+    def _unsuited_place(self, layer: Layer) -> str | None:
+        """On a Docker Engine most faults have no API to act through."""
+        if layer.container is None or self.on_docker or Capability.ENGINE in self.needs:
+            return None
+        return "it acts through a Kubernetes API, and a Docker Engine has none"
+
+    def unsuited_layer(self, layer: Layer) -> str | None:
+        """Why it means nothing to a layer of this type; None: it does. Part of :meth:`unsuited`."""
+        return None
+
+    def unsuited_targets(self, kill_path: KillPath, layer: Layer) -> str | None:
+        """Why it finds nothing to act on among what a layer turns off, or in the spec; None: it does."""
+        return None
+
+    def unsuited_executor(self, layer_name: str, cron_job: Obj) -> str | None:
+        """Why it means nothing to a layer's very executor, by its CronJob as it is; None: it does.
 
         A matrix leaves such a cell out and says so; a drill that asks for it all the same is inconclusive.
         """
-        return ""
+        return None
 
     @abstractmethod
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:

@@ -18,22 +18,22 @@ from killcheck.kube import resources as r
 from killcheck.kube.errors import KubeError
 from killcheck.kube.objects import Obj, controller_of, copy, dig, name_of, namespace_of, parse_time, ref_of, uid_of
 from killcheck.kube.permissions import Permission
-from killcheck.layers.base import UNREAD, LayerError, LayerRun, Stage, Testimony
+from killcheck.layers.base import LayerError, LayerRun, Observations, Stage
 from killcheck.spec.killpath import KillPath, Layer
 from killcheck.text.redaction import redact
 
-__all__ = ["Elsewhere", "may_be_elsewhere"]
+__all__ = ["OfNamedLayer", "may_name_a_layer"]
 
 #: How long after a slot a schedule that makes no Job has surely made none, in seconds.
 SLOT_S = 30.0
 
 
-def may_be_elsewhere(kind: type[Fault]) -> bool:
+def may_name_a_layer(kind: type[Fault]) -> bool:
     """Whether a fault is of an executor, and so can be a named layer's; and needs nobody who goes on acting."""
     return issubclass(kind, ExecutorFault) and kind.night is Fault.night and kind.react is Fault.react
 
 
-class Elsewhere(Fault):
+class OfNamedLayer(Fault):
     """``inner`` of the layer ``where``, its own firings included."""
 
     def __init__(self, inner: Fault, where: str) -> None:
@@ -50,19 +50,20 @@ class Elsewhere(Fault):
         self._since: datetime | None = None
         self._slot: datetime | None = None
 
-    def pointless(self, kill_path: KillPath, layer: Layer) -> str:
+    def unsuited_targets(self, kill_path: KillPath, layer: Layer) -> str | None:
         """Only where the spec has such a layer, and the fault means something to it."""
         found = next((one for one in kill_path.layers if one.name == self.where), None)
         if found is None:
             return f"the spec has no layer {self.where!r}"
-        if not may_be_elsewhere(type(self.inner)):
+        if not may_name_a_layer(type(self.inner)):
             return f"{self.inner.name} is no fault of a layer's own executor"
-        return self.inner.misplaced(found) or self.inner.applies(found) or self.inner.pointless(kill_path, found)
+        unsuited = self.inner.unsuited(kill_path, found)
+        return unsuited.why if unsuited is not None else None
 
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
         """What the fault changes, and the layer's CronJob."""
-        why_not = self.pointless(stage.kill_path, layer.layer)
-        if why_not:
+        why_not = self.unsuited_targets(stage.kill_path, layer.layer)
+        if why_not is not None:
             raise FaultError(f"{self.name}: {why_not}")
         apart, run = self._apart(stage)
         cron_job = cron_job_of(run)
@@ -105,7 +106,7 @@ class Elsewhere(Fault):
         if self._stage is None or self._run is None:
             return ""
         jobs = list(self._jobs(stage, layer))
-        self._testify(stage, jobs)
+        self._observe(stage, jobs)
         found = self.inner.bitten(self._stage, self._run)
         if found or layer.layer.name != self.where:
             return found or self._silent(stage, jobs)
@@ -126,7 +127,7 @@ class Elsewhere(Fault):
     # -- what its executors came to ------------------------------------------------------------------------
     def _apart(self, stage: Stage) -> tuple[Stage, LayerRun]:
         """The stage and the run of that layer."""
-        apart = replace(stage, rewrites=[], testimony=Testimony(), timeline=None)
+        apart = replace(stage, rewrites=[], observations=Observations(), timeline=None)
         try:
             run = layers.of(stage.kill_path.layer(self.where), apart)
             run.prepare()
@@ -138,7 +139,7 @@ class Elsewhere(Fault):
         """Those that its CronJob has made since, and the drill's own where it is the drilled layer."""
         assert self._run is not None
         owner = uid_of(cron_job_of(self._run))
-        own = stage.testimony.job if layer.layer.name == self.where else None
+        own = stage.observations.job if layer.layer.name == self.where else None
         for job in stage.scene.jobs.values():
             made_by = controller_of(job)
             since = self._since is not None and parse_time(job["metadata"]["creationTimestamp"]) >= self._since - (
@@ -149,32 +150,32 @@ class Elsewhere(Fault):
             ):
                 yield job
 
-    def _testify(self, stage: Stage, jobs: Sequence[Obj]) -> None:
+    def _observe(self, stage: Stage, jobs: Sequence[Obj]) -> None:
         assert self._stage is not None
-        testimony = self._stage.testimony
+        observations = self._stage.observations
         named = {(namespace_of(job), name_of(job)) for job in jobs}
         pods = set()
         for pod in stage.scene.pods.values() if named else ():
             owner = controller_of(pod) or {}
             if (namespace_of(pod), owner.get("name")) in named and owner.get("kind") == "Job":
-                testimony.pods[uid_of(pod)] = pod
+                observations.pods[uid_of(pod)] = pod
                 pods.add((namespace_of(pod), name_of(pod)))
-                self._take_logs(stage, pod, testimony)
+                self._take_logs(stage, pod, observations)
         for event in stage.scene.events.values() if named else ():
             about = event.get("involvedObject") or {}
             if (about.get("namespace", ""), about.get("name", "")) in named | pods:
-                testimony.events[name_of(event)] = event
+                observations.events[name_of(event)] = event
 
     @staticmethod
-    def _take_logs(stage: Stage, pod: Obj, testimony: Testimony) -> None:
+    def _take_logs(stage: Stage, pod: Obj, observations: Observations) -> None:
         for status in dig(pod, "status", "containerStatuses", default=[]):
             key = (name_of(pod), str(status["name"]))
-            if key in testimony.logs or not (
+            if key in {**observations.logs, **observations.unread} or not (
                 dig(status, "state", "terminated") or dig(status, "lastState", "terminated")
             ):
                 continue
             try:
                 text = stage.cluster.kube.logs(name_of(pod), namespace_of(pod), container=key[1])
+                observations.logs[key] = redact(text)[-65536:]
             except KubeError as error:
-                text = f"{UNREAD}{error}]"
-            testimony.logs[key] = redact(text)[-65536:]
+                observations.unread[key] = redact(str(error))

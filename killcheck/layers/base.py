@@ -6,10 +6,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from killcheck.capabilities.cluster import Cluster
-from killcheck.capabilities.programs import Programs
+from killcheck.capabilities.programs import Programs, Ran
 from killcheck.kube.informer import Change
 from killcheck.kube.objects import Obj, dig
 from killcheck.kube.permissions import Permission
@@ -23,19 +24,18 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CONTROLLERS",
-    "UNREAD",
     "Explanation",
+    "Hindrance",
     "LayerError",
     "LayerRun",
+    "NotFired",
+    "Observations",
     "Stage",
-    "Testimony",
     "is_controller",
     "writer_of",
 ]
 
 
-#: How the place of a log begins that could not be read: not an empty log.
-UNREAD = "[the log could not be read: "
 #: Field managers of controllers that write replicas: never an executor's.
 CONTROLLERS = (
     "keda",
@@ -79,14 +79,47 @@ class Explanation:
     failures: tuple[int, ...] = ()
 
 
+class Hindrance(StrEnum):
+    """What kept a trigger that was pulled from setting anything off."""
+
+    SUSPENDED = "suspended"
+    #: The schedule or its time zone was changed, so that its slot is another.
+    SLOT_MOVED = "slot moved"
+    UNREADABLE = "unreadable schedule"
+    #: concurrencyPolicy Forbid, and a Job that is still active then.
+    STILL_ACTIVE = "still active"
+    NO_JOB = "no job"
+    #: A machine's own timer would not go off now.
+    TIMER = "timer"
+
+
+@dataclass(frozen=True, slots=True)
+class NotFired:
+    """That a trigger set nothing off: ``reason``, and why in words."""
+
+    reason: Hindrance
+    why: str
+
+    def __str__(self) -> str:
+        return self.why
+
+
 @dataclass
-class Testimony:
-    """What is known of an executor's life, kept also when its objects are gone: the diagnosis reads it."""
+class Observations:
+    """What is known of an executor's life, kept also when its objects are gone: the diagnosis reads it.
+
+    ``logs``, ``unread``: by pod and container, the text, and why it could not be read: such a log is not an empty one.
+    """
 
     job: Obj | None = None
     pods: dict[str, Obj] = field(default_factory=dict)
     logs: dict[tuple[str, str], str] = field(default_factory=dict)
+    unread: dict[tuple[str, str], str] = field(default_factory=dict)
     events: dict[str, Obj] = field(default_factory=dict)
+
+    def told(self) -> dict[tuple[str, str], str]:
+        """The logs as a record has them: what could not be read says so in its place."""
+        return {key: f"[the log could not be read: {why}]" for key, why in self.unread.items()} | self.logs
 
 
 @dataclass
@@ -100,12 +133,19 @@ class Stage:
     run: str
     #: Rewrites of the executor's pod template by faults that act on the drill's own copy.
     rewrites: list[Callable[[Obj], None]] = field(default_factory=list)
-    testimony: Testimony = field(default_factory=Testimony)
+    #: A fault changed what the drill itself starts, and nothing that the layer's own timer starts.
+    own_start_altered: bool = False
+    observations: Observations = field(default_factory=Observations)
     timeline: Timeline | None = None
     #: The slot that the schedule itself is to fire at: the trigger is left to it. None: the trigger is pulled by hand.
     slot: datetime | None = None
     #: The field manager as which a fault lights targets again; empty: none does.
     rival: str = ""
+
+    @property
+    def altered(self) -> bool:
+        """Whether a firing of the layer's own says nothing about the fault: it did not meet it."""
+        return self.own_start_altered or bool(self.rewrites)
 
     @property
     def programs(self) -> Programs:
@@ -129,6 +169,11 @@ class LayerRun(ABC):
     def __init__(self, layer: Layer, stage: Stage) -> None:
         self.layer = layer
         self.stage = stage
+        #: Its CronJob as read before the drill; empty: it has none. The Job that a drill made of it; empty: none.
+        self.cron_job: Obj = {}
+        self.job_name = ""
+        #: How the program that the drill started has ended; None: it has not, or there is none.
+        self.ran: Ran | None = None
 
     @abstractmethod
     def prepare(self) -> None:
@@ -164,7 +209,7 @@ class LayerRun(ABC):
 
     @abstractmethod
     def notice(self, change: Change, old: Obj | None, new: Obj) -> None:
-        """A difference in the scene: record phases and testimony."""
+        """A difference in the scene: record phases and observations."""
 
     @abstractmethod
     def acted(self, zero_at: datetime) -> str:
@@ -210,9 +255,9 @@ class LayerRun(ABC):
         """What else is tried once everything is proven, before anything is put back; says what was seen."""
         return ()
 
-    def not_fired(self) -> str:
-        """Why the trigger, when it was pulled, set nothing off; empty: it did, or was not pulled yet."""
-        return ""
+    def not_fired(self) -> NotFired | None:
+        """Why the trigger, when it was pulled, set nothing off; None: it did, or was not pulled yet."""
+        return None
 
     def set_apart(self) -> tuple[Sequence[str], Sequence[Permission]]:
         """What else is changed, and needed for it, when a fault acts on the drill's own copy of the executor alone."""

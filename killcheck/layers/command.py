@@ -15,7 +15,7 @@ from killcheck.kube.informer import Change
 from killcheck.kube.objects import Obj
 from killcheck.kube.permissions import Permission
 from killcheck.layers import firing
-from killcheck.layers.base import Explanation, LayerError, LayerRun, Stage
+from killcheck.layers.base import Explanation, Hindrance, LayerError, LayerRun, NotFired, Stage
 from killcheck.layers.firing import Forecast
 from killcheck.layers.program_failures import reason_of
 from killcheck.spec.killpath import Layer
@@ -77,7 +77,7 @@ class CommandLayer(LayerRun):
         self.command = layer.command
         self.ran: Ran | None = None
         self._begun: datetime | None = None
-        self._held_up = ""
+        self._held_up: NotFired | None = None
 
     # -- before --------------------------------------------------------------------------------------------
     def prepare(self) -> None:
@@ -107,14 +107,15 @@ class CommandLayer(LayerRun):
         """Start the program, if its timer would start it now; it goes on while the drill watches."""
         self._begun = self.stage.cluster.loop.now()
         self.stage.scene.census.last_off.clear()  # of interest is what was off since
-        self._held_up = self.stage.programs.held(self.layer.name) or ""
-        if self._held_up:
+        held = self.stage.programs.held(self.layer.name)
+        if held is not None:
+            self._held_up = NotFired(Hindrance.TIMER, held)
             self.stage.programs.on_firing(self._fired_late)
             return f"nothing starts {self.command}: {self._held_up}"
         self.stage.programs.start(self.command, self._ended)
         return f"started {self.command}"
 
-    def not_fired(self) -> str:
+    def not_fired(self) -> NotFired | None:
         """What keeps its timer from going off."""
         return self._held_up
 
@@ -138,7 +139,7 @@ class CommandLayer(LayerRun):
 
     def _keep(self, ran: Ran) -> None:
         said = "\n".join(part for part in (ran.output.rstrip(), ran.errors.rstrip()) if part)
-        self.stage.testimony.logs[(self.layer.name, str(ran.command))] = said
+        self.stage.observations.logs[(self.layer.name, str(ran.command))] = said
 
     def _reach(self, phase: str, at: datetime, evidence: str) -> None:
         if self.stage.timeline is not None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from killcheck.kube import resources as r
 from killcheck.kube.objects import dig
-from killcheck.layers.base import Explanation
+from killcheck.layers.base import Explanation, Hindrance, NotFired
 from killcheck.layers.dead_man import DeadMan
-from killcheck.safety.undo import insist
+from killcheck.safety.undo import retry
 
 __all__ = ["ContainerCron"]
 
@@ -14,16 +14,15 @@ __all__ = ["ContainerCron"]
 class ContainerCron(DeadMan):
     """One drill of a container that fires."""
 
-    def _in_the_way(self) -> str:
+    def _in_the_way(self) -> NotFired | None:
         """A cron container that is stopped or paused fires nothing, and nobody says so."""
         kube, container = self.stage.cluster.kube, self.layer.container
-        self.cron_job = insist(self.stage.cluster.loop, lambda: kube.get(r.CRONJOBS, self.ref.name, self.ref.namespace))
+        self.cron_job = retry(self.stage.cluster.loop, lambda: kube.get(r.CRONJOBS, self.ref.name, self.ref.namespace))
         asleep = dig(self.cron_job, "spec", "suspend") and container is not None
-        return (
-            f"container {container.name} is stopped or paused: what it would run at its time does not run"
-            if (asleep and container)
-            else ""
-        )
+        if not asleep or container is None:
+            return None
+        why = f"container {container.name} is stopped or paused: what it would run at its time does not run"
+        return NotFired(Hindrance.SUSPENDED, why)
 
     def explain(self, stuck_at: str) -> Explanation | None:
         """The cron container itself is the matter."""

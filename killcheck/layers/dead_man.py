@@ -18,10 +18,10 @@ from killcheck.kube.informer import Change
 from killcheck.kube.objects import Obj, condition, controller_of, copy, dig, name_of, namespace_of, parse_time, uid_of
 from killcheck.kube.permissions import Permission
 from killcheck.layers import firing, slots
-from killcheck.layers.base import UNREAD, Explanation, LayerError, LayerRun, Stage
+from killcheck.layers.base import Explanation, Hindrance, LayerError, LayerRun, NotFired, Stage
 from killcheck.layers.firing import Forecast
 from killcheck.safety.journal import LABEL
-from killcheck.safety.undo import insist
+from killcheck.safety.undo import retry
 from killcheck.spec.killpath import PHASES, Deadlines, Layer
 from killcheck.text.redaction import hide_secrets, redact
 
@@ -87,7 +87,7 @@ class DeadMan(LayerRun):
         self._declared: Obj = {}
         self._forecast: Forecast | None = None
         self.job_name = ""
-        self._held_up = ""
+        self._held_up: NotFired | None = None
         self._finished: list[tuple[datetime, datetime]] = []
         #: When executors of the schedule's own firings started, and when they ended well: (start, end or None) by pod.
         self._own_firings: dict[str, tuple[datetime, datetime | None]] = {}
@@ -144,7 +144,7 @@ class DeadMan(LayerRun):
         if self.stage.slot is not None:
             return self._by_itself(self.stage.slot)
         self._held_up = self._in_the_way()
-        if self._held_up:
+        if self._held_up is not None:
             return f"nothing fires: {self._held_up}"
         if self.stage.rewrites and self._fires_meanwhile():
             self.stage.journal.merge(
@@ -158,7 +158,7 @@ class DeadMan(LayerRun):
         for rewrite in self.stage.rewrites:
             rewrite(job["spec"]["template"])
         created = self.stage.journal.create(r.JOBS, job)
-        self.stage.testimony.job = created
+        self.stage.observations.job = created
         now = self.stage.cluster.loop.now()
         self._reach("job_created", parse_time(created["metadata"]["creationTimestamp"]), now, f"Job {self.job_name}")
         return f"Job {self.ref.namespace}/{self.job_name} made from CronJob {self.ref.name} (not owned by it)"
@@ -193,8 +193,9 @@ class DeadMan(LayerRun):
         if self.stage.cluster.loop.run_until(lambda: bool(self.job_name), FIRING_S):
             return f"the schedule fired at its slot: Job {self.ref.namespace}/{self.job_name}"
         kube = self.stage.cluster.kube
-        self.cron_job = insist(self.stage.cluster.loop, lambda: kube.get(r.CRONJOBS, self.ref.name, self.ref.namespace))
-        self._held_up = f"the slot of {slot:%H:%M} UTC came, and CronJob {self.ref.name} made no Job"
+        self.cron_job = retry(self.stage.cluster.loop, lambda: kube.get(r.CRONJOBS, self.ref.name, self.ref.namespace))
+        why = f"the slot of {slot:%H:%M} UTC came, and CronJob {self.ref.name} made no Job"
+        self._held_up = NotFired(Hindrance.NO_JOB, why)
         return f"nothing fires: {self._held_up}"
 
     def _adopt(self, job: Obj) -> None:
@@ -205,11 +206,11 @@ class DeadMan(LayerRun):
         created = parse_time(job["metadata"]["creationTimestamp"])
         if created >= slot - timedelta(seconds=1):
             self.job_name = name_of(job)
-            self.stage.testimony.job = job
+            self.stage.observations.job = job
             self._reach("triggered", created, self._now(), f"the schedule made Job {self.job_name}")
             self._reach("job_created", created, self._now(), f"Job {self.job_name}")
 
-    def not_fired(self) -> str:
+    def not_fired(self) -> NotFired | None:
         """What keeps the schedule from firing."""
         return self._held_up
 
@@ -217,26 +218,27 @@ class DeadMan(LayerRun):
         """Why the schedule did not fire, or when it does instead: clocks, zones, slots that were missed."""
         return slots.explain(self, self._declared) if stuck_at == "triggered" and self._held_up else None
 
-    def _in_the_way(self) -> str:
+    def _in_the_way(self) -> NotFired | None:
         """Why the CronJob controller would make no Job: suspended, or under Forbid a Job that is still active then."""
         kube = self.stage.cluster.kube
-        self.cron_job = insist(self.stage.cluster.loop, lambda: kube.get(r.CRONJOBS, self.ref.name, self.ref.namespace))
+        self.cron_job = retry(self.stage.cluster.loop, lambda: kube.get(r.CRONJOBS, self.ref.name, self.ref.namespace))
         if dig(self.cron_job, "spec", "suspend"):
-            return f"CronJob {self.ref.name} is suspended"
+            return NotFired(Hindrance.SUSPENDED, f"CronJob {self.ref.name} is suspended")
         moved = slots.moved(self._declared, self.cron_job, self._now())
-        if moved:
+        if moved is not None:
             return moved
         if dig(self.cron_job, "spec", "concurrencyPolicy") != "Forbid":
-            return ""
+            return None
         due = self._slot_after_next()
         for active in dig(self.cron_job, "status", "active", default=[]):
             job = self.stage.scene.jobs.get(active.get("name", ""), self.ref.namespace)
             if job is not None and not _over_by(job, due):
-                return (
+                return NotFired(
+                    Hindrance.STILL_ACTIVE,
                     f"concurrencyPolicy Forbid: Job {name_of(job)} is still active, and without an "
-                    "activeDeadlineSeconds below the period it is at the next firing too"
+                    "activeDeadlineSeconds below the period it is at the next firing too",
                 )
-        return ""
+        return None
 
     def _slot_after_next(self) -> datetime | None:
         """A period from now: what is active then was active at the firing after the one that made it."""
@@ -252,14 +254,14 @@ class DeadMan(LayerRun):
             self._adopt(new)
         if kind == "Job" and self._is_ours(new):
             if change != "deleted":
-                self.stage.testimony.job = new
+                self.stage.observations.job = new
         elif kind == "Pod" and self._is_our_pod(new):
-            self.stage.testimony.pods[uid_of(new)] = new
+            self.stage.observations.pods[uid_of(new)] = new
             self._follow_pod(change, new)
         elif kind == "Pod" and self._is_scheduled(new):
             self._follow_own_firing(new)
         elif kind == "Event" and change != "deleted" and self._is_about_us(new):
-            self.stage.testimony.events[name_of(new)] = new
+            self.stage.observations.events[name_of(new)] = new
             if new.get("reason") == "Pulled":
                 self._pulled(new)
 
@@ -299,7 +301,7 @@ class DeadMan(LayerRun):
             return False
         if about.get("kind") == "Job":
             return bool(about.get("name") == self.job_name)
-        return about.get("kind") == "Pod" and about.get("uid") in self.stage.testimony.pods
+        return about.get("kind") == "Pod" and about.get("uid") in self.stage.observations.pods
 
     def _pulled(self, event: Obj) -> None:
         when = event.get("lastTimestamp") or event.get("eventTime")
@@ -340,15 +342,16 @@ class DeadMan(LayerRun):
 
     def _take_log(self, pod: Obj, container: str) -> None:
         key = (name_of(pod), container)
-        known = self.stage.testimony.logs.get(key, "")
-        if known and not known.startswith(UNREAD):
+        observations = self.stage.observations
+        if observations.logs.get(key):
             return
         try:
             text = self.stage.cluster.kube.logs(name_of(pod), namespace_of(pod), container=container)
         except KubeError as error:
-            # A log that cannot be read is not an empty log.
-            text = f"{UNREAD}{error}]"
-        self.stage.testimony.logs[key] = redact(text)[-LOG_KEPT:]
+            observations.unread[key] = redact(str(error))[-LOG_KEPT:]
+        else:
+            observations.unread.pop(key, None)
+            observations.logs[key] = redact(text)[-LOG_KEPT:]
 
     def _reach(self, phase: str, at: datetime, observed: datetime, evidence: str) -> None:
         if self.stage.timeline is not None:
@@ -365,7 +368,7 @@ class DeadMan(LayerRun):
         for begun, finished in self._finished:
             if begun - second <= zero_at <= finished + slack:
                 return f"its executor ran from {begun:%H:%M:%S} to {finished:%H:%M:%S} and ended with exit code 0"
-        for pod in self.stage.testimony.pods.values():
+        for pod in self.stage.observations.pods.values():
             for status in dig(pod, "status", "containerStatuses", default=[]):
                 begun_text = dig(status, "state", "running", "startedAt")
                 if begun_text and parse_time(begun_text) - second <= zero_at:
@@ -385,7 +388,7 @@ class DeadMan(LayerRun):
 
     def over(self) -> bool:
         """The Job is Complete or Failed."""
-        job = self.stage.testimony.job or {}
+        job = self.stage.observations.job or {}
         return any(
             c.get("type") in ("Complete", "Failed") and c.get("status") == "True"
             for c in dig(job, "status", "conditions", default=[])

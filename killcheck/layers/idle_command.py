@@ -107,7 +107,7 @@ class IdleCommand(CommandLayer):
             idle = (ran.ended - (self._idle_since or ran.begun)).total_seconds()
             return Explanation(
                 f"{ran.command} looked at a target that nothing had used for {idle / 60:.0f} min and left it on{told}: "
-                + (self._held_up or "what it takes for use is something else, or what it asked for had no effect"),
+                + str(self._held_up or "what it takes for use is something else, or what it asked for had no effect"),
                 (*(line[:300] for line in ran.output.strip().splitlines()[-5:]), *ran.errors.strip().splitlines()[-3:]),
                 "see what it counts as use: its own probes, health checks, open websockets, a clock that another "
                 "program winds; and let it look whether what it stopped has stopped",

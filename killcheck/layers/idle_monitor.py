@@ -95,7 +95,7 @@ class IdleMonitor(DeadMan):
 
     def explain(self, stuck_at: str) -> Explanation | None:
         """It looked, and what it looked at had not been idle for long enough."""
-        done = condition(self.stage.testimony.job or {}, "Complete")
+        done = condition(self.stage.observations.job or {}, "Complete")
         looked = [begun for begun, _ in self._finished]
         left = [pod for pod in self.stage.scene.gpu_pods() if not pod.terminating]
         if done and looked and left and stuck_at == "scale_written":

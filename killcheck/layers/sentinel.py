@@ -252,7 +252,7 @@ class SentinelLayer(LayerRun):
         if way.command is not None:
 
             def told(ran: Ran) -> None:
-                self.stage.testimony.logs[(self.layer.name, str(ran.command))] = "\n".join((ran.output, ran.errors))
+                self.stage.observations.logs[(self.layer.name, str(ran.command))] = "\n".join((ran.output, ran.errors))
                 self.stage.scene.census.again()
                 ended.append(ran.told)
 

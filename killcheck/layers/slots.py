@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from killcheck.kube import schedule
 from killcheck.kube.cron import Every
 from killcheck.kube.objects import Obj, dig, name_of, parse_time
-from killcheck.layers.base import Explanation
+from killcheck.layers.base import Explanation, Hindrance, NotFired
 from killcheck.watch.scene import event_time
 
 if TYPE_CHECKING:
@@ -88,30 +88,31 @@ def change_of_clocks(name: str, after: datetime, *, forward: bool) -> tuple[str,
     return None
 
 
-def moved(declared: Obj, now: Obj, at: datetime) -> str:
-    """How a changed schedule or time zone moves the next slot of a CronJob; empty where it does not."""
+def moved(declared: Obj, now: Obj, at: datetime) -> NotFired | None:
+    """How a changed schedule or time zone moves the next slot of a CronJob; None where it does not."""
     try:
         before, after = parsed(declared), parsed(now)
     except ValueError as error:
-        return f"the schedule of CronJob {name_of(now)} cannot be read: {error}"
+        return NotFired(Hindrance.UNREADABLE, f"the schedule of CronJob {name_of(now)} cannot be read: {error}")
     due = before.next(at)
     if due is None or (before.text, before.tz) == (after.text, after.tz):
-        return ""
+        return None
     fires = after.next(due - timedelta(seconds=1))
     if fires == due:
-        return ""
+        return None
     zone = dig(now, "spec", "timeZone") or "none, so that the controller's counts, UTC"
     when = f"comes at {fires:%Y-%m-%d %H:%M} UTC now" if fires else "never comes now"
-    return f"timeZone is {zone}: the slot of {due:%Y-%m-%d %H:%M} UTC {when}"
+    why = f"timeZone is {zone}: the slot of {due:%Y-%m-%d %H:%M} UTC {when}"
+    return NotFired(Hindrance.SLOT_MOVED, why)
 
 
 def explain(layer: DeadMan, declared: Obj) -> Explanation | None:
     """Why a slot came and nothing fired; None: other rules know."""
     name, slot, why = name_of(layer.cron_job), layer.stage.slot, layer.not_fired()
-    if "timeZone is" in why:
+    if why is not None and why.reason is Hindrance.SLOT_MOVED:
         return Explanation(
             f"CronJob {name}: {why}",
-            (f"spec.schedule: {layer.cron_job['spec']['schedule']}", why),
+            (f"spec.schedule: {layer.cron_job['spec']['schedule']}", why.why),
             "set spec.timeZone, in every copy of the manifest; in UTC nobody has to think",
             (10,),
         )
@@ -159,7 +160,7 @@ def explain(layer: DeadMan, declared: Obj) -> Explanation | None:
             (9, 15),
         )
     return Explanation(
-        why,
+        str(why or "nothing fired"),
         (f"no event of CronJob {name} says why",),
         "see to kube-controller-manager; let something outside the cluster turn the GPUs off too",
         (15,),

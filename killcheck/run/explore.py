@@ -32,7 +32,7 @@ from killcheck.capabilities.cluster import Cluster
 from killcheck.capabilities.offered import Capability, lacking
 from killcheck.drill.sequence import PROVES_NOTHING, Drill, Options
 from killcheck.faults.combination import Clash
-from killcheck.faults.other_layer import may_be_elsewhere
+from killcheck.faults.other_layer import may_name_a_layer
 from killcheck.kube.errors import KubeError
 from killcheck.layers.base import LayerError
 from killcheck.run import parallel
@@ -225,7 +225,7 @@ class _Search:
 
 
 def _movable(name: str) -> bool:
-    return may_be_elsewhere(type(faults.named(name)))
+    return may_name_a_layer(type(faults.named(name)))
 
 
 def explore(

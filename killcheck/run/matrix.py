@@ -212,7 +212,11 @@ def plan(
         meant = _meant(kill_path, layer, only_faults, None if only_faults else jobs.get(layer.name))
         single = [(kind.name,) for kind in meant if faults.there(kind, kill_path, capabilities)]
         groups = together or (() if only_faults else removals(kill_path, layer, loaded))
-        both = [group for group in groups if all(_applies(faults.named(name), layer, capabilities) for name in group)]
+        both = [
+            group
+            for group in groups
+            if all(_applies(faults.named(name), kill_path, layer, capabilities) for name in group)
+        ]
         columns[layer.name] = both if together and not only_faults else [*single, *both]
     for named in [*((name,) for name in only_faults), *together]:
         if not any(named in under for under in columns.values()):
@@ -282,7 +286,7 @@ def unneeded(kill_path: KillPath, capabilities: Collection[Capability], objects:
         for kind in _meant(kill_path, layer, ())
         if layer.name in jobs
         and faults.there(kind, kill_path, capabilities)
-        and (why := kind().unneeded(layer.name, jobs[layer.name]))
+        and (why := kind().unsuited_executor(layer.name, jobs[layer.name]))
     ]
 
 
@@ -310,9 +314,12 @@ def _chosen(kill_path: KillPath, only: Collection[str]) -> list[Layer]:
     return [layer for layer in kill_path.layers if layers.drillable(layer) and (not only or layer.name in only)]
 
 
-def _applies(fault: faults.Fault, layer: Layer, capabilities: Collection[Capability] | None) -> bool:
+def _applies(
+    fault: faults.Fault, kill_path: KillPath, layer: Layer, capabilities: Collection[Capability] | None
+) -> bool:
+    unsuited = fault.unsuited(kill_path, layer)
     missing = capabilities is not None and lacking(fault.needs, capabilities)
-    return not (fault.misplaced(layer) or fault.applies(layer) or missing)
+    return not (missing or (unsuited is not None and unsuited.whatever_is_there))
 
 
 def _meant(

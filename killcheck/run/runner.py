@@ -16,6 +16,7 @@ from killcheck.clock import wall_now
 from killcheck.drill.progress import watched_s
 from killcheck.drill.sequence import Drill
 from killcheck.engine.projection import CONTAINERS, NAMESPACE
+from killcheck.faults.base import Mismatch, Unsuited
 from killcheck.instances.catalogue import shipped
 from killcheck.kube import resources as r
 from killcheck.kube.objects import name_of
@@ -118,12 +119,13 @@ def _part(cluster: Cluster, kill_path: KillPath, drill: PlannedDrill, run: str) 
     plans = {}
     for fault in faults.in_order([faults.named(name) for name in drill.faults]):
         name = fault.name
-        if fault.misplaced(layer) or fault.applies(layer):
+        unsuited = fault.unsuited(kill_path, layer)
+        if unsuited is not None and unsuited.whatever_is_there:
             continue
         missing = lacking(fault.needs, cluster.capabilities.names)
         if missing:
-            how = ", ".join(one.how for one in missing)
-            raise faults.FaultError(f"{name} cannot be injected on {cluster.name}: it needs {how}")
+            why = Unsuited(Mismatch.CAPABILITY, ", ".join(one.how for one in missing))
+            raise faults.FaultError(why.of(name, layer.name, cluster.name))
         sabotage = plans[name] = fault.plan(stage, runner)
         changes += [f"{name}: {change}" for change in sabotage.changes]
         namespaces |= set(sabotage.namespaces)

@@ -26,7 +26,7 @@ from killcheck.kube.objects import Obj, controller_of, dig, labels_of, name_of, 
 from killcheck.safety import foreseen
 from killcheck.safety.changes import LABEL, Entry
 from killcheck.safety.journal import Journal
-from killcheck.safety.undo import insist, recreatable
+from killcheck.safety.undo import recreatable, retry
 from killcheck.safety.vocabulary import place_of
 from killcheck.spec.killpath import KillPath, Layer
 
@@ -228,11 +228,11 @@ def taken(kube: Kube, loop: Loop, namespaces: Iterable[str]) -> Inventory:
     for resource in KINDS:
         for namespace in sorted(set(namespaces)) if resource.namespaced else [None]:
             may = partial(kube.may, "list", resource.plural, group=resource.group, namespace=namespace or "")
-            if not insist(loop, may, patience_s=PATIENCE_S):
+            if not retry(loop, may, patience_s=PATIENCE_S):
                 unseen.append(f"{resource.qualified} of {namespace}" if namespace else resource.qualified)
                 continue
             try:
-                items = insist(loop, partial(kube.list, resource, namespace), patience_s=PATIENCE_S).items
+                items = retry(loop, partial(kube.list, resource, namespace), patience_s=PATIENCE_S).items
             except NotFound:
                 break
             except Forbidden:

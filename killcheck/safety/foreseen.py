@@ -21,7 +21,7 @@ from killcheck.kube.objects import Obj, copy, dig, labels_of, name_of, namespace
 from killcheck.safety.changes import FORESEEN, Undo
 from killcheck.safety.guard import writable
 from killcheck.safety.journal import Journal
-from killcheck.safety.undo import holds, insist, inverse, kubectl, recreatable
+from killcheck.safety.undo import holds, inverse, kubectl, recreatable, retry
 
 __all__ = ["MOST", "going_s", "may_delete", "may_write", "reading_of", "remember"]
 
@@ -64,7 +64,7 @@ def _config_maps(kube: Kube, loop: Loop, spec: Obj, namespace: str) -> dict[tupl
     found = {}
     for name in sorted(set(_named_maps(spec))):
         try:
-            obj = insist(loop, partial(kube.find, r.CONFIGMAPS, name, namespace))
+            obj = retry(loop, partial(kube.find, r.CONFIGMAPS, name, namespace))
         except Forbidden:
             continue
         if obj is not None:
@@ -105,7 +105,7 @@ def may_delete(kube: Kube, loop: Loop, reading: Reading, resource: r.Resource, o
     if not any(call.verb in _DELETING for call in may_write(reading, resource, obj)):
         return False
     ask = partial(kube.may, "create", resource.plural, group=resource.group, namespace=namespace_of(obj))
-    return insist(loop, ask)
+    return retry(loop, ask)
 
 
 def remember(
@@ -143,7 +143,7 @@ def _remember(journal: Journal, resource: r.Resource, obj: Obj, calls: list[ApiC
 
     def may(verb: str) -> bool:
         ask = partial(journal.kube.may, verb, resource.plural, group=resource.group, namespace=place, name=name_of(obj))
-        return insist(journal.loop, ask)
+        return retry(journal.loop, ask)
 
     if any(call.verb in _PATCHING for call in calls) and may("patch"):
         for left in _made_of(obj, calls):

@@ -30,7 +30,7 @@ from killcheck.safety import marks, written
 from killcheck.safety.changes import LABEL, Entry, Undo
 from killcheck.safety.finished import finish
 from killcheck.safety.keys import KeyProblem, signing_key
-from killcheck.safety.undo import PATIENCE_S, compare, holds, insist, inverse, kubectl, recreatable, take_back, verify
+from killcheck.safety.undo import PATIENCE_S, compare, holds, inverse, kubectl, recreatable, retry, take_back, verify
 from killcheck.safety.vocabulary import ENGINE, objection, place_of
 from killcheck.safety.written import Header
 from killcheck.text.redaction import redact
@@ -184,7 +184,7 @@ class Journal:
             ends_s=_ends_s(obj) if resource == r.JOBS else 0.0,
         )
         with self.change(what or f"created {resource.kind} {meta['name']}", undo) as refine:
-            created = insist(self.loop, lambda: self._create(resource, obj), patience_s=WRITE_PATIENCE_S)
+            created = retry(self.loop, lambda: self._create(resource, obj), patience_s=WRITE_PATIENCE_S)
             refine(replace(undo, uid=uid_of(created)))
         return created
 
@@ -240,7 +240,7 @@ class Journal:
             with self.change(what, undo):
                 return self._patch(resource, exact, patch, before, subresource)
 
-        return insist(self.loop, once, patience_s=WRITE_PATIENCE_S)
+        return retry(self.loop, once, patience_s=WRITE_PATIENCE_S)
 
     def remember(
         self, resource: r.Resource, obj: Obj, back: Obj, left: Obj, *, what: str, manual: str, transient: bool = False
@@ -257,7 +257,7 @@ class Journal:
             try:
                 if mark:
                     patch = partial(self.kube.patch, resource, name, mark, namespace)
-                    insist(self.loop, patch, patience_s=WRITE_PATIENCE_S)
+                    retry(self.loop, patch, patience_s=WRITE_PATIENCE_S)
             except Forbidden:
                 refine(bare)  # an undo that speaks of a mark is believed where the mark is
 
@@ -290,11 +290,11 @@ class Journal:
 
     def delete(self, resource: r.Resource, name: str, namespace: str | None, what: str) -> Obj:
         """Delete an object, journalled: the undo creates it again as it was (with another uid)."""
-        before = insist(self.loop, lambda: self.kube.get(resource, name, namespace), patience_s=WRITE_PATIENCE_S)
+        before = retry(self.loop, lambda: self.kube.get(resource, name, namespace), patience_s=WRITE_PATIENCE_S)
         manual = f"re-create {resource.kind} {name} from the manifest in the journal"
         undo = Undo("create", resource.path(namespace), body=recreatable(before), manual=manual)
         with self.change(what, undo):
-            insist(self.loop, lambda: self._delete(resource, before, namespace), patience_s=WRITE_PATIENCE_S)
+            retry(self.loop, lambda: self._delete(resource, before, namespace), patience_s=WRITE_PATIENCE_S)
         return before
 
     def _delete(self, resource: r.Resource, before: Obj, namespace: str | None) -> None:
@@ -370,10 +370,10 @@ class Journal:
     def _undo(self, entry: Entry, patience_s: float) -> str:
         said = take_back(self.kube, self.loop, entry, self.capabilities, patience_s=patience_s, doubtful=self.doubtful)
         self._set(entry.number, state="undone", strict=False)
-        if not said.startswith("left alone"):
+        if not said.left_alone:
             verify(self.kube, self.loop, entry, patience_s=patience_s)
         self._set(entry.number, state="verified", problem="", strict=False)
-        return said
+        return said.words
 
     def _failed(self, entry: Entry, error: Exception) -> str:
         self._set(entry.number, state="failed", problem=redact(str(error)), strict=False)
@@ -386,7 +386,7 @@ class Journal:
 
     def _check(self, entry: Entry) -> str:
         if entry.undo.action == "merge" and not entry.lever:
-            found = insist(self.loop, lambda: self.kube.call("GET", entry.undo.path).body, patience_s=WRITE_PATIENCE_S)
+            found = retry(self.loop, lambda: self.kube.call("GET", entry.undo.path).body, patience_s=WRITE_PATIENCE_S)
             mine, theirs = compare(found, entry.undo.left or entry.undo.body, entry.undo.body)
             return f"patch {json.dumps(mine)} back" if mine else ("; ".join(theirs) or "already as it was")
         return entry.undo.manual or entry.undo.action
@@ -437,7 +437,7 @@ class Journal:
         self._write_locally()
         if self.home:
             try:
-                insist(self.loop, self._write_in_cluster, patience_s=WRITE_PATIENCE_S)
+                retry(self.loop, self._write_in_cluster, patience_s=WRITE_PATIENCE_S)
             except KubeError as error:
                 where = f"{self.home}/{config_map_name(self.run)}"
                 raise JournalError(f"cannot write the journal to ConfigMap {where}: {error}") from error
@@ -475,7 +475,7 @@ class Journal:
                 return
 
         try:
-            insist(self.loop, once)
+            retry(self.loop, once)
         except KubeError:
             return  # the next start and the janitor find it, all its entries verified
 
@@ -492,7 +492,7 @@ class Journal:
             self.path, self.home = None, ""
 
     def _exists(self) -> bool:
-        found = insist(self.loop, lambda: self.kube.find(r.CONFIGMAPS, config_map_name(self.run), self.home))
+        found = retry(self.loop, lambda: self.kube.find(r.CONFIGMAPS, config_map_name(self.run), self.home))
         return found is not None and dig(found, "data", DATA) is not None
 
 

@@ -18,7 +18,7 @@ from killcheck.kube.objects import Obj, copy, dig, format_time, labels_of, name_
 from killcheck.kube.permissions import Permission
 from killcheck.safety.changes import LABEL
 from killcheck.safety.journal import JournalError
-from killcheck.safety.undo import insist
+from killcheck.safety.undo import retry
 from killcheck.spec.killpath import KillPath, Layer
 
 __all__ = ["LEASE_LABEL", "Busy", "Claim", "holder_of", "lapsed", "permissions", "run_of", "take_over", "wanted"]
@@ -102,7 +102,7 @@ class Claim:
         try:
             for namespace, name, what in self.leases:
                 self._held.append((namespace, name))  # before it is: an interrupt, or a lost answer, may come between
-                insist(self.loop, lambda ns=namespace, n=name, w=what: self._take(ns, n, w))  # type: ignore[misc]
+                retry(self.loop, lambda ns=namespace, n=name, w=what: self._take(ns, n, w))  # type: ignore[misc]
         except BaseException:
             self.release()
             raise
@@ -130,7 +130,7 @@ class Claim:
         held, self._held = self._held, []
         for namespace, name in held:
             try:
-                insist(self.loop, lambda ns=namespace, n=name: self._drop(ns, n))  # type: ignore[misc]
+                retry(self.loop, lambda ns=namespace, n=name: self._drop(ns, n))  # type: ignore[misc]
             except KubeError:
                 continue  # the next start finds it lapsed
 

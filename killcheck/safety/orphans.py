@@ -36,7 +36,7 @@ from killcheck.safety.keys import known_keys
 from killcheck.safety.lease import LEASE_LABEL, Claim, lapsed, run_of, take_over
 from killcheck.safety.local_programs import capabilities, ended
 from killcheck.safety.still_open import guarded_for, standing
-from killcheck.safety.undo import insist
+from killcheck.safety.undo import retry
 from killcheck.safety.untrusted_journal import Answer, Hearsay, Judged
 from killcheck.safety.vocabulary import by_hand, place_of
 from killcheck.safety.written import LONGEST, Read, read
@@ -270,7 +270,7 @@ def _labelled(kube: Kube, loop: Loop, resource: r.Resource, label: str, namespac
     found: list[Obj] = []
     for place in places:
         try:
-            found += insist(loop, lambda where=place: kube.list(resource, where, labels=f"{label}=true").items)  # type: ignore[misc]
+            found += retry(loop, lambda where=place: kube.list(resource, where, labels=f"{label}=true").items)  # type: ignore[misc]
         except Forbidden as error:
             raise KubeError(f"{error} (name the namespaces to look in with --namespace)") from error
     return found
@@ -454,7 +454,7 @@ def _drop(kube: Kube, loop: Loop, config_map: Obj) -> None:
             )
 
     with suppress(KubeError):  # whoever comes next finds it again
-        insist(loop, once, patience_s=0.0)
+        retry(loop, once, patience_s=0.0)
 
 
 def settle(

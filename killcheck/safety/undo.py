@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from killcheck.capabilities.errors import UndoProblem
@@ -35,10 +35,10 @@ __all__ = [
     "PASSING",
     "adding",
     "holds",
-    "insist",
     "inverse",
     "kubectl",
     "recreatable",
+    "retry",
     "take_back",
     "verify",
 ]
@@ -62,7 +62,7 @@ class _NotYetError(KubeError):
     """The change has been taken back, and its effect cannot be seen yet."""
 
 
-def insist(
+def retry(
     loop: Loop,
     step: Callable[[], _T],
     *,
@@ -87,6 +87,14 @@ def insist(
         tries += 1
 
 
+@dataclass(frozen=True, slots=True)
+class TakenBack:
+    """What was done with one change, in words; ``left_alone``: nothing, for it is somebody else's now."""
+
+    words: str
+    left_alone: bool = False
+
+
 # -- taking back -------------------------------------------------------------------------------------------
 def take_back(
     kube: Kube,
@@ -96,8 +104,8 @@ def take_back(
     *,
     patience_s: float = PATIENCE_S,
     doubtful: bool = False,
-) -> str:
-    """Take one change back; returns what was done, in words. Idempotent.
+) -> TakenBack:
+    """Take one change back; returns what was done. Idempotent.
 
     ``doubtful``: it may have been taken back already, and what looks like our change may be somebody's since then: only
     what is certainly ours (by uid, by label, by its field manager) is touched.
@@ -119,13 +127,15 @@ def take_back(
         raise UndoProblem(f"{type(error).__name__}: {error}") from error
 
 
-def _call_back(kube: Kube, loop: Loop, entry: Entry, patience_s: float, *, doubtful: bool) -> str:
-    if doubtful and not insist(loop, lambda: _certainly_ours(kube, entry), patience_s=patience_s):
-        return f"left alone: {entry.what} (put back from elsewhere already, as far as can be told)"
+def _call_back(kube: Kube, loop: Loop, entry: Entry, patience_s: float, *, doubtful: bool) -> TakenBack:
+    if doubtful and not retry(loop, lambda: _certainly_ours(kube, entry), patience_s=patience_s):
+        return TakenBack(
+            f"left alone: {entry.what} (put back from elsewhere already, as far as can be told)", left_alone=True
+        )
     act = _ACTS.get(entry.undo.action)
     if act is None:
         raise UndoProblem(f"{entry.undo.action} is no undo that is known here (did a newer killcheck write it down?)")
-    return insist(loop, lambda: act(kube, entry), patience_s=patience_s, passing=(*PASSING, _NotYetError))
+    return retry(loop, lambda: act(kube, entry), patience_s=patience_s, passing=(*PASSING, _NotYetError))
 
 
 def verify(kube: Kube, loop: Loop, entry: Entry, *, patience_s: float = PATIENCE_S) -> None:
@@ -135,12 +145,12 @@ def verify(kube: Kube, loop: Loop, entry: Entry, *, patience_s: float = PATIENCE
     if patience_s:
         patience_s += entry.undo.ends_s
     try:
-        insist(loop, lambda: _look(kube, entry), patience_s=patience_s, passing=(*PASSING, _NotYetError))
+        retry(loop, lambda: _look(kube, entry), patience_s=patience_s, passing=(*PASSING, _NotYetError))
     except _NotYetError as error:
         raise UndoProblem(str(error)) from error
 
 
-def _in_account(entry: Entry, capabilities: Capabilities) -> str:
+def _in_account(entry: Entry, capabilities: Capabilities) -> TakenBack:
     """From any machine whose credentials may: the account is asked again whether anything of the run's is left."""
     from killcheck.cloud import account_undo
     from killcheck.cloud.session import AskError
@@ -153,10 +163,10 @@ def _in_account(entry: Entry, capabilities: Capabilities) -> str:
         raise UndoProblem(str(error)) from error
     if remaining:
         raise UndoProblem(f"{', '.join(remaining)} is there still")
-    return f"undone: {entry.what} ({count})" if count else f"already gone: {entry.what}"
+    return TakenBack(f"undone: {entry.what} ({count})" if count else f"already gone: {entry.what}")
 
 
-def _with_capability(entry: Entry, capabilities: Capabilities) -> str:
+def _with_capability(entry: Entry, capabilities: Capabilities) -> TakenBack:
     capability = capabilities.by_name(entry.lever)
     if capability is None:
         raise UndoProblem(f"nothing here can reach the {entry.lever}")
@@ -164,10 +174,10 @@ def _with_capability(entry: Entry, capabilities: Capabilities) -> str:
         try:
             getattr(capability, entry.undo.path)(*entry.undo.body)
         except LookupError:  # the node that it was done to is gone
-            return f"gone with what it was done to: {entry.what}"
+            return TakenBack(f"gone with what it was done to: {entry.what}")
     else:
         setattr(capability, entry.undo.path, entry.undo.body)
-    return f"undone: {entry.what}"
+    return TakenBack(f"undone: {entry.what}")
 
 
 def _certainly_ours(kube: Kube, entry: Entry) -> bool:
@@ -204,14 +214,14 @@ def _ours(entry: Entry, found: Obj) -> bool:
     return uid_of(found) == entry.undo.uid if entry.undo.uid else labels_of(found).get(LABEL) == entry.run
 
 
-def _remove(kube: Kube, entry: Entry) -> str:
+def _remove(kube: Kube, entry: Entry) -> TakenBack:
     found = _find(kube, entry.undo.path)
     if found is None:
-        return f"already gone: {entry.what}"
+        return TakenBack(f"already gone: {entry.what}")
     if not _ours(entry, found):
-        return f"left alone: {entry.what} (another object has that name now)"
+        return TakenBack(f"left alone: {entry.what} (another object has that name now)", left_alone=True)
     if "deletionTimestamp" in found["metadata"]:
-        return f"already going: {entry.what}"
+        return TakenBack(f"already going: {entry.what}")
     options = {
         "apiVersion": "v1",
         "kind": "DeleteOptions",
@@ -221,8 +231,8 @@ def _remove(kube: Kube, entry: Entry) -> str:
     try:
         kube.call("DELETE", entry.undo.path, body=options)
     except NotFound:
-        return f"already gone: {entry.what}"
-    return f"deleted: {entry.what}"
+        return TakenBack(f"already gone: {entry.what}")
+    return TakenBack(f"deleted: {entry.what}")
 
 
 def _labelled(kube: Kube, entry: Entry) -> list[Obj]:
@@ -230,21 +240,21 @@ def _labelled(kube: Kube, entry: Entry) -> list[Obj]:
     return kube.call("GET", entry.undo.path, query=query).body.get("items") or []
 
 
-def _sweep(kube: Kube, entry: Entry) -> str:
+def _sweep(kube: Kube, entry: Entry) -> TakenBack:
     """What a change of ours made others make: it carries our label, and is nobody's once the change is taken back."""
     found = _labelled(kube, entry)
     for obj in found:
         one = replace(entry, undo=Undo("delete", f"{entry.undo.path}/{obj['metadata']['name']}", uid=uid_of(obj)))
         _remove(kube, one)
-    return f"deleted: {entry.what} ({len(found)})" if found else f"already gone: {entry.what}"
+    return TakenBack(f"deleted: {entry.what} ({len(found)})" if found else f"already gone: {entry.what}")
 
 
-def _recreate(kube: Kube, entry: Entry) -> str:
+def _recreate(kube: Kube, entry: Entry) -> TakenBack:
     if _there_again(kube, entry.undo):
-        return f"already there: {entry.what}"
+        return TakenBack(f"already there: {entry.what}")
     _readable(entry.undo)
     kube.call("POST", entry.undo.path, query={"fieldManager": kube.field_manager}, body=entry.undo.body)
-    return f"re-created: {entry.what}"
+    return TakenBack(f"re-created: {entry.what}")
 
 
 def _readable(undo: Undo) -> None:
@@ -265,19 +275,19 @@ def _there_again(kube: Kube, undo: Undo) -> bool:
     return found is not None
 
 
-def _put_back(kube: Kube, entry: Entry) -> str:
+def _put_back(kube: Kube, entry: Entry) -> TakenBack:
     found = _find(kube, entry.undo.path)
     if found is not None and holds(found, {"spec": entry.undo.body["spec"]}):
-        return f"already back: {entry.what}"
+        return TakenBack(f"already back: {entry.what}")
     kube.call("PUT", entry.undo.path, query={"fieldManager": kube.field_manager}, body=entry.undo.body)
-    return f"restored: {entry.what}"
+    return TakenBack(f"restored: {entry.what}")
 
 
-def _merge_back(kube: Kube, entry: Entry) -> str:
+def _merge_back(kube: Kube, entry: Entry) -> TakenBack:
     undo = entry.undo
     found = _changed_object(kube, entry)
     if found is None:
-        return f"gone with its object: {entry.what}"
+        return TakenBack(f"gone with its object: {entry.what}")
     mine, theirs = compare(found, undo.left if undo.left is not None else undo.body, undo.body)
     if mine:
         mine.setdefault("metadata", {})["resourceVersion"] = found["metadata"]["resourceVersion"]
@@ -293,10 +303,10 @@ def _merge_back(kube: Kube, entry: Entry) -> str:
             if not undo.transient:
                 raise UndoProblem("the object has gone meanwhile") from None
     if theirs and entry.owner == FORESEEN:  # whose it is the account tells
-        return f"left alone: {entry.what} ({'; '.join(theirs)})"
+        return TakenBack(f"left alone: {entry.what} ({'; '.join(theirs)})", left_alone=True)
     if theirs:
         raise UndoProblem("; ".join(theirs) + ": somebody else changed it, so it is left as it is")
-    return f"restored: {entry.what}" if mine else f"already back: {entry.what}"
+    return TakenBack(f"restored: {entry.what}" if mine else f"already back: {entry.what}")
 
 
 def _changed_object(kube: Kube, entry: Entry) -> Obj | None:
@@ -333,7 +343,7 @@ def _look(kube: Kube, entry: Entry) -> None:
             raise _NotYetError("it is not as it was")
 
 
-_ACTS: Mapping[str, Callable[[Kube, Entry], str]] = {
+_ACTS: Mapping[str, Callable[[Kube, Entry], TakenBack]] = {
     "delete": _remove,
     "sweep": _sweep,
     "create": _recreate,

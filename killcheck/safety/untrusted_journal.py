@@ -21,7 +21,7 @@ from killcheck.kube.objects import Obj, labels_of, uid_of
 from killcheck.safety.changes import LABEL, Entry
 from killcheck.safety.consent import LABEL as CONSENT
 from killcheck.safety.marks import carries
-from killcheck.safety.undo import compare, insist
+from killcheck.safety.undo import compare, retry
 from killcheck.safety.vocabulary import Place, place_of
 
 __all__ = ["Answer", "Hearsay", "Judged"]
@@ -132,7 +132,7 @@ class Hearsay:
         if not getattr(self.kube.transport, "keeps_labels", True):
             return ""
         if namespace not in self._consents:
-            found = insist(self.loop, lambda: self.kube.find(r.NAMESPACES, namespace))
+            found = retry(self.loop, lambda: self.kube.find(r.NAMESPACES, namespace))
             consents = found is None or labels_of(found).get(CONSENT) == "true"
             self._consents[namespace] = "" if consents else f"namespace {namespace} does not carry {CONSENT}=true"
         return self._consents[namespace]
@@ -146,4 +146,4 @@ class Hearsay:
             except NotFound:
                 return None
 
-        return insist(self.loop, once)
+        return retry(self.loop, once)

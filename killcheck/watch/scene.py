@@ -19,7 +19,7 @@ from killcheck.kube.informer import Change, Informer
 from killcheck.kube.objects import Obj, controller_of, dig, key_of, labels_of, name_of, namespace_of, parse_time, uid_of
 from killcheck.kube.resources import Resource
 from killcheck.machine.census import Census
-from killcheck.safety.undo import insist
+from killcheck.safety.undo import retry
 from killcheck.spec.killpath import KillPath, Layer, NodePool, Target
 
 __all__ = ["GpuPod", "Scene", "SceneBroken", "described", "on_since"]
@@ -160,7 +160,7 @@ class Scene:
             on_broken=lambda _: self._woken(),
         )
         self._informers[name] = informer
-        insist(self.cluster.loop, informer.start, patience_s=STEADFAST_S)
+        retry(self.cluster.loop, informer.start, patience_s=STEADFAST_S)
         informer.handlers.append(self._changed)
         return informer
 

@@ -7,50 +7,25 @@ import re
 import shutil
 import subprocess
 import sys
-import threading
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 import yaml
+from own_world import QUICK, SPEC, living, nothing_left, put_account, recipe
 
 from killcheck import fixtures
 from killcheck.clock import wall_now
-from killcheck.embedded.cluster import Cluster
 from killcheck.kube import manifests
-from killcheck.kube import resources as r
 from killcheck.lint.asking import lint, world_of
 from killcheck.spec.specfile import loads
 
-CI = Path(__file__).resolve().parents[2] / "ci"
 ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
-#: Until the GPUs are on; and the cluster's clock, which is not the host's.
-SETTLED_S = 400.0
-CLOCK = datetime(2026, 1, 15, 3, 30, tzinfo=UTC)
-SPEC = yaml.safe_load((CI / "killcheck.yaml").read_text())
 
 
-def recipe(*names):
-    return [obj for name in names for obj in yaml.safe_load_all((CI / name).read_text()) if obj]
-
-
-@pytest.fixture
-def living():
-    """The reference kill path and the recipes on an embedded cluster that keeps wall time."""
-    cluster = Cluster(start=CLOCK, exec_mode="host", speed=1.0)
-    over = threading.Event()
-    cluster.load([*manifests.load([fixtures.path("dead-man")]).objects, *recipe("rbac.yaml", "drill.yaml")])
-    cluster.kube.patch(r.NAMESPACES, "inference", {"metadata": {"labels": {"killcheck.dev/consent": "true"}}})
-    cluster.wire.start()
-    thread = threading.Thread(target=lambda: cluster.loop.run_until(over.is_set), daemon=True)
-    thread.start()
-    cluster.loop.advance(SETTLED_S)
-    yield cluster
-    over.set()
-    with cluster.loop.entered():
-        pass
-    thread.join()
-    cluster.close()
+@pytest.fixture(name="living")
+def fixture_living():
+    with living() as cluster:
+        yield cluster
 
 
 def may_mount():
@@ -65,22 +40,9 @@ def may_mount():
 @pytest.mark.skipif(not may_mount(), reason="needs root and a mount namespace, to be a pod's process")
 def test_the_cronjob_turns_the_gpus_off_and_puts_them_back(living, tmp_path):
     pod = recipe("drill.yaml")[0]["spec"]["jobTemplate"]["spec"]["template"]["spec"]
-    with living.loop.entered():
-        token = living.kube.call(
-            "POST",
-            f"/api/v1/namespaces/killcheck/serviceaccounts/{pod['serviceAccountName']}/token",
-            body={
-                "apiVersion": "authentication.k8s.io/v1",
-                "kind": "TokenRequest",
-                "spec": {"expirationSeconds": 3600},
-            },
-        ).body["status"]["token"]
     account, spec = tmp_path / "account", tmp_path / "killcheck.yaml"
-    account.mkdir()
-    (account / "token").write_text(token)
-    (account / "ca.crt").write_text(living.pki.ca_pem)
-    quick = {**SPEC, "proof": ["P1", "P4"], "deadlines": {"podsGone": "180s", "held": "3s"}}
-    spec.write_text(yaml.safe_dump(quick))
+    token = put_account(living, pod, account)
+    spec.write_text(yaml.safe_dump(QUICK))
     container = pod["containers"][0]
     script = container["command"][-1].replace("/etc/killcheck/killcheck.yaml", str(spec))
     work = tmp_path / "work"
@@ -107,11 +69,7 @@ def test_the_cronjob_turns_the_gpus_off_and_puts_them_back(living, tmp_path):
     assert "SURVIVED" in done.stdout
     assert re.search(r"the cluster's clock is \d+ s (ahead of|behind) this machine's", done.stdout)
     assert token not in done.stdout + done.stderr
-    with living.loop.entered():
-        assert living.kube.get(r.DEPLOYMENTS, "vllm", "inference")["spec"]["replicas"] == 1
-        for resource in (r.JOBS, r.CONFIGMAPS, r.LEASES):
-            left = living.kube.list(resource, "inference", labels="killcheck.dev/run").items
-            assert [one["metadata"]["name"] for one in left] == []
+    assert nothing_left(living) == ([], 1)
 
 
 def test_killcheck_passes_its_own_lint():

@@ -197,7 +197,7 @@ def test_and_is_exposed_without(tmp_path):
 def test_where_nobody_asks_it_does_not_bite_and_a_matrix_leaves_it_out(tmp_path):
     drill = drilled(tmp_path, "", "aws-metadata-blocked")
     assert (str(drill.verdict), "did not bite" in drill.why) == ("inconclusive", True)
-    assert faults.named("aws-metadata-blocked").unneeded("x", {"kind": "CronJob", "spec": {}})
+    assert faults.named("aws-metadata-blocked").unsuited_executor("x", {"kind": "CronJob", "spec": {}})
 
 
 def test_without_namespaces_a_variable_leads_there(world):

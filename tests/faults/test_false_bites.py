@@ -11,7 +11,7 @@ from killcheck import faults
 from killcheck.capabilities.offered import Capabilities
 from killcheck.capabilities.programs import Ran
 from killcheck.faults import FaultError
-from killcheck.faults.other_layer import Elsewhere, may_be_elsewhere
+from killcheck.faults.other_layer import OfNamedLayer, may_name_a_layer
 from killcheck.kube.objects import format_time
 from killcheck.machine.programs import Files
 from killcheck.spec.killpath import Command, KillPath, Layer, LayerType, Target
@@ -53,7 +53,7 @@ def stage_of(*, now=NOW, capabilities=None, events=(), nodes=(), claims=(), obje
         kill_path=KillPath("test", (TARGET,), (LAYER,)),
         journal=Journal(capabilities),
         run="20260115-030001-abc123-0",
-        testimony=SimpleNamespace(logs={}, events={}, pods={}),
+        observations=SimpleNamespace(logs={}, events={}, pods={}),
         timeline=SimpleNamespace(start=start),
         rewrites=[],
     )
@@ -174,9 +174,11 @@ def test_a_script_is_gone_when_it_is_the_script_that_is_not_found(errors, bites,
 # -- what it cannot do -------------------------------------------------------------------------------------
 def test_a_fault_that_has_to_go_on_acting_is_no_other_layers():
     """The controller would stay down for good: nobody would bring it back after the slot."""
-    assert not may_be_elsewhere(faults.MissedFirings)
+    assert not may_name_a_layer(faults.MissedFirings)
     path = KillPath("test", (TARGET,), (LAYER, Layer("second", LayerType.DEAD_MAN, covers=("vllm",))))
-    assert "is no fault of a layer's own executor" in Elsewhere(faults.MissedFirings(), "second").pointless(path, LAYER)
+    assert "is no fault of a layer's own executor" in OfNamedLayer(faults.MissedFirings(), "second").unsuited_targets(
+        path, LAYER
+    )
 
 
 def test_a_sentinel_that_is_somebody_elses_by_then_proves_nothing(tmp_path):

@@ -70,4 +70,4 @@ def test_where_there_is_no_metadata_the_probe_says_so_before_any_trigger(world):
 
 
 def test_a_matrix_leaves_it_out_where_nobody_asks():
-    assert faults.named("metadata-denied").unneeded("x", {"kind": "CronJob", "spec": {}})
+    assert faults.named("metadata-denied").unsuited_executor("x", {"kind": "CronJob", "spec": {}})

@@ -26,7 +26,7 @@ def test_a_look_is_seen_only_where_something_was_counted_after_it(counted):
     )  # the count of before the look
     stage = SimpleNamespace(
         programs=SimpleNamespace(run=lambda command: Ran(command, NOW, NOW, 0)),
-        testimony=base.Testimony(),
+        observations=base.Observations(),
         scene=SimpleNamespace(census=census),
         cluster=SimpleNamespace(loop=SimpleNamespace(run_until=lambda done, limit: done())),
     )

@@ -18,7 +18,7 @@ from killcheck.faults.kubernetes.executor import COPY, ExecutorFault, containers
 from killcheck.kube import resources as r
 from killcheck.kube.objects import Obj, annotations_of, dig, format_time
 from killcheck.layers.base import LayerRun, Stage
-from killcheck.safety.undo import insist
+from killcheck.safety.undo import retry
 
 __all__ = ["SsoExpired", "StaticKeyRevoked", "StsExpired", "WebIdentityExpired"]
 
@@ -67,9 +67,9 @@ class _CredentialFault(ExecutorFault):
             raise FaultError(f"{self.name}: the executor of {layer.layer.name} shows nothing to AWS")
         return Plan((self.simulates,), edits=self.edits)
 
-    def unneeded(self, layer_name: str, cron_job: Obj) -> str:
+    def unsuited_executor(self, layer_name: str, cron_job: Obj) -> str | None:
         """Only where the executor shows AWS anything."""
-        return "" if uses_aws(_template(cron_job)) else f"the executor of {layer_name} shows nothing to AWS"
+        return None if uses_aws(_template(cron_job)) else f"the executor of {layer_name} shows nothing to AWS"
 
     edits: ClassVar[tuple[str, ...]] = ()
 
@@ -94,9 +94,9 @@ class SsoExpired(_CredentialFault):
     lives_on_s: ClassVar[float] = 240.0
     _until = ""
 
-    def unneeded(self, layer_name: str, cron_job: Obj) -> str:
+    def unsuited_executor(self, layer_name: str, cron_job: Obj) -> str | None:
         """A person's session may be in the path without the executor's template showing it."""
-        return ""
+        return None
 
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
         """No session outlives a moment soon."""
@@ -164,15 +164,15 @@ class StaticKeyRevoked(_KeyFault):
         """Only where there is a key to be revoked: one that takes a role would be given one first."""
         namespace, account = identity(layer)
         kube = stage.cluster.kube
-        found = insist(stage.cluster.loop, lambda: kube.find(r.SERVICEACCOUNTS, account, namespace)) or {}
+        found = retry(stage.cluster.loop, lambda: kube.find(r.SERVICEACCOUNTS, account, namespace)) or {}
         if takes_role(pod_spec(layer)) or ROLE_ARN in annotations_of(found):
             raise FaultError(f"{self.name}: {_without_key(layer.layer.name)}")
         return super().plan(stage, layer)
 
-    def unneeded(self, layer_name: str, cron_job: Obj) -> str:
+    def unsuited_executor(self, layer_name: str, cron_job: Obj) -> str | None:
         """Only where there is a key to be revoked."""
-        return super().unneeded(layer_name, cron_job) or (
-            _without_key(layer_name) if takes_role(_template(cron_job)) else ""
+        return super().unsuited_executor(layer_name, cron_job) or (
+            _without_key(layer_name) if takes_role(_template(cron_job)) else None
         )
 
 
@@ -204,9 +204,11 @@ class WebIdentityExpired(_CredentialFault):
             raise FaultError(f"{self.name}: the executor of {layer.layer.name} takes no role by web identity")
         return super().plan(stage, layer)
 
-    def unneeded(self, layer_name: str, cron_job: Obj) -> str:
+    def unsuited_executor(self, layer_name: str, cron_job: Obj) -> str | None:
         """Only where a role is taken that way."""
-        return "" if takes_role(_template(cron_job)) else f"the executor of {layer_name} takes no role by web identity"
+        return (
+            None if takes_role(_template(cron_job)) else f"the executor of {layer_name} takes no role by web identity"
+        )
 
     def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
         """Refuse AssumeRoleWithWebIdentity."""

@@ -32,10 +32,10 @@ class EcrTokenExpired(ExecutorFault):
     failures = (6,)
     needs = (Capability.STAND_IN,)
 
-    def unneeded(self, layer_name: str, cron_job: Obj) -> str:
+    def unsuited_executor(self, layer_name: str, cron_job: Obj) -> str | None:
         """Nothing is pulled from ECR."""
         pulled = [c.get("image", "") for c in containers(_template(cron_job))]
-        return "" if any(map(registry_of, pulled)) else f"the executor of {layer_name} is not pulled from private ECR"
+        return None if any(map(registry_of, pulled)) else f"the executor of {layer_name} is not pulled from private ECR"
 
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
         """Only where there is a token to expire. Raises FaultError."""

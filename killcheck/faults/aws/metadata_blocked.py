@@ -19,9 +19,9 @@ _ASKS = re.compile(r"169\.254\.169\.254|ec2-metadata|boto3|\baws [a-z]|instance-
 ADDRESSES = ("169.254.169.254", "fd00:ec2::254")
 
 
-def _does_not_ask(layer_name: str, cron_job: Obj) -> str:
+def _does_not_ask(layer_name: str, cron_job: Obj) -> str | None:
     asks = _ASKS.search(str(dig(cron_job, "spec", "jobTemplate", default={})))
-    return "" if asks or not cron_job else f"the executor of {layer_name} does not ask instance metadata"
+    return None if asks or not cron_job else f"the executor of {layer_name} does not ask instance metadata"
 
 
 class MetadataBlocked(Fault):
@@ -37,7 +37,7 @@ class MetadataBlocked(Fault):
     failures = (21, 52)
     needs = (Capability.STAND_IN, Capability.CLOUD)
 
-    def unneeded(self, layer_name: str, cron_job: Obj) -> str:
+    def unsuited_executor(self, layer_name: str, cron_job: Obj) -> str | None:
         """Nothing asks."""
         return _does_not_ask(layer_name, cron_job)
 
@@ -77,7 +77,7 @@ class MetadataDenied(EgressFault):
         "|metadata (server|service)|no ec2 imds role|default credentials"
     )
 
-    def unneeded(self, layer_name: str, cron_job: Obj) -> str:
+    def unsuited_executor(self, layer_name: str, cron_job: Obj) -> str | None:
         """Nothing asks."""
         return _does_not_ask(layer_name, cron_job)
 

@@ -246,11 +246,11 @@ class SpotFis(_AwsSpotFault):
     #: Minutes between the start and the interruption, as FIS takes them (2 to 15).
     before_interruption_minutes: ClassVar[int] = 2
 
-    def pointless(self, kill_path: KillPath, layer: Layer) -> str:
+    def unsuited_targets(self, kill_path: KillPath, layer: Layer) -> str | None:
         """Only where the spec says as whom, and what stops it."""
         trial = kill_path.cloud.experiment if kill_path.cloud else None
         return (
-            super().pointless(kill_path, layer)
+            super().unsuited_targets(kill_path, layer)
             if trial
             else ("the spec names no role and stop condition (cloud.experiment)")
         )

@@ -16,11 +16,11 @@ __all__ = ["ContainerDisconnected", "ContainerPaused", "ContainerStopped"]
 class _CronContainerFault(ContainersFault, EngineFault):
     """A change of the container that the layer's command runs in."""
 
-    def applies(self, layer: Layer) -> str:
+    def unsuited_layer(self, layer: Layer) -> str | None:
         """A container that is made anew at each firing is none that could be stopped before."""
         if layer.container is not None and not layer.container.argv:
             return "each firing makes a container anew: none is there that could be disturbed before it"
-        return super().applies(layer)
+        return super().unsuited_layer(layer)
 
     def containers(self, stage: Stage, layer: LayerRun) -> list[Obj]:
         """That one."""

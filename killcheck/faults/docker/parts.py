@@ -21,9 +21,9 @@ class EngineFault(Fault):
 
     needs = (Capability.ENGINE,)
 
-    def applies(self, layer: Layer) -> str:
+    def unsuited_layer(self, layer: Layer) -> str | None:
         """Only to layers that are containers."""
-        return "" if layer.container else "the layer is no container of a Docker Engine"
+        return None if layer.container else "the layer is no container of a Docker Engine"
 
 
 def changing(*names: str) -> tuple[Permission, ...]:

@@ -12,7 +12,7 @@ from killcheck.kube.errors import ApiError, Forbidden
 from killcheck.kube.objects import Obj, condition, dig, name_of
 from killcheck.kube.permissions import Permission
 from killcheck.layers.base import LayerRun, Stage
-from killcheck.safety.undo import insist
+from killcheck.safety.undo import retry
 
 __all__ = ["NoRoom", "PodSecurity", "QuotaExhausted", "WebhookDown"]
 
@@ -39,7 +39,7 @@ class QuotaExhausted(ExecutorFault):
     def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
         """Allow as many pods as there are."""
         namespace, _ = identity(layer)
-        pods = insist(stage.cluster.loop, lambda: stage.cluster.kube.list(r.PODS, namespace)).items
+        pods = retry(stage.cluster.loop, lambda: stage.cluster.kube.list(r.PODS, namespace)).items
         used = sum(dig(pod, "status", "phase") not in ("Succeeded", "Failed") for pod in pods)
         stage.journal.create(
             r.RESOURCEQUOTAS,
@@ -155,7 +155,7 @@ class PodSecurity(ExecutorFault):
     def bitten(self, stage: Stage, layer: LayerRun) -> str:
         """Our own executor was refused; or, where it complies, a pod that does not is (asked once, as a dry run)."""
         said = refused(stage, 'violates PodSecurity "restricted')
-        if said or stage.testimony.pods:
+        if said or stage.observations.pods:
             return said or self._probe(stage, layer)
         return ""
 
@@ -212,7 +212,7 @@ class NoRoom(ExecutorFault):
 
     def bitten(self, stage: Stage, layer: LayerRun) -> str:
         """The scheduler said so of this very pod."""
-        for pod in stage.testimony.pods.values():
+        for pod in stage.observations.pods.values():
             scheduled = condition(pod, "PodScheduled")
             if scheduled and scheduled.get("reason") == "Unschedulable":
                 return f"{name_of(pod)}: Unschedulable: {scheduled.get('message', '')}"

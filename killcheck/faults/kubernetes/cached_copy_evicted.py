@@ -53,7 +53,7 @@ class CachedCopyEvicted(ExecutorFault):
         """The executor's image was really pulled, or the pull failed: by the drill's Job, or by a firing before it."""
         own = name_of(cron_job_of(layer))[:40]
         tried = tuple(f'{word} image "{i}"' for i in images(layer) for word in _TRIED)
-        for event in (*stage.testimony.events.values(), *stage.scene.events.values()):
+        for event in (*stage.observations.events.values(), *stage.scene.events.values()):
             message, about = str(event.get("message", "")), str(dig(event, "involvedObject", "name", default=""))
             if message.startswith(tried) and about.startswith(own) and event_time(event) >= self._since:
                 return f"{about}: {message[:300]}"

@@ -19,7 +19,7 @@ from killcheck.kube.permissions import Permission
 from killcheck.kube.schedule import Schedule
 from killcheck.kube.schedule import zone as zone_of
 from killcheck.layers import slots
-from killcheck.layers.base import LayerRun, Stage
+from killcheck.layers.base import Hindrance, LayerRun, Stage
 from killcheck.spec.killpath import Layer, LayerType
 
 __all__ = ["ClocksBack", "ClocksForward", "MissedFirings", "ZoneChanged"]
@@ -45,10 +45,10 @@ class _ScheduleFault(ExecutorFault):
 
     family = "schedule"
 
-    def applies(self, layer: Layer) -> str:
+    def unsuited_layer(self, layer: Layer) -> str | None:
         """Only where a certain hour matters."""
-        return super().applies(layer) or (
-            "" if layer.type is LayerType.DEAD_MAN else "it fires every few minutes, whatever the hour"
+        return super().unsuited_layer(layer) or (
+            None if layer.type is LayerType.DEAD_MAN else "it fires every few minutes, whatever the hour"
         )
 
     @staticmethod
@@ -76,7 +76,7 @@ class ZoneChanged(_ScheduleFault):
         for zone in (self.WRONG,) if had in _UTC else (None, self.WRONG):
             changed = copy(cron_job)
             changed["spec"]["timeZone"] = zone
-            if slots.moved(cron_job, changed, stage.cluster.loop.now()):
+            if slots.moved(cron_job, changed, stage.cluster.loop.now()) is not None:
                 return zone
         raise FaultError(f"schedule {cron_job['spec']['schedule']!r} fires at the same moments in every zone tried")
 
@@ -104,7 +104,7 @@ class ZoneChanged(_ScheduleFault):
     def bitten(self, stage: Stage, layer: LayerRun) -> str:
         """The trigger met a CronJob whose slot has moved."""
         held = layer.not_fired()
-        return held if held.startswith("timeZone is") else ""
+        return held.why if held is not None and held.reason is Hindrance.SLOT_MOVED else ""
 
 
 class _OwnSlot(_ScheduleFault):

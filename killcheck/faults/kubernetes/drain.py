@@ -74,7 +74,7 @@ class _Bystander(Fault):
             permissions=tuple(verbs),
         )
 
-    def pointless(self, kill_path: KillPath, layer: Layer) -> str:
+    def unsuited_targets(self, kill_path: KillPath, layer: Layer) -> str | None:
         """Only where it is asked what becomes of machines."""
         return none_asked(kill_path)
 
@@ -302,7 +302,7 @@ class LongGrace(Fault):
     def _grace_s(cls, stage: Stage, layer: LayerRun) -> int:
         return int(stage.kill_path.deadlines_for(layer.layer).pods_gone_s) + cls.beyond_s
 
-    def pointless(self, kill_path: KillPath, layer: Layer) -> str:
+    def unsuited_targets(self, kill_path: KillPath, layer: Layer) -> str | None:
         """Only where a template makes the pods that can be changed."""
         return none_scaled(kill_path, layer)
 

@@ -11,7 +11,7 @@ from killcheck.kube import resources as r
 from killcheck.kube.objects import Obj, dig, ref_of
 from killcheck.layers.base import LayerRun, Stage
 from killcheck.safety.changes import LABEL
-from killcheck.safety.undo import insist
+from killcheck.safety.undo import retry
 from killcheck.spec.killpath import Layer
 
 __all__ = [
@@ -37,14 +37,14 @@ ACCOUNT_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"
 class ExecutorFault(Fault):
     """A fault of something that a Job's pod depends on."""
 
-    def applies(self, layer: Layer) -> str:
+    def unsuited_layer(self, layer: Layer) -> str | None:
         """Only where an executor's pod is made from a CronJob's template."""
-        return "" if layer.cron_job else "the layer runs no Job of its own"
+        return None if layer.cron_job else "the layer runs no Job of its own"
 
 
 def cron_job_of(layer: LayerRun) -> Obj:
     """The layer's CronJob as read before the drill; empty where it has none."""
-    return getattr(layer, "cron_job", {})
+    return layer.cron_job
 
 
 def path_of(obj: Obj, field: str) -> str:
@@ -76,7 +76,7 @@ def same_image(stage: Stage, layer: LayerRun) -> list[str]:
         if other.cron_job is None or other.name == layer.layer.name:
             continue
         read = partial(stage.cluster.kube.find, r.CRONJOBS, other.cron_job.name, other.cron_job.namespace)
-        cron_job = insist(stage.cluster.loop, read) or {}
+        cron_job = retry(stage.cluster.loop, read) or {}
         spec = dig(cron_job, "spec", "jobTemplate", "spec", "template", "spec", default={})
         if own & {container.get("image") for container in containers({"spec": spec})}:
             found.append(other.name)
@@ -124,7 +124,7 @@ def replace_token(stage: Stage, source: Obj) -> None:
 # -- evidence ----------------------------------------------------------------------------------------------
 def statuses(stage: Stage) -> Iterator[tuple[Obj, Obj]]:
     """(pod, container status) of the drill's executor."""
-    for pod in stage.testimony.pods.values():
+    for pod in stage.observations.pods.values():
         for group in ("initContainerStatuses", "containerStatuses"):
             for status in dig(pod, "status", group, default=[]):
                 yield pod, status
@@ -132,7 +132,7 @@ def statuses(stage: Stage) -> Iterator[tuple[Obj, Obj]]:
 
 def log_line(stage: Stage, pattern: str, unless: Callable[[str], bool] = lambda line: False) -> str:
     """The first line of the executor's logs that matches a regular expression (case ignored), with its pod."""
-    for (pod, _), text in stage.testimony.logs.items():
+    for (pod, _), text in stage.observations.logs.items():
         for line in text.splitlines():
             if re.search(pattern, line, re.IGNORECASE) and not unless(line):
                 return f"{pod}: {line.strip()[:300]}"
@@ -141,7 +141,7 @@ def log_line(stage: Stage, pattern: str, unless: Callable[[str], bool] = lambda 
 
 def refused(stage: Stage, *marks: str) -> str:
     """What the Job controller was told when it could not create the executor's pod, if it names all ``marks``."""
-    for event in stage.testimony.events.values():
+    for event in stage.observations.events.values():
         message = str(event.get("message", ""))
         if event.get("reason") == "FailedCreate" and all(mark in message for mark in marks):
             return f"FailedCreate: {message[:400]}"

@@ -27,7 +27,7 @@ from killcheck.kube import resources as r
 from killcheck.kube.objects import Obj, dig
 from killcheck.kube.permissions import Permission
 from killcheck.layers.base import LayerRun, Stage
-from killcheck.safety.undo import insist
+from killcheck.safety.undo import retry
 
 __all__ = ["UNREACHED", "ApiUnreachable", "DnsDenied", "EgressDenied", "EgressFault", "all_but"]
 
@@ -99,7 +99,7 @@ class EgressFault(ExecutorFault):
                 "spec": {
                     "podSelector": {"matchLabels": labels},
                     "policyTypes": ["Egress"],
-                    "egress": insist(stage.cluster.loop, lambda: self.egress(stage)),
+                    "egress": retry(stage.cluster.loop, lambda: self.egress(stage)),
                 },
             },
         )
@@ -136,18 +136,18 @@ class DnsDenied(EgressFault):
 
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
         """Only where the executor asks for a name. Raises FaultError where it is seen to ask for none."""
-        why = self.unneeded(layer.layer.name, cron_job_of(layer))
+        why = self.unsuited_executor(layer.layer.name, cron_job_of(layer))
         if why:
             raise FaultError(f"{self.name}: {why}")
         return super().plan(stage, layer)
 
-    def unneeded(self, layer_name: str, cron_job: Obj) -> str:
+    def unsuited_executor(self, layer_name: str, cron_job: Obj) -> str | None:
         """kubectl and clients with the in-cluster configuration go to KUBERNETES_SERVICE_HOST, which is an address."""
         spec = dig(cron_job, "spec", "jobTemplate", "spec", "template", "spec", default={})
         mounted = any("configMap" in volume or "secret" in volume for volume in spec.get("volumes") or ())
         told = [str((c.get("command"), c.get("args"), c.get("env"))) for c in containers({"spec": spec})]
         if mounted or not told or any(_NAMES.search(text) or not _BY_ADDRESS.search(text) for text in told):
-            return ""
+            return None
         return (
             f"the executor of {layer_name} reaches the API server by its address (KUBERNETES_SERVICE_HOST), and "
             "asks DNS for nothing"

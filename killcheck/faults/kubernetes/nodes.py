@@ -73,11 +73,11 @@ class _SpotFault(Fault):
     rank = 2
     needs = (Capability.CLOUD,)
 
-    def applies(self, layer: Layer) -> str:
+    def unsuited_layer(self, layer: Layer) -> str | None:
         """Not where it is what pulls the trigger: two reclaims of one machine cannot be told apart."""
-        return "a reclaim is the layer's own trigger" if layer.type is LayerType.SPOT_HANDLER else ""
+        return "a reclaim is the layer's own trigger" if layer.type is LayerType.SPOT_HANDLER else None
 
-    def pointless(self, kill_path: KillPath, layer: Layer) -> str:
+    def unsuited_targets(self, kill_path: KillPath, layer: Layer) -> str | None:
         """Only where machines come and go."""
         return none_rented(kill_path)
 
@@ -237,7 +237,7 @@ class AutoscalerDown(Fault):
 
     NAMES = ("karpenter", "cluster-autoscaler", "aws-cluster-autoscaler")
 
-    def pointless(self, kill_path: KillPath, layer: Layer) -> str:
+    def unsuited_targets(self, kill_path: KillPath, layer: Layer) -> str | None:
         """Only where it is asked what becomes of machines."""
         return none_asked(kill_path)
 
@@ -330,7 +330,7 @@ class ControllerManagerDown(Fault):
         """They do not run, and a Job of ours has no status, or a Job's pod has ended and nobody counts it."""
         if "job-controller" not in present(stage.cluster.capabilities.controllers).stopped:
             return ""
-        job = stage.testimony.job or self._ours(stage, layer)
+        job = stage.observations.job or self._ours(stage, layer)
         if job is not None and not dig(job, "status", "startTime"):
             return f"Job {name_of(job)} has no status: the job controller is down"
         for held in stage.scene.gpu_pods():

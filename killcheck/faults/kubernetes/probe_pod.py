@@ -14,7 +14,7 @@ from killcheck.kube.errors import KubeError
 from killcheck.kube.objects import Obj, copy, dig, name_of, namespace_of
 from killcheck.kube.permissions import Permission
 from killcheck.layers.base import LayerRun, Stage
-from killcheck.safety.undo import insist
+from killcheck.safety.undo import retry
 
 __all__ = ["known_to_enforce", "permissions", "probe_after", "probe_before"]
 
@@ -194,7 +194,7 @@ def _run(stage: Stage, layer: LayerRun, labels: dict[str, str], when: str, scrip
         raise FaultError(f"a probe pod did not come to an end in time ({_waits(stage, name, namespace)})")
     try:
         said = (
-            insist(
+            retry(
                 stage.cluster.loop,
                 lambda: stage.cluster.kube.logs(name, namespace),
                 patience_s=LOG_PATIENCE_S,

@@ -17,7 +17,7 @@ from killcheck.kube.objects import Obj, dig, name_of, namespace_of, ref_of, uid_
 from killcheck.kube.permissions import Permission
 from killcheck.layers.base import LayerRun, Stage
 from killcheck.safety.changes import Undo
-from killcheck.safety.undo import insist
+from killcheck.safety.undo import retry
 from killcheck.spec.killpath import KillPath, Layer, Target
 
 __all__ = ["RivalOperator", "SecondStarter"]
@@ -35,11 +35,11 @@ class _Relighting(Fault):
         self._on: dict[tuple[str, str, str], int] = {}
         self._relit = ""
 
-    def applies(self, layer: Layer) -> str:
+    def unsuited_layer(self, layer: Layer) -> str | None:
         """Wherever a layer turns something off."""
-        return "" if layer.covers else "the layer turns nothing off that could be lit again"
+        return None if layer.covers else "the layer turns nothing off that could be lit again"
 
-    def pointless(self, kill_path: KillPath, layer: Layer) -> str:
+    def unsuited_targets(self, kill_path: KillPath, layer: Layer) -> str | None:
         """Only where there are replicas to be written."""
         return none_scaled(kill_path, layer)
 
@@ -124,7 +124,7 @@ class _Relighting(Fault):
                 return
 
         with stage.journal.change(what, undo):
-            insist(stage.cluster.loop, write)
+            retry(stage.cluster.loop, write)
         stage.rival = self.manager
         self._relit = self._relit or f"{what}, at {stage.cluster.loop.now():%H:%M:%S}"
 

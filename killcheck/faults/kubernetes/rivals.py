@@ -12,7 +12,7 @@ from killcheck.kube.errors import NotFound
 from killcheck.kube.objects import Obj, condition, dig, labels_of, name_of, namespace_of, parse_time
 from killcheck.kube.permissions import Permission
 from killcheck.layers.base import LayerRun, Stage
-from killcheck.safety.undo import insist
+from killcheck.safety.undo import retry
 from killcheck.spec.killpath import KillPath, Layer, Target
 from killcheck.watch.scene import event_time
 
@@ -41,11 +41,11 @@ class _RivalFault(Fault):
 
     family = "rivals"
 
-    def applies(self, layer: Layer) -> str:
+    def unsuited_layer(self, layer: Layer) -> str | None:
         """Wherever a layer turns something off."""
-        return "" if layer.covers else "the layer turns nothing off that could be lit again"
+        return None if layer.covers else "the layer turns nothing off that could be lit again"
 
-    def pointless(self, kill_path: KillPath, layer: Layer) -> str:
+    def unsuited_targets(self, kill_path: KillPath, layer: Layer) -> str | None:
         """Only where there are replicas to be written."""
         return none_scaled(kill_path, layer)
 
@@ -154,7 +154,7 @@ class KedaMinimum(_RivalFault):
 
 def _scaler_of(stage: Stage, target: Target) -> Obj | None:
     """The ScaledObject that scales a target already: KEDA takes no second one."""
-    for one in insist(stage.cluster.loop, lambda: stage.cluster.kube.list(r.SCALEDOBJECTS, target.namespace)).items:
+    for one in retry(stage.cluster.loop, lambda: stage.cluster.kube.list(r.SCALEDOBJECTS, target.namespace)).items:
         scaled = dig(one, "spec", "scaleTargetRef", default={})
         if (scaled.get("kind", "Deployment"), scaled.get("name")) == (target.kind, target.object):
             return one
@@ -234,7 +234,7 @@ class PoolFloor(Fault):
     family = "rivals"
     failures = (45, 47)
 
-    def pointless(self, kill_path: KillPath, layer: Layer) -> str:
+    def unsuited_targets(self, kill_path: KillPath, layer: Layer) -> str | None:
         """Only where it is asked what becomes of machines."""
         return none_asked(kill_path)
 
@@ -253,7 +253,7 @@ class PoolFloor(Fault):
     def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
         """Set consolidateAfter to Never."""
         done = []
-        for pool in insist(stage.cluster.loop, lambda: list(self._pools(stage))):
+        for pool in retry(stage.cluster.loop, lambda: list(self._pools(stage))):
             what = f"NodePool {pool}: consolidateAfter Never"
             stage.journal.merge(r.NODEPOOLS, pool, None, {"spec": {"disruption": {"consolidateAfter": "Never"}}}, what)
             done.append(what)

@@ -12,7 +12,7 @@ from killcheck.kube import resources as r
 from killcheck.kube.objects import Obj, dig, key_of, labels_of, name_of, namespace_of, ref_of
 from killcheck.kube.permissions import Permission, Permissions
 from killcheck.layers.base import LayerRun, Stage
-from killcheck.safety.undo import insist
+from killcheck.safety.undo import retry
 
 __all__ = ["CONSENT", "RoleBindingGone"]
 
@@ -83,7 +83,7 @@ class RoleBindingGone(ExecutorFault):
             kept = [s for s in dig(found, "subjects") or [] if not _is(s, namespace, account, namespace_of(found))]
             return {"subjects": kept or None}
 
-        for binding in insist(stage.cluster.loop, lambda: self._bindings(stage, layer)):
+        for binding in retry(stage.cluster.loop, lambda: self._bindings(stage, layer)):
             what = f"took {account} out of {ref_of(binding)}"
             stage.journal.merge(_resource(binding), name_of(binding), namespace_of(binding) or None, without, what)
             done.append(what)

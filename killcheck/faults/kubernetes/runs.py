@@ -16,7 +16,7 @@ from killcheck.kube import resources as r
 from killcheck.kube.objects import Obj, controller_of, dig, format_time, name_of, namespace_of, parse_time
 from killcheck.kube.permissions import Permission
 from killcheck.layers.base import LayerRun, Stage
-from killcheck.safety.undo import insist
+from killcheck.safety.undo import retry
 from killcheck.spec.killpath import Layer
 
 __all__ = ["LaptopKilled", "RunNeverFinishes"]
@@ -42,9 +42,9 @@ class RunNeverFinishes(Fault):
     #: How long its pod may take to run, in seconds.
     starts_within_s: ClassVar[float] = 300.0
 
-    def applies(self, layer: Layer) -> str:
+    def unsuited_layer(self, layer: Layer) -> str | None:
         """Wherever a layer turns something off."""
-        return "" if layer.covers else "the layer turns nothing off"
+        return None if layer.covers else "the layer turns nothing off"
 
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
         """A Job of our own that never ends."""
@@ -186,7 +186,7 @@ class LaptopKilled(RunNeverFinishes):
             return ""
         now = stage.cluster.loop.now()
         kube, namespace = stage.cluster.kube, self._namespace(stage, layer)
-        lease = insist(stage.cluster.loop, lambda: kube.find(r.LEASES, self._name(stage), namespace))
+        lease = retry(stage.cluster.loop, lambda: kube.find(r.LEASES, self._name(stage), namespace))
         renewed = dig(lease or {}, "spec", "renewTime")
         if not renewed or parse_time(renewed) + timedelta(seconds=self.silent_after_s) >= now:
             return ""

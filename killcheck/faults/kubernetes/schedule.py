@@ -10,7 +10,7 @@ from killcheck.faults.kubernetes.registry_down import NOWHERE
 from killcheck.kube import resources as r
 from killcheck.kube.objects import Obj, copy, dig, name_of, namespace_of, uid_of
 from killcheck.kube.permissions import Permission
-from killcheck.layers.base import LayerRun, Stage
+from killcheck.layers.base import Hindrance, LayerRun, Stage
 
 __all__ = ["JobHungUnderForbid", "Suspended"]
 
@@ -45,7 +45,7 @@ class Suspended(ExecutorFault):
     def bitten(self, stage: Stage, layer: LayerRun) -> str:
         """The trigger met a suspended CronJob."""
         held = layer.not_fired()
-        return held if "suspend" in held else ""
+        return held.why if held is not None and held.reason is Hindrance.SUSPENDED else ""
 
 
 class JobHungUnderForbid(ExecutorFault):
@@ -131,4 +131,4 @@ class JobHungUnderForbid(ExecutorFault):
     def bitten(self, stage: Stage, layer: LayerRun) -> str:
         """The hung Job is active, or held up the firing."""
         held = layer.not_fired()
-        return held if "Forbid" in held else self._active(stage)
+        return held.why if held is not None and held.reason is Hindrance.STILL_ACTIVE else self._active(stage)

@@ -13,7 +13,7 @@ from killcheck.kube.errors import NotFound
 from killcheck.kube.objects import Obj, dig, uid_of
 from killcheck.kube.permissions import Permission
 from killcheck.layers.base import LayerRun, Stage
-from killcheck.safety.undo import insist
+from killcheck.safety.undo import retry
 
 __all__ = ["TokenAudience", "TokenDead", "TokenNotMounted"]
 
@@ -57,7 +57,7 @@ class TokenDead(ExecutorFault):
             "kind": "TokenRequest",
             "spec": {"expirationSeconds": SHORTEST_S, "boundObjectRef": bound},
         }
-        answer = insist(
+        answer = retry(
             stage.cluster.loop,
             lambda: kube.create(r.SERVICEACCOUNTS, request, namespace, name=account, subresource="token"),
         )
@@ -70,7 +70,7 @@ class TokenDead(ExecutorFault):
             except NotFound:
                 return
 
-        insist(stage.cluster.loop, end)
+        retry(stage.cluster.loop, end)
         name = kept["metadata"]["name"]
         replace_token(stage, {"secret": {"name": name, "items": [{"key": "token", "path": "token"}]}})
         return [f"the drill's copy of the Job reads a dead token of {account} from Secret {namespace}/{name}"]

@@ -10,7 +10,7 @@ from killcheck.kube import resources as r
 from killcheck.kube.objects import Obj, condition, dig, name_of
 from killcheck.kube.permissions import Permission
 from killcheck.layers.base import LayerRun, Stage
-from killcheck.safety.undo import insist
+from killcheck.safety.undo import retry
 from killcheck.spec.killpath import KillPath, Layer
 
 __all__ = ["VolumeStuck"]
@@ -33,7 +33,7 @@ class VolumeStuck(Fault):
     family = "drain"
     failures = (44,)
 
-    def pointless(self, kill_path: KillPath, layer: Layer) -> str:
+    def unsuited_targets(self, kill_path: KillPath, layer: Layer) -> str | None:
         """Only where it is asked what becomes of machines."""
         return none_asked(kill_path)
 
@@ -89,7 +89,7 @@ class VolumeStuck(Fault):
         kube = stage.cluster.kube
         names = [f"{self._prefix(stage)}-{number}" for number in range(len(stage.scene.known_nodes))]
         found = [
-            insist(stage.cluster.loop, lambda n=name: kube.find(r.VOLUMEATTACHMENTS, n))  # type: ignore[misc]
+            retry(stage.cluster.loop, lambda n=name: kube.find(r.VOLUMEATTACHMENTS, n))  # type: ignore[misc]
             for name in names
         ]
         return [one for one in found if one is not None]

@@ -39,11 +39,11 @@ class MachineFault(Fault):
     outside = True
     needs = (Capability.MACHINE,)
 
-    def applies(self, layer: Layer) -> str:
+    def unsuited_layer(self, layer: Layer) -> str | None:
         """Only where the layer is a program that stops something."""
         if layer.command is None or layer.type not in (LayerType.COMMAND, LayerType.IDLE_MONITOR):
             return "the layer is no program of a machine"
-        return ""
+        return None
 
 
 class _Cli(MachineFault):
@@ -55,16 +55,16 @@ class _Cli(MachineFault):
         self._folder = ""
         self._names: tuple[str, ...] = ()
 
-    def pointless(self, kill_path: KillPath, layer: Layer) -> str:
+    def unsuited_targets(self, kill_path: KillPath, layer: Layer) -> str | None:
         """Only where it calls one."""
         if layer.command is None or scripts.clis(layer.command, kill_path.folder):
-            return ""
+            return None
         return f"nothing in {layer.command} calls a cloud's command line"
 
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
         """Which they are."""
         assert layer.layer.command is not None
-        nothing = self.pointless(stage.kill_path, layer.layer)
+        nothing = self.unsuited_targets(stage.kill_path, layer.layer)
         if nothing:
             raise FaultError(nothing)
         names = scripts.clis(layer.layer.command, stage.kill_path.folder)
@@ -96,7 +96,7 @@ class _Cli(MachineFault):
             ) from error
         if stage.cluster.real:
             # The machine's own timers do not meet it: what they turn off meanwhile says nothing about the fault.
-            stage.rewrites.append(lambda template: None)
+            stage.own_start_altered = True
         return [what]
 
     @abstractmethod
@@ -127,7 +127,7 @@ class CliGone(_Cli):
 
     def bitten(self, stage: Stage, layer: LayerRun) -> str:
         """The machine's programs do not find it, and the layer's has run without."""
-        if getattr(layer, "ran", None) is None or not self._names:
+        if layer.ran is None or not self._names:
             return ""
         found = [name for name in self._names if stage.programs.finds(name)]
         return "" if found else f"{', '.join(self._names)}: nowhere on the PATH of {layer.layer.command}"

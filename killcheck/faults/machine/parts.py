@@ -13,7 +13,6 @@ from typing import ClassVar
 
 from killcheck.capabilities.errors import UndoProblem
 from killcheck.capabilities.offered import Capability, present
-from killcheck.capabilities.programs import Ran
 from killcheck.executor import scripts
 from killcheck.faults.base import FaultError, Plan
 from killcheck.faults.machine.cli import MachineFault
@@ -26,12 +25,6 @@ __all__ = ["DiskReadOnly", "LockHeld", "LockStale", "ScriptGone", "ScriptNotExec
 DEAD_PID = 4194305
 
 
-def ran(layer: LayerRun) -> Ran | None:
-    """How the program that the drill started ended; None: it has not yet."""
-    found: Ran | None = getattr(layer, "ran", None)
-    return found
-
-
 class _Script(MachineFault):
     """Something is wrong with the very file that the layer's command names."""
 
@@ -39,17 +32,17 @@ class _Script(MachineFault):
     #: What a shell, or the kernel, says of it: a regular expression.
     words: ClassVar[str]
 
-    def pointless(self, kill_path: KillPath, layer: Layer) -> str:
+    def unsuited_targets(self, kill_path: KillPath, layer: Layer) -> str | None:
         """Only where that file lies beside the spec."""
         if layer.command is None or scripts.own_script(layer.command, kill_path.folder):
-            return ""
+            return None
         return f"{layer.command} is no script that lies beside the spec"
 
     def _script(self, stage: Stage, layer: LayerRun) -> str:
         assert layer.layer.command is not None
         found = scripts.own_script(layer.layer.command, stage.kill_path.folder)
         if not found:
-            raise FaultError(self.pointless(stage.kill_path, layer.layer))
+            raise FaultError(self.unsuited_targets(stage.kill_path, layer.layer))
         return found
 
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
@@ -66,7 +59,7 @@ class _Script(MachineFault):
 
     def bitten(self, stage: Stage, layer: LayerRun) -> str:
         """Starting it failed in just that way; what the script itself does not find is another matter."""
-        ended = ran(layer)
+        ended = layer.ran
         said = ended.errors if ended is not None and ended.code in (126, 127, 2) else ""
         file = re.escape(PurePath(self._script(stage, layer)).name)
         found = re.compile(rf"{file}\W?: (\[Errno \d+\] )?(cannot execute: |command )?{self.words}")
@@ -94,7 +87,7 @@ class ScriptNotExecutable(_Script):
     how = "mode"
     words = "[Pp]ermission denied"
 
-    def pointless(self, kill_path: KillPath, layer: Layer) -> str:
+    def unsuited_targets(self, kill_path: KillPath, layer: Layer) -> str | None:
         """An interpreter reads a script whatever its mode."""
         if (
             layer.command is not None
@@ -102,7 +95,7 @@ class ScriptNotExecutable(_Script):
             and not layer.command.argv[0].startswith("./")
         ):
             return f"{layer.command} is not started by its own mode"
-        return super().pointless(kill_path, layer)
+        return super().unsuited_targets(kill_path, layer)
 
 
 class _Lock(MachineFault):
@@ -113,10 +106,10 @@ class _Lock(MachineFault):
     def __init__(self) -> None:
         self._taken: tuple[str, ...] = ()
 
-    def pointless(self, kill_path: KillPath, layer: Layer) -> str:
+    def unsuited_targets(self, kill_path: KillPath, layer: Layer) -> str | None:
         """Only where its scripts name a lock file."""
         if layer.command is None or scripts.locks(layer.command, kill_path.folder):
-            return ""
+            return None
         return f"nothing in {layer.command} names a lock file"
 
     def _locks(self, stage: Stage, command: Command | None) -> tuple[scripts.Lock, ...]:
@@ -157,7 +150,7 @@ class _Lock(MachineFault):
         """It was there when the program ran."""
         if stage.timeline is None or not self._taken:
             return ""
-        ended = ran(layer)
+        ended = layer.ran
         return f"{', '.join(self._taken)} was taken when {ended.command} ran" if ended is not None else ""
 
 
@@ -214,7 +207,7 @@ class DiskReadOnly(MachineFault):
 
     def bitten(self, stage: Stage, layer: LayerRun) -> str:
         """A program of the machine cannot write, and the layer's has run."""
-        if ran(layer) is None:
+        if layer.ran is None:
             return ""
         return present(stage.cluster.capabilities.machine).cannot_write() or ""
 
@@ -234,9 +227,9 @@ class SentinelLost(MachineFault):
     def __init__(self) -> None:
         self._gone = ""
 
-    def applies(self, layer: Layer) -> str:
+    def unsuited_layer(self, layer: Layer) -> str | None:
         """Only to a sentinel that is a file."""
-        return "" if layer.sentinel is not None and layer.sentinel.path else "the layer is no sentinel file"
+        return None if layer.sentinel is not None and layer.sentinel.path else "the layer is no sentinel file"
 
     def _path(self, layer: LayerRun) -> str:
         if layer.layer.sentinel is None or not layer.layer.sentinel.path:

@@ -41,9 +41,9 @@ class ReclaimedWhileStopping(CliNoEffect):
         self._back = _ComesBack()
         self._mark = ""
 
-    def pointless(self, kill_path: KillPath, layer: Layer) -> str:
+    def unsuited_targets(self, kill_path: KillPath, layer: Layer) -> str | None:
         """Only where it asks a cloud to stop it, and the spec says how it is started."""
-        return super().pointless(kill_path, layer) or self._back.pointless(kill_path, layer)
+        return super().unsuited_targets(kill_path, layer) or self._back.unsuited_targets(kill_path, layer)
 
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
         """The program before the cloud's, and the start."""

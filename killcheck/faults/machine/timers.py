@@ -13,7 +13,6 @@ from killcheck.capabilities.offered import Capability
 from killcheck.capabilities.programs import Ran
 from killcheck.faults.base import FaultError, Plan
 from killcheck.faults.machine.cli import MachineFault
-from killcheck.faults.machine.parts import ran
 from killcheck.layers.base import LayerRun, Stage
 from killcheck.machine.programs import again
 from killcheck.safety.changes import Undo
@@ -28,9 +27,9 @@ class _Timer(MachineFault):
     family = "schedule"
     needs = (Capability.TIMERS,)
 
-    def applies(self, layer: Layer) -> str:
+    def unsuited_layer(self, layer: Layer) -> str | None:
         """Only where the spec says when it starts."""
-        return super().applies(layer) or ("" if layer.schedule else "the spec gives it no schedule")
+        return super().unsuited_layer(layer) or (None if layer.schedule else "the spec gives it no schedule")
 
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
         """Its timer."""
@@ -41,7 +40,7 @@ class _Timer(MachineFault):
 
     def bitten(self, stage: Stage, layer: LayerRun) -> str:
         """The trigger met it."""
-        return layer.not_fired()
+        return str(layer.not_fired() or "")
 
 
 class TimerStopped(_Timer):
@@ -109,8 +108,8 @@ class ClockBehind(_Timer):
     def bitten(self, stage: Stage, layer: LayerRun) -> str:
         """Its slot comes late, or the program has run by a clock that is behind."""
         held = layer.not_fired()
-        if held or ran(layer) is None:
-            return held
+        if held is not None or layer.ran is None:
+            return str(held or "")
         told = stage.programs.run(Command(("date", "+%s")))
         behind = (told.begun - timedelta(seconds=float(told.output))).timestamp() if told.ok else 0.0
         return f"the machine's clock is {behind:.0f} s behind" if behind > self.behind_s / 2 else ""
@@ -133,17 +132,17 @@ class SecondController(MachineFault):
         self._zero_s: float | None = None
         self._fired = False
 
-    def pointless(self, kill_path: KillPath, layer: Layer) -> str:
+    def unsuited_targets(self, kill_path: KillPath, layer: Layer) -> str | None:
         """Only where the spec says how to start them."""
         if any(target.start is not None for target in kill_path.covered_by(layer)):
-            return ""
+            return None
         return "the spec does not say how its targets are started"
 
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
         """The targets' own start commands."""
         starts = [t for t in stage.kill_path.covered_by(layer.layer) if t.start is not None]
         if not starts:
-            raise FaultError(self.pointless(stage.kill_path, layer.layer))
+            raise FaultError(self.unsuited_targets(stage.kill_path, layer.layer))
         return Plan(
             tuple(f"{t.name} is started again with {t.start}" for t in starts),
             edits=tuple(f"the start of {t.name}" for t in starts),
