@@ -88,7 +88,7 @@ def _typed(cls: type[Event], values: dict[str, Any]) -> Event:
     from pydantic import ValidationError
 
     try:
-        found: Event = _reader(cls).validate_python(values)
+        found: Event = _reader(cls.kind).validate_python(values)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, (cls.kind, *first["loc"])))
@@ -97,10 +97,10 @@ def _typed(cls: type[Event], values: dict[str, Any]) -> Event:
 
 
 @cache
-def _reader(cls: type[Event]) -> TypeAdapter[Any]:
+def _reader(kind: str) -> TypeAdapter[Any]:
     from pydantic import TypeAdapter
 
-    return TypeAdapter(cls)
+    return TypeAdapter(_KINDS[kind])
 
 
 @dataclass(frozen=True, kw_only=True)
