@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -80,7 +81,7 @@ def command(
     if on and exec_mode == "host":
         raise click.UsageError("--exec host rehearses manifests: leave --on out, or --exec")
     loaded = None if on else _loaded(manifests, strict=strict, exclude=exclude, values=values)
-    found = _discover(on, loaded, kubeconfig, name, exec_mode)
+    found = _with_starts(_discover(on, loaded, kubeconfig, name, exec_mode))
     if str(output) == "-":
         click.echo(found.spec, nl=False)
     else:
@@ -122,6 +123,25 @@ def _discover(on: str | None, loaded: Loaded | None, kubeconfig: Path | None, na
         from killcheck.run.reading import rehearsed
 
         return discover.from_objects(loaded, name, rehearsed(loaded, wall_now()), complete=False)
+
+
+def _with_starts(found: Discovery) -> Discovery:
+    """With what starts targets again by the clock: mornings are declared, of any other a drill says *exposed*."""
+    from killcheck.clock import wall_now
+    from killcheck.watch import starts
+
+    mornings, others = starts.proposed(found.objects, found.kill_path, wall_now())
+    notes = tuple(
+        f"{one.who} starts a target at {one.text} ({one.zone or 'UTC'}), which is no morning: a drill calls it "
+        "exposed, unless it is declared under starts:"
+        for one in others
+    )
+    comments = {**found.comments}
+    if mornings:
+        comments["starts"] = "Found by reading: each comes in the morning on its own clock. Strike what is not meant."
+    refs = tuple(dict.fromkeys(one.ref for one in mornings))
+    path = replace(found.kill_path, starts=refs)
+    return replace(found, kill_path=path, notes=(*found.notes, *notes), comments=comments)
 
 
 def _say(found: Discovery, output: Path, loaded: Loaded | None, verbose: bool) -> None:

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from killcheck import __version__
 from killcheck.commands.errors import guarded
+from killcheck.reports import Delivery, Place, Report, Told, Written, every
 
 if TYPE_CHECKING:
     from killcheck.events import Event
-    from killcheck.reports.compare import Comparison
     from killcheck.reports.story import RunStory
 
 __all__ = ["command"]
@@ -24,28 +23,32 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 _STREAM = click.Path(path_type=Path, dir_okay=False, allow_dash=True)
 _FOLDER = click.Path(path_type=Path, file_okay=False)
 _RECORD = click.Path(path_type=Path, exists=True, dir_okay=False)
+_PLACES: dict[Place, dict[str, Any]] = {
+    Place.FILE: {"type": _FILE},
+    Place.STREAM: {"type": _STREAM},
+    Place.FOLDER: {"type": _FOLDER},
+    Place.ADDRESS: {"metavar": "URL"},
+    Place.ASKED: {"is_flag": True},
+}
+
+
+def _parameter(report: Report) -> str:
+    """An option's value under a name that no other parameter has."""
+    return f"to_{report.option.replace('-', '_')}"
+
+
+def _each_report(command: Callable[..., None]) -> Callable[..., None]:
+    """An option for every report that there is."""
+    for report in reversed(every()):
+        option = click.option(f"--{report.option}", _parameter(report), help=report.help, **_PLACES[report.place])
+        command = option(command)
+    return command
 
 
 @click.command("report", context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("record", type=_RECORD, metavar="RUN.jsonl")
 @click.option("--compare", "earlier", type=_RECORD, metavar="EARLIER.jsonl", help="What changed since that run.")
-@click.option("--html", type=_FILE, help="One self-contained HTML file.")
-@click.option(
-    "--json",
-    "document",
-    type=_STREAM,
-    help="The JSON document, schema killcheck.result/v1 (- is standard output).",
-)
-@click.option("--junit", type=_FILE, help="JUnit XML.")
-@click.option("--sarif", type=_FILE, help="SARIF 2.1.0.")
-@click.option("--allure", type=_FOLDER, help="Allure results, into a folder.")
-@click.option(
-    "--prometheus", type=_STREAM, help="Prometheus text format, for the textfile collector (- is standard output)."
-)
-@click.option("--pushgateway", metavar="URL", help="Push the metrics to a Prometheus Pushgateway.")
-@click.option("--github-summary", type=_FILE, help="Append Markdown: the file that $GITHUB_STEP_SUMMARY names.")
-@click.option("--slack", type=_FILE, help="The body of a Slack-compatible webhook message.")
-@click.option("--webhook", is_flag=True, help="Post that message to the URL in $KILLCHECK_WEBHOOK, a secret.")
+@_each_report
 @click.option("--no-color", is_flag=True, help="No colours (also: NO_COLOR).")
 @guarded
 def command(record: Path, earlier: Path | None, no_color: bool, **wanted: Any) -> None:
@@ -60,9 +63,11 @@ def command(record: Path, earlier: Path | None, no_color: bool, **wanted: Any) -
     from killcheck.reports.compare import compare
 
     events, story = _read(record)
-    told = _Told(story, compare(_read(earlier)[1], story) if earlier else None)
-    made = [make(told, wanted[name]) for name, make in _MAKERS.items() if wanted[name]]
-    if not made:
+    told = Told(story, compare(_read(earlier)[1], story) if earlier else None)
+    asked = [(report, where) for report in every() if (where := wanted[_parameter(report)])]
+    for report, where in asked:
+        _make(report, told, where)
+    if not asked:
         from killcheck.reports.terminal import Terminal
 
         out = Terminal(color=False if no_color else None)
@@ -74,13 +79,6 @@ def command(record: Path, earlier: Path | None, no_color: bool, **wanted: Any) -
             for event in events:
                 out(event)
         out.closing(story, told.comparison)
-
-
-class _Told(NamedTuple):
-    """What every report is made from."""
-
-    story: RunStory
-    comparison: Comparison | None
 
 
 def _read(path: Path) -> tuple[list[Event], RunStory]:
@@ -119,92 +117,34 @@ def _check(path: Path, story: RunStory) -> None:
             raise RecordError(f"{path}: no result of killcheck's: {where}: {error.message}")
 
 
-def _html(told: _Told, path: Path) -> None:
-    from killcheck.reports.html import html
+def _make(report: Report, told: Told, where: Any) -> None:
+    if isinstance(report, Written):
+        _write(report, report.text(told), where)
+    elif isinstance(report, Delivery) and report.into is not None:
+        report.into(told, where)
+    elif isinstance(report, Delivery) and report.to is not None:
+        report.to(told, _address(report) if report.variable else where)
 
-    _replace(path, html(told.story, told.comparison))
 
-
-def _document(told: _Told, path: Path) -> None:
-    from killcheck.reports.document import document
-
-    text = json.dumps(document(told.story), indent=2) + "\n"
-    if str(path) == "-":
+def _write(report: Written, text: str, path: Path) -> None:
+    if report.place is Place.STREAM and str(path) == "-":
         click.echo(text, nl=False)
+    elif report.appended:
+        with path.open("a", encoding="utf-8") as file:
+            file.write(text)
     else:
-        _replace(path, text)
+        earlier = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+        _replace(path, report.joined(text, earlier))
 
 
-def _junit(told: _Told, path: Path) -> None:
-    from killcheck.reports.junit import junit
-
-    _replace(path, junit(told.story))
-
-
-def _sarif(told: _Told, path: Path) -> None:
-    from killcheck.reports.sarif_drills import document
-
-    _replace(path, json.dumps(document(told.story), indent=2) + "\n")
-
-
-def _allure(told: _Told, folder: Path) -> None:
-    from killcheck.reports.allure import write
-
-    write(told.story, folder)
-
-
-def _prometheus(told: _Told, path: Path) -> None:
-    from killcheck.reports.prometheus import carry_over, prometheus
-
-    if str(path) == "-":
-        click.echo(prometheus(told.story), nl=False)
-        return
-    earlier = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
-    _replace(path, carry_over(prometheus(told.story), earlier))
-
-
-def _pushgateway(told: _Told, url: str) -> None:
-    from killcheck.reports.post import push
-    from killcheck.reports.prometheus import grouping, prometheus
-
-    push(url, grouping(told.story), prometheus(told.story))
-
-
-def _summary(told: _Told, path: Path) -> None:
-    from killcheck.reports.summary import markdown
-
-    with path.open("a", encoding="utf-8") as file:  # a step may have written to its summary already
-        file.write(markdown(told.story, told.comparison))
-
-
-def _slack(told: _Told, path: Path) -> None:
-    from killcheck.reports.summary import slack
-
-    _replace(path, json.dumps(slack(told.story), indent=2) + "\n")
-
-
-def _webhook(told: _Told, _wanted: bool) -> None:
-    from killcheck.reports.post import post
-    from killcheck.reports.summary import slack
-
-    url = os.environ.get("KILLCHECK_WEBHOOK", "")
+def _address(report: Delivery) -> str:
+    """Raises UsageError where the variable that holds it is not set."""
+    url = os.environ.get(report.variable, "")
     if not url:
-        raise click.UsageError("--webhook posts to the URL in the environment variable KILLCHECK_WEBHOOK, not set here")
-    post(url, slack(told.story))
-
-
-_MAKERS: dict[str, Callable[[_Told, Any], None]] = {
-    "html": _html,
-    "document": _document,
-    "junit": _junit,
-    "sarif": _sarif,
-    "allure": _allure,
-    "prometheus": _prometheus,
-    "pushgateway": _pushgateway,
-    "github_summary": _summary,
-    "slack": _slack,
-    "webhook": _webhook,
-}
+        raise click.UsageError(
+            f"--{report.option} posts to the URL in the environment variable {report.variable}, not set here"
+        )
+    return url
 
 
 def _replace(path: Path, text: str) -> None:

@@ -7,7 +7,7 @@ written here is a proposal for a person to read.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from killcheck.discover import deadlines as deadline_sums
@@ -61,6 +61,8 @@ class Discovery:
     comments: Mapping[str, str]
     #: Objects that may hold accelerators in ways that are not understood.
     unknown: tuple[Unknown, ...] = ()
+    #: What was looked at.
+    objects: Sequence[Obj] = field(default=(), repr=False, compare=False)
 
     @property
     def spec(self) -> str:
@@ -130,7 +132,7 @@ def from_objects(
             pools=tuple(pool.name for pool in pools.pools),
         ),
     )
-    return Discovery(path, tuple(dict.fromkeys(notes)), seen.not_understood, uncovered, comments, tuple(unknown))
+    return Discovery(path, tuple(dict.fromkeys(notes)), seen.not_understood, uncovered, comments, tuple(unknown), found)
 
 
 def _written_to(targets: Iterable[killpath.Target], layers: Iterable[killpath.Layer]) -> tuple[str, ...]:

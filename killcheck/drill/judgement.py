@@ -79,7 +79,9 @@ class Judged(Watched):
         left = self._left_on() if hand.layer else []
         if left:
             return self._stays_on(left, hand)
-        self.ledger = keeping.of_drill(self.cluster, self.kill_path, self.layer) if hand.layer else self.ledger
+        if hand.layer:
+            doubts = self._layer_run.doubts()
+            self.ledger = keeping.of_drill(self.cluster, self.kill_path, self.layer, doubts)
         if self.ledger.open:
             raise Inconclusive(self.ledger.verdict())
         if hand.layer == self.layer.name:

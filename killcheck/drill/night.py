@@ -191,7 +191,7 @@ class Night:
             relight = replace(found, what=what)
         else:
             relight = self._of_holder(now)
-        return replace(relight, meant=self._meant(relight))
+        return replace(relight, meant=relight.meant or self._meant(relight))
 
     def _of_holder(self, now: datetime) -> Relight:
         new = next((pod for pod in self.scene.gpu_pods() if pod.uid not in self._pods), None)
@@ -199,15 +199,17 @@ class Night:
         if new is None or obj is None:
             return Relight(now, UNKNOWN, "brought a GPU node back")
         kind, name = self.scene.root_owner(obj)
-        start = None
+        start, meant = None, ""
         if kind == "Job":
             job = self.scene.jobs.get(name, new.namespace)
             owner = controller_of(job) if job else None
             if owner and owner.get("kind") == "CronJob":
                 kind, name = "CronJob", owner["name"]
-                start = starts.of_cron_job(self.stage.cluster.kube.find(r.CRONJOBS, name, new.namespace))
+                cron = self.stage.cluster.kube.find(r.CRONJOBS, name, new.namespace)
+                start, meant = starts.of_cron_job(cron), starts.bounded(cron, job, now)
         who = f"{kind} {new.namespace}/{name}"
-        return Relight(now, who, f"put a pod on {new.devices} GPU(s) itself", evidence=(str(new),), start=start)
+        what = f"put a pod on {new.devices} GPU(s) itself"
+        return Relight(now, who, what, meant, evidence=(str(new),), start=start)
 
     def _of_target(self, lit: Target, obj: Obj, now: datetime) -> Relight:
         fresh = self.stage.cluster.kube.find(self.scene.resource_of(lit), name_of(obj), namespace_of(obj))

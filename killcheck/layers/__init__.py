@@ -1,14 +1,21 @@
 """One small file a layer type: how its trigger is pulled, which phases it goes through, and whether it was this layer.
 
 What may *not* live here: faults, verdicts, anything about a particular cluster.
+
+What drills a layer is found by its file: a :class:`LayerRun` in a module here that says that it ``drills`` such a one.
 """
 
 from __future__ import annotations
 
-from killcheck.layers.base import LayerError, LayerRun, Stage
-from killcheck.spec.killpath import Layer, LayerType
+from functools import cache
+from importlib import import_module
+from inspect import isabstract
+from pkgutil import iter_modules
 
-__all__ = ["LayerRun", "Stage", "drillable", "of"]
+from killcheck.layers.base import LayerError, LayerRun, Stage
+from killcheck.spec.killpath import Layer
+
+__all__ = ["LayerRun", "Stage", "drillable", "every", "of"]
 
 
 def drillable(layer: Layer) -> bool:
@@ -24,28 +31,27 @@ def of(layer: Layer, stage: Stage) -> LayerRun:
     return kind(layer, stage)
 
 
+def every() -> list[type[LayerRun]]:
+    """All that the modules here define, in the order of files."""
+    return [kind for module in _modules() for kind in _in(module)]
+
+
 def _kind(layer: Layer) -> type[LayerRun] | None:
-    """What drills layers of such a type, imported when there is one; None: nothing does."""
-    kind: type[LayerRun] | None = None
-    match layer.type:
-        case LayerType.IDLE_MONITOR if layer.cron_job is None and layer.command is not None:
-            from killcheck.layers.idle_command import IdleCommand as kind
-        case LayerType.IDLE_MONITOR if layer.cron_job is None:
-            from killcheck.layers.idle_workload import IdleWorkload as kind
-        case _ if layer.container is not None:
-            from killcheck.layers.container_cron import ContainerCron as kind
-        case LayerType.DEAD_MAN:
-            from killcheck.layers.dead_man import DeadMan as kind
-        case LayerType.IDLE_MONITOR:
-            from killcheck.layers.idle_monitor import IdleMonitor as kind
-        case LayerType.SELF_TERMINATING:
-            from killcheck.layers.self_terminating import SelfTerminating as kind
-        case LayerType.SCALE_TO_ZERO:
-            from killcheck.layers.scale_to_zero import ScaleToZero as kind
-        case LayerType.COMMAND:
-            from killcheck.layers.command import CommandLayer as kind
-        case LayerType.SENTINEL:
-            from killcheck.layers.sentinel import SentinelLayer as kind
-        case LayerType.SPOT_HANDLER:
-            from killcheck.layers.spot_handler import SpotHandler as kind
-    return kind
+    """What drills a layer; None: nothing does. The module with the type's own name is asked, and imported, first."""
+    own = layer.type.replace("-", "_")
+    modules = sorted(_modules(), key=lambda name: name != own)
+    return next((kind for module in modules for kind in _in(module) if kind.drills(layer)), None)
+
+
+def _modules() -> list[str]:
+    return sorted(entry.name for entry in iter_modules(__path__))
+
+
+@cache
+def _in(module: str) -> tuple[type[LayerRun], ...]:
+    name = f"{__name__}.{module}"
+    return tuple(
+        kind
+        for kind in vars(import_module(name)).values()
+        if isinstance(kind, type) and issubclass(kind, LayerRun) and kind.__module__ == name and not isabstract(kind)
+    )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from killcheck.capabilities.cluster import Cluster
 from killcheck.capabilities.programs import Programs, Ran
+from killcheck.entries import Entry
 from killcheck.kube.informer import Change
 from killcheck.kube.objects import Obj, dig
 from killcheck.kube.permissions import Permission
@@ -175,6 +176,11 @@ class LayerRun(ABC):
         #: How the program that the drill started has ended; None: it has not, or there is none.
         self.ran: Ran | None = None
 
+    @staticmethod
+    @abstractmethod
+    def drills(layer: Layer) -> bool:
+        """Whether this is what drills a layer, by its type and by what it names; no two classes say so of one."""
+
     @abstractmethod
     def prepare(self) -> None:
         """Read what is needed, check that the layer can be drilled. Raises LayerError, KubeError; changes nothing."""
@@ -234,6 +240,10 @@ class LayerRun(ABC):
     def flaw(self) -> str:
         """What the layer did that it must not do (acted on a busy target, died in a short gap); empty: nothing."""
         return ""
+
+    def doubts(self) -> Sequence[Entry]:
+        """What it could not read or try and its outcome rests on, for the ledger."""
+        return ()
 
     def unproven(self) -> str:
         """Why this drill can prove nothing of the layer, whatever was seen; empty: it can."""

@@ -18,7 +18,7 @@ from killcheck.layers import firing
 from killcheck.layers.base import Explanation, Hindrance, LayerError, LayerRun, NotFired, Stage
 from killcheck.layers.firing import Forecast
 from killcheck.layers.program_failures import reason_of
-from killcheck.spec.killpath import Layer
+from killcheck.spec.killpath import Layer, LayerType
 
 __all__ = ["CommandLayer", "effect_of", "firings"]
 
@@ -69,6 +69,11 @@ class CommandLayer(LayerRun):
     """One drill of a layer that is a program."""
 
     own_phases = ("triggered", "executor_finished")
+
+    @staticmethod
+    def drills(layer: Layer) -> bool:
+        """Any program."""
+        return layer.type is LayerType.COMMAND and layer.container is None
 
     def __init__(self, layer: Layer, stage: Stage) -> None:
         super().__init__(layer, stage)

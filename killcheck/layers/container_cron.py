@@ -7,12 +7,18 @@ from killcheck.kube.objects import dig
 from killcheck.layers.base import Explanation, Hindrance, NotFired
 from killcheck.layers.dead_man import DeadMan
 from killcheck.safety.undo import retry
+from killcheck.spec.killpath import Layer, LayerType
 
 __all__ = ["ContainerCron"]
 
 
 class ContainerCron(DeadMan):
     """One drill of a container that fires."""
+
+    @staticmethod
+    def drills(layer: Layer) -> bool:
+        """Whatever a container fires at its time."""
+        return layer.container is not None and (layer.cron_job is not None or layer.type is not LayerType.IDLE_MONITOR)
 
     def _in_the_way(self) -> NotFired | None:
         """A cron container that is stopped or paused fires nothing, and nobody says so."""

@@ -22,7 +22,7 @@ from killcheck.layers.base import Explanation, Hindrance, LayerError, LayerRun, 
 from killcheck.layers.firing import Forecast
 from killcheck.safety.journal import LABEL
 from killcheck.safety.undo import retry
-from killcheck.spec.killpath import PHASES, Deadlines, Layer
+from killcheck.spec.killpath import PHASES, Deadlines, Layer, LayerType
 from killcheck.text.redaction import hide_secrets, redact
 
 __all__ = ["DeadMan", "job_from"]
@@ -76,6 +76,11 @@ class DeadMan(LayerRun):
         "container_started",
         "executor_finished",
     )
+
+    @staticmethod
+    def drills(layer: Layer) -> bool:
+        """A dead-man that is a CronJob."""
+        return layer.type is LayerType.DEAD_MAN and layer.container is None
 
     def __init__(self, layer: Layer, stage: Stage) -> None:
         super().__init__(layer, stage)

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from killcheck.capabilities.programs import Ran
 from killcheck.layers.base import Explanation, Stage
 from killcheck.layers.command import CommandLayer, firings
-from killcheck.spec.killpath import Layer
+from killcheck.spec.killpath import Layer, LayerType
 
 __all__ = ["BEYOND_S", "IdleCommand"]
 
@@ -23,6 +23,11 @@ class IdleCommand(CommandLayer):
     """One drill of an idle monitor that is a program."""
 
     remedy = "let it measure what the target does (requests, items, device use), and act only after the whole delay"
+
+    @staticmethod
+    def drills(layer: Layer) -> bool:
+        """An idle monitor that is a program."""
+        return layer.type is LayerType.IDLE_MONITOR and layer.cron_job is None and layer.command is not None
 
     def __init__(self, layer: Layer, stage: Stage) -> None:
         super().__init__(layer, stage)

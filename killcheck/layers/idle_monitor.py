@@ -12,7 +12,7 @@ from killcheck.kube import resources as r
 from killcheck.kube.objects import condition, copy, dig, name_of, parse_time
 from killcheck.layers.base import Explanation, LayerError, Stage
 from killcheck.layers.dead_man import DeadMan, job_from
-from killcheck.spec.killpath import Layer
+from killcheck.spec.killpath import Layer, LayerType
 
 __all__ = ["IdleMonitor"]
 
@@ -40,6 +40,11 @@ class IdleMonitor(DeadMan):
     """One drill of an idle monitor that is a CronJob."""
 
     remedy = "let it measure what the target does (requests, items, device use), and act only after the whole delay"
+
+    @staticmethod
+    def drills(layer: Layer) -> bool:
+        """An idle monitor that is a CronJob."""
+        return layer.type is LayerType.IDLE_MONITOR and layer.cron_job is not None and layer.container is None
 
     def __init__(self, layer: Layer, stage: Stage) -> None:
         if layer.cron_job is None:

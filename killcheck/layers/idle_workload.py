@@ -14,7 +14,7 @@ from killcheck.kube.informer import Change
 from killcheck.kube.objects import Obj, dig, name_of, namespace_of, parse_time, uid_of
 from killcheck.kube.permissions import Permission
 from killcheck.layers.base import Explanation, LayerError, LayerRun, Stage
-from killcheck.spec.killpath import Layer
+from killcheck.spec.killpath import Layer, LayerType
 from killcheck.text.redaction import redact
 
 __all__ = ["IdleWorkload"]
@@ -32,6 +32,11 @@ class IdleWorkload(LayerRun):
 
     own_phases = ("triggered",)
     remedy = "let it measure what the target does (requests, items, device use), and act only after the whole delay"
+
+    @staticmethod
+    def drills(layer: Layer) -> bool:
+        """An idle monitor that is neither a CronJob nor a program."""
+        return layer.type is LayerType.IDLE_MONITOR and layer.cron_job is None and layer.command is None
 
     def __init__(self, layer: Layer, stage: Stage) -> None:
         super().__init__(layer, stage)

@@ -27,7 +27,7 @@ from killcheck.kube.objects import (
 )
 from killcheck.kube.permissions import Permission
 from killcheck.layers.base import Explanation, LayerError, LayerRun, Stage
-from killcheck.spec.killpath import Layer, Target
+from killcheck.spec.killpath import Layer, LayerType, Target
 from killcheck.watch.scene import event_time
 
 __all__ = ["ACTIVE", "READING", "ScaleToZero"]
@@ -54,6 +54,11 @@ class ScaleToZero(LayerRun):
         "let what counts requests wake it from zero: its trigger's activation value below one, the HTTP add-on's "
         "interceptor in front of the service"
     )
+
+    @staticmethod
+    def drills(layer: Layer) -> bool:
+        """A scaler that lets its target fall to zero."""
+        return layer.type is LayerType.SCALE_TO_ZERO and layer.container is None
 
     def __init__(self, layer: Layer, stage: Stage) -> None:
         super().__init__(layer, stage)

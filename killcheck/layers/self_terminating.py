@@ -14,7 +14,7 @@ from killcheck.kube.informer import Change
 from killcheck.kube.objects import Obj, condition, dig, format_time, name_of, namespace_of, parse_time, uid_of
 from killcheck.kube.permissions import Permission
 from killcheck.layers.base import Explanation, LayerError, LayerRun, Stage
-from killcheck.spec.killpath import Layer
+from killcheck.spec.killpath import Layer, LayerType
 
 __all__ = ["SelfTerminating"]
 
@@ -33,6 +33,11 @@ class SelfTerminating(LayerRun):
 
     own_phases = ("triggered",)
     remedy = "make the idle delay longer than the gaps between batches"
+
+    @staticmethod
+    def drills(layer: Layer) -> bool:
+        """Workers that end themselves."""
+        return layer.type is LayerType.SELF_TERMINATING and layer.container is None
 
     def __init__(self, layer: Layer, stage: Stage) -> None:
         super().__init__(layer, stage)

@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from killcheck.capabilities.programs import Ran
+from killcheck.entries import Entry, Status
 from killcheck.kube import resources as r
 from killcheck.kube.errors import KubeError
 from killcheck.kube.informer import Change
@@ -58,6 +59,11 @@ class SentinelLayer(LayerRun):
         "and mask the others"
     )
 
+    @staticmethod
+    def drills(layer: Layer) -> bool:
+        """What nothing may start past."""
+        return layer.type is LayerType.SENTINEL and layer.container is None
+
     def __init__(self, layer: Layer, stage: Stage) -> None:
         super().__init__(layer, stage)
         if layer.sentinel is None:
@@ -66,6 +72,8 @@ class SentinelLayer(LayerRun):
         self.mark: Mark = mark_of(layer.name, self.sentinel, stage)
         self.starters: list[_Way] = []
         self._notes: list[str] = []
+        #: Units that start what could not be followed.
+        self._unread: tuple[str, ...] = ()
         self._flaw = ""
         self._failures: tuple[int, ...] = (56,)
         self._unproven = ""
@@ -116,6 +124,7 @@ class SentinelLayer(LayerRun):
             raise LayerError(
                 f"layer {self.layer.name}: units cannot be read: {error.filename}: {error.strerror}"
             ) from error
+        self._unread = found.unread
         self._notes += [f"not followed: {told}" for told in found.unread]
         self._notes += [f"masked, so it starts nothing: {name}" for name in found.masked]
         self._notes += [f"found by reading: {starter.found}" for starter in found.starters]
@@ -408,6 +417,13 @@ class SentinelLayer(LayerRun):
             f"with {self.mark} set {self._stop.name} still stopped, and none of {len(self.starters)} starter(s) "
             "started anything"
         )
+
+    def doubts(self) -> Sequence[Entry]:
+        """Units that start what nobody could follow: it may be a starter that was never held back."""
+        name = f"StartAuthority/{self.layer.name}"
+        settles = "name it under sentinel: starters: or startJobs:, or say under assume: why it starts no target"
+        said = "a unit or timer was found that may start its targets, and could not be followed"
+        return [Entry(name, Status.NOT_MODELLED, f"{said}: {told}", settles) for told in self._unread]
 
     def unproven(self) -> str:
         """What could not be tried."""

@@ -20,7 +20,7 @@ from killcheck.kube.objects import Obj, dig, labels_of, name_of, namespace_of
 from killcheck.kube.permissions import Permission
 from killcheck.layers.base import Explanation, LayerError, LayerRun, Stage
 from killcheck.machine.programs import CountUnknown, counted
-from killcheck.spec.killpath import SPOT_NOTICE_S, Command, Layer
+from killcheck.spec.killpath import SPOT_NOTICE_S, Command, Layer, LayerType
 
 __all__ = ["SpotHandler", "is_spot"]
 
@@ -74,6 +74,11 @@ class SpotHandler(LayerRun):
 
     own_phases = ("triggered", "node_cordoned")
     remedy = "let the worker write its checkpoint when it is told to stop, and read it when it starts"
+
+    @staticmethod
+    def drills(layer: Layer) -> bool:
+        """What answers an interruption."""
+        return layer.type is LayerType.SPOT_HANDLER and layer.container is None
 
     def __init__(self, layer: Layer, stage: Stage) -> None:
         super().__init__(layer, stage)

@@ -31,17 +31,22 @@ _READING = "killcheck.dev/trigger-value"
 _BY_THEMSELVES = frozenset({"cron", "cpu", "memory"})
 
 
-def of_drill(cluster: Cluster, kill_path: KillPath, layer: Layer) -> Ledger:
-    """The ledger of a drill in which the GPUs went off, as its cluster is now. Raises KubeError."""
-    return keep(
+def of_drill(cluster: Cluster, kill_path: KillPath, layer: Layer, doubts: Sequence[Entry] = ()) -> Ledger:
+    """The ledger of a drill in which the GPUs went off, as its cluster is now; ``doubts`` are the layer's own.
+
+    Raises KubeError.
+    """
+    today = wall_now().date()
+    kept = keep(
         cluster.inventory(),
         kill_path,
         layer,
-        today=wall_now().date(),
+        today=today,
         models=cluster.models(),
         kube=None if cluster.real else cluster.kube,
         not_run=cluster.not_run(),
     )
+    return kept.and_also(settled(doubts, kill_path.assume, today))
 
 
 def keep(

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from killcheck.capabilities.inventory import Inventory
 from killcheck.entries import Entry, Status
-from killcheck.kube.objects import ref_of
+from killcheck.kube.objects import Obj, ref_of
+from killcheck.ledger import workloads
 from killcheck.ledger.stakes import Stakes
 from killcheck.spec.killpath import KillPath, Proof
 
@@ -88,11 +89,20 @@ _SETTLES = (
 
 
 def entries(inventory: Inventory, stakes: Stakes) -> Iterator[Entry]:
-    """One for each error about a target, the layer's executor, a scaler of a target or a node pool of the path."""
+    """One for each error about a target, the layer's executor, a scaler of a target or a node pool of the path.
+
+    Of what else may turn a target on (a second starter), those count that do not say that it fails.
+    """
     about = _about(stakes)
+    by_ref = {ref_of(obj): obj for obj in inventory.objects if obj.get("kind") in workloads.KINDS}
     for found in _errors(inventory, stakes.kill_path):
-        if found.object in about:
+        if found.object in about or _starts(found, by_ref.get(found.object), stakes):
             yield _entry(found, stakes, live=inventory.live)
+
+
+def _starts(found: Finding, obj: Obj | None, stakes: Stakes) -> bool:
+    """Whether an error is about what may turn a target on, and is not that it fails."""
+    return obj is not None and found.probe not in _RAN | _DRAINED and bool(workloads.power_of(obj, stakes))
 
 
 def _entry(found: Finding, stakes: Stakes, *, live: bool) -> Entry:
@@ -119,7 +129,7 @@ def _errors(inventory: Inventory, kill_path: KillPath) -> list[Finding]:
     """What lint calls an error, found out once for all drills of a run."""
     kept = inventory.kept.setdefault("errors", [])
     for known, errors in kept:
-        if known is kill_path:
+        if known is kill_path or known == kill_path:
             return list(errors)
     errors = _asked(inventory, kill_path)
     kept.append((kill_path, errors))

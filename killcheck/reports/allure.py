@@ -16,10 +16,11 @@ from typing import Any
 
 from killcheck import events
 from killcheck.reports import rests
+from killcheck.reports.base import Delivery, Place
 from killcheck.reports.figures import span
 from killcheck.reports.story import DrillStory, RunStory
 
-__all__ = ["CATEGORIES", "phase_steps", "write", "write_shared"]
+__all__ = ["ALLURE", "CATEGORIES", "phase_steps", "write", "write_shared"]
 
 _STATUS = {"survived": "passed", "covered": "passed", "exposed": "failed", "accepted": "skipped"}
 _SEVERITY = {"survived": "critical", "covered": "critical", "exposed": "blocker"}
@@ -192,3 +193,8 @@ def _ms(moment: datetime) -> int:
 def _property(value: str) -> str:
     """A value of a Java properties file."""
     return value.replace("\\", "\\\\").replace("\n", "\\n")
+
+
+ALLURE = Delivery(
+    "allure", "Allure results, into a folder.", into=lambda told, folder: write(told.story, folder), place=Place.FOLDER
+)

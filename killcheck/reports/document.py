@@ -10,9 +10,10 @@ import json
 from importlib import resources
 from typing import Any
 
+from killcheck.reports.base import Place, Written
 from killcheck.reports.story import DrillStory, RunStory
 
-__all__ = ["SCHEMAS", "document", "schema"]
+__all__ = ["DOCUMENT", "SCHEMAS", "document", "schema"]
 
 #: The published schemas by name: the result document, and a line of the run record.
 SCHEMAS = {"result": "result-v1.json", "record": "record-v1.json"}
@@ -71,3 +72,11 @@ def _unfinished(drill: DrillStory) -> dict[str, Any]:
         "ledger": [],
         "ledger_counts": {},
     }
+
+
+DOCUMENT = Written(
+    "json",
+    "The JSON document, schema killcheck.result/v1 (- is standard output).",
+    lambda told: json.dumps(document(told.story), indent=2) + "\n",
+    place=Place.STREAM,
+)

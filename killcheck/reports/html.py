@@ -11,12 +11,13 @@ from importlib import resources
 
 from killcheck import events
 from killcheck.reports import mend, rests
+from killcheck.reports.base import Written
 from killcheck.reports.compare import Comparison
 from killcheck.reports.figures import money, span
 from killcheck.reports.picture import picture
 from killcheck.reports.story import DrillStory, RunStory
 
-__all__ = ["html", "sentence"]
+__all__ = ["HTML", "html", "sentence"]
 
 #: Events shown for one drill: more are not read, and a page must open.
 MOST_EVENTS = 200
@@ -101,3 +102,6 @@ def _telling(drill: DrillStory) -> list[events.Said]:
     for event in drill.of(events.Said):
         seen[event.object, event.reason, event.message] = event
     return list(seen.values())[:MOST_EVENTS]
+
+
+HTML = Written("html", "One self-contained HTML file.", lambda told: html(told.story, told.comparison))

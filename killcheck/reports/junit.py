@@ -7,9 +7,10 @@ import re
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from killcheck.reports import rests
+from killcheck.reports.base import Written
 from killcheck.reports.story import DrillStory, RunStory
 
-__all__ = ["junit"]
+__all__ = ["JUNIT", "junit"]
 
 #: Characters that XML 1.0 cannot hold.
 _FORBIDDEN = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -64,3 +65,6 @@ def _judge(case: Element, drill: DrillStory) -> None:
 
 def _clean(text: str) -> str:
     return _FORBIDDEN.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+JUNIT = Written("junit", "JUnit XML.", lambda told: junit(told.story))

@@ -12,9 +12,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from killcheck.reports import rests
+from killcheck.reports.base import Delivery, Place, Written
+from killcheck.reports.post import push
 from killcheck.reports.story import DrillStory, RunStory
 
-__all__ = ["LAST_SUCCESS", "carry_over", "grouping", "prometheus"]
+__all__ = ["LAST_SUCCESS", "METRICS", "PUSHED", "carry_over", "grouping", "prometheus"]
 
 VERDICTS = ("survived", "covered", "accepted", "exposed", "inconclusive", "unfinished")
 SEVERITIES = ("error", "warning", "note")
@@ -144,3 +146,18 @@ def _labels(story: RunStory, **more: str) -> str:
 
 def _escape(value: str) -> str:
     return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+
+METRICS = Written(
+    "prometheus",
+    "Prometheus text format, for the textfile collector (- is standard output).",
+    lambda told: prometheus(told.story),
+    place=Place.STREAM,
+    joined=carry_over,
+)
+PUSHED = Delivery(
+    "pushgateway",
+    "Push the metrics to a Prometheus Pushgateway.",
+    to=lambda told, url: push(url, grouping(told.story), prometheus(told.story)),
+    place=Place.ADDRESS,
+)

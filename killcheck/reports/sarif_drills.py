@@ -7,14 +7,16 @@ Source: OASIS Static Analysis Results Interchange Format 2.1.0, sections 3.20 (i
 from __future__ import annotations
 
 import hashlib
+import json
 from pathlib import PurePath
 from typing import Any
 
 from killcheck.reports import rests
+from killcheck.reports.base import Written
 from killcheck.reports.places import uri
 from killcheck.reports.story import DrillStory, RunStory
 
-__all__ = ["document"]
+__all__ = ["SARIF", "document"]
 
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _RULES = {
@@ -125,3 +127,6 @@ def _finding(finding: dict[str, Any], names: list[str]) -> dict[str, Any]:
 
 def _print(*parts: str) -> str:
     return hashlib.sha256("|".join(parts).encode()).hexdigest()[:32]
+
+
+SARIF = Written("sarif", "SARIF 2.1.0.", lambda told: json.dumps(document(told.story), indent=2) + "\n")

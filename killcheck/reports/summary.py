@@ -7,16 +7,19 @@ characters, a section's text of at most 3,000, at most 50 blocks; ``&``, ``<`` a
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
 
 from killcheck.reports import mend, rests
+from killcheck.reports.base import Delivery, Place, Written
 from killcheck.reports.compare import Comparison
 from killcheck.reports.figures import money, span
 from killcheck.reports.html import sentence
+from killcheck.reports.post import post
 from killcheck.reports.story import DrillStory, RunStory
 
-__all__ = ["markdown", "slack"]
+__all__ = ["MARKDOWN", "MESSAGE", "POSTED", "markdown", "slack"]
 
 _MARKS = {
     "survived": "✅",
@@ -128,3 +131,23 @@ def _escape(text: str) -> str:
 def _section(text: str) -> dict[str, Any]:
     short = text if len(text) <= SECTION_LIMIT else text[: SECTION_LIMIT - 1] + "…"
     return {"type": "section", "text": {"type": "mrkdwn", "text": short}}
+
+
+MARKDOWN = Written(
+    "github-summary",
+    "Append Markdown: the file that $GITHUB_STEP_SUMMARY names.",
+    lambda told: markdown(told.story, told.comparison),
+    appended=True,  # a step may have written to its summary already
+)
+MESSAGE = Written(
+    "slack",
+    "The body of a Slack-compatible webhook message.",
+    lambda told: json.dumps(slack(told.story), indent=2) + "\n",
+)
+POSTED = Delivery(
+    "webhook",
+    "Post that message to the URL in $KILLCHECK_WEBHOOK, a secret.",
+    to=lambda told, url: post(url, slack(told.story)),
+    variable="KILLCHECK_WEBHOOK",
+    place=Place.ASKED,
+)

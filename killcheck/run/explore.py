@@ -40,6 +40,7 @@ from killcheck.run.planned import PlannedDrill
 from killcheck.run.session import Session
 from killcheck.safety.journal import Journal
 from killcheck.spec.killpath import PHASES, KillPath, LayerType
+from killcheck.text import redaction
 from killcheck.verdict import DrillResult, Verdict
 
 __all__ = ["LIKELIHOOD", "Explored", "Found", "Scenario", "again", "confirm", "explore", "levels"]
@@ -394,6 +395,7 @@ def _ready(session: Session, planned: PlannedDrill) -> _ScenarioDrill:
     """A drill whose cluster has come to its steady state, and is watched; what comes of it is left to the forks."""
     drill = _drill(session, planned.layer, session.modelled(planned))
     drill.get_ready()
+    redaction.load()
     gc.collect()
     gc.freeze()
     return drill

@@ -274,7 +274,7 @@ class Session:
 
         Whoever asks closes it. Raises what :attr:`kill_path` and :attr:`objects` do, and ClusterError.
         """
-        self.kill_path, self.objects  # noqa: B018 - read once here, and handed on
+        self.kill_path, self.inventory  # noqa: B018 - read once here, and handed on
         return replace(self, exec_mode="model")._embedded(planned)
 
     def _connect(self) -> Cluster:

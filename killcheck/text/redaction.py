@@ -18,7 +18,7 @@ from functools import cache, lru_cache
 from inspect import isabstract
 from typing import Any, TypeVar
 
-__all__ = ["clean", "hide", "hide_environment", "hide_secrets", "redact"]
+__all__ = ["clean", "hide", "hide_environment", "hide_secrets", "load", "redact"]
 
 _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
     # JSON Web Tokens: three base64url parts, the first two being JSON objects ("eyJ" is '{"'); and those in base64.
@@ -139,7 +139,7 @@ _NAMED: tuple[tuple[re.Pattern[str], str], ...] = (
         ),
         r"\1<redacted>",
     ),
-    (re.compile(rf"(?i)(--?(?:[a-z0-9]+-)*{_SAYS}(?:=|\s+)[\"']?)(?!-|\$|<|/)[^\s\"']+"), r"\1<redacted>"),
+    (re.compile(rf"(?i)(--?(?:[a-z0-9]{{1,40}}-){{0,8}}{_SAYS}(?:=|\s+)[\"']?)(?!-|\$|<|/)[^\s\"']+"), r"\1<redacted>"),
     (
         re.compile(
             rf"(?i)((?<![\w-])(?:x|proxy|private|set|www|deploy|job)-(?:[a-z0-9]+-)*{_SAYS}(?:-[a-z0-9]+)*\s*:\s*)"
@@ -163,7 +163,7 @@ _NAMED: tuple[tuple[re.Pattern[str], str], ...] = (
     ),
     (
         re.compile(
-            rf"(?im)(^\s*(?:-\s+)?name:\s*[\"']?(?:[A-Za-z0-9]+[_.-])*{_SAYS}(?:[_.-][A-Za-z0-9]+)*[\"']?\s*\n"
+            rf"(?im)(^[ \t]*(?:-[ \t]+)?name:\s*[\"']?(?:[A-Za-z0-9]+[_.-])*{_SAYS}(?:[_.-][A-Za-z0-9]+)*[\"']?\s*\n"
             r"\s*value:[ \t]*)\S.*$"
         ),
         r"\1<redacted>",
@@ -174,12 +174,17 @@ _NAMED: tuple[tuple[re.Pattern[str], str], ...] = (
 _LEFT_OUT = frozenset(
     {"BasicAuthDetector", "IPPublicDetector", "KeywordDetector", "JwtTokenDetector", "PrivateKeyDetector"}
 )
-#: Only a text with a word like this in it can hold what detect-secrets looks for; each word is looked at once.
-_TOKENISH = re.compile(r"(?<![\w+/=.~-])(?=[\w+/=.~-]*\d)[\w+/=.~-]{16,}|://[^\s/]+@")
+#: Only a text with something like this in it can hold what detect-secrets looks for. No name in Kubernetes does, and no
+#: digest: a night that tells no more than those never loads it.
+_TOKENISH = re.compile(
+    r"(?<![A-Za-z\d])(?<!sha256:)(?=[A-Za-z]*\d)[A-Za-z\d]{16,}"  # one long word with a digit
+    r"|(?<![\w.-])(?=[a-z\d_.-]*[A-Z])(?=[A-Za-z_.-]*\d)[\w.-]{16,}"  # or of parts, with capitals and digits
+    r"|://[^\s/]+@|_authToken|\d{8}:[\w-]{35}|(?i:xox|AccountKey=|cloudant|softlayer|aws.{0,20}(?:key|pw|pass|token))"
+)
 #: A Secret as a client prints it, also inside a string: nothing that it holds.
-_SECRET_KIND = re.compile(r"\\?\"kind\\?\"\s*:\s*\\?\"Secret\\?\"|^\s*kind:\s*Secret\s*$", re.M)
+_SECRET_KIND = re.compile(r"\\?\"kind\\?\"\s*:\s*\\?\"Secret\\?\"|^[ \t]*kind:[ \t]*Secret[ \t]*$", re.M)
 _SECRET_DATA = re.compile(r"(\\?\"(?:data|stringData)\\?\"\s*:\s*\{)[^{}]*(\})")
-_SECRET_YAML = re.compile(r"^(\s*(?:data|stringData):[ \t]*\n)((?:[ \t]+\S.*\n?)+)", re.M)
+_SECRET_YAML = re.compile(r"^([ \t]*(?:data|stringData):[ \t]*\n)((?:[ \t]+\S.*\n?)+)", re.M)
 
 _SECRET_NAME = re.compile(
     r"(?i)(secret|token|passw|passphrase|pgpass|_pwd$|^pass$|_pass$|(api|private|access|signing|encryption|master|license"
@@ -302,6 +307,11 @@ def _redacted(text: str, known: re.Pattern[str] | None) -> str:
     for pattern, replacement in _UNKNOWN_MAKERS:
         text = pattern.sub(replacement, text)
     return text
+
+
+def load() -> None:
+    """Load now what is loaded when first needed: for a process of which many copies are about to be made."""
+    _detectors()
 
 
 @cache

@@ -24,11 +24,13 @@ from killcheck.spec.killpath import KillPath, Ref
 
 __all__ = [
     "Start",
+    "bounded",
     "controller_behind",
     "declared",
     "of_cron_job",
     "of_the_morning",
     "period_s",
+    "proposed",
     "reads_the_clock",
     "scheduled",
     "windows",
@@ -130,11 +132,62 @@ def of_the_morning(start: Start, at: datetime, off_since: datetime) -> str:
     slot = start.next(at - timedelta(hours=1)) if start.text else None
     if slot is None or slot > at or (slot - off_since).total_seconds() < NIGHT_S:
         return ""
-    again = start.next(slot)
-    local = slot.astimezone(schedule.zone(start.zone))
-    if not MORNING[0] <= local.hour < MORNING[1] or again is None or (again - slot).total_seconds() < ONCE_S:
+    if not _in_the_morning(start, slot):
         return ""
     return f"its schedule ({start.text}, {start.zone or 'UTC'}) is taken for the morning's: the spec declares no starts"
+
+
+def bounded(cron_job: Obj | None, job: Obj | None, now: datetime) -> str:
+    """Why GPU work of a CronJob's own is no failure of the night: its Job is ended soon; empty: it is not.
+
+    Soon is a quarter of its period at most, and it fires at most once in half a day: else it keeps GPUs on.
+    """
+    ends_s = dig(job or {}, "spec", "activeDeadlineSeconds")
+    every_s = period_s(cron_job, now) if cron_job else None
+    if not ends_s or every_s is None or every_s < ONCE_S or ends_s > every_s / 4:
+        return ""
+    return f"work of its own, ended after {ends_s / 3600.0:.1f} h at the latest (activeDeadlineSeconds)"
+
+
+def proposed(objects: Iterable[Obj], kill_path: KillPath, now: datetime) -> tuple[list[Start], list[Start]]:
+    """What starts targets again by the clock: what plainly is a morning's, and what is not and a drill will not excuse.
+
+    CronJobs that are read to scale a target up, and windows of cron triggers on a target.
+    """
+    everything = list(objects)
+    own = {(one.namespace, one.name) for layer in kill_path.layers if (one := layer.cron_job)}
+    found = [
+        start
+        for obj in everything
+        if obj.get("kind") == "CronJob" and (namespace_of(obj) or "default", name_of(obj)) not in own
+        if not dig(obj, "spec", "suspend") and _lights(obj, kill_path) and (start := of_cron_job(obj)) is not None
+    ]
+    for obj in everything:
+        name = dig(obj, "spec", "scaleTargetRef", "name")
+        if obj.get("kind") == "ScaledObject" and any(t.object == name for t in kill_path.targets):
+            found += windows(obj)
+    mornings = [start for start in found if _in_the_morning(start, start.next(now))]
+    return mornings, [start for start in found if start not in mornings]
+
+
+def _lights(cron: Obj, kill_path: KillPath) -> bool:
+    """Whether a CronJob is read to scale a target up."""
+    home = namespace_of(cron) or "default"
+    raised = [call for one in templates(cron) for call in executor.read(one.spec, home).calls if call.replicas]
+    targets = [target for target in kill_path.targets if target.kind]
+    return any(
+        call.resource.startswith(one.kind.lower()) and call.about(one.namespace, one.object, {})
+        for call in raised
+        for one in targets
+    )
+
+
+def _in_the_morning(start: Start, slot: datetime | None) -> bool:
+    """Whether a firing is between six and noon on its own clock, and comes at most once in half a day."""
+    again = start.next(slot) if slot else None
+    if slot is None or again is None or (again - slot).total_seconds() < ONCE_S:
+        return False
+    return MORNING[0] <= slot.astimezone(schedule.zone(start.zone)).hour < MORNING[1]
 
 
 def period_s(cron_job: Obj, now: datetime) -> float | None:

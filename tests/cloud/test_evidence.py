@@ -70,7 +70,7 @@ def test_a_lock_and_a_key_if_asked(stand_in, bucket, run):
 
 def test_a_large_record_is_taken_up_where_it_stopped(stand_in, bucket, run, monkeypatch):
     monkeypatch.setattr(evidence, "PART", 5 * 1024 * 1024)
-    text = "y" * (6 * 1024 * 1024)
+    text = "y" * (5 * 1024 * 1024 + 1)
     (run / "run.jsonl").write_text(text)
     sent = []
 
@@ -96,7 +96,7 @@ def test_an_upload_of_other_content_is_given_up(stand_in, bucket, run, monkeypat
     bucket.upload_part(
         Bucket="proofs", Key="r1/run.jsonl", UploadId=begun["UploadId"], PartNumber=1, Body=b"x" * (5 * 1024 * 1024)
     )
-    (run / "run.jsonl").write_text("y" * (6 * 1024 * 1024))
+    (run / "run.jsonl").write_text("y" * (5 * 1024 * 1024 + 1))
     (told,) = leave(stand_in.aws(), Store("s3://proofs"), [run / "run.jsonl"], run="r1")
     assert told.state == "uploaded"
     assert "Uploads" not in bucket.list_multipart_uploads(Bucket="proofs")

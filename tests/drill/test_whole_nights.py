@@ -165,6 +165,20 @@ def test_a_schedule_that_asks_for_gpus_itself(night):
     assert "lit again at 2026-01-16 09:00 UTC: CronJob studio/tune" in result.cause
 
 
+@pytest.mark.parametrize(
+    ("ends_s", "schedule", "verdict"),
+    [(7200, "0 2 * * *", "survived"), (50400, "0 2 * * *", "exposed"), (3000, "0 * * * *", "exposed")],
+    ids=["two hours a night", "all night", "most of every hour"],
+)
+def test_work_of_its_own_that_is_ended_soon_is_told(night, ends_s, schedule, verdict):
+    made = cron("tune", schedule, "sleep 36000", gpus=1)
+    made[-1]["spec"]["jobTemplate"]["spec"]["activeDeadlineSeconds"] = ends_s
+    result = night(*made)
+    assert str(result.verdict) == verdict, result.cause or result.why
+    told = "work of its own, ended after 2.0 h at the latest" in str(result.to_json())
+    assert told is (verdict == "survived")
+
+
 DELETED = "kubectl -n studio delete deployment painter"
 MAY_DELETE = [
     {

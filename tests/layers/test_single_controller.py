@@ -53,6 +53,17 @@ def test_a_masked_timer_has_no_authority(broken):
     assert "masked, so it starts nothing: local-corpus-threshold.timer" in " ".join(result.notes)
 
 
+def test_a_timer_whose_program_nobody_can_read_leaves_nothing_proven(broken):
+    def opaque(path):
+        (path / "warm-up.timer").write_text("[Timer]\nOnCalendar=05:00\n")
+        (path / "warm-up.service").write_text("[Service]\nExecStart=/opt/vendor/warm-up.sh\n")
+
+    result = broken("kill-switch", opaque)
+    assert result.verdict is Verdict.INCONCLUSIVE
+    assert [entry.object for entry in result.ledger.open] == ["StartAuthority/kill-switch"]
+    assert "warm-up.service: /opt/vendor/warm-up.sh" in result.why
+
+
 def test_a_sentinel_that_aborts_the_stop_too_is_found(broken, edited):
     def first_thing(path):
         edited(path / "yoyo-daily-cycle.sh", "log() {", 'if [[ -e "$KILL_SWITCH" ]]; then exit 0; fi\nlog() {')

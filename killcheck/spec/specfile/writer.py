@@ -35,6 +35,7 @@ _SECTIONS: Mapping[str, str] = {
     "assume": "What is not modelled and someone vouches for, and until when.",
     "cloud": "Who is asked what is billed, and where a run must leave its results.",
     "starts": "What is meant to start targets again: it has to hold until then.",
+    "accelerators": "Extended resources that are accelerators, or none, whatever they are taken for.",
     "alarm": "What must be raised where the GPUs stay on (P5).",
 }
 

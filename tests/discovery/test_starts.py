@@ -1,0 +1,54 @@
+"""What ``init`` writes of the starts that it finds: mornings are declared, any other is told."""
+
+from __future__ import annotations
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from killcheck.cli import main
+from killcheck.spec import specfile
+
+TEXT = """
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: asr, namespace: voice}
+spec:
+  selector: {matchLabels: {app: asr}}
+  template:
+    metadata: {labels: {app: asr}}
+    spec:
+      containers: [{name: a, image: a:1, resources: {limits: {nvidia.com/gpu: 1}}}]
+"""
+
+
+def cron(name, schedule, zone, replicas):
+    line = f"kubectl -n voice scale deployment asr --replicas={replicas}"
+    container = {"name": "k", "image": "alpine/k8s:1.32.0", "command": ["sh", "-c", line]}
+    pod = {"restartPolicy": "Never", "containers": [container]}
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "CronJob",
+        "metadata": {"name": name, "namespace": "voice"},
+        "spec": {"schedule": schedule, "timeZone": zone, "jobTemplate": {"spec": {"template": {"spec": pod}}}},
+    }
+
+
+@pytest.mark.parametrize(
+    ("schedule", "zone", "declared"),
+    [
+        ("0 7 * * 1-5", "Asia/Tokyo", True),
+        ("0 7 * * *", "Etc/UTC", True),
+        ("0 23 * * *", "Etc/UTC", False),
+        ("0 7,9 * * *", "Etc/UTC", False),
+        ("0 1 * * *", "America/New_York", False),
+    ],
+)
+def test_init_declares_mornings_and_tells_of_other_starts(schedule, zone, declared, tmp_path):
+    objects = [cron("off", "0 21 * * *", "Etc/UTC", 0), cron("on", schedule, zone, 2)]
+    (tmp_path / "all.yaml").write_text(TEXT + "---\n" + yaml.safe_dump_all(objects))
+    spec = tmp_path / "killcheck.yaml"
+    ran = CliRunner().invoke(main, ["init", "--manifests", str(tmp_path / "all.yaml"), "-o", str(spec)])
+    assert ran.exit_code == 0, ran.output
+    assert [one.name for one in specfile.load(spec).starts] == (["on"] if declared else [])
+    assert ("which is no morning" in ran.output) is not declared
