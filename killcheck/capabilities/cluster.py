@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
-from typing import Protocol
+from typing import Any, Protocol
 
 from killcheck.capabilities.account import InstanceState
 from killcheck.capabilities.inventory import Inventory
@@ -13,7 +13,7 @@ from killcheck.clock import Loop
 from killcheck.kube.client import Kube
 from killcheck.kube.objects import Obj
 
-__all__ = ["Cluster", "ClusterError", "InstanceState", "NotInstalled"]
+__all__ = ["Cluster", "ClusterError", "InstanceState", "Keeper", "NotInstalled", "OwnConsent"]
 
 
 class ClusterError(Exception):
@@ -22,6 +22,20 @@ class ClusterError(Exception):
 
 class NotInstalled(ClusterError):
     """What a spec asks of a cluster needs a package that is not here; the message says which, and how to get it."""
+
+
+class OwnConsent(Protocol):
+    """A place that has no namespaces and pools which could consent: it says itself what may be touched."""
+
+    def objections(self, plan: Any) -> Iterable[str]:
+        """Why what a plan would touch may not be, a sentence each."""
+
+
+class Keeper(Protocol):
+    """A place whose objects are no Kubernetes workloads: it says itself how one is put back on."""
+
+    def remember(self, journal: Any, obj: Obj) -> None:
+        """Write down in a journal how an object is put back on, before anything is done to it."""
 
 
 class Cluster(Protocol):
@@ -44,6 +58,21 @@ class Cluster(Protocol):
     @property
     def loop(self) -> Loop:
         """The cluster's time."""
+
+    @property
+    def sandbox(self) -> str:
+        """The level at which what was run here was kept in; empty: nothing was."""
+
+    @property
+    def own_consent(self) -> OwnConsent | None:
+        """Who says what may be touched; None: the labels of namespaces and pools do."""
+
+    @property
+    def keeper(self) -> Keeper | None:
+        """Who knows how its objects are put back on; None: they are Kubernetes workloads."""
+
+    def hurry(self) -> None:
+        """The drill was interrupted: what programs do here keeps nobody waiting."""
 
     def instance_state(self, node: Obj) -> InstanceState:
         """What the cloud says of the instance behind a node (also after the Node object has gone)."""

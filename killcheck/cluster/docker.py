@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
-from datetime import datetime
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from killcheck.capabilities.cluster import ClusterError, InstanceState
-from killcheck.capabilities.inventory import Inventory
 from killcheck.capabilities.offered import Capabilities
 from killcheck.clock import WallLoop
+from killcheck.cluster.base import RealPlace
 from killcheck.engine.api import EngineApi, Schedule
 from killcheck.engine.connection import Engine, host_of
 from killcheck.engine.projection import CONSENT, CONTAINERS, SPARE
@@ -48,10 +47,8 @@ def connect(on: str, loop: WallLoop) -> Kube:
     return Kube(EngineApi(Engine(host_of(on)), loop))
 
 
-class DockerCluster:
+class DockerCluster(RealPlace):
     """The engine that ``on`` names, for one kill path. Raises ClusterError where the two do not fit together."""
-
-    real = True
 
     def __init__(self, on: str, kill_path: KillPath) -> None:
         self.name = on
@@ -70,6 +67,7 @@ class DockerCluster:
         )
         self.kube = Kube(self.api)
         self.capabilities = Capabilities(engine=self.engine)
+        self.own_consent = self.keeper = self
 
     def objections(self, plan: Plan) -> Iterable[str]:
         """Why this engine's containers may not be touched: each that a drill changes or runs says so by its label."""
@@ -121,35 +119,6 @@ class DockerCluster:
     def instance_state(self, node: Obj) -> InstanceState:
         """Whether the host itself is on cannot be told by what runs on it."""
         return "unknown"
-
-    def assumptions(self) -> Sequence[str]:
-        """None: what is here is real."""
-        return ()
-
-    def unknowns(self) -> Sequence[str]:
-        """None."""
-        return ()
-
-    def limits(
-        self,
-        since: datetime,
-        until: int | None = None,
-        pods: Collection[str] | None = None,
-    ) -> Sequence[str]:
-        """None: what answers here is real."""
-        return ()
-
-    def inventory(self) -> Inventory:
-        """Nothing: there is no Kubernetes here whose objects could be listed."""
-        return Inventory()
-
-    def models(self) -> frozenset[str]:
-        """None: what is here is real."""
-        return frozenset()
-
-    def not_run(self) -> Sequence[tuple[Obj, str]]:
-        """None."""
-        return ()
 
     def close(self) -> None:
         """Stop listening; idempotent."""

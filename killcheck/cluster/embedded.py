@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from killcheck.capabilities.cluster import ClusterError, InstanceState
+from killcheck.capabilities.cluster import ClusterError, InstanceState, Keeper, OwnConsent
 from killcheck.capabilities.inventory import Inventory
 from killcheck.capabilities.offered import Capabilities
 from killcheck.embedded import Cluster, HostRuntime
@@ -41,6 +41,8 @@ class EmbeddedDrillCluster:
 
     name = "embedded"
     real = False
+    own_consent: OwnConsent | None = None
+    keeper: Keeper | None = None
 
     def __init__(
         self,

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from datetime import datetime
+from collections.abc import Sequence
 from typing import Any
 
 from killcheck.capabilities.cluster import InstanceState
-from killcheck.capabilities.inventory import Inventory
-from killcheck.capabilities.offered import Capabilities
 from killcheck.clock import WallLoop
+from killcheck.cluster.base import RealPlace
 from killcheck.kube.client import Kube
 from killcheck.kube.errors import KubeError
 from killcheck.kube.objects import Obj
@@ -27,52 +25,22 @@ class _NoApi:
         raise KubeError(f"{NAME} is this machine, not a cluster: there is no Kubernetes API to ask")
 
 
-class HostCluster:
+class HostCluster(RealPlace):
     """Reads and acts by the programs that the spec names (lever ``programs``), on the wall's clock."""
 
     name = NAME
-    real = True
 
     def __init__(self) -> None:
         self.loop = WallLoop()
         self.kube = Kube(_NoApi())
-        self.capabilities = Capabilities()
+        self.own_consent = self
 
     def instance_state(self, node: Obj) -> InstanceState:
         """There are no nodes."""
         return "unknown"
 
-    def assumptions(self) -> Sequence[str]:
-        """None: what is here is real."""
-        return ()
-
-    def unknowns(self) -> Sequence[str]:
-        """None."""
-        return ()
-
-    def limits(
-        self,
-        since: datetime,
-        until: int | None = None,
-        pods: Collection[str] | None = None,
-    ) -> Sequence[str]:
-        """None: what answers here is real."""
-        return ()
-
     def objections(self, plan: object) -> Sequence[str]:
         """There are no namespaces and no pools that would have to consent; the spec's commands must be allowed."""
-        return ()
-
-    def inventory(self) -> Inventory:
-        """Nothing: there is no Kubernetes here."""
-        return Inventory()
-
-    def models(self) -> frozenset[str]:
-        """None: what is here is real."""
-        return frozenset()
-
-    def not_run(self) -> Sequence[tuple[Obj, str]]:
-        """None."""
         return ()
 
     def close(self) -> None:

@@ -12,17 +12,15 @@ import json
 import shutil
 import subprocess
 import tarfile
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from killcheck.capabilities.cluster import ClusterError, InstanceState
-from killcheck.capabilities.inventory import Inventory
 from killcheck.capabilities.offered import Capabilities
 from killcheck.clock import WallLoop
-from killcheck.cluster.inventory import listed
+from killcheck.cluster.base import RealCluster
 from killcheck.cluster.kind_nodes import GPU_LABEL, NodeKeeper
 from killcheck.cluster.naming import DEFAULT_KIND, kind_name
 from killcheck.engine.api import EngineApi
@@ -371,10 +369,8 @@ class _Both:
         return self._of(path).watch(path, query, on_event, on_end)
 
 
-class KindCluster:
+class KindCluster(RealCluster):
     """A kind cluster as a place to drill on. Raises ClusterError where there is none, KubeError where it is silent."""
-
-    real = True
 
     def __init__(self, on: str, folder: Path) -> None:
         self.name = on
@@ -389,10 +385,9 @@ class KindCluster:
         cluster = connect(self.kind.context, kubeconfig=self.kind.kubeconfig, loop=self.loop)
         self.kube = Kube(_Both(cluster.transport, EngineApi(self.engine, self.loop)))
         self.capabilities = Capabilities(node_containers=self.engine)
-        self._inventory: Inventory | None = None
         wake(self.engine, self.kind.name)
-        self.keeper = NodeKeeper(self.kube, self.engine, self.loop)
-        self.keeper.start()
+        self.node_keeper = NodeKeeper(self.kube, self.engine, self.loop)
+        self.node_keeper.start()
 
     def instance_state(self, node: Obj) -> InstanceState:
         """What the engine says of the node's container: it is the machine here."""
@@ -409,36 +404,9 @@ class KindCluster:
         """GPUs are advertised only."""
         return ("GPU nodes are stand-ins: kubelets and containers are real, devices are not",)
 
-    def unknowns(self) -> Sequence[str]:
-        """None."""
-        return ()
-
-    def limits(
-        self,
-        since: datetime,
-        until: int | None = None,
-        pods: Collection[str] | None = None,
-    ) -> Sequence[str]:
-        """None: what answers here is real."""
-        return ()
-
-    def inventory(self) -> Inventory:
-        """What runs here and may turn targets on, listed once for all drills of a run."""
-        if self._inventory is None:
-            self._inventory = listed(self.kube)
-        return self._inventory
-
-    def models(self) -> frozenset[str]:
-        """None: what is here is real."""
-        return frozenset()
-
-    def not_run(self) -> Sequence[tuple[Obj, str]]:
-        """None: what is here runs."""
-        return ()
-
     def close(self) -> None:
         """Stop listening; idempotent."""
-        self.keeper.stop()
+        self.node_keeper.stop()
         self.engine.api.close()
 
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from pathlib import Path
 
 from killcheck.capabilities.cluster import InstanceState
-from killcheck.capabilities.inventory import Inventory
-from killcheck.capabilities.offered import Capabilities
 from killcheck.clock import WallLoop
-from killcheck.cluster.inventory import listed
+from killcheck.cluster.base import RealCluster
 from killcheck.kube.config import connect
 from killcheck.kube.objects import Obj, dig
 
@@ -21,17 +19,13 @@ __all__ = ["KubeconfigCluster"]
 SAME = timedelta(seconds=2)
 
 
-class KubeconfigCluster:
+class KubeconfigCluster(RealCluster):
     """Reads by watch, writes only through the journal. Raises KubeError at once where it cannot be reached."""
-
-    real = True
 
     def __init__(self, context: str, *, kubeconfig: Path | None = None) -> None:
         self.name = context
         self.loop = WallLoop()
         self.kube = connect(context, kubeconfig=kubeconfig, loop=self.loop)
-        self.capabilities = Capabilities()
-        self._inventory: Inventory | None = None
         asked = self.loop.now()
         answer = self.kube.call("GET", "/version")
         self.version = str(answer.body.get("gitVersion", ""))
@@ -49,33 +43,6 @@ class KubeconfigCluster:
             return ()
         how = f"{abs(ahead):.0f} s {'ahead of' if ahead > 0 else 'behind'}"
         return (f"the cluster's clock is {how} this machine's: times are the cluster's",)
-
-    def unknowns(self) -> Sequence[str]:
-        """None."""
-        return ()
-
-    def limits(
-        self,
-        since: datetime,
-        until: int | None = None,
-        pods: Collection[str] | None = None,
-    ) -> Sequence[str]:
-        """None: what answers here is real."""
-        return ()
-
-    def inventory(self) -> Inventory:
-        """What runs here and may turn targets on, listed once for all drills of a run."""
-        if self._inventory is None:
-            self._inventory = listed(self.kube)
-        return self._inventory
-
-    def models(self) -> frozenset[str]:
-        """None: what is here is real."""
-        return frozenset()
-
-    def not_run(self) -> Sequence[tuple[Obj, str]]:
-        """None: what is here runs."""
-        return ()
 
     def close(self) -> None:
         """Stop the programs that still run; idempotent."""

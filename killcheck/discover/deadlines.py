@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from killcheck.discover.nodes import Pools
 from killcheck.kube.objects import Obj, annotations_of, dig, name_of, namespace_of, ref_of
 from killcheck.kube.workloads import templates
-from killcheck.spec.killpath import PHASES, Deadlines, Layer, spec_key
+from killcheck.spec.killpath import MOMENTS, Deadlines, Layer, spec_key
 from killcheck.text.durations import format_duration
 
 __all__ = ["Suggested", "after_idling", "go_duration_s", "grace", "suggest"]
@@ -102,7 +102,7 @@ def suggest(
 def _in_order(said: Mapping[str, float]) -> Deadlines:
     """None of these is later than one that comes after it."""
     least, found = float("inf"), {}
-    for name in reversed(PHASES):
+    for name in reversed(MOMENTS):
         if name in said:
             least = found[name] = min(said[name], least)
     return Deadlines.fitted(found)
@@ -137,7 +137,7 @@ def _phases_of(key: str) -> tuple[str, ...]:
     domain, _, name = key.rpartition("/")
     if domain.endswith("killcheck.dev"):
         own = f"{name.replace('-', '_')}_s"
-        return (own,) if own in PHASES else ()
+        return (own,) if own in MOMENTS else ()
     if not _DEADLINE.search(name) or _NO_DEADLINE.search(key):
         return ()
     if re.search(r"(?i)node|instance|machine", name):

@@ -9,7 +9,7 @@ from killcheck import events
 from killcheck.kube.informer import Change
 from killcheck.kube.objects import Obj, dig, name_of, parse_time
 from killcheck.layers.base import writer_of
-from killcheck.spec.killpath import PHASES, KillPath, Layer, Proof
+from killcheck.spec.killpath import MOMENTS, KillPath, Layer, Proof
 from killcheck.watch import judging, steady
 from killcheck.watch.cost import Meter
 from killcheck.watch.scene import Scene
@@ -302,7 +302,7 @@ def watched_s(kill_path: KillPath, layer: Layer) -> float:
     unasked = {"node_drained", "node_gone", "instance_gone"} - set(wanted)
     if Proof.P5 in kill_path.proof or kill_path.alarm:  # an alarm about what stays on may come late
         unasked = set()
-    last = max(getattr(deadlines, name) for name in PHASES if name.removesuffix("_s") not in unasked)
+    last = max(getattr(deadlines, name) for name in MOMENTS if name.removesuffix("_s") not in unasked)
     return float(last + (deadlines.held_s if "held" in wanted else 0.0))
 
 

@@ -63,7 +63,7 @@ class Drill(Judged):
                     raise
         finally:
             if verdict is None:  # interrupted
-                getattr(self.cluster, "hurry", lambda: None)()
+                self.cluster.hurry()
             try:
                 healed = self._heal()
             finally:
@@ -281,6 +281,6 @@ class Drill(Judged):
             healed=tuple(healed[0]),
             problems=tuple(healed[1]),
             notes=tuple(self.notes),
-            sandbox=str(getattr(self.cluster, "sandbox", "")),
+            sandbox=self.cluster.sandbox,
             ledger=ledger,
         )

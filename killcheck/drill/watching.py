@@ -24,9 +24,9 @@ from killcheck.safety.accounting import Account
 from killcheck.safety.journal import Journal
 from killcheck.safety.undo import retry
 from killcheck.spec.killpath import KillPath, Layer, Proof
+from killcheck.spec.phases import PHASES
 from killcheck.watch.cost import Meter
 from killcheck.watch.scene import STEADFAST_S, Scene, described, on_since
-from killcheck.watch.timeline import PHASES
 from killcheck.witnesses.panel import Witnesses
 
 __all__ = ["Inconclusive", "Options", "Watched"]

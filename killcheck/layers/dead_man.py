@@ -22,7 +22,7 @@ from killcheck.layers.base import Explanation, Hindrance, LayerError, LayerRun, 
 from killcheck.layers.firing import Forecast
 from killcheck.safety.journal import LABEL
 from killcheck.safety.undo import retry
-from killcheck.spec.killpath import PHASES, Deadlines, Layer, LayerType
+from killcheck.spec.killpath import MOMENTS, Deadlines, Layer, LayerType
 from killcheck.text.redaction import hide_secrets, redact
 
 __all__ = ["DeadMan", "job_from"]
@@ -44,7 +44,7 @@ def _over_by(job: Obj, due: datetime | None) -> bool:
 
 def _drilled_s(deadlines: Deadlines) -> float:
     """How long a drill waits at most for what has a deadline, and for it to hold, in seconds."""
-    return float(max(getattr(deadlines, name) for name in PHASES) + deadlines.held_s)
+    return float(max(getattr(deadlines, name) for name in MOMENTS) + deadlines.held_s)
 
 
 def job_from(cron_job: Obj, name: str, run: str) -> Obj:

@@ -14,6 +14,7 @@ from killcheck.kube.preflight import in_words
 from killcheck.reports import mend, rests
 from killcheck.reports.figures import money, span
 from killcheck.reports.screen import screen
+from killcheck.spec.phases import words_of
 
 if TYPE_CHECKING:
     from killcheck.reports.compare import Comparison
@@ -36,25 +37,6 @@ STYLES = {
     "accepted": "yellow",
     "exposed": "bold red",
     "inconclusive": "bold magenta",
-}
-#: Phases as a person would say them.
-_PHASES = {
-    "triggered": "trigger pulled",
-    "job_created": "Job created",
-    "pod_created": "executor's pod created",
-    "pod_scheduled": "pod scheduled",
-    "image_pulled": "image there",
-    "container_started": "container started",
-    "executor_finished": "executor finished",
-    "scale_written": "replicas 0 written",
-    "pods_terminating": "GPU pods terminating",
-    "pods_gone": "GPU pods gone",
-    "node_cordoned": "node cordoned",
-    "node_drained": "node drained",
-    "node_gone": "node gone",
-    "instance_gone": "instance terminated",
-    "held": "stayed off",
-    "starts_refused": "every starter refused",
 }
 
 
@@ -140,7 +122,7 @@ class Terminal:
     def _on_PhaseReached(self, event: events.PhaseReached) -> None:
         late = event.deadline_s is not None and event.phase != "held" and event.at_s > event.deadline_s
         against = f" of {span(event.deadline_s)}" if event.deadline_s is not None and event.phase != "held" else ""
-        text = f"{_PHASES.get(event.phase, event.phase):<24} {span(event.at_s)}{against}"
+        text = f"{words_of(event.phase):<24} {span(event.at_s)}{against}"
         self._line(
             event,
             "✗" if late else "✓",
@@ -149,7 +131,7 @@ class Terminal:
         )
 
     def _on_PhaseLost(self, event: events.PhaseLost) -> None:
-        self._line(event, "✗", f"{_PHASES.get(event.phase, event.phase)} no more: {event.why}", "red")
+        self._line(event, "✗", f"{words_of(event.phase)} no more: {event.why}", "red")
 
     def _on_Said(self, event: events.Said) -> None:
         if event.type == "Warning" and event.count == 1:
@@ -290,7 +272,7 @@ def _verdict_lines(result: dict[str, Any]) -> Text:
             f", {money(result['usd_until_next_chance'])} by the next chance at {result['next_chance'][11:16]} UTC"
         )
     text.append("\n    stuck   ", style="dim")
-    text.append(f"before '{_PHASES.get(result['stuck_at'], result['stuck_at'])}'")
+    text.append(f"before '{words_of(result['stuck_at'])}'")
     text.append("\n    cause   ", style="dim")
     text.append(_short(result["cause"] or "", 400))
     text.append("\n    remedy  ", style="dim")

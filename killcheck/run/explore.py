@@ -39,7 +39,7 @@ from killcheck.run import parallel
 from killcheck.run.planned import PlannedDrill
 from killcheck.run.session import Session
 from killcheck.safety.journal import Journal
-from killcheck.spec.killpath import PHASES, KillPath, LayerType
+from killcheck.spec.killpath import MOMENTS, KillPath, LayerType
 from killcheck.text import redaction
 from killcheck.verdict import DrillResult, Verdict
 
@@ -405,7 +405,7 @@ def _drill(session: Session, name: str, cluster: Cluster) -> _ScenarioDrill:
     kill_path = session.kill_path
     layer = kill_path.layer(name)
     deadlines = kill_path.deadlines_for(layer)
-    horizon = max(getattr(deadlines, name) for name in PHASES) + deadlines.held_s
+    horizon = max(getattr(deadlines, name) for name in MOMENTS) + deadlines.held_s
     return _ScenarioDrill(
         cluster,
         kill_path,

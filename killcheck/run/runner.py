@@ -144,7 +144,7 @@ def _part(cluster: Cluster, kill_path: KillPath, drill: PlannedDrill, run: str) 
 
 def guard_by(cluster: Cluster, kill_path: KillPath, plan: consent.Plan, kept: Journal) -> None:
     """From now on nothing is written to the cluster but what a plan names; a Docker Engine's containers say it."""
-    if kill_path.in_kubernetes and getattr(cluster, "objections", None) is None:
+    if kill_path.in_kubernetes and cluster.own_consent is None:
         scene = scene_of(cluster, kill_path)
         nodes = cluster.kube.list(r.NODES).items if cluster.capabilities.node_containers is not None else []
         guard.guarded(
@@ -384,7 +384,7 @@ def _night_s(kill_path: KillPath, layer: Layer, night_s: float) -> float:
     if layer.command is None or not kill_path.beyond(layer):
         return night_s
     deadlines = kill_path.deadlines_for(layer)
-    return min(night_s, max(float(getattr(deadlines, name)) for name in killpath.PHASES) + deadlines.held_s)
+    return min(night_s, max(float(getattr(deadlines, name)) for name in killpath.MOMENTS) + deadlines.held_s)
 
 
 def _home(kill_path: KillPath, layer: Layer) -> str:

@@ -88,7 +88,7 @@ class Account:
         self.ref = layer.ref
         self.places = {target.namespace for target in kill_path.targets} | {self.ref.namespace if self.ref else ""}
         #: Where there is no Kubernetes there is nothing to look at.
-        self.kept = kill_path.in_kubernetes and getattr(cluster, "objections", None) is None
+        self.kept = kill_path.in_kubernetes and cluster.own_consent is None
         self._before: Inventory | None = None
         self._reading: Reading | None = None
         #: When the trigger was pulled: what was written before was not the executor's doing.

@@ -85,9 +85,8 @@ def check(cluster: Cluster, kill_path: KillPath, plan: Plan, *, any_command: boo
 
 def _own_or(cluster: Cluster, kill_path: KillPath, plan: Plan) -> Iterable[str]:
     """What a place that has no namespaces and pools objects to; elsewhere, what those of the plan object to."""
-    objections = getattr(cluster, "objections", None)
-    if objections is not None:
-        return objections(plan)  # type: ignore[no-any-return]
+    if cluster.own_consent is not None:
+        return cluster.own_consent.objections(plan)
     return [*_namespaces(cluster, kill_path, plan.namespaces), *_pools(kill_path)]
 
 

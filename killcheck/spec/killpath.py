@@ -19,6 +19,7 @@ from typing import TypeVar
 
 from killcheck.spec.cloud_access import Alarm, CloudAccess
 from killcheck.spec.fence_ceiling import FenceCeiling
+from killcheck.spec.phases import PHASES
 from killcheck.text.redaction import redact
 
 __all__ = [
@@ -26,8 +27,8 @@ __all__ = [
     "DEFAULT_PROOF",
     "DOCKER",
     "KINDS",
-    "PHASES",
-    "PHASE_KEYS",
+    "MOMENTS",
+    "MOMENT_KEYS",
     "SPOT_NOTICE_S",
     "Assumption",
     "Checkpoint",
@@ -339,17 +340,18 @@ class Deadlines:
         base = base or cls()
         values = {f.name: float(said.get(f.name, getattr(base, f.name))) for f in fields(cls)}
         _refuse_disorder(said)
-        for i, name in enumerate(PHASES):
+        for i, name in enumerate(MOMENTS):
             if name in said:
                 continue
-            earlier = [float(said[n]) for n in PHASES[:i] if n in said]
-            later = [float(said[n]) for n in PHASES[i:] if n in said]
+            earlier = [float(said[n]) for n in MOMENTS[:i] if n in said]
+            later = [float(said[n]) for n in MOMENTS[i:] if n in said]
             values[name] = min([max([values[name], *earlier]), *later])
         return cls(**values)
 
 
-#: The fields of Deadlines that are moments, in the order in which they come.
-PHASES: tuple[str, ...] = tuple(f.name for f in fields(Deadlines) if f.name != "held_s")
+_MOMENTS = {f.name for f in fields(Deadlines)} - {"held_s"}
+#: The fields of Deadlines that are moments, in the order in which they come: of phases, each with its unit.
+MOMENTS: tuple[str, ...] = tuple(f"{phase}_s" for phase in PHASES if f"{phase}_s" in _MOMENTS)
 
 
 def spec_key(field_name: str) -> str:
@@ -359,11 +361,11 @@ def spec_key(field_name: str) -> str:
 
 
 #: The same as the spec file writes them.
-PHASE_KEYS: tuple[str, ...] = tuple(spec_key(name) for name in PHASES)
+MOMENT_KEYS: tuple[str, ...] = tuple(spec_key(name) for name in MOMENTS)
 
 
 def _refuse_disorder(said: Mapping[str, float]) -> None:
-    given = [name for name in PHASES if name in said]
+    given = [name for name in MOMENTS if name in said]
     for before, after in pairwise(given):
         if said[after] < said[before]:
             raise ValueError(f"{after} ({said[after]:g} s) is before {before} ({said[before]:g} s)")
@@ -555,7 +557,7 @@ class KillPath:
             return own
         notice_s = layer.notice_s or SPOT_NOTICE_S
         return replace(
-            own, **{name: min(getattr(own, name), notice_s) for name in PHASES[: PHASES.index("node_drained_s") + 1]}
+            own, **{name: min(getattr(own, name), notice_s) for name in MOMENTS[: MOMENTS.index("node_drained_s") + 1]}
         )
 
     @property

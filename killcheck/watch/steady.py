@@ -161,9 +161,8 @@ def _remember_object(
     obj: Obj,
     deleted: Callable[[Resource, Obj], bool],
 ) -> None:
-    own = getattr(scene.cluster, "remember", None)  # a place whose objects are no Kubernetes workloads knows best
-    if own is not None:
-        own(journal, obj)
+    if scene.cluster.keeper is not None:
+        scene.cluster.keeper.remember(journal, obj)
         return
     resource = scene.resource_of(target)
     namespace, name = key_of(obj)

@@ -6,29 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-__all__ = ["PHASES", "Reached", "Timeline"]
+from killcheck.spec.phases import Phase
 
-#: Every phase a drill can go through, in order. Not every layer has every phase.
-PHASES = (
-    "triggered",
-    "job_created",
-    "pod_created",
-    "pod_scheduled",
-    "image_pulled",
-    "container_started",
-    "executor_finished",
-    "scale_written",
-    "pods_terminating",
-    "pods_gone",
-    "node_cordoned",
-    "node_drained",
-    "node_gone",
-    "instance_gone",
-    "starts_refused",
-    "held",
-)
+__all__ = ["Reached", "Timeline"]
+
 #: What follows a spot notice, in order.
-RECLAIM = ("node_cordoned", "pods_gone", "node_drained", "node_gone", "instance_gone")
+RECLAIM = (Phase.NODE_CORDONED, Phase.PODS_GONE, Phase.NODE_DRAINED, Phase.NODE_GONE, Phase.INSTANCE_GONE)
 
 
 @dataclass(frozen=True, slots=True)

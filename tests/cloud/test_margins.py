@@ -16,7 +16,8 @@ from killcheck.run.record import read
 from killcheck.run.runner import Run
 from killcheck.run.session import Session
 from killcheck.spec import specfile
-from killcheck.watch.timeline import PHASES, Timeline
+from killcheck.spec.phases import PHASES
+from killcheck.watch.timeline import Timeline
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 

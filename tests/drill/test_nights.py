@@ -8,7 +8,7 @@ from killcheck.fixtures.nights import NIGHTS
 from killcheck import events
 from killcheck.drill.sequence import Options
 from killcheck.run.record import read
-from killcheck.watch.timeline import PHASES
+from killcheck.spec.phases import PHASES
 
 CAUSES = {
     "image-gone": ("bitnami/kubectl", "not found"),

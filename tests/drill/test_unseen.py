@@ -16,9 +16,10 @@ from killcheck.kube.errors import Expired
 from killcheck.kube.informer import Informer
 from killcheck.run.session import Session
 from killcheck.safety.journal import Journal
+from killcheck.spec.phases import PHASES
 from killcheck.watch.cost import Meter
 from killcheck.watch.scene import Scene
-from killcheck.watch.timeline import PHASES, Timeline
+from killcheck.watch.timeline import Timeline
 
 SECOND = """
 apiVersion: apps/v1

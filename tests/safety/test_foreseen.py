@@ -53,7 +53,7 @@ class Drilled:
     def __init__(self, cluster, script):
         self.cluster, self.kube, self.notes = cluster, cluster.kube, []
         self.kube.create(r.CRONJOBS, starter(script))
-        place = SimpleNamespace(kube=self.kube, loop=cluster.loop, real=True)
+        place = SimpleNamespace(kube=self.kube, loop=cluster.loop, real=True, own_consent=None)
         target = SimpleNamespace(kind="Deployment", namespace="inference", object="vllm")
         path = SimpleNamespace(targets=[target], in_kubernetes=True, consent=SimpleNamespace(pools=("gpu",)))
         layer = SimpleNamespace(ref=SimpleNamespace(kind="CronJob", namespace="inference", name="off"))

@@ -13,7 +13,7 @@ import killcheck
 from killcheck.spec import specfile
 from killcheck.spec.cloud_access import Alarm, CloudAccess, Experiment
 from killcheck.spec.killpath import (
-    PHASES,
+    MOMENTS,
     Checkpoint,
     Command,
     Consent,
@@ -77,7 +77,7 @@ def test_durations_are_read_with_their_units():
 
 def test_what_was_not_said_makes_way_for_what_was():
     early = specfile.loads(with_line("deadlines: {podsGone: 90s}")).deadlines
-    assert max(getattr(early, name) for name in PHASES[: PHASES.index("pods_gone_s")]) <= 90
+    assert max(getattr(early, name) for name in MOMENTS[: MOMENTS.index("pods_gone_s")]) <= 90
     late = specfile.loads(with_line("deadlines: {executorFinished: 1h}")).deadlines
     assert late.pods_gone_s == late.node_gone_s == 3600
 
@@ -230,7 +230,7 @@ commands = st.builds(
 
 @st.composite
 def deadlines(draw: st.DrawFn) -> Deadlines:
-    moments = sorted(draw(st.lists(seconds, min_size=len(PHASES), max_size=len(PHASES))))
+    moments = sorted(draw(st.lists(seconds, min_size=len(MOMENTS), max_size=len(MOMENTS))))
     return Deadlines(*moments, held_s=draw(seconds))
 
 

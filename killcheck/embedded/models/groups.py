@@ -15,6 +15,7 @@ Left out: their failure policies, rolling updates, Ray's in-tree autoscaler, TTL
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
@@ -36,7 +37,7 @@ _STOPPED = "kubeflow-resource-stopped"
 
 
 @dataclass
-class _Groups(Controller):
+class _Groups(Controller, ABC):
     """One kind: makes what it wants, takes away what it does not, keeps replicas and suspend of what is there."""
 
     own: ClassVar[Resource]
@@ -47,9 +48,9 @@ class _Groups(Controller):
         self.objects = self.follow(self.own, optional=True)
         self.children = self.follow(self.made, self.owned_by(self.own.kind))
 
+    @abstractmethod
     def wanted(self, obj: Obj) -> Iterator[Obj]:
         """What there should be of an object, each with its name and spec."""
-        raise NotImplementedError
 
     def reconcile(self, key: Key) -> None:
         """Bring what is made of one object to what is wanted."""

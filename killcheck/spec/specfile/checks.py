@@ -193,7 +193,7 @@ def _schedule(path: Path, schedule: Any, zone: Any) -> Iterator[Problem]:
 def _order(path: Path, deadlines: Any) -> Iterator[Problem]:
     """A phase's deadline is never before an earlier phase's: both count from the trigger."""
     said: list[tuple[str, float]] = []
-    for key in killpath.PHASE_KEYS:
+    for key in killpath.MOMENT_KEYS:
         value = deadlines.get(key) if isinstance(deadlines, dict) else None
         if isinstance(value, str):
             try:
