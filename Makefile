@@ -28,6 +28,7 @@ test: $(VENV)/.dev ## Everything that CI runs: what takes one processor each sid
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/python .ci/dead_names.py
 
 format: $(VENV)/.dev ## Write every file as the formatter has it
 	$(BIN)/ruff check --fix --select I .

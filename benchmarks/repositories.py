@@ -30,8 +30,9 @@ from killcheck.lint import asking
 HERE = Path(__file__).parent
 #: An accelerator with a number, as any text has it: on purpose not the expressions of the product.
 ASKS = re.compile(
-    r"""(nvidia\.com/(gpu|mig-\S+)|amd\.com/gpu|google\.com/tpu|aws\.amazon\.com/neuron\w*|habana\.ai/gaudi)"""
-    r"""["']?\s*:\s*["']?[1-9]|resourceProfile:\s*["']?(nvidia|amd|google)\S*:\d"""
+    r"""^[^#\n]*((nvidia\.com/(gpu|mig-\S+)|amd\.com/gpu|google\.com/tpu|aws\.amazon\.com/neuron\w*|habana\.ai/gaudi)"""
+    r"""["']?\s*:\s*["']?[1-9]|resourceProfile:\s*["']?(nvidia|amd|google)\S*:\d)""",
+    re.M,
 )
 #: What may be a switch, by its kind.
 SWITCHES = re.compile(r"^kind: *[\"']?(CronJob|CronWorkflow|ScaledObject|SleepInfo|HorizontalPodAutoscaler)\b", re.M)

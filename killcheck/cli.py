@@ -66,7 +66,7 @@ class _Lazy(click.Group):
                         raise
                     _give_up(sys.stdout)  # and it has been told
                 raise
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - the outermost: a defect must not end with the exit code of *exposed*
             if isinstance(error, OSError) and error.errno in _UNWRITTEN and error.filename is None:
                 _give_up(sys.stdout)
                 if error.errno != errno.EPIPE:

@@ -14,9 +14,10 @@ from killcheck.text.yamlfile import Path, format_path
 if TYPE_CHECKING:
     from killcheck.probes.world import World
 
-__all__ = ["SEVERITIES", "Evidence", "Finding", "Probe", "Severity", "merge_patch"]
+__all__ = ["SEVERITIES", "Basis", "Evidence", "Finding", "Probe", "Severity", "merge_patch"]
 
 Severity = Literal["error", "warning", "note"]
+Basis = Literal["read", "seen"]
 #: SARIF's, the worst first.
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
 #: How much of a value is shown as evidence.
@@ -49,6 +50,8 @@ class Finding:
     line: int = 0
     unproven: bool = False
     failures: tuple[int, ...] = field(default=(), compare=False)
+    #: How it is known: a field or a command was ``read``, or what a program did was ``seen`` in a rehearsal.
+    basis: Basis = field(default="read", compare=False)
 
     def to_json(self) -> dict[str, Any]:
         """As the JSON document has it (schema killcheck.result/v1, an entry of ``findings``)."""
@@ -64,6 +67,7 @@ class Finding:
             "line": self.line or None,
             "unproven": self.unproven,
             "failures": list(self.failures),
+            "basis": self.basis,
         }
 
     @classmethod
@@ -81,6 +85,7 @@ class Finding:
             said.get("line") or 0,
             unproven=said.get("unproven", False),
             failures=tuple(said.get("failures", ())),
+            basis=said.get("basis", "read"),
         )
 
 
@@ -119,8 +124,10 @@ class Probe(ABC):
         severity: Severity | None = None,
         patch: str = "",
         also: Iterable[tuple[Obj, Path]] = (),
+        seen: bool = False,
     ) -> Finding:
-        """A finding about the field at ``path`` of ``obj``; ``also`` are further fields that bear it out."""
+        """A finding about the field at ``path`` of ``obj``; ``also`` are further fields that bear it out. ``seen``: in
+        a rehearsal, where the question can be answered by reading too."""
         file, line = world.place(obj, path)
         return Finding(
             self.id,
@@ -133,6 +140,7 @@ class Probe(ABC):
             file,
             line,
             failures=self.failures,
+            basis="seen" if seen or self.rehearsed else "read",
         )
 
     def unproven(self, world: World, obj: Obj | None, message: str, *, remedy: str = "") -> Finding:

@@ -91,7 +91,7 @@ class CommandMissing(Probe):
                 words = ", ".join(missing)
                 if known(image):
                     yield self.finding(
-                        world, one.owner, (*path, "image"), f"{image} has no {words}: {ending.last_words}"
+                        world, one.owner, (*path, "image"), f"{image} has no {words}: {ending.last_words}", seen=True
                     )
                 else:
                     yield self.unproven(

@@ -47,7 +47,7 @@ class FalseGreen(Probe):
             lost = [call for call in firing.refused if _matters(call, firing)] if firing else []
             if firing and lost and firing.exit_code == 0 and not (how and firing.off):
                 yield self.finding(
-                    world, one.owner, command_path(one), f"ends with exit code 0 although {lost[0]}{how}"
+                    world, one.owner, command_path(one), f"ends with exit code 0 although {lost[0]}{how}", seen=True
                 )
                 return
 

@@ -37,7 +37,9 @@ class FinalizerHolds(Probe):
                 message = (
                     f"has finalizer {held[0]}: {name_of(one.owner)} deletes it, and it stays until that is taken away"
                 )
-                yield self.finding(world, obj, ("metadata", "finalizers"), message, severity="error" if stays else None)
+                yield self.finding(
+                    world, obj, ("metadata", "finalizers"), message, severity="error" if stays else None, seen=stays
+                )
 
 
 #: What the garbage collector sets, and takes away by itself.

@@ -10,6 +10,7 @@ from killcheck.probes.where import command_path
 from killcheck.probes.world import Executor, World
 
 from killcheck.kube.objects import dig
+from killcheck.rehearsal.programs import CONTROLLERS
 from killcheck.rehearsal.record import Outcome
 from killcheck.spec.killpath import LayerType
 
@@ -35,6 +36,8 @@ class NeverEnds(Probe):
             first = one.seen.first if one.seen else None
             if first is None or first.outcome not in (Outcome.ENDLESS, Outcome.GIVEN_UP):
                 continue
+            if one.owner.get("kind") in CONTROLLERS:
+                continue  # it is not meant to
             if first.outcome is Outcome.GIVEN_UP and not _is_long(first, one.seen.deadline_s if one.seen else None):
                 last = f"; the last it asked was {first.calls[-1]}" if first.calls else ""
                 yield self.unproven(

@@ -80,6 +80,7 @@ class TightDeadline(Probe):
                 path,
                 f"ends the Job after {seen.deadline_s:.0f} s, and it took {took_s} s",
                 remedy=f"Set activeDeadlineSeconds to {2 * took_s} or more.",
+                seen=True,
             )
 
 

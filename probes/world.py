@@ -264,7 +264,7 @@ class World:
         """The programs that a rehearsal saw and that are asked what came of it: the layers; whatever asked for a
         holder of GPUs; and, where a target is turned off by nothing, who has the right to."""
         found = []
-        for obj in self.of("CronJob"):
+        for obj in self.of("CronJob", "Job", "Deployment", "StatefulSet", "DaemonSet"):
             seen, layer = self.seen_of(obj), self._layer_of(obj)
             made = self._executor(obj, layer) if seen is not None else None
             if (

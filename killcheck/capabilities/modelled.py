@@ -66,6 +66,9 @@ class Registry(Protocol):
     def host(self, name: str) -> RegistryHost:
         """A registry by its host name; one that nobody spoke of is up."""
 
+    def would_refuse(self, image: str, now: datetime) -> str:
+        """What a pull of an image would be told at this moment; empty: it would arrive. Nothing is pulled."""
+
 
 class Kubelet(Protocol):
     """A node's agent."""
@@ -133,6 +136,14 @@ class CloudMachine(Protocol):
     @property
     def notice(self) -> datetime | None:
         """When it is taken, by the notice that it got."""
+
+    @property
+    def node_name(self) -> str:
+        """Of the Node that stands for it; empty: none does."""
+
+    @property
+    def terminated_by(self) -> str:
+        """Who ended it."""
 
     @property
     def rebalance(self) -> datetime | None:

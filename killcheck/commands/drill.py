@@ -187,14 +187,17 @@ def _told(session: Any) -> None:
 
 
 def drills_for(session: Session, options: dict[str, Any]) -> list[PlannedDrill]:
-    """The drills that ``--layer``, ``--under``, ``--matrix``, ``--watch`` and ``--night`` name. Raises UsageError."""
+    """The drills that ``--layer``, ``--under``, ``--matrix``, ``--watch`` and ``--night`` name.
+
+    Raises UsageError, and NothingToDrill where there is no layer.
+    """
     from killcheck import faults
     from killcheck.drill.sequence import Options
     from killcheck.run.planned import PlannedDrill
     from killcheck.text.durations import parse_duration
     from killcheck.text.suggestions import did_you_mean
 
-    names = [layer.name for layer in session.kill_path.layers]
+    names = session.layer_names
     for wanted in options["layer_names"]:
         if wanted not in names:
             raise click.UsageError(f"the spec has no layer {wanted!r}{did_you_mean(wanted, names)}")

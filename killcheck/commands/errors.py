@@ -73,7 +73,7 @@ def _meanings() -> list[tuple[type[Exception], str]]:
     from killcheck.reports.post import PostError
     from killcheck.run.record import RecordError
     from killcheck.run.runner import Declined
-    from killcheck.run.session import SessionError
+    from killcheck.run.session import NothingToDrill, SessionError
     from killcheck.safety.consent import ConsentError
     from killcheck.safety.journal import Dirty, JournalError
     from killcheck.safety.lease import Busy
@@ -98,6 +98,7 @@ def _meanings() -> list[tuple[type[Exception], str]]:
         (PostError, "unfinished"),
         (Dirty, "dirty"),
         (FaultError, "inconclusive"),
+        (NothingToDrill, "inconclusive"),
         (OSError, "unfinished"),
     ]
 

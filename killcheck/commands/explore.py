@@ -12,6 +12,7 @@ import click
 
 from killcheck.commands import named
 from killcheck.commands.errors import guarded
+from killcheck.commands.reading_options import reading_options
 
 if TYPE_CHECKING:
     from killcheck.run.explore import Explored
@@ -57,6 +58,7 @@ __all__ = ["command"]
 )
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output, nothing else.")
 @click.option("--quiet", "-q", is_flag=True, help="No progress.")
+@reading_options
 @guarded
 def command(**options: Any) -> None:
     """Search for the smallest combinations of faults that leave the GPUs on.
@@ -120,11 +122,11 @@ def command(**options: Any) -> None:
 
 
 def _known(session: Session, options: dict[str, Any]) -> None:
-    """Raise UsageError for a layer that the spec has not, and for a fault that there is not."""
+    """Raise UsageError for a layer that the spec has not and a fault that there is not, NothingToDrill without any."""
     from killcheck import faults
     from killcheck.text.suggestions import did_you_mean
 
-    layers = [layer.name for layer in session.kill_path.layers]
+    layers = session.layer_names
     for wanted in options["layer_names"]:
         if wanted not in layers:
             raise click.UsageError(f"the spec has no layer {wanted!r}{did_you_mean(wanted, layers)}")

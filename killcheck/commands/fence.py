@@ -14,6 +14,7 @@ import click
 
 from killcheck.commands import named
 from killcheck.commands.errors import guarded
+from killcheck.commands.reading_options import reading_options
 from killcheck.verdict import EXIT_CODES
 
 if TYPE_CHECKING:
@@ -86,6 +87,7 @@ _PATH = click.Path(path_type=Path, exists=True)
 @click.option("--kubeconfig", type=click.Path(path_type=Path), help="A kubeconfig file.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output, nothing else.")
 @click.option("--no-color", is_flag=True, help="No colours (also: NO_COLOR).")
+@reading_options
 @guarded
 def command(**options: Any) -> None:
     """What could be launched at worst: which instance, through which door, for how much an hour.

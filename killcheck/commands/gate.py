@@ -11,6 +11,7 @@ import click
 
 from killcheck.commands import named
 from killcheck.commands.errors import guarded
+from killcheck.commands.reading_options import reading_options
 
 if TYPE_CHECKING:
     from killcheck.fence import FenceReport
@@ -72,6 +73,7 @@ __all__ = ["command"]
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output, nothing else.")
 @click.option("--quiet", "-q", is_flag=True, help="No progress.")
 @click.option("--no-color", is_flag=True, help="No colours (also: NO_COLOR).")
+@reading_options
 @guarded
 def command(**options: Any) -> None:
     """Lint, fences and every drill, as one verdict before a release.
@@ -143,11 +145,16 @@ def _part(
     so_far: dict[str, Any],
 ) -> dict[str, Any]:
     from killcheck.run import reading
+    from killcheck.run.session import NothingToDrill
 
     if name == "lint":
         return {"lint": reading.findings(session)}
     if name == "fences":
         return {"fences": reading.fences(session)}
+    try:
+        session.layer_names  # noqa: B018 - whether there is one
+    except NothingToDrill as error:
+        return {"nothing_to_drill": str(error)}
     return _drills(session, options, out, so_far)
 
 
@@ -191,6 +198,8 @@ def _summary(name: str, found: dict[str, Any]) -> str:
     if name == "fences":
         report: FenceReport = found["fences"]
         return f"{len(report.results)} pool(s), {report.verdict}"
+    if "nothing_to_drill" in found:
+        return "there is no layer"
     matrix = found["matrix"]
     accepted = sum(cell.accepted for cell in matrix.cells)
     return f"{len(matrix.cells)} cell(s), {accepted} accepted, {len(matrix.failures())} not good enough"
@@ -215,6 +224,8 @@ def _show(gate: Gate, out: Terminal, options: dict[str, Any]) -> None:
         out.summary_of_record(gate.run)
     for layer in gate.undrillable:
         click.echo(f"killcheck: {layer} cannot be drilled here: nothing is proven of it", err=True)
+    if gate.nothing_to_drill:
+        click.echo(f"killcheck: {gate.nothing_to_drill}")
     for one in gate.assumptions:
         click.echo(f"killcheck: assumed until {one['until']}: {one['object']}: {one['because']}")
     parts = ", ".join(f"{name} {word}" for name, word in gate.to_json()["parts"].items())

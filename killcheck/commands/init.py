@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +15,8 @@ from killcheck.commands.reading_options import reading_options
 if TYPE_CHECKING:
     from killcheck.discover import Discovery
     from killcheck.kube.manifests import Loaded
+    from killcheck.kube.objects import Obj
+    from killcheck.rehearsal.record import Rehearsed
 
 __all__ = ["command"]
 
@@ -44,8 +47,8 @@ __all__ = ["command"]
     type=click.Choice(["host", "none"]),
     default="none",
     show_default=True,
-    help="With --manifests: host fires every CronJob once in a sandbox of this host and writes down what it "
-    "saw. none reads them.",
+    help="host fires every CronJob, Job and controller that could turn something off once in a sandbox of this host, "
+    "and writes down what it saw (with --on: of copies; nothing runs there). none reads them.",
 )
 @click.option("--force", is_flag=True, help="Write over a file that exists.")
 @guarded
@@ -65,21 +68,21 @@ def command(
 ) -> None:
     """Find the kill path - what holds GPUs, what turns it off, where, by when - and write it as a commented spec.
 
-    Nothing is changed, and without --exec host nothing is run: with it every CronJob is fired once, alone, in a
-    throw-away cluster in this process. What could not be understood is said; read the spec before you trust it.
+    Nothing is changed, and without --exec host nothing is run: with it every CronJob, and whatever else could turn
+    something off, is fired once, alone, in a throw-away cluster in this process. What could not be understood is said;
+    read the spec before you trust it.
 
     \b
     Examples:
       killcheck init --manifests deploy/
       killcheck init --manifests deploy/ --exec host
       killcheck init --on staging -o killcheck.yaml
+      killcheck init --on staging --exec host
     """
     if bool(on) == bool(manifests):
         raise click.UsageError("say where to look: --on CONTEXT or --manifests PATH")
     if str(output) != "-" and output.exists() and not force:
         raise click.UsageError(f"{output} exists; --force writes over it")
-    if on and exec_mode == "host":
-        raise click.UsageError("--exec host rehearses manifests: leave --on out, or --exec")
     loaded = None if on else _loaded(manifests, strict=strict, exclude=exclude, values=values)
     found = _with_starts(_discover(on, loaded, kubeconfig, name, exec_mode))
     if str(output) == "-":
@@ -112,7 +115,8 @@ def _discover(on: str | None, loaded: Loaded | None, kubeconfig: Path | None, na
         from killcheck.clock import WallLoop
         from killcheck.kube.config import connect
 
-        return discover.from_cluster(connect(on, kubeconfig=kubeconfig, loop=WallLoop()), name)
+        kube = connect(on, kubeconfig=kubeconfig, loop=WallLoop())
+        return discover.from_cluster(kube, name, _rehearse_copies if exec_mode == "host" else None)
     from killcheck.discover.shapes import read_as_typed
 
     assert loaded is not None
@@ -123,6 +127,13 @@ def _discover(on: str | None, loaded: Loaded | None, kubeconfig: Path | None, na
         from killcheck.run.reading import rehearsed
 
         return discover.from_objects(loaded, name, rehearsed(loaded, wall_now()), complete=False)
+
+
+def _rehearse_copies(objects: list[Obj]) -> Mapping[str, Rehearsed]:
+    from killcheck.clock import wall_now
+    from killcheck.run.reading import rehearsed
+
+    return rehearsed(objects, wall_now(), live=True)
 
 
 def _with_starts(found: Discovery) -> Discovery:

@@ -68,8 +68,9 @@ __all__ = ["command"]
     type=click.Choice(["host", "none"]),
     default="none",
     show_default=True,
-    help="With --manifests: host fires every CronJob once in a sandbox of this host, against a throw-away "
-    "cluster that holds the manifests, and judges what it saw. none reads them.",
+    help="host fires every CronJob, Job and controller that could turn something off once in a sandbox of this host, "
+    "against a throw-away cluster that holds the manifests (with --on: copies of the objects that are there, Secrets "
+    "empty; nothing runs there), and judges what it saw. none reads them.",
 )
 @click.option("--no-color", is_flag=True, help="No colours (also: NO_COLOR).")
 @guarded
@@ -85,8 +86,9 @@ def command(**options: Any) -> None:
 
     What cannot be read - templates, charts, broken files - is passed over and said. A comment killcheck:ignore above a
     document leaves it out.
-    With --exec host every CronJob is fired once, alone, under its own account, in a throw-away cluster in this
-    process. What was seen goes before what is read.
+    With --exec host every CronJob, and whatever else could turn something off, is fired once, alone, under its own
+    account, in a throw-away cluster in this process; with --on it is copies that are. What was seen goes before what
+    is read.
 
     Live with a finding for a while: suppress it in the spec, or annotate the object with
     killcheck.dev/ignore: "PROBE until YYYY-MM-DD: reason".
@@ -96,6 +98,7 @@ def command(**options: Any) -> None:
       killcheck lint --manifests deploy/
       killcheck lint --manifests deploy/ --sarif killcheck.sarif --fail-on warning
       killcheck lint --manifests deploy/ --exec host
+      killcheck lint --on staging --exec host
       killcheck lint --on staging --baseline .killcheck-baseline.json
     """
     from killcheck.lint import asking
@@ -127,8 +130,6 @@ def _world(options: dict[str, Any]) -> Any:
 
     if options["on"] and options["manifests"]:
         raise click.UsageError("--on and --manifests are two places: name one")
-    if options["on"] and options["exec_mode"] == "host":
-        raise click.UsageError("--exec host rehearses manifests: leave --on out, or --exec")
     session = named.session(options)
     kill_path = session.kill_path if session.spec or session.fixture else None
     _headline(session, options)
@@ -162,11 +163,18 @@ def _live_world(kill_path: Any, options: dict[str, Any]) -> Any:
     from killcheck.kube.listing import read
     from killcheck.lint import asking
     from killcheck.probes import live
+    from killcheck.run import reading
 
     kube = connect(options["on"], kubeconfig=options["kubeconfig"], loop=WallLoop())
     listed = read(kube, _kinds(kill_path))
     world, notes = asking.world_of(
-        listed.objects, wall_now(), kill_path=kill_path, live=True, unread=listed.unread, listed=listed.kinds
+        listed.objects,
+        wall_now(),
+        kill_path=kill_path,
+        live=True,
+        unread=listed.unread,
+        listed=listed.kinds,
+        rehearsed=reading.rehearsed(listed.objects, wall_now(), live=True) if options["exec_mode"] == "host" else {},
     )
     world.answers = live.ask(kube, world, dry_run=options["dry_run"], pull_secrets=options["pull_check"])
     return world, notes

@@ -10,6 +10,7 @@ import re
 
 from killcheck.diagnosis.case import Case, Diagnosis, said
 from killcheck.executor import refusals
+from killcheck.executor.refusals import RefusalKind
 from killcheck.kube.objects import Obj, dig, name_of
 from killcheck.layers.base import Hindrance
 
@@ -278,37 +279,52 @@ def _exit(case: Case, ended: Obj) -> tuple[str, str, tuple[int, ...]]:
         )
     if code == 137 and ended.get("reason") == "OOMKilled":
         return "OOMKilled: the executor ran out of memory", "raise the executor's memory limit", (11,)
-    untold = refusals.line_with(log, refusals.NO_TOKEN)
-    if untold and "system:anonymous" not in untold:
-        return (
-            f"the pod has no ServiceAccount token: {untold[:300]}",
-            "let the executor's pod have its token (automountServiceAccountToken), or project one",
-            (17,),
-        )
-    if "forbidden" in log.lower() or "403" in last:
-        return (
-            f"403 Forbidden: {_line_with(log, 'forbidden', '403')}",
-            "give the executor's ServiceAccount exactly this: verb, resource, subresource and name "
-            "(deployments/scale is not deployments)",
-            (16,),
-        )
-    refused = refusals.line_with(log, refusals.UNAUTHORIZED)
-    if refused:
-        return (
-            f"401 Unauthorized: {refused[:300]}",
-            "the executor's token is not accepted: mount a fresh one (projected, audience of the API server) and "
-            "read it at each use",
-            (17, 19),
-        )
-    if code in CURL_EXITS and "curl" in log:
-        rows = (23, 25)
+    told = refusals.refusal(log)
+    if code in CURL_EXITS and "curl" in log and (told is None or told.kind not in _ANSWERED):
         return (
             f"curl exit code {code}, {CURL_EXITS[code]}: {last}",
-            "the executor cannot reach the API server: allow its egress to the API server's real address and to "
-            "DNS, and let it retry",
-            rows,
+            _MEANINGS[RefusalKind.UNREACHED][1],
+            (23, 25),
         )
+    if told is not None:
+        meaning, remedy, rows = _MEANINGS[told.kind]
+        return f"{meaning}: {told.line[:300]}", remedy, rows
     return f"the executor failed with exit code {code}: {last}", "read the log, mend the executor, drill again", ()
+
+
+#: What was not the network's fault: somebody answered, or nobody was asked.
+_ANSWERED = (RefusalKind.NO_TOKEN, RefusalKind.FORBIDDEN, RefusalKind.UNAUTHORIZED)
+_EGRESS = (
+    "the executor cannot reach the API server: allow its egress to the API server's real address and to "
+    "DNS, and let it retry"
+)
+#: By what became of the executor's call: (what it means, what to do, rows of the failure catalogue).
+_MEANINGS: dict[RefusalKind, tuple[str, str, tuple[int, ...]]] = {
+    RefusalKind.NO_TOKEN: (
+        "the pod has no ServiceAccount token",
+        "let the executor's pod have its token (automountServiceAccountToken), or project one",
+        (17,),
+    ),
+    RefusalKind.FORBIDDEN: (
+        "403 Forbidden",
+        "give the executor's ServiceAccount exactly this: verb, resource, subresource and name "
+        "(deployments/scale is not deployments)",
+        (16,),
+    ),
+    RefusalKind.UNAUTHORIZED: (
+        "401 Unauthorized",
+        "the executor's token is not accepted: mount a fresh one (projected, audience of the API server) and "
+        "read it at each use",
+        (17, 19),
+    ),
+    RefusalKind.UNRESOLVED: ("the executor cannot resolve a name", _EGRESS, (25, 23)),
+    RefusalKind.UNREACHED: ("the executor cannot get through", _EGRESS, (23, 25)),
+    RefusalKind.BUSY: (
+        "the API server was busy, and the executor gave up",
+        "let the executor try again for some minutes (curl --retry, backoffLimit): an API server that is busy recovers",
+        (24, 26),
+    ),
+}
 
 
 def _refusal(log: str) -> str:
@@ -332,16 +348,16 @@ def deadline(case: Case) -> Diagnosis | None:
     failed = case.job_condition("Failed") or case.job_condition("FailureTarget")
     if not failed or failed.get("reason") != "DeadlineExceeded":
         return None
-    code = next((int(c) for c in re.findall(r"curl: \((\d+)\)", case.log())), 0)
-    if code in CURL_EXITS:  # what it waited for is known
-        rows = (23, 25) if code in (6, 7, 28) else (25,)
+    told = refusals.refusal(case.log())
+    if told is not None and told.kind not in _ANSWERED:  # what it waited for is known
+        meaning, remedy, rows = _MEANINGS[told.kind]
         return Diagnosis(
-            cause=f"the executor tried until its deadline: {_line_with(case.log(), f'curl: ({code})')}",
+            cause=f"the executor tried until its deadline: {meaning}: {told.line[:300]}",
             evidence=(
                 f"spec.activeDeadlineSeconds: {dig(case.job, 'spec', 'activeDeadlineSeconds')}",
                 *case.log_lines(),
             ),
-            remedy="allow the executor's egress to the API server's real address and to DNS",
+            remedy=remedy,
             failures=rows,
         )
     return Diagnosis(
@@ -360,8 +376,9 @@ def false_green(case: Case) -> Diagnosis | None:
     if "scale_written" in case.timeline.reached:
         return None
     log = case.log()
-    refused = next((mark for mark in ("Forbidden", "Unauthorized", "NotFound", "Failure") if mark in log), "")
-    why = _refusal(log) if refused else ""
+    marked = any(mark in log for mark in ("Forbidden", "Unauthorized", "NotFound", "Failure"))
+    told = refusals.refusal(log)
+    why = _refusal(log) if marked else f"{_MEANINGS[told.kind][0]}: {told.line}" if told is not None else ""
     return Diagnosis(
         cause="false green: the Job is Complete, the GPUs are on" + (f" - {why}" if why else ""),
         evidence=(

@@ -6,7 +6,7 @@ written here is a proposal for a person to read.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -30,7 +30,14 @@ __all__ = ["Discovery", "DiscoveryError", "Holder", "from_cluster", "from_object
 
 
 class DiscoveryError(Exception):
-    """There is no kill path to be found; the message says what was looked at and what came nearest."""
+    """There is no kill path to be found; the message says what was looked at and what came nearest.
+
+    ``something``: whether GPUs are named all the same, or something was not read that may ask for them.
+    """
+
+    def __init__(self, message: str, *, something: bool = False) -> None:
+        super().__init__(message)
+        self.something = something
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +105,7 @@ def from_objects(
     notes += _odd_holders(found)
     unknown = unknown_holders(found)
     if not held:
-        raise DiscoveryError(_no_target(found, notes, unknown, objects.unseen if isinstance(objects, Loaded) else ()))
+        raise _no_target(found, notes, unknown, objects.unseen if isinstance(objects, Loaded) else ())
     targets = _targets(held)
     by_target = {target.name: holder.obj for target, holder in zip(targets, held, strict=True)}
     seen = discover_layers.find(found, targets, by_target, rehearsed)
@@ -156,7 +163,7 @@ def _known_by(seen: discover_layers.Found) -> dict[str, str]:
 
 def _ran_s(seen: discover_layers.Found, rehearsed: Mapping[str, Rehearsed]) -> list[float]:
     """How many seconds the programs of the layers took that were fired in a rehearsal and ended well."""
-    refs = [f"CronJob/{layer.ref.namespace}/{layer.ref.name}" for layer in seen.layers if layer.ref]
+    refs = [f"{layer.ref.kind}/{layer.ref.namespace}/{layer.ref.name}" for layer in seen.layers if layer.ref]
     return [rehearsed[ref].first.seconds for ref in refs if ref in rehearsed and rehearsed[ref].first.exit_code == 0]
 
 
@@ -166,7 +173,7 @@ def _touched(
     rehearsed: Mapping[str, Rehearsed],
 ) -> tuple[str, ...]:
     """The namespaces of the targets, and those in which a layer was seen to change something."""
-    refs = {f"CronJob/{layer.ref.namespace}/{layer.ref.name}" for layer in seen.layers if layer.ref}
+    refs = {f"{layer.ref.kind}/{layer.ref.namespace}/{layer.ref.name}" for layer in seen.layers if layer.ref}
     changed = [
         call.namespace
         for ref in sorted(refs)
@@ -265,7 +272,7 @@ def _no_target(
     notes: list[str],
     unknown: Sequence[Unknown],
     unseen: Sequence[Skipped],
-) -> str:
+) -> DiscoveryError:
     """Why there is no target; that nothing asks for a GPU is only said where nothing names one."""
     count: dict[str, int] = {}
     for obj in objects:
@@ -282,12 +289,18 @@ def _no_target(
                 f"no target found: nothing that could be read asks for a GPU (looked at "
                 f"{looked or 'no workload'}); not everything could be read"
             )
-        return "\n  ".join([message, *notes, *(summed_up(unseen))])
+        return DiscoveryError("\n  ".join([message, *notes, *(summed_up(unseen))]), something=bool(unseen))
     message = (
         f"no target found, and GPUs are named here: by {len(said)} object(s) that are not understood as "
         f"holders, and in {len(named)} file(s) that were not read (looked at {looked or 'no workload at all'})"
     )
-    return "\n  ".join([message, *said, *notes, *summed_up(named)])
+    return DiscoveryError("\n  ".join([message, *_first(said), *notes, *summed_up(named)]), something=True)
+
+
+def _first(said: Sequence[str]) -> list[str]:
+    """The first few, and how many more there are."""
+    more = len(said) - _NAMED
+    return [*said[:_NAMED], *([f"and {more} more"] if more > 0 else ())]
 
 
 def _nothing_fires(seen: discover_layers.Found) -> str:
@@ -309,8 +322,14 @@ def _no_layer(targets: tuple[killpath.Target, ...], seen: discover_layers.Found)
 
 
 # -- a live cluster ------------------------------------------------------------------------------------------
-def from_cluster(kube: Kube, name: str = "") -> Discovery:
+def from_cluster(
+    kube: Kube,
+    name: str = "",
+    rehearse: Callable[[list[Obj]], Mapping[str, Rehearsed]] | None = None,
+) -> Discovery:
     """The kill path of a live cluster: one list for each kind, however many objects there are.
+
+    ``rehearse`` is given what was listed; what it answers of programs goes before what is read of them.
 
     Raises DiscoveryError, and KubeError where what holds GPUs cannot be listed; where what might *help* cannot, it is
     ``not_understood``.
@@ -319,5 +338,6 @@ def from_cluster(kube: Kube, name: str = "") -> Discovery:
 
     listed = listing.read(kube)
     unread = [f"{kind}s could not be listed: {why}" for kind, why in listed.unread.items()]
-    found = from_objects(listed.objects, name, complete=False)
+    rehearsed = rehearse(listed.objects) if rehearse else None
+    found = from_objects(listed.objects, name, rehearsed, complete=False)
     return replace(found, not_understood=(*found.not_understood, *unread))

@@ -231,7 +231,10 @@ class _Finder:
         if any(_TERMINATION_HANDLERS.search(image) for image in images):
             yield Layer(name_of(obj), LayerType.SPOT_HANDLER, tuple(t.name for t in self.targets), workload=ref)
             return
+        seen = self._seen(obj)
         covers = self._named_by(reading, ref_of(obj))
+        if seen is not None and (seen.off or seen.tried):
+            covers = self._seen_to_touch(obj, seen, reading, spec)
         if covers:
             yield Layer(name_of(obj), LayerType.IDLE_MONITOR, covers, workload=ref)
 

@@ -7,14 +7,16 @@ take it (a mapping for a list, a word for a number), it is that which is said, a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING
 
-from killcheck.kube.manifests import Loaded, Manifest, ManifestError
-from killcheck.kube.objects import ref_of
+from killcheck.kube.custom_holders import mention
+from killcheck.kube.manifests import STUMBLES, Loaded, Manifest, ManifestError
+from killcheck.kube.objects import Obj, ref_of
 from killcheck.kube.passed_over import Cause, Skipped, names_accelerators
+from killcheck.kube.workloads import devices_of
 from killcheck.text.problems import Problem
 
 if TYPE_CHECKING:
@@ -22,16 +24,13 @@ if TYPE_CHECKING:
 
 __all__ = ["misshapen", "read_as_typed", "sound"]
 
-#: How Python says that a value is not what a reader took it for.
-_STUMBLES = (AttributeError, TypeError, ValueError, KeyError, IndexError)
-
 
 @contextmanager
 def read_as_typed(of: Callable[[], Loaded | None]) -> Iterator[None]:
     """Read what was loaded. Raises ManifestError in place of a stumble that a manifest is to blame for."""
     try:
         yield
-    except _STUMBLES as error:
+    except STUMBLES as error:
         loaded = of()
         problems = (misshapen(loaded) or _refused(loaded)) if loaded is not None else []
         if problems:
@@ -67,7 +66,34 @@ def _unreadable(loaded: Loaded) -> dict[int, tuple[Manifest, list[Problem]]]:
 
     kinds = _kinds()
     found = ((manifest, _told(manifest, unreadable(kinds, manifest.obj))) for manifest in loaded.manifests)
-    return {id(manifest): (manifest, problems) for manifest, problems in found if problems}
+    return {
+        id(manifest): (manifest, problems)
+        for manifest, said in found
+        if (problems := said or ([] if _is_builtin(kinds, manifest.obj) else _stumbled_over(manifest)))
+    }
+
+
+def _is_builtin(kinds: Registry, obj: Obj) -> bool:
+    """Whether an object is of a type whose schema leaves nothing open."""
+    group, _, version = str(obj.get("apiVersion", "")).rpartition("/")
+    kind = kinds.by_kind(group, str(obj.get("kind")), version)
+    return kind is not None and kind.crd is None
+
+
+def _stumbled_over(manifest: Manifest) -> list[Problem]:
+    """An object of a type that nobody here knows, whose values are such that it cannot be read even alone."""
+    from killcheck.discover.finding import DiscoveryError, from_objects
+
+    try:
+        if devices_of(manifest.obj, wanted=True):
+            with suppress(DiscoveryError):
+                from_objects([manifest.obj], complete=False)
+        else:
+            mention(manifest.obj)
+    except STUMBLES:
+        why = f"{ref_of(manifest.obj)}: its fields have other types than fields of these names have elsewhere"
+        return [Problem(manifest.file, manifest.line, "", why)]
+    return []
 
 
 @cache

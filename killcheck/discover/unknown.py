@@ -9,9 +9,12 @@ from killcheck.kube.custom_holders import HOLDS_NOTHING, REFERENCES, STARTERS, T
 from killcheck.kube.gpus import Claims
 from killcheck.kube.objects import Obj, dig, name_of, ref_of
 from killcheck.kube.workloads import devices_of
+from killcheck.kube.workloads import templates as templates_of
 
 __all__ = ["Unknown", "referenced_devices", "unknown_holders"]
 
+#: What says where pods may run.
+_PLACEMENT = ("affinity", "tolerations", "nodeSelector")
 #: Templates by kind and name: what holders refer to is in their namespace or in none.
 Templates = dict[tuple[str, str], Obj]
 
@@ -63,7 +66,8 @@ def _unknown(objects: list[Obj], templates: Templates) -> Iterator[Unknown]:
     for obj in objects:
         if not _may_hold(obj) or devices_of(obj, wanted=True):
             continue
-        named = mention(obj)
+        # Of pods that are written out it is known what they ask for, wherever they may run.
+        named = mention(obj, _PLACEMENT if templates_of(obj) else ())
         missing = _missing(obj, templates)
         if named:
             yield Unknown(obj, f"names GPUs, not understood: {named}")

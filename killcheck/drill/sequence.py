@@ -200,7 +200,10 @@ class Drill(Judged):
             changes = fault.inject(self.stage, self._layer_run)
             self.journal.owner = ""
             self._emit(events.FaultInjected, fault=fault.name, changes=list(changes))
-        self._see_bites()
+            others = [f"{other.name} " for other in self.faults if other is not fault]
+            for said in fault.spares(self.stage, self._layer_run):
+                if not any(other in said for other in others):  # it is taken from that one too
+                    self._note(said)
 
     def _trigger(self) -> None:
         seen = self._layer_run.before_trigger()

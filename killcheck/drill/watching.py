@@ -238,7 +238,8 @@ class Watched:
         )
 
     def _see_bites(self) -> None:
-        if self.runner is None:
+        """Ask for the evidence, from the trigger on: what is so before it has met nothing of the layer's yet."""
+        if self.runner is None or self.stage.timeline is None:
             return
         for fault in self.faults:
             if fault.name not in self.bites:

@@ -23,6 +23,7 @@ from killcheck.embedded.api.tokens import Issuer
 from killcheck.embedded.controllers import ALL, start_all
 from killcheck.embedded.controllers.runtime import Component, Informers
 from killcheck.embedded.controllers.scheduler import Scheduler
+from killcheck.embedded.deployed import as_deployed
 from killcheck.embedded.limits import Limits
 from killcheck.embedded.models.argocd import ArgoCd
 from killcheck.embedded.models.assumednodes import AssumedNodes, Assumptions, DeviceTolerations
@@ -300,9 +301,9 @@ class Cluster:
             return None
         try:
             namespace = (namespace_of(obj) or "default") if resource.namespaced else None
-            made = self.kube.call(
-                "POST", resource.path(namespace), body=obj, query={"fieldManager": self.kube.field_manager}
-            )
+            body, manager = as_deployed(obj)
+            who = manager or self.kube.field_manager
+            made = self.kube.call("POST", resource.path(namespace), body=body, query={"fieldManager": who})
             # A modelled CRD may know less than the real one: of built-in types alone.
             if "." not in resource.group or resource.group.endswith(".k8s.io"):
                 self.notes += [

@@ -151,7 +151,7 @@ class Server:
                     return response
             try:
                 return self.server.handle(request)
-            except Exception as error:  # the client is answered, and whoever runs the loop sees the defect
+            except Exception as error:  # noqa: BLE001 - the client is answered, and whoever runs the loop sees the defect
                 self.loop.post(_raise, error)
                 return Response(500, status.internal(type(error).__name__).status)
 

@@ -70,7 +70,7 @@ class Happenings:
             work(api)
         except KubeError as error:
             self._fail(error)
-        except Exception as error:  # a thread that dies unseen would look like a quiet engine
+        except Exception as error:  # noqa: BLE001 - a thread that dies unseen would look like a quiet engine
             self._fail(Unreachable(f"the Docker Engine at {self._engine.host} said what is not understood: {error!r}"))
         finally:
             api.close()

@@ -222,7 +222,10 @@ class Fault(ABC):
 
     @abstractmethod
     def bitten(self, stage: Stage, layer: LayerRun) -> str:
-        """The evidence that it took hold; empty as long as there is none. Asked at every change until it answers."""
+        """What was seen of its effect; empty as long as there is nothing. Asked from the trigger on until it answers.
+
+        That it was injected is no evidence: something must have met it, or it must have been tried.
+        """
 
     def react(self, stage: Stage, layer: LayerRun) -> float | None:
         """Called at every change from the trigger to the verdict: what goes on happening (a rival) happens here.
@@ -231,6 +234,10 @@ class Fault(ABC):
         happens; None: at the next change.
         """
         return None
+
+    def spares(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
+        """What it leaves as it is and the world would not, a sentence each: another layer with the same image."""
+        return ()
 
     def leaves(self, stage: Stage) -> str:
         """What of it may be there still when everything is put back, in a sentence; empty: nothing."""

@@ -105,6 +105,7 @@ class OfNamedLayer(Fault):
         """The evidence in what that layer's own executors came to, or that its slot passed without one."""
         if self._stage is None or self._run is None:
             return ""
+        self._stage.timeline = stage.timeline
         jobs = list(self._jobs(stage, layer))
         self._observe(stage, jobs)
         found = self.inner.bitten(self._stage, self._run)

@@ -44,13 +44,6 @@ class Pool:
     raised: bool = False
     obj: Obj | None = None
 
-    def with_types(self, certain: int, possible: int, note: str = "") -> Pool:
-        """The same pool, letting fewer types through."""
-        from dataclasses import replace
-
-        notes = (*self.notes, note) if note else self.notes
-        return replace(self, certain=certain, possible=possible, notes=notes)
-
     def all_limits(self) -> dict[str, float]:
         """The limits and the number of nodes, as one mapping."""
         found = dict(self.limits)

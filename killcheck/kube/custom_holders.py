@@ -8,11 +8,11 @@ projects' own API types, read in their sources in 2026.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from killcheck.kube.gpus import is_device
+from killcheck.kube.gpus import is_device, is_known_device
 from killcheck.kube.objects import Obj, dig
 from killcheck.text.yamlfile import Path, format_path
 
@@ -135,6 +135,16 @@ HOLDS_NOTHING = frozenset(
         "ClusterModelSource",
         "ModelSource",
         "NIMCache",
+        "Profile",
+        "AcceleratorProfile",
+        "HardwareProfile",
+        "ImageStream",
+        "SleepInfo",
+        "DRAConfig",
+        "ClusterServiceVersion",
+        "AlertingRule",
+        "ClusterAutoscaler",
+        "MachineAutoscaler",
     }
 )
 
@@ -201,14 +211,17 @@ REFERENCES: tuple[Reference, ...] = (
 _MACHINES = re.compile(
     r"(ml\.)?(p\d|g\d|gr\d|trn\d|inf\d|dl\d)\w*(-\w+)?\.\d*\w+|(a2|a3|a4|a4x|g2|g4|ct\d\w*)-\S+|Standard_N[CDGV]\w+"
 )
-#: Words for accelerators in keys, and the models of them in values.
-_GPU_KEY = re.compile(r"(?i)(^|[a-z_\d-])(gpus?|tpus?|accelerators?)([a-z_\d-].*)?$")
+#: Words for accelerators in keys (not in maxOutputTokens), and the models of them in values.
+_GPU_KEY = re.compile(r"((^|[^A-Za-z])(?i:gpu|tpu|accelerator)|(?<=[a-z])(GPU|Gpu|TPU|Tpu|Accelerator))s?($|[^a-z])")
 _MODELS = re.compile(r"(?i)\b(nvidia[-_. ]?)?([ABH]\d00|GH200|GB[23]00|L40S?|L4|T4|V100|MI[23]\d\d[AX]?|tpu-v\d\w*)\b")
 _DEVICE_NAME = re.compile(
     r"(?i)\b(nvidia\.com/(gpu|mig-\S+)|amd\.com/gpu|google\.com/tpu|aws\.amazon\.com/neuron\w*"
     r"|habana\.ai/gaudi|gpu\.intel\.com/\w+)"
 )
 _KEYS = ("gpu", "gpus")
+#: Names of maps that count resources, and how a number is written there: also one that something else fills in.
+_RESOURCES = re.compile(r"(?i)(resources?|limits?|requests?|capacity|perNode)$")
+_QUANTITY = re.compile(r"\d+(\.\d+)?[A-Za-z]{0,2}|.*(\$|\{\{|<).*")
 
 
 def is_gpu_machine(machine_type: str) -> bool:
@@ -244,34 +257,46 @@ def _some(value: Any) -> bool:
     return isinstance(value, int | float | str) and not isinstance(value, bool) and str(value) not in ("", "0")
 
 
-def mention(obj: Obj) -> str:
-    """The first field of an object that names accelerators, with its value; empty: none does."""
+def mention(obj: Obj, but_for: Collection[str] = ()) -> str:
+    """The first field of an object that names accelerators, with its value; empty: none does.
+
+    ``but_for``: fields that are not looked into, wherever they are.
+    """
     parts = {key: value for key, value in obj.items() if key not in ("apiVersion", "kind", "metadata", "status")}
-    return next(_mentions(parts, ()), "")
+    return next(_mentions(parts, (), but_for), "")
 
 
-def _mentions(node: Any, path: Path) -> Iterator[str]:
+def _mentions(node: Any, path: Path, but_for: Collection[str]) -> Iterator[str]:
     if isinstance(node, dict):
         for key, value in node.items():
-            if _says(str(key), value):
-                yield f"{format_path((*path, key))}: {str(value)[:60]}"
+            if key in but_for:
+                continue
+            if _says(str(key), value, _counts_resources(path)):
+                yield f"{format_path((*path, key))}: {' '.join(str(value).split())[:60]}"
             else:
-                yield from _mentions(value, (*path, key))
+                yield from _mentions(value, (*path, key), but_for)
     elif isinstance(node, list):
         for i, value in enumerate(node):
-            yield from _mentions(value, (*path, i))
+            yield from _mentions(value, (*path, i), but_for)
     elif isinstance(node, str):
         found = _DEVICE_NAME.search(node)
         if found or is_gpu_machine(node):
             yield f"{format_path(path)}: {(found[0] if found else node)[:60]}"
 
 
-def _says(key: str, value: Any) -> bool:
+def _counts_resources(path: Path) -> bool:
+    """Whether a map counts resources: in any other one ``domain/name`` is a label or an annotation, not a device."""
+    return bool(path) and _RESOURCES.search(str(path[-1])) is not None
+
+
+def _says(key: str, value: Any, counts_resources: bool) -> bool:
     """Whether a field by itself names accelerators: a device's name with a number, GPU words with a number or model."""
     if isinstance(value, dict | list) or not _some(value):
         return False
-    if is_device(key):
-        return True
+    if key == "NVIDIA_VISIBLE_DEVICES" or (key == "runtimeClassName" and "nvidia" in str(value)):
+        return str(value) not in ("none", "void")
+    if is_known_device(key) or (counts_resources and is_device(key)):
+        return _QUANTITY.fullmatch(str(value)) is not None
     if not _GPU_KEY.search(key):
         return False
     text = str(value)

@@ -52,6 +52,8 @@ class Folders:
     _root: Path = Path()
     _left_out: PathSpec[Any] | None = None
     _walked: set[Path] = field(default_factory=set)
+    _parts: set[Path] = field(default_factory=set)  # what kustomizations use, and not as a resource
+    _resources: set[Path] = field(default_factory=set)
 
     def files(self, path: Path) -> Iterator[Path]:
         """The manifest files of a file or folder, in order of name.
@@ -65,6 +67,11 @@ class Folders:
         self._root = path
         self._left_out = _patterns(path, self.exclude)
         yield from self._folder(path, (), named=True)
+
+    def is_part(self, file: Path) -> bool:
+        """Whether a file is a patch, or another part of a kustomization, and nobody's resource: no object itself."""
+        here = _normal(file)
+        return here in self._parts and here not in self._resources
 
     @property
     def overlays(self) -> list[str]:
@@ -155,7 +162,9 @@ class Folders:
         undone = sorted(key for key, value in spec.items() if key not in _NEUTRAL and value)
         if undone:
             why = f"not rendered here: {', '.join(undone)} (kubectl kustomize {file.parent} > rendered.yaml)"
-            patches = [file, *_used_files(file.parent, {key: spec[key] for key in undone if key not in _NAMING})]
+            used = _used_files(file.parent, {key: spec[key] for key in undone if key not in _NAMING})
+            self._parts |= used
+            patches = [file, *used]
             self._pass(file, why, Cause.KUSTOMIZATION, any(_names_accelerators(one) for one in patches))
 
     def _resource(self, target: Path, within: tuple[Path, ...]) -> Iterator[Path]:
@@ -163,6 +172,7 @@ class Folders:
             yield from self._folder(target, within)
         else:
             self._walked.add(_normal(target))
+            self._resources.add(_normal(target))
             yield target
 
     def _beside(self, file: Path, spec: dict[str, Any], *, named: bool) -> Iterator[Path]:

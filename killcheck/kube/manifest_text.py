@@ -53,6 +53,8 @@ _ENGINES = (
     ("'#@', ytt?", re.compile(r"^\s*#@", re.M)),
     ("'@NAME@', a placeholder of the project's own", re.compile(r"@[A-Z_]{2,}@|__[A-Z_]{2,}__")),
 )
+#: Fields of custom resources that hold somebody else's configuration, of any type: a chart's values.
+_FREE_FORM = frozenset({"values", "valuesObject", "valuesInline", "parameters"})
 #: What a name must look like to be one; other texts may be somebody's placeholder.
 _NAME = re.compile(r"[A-Za-z0-9.:_-]+")
 _PLACEHOLDER = re.compile(r".*<[^<>]+>.*|.*\[[^\[\]]+\].*|.*@\w+@.*")
@@ -322,6 +324,8 @@ def _type_surprises(doc: Document, base: Path, obj: Obj) -> Iterable[tuple[Path,
     if obj["kind"] == "CustomResourceDefinition":  # a schema speaks *about* names and labels
         return
     for path, value in _scalars(obj, ()):
+        if not builtin and not _FREE_FORM.isdisjoint(path):
+            continue
         text = _wants_text(path, is_data)
         raw = doc.raw((*base, *path))
         if isinstance(value, bool):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path as FilePath
 
@@ -21,8 +22,10 @@ from killcheck.kube.workloads import devices_of
 from killcheck.text.problems import FileProblems, Problem, not_utf8
 from killcheck.text.redaction import hide_secrets
 
-__all__ = ["Loaded", "Manifest", "ManifestError", "Skipped", "load", "loads"]
+__all__ = ["STUMBLES", "Loaded", "Manifest", "ManifestError", "Skipped", "load", "loads"]
 
+#: How Python says that a value is not what a reader took it for.
+STUMBLES = (AttributeError, TypeError, ValueError, KeyError, IndexError)
 #: Group, kind, and (namespace, name) of an object.
 _Identity = tuple[str, str, tuple[str, str]]
 
@@ -133,7 +136,7 @@ def load(
             problems += _problems(faults)
     if strict:
         problems += reading.surprises
-    if not problems and not reading.manifests:
+    if not problems and not reading.manifests and not _something_beyond(wanted, reading.skipped):
         problems += _problems([one for one in reading.skipped if one.cause.is_fault]) or [
             Problem(str(path), 0, "", _why_nothing(reading.skipped)) for path in wanted
         ]
@@ -151,6 +154,18 @@ def loads(text: str, file: str = "<text>") -> Loaded:
     if faults or reading.surprises:
         raise ManifestError([*_problems(faults), *reading.surprises])
     return reading.loaded()
+
+
+def _something_beyond(paths: Sequence[FilePath | str], skipped: Iterable[Skipped]) -> bool:
+    """Whether folders hold nothing that can be read, and what may be objects once it is rendered or mended.
+
+    A chart that was named itself is no such folder: that it has to be rendered is the whole answer.
+    """
+    named = {str(path) for path in paths}
+    beyond = (Cause.CHART, Cause.TEMPLATE, Cause.BROKEN, Cause.REFUSED)
+    return all(FilePath(path).is_dir() for path in paths) and any(
+        one.cause in beyond and one.file not in named for one in skipped
+    )
 
 
 def _problems(faults: Iterable[Skipped]) -> list[Problem]:
@@ -197,9 +212,9 @@ def _render(folder: FilePath, values: Sequence[FilePath], written: _Reading) -> 
 def _read_written(path: FilePath | str, exclude: Sequence[str], reading: _Reading) -> None:
     """Everything below one path, each file once, in order."""
     folders = Folders(exclude)
-    for file in _files(FilePath(path), folders):
+    for file in list(_files(FilePath(path), folders)):  # all of them: a later kustomization may use an earlier file
         real = file.resolve()
-        if real not in reading.seen:
+        if real not in reading.seen and not folders.is_part(file):
             reading.seen.add(real)
             _read_file(file, reading)
     reading.skipped += folders.skipped
@@ -252,7 +267,10 @@ def _one_of_each(manifests: Sequence[Manifest], notes: list[str]) -> tuple[list[
         if not identity[2][1]:  # generateName: an object of its own
             identity = (*identity[:2], ("", manifest.place))
         by_identity.setdefault(identity, []).append(manifest)
-    claims = claims_of(manifest.obj for manifest in manifests)
+    claims: dict[tuple[str, str, str], Obj] = {}
+    for manifest in manifests:
+        with suppress(*STUMBLES):  # what is of a shape that no API server takes is told when all is read
+            claims |= claims_of([manifest.obj])
     kept, variants = [], []
     for given in by_identity.values():
         last = list({manifest.file: manifest for manifest in given}.values())  # of each file
@@ -265,7 +283,10 @@ def _one_of_each(manifests: Sequence[Manifest], notes: list[str]) -> tuple[list[
 
 
 def _holds(manifest: Manifest, claims: dict[tuple[str, str, str], Obj]) -> bool:
-    return devices_of(manifest.obj, claims, wanted=True) > 0
+    try:
+        return devices_of(manifest.obj, claims, wanted=True) > 0
+    except STUMBLES:
+        return False
 
 
 def _told(kept: Iterable[Manifest], variants: Sequence[Manifest]) -> Iterator[str]:

@@ -61,6 +61,11 @@ class Permissions:
             for rule in grant.rules
         )
 
+    def namespaces(self, account: str, account_namespace: str) -> set[str] | None:
+        """Where a ServiceAccount has been bound to anything; None: everywhere."""
+        found = {grant.namespace for grant in self._grants(account, account_namespace)}
+        return None if None in found else {namespace or "default" for namespace in found}
+
     def _grants(self, account: str, account_namespace: str) -> Iterator[_Grant]:
         for binding in self._bindings:
             at = namespace_of(binding) if binding["kind"] == "RoleBinding" else None

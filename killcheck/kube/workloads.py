@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from killcheck.kube.custom_holders import COUNTS, FACTORS, HOLDS_NOTHING, machine_of, requested
 from killcheck.kube.gpus import Claims, spec_devices, unaccounted
 from killcheck.kube.objects import Obj, annotations_of, controller_of, dig, namespace_of, owners
+from killcheck.kube.pod_shapes import as_typed
 from killcheck.text.yamlfile import Path
 
 __all__ = ["PodTemplate", "devices_of", "holds", "root_of", "templates"]
@@ -63,6 +64,11 @@ def templates(obj: Obj) -> list[PodTemplate]:
         return [PodTemplate(("spec",), spec, obj.get("metadata", {}), 1)] if spec else []
     found = list(_SPELT_OUT[kind](obj, spec)) if kind in _SPELT_OUT else []
     found = found or list(_search(obj, (), 1))
+    if "." in str(obj.get("apiVersion", "")).partition("/")[0]:  # of a type that this program has no schema of
+        found = [
+            PodTemplate(t.path, as_typed(t.spec), t.metadata if isinstance(t.metadata, dict) else {}, t.count)
+            for t in found
+        ]
     if machine_of(obj) is not None and not any(spec_devices(t.spec) for t in found):
         found += _machines(obj)
     if _stopped(obj):

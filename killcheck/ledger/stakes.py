@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -149,11 +149,6 @@ class Stakes:
             ),
             None,
         )
-
-    def targets_in(self, namespaces: Iterable[str]) -> list[Held]:
-        """The targets in these namespaces."""
-        wanted = set(namespaces)
-        return [held for held in self.targets if held.namespace in wanted]
 
 
 #: Scalers by kind, and the kind that they scale where they do not say.

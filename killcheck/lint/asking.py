@@ -131,8 +131,7 @@ def _found_path(
         whole = replace(loaded, notes=()) if loaded else objects
         found = discover.from_objects(whole, rehearsed=rehearsed, complete=False)
     except discover.DiscoveryError as error:
-        unread = loaded is not None and any(one.cause.may_hold for one in loaded.unseen)
-        if not unread and not discover.unknown_holders(objects):
+        if not error.something:
             raise
         return KillPath("not-found", (), ()), tuple(str(error).splitlines()[:1])
     if found.kill_path.layers:

@@ -31,7 +31,7 @@ from killcheck.run.chosen import chosen, headline
 from killcheck.run.matrix import Cell, Matrix, left_out, plan
 from killcheck.run.planned import PlannedDrill
 from killcheck.run.runner import Run
-from killcheck.run.session import Session, SessionError
+from killcheck.run.session import NothingToDrill, Session, SessionError
 from killcheck.safety import lease
 from killcheck.safety.consent import ConsentError
 from killcheck.safety.journal import Dirty, JournalError
@@ -109,6 +109,7 @@ def _at_collection(message: str, *, pytrace: bool = False) -> NoReturn:  # noqa:
 def _layers(config: pytest.Config) -> list[Layer]:
     only = {name for name in setting(config, "layer").split(",") if name}
     with plainly(_at_collection):
+        shared_session(config).layer_names  # noqa: B018 - without any layer a suite would pass by proving nothing
         known = shared_session(config).kill_path.layers
     unknown = only - {layer.name for layer in known}
     if unknown:
@@ -302,6 +303,7 @@ _EXPECTED = (
     DiscoveryError,
     Dirty,
     FaultError,
+    NothingToDrill,
     JournalError,
     KubeError,
     LayerError,

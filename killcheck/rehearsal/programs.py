@@ -1,6 +1,7 @@
 """The programs among objects that could be part of a kill path, and the Job that fires one.
 
-These are CronJobs: what acts by itself at a time of its own.
+These are CronJobs and Jobs, and controllers that may change what holds GPUs or nodes, where what they run is known:
+idle monitors, operators. What an account cannot change, none of its programs turns off.
 """
 
 from __future__ import annotations
@@ -9,16 +10,37 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from killcheck.images.contents import contents_of
+from killcheck.images.reference import InvalidReference, parse
 from killcheck.kube import gpus, schedule
 from killcheck.kube.objects import Obj, copy, dig, name_of, namespace_of, owners
+from killcheck.kube.permissions import Permissions
 from killcheck.kube.workloads import templates
 
-__all__ = ["Program", "programs"]
+__all__ = ["CONTROLLERS", "Program", "programs"]
+
+
+#: Kinds whose pods go on for ever: such a program is watched until it acts.
+CONTROLLERS = frozenset({"Deployment", "StatefulSet", "DaemonSet"})
+#: What turns GPUs off, as (group, resource, verbs): a controller that may do none of it is no part of a kill path.
+_ACTS = (
+    ("apps", "deployments/scale", ("patch", "update")),
+    ("apps", "statefulsets/scale", ("patch", "update")),
+    ("apps", "deployments", ("patch", "update", "delete")),
+    ("apps", "statefulsets", ("patch", "update", "delete")),
+    ("batch", "jobs", ("patch", "update", "delete", "deletecollection")),
+    ("", "pods", ("delete", "deletecollection")),
+    ("", "pods/eviction", ("create",)),
+    ("", "nodes", ("delete",)),
+    ("karpenter.sh", "nodepools", ("patch", "update", "delete")),
+    ("karpenter.sh", "nodeclaims", ("delete",)),
+    ("keda.sh", "scaledobjects", ("patch", "update", "delete")),
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A CronJob whose pods hold no GPU."""
+    """A CronJob, a Job or a controller whose pods hold no GPU."""
 
     obj: Obj
 
@@ -46,8 +68,18 @@ class Program:
     @property
     def job_spec(self) -> Obj:
         """The spec of the Job that a firing makes."""
-        found: Obj = dig(self.obj, "spec", "jobTemplate", "spec", default={"template": {}})
-        return found
+        if self.obj.get("kind") == "CronJob":
+            found: Obj = dig(self.obj, "spec", "jobTemplate", "spec", default={"template": {}})
+            return found
+        if self.goes_on:
+            return {"template": dig(self.obj, "spec", "template", default={})}
+        own: Obj = dig(self.obj, "spec", default={"template": {}})
+        return own
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether it is not meant to end."""
+        return self.obj.get("kind") in CONTROLLERS
 
     @property
     def deadline_s(self) -> float | None:
@@ -57,6 +89,8 @@ class Program:
 
     def next_slot(self, after: datetime) -> datetime:
         """When it is fired next; ``after`` itself where nothing says."""
+        if self.obj.get("kind") != "CronJob":
+            return after
         try:
             found = schedule.parse(
                 str(dig(self.obj, "spec", "schedule", default="")), dig(self.obj, "spec", "timeZone")
@@ -84,12 +118,49 @@ class Program:
 
 
 def programs(objects: Sequence[Obj]) -> list[Program]:
-    """Every CronJob whose pods ask for no GPU."""
-    return [Program(obj) for obj in objects if _fires(obj)]
+    """Every CronJob and Job whose pods ask for no GPU, and the controllers that could turn one off."""
+    permissions = Permissions(objects)
+    return [Program(obj) for obj in objects if _fires(obj) or _watches(obj, permissions)]
 
 
 def _fires(obj: Obj) -> bool:
-    if obj.get("kind") != "CronJob" or any(True for _ in owners(obj)) or not name_of(obj):
+    return obj.get("kind") in ("CronJob", "Job") and _is_plain(obj)
+
+
+def _is_plain(obj: Obj) -> bool:
+    """Whether it stands by itself, and its pods hold no GPU."""
+    if any(True for _ in owners(obj)) or not name_of(obj):
         return False
     found = templates(obj)
     return bool(found) and not any(gpus.spec_devices(template.spec) for template in found)
+
+
+def _watches(obj: Obj, permissions: Permissions) -> bool:
+    """Whether a controller may act on what holds GPUs, and what it runs is known."""
+    if obj.get("kind") not in CONTROLLERS or not _is_plain(obj) or dig(obj, "spec", "replicas") == 0:
+        return False
+    one = Program(obj)
+    acts = any(
+        permissions.allows(
+            one.account,
+            one.namespace,
+            verb=verb,
+            group=group,
+            resource=resource.partition("/")[0],
+            subresource=resource.partition("/")[2],
+        )
+        for group, resource, verbs in _ACTS
+        for verb in verbs
+    )
+    return acts and all(_is_known(c) for c in dig(one.pod_spec, "containers", default=[]))
+
+
+def _is_known(container: Obj) -> bool:
+    """Whether what a container runs is told: by the manifest, or by what is known of its image."""
+    if container.get("command"):
+        return True
+    try:
+        contents = contents_of(parse(str(container.get("image", ""))))
+    except InvalidReference:
+        return False
+    return bool(contents.entrypoint or contents.command)

@@ -18,6 +18,7 @@ from killcheck.rehearsal.holders import Standing, holders, lit
 from killcheck.rehearsal.images import pull_anyway
 from killcheck.rehearsal.left import left_behind
 from killcheck.rehearsal.programs import Program, programs
+from killcheck.rehearsal.reach import parted, untouched
 from killcheck.rehearsal.record import Change, Ending, Firing, Outcome, Rehearsed
 
 __all__ = ["rehearse", "rehearse_one"]
@@ -28,6 +29,9 @@ AFTER_S = 90.0
 #: Virtual seconds that a program may take which has no deadline, and one that has, as a multiple of it.
 PATIENCE_S = 1800.0
 PATIENCE = 3.0
+#: Virtual and wall seconds for which a controller is watched that does not act.
+WATCHED_S = 3600.0
+WATCHED_WALL_S = 8.0
 #: Virtual seconds that a pod may take to start.
 START_S = 300.0
 #: Wall seconds after which a firing that is still at work is given up.
@@ -55,17 +59,23 @@ def rehearse(objects: Sequence[Obj], now: datetime, *, pool: Executor | None = N
 def rehearse_one(objects: Sequence[Obj], program: Program, now: datetime) -> Rehearsed:
     """One program: as it is; a night later, where the first left something; and with its writes refused."""
     slot = program.next_slot(now)
-    with _Stage(objects, slot) as stage:
-        first = stage.fire(program)
-        left = stage.left(first)
     second = refused = None
+    with _Stage(objects, program, slot) as stage:
+        first = stage.fire()
+        left = stage.left(first)
+        acted = first.outcome is Outcome.ENDED and any(not call.refused for call in first.writes)
+        if acted and not left and stage.relit(first):
+            stage.refuse()
+            refused = stage.fire()
+    if program.goes_on:
+        return Rehearsed(program.ref, program.namespace, program.account, first)
     if first.outcome is Outcome.ENDED and first.exit_code == 0 and left:
-        with _Stage([*objects, *left], program.next_slot(slot + timedelta(seconds=1))) as stage:
-            second = stage.fire(program)
-    if any(not call.refused for call in first.writes) and first.outcome is Outcome.ENDED:
-        with _Stage(objects, slot) as stage:
-            stage.refuse(program)
-            refused = stage.fire(program)
+        with _Stage([*objects, *left], program, program.next_slot(slot + timedelta(seconds=1))) as stage:
+            second = stage.fire()
+    if acted and refused is None:
+        with _Stage(objects, program, slot) as stage:
+            stage.refuse()
+            refused = stage.fire()
     return Rehearsed(program.ref, program.namespace, program.account, first, second, refused, program.deadline_s)
 
 
@@ -85,13 +95,18 @@ class _Refusing:
 class _Stage:
     """One cluster for one firing; everything of it is gone with its ``with`` block."""
 
-    def __init__(self, objects: Iterable[Obj], slot: datetime) -> None:
+    def __init__(self, objects: Iterable[Obj], program: Program, slot: datetime) -> None:
         self._slot = slot
-        self._cluster = _booted([lit(obj) for obj in objects], slot - timedelta(seconds=SETTLE_S))
+        self._program = program
+        within, beyond = parted(map(lit, objects), program)
+        self._beyond = untouched(beyond)
+        self._cluster = _booted(within, slot - timedelta(seconds=SETTLE_S))
         self._loop = self._cluster.loop
         self._kube = self._cluster.kube
         self._fired_at = 0.0
         self._audit = Audit(lambda: self._loop.monotonic() - self._fired_at)
+        self._fired = 0
+        self._cluster.server.auditors.append(self._audit.heard)
 
     def __enter__(self) -> _Stage:
         return self
@@ -99,25 +114,43 @@ class _Stage:
     def __exit__(self, *_: object) -> None:
         self._cluster.close()
 
-    def refuse(self, program: Program) -> None:
+    def refuse(self) -> None:
         """From now on the program's account may change nothing."""
-        server = self._cluster.server
+        server, program = self._cluster.server, self._program
         server.authorizer = _Refusing(server.authorizer, f"system:serviceaccount:{program.namespace}:{program.account}")
+
+    def relit(self, firing: Firing) -> bool:
+        """Put back what a firing changed, if that was nothing but numbers of replicas; whether it was."""
+        changed = {(c.namespace, c.name): c for c in firing.changes if c.happened}
+        plain = all(
+            (call.namespace, call.name) in changed and call.replicas is not None and call.group == "apps"
+            for call in firing.writes
+            if not call.refused
+        )
+        kinds = {"Deployment": r.DEPLOYMENTS, "StatefulSet": r.STATEFULSETS}
+        if not plain or any(c.gone or c.kind not in kinds for c in changed.values()):
+            return False
+        for change in changed.values():
+            body = {"spec": {"replicas": change.before}}
+            self._kube.patch(kinds[change.kind], change.name, body, change.namespace)
+        return True
 
     def left(self, firing: Firing) -> list[Obj]:
         """What a firing left in the cluster, as manifests."""
         return left_behind(self._kube, firing)
 
-    def fire(self, program: Program) -> Firing:
+    def fire(self) -> Firing:
         """Make the Job at its time, and watch until it has ended or nothing more is to be seen."""
-        name = f"{name_of(program.obj)[:48].rstrip('-.')}-{int(self._slot.timestamp()) // 60}"
+        program = self._program
+        self._fired += 1
+        name = f"{name_of(program.obj)[:48].rstrip('-.')}-{int(self._slot.timestamp()) // 60 + self._fired - 1}"
         standing = {(namespace_of(job), name_of(job)) for job in self._kube.list(r.JOBS).items}
         self._cluster.nodes.runs = lambda pod: _is_new(pod, standing) and not gpus.devices(pod)
         unpulled = tuple(pull_anyway(self._cluster, program, self._slot))
         self._loop.run_until(lambda: False, SETTLE_S)
         before = holders(self._kube)
         self._fired_at = self._loop.monotonic()
-        self._cluster.server.auditors.append(self._audit.heard)
+        self._audit.calls.clear()
         try:
             self._kube.create(r.JOBS, program.job(name))
         except KubeError as error:
@@ -131,15 +164,19 @@ class _Stage:
         firing = Firing(outcome, seconds, tuple(self._audit.calls), endings, (), why, outside, services, unpulled)
         if any(not call.refused for call in firing.writes):
             self._loop.run_until(lambda: False, AFTER_S)
-        return replace(firing, changes=_changes(before, holders(self._kube)))
+        return replace(firing, changes=_changes(before, holders(self._kube)) + self._beyond)
 
     # -- inside --------------------------------------------------------------------------------------------
     def _watch(self, program: Program, name: str) -> Outcome:
         limit_s = max(PATIENCE_S, PATIENCE * program.deadline_s) if program.deadline_s else PATIENCE_S
+        wall_s = WALL_S
+        if program.goes_on:
+            limit_s, wall_s = WATCHED_S, WATCHED_WALL_S
         began = wall_seconds()
 
         def over() -> bool:
-            return self._is_over(program.namespace, name) or wall_seconds() - began > WALL_S
+            late = wall_seconds() - began > wall_s
+            return late or self._is_over(program.namespace, name) or (program.goes_on and self._has_acted())
 
         self._loop.run_until(lambda: over() or self._has_started(program.namespace, name), START_S)
         if self._cluster.unknowns:
@@ -151,7 +188,14 @@ class _Stage:
             return Outcome.UNKNOWN
         if self._is_over(program.namespace, name):
             return Outcome.ENDED
-        return Outcome.GIVEN_UP if wall_seconds() - began > WALL_S else Outcome.ENDLESS
+        return Outcome.GIVEN_UP if wall_seconds() - began > wall_s else Outcome.ENDLESS
+
+    def _has_acted(self) -> bool:
+        """Whether a change was made that is more than its own bookkeeping (a Lease, an Event)."""
+        return any(
+            call.writes and not call.refused and call.resource not in ("leases", "events", "configmaps")
+            for call in self._audit.calls
+        )
 
     def _names(self, what: str) -> tuple[str, ...]:
         return tuple(getattr(self._cluster.nodes.runtime, what, ()))

@@ -342,16 +342,11 @@ def again(found: Explored) -> list[PlannedDrill]:
 # -- in a worker -----------------------------------------------------------------------------------------------
 #: The drills of this worker, each in its steady state with its cluster, by what makes it another one.
 _READY: dict[str, _ScenarioDrill] = {}
-#: The session as it was sent, and what it is: it is read once.
-_SESSION: dict[bytes, Session] = {}
 
 
 def _one(sent: bytes, scenario: Scenario) -> Found:
     """In a worker: one scenario, in a fork of the drill that is ready for its layer, or in a drill of its own."""
-    session = _SESSION.get(sent)
-    if session is None:
-        _SESSION.clear()
-        session = _SESSION[sent] = pickle.loads(sent)  # noqa: S301 - our own parent's
+    session: Session = parallel.received(sent)
     if not session.kill_path.in_kubernetes:
         return _whole(session, scenario)
     # A fault that wants a night of its own (a change of clocks) cannot begin in somebody else's.
@@ -515,7 +510,7 @@ def _forked(work: Callable[[], Found], scenario: Scenario) -> Found:
             with os.fdopen(writing, "w") as out:
                 json.dump(answer, out)
             code = 0
-        except BaseException as error:  # a child must never return into its parent's code
+        except BaseException as error:  # noqa: BLE001 - a child must never return into its parent's code
             os.write(
                 writing,
                 json.dumps(

@@ -48,11 +48,14 @@ class Gate:
     shared: Sequence[Shared] = ()
     undrillable: Sequence[str] = ()
     preflight: LintResult | None = None
+    #: Why there is no layer to drill; empty: there is.
+    nothing_to_drill: str = ""
 
     @property
     def skipped(self) -> list[str]:
         """The parts that were left out."""
-        return [name for name, part in zip(PARTS, (self.lint, self.fences, self.run), strict=True) if part is None]
+        parts = (self.lint, self.fences, self.run or self.nothing_to_drill or None)
+        return [name for name, part in zip(PARTS, parts, strict=True) if part is None]
 
     def codes(self) -> dict[str, int]:
         """The exit code of each part."""
@@ -66,6 +69,8 @@ class Gate:
         if self.run is not None:
             nothing_proven = EXIT_CODES["inconclusive"] if self.undrillable else EXIT_CODES["proven"]
             found["drills"] = worst([self.run.exit_code, nothing_proven])
+        elif self.nothing_to_drill:
+            found["drills"] = EXIT_CODES["inconclusive"]
         return found
 
     @property

@@ -15,7 +15,8 @@ from killcheck.capabilities.offered import Capability, lacking
 from killcheck.discover.independence import Shared, drilled, shared
 from killcheck.drill.progress import watched_s
 from killcheck.drill.sequence import Options
-from killcheck.kube.objects import Obj, name_of, namespace_of
+from killcheck.faults.kubernetes.executor import admitted
+from killcheck.kube.objects import Obj, dig, name_of, namespace_of
 from killcheck.run.planned import PlannedDrill
 from killcheck.spec.killpath import KillPath, Layer, Outcome, Rule
 from killcheck.verdict import DrillResult, Verdict
@@ -255,12 +256,23 @@ def left_out(
 
 
 def executors_of(kill_path: KillPath, objects: Iterable[Obj]) -> dict[str, Obj]:
-    """The CronJobs of the layers that have one, by the layers' names, as far as they are among the objects."""
-    found = {(namespace_of(o), name_of(o)): o for o in objects if o.get("kind") == "CronJob"}
-    refs = {layer.name: layer.cron_job for layer in kill_path.layers}
-    return {
-        name: found[ref.namespace, ref.name] for name, ref in refs.items() if ref and (ref.namespace, ref.name) in found
-    }
+    """The CronJobs of the layers that have one, by the layers' names, as far as they are among the objects.
+
+    With what their ServiceAccounts bring to their pods, where those are among the objects too.
+    """
+    loaded = list(objects)
+    jobs = {(namespace_of(o), name_of(o)): o for o in loaded if o.get("kind") == "CronJob"}
+    accounts = {(namespace_of(o), name_of(o)): o for o in loaded if o.get("kind") == "ServiceAccount"}
+    found = {}
+    for layer in kill_path.layers:
+        ref = layer.cron_job
+        job = jobs.get((ref.namespace, ref.name)) if ref else None
+        if ref and job is not None:
+            pod = dig(job, "spec", "jobTemplate", "spec", "template", "spec", default={})
+            name = pod.get("serviceAccountName") or "default"
+            account = accounts.get((ref.namespace, name), {} if name == "default" else None)
+            found[layer.name] = job if account is None else admitted(job, account)
+    return found
 
 
 def removals(kill_path: KillPath, layer: Layer, objects: Iterable[Obj]) -> list[tuple[str, ...]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import pickle
 import signal
 import sys
 import threading
@@ -15,12 +16,13 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import Any, TypeVar
 
 from killcheck.capabilities.cluster import ClusterError
 from killcheck.run.gc_tuning import collect_seldom
 
-__all__ = ["die_with", "drilling", "forking", "mortal_workers", "processors", "side_by_side"]
+__all__ = ["die_with", "drilling", "forking", "mortal_workers", "processors", "received", "side_by_side"]
 
 _T = TypeVar("_T")
 #: prctl(2).
@@ -84,6 +86,12 @@ def _until_told(work: Callable[..., _T], *args: Any, **kwargs: Any) -> _T:
         return work(*args, **kwargs)
     except SystemExit:
         os._exit(1)  # it has unwound by now
+
+
+@lru_cache(maxsize=1)
+def received(sent: bytes) -> Any:
+    """In a worker: what its parent packed with :mod:`pickle`, unpacked once: what is found out of it is kept."""
+    return pickle.loads(sent)  # noqa: S301 - our own parent's
 
 
 @contextmanager

@@ -5,7 +5,7 @@ What may *not* live here: anything that changes a cluster.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -43,7 +43,13 @@ def findings(session: Session) -> LintResult:
         with session.cluster() as (cluster, _):
             listed = listing.read(cluster.kube, [(ref.api_version, ref.kind) for ref in named])
             world, notes = asking.world_of(
-                listed.objects, wall_now(), kill_path=kill_path, live=True, unread=listed.unread, listed=listed.kinds
+                listed.objects,
+                wall_now(),
+                kill_path=kill_path,
+                live=True,
+                unread=listed.unread,
+                listed=listed.kinds,
+                rehearsed=rehearsed(listed.objects, wall_now(), live=True) if session.exec_mode == "host" else {},
             )
             world.answers = live.ask(cluster.kube, world)
     elif kill_path.in_kubernetes:
@@ -55,13 +61,19 @@ def findings(session: Session) -> LintResult:
     return asking.lint(world, notes=notes)
 
 
-def rehearsed(loaded: Loaded, now: datetime) -> dict[str, Rehearsed]:
-    """Every program of the manifests, fired once in a sandbox of this host. Raises LoadError, ClusterError."""
+def rehearsed(found: Loaded | Sequence[Obj], now: datetime, *, live: bool = False) -> dict[str, Rehearsed]:
+    """Every program of the manifests, fired once in a sandbox of this host. Raises LoadError, ClusterError.
+
+    ``live``: they were listed in a cluster; copies of them are rehearsed here, and nothing is asked of it.
+    """
+    from killcheck.kube.manifests import Loaded as _Loaded
+    from killcheck.rehearsal.copied import copied
     from killcheck.rehearsal.programs import programs
     from killcheck.rehearsal.stage import rehearse
     from killcheck.run import parallel
 
-    objects = [o for o in loaded.objects if o.get("apiVersion") != API_VERSION]
+    given = found.objects if isinstance(found, _Loaded) else found
+    objects = [o for o in (copied(given) if live else given) if o.get("apiVersion") != API_VERSION]
     count = min(parallel.processors(), len(programs(objects)) // PROGRAMS_A_WORKER)
     if count < 2:
         return rehearse(objects, now)

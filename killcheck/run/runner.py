@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -260,7 +261,8 @@ class Run:
         from killcheck.run import parallel
 
         self.session.kill_path, self.session.objects  # noqa: B018 - read once here, not once in every worker
-        tasks = [(self.session, number, drill, self.id, self.folder) for number, drill in enumerate(self.planned)]
+        sent = pickle.dumps(self.session)
+        tasks = [(sent, number, drill, self.id, self.folder) for number, drill in enumerate(self.planned)]
         return parallel.side_by_side(_in_worker, tasks, workers=self.workers, finished=self.finished)
 
     def one(self, number: int, planned: PlannedDrill) -> DrillResult:
@@ -420,10 +422,13 @@ def _as_wanted(result: DrillResult, planned: PlannedDrill) -> bool:
 
 
 def _in_worker(
-    session: Session, number: int, planned: PlannedDrill, run: str, folder: Path
+    sent: bytes, number: int, planned: PlannedDrill, run: str, folder: Path
 ) -> tuple[list[events.Event], DrillResult]:
     """In a worker process: one drill, its events kept."""
+    from killcheck.run import parallel
+
     told: list[events.Event] = []
+    session: Session = parallel.received(sent)
     single = Run(session, [planned], sinks=[told.append], folder=folder)
     single.id = run
     return told, single.one(number, planned)

@@ -36,7 +36,10 @@ if TYPE_CHECKING:
     from killcheck.kube.schedule import Schedule
     from killcheck.run.planned import PlannedDrill
 
-__all__ = ["ExecMode", "Session", "SessionError"]
+__all__ = ["ExecMode", "NothingToDrill", "Session", "SessionError"]
+
+#: So many targets are named in a message before the rest is a number.
+_NAMED = 5
 
 ExecMode = Literal["auto", "host", "docker", "none", "unisolated", "model"]
 
@@ -49,6 +52,10 @@ NO_SPEC = (
     "there is no killcheck.yaml here or above: write one with killcheck init --manifests PATH (or --on CONTEXT), "
     "drill YAML without one with --manifests PATH, or see how it works with killcheck demo"
 )
+
+
+class NothingToDrill(Exception):
+    """The kill path has no layer: nothing turns its targets off, so nothing is proven. The message says what to do."""
 
 
 class SessionError(Exception):
@@ -109,6 +116,20 @@ class Session:
             self._kill_path = replace(found, policy=found.policy.on(wall_now().date()))
         return self._kill_path
 
+    @property
+    def layer_names(self) -> list[str]:
+        """The names of the layers to drill. Raises NothingToDrill where there is none, and what ``kill_path`` does."""
+        path = self.kill_path
+        if not path.layers:
+            where = self.spec_file or "what was found"
+            raise NothingToDrill(
+                f"nothing is drilled, and nothing is proven: {where} names no layer, so nothing turns off "
+                f"{', '.join(str(target) for target in path.targets[:_NAMED])}"
+                f"{f', and {len(path.targets) - _NAMED} more' if len(path.targets) > _NAMED else ''}. Name under "
+                "layers: what does, and drill again; killcheck lint says what else is missing"
+            )
+        return [layer.name for layer in path.layers]
+
     def _find_kill_path(self) -> KillPath:
         if self.spec is not None:
             return specfile.load(self.spec)
@@ -127,7 +148,7 @@ class Session:
             with self.reading():
                 self.objects  # noqa: B018 - loads them
                 assert self._loaded is not None
-                found = discover.from_objects(self._loaded)
+                found = discover.from_objects(self._loaded, complete=False)  # fences and findings need no layer
             self.notes += found.notes
             return found.kill_path
         if not self.fixture:

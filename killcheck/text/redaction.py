@@ -198,8 +198,32 @@ _PLAIN_TOO = re.compile(r"(?i)pass|secret|_pwd$")
 #: :data:`LEAST` only what stands alone and is neither a word nor a number.
 SHORTEST = 5
 LEAST = 8
+#: Longer values are no part of the pattern.
+_LONG = 256
 
 _T = TypeVar("_T")
+
+
+class _Finder:
+    """Finds values in a text. Long ones are looked for as they are: a pattern of them takes seconds to compile."""
+
+    def __init__(self, values: Iterable[str]) -> None:
+        by_length = sorted(values, key=len, reverse=True)  # of two at one place the longer is found
+        self._long = tuple(value for value in by_length if len(value) > _LONG)
+        self._short = re.compile(
+            "|".join(
+                re.escape(value) if len(value) >= LEAST else rf"(?<!\w){re.escape(value)}(?!\w)"
+                for value in by_length[len(self._long) :]
+            )
+            or r"(?!)"
+        )
+
+    def redact(self, text: str) -> str:
+        """``text`` without any of them."""
+        if len(text) > _LONG:
+            for value in self._long:
+                text = text.replace(value, "<redacted>")
+        return self._short.sub("<redacted>", text)
 
 
 class _Known:
@@ -207,19 +231,22 @@ class _Known:
 
     def __init__(self) -> None:
         self.values: set[str] = set()
-        self.pattern: re.Pattern[str] | None = None
+        self._finder: _Finder | None = None
+        self._finds = 0  # how many values it finds
+
+    @property
+    def finder(self) -> _Finder | None:
+        """What finds them; None where there is none. Made when it is asked for: many values are added at once."""
+        if self._finds != len(self.values):
+            self._finds = len(self.values)
+            self._finder = _Finder(self.values)
+        return self._finder
 
     def add(self, value: str) -> None:
         """Know one more value."""
         short = SHORTEST <= len(value) < LEAST and not re.fullmatch(r"[A-Za-z]+|[\d.:]+|true|false", value)
         if (short or len(value) >= LEAST) and value not in self.values:
             self.values |= {value, *_wrapped(value)}
-            self.pattern = re.compile(
-                "|".join(
-                    re.escape(v) if len(v) >= LEAST else rf"(?<!\w){re.escape(v)}(?!\w)"
-                    for v in sorted(self.values, key=len, reverse=True)
-                )
-            )
 
 
 _known = _Known()
@@ -257,15 +284,19 @@ def hide_secrets(objects: Iterable[Mapping[str, Any]]) -> None:
     for obj in objects:
         _hide_variables(obj)
         if obj.get("kind") == "ConfigMap":
-            hide_environment(
-                {str(key): str(value) for key, value in (obj.get("data") or {}).items() if "\n" not in str(value)}
-            )
+            hide_environment({key: value for key, value in _texts(obj, "data").items() if "\n" not in value})
         if obj.get("kind") == "Secret":
-            for value in (obj.get("data") or {}).values():
+            for value in _texts(obj, "data").values():
                 with suppress(ValueError, UnicodeDecodeError):
-                    _hide_value(base64.b64decode(str(value), validate=True).decode())
-            for value in (obj.get("stringData") or {}).values():
-                _hide_value(str(value))
+                    _hide_value(base64.b64decode(value, validate=True).decode())
+            for value in _texts(obj, "stringData").values():
+                _hide_value(value)
+
+
+def _texts(obj: Mapping[str, Any], field: str) -> dict[str, str]:
+    """A map of an object, as texts; empty where something else stands in its place."""
+    found = obj.get(field)
+    return {str(key): str(value) for key, value in found.items()} if isinstance(found, dict) else {}
 
 
 def _hide_variables(value: Any) -> None:
@@ -288,14 +319,14 @@ def _hide_value(value: str, *, plain: bool = False) -> None:
 def redact(text: str) -> str:
     """``text`` without tokens, keys, passwords and Authorization values."""
     within = _redacted if len(text) <= REMEMBERED else _redacted.__wrapped__
-    return within(text, _known.pattern)
+    return within(text, _known.finder)
 
 
 @lru_cache(maxsize=4096)
-def _redacted(text: str, known: re.Pattern[str] | None) -> str:
+def _redacted(text: str, known: _Finder | None) -> str:
     """``known``: what finds the values that are known to be secret."""
     if known is not None:
-        text = known.sub("<redacted>", text)
+        text = known.redact(text)
     if "Secret" in text and _SECRET_KIND.search(text):
         text = _SECRET_DATA.sub(r"\1<redacted>\2", text)
         text = _SECRET_YAML.sub(r"\1  <redacted>\n", text)

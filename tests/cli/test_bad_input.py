@@ -278,10 +278,44 @@ def test_what_was_not_read_keeps_a_drill_from_proving_anything_until_it_is_left_
     result = killcheck(*argv)
     assert result.exit_code == 3
     told = " ".join(result.output.split())
-    assert "what could turn them on again is not all known" in told
+    assert "what could keep or turn GPUs on is not all known" in told
     assert "it may hold anything" in told
     assert f"{folder}/later.yaml:3" in result.output
     assert killcheck(*argv, "--exclude", "later.yaml").exit_code == 0
     refused = killcheck(*argv, "--strict")
     assert refused.exit_code == 2
     assert f"{folder}/later.yaml:3" in refused.output
+
+
+NO_LAYERS = """\
+apiVersion: killcheck/v1
+kind: KillPath
+name: inference
+targets:
+  - {name: vllm, kind: Deployment, namespace: inference, object: vllm}
+layers: []
+"""
+
+
+@pytest.mark.parametrize(
+    ("argv", "code"),
+    [
+        (("drill",), 3),
+        (("drill", "--matrix"), 3),
+        (("drill", "--dry-run"), 3),
+        (("explore",), 3),
+        (("gate", "--skip", "lint"), 3),
+        (("gate",), 1),  # lint: what holds GPUs is turned off by nothing
+        (("lint",), 1),
+    ],
+)
+def test_a_spec_without_layers_is_taken_everywhere_and_proves_nothing(killcheck, tmp_path, argv, code):
+    folder = manifests(tmp_path / "deploy")
+    for file in folder.glob("*.yaml"):
+        if "kind: CronJob" in file.read_text():
+            file.unlink()
+    (tmp_path / "deploy" / "killcheck.yaml").write_text(NO_LAYERS)
+    result = killcheck(*argv, str(folder / "killcheck.yaml"))
+    assert result.exit_code == code, result.output
+    if argv != ("lint",):
+        assert "names no layer, so nothing turns off Deployment/inference/vllm" in result.output

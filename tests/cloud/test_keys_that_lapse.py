@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from test_founding_story import Prepared, run
 
-from killcheck import fixtures
+from killcheck import events, fixtures
 from killcheck.faults.aws.credentials import WebIdentityExpired
 from killcheck.spec import specfile
 from killcheck.spec.cloud_access import CloudAccess
@@ -26,6 +26,8 @@ ROLE = [
     {"name": "AWS_WEB_IDENTITY_TOKEN_FILE", "value": "/var/run/secrets/aws/token"},
 ]
 KEY = [{"name": "AWS_ACCESS_KEY_ID", "value": "AKIASTANDIN000000000"}, {"name": "AWS_SECRET_ACCESS_KEY", "value": "s"}]
+
+SESSION = [*KEY, {"name": "AWS_SESSION_TOKEN", "value": "t"}]
 
 
 def drilled(tmp_path, env, *under):
@@ -76,7 +78,7 @@ def test_undisturbed_it_acts(tmp_path):
     ("env", "fault", "said", "cause"),
     [
         (KEY, "static-key-revoked", "InvalidClientTokenId", "AWS does not know its access key"),
-        (ROLE, "sts-expired", "ExpiredToken", "session credentials have expired"),
+        (SESSION, "sts-expired", "ExpiredToken", "session credentials have expired"),
         (ROLE, "web-identity-expired", "ExpiredTokenException", "STS did not take its ServiceAccount's token"),
     ],
 )
@@ -93,3 +95,20 @@ def test_a_lapse_that_nobody_made_does_not_bite(tmp_path, monkeypatch):
     drill, _ = drilled(tmp_path, ROLE, "web-identity-expired")
     assert str(drill.verdict) == "inconclusive"
     assert "did not bite" in drill.why
+
+
+@pytest.mark.parametrize(
+    ("env", "fault", "why"),
+    [
+        (ROLE, "static-key-revoked", "takes a role, and has no key that could be revoked"),
+        (ROLE, "sts-expired", "takes a role, and has a session of its own at each start"),
+        (KEY, "sts-expired", "carries no AWS_SESSION_TOKEN"),
+        (KEY, "web-identity-expired", "takes no role by web identity"),
+        ([], "static-key-revoked", "carries no AWS_ACCESS_KEY_ID"),
+    ],
+)
+def test_what_it_has_not_is_not_given_to_it_to_be_broken(tmp_path, env, fault, why):
+    drill, told = drilled(tmp_path, env, fault)
+    assert str(drill.verdict) == "inconclusive"
+    assert why in drill.why
+    assert not any(isinstance(e, events.FaultInjected) for e in told)

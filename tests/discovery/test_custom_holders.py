@@ -197,6 +197,11 @@ NOTHING = [
     custom("ClusterQueue", {"resourceGroups": [{"coveredResources": ["nvidia.com/gpu"]}]}, "kueue.x-k8s.io/v1beta1"),
     custom("PodGroup", {"minResources": {"nvidia.com/gpu": 8}}, "scheduling.volcano.sh/v1beta1"),
     custom("NeverHeardOf", {"gpuCount": 0, "gpu": False, "gpuMemoryUtilization": "0.9"}),
+    # domain/name is a device only where resources are counted: else it is a label, an annotation, a selector.
+    custom("HelmRelease", {"values": {"podAnnotations": {"reloader.stakater.com/auto": "true", "a.io/port": 9421}}}),
+    custom("PodMonitoring", {"selector": {"matchLabels": {"redis.io/cluster": "rec"}}}),
+    custom("Agent", {"maxOutputTokens": 20480}),
+    custom("Notebook", {"template": {"spec": {**pod(0), "tolerations": [{"key": "nvidia.com/gpu"}]}}}),
 ]
 
 
@@ -225,3 +230,20 @@ def test_only_where_nothing_names_a_gpu_it_is_said_that_nothing_asks_for_one():
     web = custom("Deployment", {"template": {"spec": {"containers": [{"name": "web", "image": "nginx"}]}}}, "apps/v1")
     with pytest.raises(DiscoveryError, match="nothing here asks for a GPU"):
         discover.from_objects([web])
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"values": {"env": {"NVIDIA_VISIBLE_DEVICES": "all"}}},
+        {"values": {"runtimeClassName": "nvidia"}},
+        {"pool": {"capacity": {"acme.io/brain": 1}}},
+        {"pool": {"nvidia.com/gpu": "$GPUS"}},
+        {"tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists"}], "model": "x"},
+    ],
+    ids=str,
+)
+def test_what_names_gpus_in_words_of_its_own_is_told(spec: Obj):
+    strange = custom("NeverHeardOf", spec)
+    assert discover.holders([strange]) == []
+    assert [one.obj for one in discover.unknown_holders([strange])] == [strange]

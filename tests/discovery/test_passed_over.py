@@ -191,3 +191,26 @@ def test_init_asks_which_overlay_and_lists_them(tmp_path: Path):
 )
 def test_accelerators_are_seen_in_text_of_any_form(text: str, named: bool):
     assert names_accelerators(f"a:\n  {text}\n") is named
+
+
+def test_a_patch_in_a_folder_below_its_kustomization_is_no_object(tmp_path: Path):
+    patch = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: good}\nspec: {replicas: 2}\n"
+    kustomization = "resources: [good.yaml]\npatches: [{path: a-parts/more.yaml}]\n"
+    write(
+        tmp_path,
+        {
+            "a-parts/more.yaml": patch,
+            "a-parts/own.yaml": HOLDER.replace("NAME", "own"),
+            "z/kustomization.yaml": kustomization.replace("a-parts", "../a-parts").replace("good.yaml", "good.yaml"),
+            "z/good.yaml": HOLDER.replace("NAME", "good"),
+        },
+    )
+    assert [ref_of(obj) for obj in manifests.load(tmp_path).objects] == [
+        "Deployment/serving/own",
+        "Deployment/serving/good",
+    ]
+
+
+def test_a_folder_of_charts_alone_is_told_and_stops_nothing(tmp_path: Path):
+    write(tmp_path, {"charts/a/Chart.yaml": "name: a\nversion: 1.0.0\n", "charts/a/values.yaml": "gpu: 1\n"})
+    assert [one.cause for one in manifests.load(tmp_path).skipped] == [Cause.CHART]

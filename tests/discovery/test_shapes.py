@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
 
 from killcheck import fixtures
 from killcheck.cli import main
-from killcheck.discover.shapes import read_as_typed
+from killcheck.discover import from_objects
+from killcheck.discover.shapes import read_as_typed, sound
 from killcheck.kube import manifests
+from killcheck.kube.pod_shapes import as_typed
 
 SCALED = "apiVersion: keda.sh/v1alpha1\nkind: ScaledObject\nmetadata: {name: s, namespace: inference}\nspec:\n"
 #: (file, what is in it, what is there instead, the text of the line that is named, a part of what is said)
@@ -98,3 +104,45 @@ def test_a_defect_that_no_manifest_is_to_blame_for_stays_one():
         raise KeyError("x")
     with pytest.raises(KeyError), read_as_typed(lambda: None):
         raise KeyError("x")
+
+
+ODD = st.sampled_from(["text", 7, True, None, [], ["text"], [{}], {}, {"a": "b"}, {"name": ["x"]}, [["y"]]])
+FIELDS = (
+    "containers initContainers env envFrom ports volumes command args resources limits requests tolerations affinity "
+    "nodeSelector securityContext nodeAffinity requiredDuringSchedulingIgnoredDuringExecution nodeSelectorTerms metadata "
+    "matchExpressions template replicas schedulingGates serviceAccountName terminationGracePeriodSeconds suspend name"
+).split()
+SHAPED = st.recursive(ODD, lambda inner: st.dictionaries(st.sampled_from(FIELDS), inner, max_size=4), max_leaves=12)
+
+
+@given(spec=st.dictionaries(st.sampled_from(FIELDS), SHAPED, max_size=5))
+def test_no_custom_resource_is_such_that_the_others_cannot_be_read(spec):
+    """Nobody has typed what a chart's values or an operator's own fields hold: they may have any shape."""
+    asked = {"name": "c", "image": "i", "resources": {"limits": {"nvidia.com/gpu": 1}}}
+    values = (
+        {**spec, "spec": {**spec, "containers": [asked, *(spec.get("containers") or ())]}}
+        if isinstance(spec.get("containers"), list)
+        else spec
+    )
+    objects = [
+        {
+            "apiVersion": "helm.example.io/v2",
+            "kind": "Release",
+            "metadata": {"name": "odd"},
+            "spec": {"values": values},
+        },
+        {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "plain"}, "spec": {"containers": [asked]}},
+    ]
+    loaded = sound(manifests.loads(json.dumps(objects[0]) + "\n---\n" + json.dumps(objects[1])))
+    found = from_objects(loaded, complete=False)
+    assert "plain" in [target.name for target in found.kill_path.targets]
+
+
+def test_env_of_a_pod_in_a_charts_values_is_read_by_name():
+    typed = as_typed({"containers": [{"name": "c", "env": {"NVIDIA_VISIBLE_DEVICES": "all"}, "command": "run"}, "x"]})
+    assert typed == {"containers": [{"name": "c", "env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]}]}
+
+
+def test_a_pod_as_the_api_has_it_is_left_as_it_is():
+    spec = {"containers": [{"name": "c", "env": [{"name": "A"}], "command": ["x"]}], "nodeSelector": {"a": "b"}}
+    assert as_typed(spec) is spec

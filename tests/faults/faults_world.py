@@ -17,6 +17,8 @@ from killcheck.spec import specfile
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "safety"))
 
+from safety_world import PULL_SECRET, PULLS_WITH
+
 RUN = "20260115-030001-abc123-0"
 #: Just after the reference path's slot.
 NIGHT = datetime(2026, 1, 15, 3, 0, 1, tzinfo=UTC)
@@ -30,6 +32,11 @@ class World:
         self.kill_path = specfile.load(folder / "killcheck.yaml")
         found = [m.obj for m in manifests.load([folder]).manifests if m.obj.get("apiVersion") != "killcheck/v1"]
         change(found)
+        if any(kind.name == "pull-secret-expired" for kind in under):
+            for obj in found:
+                if obj["kind"] == "CronJob":
+                    obj["spec"]["jobTemplate"]["spec"]["template"]["spec"] |= PULLS_WITH
+            found.append(PULL_SECRET)
         cron_job = next((obj for obj in found if obj["kind"] == "CronJob"), {})
         nights = [kind().night(cron_job, NIGHT) for kind in under]
         start = next((night for night in nights if night is not None), NIGHT)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 Obj = dict[str, Any]
@@ -50,10 +50,6 @@ class Stranger:
 
     def __str__(self) -> str:
         return f"{self.client}-{len(self.targets)}x{self.replicas}-{self.kind.lower()}-in-{self.namespace}"
-
-    def renamed(self, **changes: Any) -> Stranger:
-        """The same path by other names and numbers: nothing that may change a verdict."""
-        return replace(self, **changes)
 
     def objects(self) -> list[Obj]:
         """Its manifests."""

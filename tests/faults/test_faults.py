@@ -8,6 +8,7 @@ from safety_world import differences, picture
 
 from killcheck import events, faults
 from killcheck.faults.kubernetes.image_gone import ImageGone
+from killcheck.layers.dead_man import DeadMan
 
 KINDS = {kind.name: kind for kind in faults.ALL}
 #: fault -> (verdict, stuck at, words of the cause). The reference path survives what it was built to survive.
@@ -59,6 +60,42 @@ EXPECTED = {
 }
 
 
+#: Faults whose effect is that the trigger meets them.
+MET_BY_THE_TRIGGER = {
+    "suspended",
+    "zone-changed",
+    "clocks-forward",
+    "clocks-back",
+    "missed-firings",
+    "job-hung-under-forbid",
+}
+#: Faults whose effect is tried by killcheck itself: a pull, an eviction, a pod that does not comply.
+TRIED = {"registry-quota", "registry-unreachable", "pdb-blocks", "podsecurity"}
+
+
+@pytest.fixture
+def early(monkeypatch):
+    """Makes of a kind of fault one whose evidence is asked for at the very moment when the trigger is pulled."""
+    found, made, trigger = [], [], DeadMan.trigger
+
+    def kept(kind):
+        class Kept(kind):
+            def __init__(self):
+                super().__init__()
+                made.append(self)
+
+        return Kept
+
+    def pulled(run):
+        said = trigger(run)
+        found.extend(fault.name for fault in made if fault.bitten(run.stage, run))
+        return said
+
+    monkeypatch.setattr(DeadMan, "trigger", pulled)
+    kept.found = found
+    return kept
+
+
 @pytest.fixture
 def world(request):
     name = request.node.callspec.params.get("name") if hasattr(request.node, "callspec") else None
@@ -72,10 +109,12 @@ def test_nothing_is_missing_from_the_table():
 
 
 @pytest.mark.parametrize("name", EXPECTED)
-def test_it_bites_is_seen_for_what_it_is_and_heals(world, name):
+def test_it_bites_is_seen_for_what_it_is_and_heals(world, name, early):
+    """That it was injected is no evidence: nothing has bitten before something met it."""
     world.settle()
     before = picture(world.cluster.embedded)
-    result = world.drill(KINDS[name])
+    result = world.drill(early(KINDS[name]))
+    assert not set(early.found) - MET_BY_THE_TRIGGER - TRIED
     verdict, stuck, words = EXPECTED[name]
     assert list(result.bites) == [name], result.why
     assert (str(result.verdict), result.stuck_at) == (verdict, stuck), result.cause

@@ -207,3 +207,31 @@ def test_init_finds_the_kill_path_over_the_wire(live: Live) -> None:
         main, ["lint", str(spec), "--on", CONTEXT, "--kubeconfig", str(live.kubeconfig), "--json"]
     )
     assert result.exit_code == 0, result.output
+
+
+def test_copies_are_rehearsed_and_nothing_is_written_there(live: Live, tmp_path: Path) -> None:
+    """The cluster's own word: it was only asked, and what was seen of the program was seen elsewhere."""
+    found = live.lint("--exec", "host", "--no-dry-run")
+    assert _writes(live.seen) == []
+    (one,) = found["rehearsed"]
+    assert (one["program"], one["exit_code"]) == ("CronJob/inference/gpu-nightly-off", 0)
+    assert one["off"] == ["Deployment/inference/vllm"]
+    assert one["when_refused"]
+    assert live.cluster.kube.get(r.DEPLOYMENTS, "vllm", "inference")["spec"]["replicas"] > 0
+
+    live.seen.clear()
+    spec = tmp_path / "found.yaml"
+    arguments = ["init", "--on", CONTEXT, "--kubeconfig", str(live.kubeconfig), "--exec", "host", "-o", str(spec)]
+    result = CliRunner().invoke(main, arguments)
+    assert result.exit_code == 0, result.output
+    assert _writes(live.seen) == []
+    assert "seen in a rehearsal: fired once, it turned off vllm" in spec.read_text()
+
+
+def _writes(seen: list[Request]) -> list[str]:
+    """What was asked that changes something; reviews do not."""
+    return [
+        f"{request.method} {request.path}"
+        for request in seen
+        if request.method != "GET" and not request.path.endswith("reviews")
+    ]

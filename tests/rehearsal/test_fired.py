@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import copy
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+from killcheck import discover
+from killcheck.rehearsal.programs import programs
+from killcheck.rehearsal.reach import parted, untouched
 from killcheck.rehearsal.record import Call, Ending, Firing, Outcome, replicas_in
+from killcheck.rehearsal.stage import rehearse
+from killcheck.spec.killpath import LayerType
 
+NOW = datetime(2026, 5, 4, 12, 0, tzinfo=UTC)
 ALL_OFF = "set -e\nfor d in asr tts; do kubectl -n gpu-lab scale deploy/$d --replicas=0; done\n"
 
 
@@ -110,6 +117,51 @@ def test_a_script_beside_the_working_directory_is_started_if_it_may_be(path):
     assert found.probe == "fails-when-fired"
     assert "./off.sh" in found.message
     assert "permission denied" in found.message
+
+
+def test_a_monitor_is_watched_until_it_acts(path):
+    monitor = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "idle-watch", "namespace": "gpu-lab"},
+        "spec": {
+            "selector": {"matchLabels": {"app": "idle-watch"}},
+            "template": {
+                "metadata": {"labels": {"app": "idle-watch"}},
+                "spec": {
+                    "serviceAccountName": "lights-out",
+                    "containers": [
+                        {
+                            "name": "main",
+                            "image": "ghcr.io/example/ops-tools:2.1.0",
+                            "command": ["/bin/bash", "-c"],
+                            "args": ["while sleep 300; do kubectl -n gpu-lab scale deploy asr --replicas=0; done"],
+                        }
+                    ],
+                },
+            },
+        },
+    }
+    objects = [*path.does(ALL_OFF).objects()[:-1], monitor]
+    rehearsed = rehearse(objects, NOW)
+    first = rehearsed["Deployment/gpu-lab/idle-watch"].first
+    assert [change.name for change in first.off] == ["asr"]
+    assert 300 <= first.seconds < 400
+    (layer,) = discover.from_objects(objects, rehearsed=rehearsed).kill_path.layers
+    assert (layer.type, layer.covers, layer.workload.name) == (LayerType.IDLE_MONITOR, ("asr",), "idle-watch")
+    monitor["spec"]["template"]["spec"]["serviceAccountName"] = "default"
+    assert programs(objects) == []  # it may turn nothing off
+
+
+def test_what_its_account_cannot_reach_need_not_stand_there(path):
+    objects = path.does(ALL_OFF).objects()
+    elsewhere = copy.deepcopy(objects[1])
+    elsewhere["metadata"] |= {"name": "ocr", "namespace": "other-lab"}
+    (program,) = programs(objects)
+    within, beyond = parted([*objects, elsewhere], program)
+    assert (within, beyond) == (objects, [elsewhere])
+    (change,) = untouched(beyond)
+    assert (change.namespace, change.name, change.before, change.happened) == ("other-lab", "ocr", 3, False)
 
 
 # -- the record alone ----------------------------------------------------------------------------------------

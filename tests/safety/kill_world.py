@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from safety_world import differences, picture
+from safety_world import PULL_SECRET, PULLS_WITH, differences, picture
 from wire_world import CONTEXT, WireWorld
 
 from killcheck.kube import resources as r
@@ -20,6 +20,10 @@ class KillWorld(WireWorld):
 
     def __init__(self, folder):
         super().__init__(folder, speed=SPEED)
+        with self.cluster.loop.entered():
+            self.cluster.kube.create(r.SECRETS, PULL_SECRET)
+            spec = {"jobTemplate": {"spec": {"template": {"spec": PULLS_WITH}}}}
+            self.cluster.kube.patch(r.CRONJOBS, "gpu-nightly-off", {"spec": spec}, "inference")
         self.before = self.picture()
 
     def picture(self):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import random
 import shutil
 
@@ -68,6 +69,19 @@ def differences(before, after):
         if key in after and (before[key] != after[key])
     ]
     return told
+
+
+#: What a pod spec has that pulls with a Secret, and the Secret: without one none could expire.
+PULLS_WITH = {"imagePullSecrets": [{"name": "mirror"}]}
+PULL_SECRET = {
+    "apiVersion": "v1",
+    "kind": "Secret",
+    "type": "kubernetes.io/dockerconfigjson",
+    "metadata": {"name": "mirror", "namespace": "inference"},
+    "data": {
+        ".dockerconfigjson": base64.b64encode(b'{"auths": {"mirror.example.com": {"auth": "dTpw"}}}').decode(),
+    },
+}
 
 
 def small_cluster(**settings):

@@ -135,10 +135,6 @@ class Registry:
             (k for k in self._kinds.values() if k.resource.group == group and k.resource.plural == plural), None
         )
 
-    def has_group(self, group: str, version: str) -> bool:
-        """Whether anything is served in a group and version."""
-        return any(key[0] == group and key[1] == version for key in self._kinds)
-
     def serves_group(self, group: str) -> bool:
         """Whether anything is served in a group, in whatever version."""
         return any(key[0] == group for key in self._kinds)

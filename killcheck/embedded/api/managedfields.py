@@ -92,6 +92,30 @@ class ManagedFields:
         if len(notes) > MAX_NOTES:
             _fold(record)
 
+    def previewed(
+        self,
+        call: Call,
+        old: Obj | None,
+        new: Obj,
+        *,
+        operation: str = "Update",
+        applied: Fields | None = None,
+    ) -> Obj:
+        """The object as a dry run shows it: with the managedFields that it would have; nothing is noted."""
+        place = (call.kind.table, call.key)
+        before = self._records.get(place)
+        if before is not None:
+            _fold(before)
+            self._records[place] = _Record(before.lists, dict(before.sets), dict(before.times))
+        self.record(call, call.key, old, new, operation=operation, applied=applied)
+        try:
+            return self.shown(call.kind, call.key, new)
+        finally:
+            if before is None:
+                del self._records[place]
+            else:
+                self._records[place] = before
+
     def forget(self, table: Table, key: Key) -> None:
         """The object is gone."""
         self._records.pop((table, key), None)

@@ -1,7 +1,7 @@
 """OpenAPI documents: what kubectl asks before it validates, applies or explains. Built when first asked for.
 
 /openapi/v3 lists a document for each group and version; each has its types' schemas and, for every kind, the paths
-from which kubectl learns that the server validates fields itself. /openapi/v2 is one document in JSON.
+from which kubectl learns that the server validates fields itself. /openapi/v2 is one document, in JSON or in protobuf.
 Source: k8s.io/kube-openapi; what kubectl v1.32 and v1.36 read from it.
 """
 
@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from killcheck.embedded.api import schemas
+from killcheck.embedded.api import openapi_protobuf, schemas
 from killcheck.embedded.api.http import Request, Response
 from killcheck.embedded.api.kinds import Kind, Registry, builtin
 from killcheck.embedded.api.mergekeys import merge_key, merges_primitives, retains_keys
@@ -70,6 +70,11 @@ def respond(registry: Registry, request: Request) -> Response | None:
     """The document at a path below /openapi; None: there is none. Raises StatusError 406."""
     parts = [part for part in request.path.split("/") if part][1:]
     accept = request.headers.get("accept", "")
+    binary = any(media in accept for media in openapi_protobuf.MEDIA_TYPES)
+    if parts == ["v2"] and binary:
+        return Response(
+            200, _v2_protobuf(registry), {"Content-Type": openapi_protobuf.MEDIA_TYPES[0], "Vary": "Accept"}
+        )
     if accept and not any(media in accept for media in ("json", "*/*", "application/*")):
         raise not_acceptable("only the following media types are accepted: application/json")
     if parts == ["v2"]:
@@ -185,6 +190,17 @@ def _v2(registry: Registry) -> Obj:
         "paths": paths,
         "definitions": dict(sorted(definitions.items())),
     }
+
+
+_LAST: list[tuple[str, bytes]] = []
+
+
+def _v2_protobuf(registry: Registry) -> bytes:
+    """The document in protobuf; kubectl asks for it at each call, and it changes with the registry alone."""
+    tag = _tag(list(registry.all()))
+    if not _LAST or _LAST[0][0] != tag:
+        _LAST[:] = [(tag, openapi_protobuf.encode(_v2(registry)))]
+    return _LAST[0][1]
 
 
 def _gvk(kind: Kind) -> Obj:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from killcheck.embedded.api import schemas, status, type_dispatch
+from killcheck.embedded.api.applying import KUBECTL, LAST_APPLIED, Configuration, as_spelled, of_last_applied
 from killcheck.embedded.api.body import GoJSONError, Parsed, dumps, parse_json, parse_yaml
 from killcheck.embedded.api.call import Call
 from killcheck.embedded.api.decoding import say_strict, strict_problems
@@ -198,7 +199,8 @@ class Patcher:
     # -- server-side apply ---------------------------------------------------------------------------------
     def apply(self, call: Call) -> Response:
         """Server-side apply on an object or its status; creates what is not there."""
-        config = self.applied_config(call)
+        configuration = self.applied_config(call)
+        config = configuration.typed
         meta = config["metadata"]
         if meta.get("managedFields"):
             raise status.bad_request("metadata.managedFields must be nil")
@@ -218,9 +220,9 @@ class Patcher:
         taken: list[Fields] = []
 
         def change(old: Obj) -> Obj:
-            new, forced = self.applied(call, old, config, applied, lists)
+            new, forced = self.applied(call, old, configuration, applied, lists)
             taken.append(forced)
-            return _with_last_applied(new, config) if call.manager == "kubectl" else new
+            return _with_last_applied(new, config) if call.manager == KUBECTL else new
 
         updated = writer.update(call, change, operation="Apply", applied=applied)
         self.take(call, taken[-1])
@@ -231,8 +233,10 @@ class Patcher:
         if fields and not call.dry_run:
             self.server.managed.release(call.kind.table, call.key, fields, _applier(call))
 
-    def applied_config(self, call: Call, *, schema: str | None = None, api_version: str = "", kind: str = "") -> Obj:
-        """The configuration in the body, typed."""
+    def applied_config(
+        self, call: Call, *, schema: str | None = None, api_version: str = "", kind: str = ""
+    ) -> Configuration:
+        """The configuration in the body."""
         body = call.request.body
         parsed = Parsed(copy(body), []) if isinstance(body, dict) else self._parse_apply(body)
         config = parsed.value
@@ -266,7 +270,8 @@ class Patcher:
         refused = say_strict(call, strict_problems(parsed.duplicates, unknown))
         if refused:
             raise status.bad_request(f"error decoding YAML: {refused}")
-        return copy(clean)
+        typed = copy(clean)
+        return Configuration(typed, as_spelled(typed, config))
 
     def _parse_apply(self, body: Any) -> Parsed:
         try:
@@ -278,34 +283,39 @@ class Patcher:
         self,
         call: Call,
         old: Obj,
-        config: Obj,
+        config: Configuration,
         applied: Fields,
         lists: ApplyLists,
     ) -> tuple[Obj, Fields]:
         """The object with a configuration applied, and the fields taken from others by force.
 
-        Raises StatusError 409 where others manage what it changes.
+        kubectl takes without force what its last applied configuration has. Raises StatusError 409 where others manage
+        what it changes.
         """
         managed = self.server.managed
         table, key = call.kind.table, call.key
         me = _applier(call)
         sets = dict(managed.sets(table, key))
-        new = apply_merge(copy(old), copy(config), lists)
+        new = apply_merge(copy(old), copy(config.typed), lists)
         if call.subresource != "scale":  # which speaks of something else than the type
             new = _typed(call, new)
-        differs = intersect(changed(old, new, lists), applied)
+        as_asked = new if config.spelled == config.typed else apply_merge(copy(old), copy(config.spelled), lists)
+        differs = intersect(changed(old, as_asked, lists), applied)
         conflicts = [
             (manager, hit) for manager, fields in sets.items() if manager != me and (hit := intersect(fields, differs))
         ]
         if conflicts and not call.request.flag("force"):
-            raise self._conflict(call, conflicts)
+            own = of_last_applied(old, call.kind.resource.api_version, lists) if call.manager == KUBECTL else {}
+            others = [(manager, rest) for manager, hit in conflicts if (rest := subtract(hit, own))]
+            if others:
+                raise self._conflict(call, others)
         dropped = subtract(sets.get(me, {}), with_members(applied))
         for manager, fields in sets.items():
             if manager != me:
                 dropped = subtract(dropped, with_members(fields))
         new = remove_fields(new, dropped, lists) if dropped else new
         for field in ("resourceVersion", "uid"):
-            asked = dig(config, "metadata", field)
+            asked = dig(config.typed, "metadata", field)
             new["metadata"][field] = asked or old["metadata"][field]
         return new, differs if conflicts else {}
 
@@ -351,15 +361,12 @@ def _typed(call: Call, obj: Obj) -> Obj:
     return obj if call.kind.crd is not None else type_dispatch.decode(call.kind, obj)[0]
 
 
-_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
-
-
 def _with_last_applied(new: Obj, config: Obj) -> Obj:
     """kubectl's annotation follows its server-side apply where it is there (managedfields/internal/lastapplied*.go)."""
     annotations = new["metadata"].get("annotations") or {}
-    if _LAST_APPLIED not in annotations:
+    if LAST_APPLIED not in annotations:
         return new
-    said = {_LAST_APPLIED: dumps(_by_name(config)) + "\n"}
+    said = {LAST_APPLIED: dumps(_by_name(config)) + "\n"}
     return new | {"metadata": new["metadata"] | {"annotations": annotations | said}}
 
 

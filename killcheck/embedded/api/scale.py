@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from killcheck.embedded.api import status
+from killcheck.embedded.api.applying import Configuration
 from killcheck.embedded.api.body import read_object
 from killcheck.embedded.api.call import Call
 from killcheck.embedded.api.decoding import check_name, decode_object
@@ -85,7 +86,7 @@ class Scaler:
     def _apply(self, call: Call) -> Response:
         """Apply: what is zero counts as not set, and so as nobody's."""
         patcher = self.server.patcher
-        config = patcher.applied_config(call, schema=SCHEMA, api_version=API_VERSION, kind="Scale")
+        config = patcher.applied_config(call, schema=SCHEMA, api_version=API_VERSION, kind="Scale").typed
         old = self.server.reader.find(call)
         replicas = dig(config, "spec", "replicas", default=0)
         shape: Obj = {"metadata": {}}
@@ -93,7 +94,9 @@ class Scaler:
         _put_at(shape, path, replicas)
         forced: Fields = {}
         if dig(old, *path, default=0):
-            _, forced = patcher.applied(call, old, shape, applied_fields(shape), ApplyLists(call.kind))
+            _, forced = patcher.applied(
+                call, old, Configuration(shape, shape), applied_fields(shape), ApplyLists(call.kind)
+            )
 
         def change(before: Obj) -> Obj:
             meta = dig(config, "metadata", "resourceVersion")

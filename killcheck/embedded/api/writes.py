@@ -90,10 +90,10 @@ class Writer:
         key = (call.namespace if resource.namespaced else "", name)
         if self.store.get(kind.table, key) is not None:
             raise status.already_exists(resource.plural, resource.group, name)
-        if dry_run:
-            return obj
-        stored = self.store.put(kind.table, key, to_storage(kind, obj))
         asked.pop("status", None)
+        if dry_run:
+            return self._tried(call, None, asked, obj, operation=operation, applied=applied)
+        stored = self.store.put(kind.table, key, to_storage(kind, obj))
         if "status" not in kind.subresources:
             asked |= {"status": stored["status"]} if "status" in stored else {}
         self.server.managed.record(call, key, None, asked, operation=operation, applied=applied)
@@ -233,9 +233,9 @@ class Writer:
         if new == old:
             if applied is not None and not dry_run:
                 self.server.managed.record(call, call.key, stored, stored, operation=operation, applied=applied)
-            return old
+            return self._tried(call, stored, stored, old, operation=operation, applied=applied) if dry_run else old
         if dry_run:
-            return new
+            return self._tried(call, stored, to_storage(kind, new), new, operation=operation, applied=applied)
         if ready_to_go(new) and old["metadata"].get("deletionTimestamp"):
             self.server.deleter.remove(kind, call.key)
             return new
@@ -288,6 +288,23 @@ class Writer:
             # Once of what all types have in common, once of the type's own metadata (registry/rest/update.go).
             raise status.invalid(resource.kind, resource.group, call.name, [cause, dict(cause)])
 
+    def _tried(
+        self,
+        call: Call,
+        stored: Obj | None,
+        new: Obj,
+        shown: Obj,
+        *,
+        operation: str,
+        applied: Fields | None,
+    ) -> Obj:
+        """What a dry run answers with: over the wire with the managers that there would be."""
+        if not call.over_wire or (stored is new and applied is None):
+            return shown
+        told = self.server.managed.previewed(call, stored, new, operation=operation, applied=applied)
+        entries = told["metadata"].get("managedFields")
+        return shown | {"metadata": shown["metadata"] | {"managedFields": entries}} if entries else shown
+
     # -- shared --------------------------------------------------------------------------------------------
     def _validate(self, kind: Kind, new: Obj, old: Obj | None, subresource: str = "") -> None:
         causes = type_dispatch.validate(kind, new, old, subresource)
@@ -315,7 +332,9 @@ class Writer:
                 call.warn(text)
 
     def answer(self, call: Call, obj: Obj) -> Obj:
-        """What the writer is shown: over the wire with managedFields."""
+        """What the writer is shown: over the wire with managedFields (a dry run brings its own)."""
+        if "managedFields" in obj["metadata"]:
+            return obj
         return self.server.managed.shown(call.kind, call.key, obj) if call.over_wire else obj
 
 

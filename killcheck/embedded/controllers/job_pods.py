@@ -24,7 +24,7 @@ from killcheck.embedded.controllers.job_rules import finished_at as ended_at
 from killcheck.embedded.controllers.podcontrol import PodControl
 from killcheck.kube import resources as r
 from killcheck.kube.errors import ApiError, NotFound
-from killcheck.kube.objects import Obj, annotations_of, copy, dig, name_of, namespace_of
+from killcheck.kube.objects import Obj, copy, dig, name_of, namespace_of
 
 __all__ = ["JobPods"]
 
@@ -217,8 +217,3 @@ def restarts(pod: Obj) -> int:
     """How often a pod's containers were restarted in place."""
     kinds = ("initContainerStatuses", "containerStatuses")
     return sum(int(s.get("restartCount", 0)) for kind in kinds for s in dig(pod, "status", kind, default=[]))
-
-
-def index_failures(pod: Obj) -> int:
-    """How often the index had failed before this pod."""
-    return int(annotations_of(pod).get(INDEX_FAILURES, "0"))

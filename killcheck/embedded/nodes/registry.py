@@ -155,7 +155,6 @@ class Registry:
         self.tokens: Callable[[str], Tokens | None] = lambda host: None
         self._missing: set[str] = set()
         self._known: dict[str, set[str]] = {}
-        self._digests: dict[str, str] = {}
         self._arches: dict[str, tuple[str, ...]] = {}
         self._contents: dict[str, Contents] = {}
 
@@ -182,10 +181,6 @@ class Registry:
     def delete_repository(self, image: str) -> None:
         """The repository is gone, with every tag."""
         self._missing.add(parse(image).repository)
-
-    def restore_repository(self, image: str) -> None:
-        """The repository is back."""
-        self._missing.discard(parse(image).repository)
 
     def only_tags(self, repository: str, tags: Iterable[str]) -> None:
         """The repository has these tags and no other."""
@@ -263,6 +258,17 @@ class Registry:
             self.assumed.append(name)
         seconds = host.latency_s + contents.size / BYTES_PER_S + (SLOW_S if host.state == "slow" else 0.0)
         return Cached(reference, self.digest_of(reference), contents.size, now), seconds
+
+    def would_refuse(self, image: str, now: datetime) -> str:
+        """What a pull of an image would be told at this moment; empty: it would arrive. Nothing is pulled."""
+        assumed = list(self.assumed)
+        try:
+            self.pull(parse(image), {}, now)
+        except PullError as error:
+            return str(error)
+        finally:
+            self.assumed = assumed
+        return ""
 
     # -- inside --------------------------------------------------------------------------------------------
     def _reach(self, host: Host, reference: Reference, resolving: str) -> None:

@@ -52,6 +52,16 @@ def takes_role(template: Obj) -> bool:
     return "AWS_WEB_IDENTITY_TOKEN_FILE" in names
 
 
+def may_carry(template: Obj, name: str) -> bool:
+    """Whether a pod spec gives a container a credential of that name (``AWS_SESSION_TOKEN``), or may do so unseen.
+
+    Unseen: all of a Secret as variables, or a Secret as files (``~/.aws/credentials``).
+    """
+    wholes = [e for c in containers({"spec": template}) for e in dig(c, "envFrom", default=[]) if "secretRef" in e]
+    files = [v for v in dig(template, "volumes", default=[]) if "secret" in v or "csi" in v]
+    return name in str(list(containers({"spec": template}))) or bool(wholes or files)
+
+
 def _template(cron_job: Obj) -> Obj:
     return dig(cron_job, "spec", "jobTemplate", "spec", "template", "spec", default={})  # type: ignore[no-any-return]
 
@@ -128,7 +138,33 @@ class _KeyFault(_CredentialFault):
     key: ClassVar[str]
     token: ClassVar[str] = ""
     how: ClassVar[str]
+    #: The variable without which an executor has no such credentials: what it has not cannot lapse.
+    carried: ClassVar[str]
     edits = (f"{COPY} env AWS_ACCESS_KEY_ID",)
+
+    def plan(self, stage: Stage, layer: LayerRun) -> Plan:
+        """Only where the executor has such credentials. Raises FaultError: it would be given some first."""
+        planned = super().plan(stage, layer)
+        namespace, account = identity(layer)
+        kube = stage.cluster.kube
+        found = retry(stage.cluster.loop, lambda: kube.find(r.SERVICEACCOUNTS, account, namespace)) or {}
+        why = self._has_none(layer.layer.name, pod_spec(layer), by_role=ROLE_ARN in annotations_of(found))
+        if why:
+            raise FaultError(f"{self.name}: {why}")
+        return planned
+
+    def unsuited_executor(self, layer_name: str, cron_job: Obj) -> str | None:
+        """Only where the executor has such credentials."""
+        template = _template(cron_job)
+        return super().unsuited_executor(layer_name, cron_job) or self._has_none(layer_name, template, by_role=False)
+
+    def _has_none(self, layer_name: str, template: Obj, *, by_role: bool) -> str | None:
+        if takes_role(template) or by_role:
+            return f"the executor of {layer_name} takes a role, and has {self.instead} (web-identity-expired)"
+        return None if may_carry(template, self.carried) else f"the executor of {layer_name} carries no {self.carried}"
+
+    #: What an executor that takes a role has instead.
+    instead: ClassVar[str]
 
     def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
         """Let the stand-in refuse the key, and the drill's Job show it."""
@@ -158,26 +194,8 @@ class StaticKeyRevoked(_KeyFault):
     simulates = "the static access key that the executor uses has been revoked"
     failures = (21,)
     needs = (Capability.AWS,)
-    key, how = STATIC_KEY, "revoked"
-
-    def plan(self, stage: Stage, layer: LayerRun) -> Plan:
-        """Only where there is a key to be revoked: one that takes a role would be given one first."""
-        namespace, account = identity(layer)
-        kube = stage.cluster.kube
-        found = retry(stage.cluster.loop, lambda: kube.find(r.SERVICEACCOUNTS, account, namespace)) or {}
-        if takes_role(pod_spec(layer)) or ROLE_ARN in annotations_of(found):
-            raise FaultError(f"{self.name}: {_without_key(layer.layer.name)}")
-        return super().plan(stage, layer)
-
-    def unsuited_executor(self, layer_name: str, cron_job: Obj) -> str | None:
-        """Only where there is a key to be revoked."""
-        return super().unsuited_executor(layer_name, cron_job) or (
-            _without_key(layer_name) if takes_role(_template(cron_job)) else None
-        )
-
-
-def _without_key(layer_name: str) -> str:
-    return f"the executor of {layer_name} takes a role, and carries no key that could be revoked (web-identity-expired)"
+    key, how, carried = STATIC_KEY, "revoked", "AWS_ACCESS_KEY_ID"
+    instead = "no key that could be revoked"
 
 
 class StsExpired(_KeyFault):
@@ -187,7 +205,8 @@ class StsExpired(_KeyFault):
     simulates = "the executor's session credentials (STS) have expired"
     failures = (21,)
     needs = (Capability.STAND_IN,)
-    key, token, how = SESSION_KEY, "nobodys-session", "expired"
+    key, token, how, carried = SESSION_KEY, "nobodys-session", "expired", "AWS_SESSION_TOKEN"
+    instead = "a session of its own at each start"
 
 
 class WebIdentityExpired(_CredentialFault):

@@ -6,8 +6,9 @@ import re
 from collections.abc import Sequence
 
 from killcheck.capabilities.offered import Capability, present
+from killcheck.executor.refusals import UNREACHED
 from killcheck.faults.base import Fault, Plan
-from killcheck.faults.kubernetes.network import UNREACHED, EgressFault, all_but
+from killcheck.faults.kubernetes.network import EgressFault, all_but
 from killcheck.kube.objects import Obj, dig
 from killcheck.layers.base import LayerRun, Stage
 

@@ -11,7 +11,7 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 from killcheck.capabilities.account import AccountChanges
 from killcheck.capabilities.offered import Capability, present
@@ -19,12 +19,12 @@ from killcheck.cloud import account_undo, notices
 from killcheck.cloud.instances import instance_id_of
 from killcheck.cloud.session import AskError
 from killcheck.faults.base import Fault, FaultError, Plan
-from killcheck.kube.objects import dig, name_of, parse_time
+from killcheck.faults.witnessed import heard, left, silent
+from killcheck.kube.objects import dig, name_of
 from killcheck.layers.base import LayerRun, Stage
 from killcheck.safety.changes import Undo
 from killcheck.spec.cloud_access import CloudAccess
 from killcheck.spec.killpath import KillPath, Layer
-from killcheck.watch.scene import event_time
 
 __all__ = [
     "SpotFis",
@@ -36,20 +36,6 @@ __all__ = [
 ]
 
 CONSENT = "killcheck.dev/consent"
-#: What Karpenter and aws-node-termination-handler say of a message that they acted on (their events' reasons).
-HEARD = frozenset(
-    {
-        "SpotInterrupted",
-        "SpotRebalanceRecommendation",
-        "InstanceStopping",
-        "InstanceTerminating",
-        "InstanceUnhealthy",
-        "SpotInterruption",
-        "RebalanceRecommendation",
-        "StateChange",
-        "ScheduledEvent",
-    }
-)
 #: How long AWS leaves between a notice and the end, in seconds.
 NOTICE_S = 120.0
 
@@ -62,6 +48,8 @@ class _AwsSpotFault(Fault):
     reclaims: ClassVar[bool] = False
     failures: ClassVar[tuple[int, ...]] = (52,)
     needs = (Capability.HANDS,)
+    #: What a handler would hear of: a key of :data:`killcheck.faults.witnessed.HEARD`.
+    kind: ClassVar[str] = "interruption"
     costs = "the interrupted instances are gone; others are bought when the targets are put back on"
 
     def _hands(self, stage: Stage) -> AccountChanges:
@@ -129,22 +117,11 @@ class _AwsSpotFault(Fault):
     def heard(self, stage: Stage) -> str:
         """A handler's first word on a Node in scope, or its NodeClaim, since then; how much of the notice was left."""
         since: datetime | None = getattr(self, "_at", None)
-        nodes = stage.scene.known_nodes
-        ours = {("Node", name) for name in nodes} | {
-            ("NodeClaim", name_of(claim))
-            for claim in stage.scene.claims.values()
-            if dig(claim, "status", "nodeName") in nodes
-        }
-        for said in stage.scene.events.values() if since else ():
-            about = (dig(said, "involvedObject", "kind"), dig(said, "involvedObject", "name"))
-            if said.get("reason") in HEARD and about in ours and event_time(said):
-                after = (parse_time(event_time(said)) - cast(datetime, since)).total_seconds()
-                if after >= -1:
-                    return (
-                        f"{' '.join(about)}: {said['reason']}, {max(0.0, after):.0f} s "
-                        f"after it; {NOTICE_S - after:.0f} s of {NOTICE_S:.0f} s are left"
-                    )
-        return ""
+        said = heard(stage, self.kind, since) if since is not None else None
+        if said is None:
+            return ""
+        what, after_s = said
+        return f"{what}, {max(0.0, after_s):.0f} s after it; {NOTICE_S - after_s:.0f} s of {NOTICE_S:.0f} s are left"
 
 
 def _pool_nodes(stage: Stage) -> list[Any]:
@@ -166,7 +143,6 @@ class SpotQueueMessage(_AwsSpotFault):
     simulates = "a spot interruption warning in the handler's SQS queue"
     reclaims: ClassVar[bool] = True
     costs = ""
-    kind: ClassVar[str] = "interruption"
     _read = ""
 
     def _queue(self, stage: Stage) -> str:
@@ -335,15 +311,19 @@ class SpotTerminate(_AwsSpotFault):
     def strike(self, stage: Stage, instances: Sequence[Mapping[str, Any]]) -> Sequence[str]:
         """TerminateInstances."""
         self._ids = [str(one["InstanceId"]) for one in instances]
+        self._nodes = [name_of(node) for node in _pool_nodes(stage)]
         self._hands(stage).terminate(self._ids)
         return [f"terminated {one}" for one in self._ids]
 
     def bitten(self, stage: Stage, layer: LayerRun) -> str:
-        """EC2 says so."""
+        """EC2 says so, and the cluster has felt it: a node of theirs fell silent, or left."""
+        felt = silent(stage.scene, getattr(self, "_nodes", ())) or left(stage.scene, getattr(self, "_nodes", ()))
+        if not felt:
+            return ""
         try:
-            found = self._hands(stage).instances(getattr(self, "_ids", ()) or ["i-00000000"])
+            found = self._hands(stage).instances(self._ids)
         except AskError:
             return ""
         states = {str(one["InstanceId"]): str(one["State"]["Name"]) for one in found}
         gone = [f"{name} is {state}" for name, state in states.items() if state in ("shutting-down", "terminated")]
-        return ", ".join(gone)
+        return f"{', '.join(gone)}; {felt}" if gone else ""

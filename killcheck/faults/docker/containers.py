@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from killcheck.faults.docker.parts import EngineFault, consenting
 from killcheck.faults.docker.states import CUT_OFF, PAUSED, STOPPED, ContainersFault
 from killcheck.kube.objects import Obj
-from killcheck.layers.base import LayerRun, Stage
+from killcheck.layers.base import Hindrance, LayerRun, Stage
 from killcheck.spec.killpath import Layer
 
 __all__ = ["ContainerDisconnected", "ContainerPaused", "ContainerStopped"]
@@ -32,7 +32,16 @@ class _CronContainerFault(ContainersFault, EngineFault):
         return [layer.layer.container.name]
 
 
-class ContainerStopped(_CronContainerFault):
+class _DoesNotFire(_CronContainerFault):
+    """What does not run fires nothing."""
+
+    def bitten(self, stage: Stage, layer: LayerRun) -> str:
+        """The trigger met a container that is stopped or paused."""
+        held = layer.not_fired()
+        return held.why if held is not None and held.reason is Hindrance.SUSPENDED else ""
+
+
+class ContainerStopped(_DoesNotFire):
     """Reproduces row 15 on a Docker host: nobody restarted what fires."""
 
     name = "container-stopped"
@@ -42,7 +51,7 @@ class ContainerStopped(_CronContainerFault):
     state = STOPPED
 
 
-class ContainerPaused(_CronContainerFault):
+class ContainerPaused(_DoesNotFire):
     """Reproduces row 7 on a Docker host: it is there, it looks up, and it does nothing."""
 
     name = "container-paused"

@@ -12,7 +12,7 @@ from killcheck.faults.base import FaultError, Plan
 from killcheck.faults.docker.states import CUT_OFF, PAUSED, STOPPED, ContainersFault
 from killcheck.kube import resources as r
 from killcheck.kube.errors import NotFound
-from killcheck.kube.objects import Obj, dig, name_of
+from killcheck.kube.objects import Obj, name_of
 from killcheck.kube.permissions import Permission
 from killcheck.layers.base import LayerRun, Stage
 from killcheck.safety.undo import TAINTS, adding
@@ -127,10 +127,6 @@ class NodeReclaimed(_NodeFault):
         return None
 
     def bitten(self, stage: Stage, layer: LayerRun) -> str:
-        """A node has notice. Whether its machine is still there when that is over is what the drill watches."""
-        for node in stage.scene.known_nodes.values():
-            if self._due is not None and any(
-                taint.get("key") == NOTICE_TAINT for taint in dig(node, "spec", "taints", default=[])
-            ):
-                return f"node {name_of(node)} has notice: its machine goes off at {self._due:%H:%M:%S}"
-        return ""
+        """The notice is over, and the engine says that a node's machine is off."""
+        off = super().bitten(stage, layer) if self._due is not None and not self._left else ""
+        return f"{off}: its notice ended at {self._due:%H:%M:%S}" if off else ""

@@ -43,12 +43,21 @@ class RegistryStopped(EngineFault):
         return [f"stopped container {name}"]
 
     def bitten(self, stage: Stage, layer: LayerRun) -> str:
-        """It is down: nothing can be pulled from there, whether it has to be or not."""
+        """A pull failed; or the registry, asked here and now, does not answer, whether anything is pulled or not."""
         image = executor_image(layer)
+        return pull_failure(stage, image) or self._unanswered(stage, image)
+
+    @staticmethod
+    def _unanswered(stage: Stage, image: str) -> str:
         found = registry_container(stage, image)
-        if dig(found, "spec", "replicas"):
+        if dig(found, "spec", "replicas"):  # from here it may be out of reach for other reasons
             return ""
-        return pull_failure(stage, image) or f"container {name_of(found)} is stopped: nothing can be pulled from there"
+        engine = present(stage.cluster.capabilities.engine)
+        try:
+            Registry.of(image, engine.host).status()
+        except KubeError as error:
+            return f"container {name_of(found)} is stopped, and the registry of {image} does not answer: {error}"
+        return ""
 
 
 class _Gate(EngineFault):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from killcheck.faults.base import Plan
-from killcheck.faults.kubernetes.executor import COPY, ExecutorFault, containers, statuses
+from killcheck.faults.kubernetes.executor import COPY, ExecutorFault, containers, spared, statuses
 from killcheck.kube.objects import Obj, dig, name_of
 from killcheck.layers.base import LayerRun, Stage
 
@@ -38,6 +38,10 @@ class CommandMissing(ExecutorFault):
 
         stage.rewrites.append(rewrite)
         return ["the drill's copy of the Job has an empty PATH"]
+
+    def spares(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
+        """Who runs the same image."""
+        return spared(stage, layer, self.name)
 
     def bitten(self, stage: Stage, layer: LayerRun) -> str:
         """An exit with 127, or a start that failed because the file is not there."""

@@ -11,13 +11,13 @@ from typing import ClassVar
 from killcheck.faults.base import Fault, FaultError, Plan, none_asked, none_scaled
 from killcheck.kube import resources as r
 from killcheck.kube.errors import ApiError, KubeError
-from killcheck.kube.objects import Obj, condition, dig, labels_of, name_of, namespace_of, parse_time
+from killcheck.kube.objects import Obj, condition, dig, format_time, labels_of, name_of, namespace_of, parse_time
 from killcheck.kube.permissions import Permission
 from killcheck.layers.base import LayerRun, Stage
 from killcheck.safety.changes import LABEL, Undo
 from killcheck.safety.undo import FINALIZERS, adding
 from killcheck.spec.killpath import KillPath, Layer
-from killcheck.watch.scene import needs_draining
+from killcheck.watch.scene import event_time, needs_draining
 
 __all__ = ["DoNotDisrupt", "Finalizer", "LongGrace", "PdbBlocks"]
 
@@ -226,12 +226,15 @@ class DoNotDisrupt(_Bystander):
 
     def _holds(self, stage: Stage, layer: LayerRun, pod: Obj) -> str:
         """Whoever removes nodes says that it is left alone; or its node should have been drained by now, and is not."""
+        assert stage.timeline is not None
         about = (name_of(pod), dig(pod, "spec", "nodeName", default=""))
+        pulled = format_time(stage.timeline.start)  # before it the node was in use anyway
         for event in stage.scene.events.values():
+            if event_time(event) <= pulled:
+                continue
             told = f"{dig(event, 'involvedObject', 'name', default='')} {event.get('message')}"
             if event.get("reason") in _LEFT_ALONE and any(name in told for name in about if name):
                 return f"{event['reason']}: {event.get('message')}"
-        assert stage.timeline is not None
         late_s = stage.kill_path.deadlines_for(layer.layer).node_drained_s
         if (stage.cluster.loop.now() - stage.timeline.start).total_seconds() > late_s:
             return f"nobody has moved it within {late_s:.0f} s"

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from functools import partial
 
+from killcheck.executor.refusals import matching
 from killcheck.faults.base import COPY, Fault
 from killcheck.kube import resources as r
-from killcheck.kube.objects import Obj, dig, ref_of
+from killcheck.kube.objects import Obj, copy, dig, ref_of
 from killcheck.layers.base import LayerRun, Stage
 from killcheck.safety.changes import LABEL
 from killcheck.safety.undo import retry
@@ -18,6 +18,7 @@ __all__ = [
     "ACCOUNT_PATH",
     "COPY",
     "ExecutorFault",
+    "admitted",
     "containers",
     "identity",
     "label_pods",
@@ -26,8 +27,9 @@ __all__ = [
     "pod_spec",
     "refused",
     "replace_token",
-    "same_image",
+    "spared",
     "statuses",
+    "without_token",
 ]
 
 #: Where a pod finds its ServiceAccount's token, CA and namespace.
@@ -45,6 +47,23 @@ class ExecutorFault(Fault):
 def cron_job_of(layer: LayerRun) -> Obj:
     """The layer's CronJob as read before the drill; empty where it has none."""
     return layer.cron_job
+
+
+def admitted(cron_job: Obj, account: Obj) -> Obj:
+    """A CronJob whose template has what the ServiceAccount brings to its pods; without one it brings nothing.
+
+    Source: plugin/pkg/admission/serviceaccount (imagePullSecrets where the pod names none; the pod's own
+    automountServiceAccountToken goes before the account's).
+    """
+    found: Obj = copy(cron_job)
+    spec = dig(found, "spec", "jobTemplate", "spec", "template", "spec", default=None)
+    if spec is None:
+        return found
+    if not spec.get("imagePullSecrets"):
+        spec["imagePullSecrets"] = list(account.get("imagePullSecrets") or [])
+    if "automountServiceAccountToken" not in spec and "automountServiceAccountToken" in account:
+        spec["automountServiceAccountToken"] = account["automountServiceAccountToken"]
+    return found
 
 
 def path_of(obj: Obj, field: str) -> str:
@@ -69,8 +88,17 @@ def images(layer: LayerRun) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def same_image(stage: Stage, layer: LayerRun) -> list[str]:
-    """Other layers whose executors have an image of this one's: what becomes of it there becomes of theirs."""
+def spared(stage: Stage, layer: LayerRun, fault: str) -> list[str]:
+    """Of a fault of the image on the drill's own copy: other layers that run it, and keep it, a sentence each."""
+    return [
+        f"{fault}: {other} runs the same image, and keeps it here; what becomes of an image becomes of it for both "
+        f"(--under {fault}+{fault}@{other} takes it from both)"
+        for other in _same_image(stage, layer)
+    ]
+
+
+def _same_image(stage: Stage, layer: LayerRun) -> list[str]:
+    """Other layers whose executors have an image of this one's."""
     own, found = set(images(layer)), []
     for other in stage.kill_path.layers:
         if other.cron_job is None or other.name == layer.layer.name:
@@ -121,6 +149,18 @@ def replace_token(stage: Stage, source: Obj) -> None:
     stage.rewrites.append(rewrite)
 
 
+def without_token(layer_name: str, cron_job: Obj) -> str | None:
+    """Why no token of an executor's can be no good: its pod gets none; None where it has one, or may have."""
+    spec = dig(cron_job, "spec", "jobTemplate", "spec", "template", "spec", default={})
+    if spec.get("automountServiceAccountToken") is not False or _PROJECTED in str(spec.get("volumes")):
+        return None
+    return f"the pod of {layer_name}'s executor gets no ServiceAccount token (automountServiceAccountToken: false)"
+
+
+#: A volume's source that brings a token of one's own choice.
+_PROJECTED = "serviceAccountToken"
+
+
 # -- evidence ----------------------------------------------------------------------------------------------
 def statuses(stage: Stage) -> Iterator[tuple[Obj, Obj]]:
     """(pod, container status) of the drill's executor."""
@@ -133,9 +173,9 @@ def statuses(stage: Stage) -> Iterator[tuple[Obj, Obj]]:
 def log_line(stage: Stage, pattern: str, unless: Callable[[str], bool] = lambda line: False) -> str:
     """The first line of the executor's logs that matches a regular expression (case ignored), with its pod."""
     for (pod, _), text in stage.observations.logs.items():
-        for line in text.splitlines():
-            if re.search(pattern, line, re.IGNORECASE) and not unless(line):
-                return f"{pod}: {line.strip()[:300]}"
+        for line in matching(text, pattern):
+            if not unless(line):
+                return f"{pod}: {line[:300]}"
     return ""
 
 

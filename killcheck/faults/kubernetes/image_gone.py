@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from killcheck.capabilities.offered import Capability
 from killcheck.faults.base import Plan
-from killcheck.faults.kubernetes.executor import COPY, ExecutorFault, containers, images, same_image, statuses
+from killcheck.faults.kubernetes.executor import COPY, ExecutorFault, containers, images, spared, statuses
 from killcheck.kube.objects import Obj, dig, name_of
 from killcheck.layers.base import LayerRun, Stage
 
@@ -64,12 +64,11 @@ class ImageGone(ExecutorFault):
                 container["imagePullPolicy"] = "IfNotPresent"
 
         stage.rewrites.append(rewrite)
-        both = [
-            f"{other} runs the same image, and keeps it here: a tag that is gone is gone for both "
-            f"({self.name}+{self.name}@{other} takes it from both)"
-            for other in same_image(stage, layer)
-        ]
-        return [f"the drill's copy of the Job asks for tag {tag}", *both]
+        return [f"the drill's copy of the Job asks for tag {tag}"]
+
+    def spares(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
+        """Who runs the same image."""
+        return spared(stage, layer, self.name)
 
     def bitten(self, stage: Stage, layer: LayerRun) -> str:
         """A waiting reason of the kubelet that names our image."""

@@ -12,6 +12,7 @@ import re
 from abc import abstractmethod
 from collections.abc import Collection, Sequence
 
+from killcheck.executor.refusals import UNREACHED, UNRESOLVED
 from killcheck.faults.base import FaultError, Plan
 from killcheck.faults.kubernetes import probe_pod
 from killcheck.faults.kubernetes.executor import (
@@ -29,19 +30,7 @@ from killcheck.kube.permissions import Permission
 from killcheck.layers.base import LayerRun, Stage
 from killcheck.safety.undo import retry
 
-__all__ = ["UNREACHED", "ApiUnreachable", "DnsDenied", "EgressDenied", "EgressFault", "all_but"]
-
-#: How programs say that a connection could not be made (curl 6, 7, 28, 35; Go's net; Python's socket and requests).
-UNREACHED = (
-    r"timed out|timeout|connection refused|could ?n.t connect|failed to connect|network is unreachable|no route to host"
-    r"|connection reset|max retries exceeded|unable to connect"
-)
-UNRESOLVED = (
-    r"could not resolve|resolving timed out"
-    r"|name or service not known|no such host|temporary failure in name resolution|bad address"
-    r"|name resolution|i/o timeout"
-)
-
+__all__ = ["ApiUnreachable", "DnsDenied", "EgressDenied", "EgressFault", "all_but"]
 
 #: Clients that find the API server by the address that the kubelet gives every pod, and what asks for a name.
 _BY_ADDRESS = re.compile(r"\bkubectl\b|load_incluster_config|load_config\(|InClusterConfig")

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Collection, Sequence
+from datetime import datetime
 from typing import ClassVar
 
 from killcheck.capabilities.modelled import CloudMachine, ModelledCloud
 from killcheck.capabilities.offered import Capability, present
 from killcheck.faults.base import Fault, FaultError, Plan, none_asked, none_rented
 from killcheck.faults.kubernetes.executor import path_of
+from killcheck.faults.witnessed import heard, left, silent
 from killcheck.kube import resources as r
 from killcheck.kube.objects import Obj, dig, labels_of, name_of, namespace_of
 from killcheck.kube.permissions import Permission
@@ -28,6 +30,8 @@ __all__ = [
     "SpotReclaim",
 ]
 
+#: States of a machine that does not come back.
+_ENDED = ("shutting-down", "terminated")
 #: What the Job controller holds a finished pod with until it has counted it.
 JOB_TRACKING = "batch.kubernetes.io/job-tracking"
 
@@ -56,13 +60,8 @@ class NodePartitioned(Fault):
         return done
 
     def bitten(self, stage: Stage, layer: LayerRun) -> str:
-        """The kubelet of a node in scope is silent while its pods are told to go, or its lease has run out."""
-        nodes = present(stage.cluster.capabilities.nodes)
-        for name in stage.scene.known_nodes:
-            kubelet = nodes.kubelets.get(name)
-            if kubelet is not None and kubelet.stopped and not kubelet.powered_off:
-                return f"node {name}: its kubelet is silent"
-        return ""
+        """The API server has not heard of a node in scope for so long that its state is unknown."""
+        return silent(stage.scene, list(stage.scene.known_nodes))
 
 
 class _SpotFault(Fault):
@@ -102,8 +101,31 @@ class _SpotFault(Fault):
 
     def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
         """Do it to each."""
-        self.struck = [one.instance_id for one in self._instances(stage)]
+        struck = self._instances(stage)
+        self.struck, self._at = [one.instance_id for one in struck], stage.cluster.loop.now()
+        self._nodes = [one.node_name for one in struck]
         return [self.strike(present(stage.cluster.capabilities.cloud), one) for one in self.struck]
+
+    def heard(self, stage: Stage) -> str:
+        """A handler's first word on a struck machine's node, and how long after; empty: nobody has said anything."""
+        said = heard(stage, self.kind, self._at, self._nodes) if self._at is not None else None
+        return f"{said[0]}, {max(0.0, said[1]):.0f} s after it" if said is not None else ""
+
+    def gone(self, stage: Stage) -> str:
+        """A struck machine that has ended, and whose node has felt it: silent, or gone; empty: there is none."""
+        cloud = present(stage.cluster.capabilities.cloud)
+        for instance_id, node in zip(self.struck, self._nodes, strict=True):
+            instance = cloud.instances[instance_id]
+            felt = silent(stage.scene, [node]) or left(stage.scene, [node])
+            if instance.state in _ENDED and felt:
+                return f"instance {instance_id} is {instance.state} (ended by {instance.terminated_by}); {felt}"
+        return ""
+
+    #: What a handler would hear of: a key of :data:`killcheck.faults.witnessed.HEARD`.
+    kind: ClassVar[str] = "interruption"
+    struck: Sequence[str] = ()
+    _nodes: Sequence[str] = ()
+    _at: datetime | None = None
 
 
 class SpotNotice(_SpotFault):
@@ -126,11 +148,17 @@ class SpotNotice(_SpotFault):
         return f"spot interruption notice for {instance_id}: terminated at {notice:%H:%M:%S}"
 
     def bitten(self, stage: Stage, layer: LayerRun) -> str:
-        """The instance was given notice."""
+        """A handler has heard of it, or the machine went."""
+        felt = self.heard(stage) or self.gone(stage)
+        told = self.told(stage) if felt else ""
+        return f"{told}; {felt}" if told else ""
+
+    def told(self, stage: Stage) -> str:
+        """For when an instance has notice, and by which way; empty: none has."""
         cloud = present(stage.cluster.capabilities.cloud)
-        for instance_id in getattr(self, "struck", ()):
+        for instance_id in self.struck:
             if cloud.instances[instance_id].notice is not None:
-                return f"instance {instance_id} has notice for {cloud.instances[instance_id].notice:%H:%M:%S}"
+                return f"instance {instance_id} had notice for {cloud.instances[instance_id].notice:%H:%M:%S}"
         return ""
 
 
@@ -153,12 +181,12 @@ class SpotNoticeQueue(_NoticeByOneWay):
     simulates = "a spot interruption notice by queue message alone"
     way = "queue"
 
-    def bitten(self, stage: Stage, layer: LayerRun) -> str:
+    def told(self, stage: Stage) -> str:
         """The queue was sent the warning."""
         cloud = present(stage.cluster.capabilities.cloud)
-        for instance_id in getattr(self, "struck", ()):
+        for instance_id in self.struck:
             if any("Interruption Warning" in text and instance_id in text for text in cloud.queue.sent):
-                return f"{super().bitten(stage, layer)}; the queue was told, the instance's metadata was not"
+                return f"{super().told(stage)}: the queue was told, the instance's metadata was not"
         return ""
 
 
@@ -169,13 +197,13 @@ class SpotNoticeMetadata(_NoticeByOneWay):
     simulates = "a spot interruption notice by instance metadata alone"
     way = "metadata"
 
-    def bitten(self, stage: Stage, layer: LayerRun) -> str:
+    def told(self, stage: Stage) -> str:
         """The instance's metadata tells of it, and the queue does not."""
         cloud = present(stage.cluster.capabilities.cloud)
-        for instance_id in getattr(self, "struck", ()):
+        for instance_id in self.struck:
             queued = any("Interruption Warning" in text and instance_id in text for text in cloud.queue.sent)
             if cloud.instances[instance_id].metadata_tells and not queued:
-                return f"{super().bitten(stage, layer)}; its metadata tells, no queue was told"
+                return f"{super().told(stage)}: its metadata told, no queue did"
         return ""
 
 
@@ -183,6 +211,7 @@ class SpotRebalance(_SpotFault):
     """Reproduces the prelude of row 52: a recommendation, on which a handler may replace the node during a kill."""
 
     name = "spot-rebalance"
+    kind = "rebalance"
     simulates = "a spot rebalance recommendation"
     failures = (52,)
 
@@ -192,13 +221,11 @@ class SpotRebalance(_SpotFault):
         return f"rebalance recommendation for {instance_id}"
 
     def bitten(self, stage: Stage, layer: LayerRun) -> str:
-        """The recommendation was made, and sent to the queue."""
+        """Whoever reads the queue or the machine's metadata said what it means."""
         cloud = present(stage.cluster.capabilities.cloud)
-        for instance_id in getattr(self, "struck", ()):
-            made = cloud.instances[instance_id].rebalance
-            if made is not None and any("Rebalance" in text and instance_id in text for text in cloud.queue.sent):
-                return f"instance {instance_id}: rebalance recommended at {made:%H:%M:%S}"
-        return ""
+        said = self.heard(stage)
+        made = next((cloud.instances[one].rebalance for one in self.struck if cloud.instances[one].rebalance), None)
+        return f"rebalance recommended at {made:%H:%M:%S}; {said}" if said and made else ""
 
 
 class SpotReclaim(_SpotFault):
@@ -214,12 +241,8 @@ class SpotReclaim(_SpotFault):
         return f"reclaimed {instance_id}"
 
     def bitten(self, stage: Stage, layer: LayerRun) -> str:
-        """The instance is being shut down, or is gone."""
-        cloud = present(stage.cluster.capabilities.cloud)
-        for instance_id in getattr(self, "struck", ()):
-            if cloud.instances[instance_id].state in ("shutting-down", "terminated"):
-                return f"instance {instance_id} is {cloud.instances[instance_id].state}"
-        return ""
+        """The machine has ended, and its node is silent, or gone."""
+        return self.gone(stage)
 
 
 class AutoscalerDown(Fault):
@@ -279,7 +302,13 @@ class AutoscalerDown(Fault):
         return done
 
     def bitten(self, stage: Stage, layer: LayerRun) -> str:
-        """It does not run."""
+        """It does not run, and was missed: an empty node stands past its deadline, or another hand ended one."""
+        down = self._down(stage)
+        missed = self._missed(stage, layer) if down else ""
+        return f"{down}; {missed}" if missed else ""
+
+    def _down(self, stage: Stage) -> str:
+        """Which autoscalers do not run; empty: none, or not all."""
         if stage.cluster.capabilities.controllers is not None:
             stopped = present(stage.cluster.capabilities.controllers).stopped
             return "; ".join(f"{name} is stopped" for name in self.NAMES if name in stopped)
@@ -287,6 +316,20 @@ class AutoscalerDown(Fault):
         if found and not any(dig(d, "status", "replicas") for d in found):
             return "; ".join(f"Deployment {namespace_of(d)}/{name_of(d)} has no pod" for d in found)
         return ""
+
+    @staticmethod
+    def _missed(stage: Stage, layer: LayerRun) -> str:
+        """The occasion on which it would have acted; empty: there was none yet. Asked at every deadline, too."""
+        if stage.timeline is None or "pods_gone" not in stage.timeline.reached:
+            return ""
+        since = [name for name, gone in stage.scene.gone_at.items() if gone > stage.timeline.start]
+        late_s = stage.kill_path.deadlines_for(layer.layer).node_drained_s
+        if since:
+            return f"{left(stage.scene, since)}, by another hand"
+        if (stage.cluster.loop.now() - stage.timeline.start).total_seconds() <= late_s:
+            return ""
+        empty = (name_of(node) for node in stage.scene.pool_nodes() if not stage.scene.pods_on(name_of(node)))
+        return next((f"node {name} is empty, and nobody has removed it within {late_s:.0f} s" for name in empty), "")
 
     def _deployments(self, stage: Stage) -> list[Obj]:
         return [
@@ -314,6 +357,8 @@ class ControllerManagerDown(Fault):
         "statefulset-controller",
         "garbage-collector-controller",
     )
+    #: Within what time a controller that works has acted, in seconds (recorded: within 3 s).
+    acts_within_s: ClassVar[float] = 10.0
 
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
         """The workload controllers stop."""
@@ -327,8 +372,13 @@ class ControllerManagerDown(Fault):
         return _stop(stage, [name for name in self.NAMES if name in _controllers(stage)])
 
     def bitten(self, stage: Stage, layer: LayerRun) -> str:
-        """They do not run, and a Job of ours has no status, or a Job's pod has ended and nobody counts it."""
+        """They do not run, and what they would have done long ago is not done: to a Job, its pod, or a Deployment."""
         if "job-controller" not in present(stage.cluster.capabilities.controllers).stopped:
+            return ""
+        if (
+            stage.timeline is None
+            or (stage.cluster.loop.now() - stage.timeline.start).total_seconds() < self.acts_within_s
+        ):
             return ""
         job = stage.observations.job or self._ours(stage, layer)
         if job is not None and not dig(job, "status", "startTime"):
@@ -347,6 +397,15 @@ class ControllerManagerDown(Fault):
                 if stage.timeline is not None and dig(obj, "metadata", "generation", default=0) > seen:
                     return f"{target}: nobody has observed generation {obj['metadata']['generation']}"
         return ""
+
+    def react(self, stage: Stage, layer: LayerRun) -> float | None:
+        """Look again when they would have acted: that nothing happens shows in no change."""
+        if self._looks or stage.timeline is None:
+            return None
+        self._looks = True
+        return self.acts_within_s + 0.1
+
+    _looks = False
 
     @staticmethod
     def _ours(stage: Stage, layer: LayerRun) -> Obj | None:

@@ -8,14 +8,23 @@ import re
 from collections.abc import Sequence
 
 from killcheck.capabilities.offered import Capability, present
-from killcheck.faults.base import Plan
-from killcheck.faults.kubernetes.executor import COPY, ExecutorFault, containers, identity, images
+from killcheck.faults.base import FaultError, Plan
+from killcheck.faults.kubernetes.executor import (
+    COPY,
+    ExecutorFault,
+    containers,
+    identity,
+    images,
+    pod_spec,
+    spared,
+)
 from killcheck.faults.kubernetes.image_gone import pull_failure
 from killcheck.faults.kubernetes.registry_down import host_of
 from killcheck.kube import resources as r
-from killcheck.kube.objects import Obj
+from killcheck.kube.objects import Obj, dig
 from killcheck.kube.permissions import Permission
 from killcheck.layers.base import LayerRun, Stage
+from killcheck.safety.undo import retry
 from killcheck.standins.ecr import USER as ECR_USER
 from killcheck.standins.ecr import registry_of
 
@@ -47,9 +56,18 @@ class PullSecretExpired(ExecutorFault):
     family = "image"
     failures = (6,)
 
+    def unsuited_executor(self, layer_name: str, cron_job: Obj) -> str | None:
+        """Only where there is one: its own or, as far as that was read, its ServiceAccount's."""
+        spec = dig(cron_job, "spec", "jobTemplate", "spec", "template", "spec", default={})
+        return _without_secret(layer_name) if spec.get("imagePullSecrets") == [] else None
+
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
-        """A Secret of our own with credentials that are no good."""
-        namespace, _ = identity(layer)
+        """A Secret of our own with credentials that are no good. Raises FaultError where none is pulled with."""
+        namespace, account = identity(layer)
+        kube = stage.cluster.kube
+        found = retry(stage.cluster.loop, lambda: kube.find(r.SERVICEACCOUNTS, account, namespace)) or {}
+        if not (pod_spec(layer).get("imagePullSecrets") or found.get("imagePullSecrets")):
+            raise FaultError(f"{self.name}: {_without_secret(layer.layer.name)}")
         verbs = tuple(Permission(v, "", "secrets", namespace=namespace) for v in ("get", "create", "delete"))
         return Plan(
             (
@@ -94,6 +112,10 @@ class PullSecretExpired(ExecutorFault):
         stage.rewrites.append(rewrite)
         return [f"created Secret {namespace}/{name} with expired credentials for {', '.join(hosts)}"]
 
+    def spares(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
+        """Who runs the same image."""
+        return spared(stage, layer, self.name)
+
     @staticmethod
     def _close(stage: Stage, layer: LayerRun) -> None:
         """On the embedded cluster the repository is open: close it to everybody but a user whose time is over."""
@@ -114,3 +136,7 @@ class PullSecretExpired(ExecutorFault):
         """The kubelet was refused by the registry."""
         said = pull_failure(stage, "")  # a short name says no host
         return said if is_refusal(said, ecr=any(map(registry_of, images(layer)))) else ""
+
+
+def _without_secret(layer_name: str) -> str:
+    return f"the executor of {layer_name} pulls without a secret, its own or its ServiceAccount's: none can expire"

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from killcheck.capabilities.offered import Capability, present
 from killcheck.faults.base import Plan
-from killcheck.faults.kubernetes.executor import COPY, ExecutorFault, containers, images
+from killcheck.faults.kubernetes.executor import COPY, ExecutorFault, containers, images, spared
 from killcheck.faults.kubernetes.image_gone import pull_failure
 from killcheck.kube.objects import Obj
 from killcheck.layers.base import LayerRun, Stage
@@ -50,12 +50,17 @@ class _RegistryFault(ExecutorFault):
         return done
 
     def bitten(self, stage: Stage, layer: LayerRun) -> str:
-        """The registry is in that state now: a pull of the executor's image would fail, whether it is made or not."""
-        registry = present(stage.cluster.capabilities.registry)
+        """A kubelet's pull failed; or one that is tried here and now does, whether the executor had a copy or not."""
         hosts = self._hosts(layer)
-        if not hosts or any(registry.host(host).state != self.state for host in hosts):
+        return (pull_failure(stage, *hosts) if hosts else "") or self._tried(stage, layer)
+
+    def _tried(self, stage: Stage, layer: LayerRun) -> str:
+        """What every image of the executor's is answered to a pull; empty: one of them can be had."""
+        if stage.timeline is None:
             return ""
-        return pull_failure(stage, *hosts) or f"{', '.join(hosts)} is {self.state}: nothing can be pulled from there"
+        registry = present(stage.cluster.capabilities.registry)
+        said = [registry.would_refuse(image, stage.cluster.loop.now()) for image in images(layer)]
+        return f"a pull that was tried now: {said[0]}" if said and all(said) else ""
 
     @staticmethod
     def _hosts(layer: LayerRun) -> list[str]:
@@ -104,6 +109,10 @@ class RegistryUnreachable(_RegistryFault):
 
         stage.rewrites.append(rewrite)
         return [f"the drill's copy of the Job pulls from {NOWHERE}"]
+
+    def spares(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
+        """Who runs the same image, where it is the drill's own copy that asks another registry."""
+        return () if stage.cluster.capabilities.registry is not None else spared(stage, layer, self.name)
 
     def bitten(self, stage: Stage, layer: LayerRun) -> str:
         """The registry's state, or the kubelet's waiting reason."""

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from killcheck import executor
+from killcheck.executor.refusals import FORBIDDEN
 from killcheck.faults.base import FaultError, Plan
 from killcheck.faults.kubernetes.executor import ExecutorFault, cron_job_of, identity, log_line, path_of, pod_spec
 from killcheck.kube import resources as r
@@ -91,7 +92,7 @@ class RoleBindingGone(ExecutorFault):
 
     def bitten(self, stage: Stage, layer: LayerRun) -> str:
         """A 403 seen by this very executor."""
-        return log_line(stage, r"forbidden|\b403\b")
+        return log_line(stage, FORBIDDEN)
 
     # -- who gives it what it needs ------------------------------------------------------------------------
     def _bindings(self, stage: Stage, layer: LayerRun) -> list[Obj]:

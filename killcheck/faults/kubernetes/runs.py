@@ -22,6 +22,8 @@ from killcheck.spec.killpath import Layer
 __all__ = ["LaptopKilled", "RunNeverFinishes"]
 
 
+#: Phases by which a layer has acted.
+_ACTED = frozenset({"scale_written", "pods_terminating", "pods_gone", "instance_gone"})
 #: What the embedded cluster's nodes take for: it only has to be there (killcheck.embedded.nodes.execution.RUN).
 HOLLOW = {"killcheck.dev/run": "false"}
 
@@ -39,6 +41,8 @@ class RunNeverFinishes(Fault):
     costs = "a small pod in the target's namespace"
     rank = 0
 
+    #: After how long whoever waits for the run has waited for it, in seconds.
+    waited_for_s: ClassVar[float] = 60.0
     #: How long its pod may take to run, in seconds.
     starts_within_s: ClassVar[float] = 300.0
 
@@ -121,10 +125,22 @@ class RunNeverFinishes(Fault):
                 return pod
         return None
 
+    def react(self, stage: Stage, layer: LayerRun) -> float | None:
+        """Look again when it was waited for: that it goes on shows in no change."""
+        if self._looks or stage.timeline is None:
+            return None
+        self._looks = True
+        return self.waited_for_s + 0.1
+
+    _looks = False
+
     def bitten(self, stage: Stage, layer: LayerRun) -> str:
-        """The trigger was pulled, and the run is still at it."""
+        """The run is still at it when the layer has acted, or long after it should have."""
         pod = self._running(stage)
         if pod is None or stage.timeline is None:
+            return ""
+        waited_s = (stage.cluster.loop.now() - stage.timeline.start).total_seconds()
+        if waited_s < self.waited_for_s and not _ACTED & set(stage.timeline.reached):
             return ""
         return f"Job {namespace_of(pod)}/{self._name(stage)} is active, and its pod {name_of(pod)} runs on"
 

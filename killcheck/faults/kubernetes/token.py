@@ -6,8 +6,18 @@ import base64
 from collections.abc import Sequence
 
 from killcheck.executor.refusals import NO_TOKEN, UNAUTHORIZED
-from killcheck.faults.base import Plan
-from killcheck.faults.kubernetes.executor import COPY, ExecutorFault, identity, log_line, pod_spec, replace_token
+from killcheck.faults.base import FaultError, Plan
+from killcheck.faults.kubernetes.executor import (
+    COPY,
+    ExecutorFault,
+    admitted,
+    cron_job_of,
+    identity,
+    log_line,
+    pod_spec,
+    replace_token,
+    without_token,
+)
 from killcheck.kube import resources as r
 from killcheck.kube.errors import NotFound
 from killcheck.kube.objects import Obj, dig, uid_of
@@ -21,7 +31,26 @@ __all__ = ["TokenAudience", "TokenDead", "TokenNotMounted"]
 SHORTEST_S = 600
 
 
-class TokenDead(ExecutorFault):
+class _TokenFault(ExecutorFault):
+    """A fault of the token that the executor's pod gets."""
+
+    family = "credentials"
+
+    def unsuited_executor(self, layer_name: str, cron_job: Obj) -> str | None:
+        """Only where it gets one."""
+        return without_token(layer_name, cron_job)
+
+    def has_one(self, stage: Stage, layer: LayerRun) -> None:
+        """Raise FaultError where its pod gets none: what would be broken would first have to be added."""
+        namespace, account = identity(layer)
+        kube = stage.cluster.kube
+        found = retry(stage.cluster.loop, lambda: kube.find(r.SERVICEACCOUNTS, account, namespace)) or {}
+        why = without_token(layer.layer.name, admitted(cron_job_of(layer), found))
+        if why:
+            raise FaultError(f"{self.name}: {why}")
+
+
+class TokenDead(_TokenFault):
     """Reproduces rows 17 and 18: a token bound to a throwaway Secret dies with that Secret; real 401s.
 
     The API server forgets a token that it has accepted only after about 10 s; this one was never shown to it.
@@ -29,11 +58,11 @@ class TokenDead(ExecutorFault):
 
     name = "token-dead"
     simulates = "the executor's ServiceAccount token is revoked or has expired"
-    family = "credentials"
     failures = (17, 18)
 
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
-        """Two Secrets of our own, one of them short-lived."""
+        """Two Secrets of our own, one of them short-lived. Raises FaultError where the executor has no token."""
+        self.has_one(stage, layer)
         namespace, account = identity(layer)
         verbs = tuple(Permission(v, "", "secrets", namespace=namespace) for v in ("get", "create", "delete"))
         token = Permission("create", "", "serviceaccounts", "token", namespace, account)
@@ -90,16 +119,16 @@ class TokenDead(ExecutorFault):
         return log_line(stage, UNAUTHORIZED)
 
 
-class TokenAudience(ExecutorFault):
+class TokenAudience(_TokenFault):
     """Reproduces row 19: a projected token that was made for somebody else."""
 
     name = "token-audience"
     simulates = "the executor's token is projected for an audience that is not the API server"
-    family = "credentials"
     failures = (19,)
 
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
-        """Nothing that exists is changed."""
+        """Nothing that exists is changed. Raises FaultError where the executor has no token."""
+        self.has_one(stage, layer)
         return Plan(("the drill's own copy of the Job has a token for another audience",), edits=(f"{COPY}.token",))
 
     def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
@@ -115,16 +144,16 @@ class TokenAudience(ExecutorFault):
         return log_line(stage, UNAUTHORIZED)
 
 
-class TokenNotMounted(ExecutorFault):
+class TokenNotMounted(_TokenFault):
     """Reproduces row 16's neighbour: automountServiceAccountToken turned off by a hardening change."""
 
     name = "token-not-mounted"
     simulates = "the executor's pod no longer gets a ServiceAccount token"
-    family = "credentials"
     failures = (16, 17)
 
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
-        """Nothing that exists is changed."""
+        """Nothing that exists is changed. Raises FaultError where the executor has no token."""
+        self.has_one(stage, layer)
         return Plan(("the drill's own copy of the Job gets no ServiceAccount token",), edits=(f"{COPY}.token",))
 
     def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:

@@ -372,7 +372,7 @@ class SpecModel(_Model):
     kind: Literal["KillPath"] = "KillPath"
     name: Name
     targets: list[TargetModel] = Field(min_length=1)
-    layers: list[LayerModel] = Field(min_length=1)
+    layers: list[LayerModel]
     nodes: list[NodePoolModel] = Field(default_factory=list)
     deadlines: DeadlinesModel | None = None
     proof: list[ProofKind] = Field(default=["P1", "P2", "P4"], min_length=1)

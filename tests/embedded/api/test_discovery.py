@@ -214,11 +214,11 @@ def test_documents_are_cached_by_their_hash_and_the_hash_follows_the_definition(
     assert body(openapi, "/openapi/v3", "", changed)["paths"]["apis/karpenter.sh/v1"]["serverRelativeURL"] != first
 
 
-def test_version_two_is_there_in_json_and_in_nothing_else() -> None:
+def test_version_two_is_there_in_json_and_protobuf_and_in_nothing_else() -> None:
     swagger = body(openapi, "/openapi/v2", "application/json", with_crd())
     assert swagger["swagger"] == "2.0"
     assert {name.removeprefix("#/definitions/") for name in references(swagger)} <= swagger["definitions"].keys()
     with pytest.raises(StatusError) as caught:
-        ask(openapi, "/openapi/v2", "application/com.github.proto-openapi.spec.v2@v1.0+protobuf")
+        ask(openapi, "/openapi/v2", "application/x-protobuf+gzip")
     assert caught.value.code == 406
     assert ask(openapi, "/openapi/v3/apis/nothing/v1") is None

@@ -13,7 +13,7 @@ from typing import Any
 from killcheck.embedded.controllers.scheduler import cel
 from killcheck.embedded.controllers.scheduler.filters import matches_node_terms, tolerates
 from killcheck.embedded.controllers.scheduler.nodes import NodeInfo, Reject
-from killcheck.kube.objects import Obj, dig, name_of, namespace_of, uid_of
+from killcheck.kube.objects import Obj, dig, name_of, uid_of
 
 __all__ = ["ClaimCheck", "claim_names", "in_use"]
 
@@ -321,8 +321,3 @@ def _allocation(chosen: list[tuple[_Want, _Device]], node: str) -> Obj:
 def reservation(pod: Obj) -> Obj:
     """The entry of ``status.reservedFor`` that says that a pod uses a claim."""
     return {"resource": "pods", "name": name_of(pod), "uid": uid_of(pod)}
-
-
-def claim_key(pod: Obj, name: str) -> tuple[str, str]:
-    """(namespace, name) of a claim that a pod uses."""
-    return namespace_of(pod), name
