@@ -49,6 +49,8 @@ MESSAGE_LIMIT = 4096
 MEMORY_SLACK = 8 << 20
 #: Bytes of memory that a container of this host may hold, whatever its manifest allows.
 MEMORY_MOST = 4 << 30
+#: And all that run here together.
+MEMORY_IN_ALL = 8 << 30
 #: Bytes of a program's own files that count in the most it ever held, which is all that is known of one that has ended.
 FILES_SLACK = 24 << 20
 
@@ -97,6 +99,8 @@ class HostProcess:
         self._memory = _memory_limit(launch)
         self._memory_most = self._memory or math.inf
         self._out_of_memory = False
+        #: Bytes of memory that it held when it was last looked at.
+        self.held = 0
 
     # -- starting ------------------------------------------------------------------------------------------
     def begin_isolated(self, spawner: SpawnerClient) -> None:
@@ -368,12 +372,16 @@ class HostProcess:
     def _watch_memory(self) -> None:
         if self._out_of_memory or self._over:
             return
-        held = proctree.memory(self.pid)
+        self.held = held = proctree.memory(self.pid)
+        everything = self.runtime.processes.values()
         if self._memory and held > self._memory:
             self._out_of_memory = True
             self.kill()
         elif held > MEMORY_MOST and proctree.memory_shared_out(self.pid) > MEMORY_MOST:
             self.tell(self._abandon, f"it took more than {MEMORY_MOST >> 20} MiB of memory and was stopped")
+        elif sum(process.held for process in everything) > MEMORY_IN_ALL:
+            most = max(everything, key=lambda process: process.held)
+            most.tell(most._abandon, f"all that runs here took more than {MEMORY_IN_ALL >> 20} MiB of memory: stopped")
 
     def _has_pending(self) -> bool:
         if self.runtime.spawner is not None and self.runtime.spawner.io.busy:
