@@ -237,7 +237,7 @@ class Drill(Judged):
         how = self._layer_run.trigger()
         if not self._layer_run.not_fired():
             timeline.reach("triggered", now, now, "")
-        self._emit(events.Triggered, how=how)
+        self._emit(events.Triggered, how=how, phases=list(timeline.phases))
 
     def _heal(self) -> tuple[list[str], list[str]]:
         if not self.journal.entries:
