@@ -133,7 +133,7 @@ def test_allure_has_steps_and_attachments(team):
     (found,) = [json.loads(path.read_text()) for path in (pytester.path / "allure").glob("*-result.json")]
     assert any(step["name"].startswith("GPU pods gone: ") for step in found["steps"])
     kept = {one["name"]: (pytester.path / "allure" / one["source"]).read_text() for one in found["attachments"]}
-    assert "pods_gone" in kept["nightly-off: timeline"]
+    assert "GPU pods gone" in kept["nightly-off: timeline"]
     assert json.loads(kept["nightly-off: result"])["verdict"] == "survived"
     assert "SuccessfulCreate" in kept["nightly-off: events"]
     assert "kind: CronJob" in kept["nightly-off: manifest"]
