@@ -20,7 +20,7 @@ KINDS = {"function", "method", "class", "property"}
 #: Names by pattern, and who calls them.
 CALLED = {
     r"__\w+__": "Python",
-    r"pytest_\w+|embedded_cluster": "pytest",
+    r"pytest_\w+|embedded_cluster|dynamic_client": "pytest",
     r"_on_\w+": "reports.terminal, by the event's class",
     r"read_\w+": "executor.kubectl_calls, by the verb",
     r"visit_\w+": "ast.NodeVisitor",

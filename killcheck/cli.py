@@ -31,6 +31,7 @@ COMMANDS = {
     "accept": ("accept", "Accept what a run left exposed, with an owner, a reason and a last day."),
     "explore": ("explore", "Search for the smallest combinations of faults that leave the GPUs on."),
     "report": ("report", "Make any report again from a run record."),
+    "runs": ("runs", "List the runs that are kept here."),
     "evidence": ("evidence", "Upload a run record and its reports to S3."),
     "cluster": ("cluster", "Run the embedded cluster by itself, for kubectl."),
     "demo": ("demo", "Four nights on the embedded cluster: one that works, three that do not."),

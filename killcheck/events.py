@@ -66,13 +66,17 @@ Sink = Callable[[Event], None]
 
 
 def from_json(data: dict[str, Any]) -> Event | None:
-    """The event that :meth:`Event.to_json` wrote; None for a kind that this version does not know."""
+    """The event that :meth:`Event.to_json` wrote; None for a kind that this version does not know.
+
+    Raises ValueError where it has no time, TypeError and KeyError where a field that there must be is missing; of what
+    types the others are is for whoever reads.
+    """
     cls = _KINDS.get(str(data.get("event")))
     if cls is None:
         return None
     known = {f.name for f in fields(cls)}
     values = {key: value for key, value in data.items() if key in known}
-    values["at"] = parse_time(values["at"])
+    values["at"] = parse_time(str(values["at"]))
     return cls(**values)
 
 
@@ -138,9 +142,10 @@ class FaultHealed(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class Triggered(Event):
-    """The layer's trigger was pulled: time zero of the drill."""
+    """The layer's trigger was pulled: time zero of the drill. ``phases``: those that it goes through, in order."""
 
     how: str
+    phases: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, kw_only=True)

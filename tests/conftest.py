@@ -6,10 +6,11 @@ import os
 import tempfile
 
 # Imported before pytester takes its picture of sys.modules, to which it goes back: types of an extension in Rust that
-# are imported anew are other types.
+# are imported anew are other types, and yaml's parser in C goes on making nodes of the types that it first met.
 import cryptography.hazmat.primitives.asymmetric.ec
 import cryptography.x509  # noqa: F401
 import pytest
+import yaml  # noqa: F401
 from hypothesis import HealthCheck, settings
 
 from killcheck.run.gc_tuning import collect_seldom

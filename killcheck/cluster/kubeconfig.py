@@ -24,6 +24,7 @@ class KubeconfigCluster(RealCluster):
 
     def __init__(self, context: str, *, kubeconfig: Path | None = None) -> None:
         self.name = context
+        self.kubeconfig = kubeconfig
         self.loop = WallLoop()
         self.kube = connect(context, kubeconfig=kubeconfig, loop=self.loop)
         asked = self.loop.now()

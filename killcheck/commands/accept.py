@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from killcheck.commands import completing
 from killcheck.commands.errors import guarded
 from killcheck.verdict import EXIT_CODES
 
@@ -32,8 +33,22 @@ __all__ = ["command"]
     metavar="YYYY-MM-DD",
     help="The last day on which it holds; after it the gate fails again.",
 )
-@click.option("--layer", "layers", multiple=True, metavar="NAME", help="Only this layer (repeatable).")
-@click.option("--under", "faults", multiple=True, metavar="FAULT", help="Only under this fault (repeatable).")
+@click.option(
+    "--layer",
+    "layers",
+    shell_complete=completing.layers,
+    multiple=True,
+    metavar="NAME",
+    help="Only this layer (repeatable).",
+)
+@click.option(
+    "--under",
+    "faults",
+    shell_complete=completing.faults,
+    multiple=True,
+    metavar="FAULT",
+    help="Only under this fault (repeatable).",
+)
 @click.option("--dry-run", is_flag=True, help="Say what would be written, and write nothing.")
 @guarded
 def command(record: Path | None, spec: Path | None, until: datetime, *, dry_run: bool, **options: Any) -> None:
@@ -53,7 +68,9 @@ def command(record: Path | None, spec: Path | None, until: datetime, *, dry_run:
     from killcheck.clock import wall_now
     from killcheck.reports.story import tell
     from killcheck.run.accepting import accept
+    from killcheck.run.kept import record_of
     from killcheck.run.record import read
+    from killcheck.safety.journal import state_dir
     from killcheck.spec import specfile
     from killcheck.spec.specfile import accepted
 
@@ -63,7 +80,7 @@ def command(record: Path | None, spec: Path | None, until: datetime, *, dry_run:
     spec = spec or _spec()
     path = specfile.load(spec)
     file = accepted.beside(spec)
-    story = tell(read(_record(record)))
+    story = tell(read(record_of(record, state_dir())))
     if story.started.kill_path != path.name:
         raise click.UsageError(f"the run drilled {story.started.kill_path}, and {spec} is {path.name}: name the other")
     earlier = accepted.read(file)
@@ -85,24 +102,16 @@ def _spec() -> Path:
     return found
 
 
-def _record(named: Path | None) -> Path:
-    if named is not None:
-        return named / "run.jsonl" if named.is_dir() else named
-    from killcheck.run.runner import state_dir
-
-    # Runs of one second differ in their names by chance alone.
-    found = sorted((state_dir() / "runs").glob("*/run.jsonl"), key=lambda file: file.stat().st_mtime_ns)
-    if not found:
-        raise click.UsageError("there is no run under .killcheck/runs: killcheck gate makes one, or name RUN")
-    return found[-1]
-
-
 def _tell(done: Accepting, file: Path, last: date, *, dry_run: bool) -> None:
+    from killcheck.reports.screen import hanging
+
     for rule in done.new:
-        click.echo(f"accepted  {rule.layer} under {rule.fault}: {rule.causes[0]}")
+        click.echo(hanging(f"accepted  {rule.layer} under {rule.fault}: {rule.causes[0]}", 10))
     for rule in done.better:
-        click.echo(f"better    {rule.layer} under {rule.fault}: proven now, no longer accepted")
+        click.echo(hanging(f"better    {rule.layer} under {rule.fault}: proven now, no longer accepted", 10))
     for why in done.refused:
-        click.echo(f"refused   {why}")
+        click.echo(hanging(f"refused   {why}", 10))
     counts = f"{len(done.new)} new until {last}, {len(done.kept)} kept"
-    click.echo(f"{file}: {len(done.rules)} exposure(s) {'would be' if dry_run else 'are'} accepted: {counts}")
+    click.echo(
+        hanging(f"{file}: {len(done.rules)} exposure(s) {'would be' if dry_run else 'are'} accepted: {counts}", 10)
+    )

@@ -75,6 +75,7 @@ def _serve(*, speed: float, frozen: bool, manifests: tuple[Path, ...], empty: bo
     from killcheck.capabilities.cluster import ClusterError
     from killcheck.clock import wall_now
     from killcheck.embedded import Cluster, Control
+    from killcheck.run.kept import own_ignore
     from killcheck.run.session import Session
 
     if _there() is not None:
@@ -92,6 +93,7 @@ def _serve(*, speed: float, frozen: bool, manifests: tuple[Path, ...], empty: bo
             cluster.load(session.objects)
         cluster.wire.server = Control(cluster.server, cluster.loop, lambda: stopped.append(True))
         path = _folder() / "kubeconfig"
+        own_ignore(path.parent.parent)
         path.parent.mkdir(parents=True, exist_ok=True)
         cluster.wire.start()
         cluster.wire.write_kubeconfig(path)

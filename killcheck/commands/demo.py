@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from killcheck.commands.errors import guarded
+from killcheck.commands.files import FILE, STDOUT, write
 
 __all__ = ["command"]
 
@@ -21,8 +22,9 @@ DAY_S = 24 * 3600.0
 @click.option(
     "--html",
     "html_file",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Where to leave the HTML report (default: beside the run record).",
+    type=FILE,
+    metavar="FILE",
+    help="Where to leave the HTML report (default: beside the run record; - is standard output).",
 )
 @click.option(
     "--copy-to",
@@ -47,7 +49,9 @@ def command(as_json: bool, html_file: Path | None, folder: Path | None, no_color
     if folder is not None:
         _copy(folder)
         return
-    out = Terminal(quiet=as_json, color=False if no_color else None)
+    if as_json and html_file == STDOUT:
+        raise click.UsageError("only one document can go to standard output: give --html a file")
+    out = Terminal(quiet=as_json or html_file == STDOUT, color=False if no_color else None)
     session = Session(fixture=NIGHTS[0].path)
     layer = session.kill_path.layers[0].name
     planned = [
@@ -66,7 +70,7 @@ def command(as_json: bool, html_file: Path | None, folder: Path | None, no_color
     report = _report(result.record, html_file)
     if as_json:
         click.echo(json.dumps(result.to_json(), indent=2))
-    else:
+    elif html_file != STDOUT:
         out.summary(result)
         click.echo(f"HTML report: {report}")
         click.echo(
@@ -100,5 +104,5 @@ def _report(record: Path | None, wanted: Path | None) -> Path:
 
     assert record is not None
     path = wanted or record.with_name("report.html")
-    path.write_text(html(tell(read(record))), encoding="utf-8")
+    write(path, html(tell(read(record))))
     return path

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from killcheck.commands import named
+from killcheck.commands import completing, named
 from killcheck.commands.errors import guarded
 from killcheck.commands.reading_options import reading_options
 
@@ -26,6 +26,7 @@ __all__ = ["approval", "command", "drills_for", "go_on"]
 @named.example
 @click.option(
     "--on",
+    shell_complete=completing.places,
     default="embedded",
     show_default=True,
     metavar="embedded|kind|docker|CONTEXT",
@@ -33,11 +34,17 @@ __all__ = ["approval", "command", "drills_for", "go_on"]
     "(docker:HOST), or a kubeconfig context (never a default one).",
 )
 @click.option(
-    "--layer", "layer_names", multiple=True, metavar="NAME", help="Only this layer (repeatable; default: all)."
+    "--layer",
+    "layer_names",
+    shell_complete=completing.layers,
+    multiple=True,
+    metavar="NAME",
+    help="Only this layer (repeatable; default: all).",
 )
 @click.option(
     "--under",
     "fault_names",
+    shell_complete=completing.faults,
     multiple=True,
     metavar="FAULT",
     help="Sabotage first (repeatable, or A+B: all at once). See killcheck faults.",

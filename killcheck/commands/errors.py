@@ -14,7 +14,7 @@ import click
 
 from killcheck.verdict import EXIT_CODES
 
-__all__ = ["Interrupted", "guarded"]
+__all__ = ["Interrupted", "expected", "guarded"]
 
 #: A person who interrupts this often wants out at once: ``killcheck restore`` does the rest.
 IMPATIENT = 4
@@ -55,11 +55,16 @@ def guarded(function: _F) -> _F:
         except BrokenPipeError:  # nobody reads on: what was changed has been put back on the way here
             _read_no_more()
             sys.exit(EXIT_CODES["unfinished"])
-        except tuple(kind for kind, _ in _meanings()) as error:
+        except expected() as error:
             word = next(word for kind, word in _meanings() if isinstance(error, kind))
             _fail(_said(error), word)
 
     return run  # type: ignore[return-value]
+
+
+def expected() -> tuple[type[Exception], ...]:
+    """What can go wrong and is told in one message: everything else is a defect."""
+    return tuple(kind for kind, _ in _meanings())
 
 
 def _meanings() -> list[tuple[type[Exception], str]]:

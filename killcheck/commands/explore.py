@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from killcheck.commands import named
+from killcheck.commands import completing, named
 from killcheck.commands.errors import guarded
 from killcheck.commands.reading_options import reading_options
 
@@ -31,8 +32,22 @@ __all__ = ["command"]
     metavar="PATH",
     help="YAML to load into the embedded cluster (default: the folder of SPEC; repeatable).",
 )
-@click.option("--layer", "layer_names", multiple=True, metavar="NAME", help="Only this layer (repeatable).")
-@click.option("--under", "fault_names", multiple=True, metavar="FAULT", help="Only these faults (repeatable).")
+@click.option(
+    "--layer",
+    "layer_names",
+    shell_complete=completing.layers,
+    multiple=True,
+    metavar="NAME",
+    help="Only this layer (repeatable).",
+)
+@click.option(
+    "--under",
+    "fault_names",
+    shell_complete=completing.faults,
+    multiple=True,
+    metavar="FAULT",
+    help="Only these faults (repeatable).",
+)
 @click.option(
     "--max-faults",
     type=click.IntRange(min=1, max=5),
@@ -101,7 +116,7 @@ def command(**options: Any) -> None:
     )
     found = _confirmed(session, found, options)
     code = _code(found)
-    named_again = " ".join(["", *arguments(session)])
+    named_again = "".join(f" {shlex.quote(word)}" for word in arguments(session))
     if options["as_json"]:
         verdict = {0: "proven", 1: "exposed", 3: "inconclusive"}[code]
         click.echo(
@@ -171,24 +186,29 @@ def _code(found: Explored) -> int:
 
 
 def _tell(found: Explored, named: str, *, modelled: bool) -> None:
+    from killcheck.reports.screen import hanging
+
+    def say(text: str, hang: int = 2, *, more: str = "") -> None:
+        click.echo(hanging(text, hang, more=more))
+
+    how = {True: "confirmed", False: "REFUTED by a real drill: the model is wrong", None: "not confirmed"}
     for one in sorted(found.minimal, key=lambda one: (len(one.scenario.faults), str(one.scenario))):
-        how = {True: "confirmed", False: "REFUTED by a real drill: the model is wrong", None: "not confirmed"}
-        click.echo(f"exposed  {one.scenario}  ({how[one.confirmed]})")
-        click.echo(f"         {one.why}")
-        click.echo(f"         {one.scenario.replay}{named}")
+        say(f"exposed  {one.scenario}  ({how[one.confirmed]})", 9)
+        say(f"         {one.why}", 9)
+        say(f"         {one.scenario.replay}{named}", 11, more=" \\")
     for one in found.inconclusive:
-        click.echo(f"unknown  {one.scenario}: {one.why}")
-    click.echo(
+        say(f"unknown  {one.scenario}: {one.why}", 9)
+    say(
         f"\n{found.tried} scenarios in {found.seconds:.1f} s: {found.rate:.1f} a second on each of {found.workers} "
         f"processor(s); {len(found.minimal)} minimal set(s) that expose, {found.refused} that cannot be together"
     )
     for size, count in found.left.items():
         if count:
-            click.echo(f"not tried: {count} sets of {size} fault(s) (--budget)")
+            say(f"not tried: {count} sets of {size} fault(s) (--budget)")
     if found.unmodelled:
-        click.echo(
+        say(
             f"not tried: {', '.join(found.unmodelled)} (no modelled executor meets the like, or this cluster "
             "has no lever for it: killcheck drill --matrix)"
         )
     if modelled:
-        click.echo("Sets that did no harm did none with modelled executors; killcheck drill proves one for real.")
+        say("Sets that did no harm did none with modelled executors; killcheck drill proves one for real.")

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from killcheck.commands import named
+from killcheck.commands import completing, named
 from killcheck.commands.errors import guarded
+from killcheck.commands.files import FILE, STDOUT
 from killcheck.commands.reading_options import reading_options
 from killcheck.verdict import EXIT_CODES
 
@@ -33,7 +34,12 @@ _PATH = click.Path(path_type=Path, exists=True)
 @click.command("fence", context_settings={"help_option_names": ["-h", "--help"]})
 @named.spec
 @named.example
-@click.option("--on", metavar="CONTEXT", help="A live cluster by its kubeconfig context; only read, without --live.")
+@click.option(
+    "--on",
+    shell_complete=completing.contexts,
+    metavar="CONTEXT",
+    help="A live cluster by its kubeconfig context; only read, without --live.",
+)
 @click.option("--manifests", multiple=True, type=_PATH, metavar="PATH", help="YAML with the pools (repeatable).")
 @click.option(
     "--account",
@@ -64,7 +70,7 @@ _PATH = click.Path(path_type=Path, exists=True)
 )
 @click.option(
     "--refresh-catalogue",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=FILE,
     metavar="FILE",
     help="Ask EC2 and AWS' price list, write FILE for --catalogue, and stop.",
 )
@@ -104,15 +110,7 @@ def command(**options: Any) -> None:
     out could not be taken back.
     """
     if options["refresh_catalogue"]:
-        from killcheck.cloud.refresh import refresh
-        from killcheck.instances.catalogue import CatalogueError
-
-        try:
-            count = refresh(options["refresh_catalogue"], options["region"] or "us-east-1", options["profile"])
-        except CatalogueError as error:
-            click.echo(f"killcheck: {error}", err=True)
-            sys.exit(EXIT_CODES["unfinished"])
-        click.echo(f"{options['refresh_catalogue']}: {count} instance types")
+        _refresh(options)
         return
     _refuse_nonsense(options)
     with _subject(options) as subject:
@@ -140,6 +138,26 @@ class Subject:
     catalogue: Catalogue
     account: Account | None = None
     cluster: KubeconfigCluster | None = None
+
+
+def _refresh(options: dict[str, Any]) -> None:
+    """Write the catalogue anew. Raises SystemExit where it could not be read."""
+    import tempfile
+
+    from killcheck.cloud.refresh import refresh
+    from killcheck.instances.catalogue import CatalogueError
+
+    wanted: Path = options["refresh_catalogue"]
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "catalogue" if wanted == STDOUT else wanted
+        try:
+            count = refresh(file, options["region"] or "us-east-1", options["profile"])
+        except CatalogueError as error:
+            click.echo(f"killcheck: {error}", err=True)
+            sys.exit(EXIT_CODES["unfinished"])
+        if wanted == STDOUT:
+            click.echo(file.read_text(encoding="utf-8"), nl=False)
+    click.echo(f"{wanted}: {count} instance types", err=wanted == STDOUT)
 
 
 def _refuse_nonsense(options: dict[str, Any]) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from killcheck.commands import named
+from killcheck.commands import completing, named
 from killcheck.commands.errors import guarded
 from killcheck.commands.reading_options import reading_options
 
@@ -28,6 +28,7 @@ __all__ = ["command"]
 @named.example
 @click.option(
     "--on",
+    shell_complete=completing.places,
     default="embedded",
     show_default=True,
     metavar="embedded|CONTEXT",

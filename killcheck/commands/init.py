@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from killcheck.commands import completing
 from killcheck.commands.errors import guarded
 from killcheck.commands.reading_options import reading_options
 
@@ -22,7 +23,12 @@ __all__ = ["command"]
 
 
 @click.command("init", context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--on", metavar="CONTEXT", help="Find it on a live cluster, read-only: a kubeconfig context, by name.")
+@click.option(
+    "--on",
+    shell_complete=completing.contexts,
+    metavar="CONTEXT",
+    help="Find it on a live cluster, read-only: a kubeconfig context, by name.",
+)
 @click.option(
     "--manifests",
     multiple=True,

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from killcheck.commands import named
+from killcheck.commands import completing, named
 from killcheck.commands.errors import guarded
+from killcheck.commands.files import FILE, STDOUT, one_on_stdout, write
 from killcheck.commands.reading_options import reading_options
 
 if TYPE_CHECKING:
@@ -22,7 +23,12 @@ __all__ = ["command"]
 @click.command("lint", context_settings={"help_option_names": ["-h", "--help"]})
 @named.spec
 @named.example
-@click.option("--on", metavar="CONTEXT", help="Ask about a live cluster, read-only: a kubeconfig context, by name.")
+@click.option(
+    "--on",
+    shell_complete=completing.contexts,
+    metavar="CONTEXT",
+    help="Ask about a live cluster, read-only: a kubeconfig context, by name.",
+)
 @click.option(
     "--manifests",
     multiple=True,
@@ -33,8 +39,8 @@ __all__ = ["command"]
 @reading_options
 @click.option("--kubeconfig", type=click.Path(path_type=Path), help="A kubeconfig file.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output, nothing else.")
-@click.option("--sarif", type=click.Path(path_type=Path), metavar="FILE", help="Also write SARIF 2.1.0.")
-@click.option("--junit", type=click.Path(path_type=Path), metavar="FILE", help="Also write JUnit XML, a case a probe.")
+@click.option("--sarif", type=FILE, metavar="FILE", help="Also write SARIF 2.1.0 (- is standard output).")
+@click.option("--junit", type=FILE, metavar="FILE", help="Also write JUnit XML, a case a probe (- is standard output).")
 @click.option("--github", is_flag=True, help="Print GitHub Actions annotations.")
 @click.option(
     "--fail-on",
@@ -103,6 +109,7 @@ def command(**options: Any) -> None:
     """
     from killcheck.lint import asking
 
+    one_on_stdout(options, ("sarif", "junit"), document=options["as_json"] or options["github"])
     if options["write_baseline"] and not options["baseline"]:
         raise click.UsageError("--write-baseline needs --baseline FILE")
     world, notes = _world(options)
@@ -149,7 +156,7 @@ def _headline(session: Session, options: dict[str, Any]) -> None:
     """What is asked about; where the kill path is still to be found, where that is looked for."""
     from killcheck.run.chosen import source
 
-    aside = options["as_json"] or options["github"]
+    aside = options["as_json"] or options["github"] or STDOUT in (options["sarif"], options["junit"])
     if session.spec or session.fixture:
         named.headline(session, aside=aside)
     elif session.manifests or session.real:
@@ -210,12 +217,13 @@ def _probes(options: dict[str, Any], world: Any) -> tuple[Any, ...]:
 
 def _write(path: Path, text: str) -> None:
     try:
-        path.write_text(text, "utf-8")
+        write(path, text)
     except OSError as error:
         raise click.UsageError(f"{path} cannot be written: {(error.strerror or str(error)).lower()}") from None
 
 
 def _print(result: Any, options: dict[str, Any]) -> None:
+    """What was found, as it is wanted: a document on standard output stands there alone."""
     if options["sarif"]:
         from killcheck.reports import sarif
 
@@ -232,6 +240,8 @@ def _print(result: Any, options: dict[str, Any]) -> None:
 
         for line in github.lines(result):
             click.echo(line)
+        return
+    if STDOUT in (options["sarif"], options["junit"]):
         return
     from killcheck.reports import findings_terminal
 

@@ -165,25 +165,20 @@ def show(found: Matrix, shared: Sequence[Shared], out: Terminal) -> None:
     from killcheck.reports.matrix import fitted
     from killcheck.reports.rests import shown_apart
 
-    out.console.print(fitted(found, out.console.width))
+    out.console.grid(fitted(found, out.console.width))
     for cell in found.failures():
         under = f" under {cell.fault}" if cell.fault else ""
-        out.console.print(
-            f"  {cell.layer}{under} must be {cell.wanted}, is {cell.word}: {cell.result.cause or cell.result.why}",
-            markup=False,
-            highlight=False,
-        )
+        why = cell.result.cause or cell.result.why
+        out.console.say(f"  {cell.layer}{under} must be {cell.wanted}, is {cell.word}: {why}", 4)
     for cell in found.cells:
         if cell.better:
-            told = f"  better: {cell.layer} under {cell.fault}: {cell.better}"
-            out.console.print(told, markup=False, highlight=False)
+            out.console.say(f"  better: {cell.layer} under {cell.fault}: {cell.better}", 4)
     for line in dict.fromkeys(line for cell in found.cells for line in shown_apart(cell.result.to_json())):
-        out.console.print(f"  rests on {line}", markup=False, highlight=False)
+        out.console.say(f"  rests on {line}", 4)
     for one in shared:
-        severity = one.to_json()["severity"]
-        out.console.print(f"  {severity}: {one.message}", markup=False, highlight=False)
         said = "; ".join(one.evidence) or "not drilled: nothing here takes just that away"
-        out.console.print(f"    {said}. {one.remedy[:1].upper()}{one.remedy[1:]}.", markup=False, highlight=False)
+        out.console.say(f"  {one.to_json()['severity']}: {one.message}", 4)
+        out.console.say(f"    {said}. {one.remedy[:1].upper()}{one.remedy[1:]}.", 4)
 
 
 def undrillable(session: Session, only_layers: Collection[str] = ()) -> list[str]:

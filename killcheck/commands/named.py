@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
-from click.shell_completion import CompletionItem
+
+from killcheck.commands import completing
 
 if TYPE_CHECKING:
     from killcheck.run.session import Session
@@ -20,18 +21,12 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 spec = click.argument("spec", required=False, type=click.Path(path_type=Path))
 
 
-def _examples(_context: click.Context, _parameter: click.Parameter, so_far: str) -> list[CompletionItem]:
-    from killcheck import fixtures
-
-    return [CompletionItem(name) for name in fixtures.names() if name.startswith(so_far)]
-
-
 #: ``--example NAME``: the only way in which a shipped kill path is drilled or judged.
 example = click.option(
     "--example",
     default="",
     metavar="NAME",
-    shell_complete=_examples,
+    shell_complete=completing.examples,
     help="A kill path that comes with killcheck, by name (dead-man, two-switches, ...), instead of one of your own.",
 )
 

@@ -11,6 +11,7 @@ import click
 
 from killcheck import __version__
 from killcheck.commands.errors import guarded
+from killcheck.commands.files import FILE, STDOUT, write
 from killcheck.reports import Delivery, Place, Report, Told, Written, every
 
 if TYPE_CHECKING:
@@ -19,13 +20,10 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
-_FILE = click.Path(path_type=Path, dir_okay=False)
-_STREAM = click.Path(path_type=Path, dir_okay=False, allow_dash=True)
 _FOLDER = click.Path(path_type=Path, file_okay=False)
-_RECORD = click.Path(path_type=Path, exists=True, dir_okay=False)
+_RECORD = click.Path(path_type=Path, exists=True)
 _PLACES: dict[Place, dict[str, Any]] = {
-    Place.FILE: {"type": _FILE},
-    Place.STREAM: {"type": _STREAM},
+    Place.FILE: {"type": FILE},
     Place.FOLDER: {"type": _FOLDER},
     Place.ADDRESS: {"metavar": "URL"},
     Place.ASKED: {"is_flag": True},
@@ -46,25 +44,31 @@ def _each_report(command: Callable[..., None]) -> Callable[..., None]:
 
 
 @click.command("report", context_settings={"help_option_names": ["-h", "--help"]})
-@click.argument("record", type=_RECORD, metavar="RUN.jsonl")
-@click.option("--compare", "earlier", type=_RECORD, metavar="EARLIER.jsonl", help="What changed since that run.")
+@click.argument("record", required=False, type=_RECORD, metavar="[RUN]")
+@click.option("--compare", "earlier", type=_RECORD, metavar="EARLIER", help="What changed since that run.")
 @_each_report
 @click.option("--no-color", is_flag=True, help="No colours (also: NO_COLOR).")
 @guarded
-def command(record: Path, earlier: Path | None, no_color: bool, **wanted: Any) -> None:
+def command(record: Path | None, earlier: Path | None, no_color: bool, **wanted: Any) -> None:
     """Make reports from a run record, also from one that a kill cut short. Without options: the terminal's.
+
+    RUN is a run record or its folder (default: the newest of killcheck runs). A FILE that is - is standard output.
 
     \b
     Examples:
+      killcheck report --html report.html
       killcheck report .killcheck/runs/ID/run.jsonl --html report.html --junit junit.xml
       killcheck report tonight.jsonl --compare last-night.jsonl
       killcheck report run.jsonl --prometheus /var/lib/node_exporter/killcheck.prom --webhook
     """
     from killcheck.reports.compare import compare
+    from killcheck.run.kept import record_of
+    from killcheck.safety.journal import state_dir
 
-    events, story = _read(record)
-    told = Told(story, compare(_read(earlier)[1], story) if earlier else None)
+    events, story = _read(record_of(record, state_dir()))
+    told = Told(story, compare(_read(record_of(earlier, state_dir()))[1], story) if earlier else None)
     asked = [(report, where) for report in every() if (where := wanted[_parameter(report)])]
+    _one_on_stdout(asked)
     for report, where in asked:
         _make(report, told, where)
     if not asked:
@@ -74,7 +78,7 @@ def command(record: Path, earlier: Path | None, no_color: bool, **wanted: Any) -
         if any(drill.started.faults for drill in story.drills) and len(story.drills) > 2:
             from killcheck.reports.told_matrix import grid
 
-            out.console.print(grid(story, out.console.width))
+            out.console.grid(grid(story, out.console.width))
         else:
             for event in events:
                 out(event)
@@ -117,6 +121,13 @@ def _check(path: Path, story: RunStory) -> None:
             raise RecordError(f"{path}: no result of killcheck's: {where}: {error.message}")
 
 
+def _one_on_stdout(asked: list[tuple[Report, Any]]) -> None:
+    """Raise UsageError where two reports go to standard output: nobody could read them apart."""
+    there = [f"--{report.option}" for report, where in asked if where == STDOUT]
+    if len(there) > 1:
+        raise click.UsageError(f"only one document can go to standard output: give {', '.join(there)} a file")
+
+
 def _make(report: Report, told: Told, where: Any) -> None:
     if isinstance(report, Written):
         _write(report, report.text(told), where)
@@ -127,14 +138,14 @@ def _make(report: Report, told: Told, where: Any) -> None:
 
 
 def _write(report: Written, text: str, path: Path) -> None:
-    if report.place is Place.STREAM and str(path) == "-":
-        click.echo(text, nl=False)
+    if path == STDOUT:
+        write(path, text)
     elif report.appended:
         with path.open("a", encoding="utf-8") as file:
             file.write(text)
     else:
         earlier = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
-        _replace(path, report.joined(text, earlier))
+        write(path, report.joined(text, earlier))
 
 
 def _address(report: Delivery) -> str:
@@ -145,17 +156,3 @@ def _address(report: Delivery) -> str:
             f"--{report.option} posts to the URL in the environment variable {report.variable}, not set here"
         )
     return url
-
-
-def _replace(path: Path, text: str) -> None:
-    """Write whole or not at all: a textfile collector, or a person, may read at any moment.
-
-    What is no file (``/dev/stdout``, a pipe) is written to and stays what it is; a link goes on leading where it led.
-    """
-    if path.exists() and not path.is_file():
-        path.write_text(text, encoding="utf-8")
-        return
-    path = Path(os.path.realpath(path))  # links in a circle fail as a file that cannot be written
-    temporary = path.with_name(path.name + ".tmp")
-    temporary.write_text(text, encoding="utf-8")
-    temporary.replace(path)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from killcheck.commands import completing
 from killcheck.commands.errors import guarded
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ HOST = "host"
 @click.command("restore", context_settings={"help_option_names": ["-h", "--help"]})
 @click.option(
     "--on",
+    shell_complete=completing.places,
     metavar="CONTEXT",
     help="The cluster: a kubeconfig context, in-cluster, host, kind[:NAME], docker[:HOST] "
     "(default: those of the journals in .killcheck/).",

@@ -12,6 +12,7 @@ from killcheck.diagnosis import executor, nodes, targets
 from killcheck.diagnosis.case import Case, Diagnosis
 from killcheck.diagnosis.credentials import cloud_credentials
 from killcheck.diagnosis.ecr import ecr_login
+from killcheck.spec.phases import words_of
 
 __all__ = ["Case", "Diagnosis", "diagnose"]
 
@@ -32,7 +33,7 @@ def diagnose(case: Case) -> Diagnosis:
         if found is not None:
             return replace(found, lasting=rule in _LASTING)
     return Diagnosis(
-        cause=f"stuck before {case.stuck_at}, and nothing that Kubernetes says explains it",
+        cause=f"stuck before {words_of(case.stuck_at)}, and nothing that Kubernetes says explains it",
         evidence=tuple(case.last_words()),
         remedy="read the timeline in the run record; the objects are still there while the drill has not healed",
     )

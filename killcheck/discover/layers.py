@@ -282,8 +282,8 @@ class _Finder:
         group = target.api_version.rpartition("/")[0]
         if call.resource != plural_of(target.kind) or call.group != group:
             return False
-        if not call.about(target.namespace, target.object, labels_of(obj)):
-            return False
+        if call.body == "rollout restart" or not call.about(target.namespace, target.object, labels_of(obj)):
+            return False  # a restart leaves as many on
         if self._starts(call, target):
             self.found.notes.append(f"{who} scales {target} to {call.replicas}: it starts what others stop")
             return False

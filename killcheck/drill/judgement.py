@@ -17,6 +17,7 @@ from killcheck.faults import surviving
 from killcheck.kube.objects import format_time
 from killcheck.ledger import keeping, left_on
 from killcheck.spec.killpath import Target
+from killcheck.spec.phases import words_of
 from killcheck.verdict import DrillResult, Verdict
 from killcheck.watch.cost import bill
 
@@ -171,7 +172,7 @@ class Judged(Watched):
         if at_s is not None:
             why = f"{missing} came after {at_s:.0f} s; its deadline is {self.deadlines[missing]:.0f} s"
         else:
-            why = f"stuck before {stuck}"
+            why = f"stuck before {words_of(stuck)}"
         now = self.cluster.loop.now()
         chance = self._layer_run.next_chance(now + timedelta(seconds=1))
         rate, usd = self.meter.rate(), self.meter.usd(now)

@@ -237,7 +237,7 @@ class Drill(Judged):
         how = self._layer_run.trigger()
         if not self._layer_run.not_fired():
             timeline.reach("triggered", now, now, "")
-        self._emit(events.Triggered, how=how)
+        self._emit(events.Triggered, how=how, phases=list(timeline.phases))
 
     def _heal(self) -> tuple[list[str], list[str]]:
         if not self.journal.entries:
@@ -247,6 +247,7 @@ class Drill(Judged):
         try:
             late = self.runner.makes_up(self._began) if self.runner is not None else ""
         finally:  # also where it is interrupted just here
+            waking.ground_again(self.cluster, self.scene)
             undone, problems = self.journal.undo_all()
         for fault in self.faults:
             left = [entry.problem for entry in self.journal.open if entry.owner == fault.name]

@@ -10,14 +10,14 @@ from collections.abc import Iterator
 from killcheck.capabilities.cluster import Cluster
 from killcheck.clock import wall_now
 from killcheck.kube import resources as r
-from killcheck.kube.errors import ApiError
+from killcheck.kube.errors import ApiError, KubeError
 from killcheck.kube.objects import Obj, annotations_of, dig, labels_of, name_of, namespace_of
 from killcheck.layers.scale_to_zero import ACTIVE, READING
 from killcheck.ledger import left_on
 from killcheck.spec.killpath import KillPath, Layer, LayerType, Target
 from killcheck.watch.scene import Scene
 
-__all__ = ["WOKEN_S", "put_to_bed", "wake"]
+__all__ = ["WOKEN_S", "ground_again", "put_to_bed", "wake"]
 
 #: How long the first replicas may take to be asked for, in seconds: a few polls of a scaler.
 WOKEN_S = 300.0
@@ -105,3 +105,24 @@ def put_to_bed(cluster: Cluster, scene: Scene, kill_path: KillPath, layer: Layer
                 f"{target} is off during this drill: it shares {', '.join(sorted(on & shared))} with what "
                 f"{layer.name} turns off, and is not its own to turn off"
             )
+
+
+def ground_again(cluster: Cluster, scene: Scene) -> None:
+    """Make the namespaces again that a kill path deleted, with all that was in them: targets are to be put back there.
+
+    Never raises KubeError: what cannot be put back for want of one is the journal's to say.
+    """
+    for name in () if cluster.real else scene.namespaces:
+        try:
+            _made_again(cluster, name)
+        except KubeError:
+            continue
+
+
+def _made_again(cluster: Cluster, name: str) -> None:
+    found = cluster.kube.find(r.NAMESPACES, name)
+    if found is not None and "deletionTimestamp" in found["metadata"]:
+        cluster.loop.run_until(lambda: cluster.kube.find(r.NAMESPACES, name) is None, WOKEN_S)
+        found = cluster.kube.find(r.NAMESPACES, name)
+    if found is None:
+        cluster.kube.create(r.NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})

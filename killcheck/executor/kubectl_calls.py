@@ -303,7 +303,7 @@ class _Reader:
         for resource, name in self.objects():
             yield self.call("get", resource, name)
             if action in ("restart", "pause", "resume", "undo"):
-                yield self.call("patch", resource, name)
+                yield self.call("patch", resource, name, body=f"rollout {action}")
             elif action == "status":
                 yield self.call("watch", resource, name)
 

@@ -310,7 +310,7 @@ def _given(row: Mapping[str, Any], where: str) -> dict[str, Any]:
             raise CatalogueError(f"{where}: unknown column {key!r}; known are {', '.join(_COLUMNS)}")
         try:
             given[key] = _COLUMNS[key](value)
-        except ValueError as error:
+        except (ValueError, TypeError, OverflowError) as error:
             raise CatalogueError(f"{where}: {key} cannot be {value!r}") from error
     return given
 

@@ -15,7 +15,7 @@ from killcheck.kube.objects import Obj
 from killcheck.text.suggestions import nearest
 from killcheck.text.yamlfile import YamlError, documents
 
-__all__ = ["Context", "Section", "default_paths", "load"]
+__all__ = ["Context", "Section", "contexts", "default_paths", "load"]
 
 #: Contexts listed when none is near the name that was asked for.
 _LISTED = 10
@@ -98,6 +98,17 @@ def load(name: str, kubeconfig: Path | None = None) -> Context:
     As with kubectl, the first file that has a name wins, and files of a KUBECONFIG list that do not exist are passed
     over. Raises KubeConfigError; for an unknown context the message lists the nearest names.
     """
+    merged, paths = _merged(kubeconfig)
+    return _context(name, merged, paths)
+
+
+def contexts(kubeconfig: Path | None = None) -> list[str]:
+    """The names of the contexts there, in order. Raises KubeConfigError."""
+    return list(_merged(kubeconfig)[0]["contexts"])
+
+
+def _merged(kubeconfig: Path | None) -> tuple[dict[str, dict[str, Section]], list[Path]]:
+    """Every section by its name, and the files that they are from. Raises KubeConfigError."""
     paths = [kubeconfig] if kubeconfig else [path for path in default_paths() if path.exists()]
     if not paths:
         listed = ", ".join(map(str, default_paths()))
@@ -108,7 +119,7 @@ def load(name: str, kubeconfig: Path | None = None) -> Context:
         for kind, sections in merged.items():
             for section in _sections(kind, config, path):
                 sections.setdefault(section.name, section)
-    return _context(name, merged, paths)
+    return merged, paths
 
 
 def _read(path: Path) -> Obj:

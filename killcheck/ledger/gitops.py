@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from killcheck.entries import Entry, Status
+from killcheck.kube import resources as r
 from killcheck.kube.objects import Obj, annotations_of, dig, labels_of, ref_of
 from killcheck.ledger.stakes import Held, Stakes, group_of
 from killcheck.text.durations import parse_duration
@@ -133,4 +134,5 @@ def _left_alone(obj: Obj, held: Held) -> bool:
 
 def _modelled(obj: Obj, models: Collection[str]) -> bool:
     """Whether a model here does what its controller does: what it follows by its marks, or by its namespace."""
-    return _MODELS.get(str(obj.get("kind"))) in models
+    kind = str(obj.get("kind"))
+    return _MODELS.get(kind) in models and r.by_kind(str(obj.get("apiVersion")), kind) is not None  # of its version

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from io import StringIO
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
@@ -37,10 +37,14 @@ from killcheck.safety.consent import ConsentError
 from killcheck.safety.journal import Dirty, JournalError
 from killcheck.safety.lease import Busy
 from killcheck.spec.killpath import Layer, Policy
+from killcheck.spec.phases import words_of
 from killcheck.spec.specfile import SpecError
 from killcheck.text.redaction import redact
 from killcheck.text.suggestions import did_you_mean
 from killcheck.verdict import DrillResult, Verdict
+
+if TYPE_CHECKING:
+    from kubernetes.client import ApiClient
 
 __all__ = [
     "Drills",
@@ -202,10 +206,18 @@ class Drills:
         """The newest result."""
         return self.results[-1] if self.results else None
 
-    def __call__(self, layer: str, *, under: Sequence[str] = (), watch_s: float | None = None) -> DrillResult:
+    def __call__(
+        self,
+        layer: str,
+        *,
+        under: Sequence[str] = (),
+        watch_s: float | None = None,
+        look: Callable[[ApiClient], None] | None = None,
+    ) -> DrillResult:
         """Drill ``layer`` under faults; ``watch_s``: seconds to watch while GPUs stay on (default: as the CLI does).
 
-        ``under``: names, or one (``"a+b"``: both at once).
+        ``under``: names, or one (``"a+b"``: both at once). ``look`` is called with the official client of the drill's
+        cluster once there is a verdict and before anything is put back; what it raises fails the test afterwards.
         """
         names = self._named(layer, [under] if isinstance(under, str) else under)
         folder = self.request.getfixturevalue("tmp_path_factory").mktemp("killcheck")
@@ -219,8 +231,11 @@ class Drills:
             acceptance=policy.acceptance(layer, names),
         )
         heard: list[events.Event] = []
+        run = Run(self.session, [planned], folder=folder, sinks=[heard.append])
+        if look is not None:
+            run.sinks.append(_looking(run, look))
         with plainly(pytest.fail), self._turn(layer):
-            result = Run(self.session, [planned], folder=folder, sinks=[heard.append]).execute().drills[0]
+            result = run.execute().drills[0]
         self.results.append(result)
         _tell_allure(self.session, result, heard)
         self.request.node.user_properties.append(("killcheck", _row(result)))
@@ -277,6 +292,18 @@ class Drills:
             report.longrepr = f"{_claim(str(excinfo.value), self.results[-1])}\n\n{told}"
         elif told:
             report.sections.append(("killcheck", told))
+
+
+def _looking(run: Run, look: Callable[[ApiClient], None]) -> events.Sink:
+    """Has somebody look at the drill's cluster as it is when its verdict stands."""
+    from killcheck.pytest.official import api_client_of
+
+    def sink(event: events.Event) -> None:
+        if isinstance(event, events.Judged):
+            with api_client_of(run.cluster) as client:
+                look(client)
+
+    return sink
 
 
 @contextmanager
@@ -385,14 +412,14 @@ def explain(result: DrillResult) -> str:
     if result.cause != result.why and not result.why.startswith("stuck before"):
         lines.append(f"  {result.why}")
     if result.stuck_at:
-        lines.append(f"  stuck before {result.stuck_at}")
+        lines.append(f"  stuck before {words_of(result.stuck_at)}")
     if result.cause and result.verdict is not Verdict.INCONCLUSIVE:
         lines += [f"  cause:  {result.cause}", *([f"  remedy: {result.remedy}"] if result.remedy else [])]
         lines += [f"    {line}" for line in result.evidence]
     for phase in result.phases:
         at = span(phase["at_s"]) if phase["at_s"] is not None else "never"
         limit = f" (deadline {span(phase['deadline_s'])})" if phase["deadline_s"] is not None else ""
-        lines.append(f"  {phase['phase']:<18} {at}{limit}")
+        lines.append(f"  {words_of(phase['phase']):<18} {at}{limit}")
     return "\n".join(lines)
 
 

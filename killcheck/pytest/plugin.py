@@ -14,6 +14,9 @@ import pytest
 from killcheck.pytest.settings import SETTINGS
 
 if TYPE_CHECKING:
+    from kubernetes.client import ApiClient
+    from kubernetes.dynamic import DynamicClient
+
     from killcheck.capabilities.cluster import Cluster
     from killcheck.embedded import Cluster as EmbeddedCluster
     from killcheck.fence import FenceReport
@@ -153,6 +156,25 @@ def cluster(killcheck_session: Session) -> Iterator[Cluster]:
     """A cluster to look at: a fresh embedded one with the manifests loaded, or the real one."""
     with killcheck_session.cluster() as (found, _):
         yield found
+
+
+@pytest.fixture
+def api_client(request: pytest.FixtureRequest) -> Iterator[ApiClient]:
+    """The official ``kubernetes.client.ApiClient``: of ``embedded_cluster`` if the test has it, else ``cluster``."""
+    from killcheck.pytest.drills import plainly
+    from killcheck.pytest.official import api_client_of
+
+    name = "embedded_cluster" if "embedded_cluster" in request.fixturenames else "cluster"
+    with plainly(pytest.fail), api_client_of(request.getfixturevalue(name)) as client:
+        yield client
+
+
+@pytest.fixture
+def dynamic_client(api_client: ApiClient) -> DynamicClient:
+    """The official ``kubernetes.dynamic.DynamicClient`` of the same cluster: any kind, custom ones too."""
+    from kubernetes.dynamic import DynamicClient
+
+    return DynamicClient(api_client)
 
 
 @pytest.fixture

@@ -19,6 +19,7 @@ from killcheck.reports import rests
 from killcheck.reports.base import Delivery, Place
 from killcheck.reports.figures import span
 from killcheck.reports.story import DrillStory, RunStory
+from killcheck.spec.phases import words_of
 
 __all__ = ["ALLURE", "CATEGORIES", "phase_steps", "write", "write_shared"]
 
@@ -156,7 +157,7 @@ def phase_steps(rows: Iterable[Mapping[str, Any]]) -> list[tuple[str, str]]:
 
 
 def _name(row: Mapping[str, Any]) -> str:
-    return f"{row['phase']}: {'never' if row['at_s'] is None else span(row['at_s'])}"
+    return f"{words_of(row['phase'])}: {'never' if row['at_s'] is None else span(row['at_s'])}"
 
 
 def _late(row: Mapping[str, Any]) -> bool:

@@ -17,9 +17,8 @@ __all__ = ["Delivery", "Place", "Report", "Told", "Written"]
 class Place(Enum):
     """What an option says: where the report goes."""
 
-    FILE = "file"
     #: A file, or ``-``: standard output.
-    STREAM = "stream"
+    FILE = "file"
     FOLDER = "folder"
     ADDRESS = "address"
     #: Nothing: the address is a secret, in an environment variable.

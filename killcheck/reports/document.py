@@ -76,7 +76,7 @@ def _unfinished(drill: DrillStory) -> dict[str, Any]:
 
 DOCUMENT = Written(
     "json",
-    "The JSON document, schema killcheck.result/v1 (- is standard output).",
+    "The JSON document, schema killcheck.result/v1.",
     lambda told: json.dumps(document(told.story), indent=2) + "\n",
-    place=Place.STREAM,
+    place=Place.FILE,
 )

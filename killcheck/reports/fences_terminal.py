@@ -4,46 +4,46 @@ from __future__ import annotations
 
 import json
 import sys
+from typing import Any
 
-from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from killcheck.fence.report import FenceReport, FenceResult
 from killcheck.reports.figures import money
-from killcheck.reports.screen import screen
+from killcheck.reports.screen import Screen, fitting, screen
 from killcheck.reports.terminal import PLAIN_WIDTH
 
 __all__ = ["show"]
 
+_HEADERS = ("pool", "verdict", "worst instance", "devices a node", "$/h at most")
 _STYLES = {"safe": "bold green", "exposed": "bold red", "unproven": "bold magenta"}
 
 
-def show(report: FenceReport, *, color: bool | None = None, width: int | None = None) -> None:
+def show(report: FenceReport, *, color: bool | None = None, width: int | None = None, file: Any = None) -> None:
     """Print a report."""
-    width = width or (None if sys.stdout.isatty() else PLAIN_WIDTH)
-    console = screen(color=color, width=width, soft_wrap=False)
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    for name in ("pool", "verdict", "worst instance", "devices a node", "$/h at most"):
-        table.add_column(name, justify="right" if name[0] in "d$" else "left")
-    for one in (*report.results, report.cluster):
-        table.add_row(
-            one.pool,
+    plain = width is None and not sys.stdout.isatty()
+    console = screen(color=color, width=PLAIN_WIDTH if plain else width, file=file)
+    console.wraps = console.wraps and not plain
+    rows = [
+        [
+            Text(one.pool),
             Text(str(one.verdict), style=_STYLES[str(one.verdict)]),
-            one.worst_instance or "-",
-            "?" if one.max_devices_per_node is None else str(one.max_devices_per_node),
-            _rate(one),
-        )
-    console.print(table)
+            Text(one.worst_instance or "-"),
+            Text("?" if one.max_devices_per_node is None else str(one.max_devices_per_node)),
+            Text(_rate(one)),
+        ]
+        for one in (*report.results, report.cluster)
+    ]
+    console.grid(fitting(list(_HEADERS), rows, console.width, right=frozenset(_HEADERS[3:])))
     for one in (*report.results, report.cluster):
         _explain(console, one)
     for found in report.findings:
-        console.print(f"\n{found.severity}: {found.object}: {found.message}", markup=False)
-        console.print(f"  remedy  {found.remedy}", markup=False)
+        console.say(f"\n{found.severity}: {found.object}: {found.message}", 2)
+        console.say(f"  remedy  {found.remedy}", 10)
     for note in dict.fromkeys(note for one in report.results for note in one.notes):
-        console.print(f"  {note}", style="dim", markup=False)
+        console.say(Text(f"  {note}", style="dim"), 4)
     for note in report.notes:
-        console.print(f"  {note}", style="dim", markup=False)
+        console.say(Text(f"  {note}", style="dim"), 4)
 
 
 def _rate(one: FenceResult) -> str:
@@ -52,13 +52,13 @@ def _rate(one: FenceResult) -> str:
     return "unbounded" if not one.bounded else "?"
 
 
-def _explain(console: Console, one: FenceResult) -> None:
+def _explain(console: Screen, one: FenceResult) -> None:
     if str(one.verdict) == "safe":
         return
-    console.print(f"\n{one.pool}: {'; '.join(one.reasons) or one.door}", markup=False)
+    console.say(f"\n{one.pool}: {'; '.join(one.reasons) or one.door}", 2)
     if one.door:
-        console.print(f"  door    {one.door}", markup=False)
+        console.say(f"  door    {one.door}", 10)
     if one.remedy:
-        console.print(f"  remedy  {one.remedy}", markup=False)
+        console.say(f"  remedy  {one.remedy}", 10)
     if one.patch:
-        console.print(f"  patch   {json.dumps(one.patch)}", markup=False)
+        console.say(f"  patch   {json.dumps(one.patch)}", 10)

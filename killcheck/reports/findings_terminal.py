@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
 from rich.text import Text
 
-from killcheck.reports.screen import screen
+from killcheck.reports.screen import Screen, screen
 
 if TYPE_CHECKING:
     from killcheck.lint.asking import LintResult
@@ -19,6 +18,8 @@ __all__ = ["show"]
 _STYLES = {"error": "bold red", "warning": "yellow", "note": "dim"}
 #: More notes of a probe than these are one line.
 _MANY = 3
+#: Columns before the words of a finding: where a line that is too long goes on.
+HANG = 14
 _MARKS = {"error": "✗", "warning": "!", "note": "·"}
 
 
@@ -27,26 +28,27 @@ def show(
     *,
     color: bool | None = None,
     file: Any = None,
+    width: int | None = None,
     notes: bool = True,
     verbose: bool = True,
 ) -> None:
     """Print what was found and not asked; ``notes``: those too. Not ``verbose``: many of a kind in one line."""
-    console = screen(color=color, file=file)
+    console = screen(color=color, width=width, file=file)
     answered = [f for f in result.findings if not f.unproven and (notes or f.severity != "note")]
     many = {} if verbose else _classes(answered)
     answered = [f for f in answered if f.severity != "note" or f.probe not in many]
     for obj, findings in _by_object(answered):
         console.print()
-        console.print(_heading(obj, findings[0]))
+        console.say(_heading(obj, findings[0]), 4)
         for finding in findings:
-            console.print(_lines(finding))
+            console.say(_lines(finding), HANG)
     for probe, members in many.items():
-        console.print(_class_line(probe, members))
+        console.say(_class_line(probe, members), HANG)
     _open_questions(console, [f for f in result.findings if f.unproven])
     for note in result.notes:
-        console.print(Text(f"· {note}", style="dim"))
+        console.say(Text(f"· {note}", style="dim"), 2)
     console.print()
-    console.print(_count(result))
+    console.say(_count(result), 4)
 
 
 def _classes(findings: Iterable[Finding]) -> dict[str, list[Finding]]:
@@ -94,7 +96,7 @@ def _lines(finding: Finding) -> Text:
     return text
 
 
-def _open_questions(console: Console, unproven: list[Finding]) -> None:
+def _open_questions(console: Screen, unproven: list[Finding]) -> None:
     if not unproven:
         return
     reasons: dict[str, list[str]] = {}
@@ -104,7 +106,7 @@ def _open_questions(console: Console, unproven: list[Finding]) -> None:
     console.print()
     console.print(Text("Not proven:", style="bold magenta"))
     for reason, probes in reasons.items():
-        console.print(Text(f"  ? {', '.join(dict.fromkeys(probes))}: {reason}", style="magenta"))
+        console.say(Text(f"  ? {', '.join(dict.fromkeys(probes))}: {reason}", style="magenta"), 4)
 
 
 def _count(result: LintResult) -> Text:

@@ -16,6 +16,7 @@ from killcheck.reports.compare import Comparison
 from killcheck.reports.figures import money, span
 from killcheck.reports.picture import picture
 from killcheck.reports.story import DrillStory, RunStory
+from killcheck.spec.phases import words_of
 
 __all__ = ["HTML", "html", "sentence"]
 
@@ -28,7 +29,7 @@ def html(story: RunStory, comparison: Comparison | None = None) -> str:
     from jinja2 import Environment, StrictUndefined
 
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    environment.filters |= {"span": span, "money": money, "was": _was}
+    environment.filters |= {"span": span, "money": money, "was": _was, "words": words_of}
     template = environment.from_string(_text("report.html.j2"))
     layers = list(dict.fromkeys(drill.started.layer for drill in story.drills))
     columns = list(dict.fromkeys(_column(drill) for drill in story.drills))

@@ -25,6 +25,8 @@ class Standing:
         self.started = started
         self.triggered: datetime | None = None
         self.reached: set[str] = set()
+        #: The phases of this drill: others have deadlines too, which nobody waits for.
+        self.asked: list[str] | None = None
         self.rate: float | None = None
         self.sample: events.Sampled | None = None
 
@@ -34,6 +36,7 @@ class Standing:
             self.rate = event.usd_per_hour
         elif isinstance(event, events.Triggered):
             self.triggered = event.at
+            self.asked = event.phases or None
         elif isinstance(event, events.PhaseReached):
             self.reached.add(event.phase)
         elif isinstance(event, events.PhaseLost):
@@ -44,6 +47,7 @@ class Standing:
     def lines(self, now: datetime) -> list[Text]:
         """What to show at ``now``."""
         from killcheck.reports.figures import money, span
+        from killcheck.spec.phases import words_of
 
         if self.triggered is None:
             return [Text("  before the trigger: steady state, sabotage", style="dim")]
@@ -58,17 +62,13 @@ class Standing:
         coming = [
             (phase, limit)
             for phase, limit in self.started.deadlines.items()
-            if phase != "held" and phase not in self.reached
+            if phase != "held" and phase not in self.reached and (self.asked is None or phase in self.asked)
         ]
         for phase, limit in coming[:COMING]:
             left = limit - passed
             late = left < 0
-            shown.append(
-                Text(
-                    f"    {phase:<20} {'late by ' + span(round(-left)) if late else span(round(left)) + ' left'}",
-                    style="red" if late else "dim",
-                )
-            )
+            how = f"late by {span(round(-left))}" if late else f"{span(round(left))} left"
+            shown.append(Text(f"    {words_of(phase):<24} {how}", style="red" if late else "dim"))
         return shown
 
     def _usd(self, now: datetime) -> float | None:

@@ -8,6 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from killcheck.reports.figures import money, span
+from killcheck.reports.screen import fitting
 from killcheck.reports.terminal import STYLES
 
 if TYPE_CHECKING:
@@ -17,15 +18,14 @@ __all__ = ["fitted", "lines", "table"]
 
 
 def fitted(matrix: Matrix, width: int) -> Table:
-    """The table where it fits into ``width`` columns; else a line a cell, layer and fault first, broken at words."""
+    """The table where it fits into ``width`` columns; else a row a cell, layer and fault first."""
     if _width(matrix) <= width:
         return table(matrix)
-    made = Table(box=None, pad_edge=False, show_edge=False, show_header=False, padding=(0, 2, 0, 0))
-    made.add_column("cell", overflow="fold")
-    made.add_column("outcome", overflow="fold")
-    for cell in matrix.cells:
-        made.add_row(f"{cell.layer} under {cell.fault}" if cell.fault else f"{cell.layer} (undisturbed)", _cell(cell))
-    return made
+    rows = [
+        [Text(f"{cell.layer} under {cell.fault}" if cell.fault else f"{cell.layer} (undisturbed)"), _cell(cell)]
+        for cell in matrix.cells
+    ]
+    return fitting(["drill", "outcome"], rows, width)
 
 
 def table(matrix: Matrix) -> Table:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from killcheck import events
 from killcheck.reports.figures import money, span
 from killcheck.reports.story import DrillStory
+from killcheck.spec.phases import words_of
 
 __all__ = ["HEIGHT", "WIDTH", "Lane", "Mark", "Phase", "Picture", "picture"]
 
@@ -55,6 +56,8 @@ class Picture:
     lanes: tuple[Lane, ...]
     marks: tuple[Mark, ...]
     ticks: tuple[tuple[float, str], ...]
+    #: What came after the right edge, where GPUs were still on; empty: nothing.
+    beyond: str = ""
 
 
 def picture(drill: DrillStory) -> Picture:
@@ -69,7 +72,7 @@ def picture(drill: DrillStory) -> Picture:
 
     phases = tuple(
         Phase(
-            row["phase"],
+            words_of(row["phase"]),
             None if row["at_s"] is None else x(row["at_s"]),
             row["at_s"],
             None if row["deadline_s"] is None or row["phase"] == "held" else x(row["deadline_s"]),
@@ -94,7 +97,17 @@ def picture(drill: DrillStory) -> Picture:
         if event.type == "Warning" and 0 <= drill.since_trigger(event) <= end
     ]
     ticks = tuple((x(end * part), span(round(end * part))) for part in (0.0, 0.25, 0.5, 0.75))
-    return Picture(phases, tuple(lane for lane in lanes if lane.path), (*faults, *warnings[:MOST_MARKS]), ticks)
+    shown = tuple(lane for lane in lanes if lane.path)
+    return Picture(phases, shown, (*faults, *warnings[:MOST_MARKS]), ticks, _beyond(drill, end))
+
+
+def _beyond(drill: DrillStory, end: float) -> str:
+    """Of an exposed drill that was watched for longer than its deadlines: the picture shows these alone."""
+    watched = float(drill.result.get("watched_s") or 0.0)
+    if drill.verdict != "exposed" or watched <= end:
+        return ""
+    usd = money(drill.result.get("usd"))
+    return f"The picture ends after {span(round(end))}. The drill was watched for {span(watched)}: {usd}."
 
 
 def _running(

@@ -150,9 +150,9 @@ def _escape(value: str) -> str:
 
 METRICS = Written(
     "prometheus",
-    "Prometheus text format, for the textfile collector (- is standard output).",
+    "Prometheus text format, for the textfile collector.",
     lambda told: prometheus(told.story),
-    place=Place.STREAM,
+    place=Place.FILE,
     joined=carry_over,
 )
 PUSHED = Delivery(

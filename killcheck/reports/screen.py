@@ -6,18 +6,46 @@ What may *not* live here: what is printed.
 from __future__ import annotations
 
 import os
+import shutil
+import sys
+import textwrap
 from typing import Any
 
 from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
-__all__ = ["Screen", "screen"]
+__all__ = ["Screen", "fitting", "hanging", "screen"]
 
 
 class Screen(Console):
     """A console whose reader may go away: that is an error like any other, not an exit with a code that means another.
 
     rich itself ends the process with exit code 1 there, which here would say *exposed*.
+    ``wraps``: long lines are broken at words; a pipe and a log get them as they are, to be searched.
     """
+
+    wraps: bool = False
+
+    def say(self, text: Text | str, hang: int = 0) -> None:
+        """Print text; a line that is too long goes on in the next, ``hang`` columns in."""
+        made = text if isinstance(text, Text) else Text(text)
+        for line in made.split("\n", allow_blank=True):
+            for part in self._parts(line, hang):
+                self.print(part, soft_wrap=True)
+
+    def grid(self, table: Table) -> None:
+        """Print a table: its cells are broken at words, whatever is done with lines."""
+        self.print(table, soft_wrap=False)
+
+    def _parts(self, line: Text, hang: int) -> list[Text]:
+        if not self.wraps or line.cell_len <= self.width:
+            return [line]
+        hang = min(hang, self.width // 2)
+        first = line.wrap(self, self.width)[0]
+        rest = line[len(first) :]
+        rest = rest[len(rest.plain) - len(rest.plain.lstrip()) :]
+        return [first, *(Text(" " * hang).append_text(part) for part in rest.wrap(self, self.width - hang))]
 
     def on_broken_pipe(self) -> None:
         """Print no more, so that what is changed can be put back. Raises BrokenPipeError."""
@@ -34,7 +62,7 @@ def screen(
 ) -> Screen:
     """A console; ``color``: None asks the terminal and NO_COLOR, ``soft_wrap``: lines are left as long as they are."""
     no_color = color is False or bool(os.environ.get("NO_COLOR"))
-    return Screen(
+    made = Screen(
         no_color=no_color,
         width=width,
         file=file,
@@ -42,3 +70,54 @@ def screen(
         soft_wrap=soft_wrap,
         force_terminal=True if color else None,
     )
+    made.wraps = width is not None or made.is_terminal
+    return made
+
+
+def fitting(headers: list[str], rows: list[list[Text]], width: int, *, right: frozenset[str] = frozenset()) -> Table:
+    """A table where its rows fit ``width`` columns; else each row as a block: its name, and below it a line a cell."""
+    cells = [[Text(name) for name in headers], *rows]
+    needed = sum(max(row[i].cell_len for row in cells) + 2 for i in range(len(headers))) - 2
+    table = Table(box=None, pad_edge=False, show_edge=False, header_style="dim", show_header=needed <= width)
+    if needed <= width:
+        for name in headers:
+            table.add_column(name, no_wrap=True, justify="right" if name in right else "left")
+        for row in rows:
+            table.add_row(*row)
+        return table
+    table.add_column("cell", overflow="fold")
+    for row in rows:
+        table.add_row(row[0])
+        told = Table(box=None, pad_edge=False, show_edge=False, show_header=False, padding=(0, 2, 0, 0))
+        told.add_column("name", no_wrap=True, style="dim")
+        told.add_column("value", overflow="fold")
+        for name, cell in zip(headers[1:], row[1:], strict=True):
+            if cell.plain not in ("", "-"):
+                told.add_row(f"  {name}", cell)
+        table.add_row(told)
+    return table
+
+
+def hanging(text: str, hang: int, width: int | None = None, *, more: str = "") -> str:
+    """Text for ``click.echo``: broken at words where a person's terminal is narrower; ``hang`` columns in from then on.
+
+    ``width``: None asks the terminal; a pipe and a log get the line as it is. ``more``: what ends a line that goes on
+    (`` \\`` for a command that is to be pasted).
+    """
+    width = width or _columns()
+    return text if width is None else "\n".join(_broken(line, hang, width, more) for line in text.split("\n"))
+
+
+def _broken(line: str, hang: int, width: int, more: str) -> str:
+    if len(line) <= width:
+        return line
+    indent = " " * min(hang, width // 2)
+    parts = textwrap.wrap(
+        line, width - len(more), subsequent_indent=indent, break_on_hyphens=False, drop_whitespace=True
+    )
+    return f"{more}\n".join(parts)
+
+
+def _columns() -> int | None:
+    """How wide the terminal is; None where standard output is none."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None

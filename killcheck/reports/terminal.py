@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from datetime import date
 from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
@@ -13,7 +14,7 @@ from killcheck import events
 from killcheck.kube.preflight import in_words
 from killcheck.reports import mend, rests
 from killcheck.reports.figures import money, span
-from killcheck.reports.screen import screen
+from killcheck.reports.screen import fitting, screen
 from killcheck.spec.phases import words_of
 
 if TYPE_CHECKING:
@@ -28,8 +29,8 @@ __all__ = ["STYLES", "Terminal", "clock", "money", "span"]
 
 #: Columns where the output goes to a file or a CI log.
 PLAIN_WIDTH = 160
-#: A night's name is cut after so many columns in the closing table: its verdict is not.
-NIGHT_WIDTH = 44
+#: Columns before the words of a line: where a line that is too long goes on.
+HANG = 12
 #: How verdicts look.
 STYLES = {
     "survived": "bold green",
@@ -63,9 +64,11 @@ class Terminal:
         width: int | None = None,
         file: Any = None,
     ) -> None:
-        if width is None and not sys.stdout.isatty():
-            width = PLAIN_WIDTH
-        self.console = screen(color=color, width=width, file=file)
+        plain = width is None and not sys.stdout.isatty()
+        self.console = screen(color=color, width=PLAIN_WIDTH if plain else width, file=file)
+        self.console.wraps = self.console.wraps and not plain
+        #: The day of the line above: a night has two.
+        self._day: date | None = None
         self.quiet = quiet
         #: What stands below the lines while a drill on a real cluster runs and somebody watches.
         self._live: Live | None = None
@@ -87,17 +90,21 @@ class Terminal:
         self._real = event.real and self.console.is_terminal and not os.environ.get("CI")
 
     def _line(self, event: events.Event, mark: str, text: str, style: str = "") -> None:
+        if event.at.date() != self._day:
+            self._day = event.at.date()
+            self.console.say(Text(f"  {self._day:%a} {self._day} UTC", style="dim"))
         line = Text(f"  {clock(event)}  ", style="dim")
         line.append(f"{mark} ", style=style or "default")
         line.append(text, style=style if mark in "✗!" else "default")
-        self.console.print(line)
+        self.console.say(line, HANG)
 
     def _on_DrillStarted(self, event: events.DrillStarted) -> None:
         under = f" under {', '.join(event.faults)}" if event.faults else ""
+        self._day = None
         self.console.print()
         title = Text(event.title + "  " if event.title else "", style="bold")
         title.append(f"{event.layer}{under}", style="bold cyan" if not event.title else "cyan")
-        self.console.print(title)
+        self.console.say(title, 2)
         if self._real:
             from killcheck.reports.live import Live
 
@@ -155,7 +162,7 @@ class Terminal:
             self._live = None
 
     def _on_DrillFinished(self, event: events.DrillFinished) -> None:
-        self.console.print(_verdict_lines(event.result))
+        self.console.say(_verdict_lines(event.result), HANG)
         self._rests(rests.shown_apart(event.result))
 
     def _rests(self, lines: list[str]) -> None:
@@ -163,39 +170,37 @@ class Terminal:
         if lines:
             text = Text("    rests   ", style="dim")
             text.append("on " + "\n            ".join(lines))
-            self.console.print(text)
+            self.console.say(text, HANG)
 
     # -- before and after ----------------------------------------------------------------------------------
     def plan(self, plan: Plan) -> None:
         """What a run will touch."""
-        self.console.print(f"\nOn [bold]{plan.cluster}[/bold] this would:")
+        self.console.say(Text.assemble("\nOn ", (plan.cluster, "bold"), " this would:"))
         for change in plan.changes:
-            self.console.print(f"  - {change}", markup=False)
+            self.console.say(f"  - {change}", 4)
         for command in plan.commands:
-            self.console.print(f"  - run on this machine: {command}", markup=False)
+            self.console.say(f"  - run on this machine: {command}", 4)
         for why in plan.impossible:
-            self.console.print(f"  - nothing, and prove nothing: {why}", markup=False)
+            self.console.say(f"  - nothing, and prove nothing: {why}", 4)
         if not plan.permissions:
             return
-        self.console.print(f"  in namespaces: {', '.join(plan.namespaces) or 'none'}", markup=False)
+        self.console.say(f"  in namespaces: {', '.join(plan.namespaces) or 'none'}", 4)
         if plan.gpu_nodes:
             rate = (
                 "a price is unknown"
                 if plan.usd_per_hour is None
                 else (f"{money(plan.usd_per_hour * plan.hours)}, {money(plan.usd_per_hour)} an hour")
             )
-            self.console.print(
-                f"  at stake: {plan.gpu_nodes} GPU node(s) for at most {plan.hours:.1f} h ({rate})", markup=False
-            )
-        self.console.print("  with these rights:", markup=False)
+            self.console.say(f"  at stake: {plan.gpu_nodes} GPU node(s) for at most {plan.hours:.1f} h ({rate})", 4)
+        self.console.say("  with these rights:")
         for right in in_words(plan.permissions):
-            self.console.print(f"    {right}", markup=False)
+            self.console.say(f"    {right}", 6)
 
     def summary(self, result: RunResult) -> None:
         """The closing table, what to mend first, and where the record is."""
         if len(result.drills) > 1:
             self.console.print()
-            self.console.print(_table(result.drills))
+            self.console.grid(_table(result.drills, self.console.width))
             found = [drill.to_json() for drill in result.drills]
             self.mend_first(found)
             if self.quiet:
@@ -203,7 +208,7 @@ class Terminal:
                 self._rests(list(dict.fromkeys(every)))
         elif self.quiet:
             for drill in result.drills:
-                self.console.print(_verdict_lines(drill.to_json()))
+                self.console.say(_verdict_lines(drill.to_json()), HANG)
                 self._rests([*result.notes, *rests.of_drill(drill.to_json())])
         self.summary_of_record(result)
 
@@ -227,19 +232,19 @@ class Terminal:
             text.append(f"  {money(one.usd)}, {len(one.drills)} drill(s)", style="dim")
             if one.remedy:
                 text.append(f"\n     {one.remedy}")
-            self.console.print(text)
+            self.console.say(text, 5)
 
     def _changes(self, comparison: Comparison) -> None:
         self.console.print(f"\nSince run {comparison.earlier.started.run}", style="bold", markup=False)
         for change in comparison.changes:
             was, now = (span(v) if isinstance(v, float | int) else v or "-" for v in (change.before, change.after))
-            self.console.print(
-                Text(f"  {change.kind:<8} {change.drill}: {was} -> {now}", style="red" if change.bad else "green")
+            self.console.say(
+                Text(f"  {change.kind:<8} {change.drill}: {was} -> {now}", style="red" if change.bad else "green"), 11
             )
         for text in comparison.new_findings:
-            self.console.print(Text(f"  found    {text}", style="red"))
+            self.console.say(Text(f"  found    {text}", style="red"), 11)
         for text in comparison.gone_findings:
-            self.console.print(Text(f"  gone     {text}", style="green"))
+            self.console.say(Text(f"  gone     {text}", style="green"), 11)
         self.console.print(Text(f"  {comparison.same} drill(s) as they were", style="dim"))
 
     def summary_of_record(self, result: RunResult) -> None:
@@ -268,9 +273,8 @@ def _verdict_lines(result: dict[str, Any]) -> Text:
         return text
     text.append(f"  GPUs still on after {span(result['watched_s'])}: {money(result['usd'])} so far")
     if result["usd_until_next_chance"] is not None:
-        text.append(
-            f", {money(result['usd_until_next_chance'])} by the next chance at {result['next_chance'][11:16]} UTC"
-        )
+        chance = result["next_chance"][:16].replace("T", " ")
+        text.append(f", {money(result['usd_until_next_chance'])} by the next chance at {chance} UTC")
     text.append("\n    stuck   ", style="dim")
     text.append(f"before '{words_of(result['stuck_at'])}'")
     text.append("\n    cause   ", style="dim")
@@ -280,25 +284,18 @@ def _verdict_lines(result: dict[str, Any]) -> Text:
     return text
 
 
-def _table(drills: tuple[DrillResult, ...]) -> Table:
-    table = Table(box=None, pad_edge=False, show_edge=False, header_style="dim")
-    table.add_column("night", no_wrap=True, overflow="ellipsis", max_width=NIGHT_WIDTH)
-    for name, width in (("verdict", 12), ("GPUs off", 8), ("drained", 7), ("cost", 7)):
-        table.add_column(name, no_wrap=True, min_width=width, justify="right" if name == "cost" else "left")
-    table.add_column("because", no_wrap=True, overflow="ellipsis")
+def _table(drills: tuple[DrillResult, ...], width: int) -> Table:
+    rows = []
     for drill in drills:
         row = drill.to_json()
         name = drill.title or " under ".join(filter(None, [drill.layer, ", ".join(drill.faults)]))
         cost = row["usd_until_next_chance"] if row["usd_until_next_chance"] is not None else row["usd"]
-        table.add_row(
-            name,
-            _verdict(drill),
-            span(drill.seconds_to_zero),
-            span(drill.seconds_to_drained),
-            money(cost),
-            _short(drill.cause or drill.why, 75),
-        )
-    return table
+        off, drained = span(drill.seconds_to_zero), span(drill.seconds_to_drained)
+        because = Text(_short(drill.cause or drill.why, 75))
+        rows.append([Text(name), _verdict(drill), Text(off), Text(drained), Text(money(cost)), because])
+    return fitting(
+        ["night", "verdict", "GPUs off", "drained", "cost", "because"], rows, width, right=frozenset({"cost"})
+    )
 
 
 def _verdict(drill: DrillResult) -> Text:
@@ -307,5 +304,9 @@ def _verdict(drill: DrillResult) -> Text:
 
 
 def _short(text: str, most: int = 160) -> str:
+    """Text on one line, cut after a whole word where it is longer than ``most``."""
     text = " ".join(text.split())
-    return text if len(text) <= most else text[: most - 1] + "…"
+    if len(text) <= most:
+        return text
+    whole = text[: most - 1].rpartition(" ")[0]
+    return f"{whole or text[: most - 2]} …"

@@ -6,6 +6,7 @@ from rich.table import Table
 from rich.text import Text
 
 from killcheck.reports.figures import money, span
+from killcheck.reports.screen import fitting
 from killcheck.reports.story import DrillStory, RunStory
 from killcheck.reports.terminal import STYLES
 
@@ -20,13 +21,9 @@ def grid(story: RunStory, width: int) -> Table:
     needed = max(map(len, faults)) + sum(
         3 + max(len(layer), *(len(cells[at].plain) for at in cells if at[0] == layer)) for layer in layers
     )
-    made = Table(box=None, pad_edge=False, show_edge=False, header_style="dim", padding=(0, 3, 0, 0))
     if needed > width:
-        made.add_column("drill", overflow="fold")
-        made.add_column("outcome", overflow="fold")
-        for drill in story.drills:
-            made.add_row(drill.name, _cell(drill))
-        return made
+        return fitting(["drill", "outcome"], [[Text(drill.name), _cell(drill)] for drill in story.drills], width)
+    made = Table(box=None, pad_edge=False, show_edge=False, header_style="dim", padding=(0, 3, 0, 0))
     for name in ("under", *layers):
         made.add_column(name, no_wrap=True)
     for fault in faults:

@@ -20,6 +20,7 @@ import json
 import math
 import os
 import pickle
+import shlex
 import signal
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
@@ -81,7 +82,8 @@ class Scenario:
     @property
     def replay(self) -> str:
         """What drills it again; the caller adds the spec."""
-        return " ".join(["killcheck drill --layer", self.layer, *(f"--under {name}" for name in self.faults)])
+        faults = [word for name in self.faults for word in ("--under", name)]
+        return shlex.join(["killcheck", "drill", "--layer", self.layer, *faults])
 
 
 @dataclass(frozen=True, slots=True)

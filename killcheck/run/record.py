@@ -5,11 +5,16 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Self
+from typing import IO, TYPE_CHECKING, Any, Self
 
+from killcheck import events
 from killcheck.events import Event, RunStarted, from_json
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
 
 __all__ = ["RecordError", "RecordWriter", "read"]
 
@@ -60,7 +65,7 @@ def read(path: Path) -> Iterator[Event]:
     for number, line in enumerate(lines, 1):
         try:
             data = json.loads(line)
-            event = from_json(data) if isinstance(data, dict) else None
+            event = _typed(from_json(data)) if isinstance(data, dict) else None
         except (ValueError, TypeError, KeyError, RecursionError) as error:
             if number == len(lines) and number > 1:
                 return
@@ -71,3 +76,25 @@ def read(path: Path) -> Iterator[Event]:
             raise RecordError(f"{path}:{number}: a second run begins here: a record is one run")
         if event is not None:
             yield event
+
+
+def _typed(event: Event | None) -> Event | None:
+    """The same, every field of its type: anybody may have written it. Raises ValueError."""
+    from pydantic import ValidationError
+
+    if event is None:
+        return None
+    try:
+        found: Event = _reader(type(event).kind).validate_python(vars(event))
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, (event.kind, *first["loc"])))
+        raise ValueError(f"{where}: {first['msg']}") from error
+    return found
+
+
+@cache
+def _reader(kind: str) -> TypeAdapter[Any]:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(getattr(events, kind))

@@ -24,6 +24,7 @@ from killcheck.kube.objects import name_of
 from killcheck.kube.permissions import Permission
 from killcheck.layers.base import Stage
 from killcheck.machine.programs import LocalPrograms
+from killcheck.run import kept as kept_runs
 from killcheck.run.places import layer_places
 from killcheck.run.planned import PlannedDrill
 from killcheck.run.record import RecordWriter
@@ -209,11 +210,15 @@ class Run:
         #: The changes that somebody has said yes to.
         self._approved: set[str] = set()
         self._record: RecordWriter | None = None
-        self._sinks = list(sinks)
+        #: That of the drill which is under way in this process, for sinks that look at it.
+        self.cluster: Cluster | None = None
+        self.sinks = list(sinks)
 
     def execute(self) -> RunResult:
         """Run them all. Raises what a drill raises, and Declined where the plan is not approved."""
         hide_environment()
+        keep = kept_runs.limit()
+        kept_runs.own_ignore(self.folder.parents[1])
         results: list[DrillResult] = []
         with RecordWriter(self.folder / "run.jsonl") as record:
             self._record = record
@@ -250,6 +255,7 @@ class Run:
                 # The verdict still says what was seen, also where that was the outcome asked for.
                 code = 0 if wanted and all(wanted) else code or EXIT_CODES["exposed"]
             self._emit(events.RunFinished(at=wall_now(), verdict=verdict, exit_code=code))
+        kept_runs.tidy(self.folder.parents[1], keep)
         return RunResult(self.id, verdict, code, tuple(results), record.path, notes)
 
     def _in_turn(self) -> Iterator[tuple[list[events.Event], DrillResult]]:
@@ -268,6 +274,7 @@ class Run:
     def one(self, number: int, planned: PlannedDrill) -> DrillResult:
         """The drill with that number; raises what it raises."""
         with self.session.cluster(planned) as (cluster, kill_path):
+            self.cluster = cluster
             layer: Layer = kill_path.layer(planned.layer)
             run = f"{self.id}-{number}"
             home = _home(kill_path, layer) if cluster.real else ""
@@ -373,7 +380,7 @@ class Run:
         event = clean(event)
         if self._record is not None:
             self._record(event)
-        for sink in self._sinks:
+        for sink in self.sinks:
             sink(event)
 
 

@@ -27,7 +27,7 @@ _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
     # Not what containerd says of a pull that was refused: "... may require authorization: authorization failed: ...".
     (
         re.compile(
-            r"(?i)(authorization[\"']?\s*[:=]\s*[\"']?(?:(?:bearer|basic|token)\s+)?)"
+            r"(?i)(authorization[\"']?\s*[:=]\s*[\"']?(?:(?:bearer|basic|token|[a-z]+key)\s+)?)"
             r"(?!authorization failed:|server message:)[^\s\"']+"
         ),
         r"\1<redacted>",
@@ -86,12 +86,35 @@ _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
     ),
     (re.compile(r"(\\?\"(?:auth|identitytoken)\\?\"\s*:\s*\\?\")[A-Za-z0-9+/=_.-]{8,}"), r"\1<redacted>"),
     (
-        re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.S),
+        re.compile(
+            r"-----BEGIN [A-Z ]*PRIVATE KEY(?: BLOCK)?-----.*?(?:-----END [A-Z ]*PRIVATE KEY(?: BLOCK)?-----|\Z)",
+            re.S,
+        ),
         "<private key>",
     ),
     (re.compile(r"LS0tLS1CRUdJTi[A-Za-z0-9+/_-]{20,}={0,2}"), "<pem>"),  # "-----BEGIN" in base64
-    (re.compile(r"(\w://[^\s/:@]+:)[^\s/@]+@"), r"\1<redacted>@"),
+    (re.compile(r"(\w://[^\s/:@]*:)[^\s/@]+@"), r"\1<redacted>@"),
     (re.compile(r"(\w://)[^\s/:@]{16,}@"), r"\1<redacted>@"),
+)
+#: A word as chance makes it: digits, letters of both cases, three of each at least.
+_CHANCE = r"(?=(?:[A-Za-z]*\d){3})(?=(?:[a-z\d]*[A-Z]){3})(?=(?:[A-Z\d]*[a-z]){3})[A-Za-z\d]{20,}"
+#: What looks like a key whoever made it: no list of prefixes is ever whole. Names and digests of Kubernetes, which has
+#: neither capitals nor long hexadecimal words after a dash, stay.
+_UNKNOWN_MAKERS: tuple[tuple[re.Pattern[str], str], ...] = (
+    (re.compile(rf"(?<![A-Za-z\d]){_CHANCE}(?:[+/_=.~-]+[A-Za-z\d]+)*=*"), "<redacted>"),
+    (
+        re.compile(
+            r"(?<![A-Za-z\d])(?!sha\d{1,3}[_-])([A-Za-z][A-Za-z\d]{0,19}(?:[_-][A-Za-z\d]{1,8})*[_-])"
+            r"(?=(?:[A-Za-z]*\d){3})(?:[a-z\d]{32,}|[A-Z\d]{32,}|[a-f\d]{32,})(?:[_-][A-Za-z\d]+)*(?![A-Za-z\d])"
+        ),
+        r"\1<redacted>",
+    ),
+    (re.compile(r"(https?://\S*/)[\da-f]{32,}(?![\w-])"), r"\1<redacted>"),
+    (re.compile(r"(\\?\"[\w-]*key\\?\"\s*:\s*\\?\")[A-Za-z\d]{20,}"), r"\1<redacted>"),
+    # Hashes of passwords (crypt(5)), netrc, kubeadm's bootstrap tokens.
+    (re.compile(r"\$(?:2[abxy]|[156y]|gy|argon2\w*|scrypt|pbkdf2[\w-]*)\$[^\s:\"']{8,}"), "<redacted>"),
+    (re.compile(r"(\blogin\s+\S+\s+password\s+)\S+"), r"\1<redacted>"),
+    (re.compile(r"(?<![\w.-])[a-z\d]{6}\.(?=[a-z]*\d)[a-z\d]{16}(?![\w.-])"), "<token>"),
 )
 #: Part of a name by which a variable, an argument, a field or a header says that it is secret.
 _SAYS = (
@@ -312,6 +335,8 @@ def _redacted(text: str, known: _Finder | None) -> str:
     if _TOKENISH.search(text):
         for pattern in _detectors():
             text = pattern.sub("<redacted>", text)
+    for pattern, replacement in _UNKNOWN_MAKERS:
+        text = pattern.sub(replacement, text)
     return text
 
 

@@ -84,6 +84,8 @@ def pods_wanted(obj: Obj) -> int:
 
 # -- why -----------------------------------------------------------------------------------------------------
 def _reason(scene: Scene, target: Target, objects: list[Obj]) -> str:
+    if any(dig(obj, "spec", "paused") for obj in objects):
+        return "it is paused (spec.paused), so no pod is made for it"
     said = next(iter((*_of_pods(scene, target), *_of_events(scene, target, objects))), "")
     if not said:
         own = any(scene.is_of(target, pod) for pod in scene.pods.values())

@@ -31,6 +31,7 @@ TEXTS = sorted(
     for path in [*CI.rglob("*"), ROOT / ".pre-commit-hooks.yaml"]
     if path.suffix in (".yaml", ".yml", ".md") and "helm" not in path.parts
 )
+TEXTS += [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 MANIFESTS = ["rbac.yaml", "drill.yaml", "janitor.yaml", "networkpolicy.yaml", "fleet/indexed-job.yaml"]
 
 

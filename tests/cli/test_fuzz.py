@@ -1,6 +1,6 @@
-"""Files and options that nobody meant: no traceback, and an exit code that is documented for it.
+"""Files and options that nobody meant: no traceback, and the exit code that is documented for their class.
 
-The default run takes a sample; ``KILLCHECK_FUZZ=2000`` takes so many inputs, spread over the surfaces.
+What is changed works before it is changed, and is said to. The default run takes a sample; ``KILLCHECK_FUZZ=2000`` takes so many inputs, spread over the surfaces.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import random
+from pathlib import Path
 
 import pytest
 import yaml
@@ -16,6 +17,11 @@ from killcheck.fixtures import path
 
 from killcheck import fixtures
 from killcheck.cli import main
+from killcheck.embedded import Cluster
+from killcheck.kube import resources as r
+from killcheck.safety.journal import Journal
+from killcheck.spec import specfile
+from killcheck.spec.specfile import SpecError
 
 SAMPLE = 64
 COUNT = int(os.environ.get("KILLCHECK_FUZZ", SAMPLE))
@@ -41,26 +47,26 @@ ENTRY = {
     },
 }
 JOURNAL = json.dumps({"journal": {"run": "x", "context": "staging", "host": "h", "pid": 1}}) + "\n" + json.dumps(ENTRY)
-RECORD = (
-    "\n".join(
-        json.dumps(line)
-        for line in (
-            {
-                "event": "run-started",
-                "at": "2026-01-15T03:00:01Z",
-                "schema": "killcheck.record/v1",
-                "run": "r",
-                "version": "1",
-                "cluster": "embedded",
-                "real": False,
-                "kill_path": "k",
-                "drills": [],
-            },
-            {"event": "run-finished", "at": "2026-01-15T03:00:01Z", "verdict": "proven", "exit_code": 0},
-        )
-    )
-    + "\n"
-)
+DEPLOYMENT = {
+    "metadata": {"name": "web", "namespace": "default"},
+    "spec": {
+        "replicas": 2,
+        "selector": {"matchLabels": {"app": "web"}},
+        "template": {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}},
+    },
+}
+ACCEPTED = """apiVersion: killcheck/v1
+kind: Accepted
+exposures:
+  - layer: nightly-off
+    fault: image-gone
+    cause: [ErrImagePull]
+    owner: ops
+    reason: one switch so far
+    until: 2027-03-31
+"""
+CATALOGUE = """- {instance_type: p5.48xlarge, usd_per_hour: 60.0, vcpu: 192}
+"""
 ODD = (
     None,
     True,
@@ -106,7 +112,8 @@ WORDS = (
     "--html",
     "--yes",
     "nowhere",
-    "\u0000",
+    "\u0001",
+    "\udcff",
     "-1",
     "1h",
     "staging",
@@ -186,62 +193,147 @@ def odd_lines(rng, text):
     )
 
 
-class Folder:
-    """A working folder with one odd file in it."""
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """What there is before anything is odd: a run record, and a journal that this machine has signed."""
+    folder = tmp_path_factory.mktemp("made")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        done = CliRunner().invoke(main, ["drill", "--example", "dead-man", "--exec", "none", "-q"])
+        assert done.exit_code == 3, done.output
+        with Cluster(exec_mode="none") as cluster:
+            cluster.kube.create(r.DEPLOYMENTS, DEPLOYMENT)
+            journal = Journal("x", cluster.loop, cluster.kube, path=folder / "journal-0.jsonl", context="staging")
+            journal.merge(r.DEPLOYMENTS, "web", "default", {"spec": {"replicas": 7}}, "scaled web")
+    (record,) = folder.glob(".killcheck/runs/*/run.jsonl")
+    return {"record": record.read_text(), "journal": (folder / "journal-0.jsonl").read_text()}
 
-    def __init__(self, folder, rng):
-        self.folder, self.rng = folder, rng
+
+class Folder:
+    """A working folder with one odd file in it; each surface answers the command and the exit codes of its class.
+
+    ``rng``: None leaves the file as it is, and then only the first of the codes is right.
+    """
+
+    def __init__(self, folder, rng, made):
+        self.folder, self.rng, self.made = folder, rng, made
         (folder / "kubeconfig").write_text(KUBECONFIG)
         (folder / "killcheck.yaml").write_text(SPEC)
 
-    def write(self, name, text):
+    def write(self, name, text, make=odd):
         file = self.folder / name
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(text.encode("utf-8", "surrogatepass"))
+        file.write_bytes((make(self.rng, text) if self.rng else text).encode("utf-8", "surrogatepass"))
         return str(file)
 
+    def choice(self, *ways):
+        return self.rng.choice(ways) if self.rng else ways[0]
+
+    def deploy(self):
+        """The manifests of the path, whole."""
+        for source in path("dead-man").glob("*.yaml"):
+            if source.name != "killcheck.yaml":
+                (self.folder / source.name).write_text(source.read_text())
+
     def spec(self):
-        file = self.write("odd.yaml", odd(self.rng, SPEC))
-        return self.rng.choice([["lint", file], ["drill", file, "--on", "staging", "--dry-run"]])
+        self.deploy()
+        file = self.write("odd.yaml", SPEC)
+        wanted = (2,)
+        if sound(file):  # without a ceiling a fence proves nothing (3)
+            wanted = (0, 1, 3)
+        aims = ["lint", file], ["fence", file], ["drill", file, "--on", "staging", "--dry-run"]
+        argv = self.choice(*aims)
+        # A spec that can be read may forbid the context (2); one that allows it meets nobody there (4).
+        return argv, (4, 2) if argv[0] == "drill" and sound(file) else wanted
+
+    def policy(self):
+        self.deploy()
+        beside = self.write("killcheck.accepted.yaml", ACCEPTED)
+        assert beside
+        return ["drill", "killcheck.yaml", "--dry-run", "--exec", "none"], (0, 2)
+
+    def catalogue(self):
+        self.deploy()
+        file = self.write("catalogue.yaml", CATALOGUE)
+        return ["fence", "killcheck.yaml", "--catalogue", file], (0, 1, 2, 3)
 
     def manifest(self):
-        source = self.rng.choice(sorted(p for p in path("dead-man").glob("*.yaml") if p.name != "killcheck.yaml"))
-        self.write("deploy/odd.yaml", odd(self.rng, source.read_text()))
-        return ["lint", "--manifests", str(self.folder / "deploy")]
+        everything = sorted(p for p in path("dead-man").glob("*.yaml") if p.name != "killcheck.yaml")
+        changed = self.choice(*everything)
+        for source in everything:
+            self.write(f"deploy/{source.name}", source.read_text(), odd if source == changed else lambda _, text: text)
+        return ["lint", "--manifests", str(self.folder / "deploy")], (0, 1, 2)
 
     def record(self):
-        return ["report", self.write("run.jsonl", odd_lines(self.rng, RECORD)), *self.rng.choice([[], ["--json", "-"]])]
+        file = self.write("run.jsonl", self.made["record"], odd_lines)
+        return ["report", file, *self.choice([], ["--json", "-"], ["--html", "x.html"], ["--junit", "x.xml"])], (0, 2)
 
     def journal(self):
-        self.write(".killcheck/runs/x/journal-0.jsonl", odd_lines(self.rng, JOURNAL))
+        """Nobody's; what it asks for is told where its cluster is not named (5), and else is no business of host's."""
+        self.write(".killcheck/runs/x/journal-0.jsonl", JOURNAL, odd_lines)
         on = ["--on", "host"]
-        return ["restore", *self.rng.choice([[], on, ["--dry-run"], ["--json"], [*on, "--json"], [*on, "--dry-run"]])]
+        argv = self.choice([], ["--dry-run"], ["--json"], on, [*on, "--json"], [*on, "--dry-run"])
+        return ["restore", *argv], (5, 0)
+
+    def signed(self):
+        """This machine's own: its cluster does not answer (4); a line that is not as it was signed is hearsay (5)."""
+        self.write(".killcheck/runs/x/journal-0.jsonl", self.made["journal"], odd_lines)
+        return ["restore", *self.choice([], ["--dry-run"], ["--json"])], (4, 5, 0)
 
     def kubeconfig(self):
-        self.write("kubeconfig", odd(self.rng, KUBECONFIG))
-        return [*self.rng.choice([["restore"], ["drill", "killcheck.yaml", "--dry-run"]]), "--on", "staging"]
+        self.write("kubeconfig", KUBECONFIG)
+        return [*self.choice(["restore"], ["drill", "killcheck.yaml", "--dry-run"]), "--on", "staging"], (4, 2)
 
     def options(self):
-        command = self.rng.choice(["lint", "drill", "restore", "report", "explore", "gate", "fence", "discover"])
-        return [command, *(self.rng.choice(WORDS) for _ in range(self.rng.randrange(1, 4))), "--on", "nowhere"]
+        if self.rng is None:
+            return ["faults"], (0,)
+        command = self.choice("lint", "drill", "restore", "report", "explore", "gate", "fence", "discover")
+        return [command, *(self.choice(*WORDS) for _ in range(self.rng.randrange(1, 4))), "--on", "nowhere"], (2,)
 
 
-#: How many of sixteen inputs each gets: what takes longest gets least.
-SURFACES = {"spec": 1, "manifest": 1, "record": 4, "journal": 4, "kubeconfig": 2, "options": 4}
+def sound(file):
+    """Whether a spec is one."""
+    try:
+        specfile.load(Path(file))
+    except SpecError:
+        return False
+    return True
+
+
+#: How many of twenty inputs each gets: what takes longest gets least.
+SURFACES = {
+    "spec": 1,
+    "manifest": 1,
+    "policy": 2,
+    "catalogue": 1,
+    "record": 4,
+    "journal": 3,
+    "signed": 2,
+    "kubeconfig": 2,
+    "options": 4,
+}
+
+
+def ended(folder, surface, rng, made, monkeypatch):
+    """How a killcheck in a folder of its own ended, and the codes of its class."""
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("KUBECONFIG", str(folder / "kubeconfig"))
+    argv, codes = getattr(Folder(folder, rng, made), surface)()
+    result = CliRunner().invoke(main, argv)
+    told = (surface, folder.name, argv, result.exit_code, codes, result.output[-600:], repr(result.exception))
+    return result, codes, told
 
 
 @pytest.mark.parametrize("surface", SURFACES)
-def test_no_input_ends_in_a_traceback_or_an_exit_code_of_its_own(surface, tmp_path, monkeypatch):
+def test_no_input_ends_in_a_traceback_or_with_the_exit_code_of_another_class(surface, tmp_path, monkeypatch, made):
     monkeypatch.setattr("killcheck.safety.undo.BACKOFF_S", (1e6,))  # nobody waits for what is not there
-    for number in range(-(-COUNT * SURFACES[surface] // 16)):
-        folder = tmp_path / str(number)
-        folder.mkdir()
-        monkeypatch.chdir(folder)
-        monkeypatch.setenv("KUBECONFIG", str(folder / "kubeconfig"))
-        argv = getattr(Folder(folder, random.Random(f"{surface}-{number}")), surface)()
-        result = CliRunner().invoke(main, argv)
-        told = (surface, number, argv, result.exit_code, result.output[-600:], repr(result.exception))
+    result, codes, told = ended(tmp_path / "as-it-is", surface, None, made, monkeypatch)
+    assert result.exit_code == codes[0], told
+    for number in range(-(-COUNT * SURFACES[surface] // 20)):
+        rng = random.Random(f"{surface}-{number}")
+        result, codes, told = ended(tmp_path / str(number), surface, rng, made, monkeypatch)
         assert result.exception is None or isinstance(result.exception, SystemExit), told
         assert "Traceback" not in result.output, told
-        assert result.exit_code in range(6), told
+        assert result.exit_code in codes, told
         assert result.exit_code == 0 or result.output.strip(), told

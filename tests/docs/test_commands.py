@@ -1,7 +1,9 @@
 """The commands in the documentation, run: each ends with the exit code that is said, and prints what is said.
 
 A ``console`` block is a shell session: lines that begin with ``$`` are run, in order, in one shell for the page; the
-lines below one must be in what it prints, in that order. ``# exit N`` says that it fails.
+lines below one must be in what it prints, in that order. A comment that ends with ``exit N`` says that it fails.
+``<!-- needs: X -->`` above a block: it is run apart from the others, where there is X, a program or ``staging``, which
+is a cluster of that name made here. README is followed on a machine without curl, kubectl and Docker, not as root.
 """
 
 from __future__ import annotations
@@ -14,24 +16,35 @@ import sys
 from pathlib import Path
 
 import pytest
+from poor_machine import poorer
+from wire_world import CONTEXT, WireWorld
 
 ROOT = Path(__file__).resolve().parents[2]
 MARK = "@@killcheck-docs@@"
+BLOCK = re.compile(r"(?:^<!-- needs: (?P<needs>[\w ]+) -->\n)?^```console\n(?P<text>.*?)^```", re.DOTALL | re.MULTILINE)
 PAGES = [
     page
     for page in sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), ROOT / "ci/README.md"])
     if "```console" in page.read_text(encoding="utf-8")
 ]
+#: Each page with what its blocks need: nothing, or something.
+SESSIONS = [
+    (page, needs)
+    for page in PAGES
+    for needs in dict.fromkeys(found["needs"] or "" for found in BLOCK.finditer(page.read_text(encoding="utf-8")))
+]
 
 
-def steps(page):
-    """(command, expected exit code, expected lines) of a page."""
+def steps(page, needs=""):
+    """(command, expected exit code, expected lines) of a page's blocks with these needs."""
     found = []
-    for block in re.findall(r"^```console\n(.*?)^```", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE):
-        for line in block.splitlines():
+    for block in BLOCK.finditer(page.read_text(encoding="utf-8")):
+        for line in block["text"].splitlines() if (block["needs"] or "") == needs else ():
             if line.startswith("$ "):
-                said = re.search(r"#\s*exit (\d+)$", line)
+                said = re.search(r"#.*\bexit (\d+)$", line)
                 found.append((line[2:], int(said[1]) if said else 0, []))
+            elif line == ">" or line.startswith("> "):  # the command goes on
+                found[-1] = (f"{found[-1][0]}\n{line[2:]}", *found[-1][1:])
             elif line.strip():
                 found[-1][2].append(line)
     return found
@@ -47,31 +60,55 @@ def in_order(expected, printed):
     return None
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_the_page_can_be_followed(page, tmp_path):
-    wanted = steps(page)
-    if any("kubectl" in command for command, _, _ in wanted) and not shutil.which("kubectl"):
-        pytest.skip("kubectl is not installed")
+@pytest.fixture
+def around(tmp_path):
+    """around(needs): the environment in which a session runs. Skips where something that it needs is not there."""
+    worlds = []
+
+    def environment(needs):
+        made = {
+            **os.environ,
+            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+            "COLUMNS": "160",
+            "NO_COLOR": "1",
+            "HOME": str(tmp_path),
+            "CI": "1",
+        }
+        made.pop("KUBECONFIG", None)
+        for name in needs.split():
+            if name == "staging":
+                worlds.append(WireWorld(tmp_path, speed=1.0, exec_mode="none"))
+                config = worlds[0].kubeconfig
+                config.write_text(config.read_text().replace(CONTEXT, "staging"))
+                made["KUBECONFIG"] = str(config)
+            elif not shutil.which(name):
+                pytest.skip(f"{name} is not installed")
+        return made
+
+    yield environment
+    for world in worlds:
+        world.close()
+
+
+@pytest.mark.parametrize(
+    ("page", "needs"), SESSIONS, ids=[f"{page.relative_to(ROOT)} {needs}".strip() for page, needs in SESSIONS]
+)
+def test_the_page_can_be_followed(page, needs, tmp_path, around):
+    wanted = steps(page, needs)
     script = "\n".join(f"{command}\nprintf '\\n{MARK} %s\\n' $?" for command, _, _ in wanted)
-    environment = {
-        **os.environ,
-        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-        "COLUMNS": "160",
-        "NO_COLOR": "1",
-        "HOME": str(tmp_path),
-        "CI": "1",
-    }
-    environment.pop("KUBECONFIG", None)
+    machine = (poorer() or ()) if page.name == "README.md" and not needs else ()
+    folder = tmp_path / "work"
+    folder.mkdir()
     done = subprocess.run(
-        ["bash", "-c", script],
+        [*machine, "bash", "-c", script],
         check=False,
-        cwd=tmp_path,
-        env=environment,
+        cwd=folder,
+        env=around(needs),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=240,
+        timeout=600,
     )
     outputs = re.split(rf"\n{MARK} (\d+)\n", done.stdout)
     assert len(outputs) == 2 * len(wanted) + 1, done.stdout

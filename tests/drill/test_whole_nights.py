@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from killcheck import discover
 from killcheck.run.planned import PlannedDrill
 from killcheck.run.runner import Run
 from killcheck.run.session import Session
@@ -201,6 +202,26 @@ def test_a_switch_that_deletes_its_target_is_judged_and_the_target_made_again(ni
     result = night(*MAY_DELETE, switch=DELETED)
     assert (str(result.verdict), result.problems) == ("survived", ())
     assert any("re-created" in said for said in result.healed)
+
+
+def test_a_switch_that_deletes_the_whole_namespace_is_judged(night):
+    may = {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get", "list", "watch", "delete"]}
+    rbac = {"apiVersion": "rbac.authorization.k8s.io/v1"}
+    ref = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "razing"}
+    who = [{"kind": "ServiceAccount", "name": "off", **NS}]
+    rights = [
+        {**rbac, "kind": "ClusterRole", "metadata": {"name": "razing"}, "rules": [may]},
+        {**rbac, "kind": "ClusterRoleBinding", "metadata": {"name": "razing"}, "roleRef": ref, "subjects": who},
+    ]
+    result = night(*rights, switch="kubectl delete namespace studio --wait=false")
+    assert result.problems == ()
+    assert str(result.verdict) in ("survived", "inconclusive"), result.why
+
+
+def test_a_nightly_restart_is_no_switch():
+    fresh = cron("fresh", "0 1 * * *", "kubectl -n studio rollout restart deployment painter")
+    found = discover.from_objects([painter(), *cron("off", "30 22 * * *", ZERO), *fresh])
+    assert [layer.name for layer in found.kill_path.layers] == ["off"]
 
 
 def test_a_switch_that_deletes_what_git_makes_again_is_exposed(night):

@@ -28,6 +28,8 @@ WATCHED = Options(horizon_s=2 * 3600.0)
 STYLES = {
     "patch-scale": ("off", "kubectl -n {ns} scale {kind} {name} --replicas=0"),
     "patch-spec": ("off", 'kubectl -n {ns} patch {kind} {name} --type merge -p \'{{"spec":{{"replicas":0}}}}\''),
+    "delete": ("off", "kubectl -n {ns} delete {kind} {name} --wait=false"),
+    "restart": ("on", "kubectl -n {ns} rollout restart {kind} {name}"),
     "wrong-name": ("on", "kubectl -n {ns} scale {kind} {name}-old --replicas=0 || true"),
     "one-left": ("on", "kubectl -n {ns} scale {kind} {name} --replicas=1"),
     "dry-run": ("on", "kubectl -n {ns} scale {kind} {name} --replicas=0 --dry-run=server"),
@@ -100,7 +102,7 @@ class Composition:
                 {
                     "apiGroups": ["apps"],
                     "resources": [plural, f"{plural}/scale"],
-                    "verbs": ["get", "list", "patch", "update"],
+                    "verbs": ["get", "list", "patch", "update", "delete"],
                 }
             ],
         )

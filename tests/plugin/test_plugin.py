@@ -44,10 +44,10 @@ def test_a_failure_shows_diagnosis_and_timeline_and_no_traceback(team):
     done.stdout.fnmatch_lines(
         [
             "*the GPUs must go off: exposed*",
-            "*stuck before image_pulled*",
+            "*stuck before image pulled*",
             "*cause:*not found*",
             "*remedy:*",
-            "*pods_gone*never (deadline 5 min)*",
+            "*pods gone*never (deadline 5 min)*",
         ]
     )
     done.stdout.no_fnmatch_line("*Traceback*")
@@ -131,9 +131,9 @@ def test_allure_has_steps_and_attachments(team):
     pytester = team()
     pytester.runpytest_subprocess("--alluredir=allure").assert_outcomes(passed=1)
     (found,) = [json.loads(path.read_text()) for path in (pytester.path / "allure").glob("*-result.json")]
-    assert any(step["name"].startswith("pods_gone: ") for step in found["steps"])
+    assert any(step["name"].startswith("GPU pods gone: ") for step in found["steps"])
     kept = {one["name"]: (pytester.path / "allure" / one["source"]).read_text() for one in found["attachments"]}
-    assert "pods_gone" in kept["nightly-off: timeline"]
+    assert "GPU pods gone" in kept["nightly-off: timeline"]
     assert json.loads(kept["nightly-off: result"])["verdict"] == "survived"
     assert "SuccessfulCreate" in kept["nightly-off: events"]
     assert "kind: CronJob" in kept["nightly-off: manifest"]

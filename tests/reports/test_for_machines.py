@@ -114,7 +114,11 @@ def test_allure_follows_a_drill_from_night_to_night(tmp_path):
     assert not {r["uuid"] for r in nights[0].values()} & {r["uuid"] for r in nights[1].values()}
     exposed = next(r for r in nights[0].values() if r["status"] == "failed")
     assert exposed["statusDetails"]["message"] == "exposed: ImagePullBackOff: gone"
-    assert [s["name"] for s in exposed["steps"]] == ["sabotage: image-gone", "triggered: 0 s", "pods_gone: never"]
+    assert [s["name"] for s in exposed["steps"]] == [
+        "sabotage: image-gone",
+        "trigger pulled: 0 s",
+        "GPU pods gone: never",
+    ]
     assert {"name": "severity", "value": "blocker"} in exposed["labels"]
     for attachment in exposed["attachments"]:
         assert (tmp_path / "r1" / attachment["source"]).is_file()

@@ -97,7 +97,7 @@ def test_the_page_stands_alone_and_its_links_lead_somewhere(record):
 
 def test_the_page_tells_verdict_cause_and_phases(record):
     text = html(tell(read(record)))
-    for word in ("survived", "exposed", "false green", "executor_finished", "cannot patch resource", "Put back"):
+    for word in ("survived", "exposed", "false green", "executor finished", "cannot patch resource", "Put back"):
         assert word in text
 
 

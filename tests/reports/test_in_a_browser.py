@@ -162,3 +162,56 @@ def test_every_picture_has_a_name_and_every_table_header_a_scope(open_page):
     page = open_page()
     assert page.locator("svg[role=img][aria-label]").count() == page.locator("svg").count() == 4
     assert page.locator("th:not([scope])").count() == 0
+
+
+# -- a large one -------------------------------------------------------------------------------------------
+LONG = "a-rather-long-name-of-a-second-switch-that-somebody-generated-651"
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory):
+    """Two layers, one with a name of 65 characters, under 45 faults."""
+    night = {"watched_s": 25_200.0, "usd": 153.7}
+    told = story(
+        [
+            result(layer, [f"fault-{number}"], verdict, **(night if verdict == "exposed" else {}))
+            for layer in ("nightly-off", LONG)
+            for number, verdict in enumerate(["survived", "exposed", "covered", "inconclusive", "exposed"] * 9)
+        ],
+        fences=[{**FENCE, "pool": LONG}],
+        findings=[{**FINDING, "object": f"CronJob/{LONG}/{LONG}"}],
+    )
+    path = tmp_path_factory.mktemp("large") / "report.html"
+    path.write_text(html(told))
+    return path
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [400, 800, 1400])
+def test_a_large_matrix_with_long_names_can_be_read(browser, large, width, scheme):
+    page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
+    page.goto(large.as_uri())
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert page.locator("td.cell").count() == 90
+    assert page.locator("th", has_text=LONG).first.is_visible()
+    for row in page.locator("tbody tr").all()[:3]:
+        assert row.locator("th").first.inner_text().strip()
+    page.locator("#drill-1").scroll_into_view_if_needed()
+    page.get_by_role("button", name="Open all").click()
+    smallest = page.evaluate(
+        "Math.min(...[...document.querySelectorAll('#drill-1 svg text')].map(t => t.getBoundingClientRect().height))"
+    )
+    assert smallest >= 10  # pixels: of the picture too
+    page.close()
+
+
+def test_what_is_exposed_is_never_told_as_off_and_its_picture_says_where_it_ends(browser, large):
+    page = browser.new_page()
+    page.goto(large.as_uri())
+    exposed = page.locator("td.cell.exposed").all_inner_texts()
+    assert len(exposed) == 36
+    assert not any("off after" in text for text in exposed)
+    page.get_by_role("button", name="Open all").click()
+    assert "The drill was watched for 7 h: $153.70." in page.inner_text("#drill-1")
+    assert "and 33 more drill(s)" in page.inner_text("#mend + ol")
+    page.close()

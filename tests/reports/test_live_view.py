@@ -49,7 +49,7 @@ def test_dollars_run_while_nodes_are_on_and_stop_when_they_are_gone():
 def test_deadlines_count_down_and_a_phase_that_is_reached_goes():
     reached = events.PhaseReached(at=AT, phase="job_created", at_s=1.0, observed_s=1.0, deadline_s=30.0, evidence="")
     text = said(standing(reached), 310)
-    assert "job_created" not in text
+    assert "Job created" not in text
     assert "late by 10 s" in text
     assert "9 min 50 s left" in text
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 
 import pytest
-from canaries import CANARIES, NAMED
+from canaries import CANARIES, NAMED, UNLISTED
 from click.testing import CliRunner
 
 from killcheck import fixtures
@@ -38,7 +38,7 @@ TELLS_ALL = (
                   printf 'raw %s\\n' "$PASSWORD" >&2
                   echo "$PGPASS and $AUTH"; env | grep -E 'PASS|PWD|AUTH|KEY|DSN|COOKIE'
 """
-    + "".join(f"                  echo 'fatal: {value}' >&2\n" for value in CANARIES.values())
+    + "".join(f"                  echo 'fatal: {value}' >&2\n" for value in (*CANARIES.values(), *UNLISTED.values()))
     + """\
                   exit 7
 """
@@ -79,7 +79,7 @@ def test_nothing_that_a_drill_leaves_or_prints_holds_a_secret(deploy, tmp_path):
     for name, text in texts.items():
         for secret in (PASSWORD, LITERAL, OURS, "c2hvcnQx", "eyJhbGci", "ZXlKaGJH"):
             assert secret not in text, name
-        for secret in (*CANARIES.values(), *NAMED.values()):
+        for secret in (*CANARIES.values(), *UNLISTED.values(), *NAMED.values()):
             assert secret not in text, name
         for wrapped in ("x:", "u:", ""):
             assert base64.b64encode(f"{wrapped}{PASSWORD}".encode()).decode()[4:-4] not in text, name

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import base64
+import re
 from datetime import UTC, datetime
 
 import pytest
-from canaries import CANARIES, NAMED
+from canaries import CANARIES, NAMED, UNLISTED
 
 from killcheck.events import Said
 from killcheck.text import redaction
@@ -51,6 +52,31 @@ def secret_part(value):
     """The longest of its parts, hosts aside."""
     parts = value.replace("/", " ").replace("@", " ").replace(":", " ").replace("=", " ").split()
     return max((part for part in parts if not part.endswith((".example", ".com"))), key=len)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "registry.k8s.io/kubectl@sha256:" + "0123456789abcdef" * 4,
+        "cosign: sha256-" + "0123456789abcdef" * 4 + ".sig",
+        "Pod/inference/vllm-6b8f5d7c9-x2x4z: FailedCreatePodSandBox",
+        "uid 0c9f2b64-7a1d-4e83-9b5f-3d6e1a2c4f70 at 2026-01-15T03:00:01.000000Z",
+        "node ip-10-0-13-7.eu-central-1.compute.internal, i-0123456789abcdef0, p5.48xlarge",
+        "killcheck-journal-20260115-030001-abc123-0",
+        "PodDisruptionBudgetRetrievalError, FailedToRetrieveImagePullSecret, http2: server sent GOAWAY",
+        "GET /apis/apps/v1/namespaces/inference/deployments/vllm/scale 409 resourceVersion 4711",
+        "commit 0123456789abcdef0123456789abcdef01234567",
+    ],
+)
+def test_what_kubernetes_and_its_clouds_call_things_stays(text):
+    assert redact(text) == text
+
+
+@pytest.mark.parametrize("value", UNLISTED.values(), ids=UNLISTED)
+@pytest.mark.parametrize("said", ["fatal: {}", "got {} from there", "x='{}'"], ids=["end", "middle", "quoted"])
+def test_no_list_of_makers_is_whole(said, value):
+    core = max(re.findall(r"[A-Za-z0-9]{10,}|[A-Fa-f0-9-]{30,}", value), key=len)
+    assert core[-10:] not in redact(said.format(value))
 
 
 @pytest.mark.parametrize("value", CANARIES.values(), ids=CANARIES)

@@ -9,7 +9,15 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 PRODUCT = [p for room in ("killcheck", "probes", "suites", "fixtures") for p in (ROOT / room).rglob("*.py")]
 #: What runs inside an executor's container, not in killcheck.
-INSIDE = {"shim_agent.py", "shim_curl.py", "shim_kubectl.py", "shim_site.py", "spawner.py", "agent.py"}
+INSIDE = {
+    "shim_agent.py",
+    "shim_curl.py",
+    "shim_kubectl.py",
+    "shim_site.py",
+    "spawner.py",
+    "agent.py",
+    "standin_curl.py",
+}
 CLOCKS = {"time", "sleep", "monotonic", "perf_counter"}
 
 

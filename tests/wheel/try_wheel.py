@@ -42,6 +42,8 @@ def main() -> None:
         if verdicts != ["survived", "exposed", "exposed", "exposed"]:
             sys.exit(f"the installed wheel's demo ended with {verdicts}")
         run(bin_ / "killcheck", "drill", "--example", "dead-man", "--under", "image-gone", cwd=empty, expect=1)
+        # As the README has it, from a clone beside an installed killcheck.
+        run(bin_ / "killcheck", "drill", ROOT / "fixtures/paths/two-switches/killcheck.yaml", "-q", cwd=empty)
         print(f"wheel: {wheel.name} works from an empty folder: {', '.join(verdicts)}")
 
 

@@ -2,7 +2,7 @@
 
 One line a question: ``KEY now``, ``KEY sleep 5m``, ``KEY alarm 30`` (to be woken in the middle of something else),
 ``KEY reach HOST PORT``, ``KEY calm`` (of kubectl: ``calm kubectl WORDS``),
-``KEY transient CODE``, ``KEY last``, ``KEY polls``, ``KEY lacking NAME``.
+``KEY transient CODE``, ``KEY last``, ``KEY polls``, ``KEY lacking NAME``, ``KEY stands NAME`` (a stand-in runs).
 One line an answer.
 """
 
@@ -48,6 +48,9 @@ class Asker(Protocol):
 
     def lacks(self, name: str) -> None:
         """It called a command that this host does not have."""
+
+    def stands(self, name: str) -> None:
+        """It called a command for which killcheck's own stand-in runs."""
 
 
 class Agent:
@@ -128,6 +131,9 @@ class _Question:
             self._say("ok")
         elif verb == "lacking" and rest:
             asker.lacks(rest[0])
+        elif verb == "stands" and rest:
+            asker.stands(rest[0])
+            self._say("ok")
         else:
             self._say("error")
 

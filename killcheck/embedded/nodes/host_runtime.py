@@ -14,7 +14,7 @@ from killcheck.embedded.nodes import beyond
 from killcheck.embedded.nodes.execution import Exit, Launch, NotRun, StartError
 from killcheck.embedded.nodes.external_endpoints import Outside
 from killcheck.embedded.nodes.hostprograms import HostPrograms
-from killcheck.embedded.nodes.isolation import LEVELS, WAYS_OUT, Level
+from killcheck.embedded.nodes.isolation import LEVELS, Level, here, ways_out
 from killcheck.embedded.nodes.network import Network, shared
 from killcheck.embedded.nodes.process import HostProcess, lacks
 from killcheck.embedded.nodes.spawnerclient import NoSandbox, SetUpError, SpawnerClient
@@ -25,10 +25,10 @@ __all__ = ["HostRuntime", "Isolation"]
 
 Isolation = Literal["sandbox", "shipped", "namespaces", "bubblewrap", "unisolated"]
 
-#: What each of them tries, in order.
 #: What a program looks for is told up to here: it may look for as many names as it likes.
 MOST_ASSUMED = 200
 
+#: What each of them tries, in order.
 _TRIED: dict[Isolation, tuple[Level, ...]] = {
     "sandbox": LEVELS,
     "shipped": (*LEVELS, Level.UNISOLATED),
@@ -122,6 +122,9 @@ class HostRuntime:
             return self.spawner.level
         why = []
         for level in _TRIED[self.isolation]:
+            if level in LEVELS and not here().startswith("linux"):
+                why.append(f"{level}: a sandbox takes Linux, and this is {here()}")
+                continue
             spawner = None
             try:
                 spawner = SpawnerClient(self.loop, self.processes.get, level)
@@ -135,7 +138,7 @@ class HostRuntime:
             if level is Level.UNISOLATED:
                 self.assume("what was run here was not isolated: it could do all that killcheck's own user can")
             return level
-        raise NoSandbox(f"this machine has no sandbox for the manifests' programs ({'; '.join(why)}): {WAYS_OUT}")
+        raise NoSandbox(f"this machine has no sandbox for the manifests' programs ({'; '.join(why)}): {ways_out()}")
 
     def release(self, pod_uid: str) -> None:
         """Remove a pod's scratch space, and its network."""

@@ -1,7 +1,8 @@
 """Executors in real containers: ``--exec docker``. Their images are real ones, not modelled; the API is this cluster's.
 
 Each container is on a network of ours that leads nowhere but to the API server, under the names and the port that a pod
-finds it at. While one runs, virtual time passes as the wall's does: what waits for a minute takes one.
+finds it at. While one runs, virtual time passes as the wall's does: what waits for a minute takes one. It is kept in as
+a stranger's (:mod:`~killcheck.embedded.nodes.container_bounds`), and goes when killcheck does, however that ends.
 """
 
 from __future__ import annotations
@@ -12,16 +13,22 @@ import os
 import platform
 import secrets
 import socket
+import subprocess
+import sys
 import tarfile
 import threading
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 from killcheck.clock import Hold, Loop, Timer, wall_now, wall_seconds
 from killcheck.embedded.connection import Client
 from killcheck.embedded.containerlog import ContainerLog, LogKeeper
+from killcheck.embedded.nodes import container_guardian
+from killcheck.embedded.nodes.container_bounds import Watch, bounds
+from killcheck.embedded.nodes.container_guardian import LABEL
 from killcheck.embedded.nodes.execution import Exit, Launch, NotRun, StartError
 from killcheck.embedded.nodes.isolation import Level
 from killcheck.embedded.wire import Server
@@ -32,8 +39,6 @@ from killcheck.kube.objects import parse_time
 
 __all__ = ["ContainerRuntime"]
 
-#: Label of containers and networks of ours: host and pid, so that what a dead process left can be told.
-LABEL = "killcheck.dev/exec"
 #: Names that a pod reaches the API server by.
 NAMES = ("kubernetes.default.svc", "kubernetes.default", "kubernetes", "kubernetes.default.svc.cluster.local")
 #: How far virtual time runs at once while a container works, in seconds.
@@ -53,6 +58,9 @@ class ContainerRuntime:
         self.running: dict[str, list[_Running]] = {}
         #: Images that were really there, and run.
         self.images: set[str] = set()
+        #: Whether the drill was interrupted: nobody waits any more for what containers do.
+        self.hurried = False
+        self._guardian: subprocess.Popen[bytes] | None = None
         self._client = Client("containers")
         self._network = ""
         self._gateway = ""
@@ -97,6 +105,10 @@ class ContainerRuntime:
     def pod_gone(self) -> None:
         """Containers poll in their own time."""
 
+    def hurry(self) -> None:
+        """Nobody waits any more for what containers do."""
+        self.hurried = True
+
     def close(self) -> None:
         """Remove everything; idempotent."""
         for uid in list(self.running):
@@ -106,11 +118,23 @@ class ContainerRuntime:
             with suppress(KubeError), answered():
                 self.engine.api.remove_network(self._network)
             self._network = ""
+        guardian, self._guardian = self._guardian, None
+        if guardian is not None and guardian.stdin is not None:
+            guardian.kill()
+            guardian.wait()
+            guardian.stdin.close()
+
+    def _guard(self) -> None:
+        """Whoever removes what is ours should this process be killed; started before there is anything."""
+        if self._guardian is None:
+            program = [sys.executable, "-P", str(Path(container_guardian.__file__)), self.engine.host, self.mark]
+            self._guardian = subprocess.Popen(program, stdin=subprocess.PIPE, start_new_session=True, cwd="/")
 
     # -- the way to the API --------------------------------------------------------------------------------
     def _connect(self) -> None:
         if self._network:
             return
+        self._guard()
         with answered():
             made = self.engine.api.create_network(
                 f"killcheck-exec-{secrets.token_hex(4)}", internal=True, labels={LABEL: self.mark}
@@ -156,8 +180,8 @@ class ContainerRuntime:
             "WorkingDir": launch.working_dir,
             "HostConfig": {
                 "NetworkMode": self._network,
-                "PidsLimit": 512,
                 "ExtraHosts": [f"{name}:{address}" for name, address in hosts.items()],
+                **bounds(launch, self._volumes(launch.image)),
             },
         }
         if launch.argv:
@@ -165,6 +189,12 @@ class ContainerRuntime:
         if launch.run_as is not None:
             found["User"] = str(launch.run_as)
         return found
+
+    def _volumes(self, image: str) -> list[str]:
+        """The paths at which an image wants volumes of its own."""
+        with answered():
+            config = self.engine.api.inspect_image(image).get("Config") or {}  # type: ignore[no-untyped-call]
+        return sorted(config.get("Volumes") or ())
 
     def _sweep(self) -> None:
         """What processes that are no more have left."""
@@ -213,12 +243,15 @@ class _Running:
         self._begun_at = (runtime.loop.now(), wall_now())
         self._hold = runtime.loop.hold(self._on_time)
         self._tick()
+        self._watch = Watch(runtime.engine, self.identity, self._over)
         threading.Thread(target=self._wait, name=f"container {self.identity[:12]}", daemon=True).start()
 
     # -- time ----------------------------------------------------------------------------------------------
     def _on_time(self) -> float:
         """By how much virtual time is behind the wall's since the start, and so may pass: to the next tick at most."""
         virtual, wall = self._begun
+        if self.runtime.hurried:
+            return math.inf
         return math.inf if self.runtime.loop.monotonic() - virtual < wall_seconds() - wall else 0.0
 
     def _tick(self) -> None:
@@ -243,11 +276,17 @@ class _Running:
             signal = code - 128 if code > 128 else 0
             self._on_exit(Exit(code, signal, "OOMKilled" if out_of_memory else ""))
 
+    def _over(self, why: str) -> None:
+        """It is stopped for what it did to this host, and what it would have done is not known (any thread)."""
+        self.kill()
+        self.runtime.loop.post(self._lost, why)
+
     def _lost(self, why: str) -> None:
         if self._release() and not self._gone:
             self._on_unknown(why)
 
     def _release(self) -> bool:
+        self._watch.close()
         hold, self._hold = self._hold, None
         if self._timer is not None:
             self._timer.cancel()

@@ -7,9 +7,12 @@ session once killcheck is gone.
 
 from __future__ import annotations
 
+import os
+import sys
 from enum import StrEnum
+from pathlib import Path
 
-__all__ = ["BWRAP", "LEVELS", "WAYS_OUT", "Level"]
+__all__ = ["BWRAP", "LEVELS", "Level", "here", "ways_out"]
 
 
 class Level(StrEnum):
@@ -43,8 +46,38 @@ BWRAP = (
     "--",
 )
 
-WAYS_OUT = (
-    "use a Docker Engine (--exec docker), run as root, allow user namespaces "
-    "(Ubuntu: sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0), "
-    "or trust the manifests with this machine (--exec unisolated)"
-)
+#: Settings of kernels by which nobody but root may make user namespaces: the value that refuses, and the one that does
+#: not. Ubuntu's since 23.10, Debian's, and every Linux's.
+_REFUSING = {
+    "kernel.apparmor_restrict_unprivileged_userns": ("1", "0"),
+    "kernel.unprivileged_userns_clone": ("0", "1"),
+    "user.max_user_namespaces": ("0", "15000"),
+}
+
+
+def here() -> str:
+    """This system, as ``sys.platform`` has it: ``linux``, ``darwin``."""
+    return sys.platform
+
+
+def ways_out(system: Path = Path("/")) -> str:
+    """What somebody can do where strangers cannot be kept in, the easiest first; ``system``: the root of this one."""
+    found = ["use a Docker Engine (--exec docker)"]
+    if here().startswith("linux"):
+        if any((system / name).exists() for name in (".dockerenv", "run/.containerenv")):
+            found.append("run killcheck in a privileged container")
+        found += [
+            f"allow user namespaces (sudo sysctl -w {name}={allowing})"
+            for name, (refusing, allowing) in _REFUSING.items()
+            if _setting(system, name) == refusing
+        ]
+        if os.geteuid() != 0:
+            found.append("run as root")
+    return ", ".join(found) + ", or trust the manifests with this machine (--exec unisolated)"
+
+
+def _setting(system: Path, name: str) -> str:
+    try:
+        return (system / "proc/sys" / name.replace(".", "/")).read_text("ascii").strip()
+    except OSError:
+        return ""

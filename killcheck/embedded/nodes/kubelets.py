@@ -278,5 +278,5 @@ def _strongest(loop: Loop, wire: Any) -> Runtime:
         runtime.close()
         try:
             return ContainerRuntime(loop, wire)
-        except KubeError:
-            raise error from None
+        except KubeError as none:
+            raise NoSandbox(f"{error} (docker: {none})") from None

@@ -25,7 +25,7 @@ from killcheck.embedded.containerlog import ContainerLog, LogKeeper
 from killcheck.embedded.nodes import beyond, commands, proctree, quiescence, sandbox
 from killcheck.embedded.nodes.container_access import Attached, Beside
 from killcheck.embedded.nodes.execution import Exit, Launch, NotRun
-from killcheck.embedded.nodes.hostprograms import python
+from killcheck.embedded.nodes.hostprograms import CLOUD_CLIS, python
 from killcheck.embedded.nodes.network import AGENT_PORT, DNS_IP, Network
 from killcheck.embedded.nodes.sandbox import HIDDEN, Plan, Scratch
 from killcheck.embedded.nodes.shims import Wiring
@@ -49,6 +49,8 @@ MESSAGE_LIMIT = 4096
 MEMORY_SLACK = 8 << 20
 #: Bytes of memory that a container of this host may hold, whatever its manifest allows.
 MEMORY_MOST = 4 << 30
+#: And all that run here together.
+MEMORY_IN_ALL = 8 << 30
 #: Bytes of a program's own files that count in the most it ever held, which is all that is known of one that has ended.
 FILES_SLACK = 24 << 20
 
@@ -97,6 +99,8 @@ class HostProcess:
         self._memory = _memory_limit(launch)
         self._memory_most = self._memory or math.inf
         self._out_of_memory = False
+        #: Bytes of memory that it held when it was last looked at.
+        self.held = 0
 
     # -- starting ------------------------------------------------------------------------------------------
     def begin_isolated(self, spawner: SpawnerClient) -> None:
@@ -298,9 +302,18 @@ class HostProcess:
     def lacks(self, name: str) -> None:
         """The outcome is unknown from here on: the process ends, the container stays."""
         why = f"it calls {name}, which its image has and which cannot be run here"
+        if name not in CLOUD_CLIS:
+            why += f" (install {name} on this machine, or say --exec docker)"
         if not self.launch.contents.known:
             why = lacks(self.launch, name)
         self.loop.call_soon(self._abandon, why)
+
+    def stands(self, name: str) -> None:
+        """A stand-in of killcheck's own runs: what was seen rests on it."""
+        self.loop.call_soon(
+            self.runtime.assume,
+            f"this machine has no {name}: killcheck's own stand-in made the requests that the image's {name} would",
+        )
 
     def signalled(self) -> None:
         """The helper has passed a signal on (any thread)."""
@@ -359,12 +372,16 @@ class HostProcess:
     def _watch_memory(self) -> None:
         if self._out_of_memory or self._over:
             return
-        held = proctree.memory(self.pid)
+        self.held = held = proctree.memory(self.pid)
+        everything = self.runtime.processes.values()
         if self._memory and held > self._memory:
             self._out_of_memory = True
             self.kill()
         elif held > MEMORY_MOST and proctree.memory_shared_out(self.pid) > MEMORY_MOST:
             self.tell(self._abandon, f"it took more than {MEMORY_MOST >> 20} MiB of memory and was stopped")
+        elif sum(process.held for process in everything) > MEMORY_IN_ALL:
+            most = max(everything, key=lambda process: process.held)
+            most.tell(most._abandon, f"all that runs here took more than {MEMORY_IN_ALL >> 20} MiB of memory: stopped")
 
     def _has_pending(self) -> bool:
         if self.runtime.spawner is not None and self.runtime.spawner.io.busy:

@@ -244,7 +244,7 @@ def _programs(launch: Launch, wiring: Wiring, host: HostPrograms) -> Iterator[St
 
 def shim_for(name: str, real: str | None) -> str:
     """The shim that takes a command's place; empty where the host's program is as good as any."""
-    if real is None and name not in shims.WHOLE:
+    if real is None and name not in shims.STANDINS and name not in shims.WHOLE:
         return shims.LACKING
     return shims.PYTHON if name.startswith("python") else shims.SHIMMED.get(name, "")
 
@@ -255,6 +255,9 @@ def _shims(names: Iterable[str], wiring: Wiring, host: HostPrograms) -> Iterator
         file = shim_for(name, real)
         if file:
             before = f"{HIDDEN}/py/bin/python3" if file == shims.PYTHON else _visible(real or "")
+            if real is None and name in shims.STANDINS:
+                before = f"{HIDDEN}/standins/{name}"
+                yield ["file", before, shims.program(shims.STANDINS[name], wiring), 0o755]
             beside = f"{HIDDEN}/beside/{name}"
             yield ["file", f"{HIDDEN}/shims/{name}", shims.program(file, wiring, before, beside), 0o755]
             if file in shims.BESIDE:
@@ -467,8 +470,11 @@ def _links(launch: Launch, wiring: Wiring, host: HostPrograms, root: Path) -> No
 
 def _wrapped(name: str, real: str | None, launch: Launch, wiring: Wiring, root: Path) -> str:
     """The program behind a shim, told where the API server is on this host."""
-    if real is None:
+    if real is None and name not in shims.STANDINS:
         return ""
+    if real is None:
+        real = f"{root}/standins/{name}"
+        _make(["file", real, shims.program(shims.STANDINS[name], wiring), 0o755])
     if name.startswith("python"):
         return f"{root}/py/bin/python3"
     address, port = wiring.api_address

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
 
-__all__ = ["BESIDE", "SHIMMED", "WHOLE", "Wiring", "program", "site"]
+__all__ = ["BESIDE", "SHIMMED", "STANDINS", "WHOLE", "Wiring", "program", "site"]
 
 #: Command -> the file that it becomes.
 SHIMMED = {
@@ -24,6 +24,8 @@ SHIMMED = {
 WHOLE = frozenset({"nc", "netcat"})
 #: What stands beside a shim for the rarer cases.
 BESIDE = {"shim_curl.sh": "shim_curl.py", "shim_kubectl.sh": "shim_kubectl.py"}
+#: Where this host has no such program: what makes its requests instead, and says so.
+STANDINS = {"curl": "standin_curl.py"}
 LACKING = "shim_lacking.sh"
 PYTHON = "shim_python.sh"
 #: Left out of a Python shim that is put together from several files.

@@ -11,7 +11,7 @@ import pytest
 from host_world import Host, namespaces_work
 from node_world import pod
 
-from killcheck.embedded.nodes import host_runtime
+from killcheck.embedded.nodes import host_runtime, process
 from killcheck.embedded.nodes.spawnerclient import NoSandbox
 
 HERE = Path(__file__).parent
@@ -200,6 +200,16 @@ def test_endless_output_is_stopped_and_told(walled, script):
     assert walled.loop.run_until(lambda: bool(walled.nodes.unknown), 3600)
     assert walled.nodes.unknown[0].endswith("it wrote more than 64 MiB and was stopped")
     assert walled.host.processes == {}
+
+
+def test_all_that_runs_has_so_much_memory_together(walled, monkeypatch):
+    monkeypatch.setattr(process, "MEMORY_IN_ALL", 96 << 20)
+    holding = "import time; held = bytearray(b'x') * (60 << 20); time.sleep(600); print('held')"
+    for name in ("one", "two"):
+        walled.add(pod(name, image="python:3.12", policy="Never", command=["python3", "-c", holding]))
+    assert walled.loop.run_until(lambda: bool(walled.nodes.unknown), 300)
+    assert "took more than 96 MiB of memory: stopped" in walled.nodes.unknown[0]
+    assert len(walled.host.processes) == 1
 
 
 def test_a_machine_without_a_sandbox_runs_nothing(walled, monkeypatch):

@@ -1,0 +1,130 @@
+"""The runs that are kept under ``.killcheck/``: which there are, and how many stay.
+
+What may *not* live here: what a record says beyond its first and its last line.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from killcheck.run.record import RecordError
+from killcheck.run.session import SessionError
+from killcheck.safety.orphans import local
+
+__all__ = ["KEPT", "SETTING", "KeptRun", "described", "limit", "own_ignore", "record_of", "runs", "tidy"]
+
+#: How many runs stay where nothing else is said, and the environment variable that says it (0: all of them).
+KEPT = 20
+SETTING = "KILLCHECK_KEEP_RUNS"
+#: Bytes from the end of a record in which its last line is looked for.
+LAST = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class KeptRun:
+    """A run as its folder tells it; ``verdict`` is ``unfinished`` where the record ends early, ``size`` in bytes."""
+
+    run: str
+    at: str
+    kill_path: str
+    cluster: str
+    drills: int
+    verdict: str
+    size: int
+    record: Path
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON."""
+        return {name: getattr(self, name) for name in self.__slots__ if name != "record"} | {"record": str(self.record)}
+
+
+def runs(folder: Path) -> list[Path]:
+    """The records under a state folder, the newest first: by when they were written last."""
+    found = [file for file in (folder / "runs").glob("*/run.jsonl") if file.is_file()]
+    return sorted(found, key=lambda file: file.stat().st_mtime_ns, reverse=True)
+
+
+def record_of(named: Path | None, folder: Path) -> Path:
+    """The record that a person means: a file, a run's folder, or none, which is the newest.
+
+    Raises RecordError where there is none.
+    """
+    if named is not None:
+        return named / "run.jsonl" if named.is_dir() else named
+    newest = runs(folder)
+    if not newest:
+        raise RecordError(f"there is no run under {folder / 'runs'}: killcheck drill makes one, or name RUN")
+    return newest[0]
+
+
+def described(folder: Path) -> Iterator[KeptRun]:
+    """Every run, the newest first. A folder whose record begins with anything else is left out."""
+    for record in runs(folder):
+        first, last = _ends(record)
+        if first.get("event") == "RunStarted":
+            yield KeptRun(
+                str(first.get("run", record.parent.name)),
+                str(first.get("at", "")),
+                str(first.get("kill_path", "")),
+                str(first.get("cluster", "")),
+                len(first.get("drills") or ()),
+                str(last.get("verdict", "unfinished")) if last.get("event") == "RunFinished" else "unfinished",
+                sum(file.stat().st_size for file in record.parent.rglob("*") if file.is_file()),
+                record,
+            )
+
+
+def limit() -> int:
+    """How many runs stay; 0: all. Raises SessionError where the setting is no number."""
+    said = os.environ.get(SETTING, "").strip()
+    if said and not (said.isascii() and said.isdigit()):
+        raise SessionError(f"{SETTING}={said!r}: expected a whole number of runs to keep (0 keeps all)")
+    return int(said) if said else KEPT
+
+
+def tidy(folder: Path, keep: int) -> list[Path]:
+    """Remove the oldest runs beyond ``keep`` (0: none); the folders that are gone.
+
+    A run stays where its record has no end (it may be under way) and where its journal may have something to put back.
+    """
+    beyond = runs(folder)[keep:] if keep else []
+    if not beyond:
+        return []
+    open_journals = {path.parent for path, _ in local(folder)}
+    gone = []
+    for record in beyond:
+        if record.parent not in open_journals and _ends(record)[1].get("event") == "RunFinished":
+            shutil.rmtree(record.parent, ignore_errors=True)
+            gone.append(record.parent)
+    return gone
+
+
+def own_ignore(folder: Path) -> None:
+    """Keep a state folder out of the repository that it lies in: records name what a cluster has."""
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / ".gitignore"
+    if not file.exists():
+        file.write_text("# Written by killcheck: runs and journals are this machine's.\n*\n", encoding="utf-8")
+
+
+def _ends(record: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A record's first and last line; empty where one is no JSON object."""
+    with record.open("rb") as file:
+        first = file.readline()
+        file.seek(max(0, record.stat().st_size - LAST))
+        lines = file.read().splitlines()
+    return _object(first), _object(lines[-1] if lines else b"")
+
+
+def _object(line: bytes) -> dict[str, Any]:
+    try:
+        found = json.loads(line)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}

@@ -1,0 +1,78 @@
+"""One voice: sentences that are read in one breath, and one name for one thing, in README and on every page."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = [ROOT / "README.md", ROOT / "ci/README.md", *sorted(ROOT.glob("docs/*.md"))]
+#: Words in the longest sentence.
+MOST = 25
+#: Words that are not ours, and the one that is: the glossary's.
+OTHER_NAMES = {
+    r"\bkill[- ]chain\b": "kill path",
+    r"\bkill[- ]switch\b": "layer",
+    r"\bimage there\b": "image pulled",
+    r"\bhealth ?checks?\b": "probe",
+    r"\bblast radius\b": "fence",
+    r"\broll(?:ed|s)? back\b": "put back",
+    r"\bsandbox(?:ed)? cluster\b": "embedded cluster",
+    r"\bfake (?:cluster|kubelet|cloud)s?\b": "embedded cluster, hollow node, stand-in",
+    r"\btest run\b": "drill",
+}
+
+
+def prose(text):
+    """The page's text in pieces that end by themselves: paragraphs, headings, items of lists, cells of tables."""
+    text = re.sub(r"<!--.*?-->", "", text, flags=re.DOTALL)
+    text = re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE)
+    text = re.sub(r"(?<=\n\n)(?: {4,}.*\n|\n)+", "\n", text)
+    text = re.sub(r"`[^`]*`", "code", text)
+    text = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", text)
+    for piece in re.split(r"\n\s*\n|\n(?=#|\s*(?:[-*]|\d+\.) )|\||(?<=\|)\n", text):
+        yield " ".join(piece.split())
+
+
+def sentences(text):
+    for piece in prose(text):
+        yield from re.split(r"(?<=[.!?])[\"')*_]*\s+(?!\.)", re.sub(r"^[-*] |^\d+\. ", "", piece))
+
+
+def words(sentence):
+    return [word for word in sentence.split() if re.search(r"\w", word)]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_no_sentence_is_longer_than_a_breath(page):
+    long = [f"{len(words(one))}: {one}" for one in sentences(page.read_text("utf-8")) if len(words(one)) > MOST]
+    assert long == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_one_thing_has_one_name(page):
+    found = [
+        f"{said[0]!r}: say {ours!r}"
+        for other, ours in OTHER_NAMES.items()
+        for piece in prose(page.read_text("utf-8"))
+        for said in re.finditer(other, piece, re.IGNORECASE)
+    ]
+    assert found == []
+
+
+def test_the_glossary_has_every_verdict_and_phase_and_none_twice():
+    from killcheck.spec.phases import PHASES
+    from killcheck.verdict import Verdict
+
+    text = (ROOT / "docs/glossary.md").read_text("utf-8")
+    terms = re.findall(r"^\| ([^|]+?) \|", text, re.MULTILINE)[1:]
+    assert len(terms) == len(set(terms))
+    for word in (*map(str, Verdict), *(phase.words for phase in PHASES)):
+        assert word in text, word
+
+
+def test_a_long_sentence_is_noticed():
+    text = f"Short one. {'word ' * 26}ends here.\n\n    code {'x ' * 40}\n\n| a | {'cell ' * 20}|\n"
+    assert [len(words(one)) for one in sentences(text) if len(words(one)) > MOST] == [28]
