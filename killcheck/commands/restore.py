@@ -226,7 +226,7 @@ def _would(kube: Kube, loop: Any, orphan: Orphan) -> list[str]:
     """What would be done on somebody's word, in words."""
     from killcheck.safety.untrusted_journal import Answer
 
-    judged = orphan.hearsay(kube, loop).judged(orphan.open())
+    judged = orphan.untrusted(kube, loop).judged(orphan.open())
     return [f"{one.entry.what[:200]} - its object says so too: put back" for one in judged if one.answer is Answer.DO]
 
 

@@ -42,7 +42,7 @@ from killcheck.embedded.models.metadata import InstanceMetadata
 from killcheck.embedded.models.networkpolicies import NetworkPolicies
 from killcheck.embedded.models.nodegroups import NodeGroups
 from killcheck.embedded.models.nodetermination import NodeTerminationHandler
-from killcheck.embedded.nodes import HollowNodes
+from killcheck.embedded.nodes import NodeAgents
 from killcheck.embedded.nodes.external_endpoints import Place
 from killcheck.embedded.nodes.host_runtime import HostRuntime
 from killcheck.embedded.nodes.registry import Registry
@@ -170,7 +170,7 @@ class Cluster:
             self.kube_as(CONTROLLERS), self.loop, self.informers, disabled=disabled, ca_pem=self.pki.ca_pem
         )
         # Kubelets draw their jitter from a generator of their own: no name that is made here changes when they look.
-        self.nodes = HollowNodes(
+        self.nodes = NodeAgents(
             self.kube_as,
             self.loop,
             self.registry,

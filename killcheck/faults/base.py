@@ -153,7 +153,9 @@ class Fault(ABC):
     def __init_subclass__(cls) -> None:
         """What it needs has one of the names that there are. Raises ValueError where it is imported."""
         super().__init_subclass__()
-        cls.needs = tuple(map(Capability, cls.needs))
+        # Only where a class says so itself: what it inherits is found where it would be, past a base that says nothing.
+        if "needs" in vars(cls):
+            cls.needs = tuple(map(Capability, cls.needs))
 
     @classmethod
     def settings(cls) -> dict[str, float]:

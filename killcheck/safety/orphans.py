@@ -37,7 +37,7 @@ from killcheck.safety.lease import LEASE_LABEL, Claim, lapsed, run_of, take_over
 from killcheck.safety.local_programs import capabilities, ended
 from killcheck.safety.still_open import guarded_for, standing
 from killcheck.safety.undo import retry
-from killcheck.safety.untrusted_journal import Answer, Hearsay, Judged
+from killcheck.safety.untrusted_journal import Answer, Judged, UntrustedJournal
 from killcheck.safety.vocabulary import by_hand, place_of
 from killcheck.safety.written import LONGEST, Read, read
 
@@ -52,7 +52,7 @@ class Orphan:
 
     ``believed``: the journal is signed by a key of this machine; else ``source`` says who else it may be of, and
     ``asks_file`` that it is a file. ``count``: how many entries it is to have; ``broken``: why fewer can be read.
-    ``elsewhere``: Leases of it in namespaces that nobody named; ``blind``: there nobody here may look. ``kept``: the
+    ``other_leases``: Leases of it in namespaces that nobody named; ``blind``: there nobody here may look. ``kept``: the
     ConfigMap that is its journal.
     """
 
@@ -67,7 +67,7 @@ class Orphan:
     asks_file: bool = False
     count: int = 0
     broken: list[str] = field(default_factory=list)
-    elsewhere: list[Obj] = field(default_factory=list)
+    other_leases: list[Obj] = field(default_factory=list)
     blind: bool = False
     kept: Obj | None = None
 
@@ -97,15 +97,15 @@ class Orphan:
             for why in self.broken or ([lost] if lost else [])
         ]
 
-    def hearsay(self, kube: Kube, loop: Loop) -> Hearsay:
+    def untrusted(self, kube: Kube, loop: Loop) -> UntrustedJournal:
         """What judges what is asked for by nobody who is known."""
-        return Hearsay(kube, loop, self.run, self.home, self.source)
+        return UntrustedJournal(kube, loop, self.run, self.home, self.source)
 
     def refused(self, kube: Kube, loop: Loop) -> list[str]:
         """What is not done on its word, and what cannot be read; a sentence each."""
         if self.believed:
             return self.unread()
-        judge = self.hearsay(kube, loop)
+        judge = self.untrusted(kube, loop)
         return [*self.unread(), *(judge.told(one) for one in judge.judged(self.open()) if one.answer is Answer.ASK)]
 
     def alive(self, now: datetime) -> bool:
@@ -118,7 +118,7 @@ class Orphan:
             and not runs(self.header.pid, self.header.began)
         ):
             return False
-        return self.blind or any(not lapsed(lease, now) for lease in (*self.leases, *self.elsewhere))
+        return self.blind or any(not lapsed(lease, now) for lease in (*self.leases, *self.other_leases))
 
     def expired(self, now: datetime) -> bool:
         """Whether any change of it has outlived its expiry."""
@@ -242,10 +242,10 @@ def _share_leases(found: dict[str, Orphan], told: Sequence[Orphan]) -> None:
         if known is None:
             continue
         if known.believed or not known.leases:
-            orphan.elsewhere += known.leases
+            orphan.other_leases += known.leases
         else:
             orphan.leases, known.leases = known.leases, []
-            orphan.elsewhere += known.elsewhere
+            orphan.other_leases += known.other_leases
 
 
 def _look_elsewhere(kube: Kube, loop: Loop, found: Sequence[Orphan], namespaces: Sequence[str]) -> None:
@@ -262,7 +262,7 @@ def _look_elsewhere(kube: Kube, loop: Loop, found: Sequence[Orphan], namespaces:
         for lease in leases:
             for orphan in found:
                 if orphan.run == run_of(lease):
-                    orphan.elsewhere.append(lease)
+                    orphan.other_leases.append(lease)
 
 
 def _labelled(kube: Kube, loop: Loop, resource: r.Resource, label: str, namespaces: Sequence[str]) -> list[Obj]:
@@ -322,7 +322,7 @@ def _old_copy(kube: Kube, loop: Loop, orphan: Orphan, outcome: Outcome) -> None:
         past = Journal(orphan.run, loop, kube, path=orphan.path, context=orphan.header.context if orphan.header else "")
         past.entries = [replace(entry, state="verified") for _, entry in sorted(orphan.entries.items())]
         past.close()
-    judge = orphan.hearsay(kube, loop)
+    judge = orphan.untrusted(kube, loop)
     if orphan.kept is not None and not judge.without_consent(orphan.home):
         _drop(guarded_for(kube, orphan.run, (), [orphan.home]), loop, orphan.kept)
     for claim in _take_over(kube, loop, orphan.run, _consenting(judge, orphan, outcome)) or ():
@@ -331,7 +331,7 @@ def _old_copy(kube: Kube, loop: Loop, orphan: Orphan, outcome: Outcome) -> None:
 
 def _restore_own(kube: Kube, loop: Loop, orphan: Orphan, outcome: Outcome, *, named: bool) -> None:
     """What this machine's own journal says, as far as it holds still."""
-    judge = orphan.hearsay(kube, loop)
+    judge = orphan.untrusted(kube, loop)
     claims = _take_over(kube, loop, orphan.run, orphan.leases if named else _consenting(judge, orphan, outcome))
     if claims is None:
         outcome.skipped.append(orphan.run)
@@ -366,7 +366,7 @@ def _restore_own(kube: Kube, loop: Loop, orphan: Orphan, outcome: Outcome, *, na
             finish(orphan.run)
 
 
-def _places(judge: Hearsay, orphan: Orphan, entries: Iterable[Entry], *, named: bool) -> set[str]:
+def _places(judge: UntrustedJournal, orphan: Orphan, entries: Iterable[Entry], *, named: bool) -> set[str]:
     """The namespaces that may be written to for a run: those that consent, or all of them where a person named it."""
     said = {orphan.home, *(namespace_of(lease) for lease in orphan.leases)}
     for entry in entries:
@@ -385,7 +385,7 @@ def _restore_told(
     believe: Callable[[Judged], bool],
 ) -> None:
     """What somebody says: only what the objects themselves say too. Nothing of it is written down as our own word."""
-    judge = orphan.hearsay(kube, loop)
+    judge = orphan.untrusted(kube, loop)
     claims = _take_over(kube, loop, orphan.run, _consenting(judge, orphan, outcome))
     if claims is None:
         outcome.skipped.append(orphan.run)
@@ -413,7 +413,7 @@ def _restore_told(
         claim.release()
 
 
-def _consenting(judge: Hearsay, orphan: Orphan, outcome: Outcome) -> list[Obj]:
+def _consenting(judge: UntrustedJournal, orphan: Orphan, outcome: Outcome) -> list[Obj]:
     """The Leases in namespaces that may be written to; the others are told."""
     kept = []
     for lease in orphan.leases:

@@ -19,7 +19,7 @@ from killcheck.safety.changes import MARK, Entry
 from killcheck.safety.guard import Consented, guarded
 from killcheck.safety.marks import carries
 from killcheck.safety.undo import compare
-from killcheck.safety.untrusted_journal import Hearsay
+from killcheck.safety.untrusted_journal import UntrustedJournal
 from killcheck.safety.vocabulary import place_of
 
 __all__ = ["Standing", "guarded_for", "standing"]
@@ -34,7 +34,7 @@ class Standing:
     told: list[str] = field(default_factory=list)
 
 
-def standing(judge: Hearsay, entries: Iterable[Entry], *, host: str, named: bool) -> Standing:
+def standing(judge: UntrustedJournal, entries: Iterable[Entry], *, host: str, named: bool) -> Standing:
     """What becomes of each entry of a journal of ours; ``host``: the machine that wrote it; ``named``: by a person."""
     found = Standing()
     if named or not getattr(judge.kube.transport, "keeps_labels", True):
@@ -56,7 +56,7 @@ def standing(judge: Hearsay, entries: Iterable[Entry], *, host: str, named: bool
     return found
 
 
-def _objection(judge: Hearsay, entry: Entry, host: str) -> str | None:
+def _objection(judge: UntrustedJournal, entry: Entry, host: str) -> str | None:
     """Why an entry is not taken back; empty: it was, once; None: it is to be."""
     place = None if entry.lever else place_of(entry.undo.path)
     if place is None:

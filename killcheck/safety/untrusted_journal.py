@@ -24,7 +24,7 @@ from killcheck.safety.marks import carries
 from killcheck.safety.undo import compare, retry
 from killcheck.safety.vocabulary import Place, place_of
 
-__all__ = ["Answer", "Hearsay", "Judged"]
+__all__ = ["Answer", "Judged", "UntrustedJournal"]
 
 
 class Answer(Enum):
@@ -45,7 +45,7 @@ class Judged:
 
 
 @dataclass
-class Hearsay:
+class UntrustedJournal:
     """What somebody wrote of ``run``, in a ConfigMap of the namespace ``home`` or in a file (``source`` names it)."""
 
     kube: Kube

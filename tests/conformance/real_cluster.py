@@ -13,7 +13,7 @@ from servers import Real
 
 from killcheck.clock import WallLoop
 from killcheck.embedded.api.http import Response
-from killcheck.embedded.nodes.kubelets import HollowNodes
+from killcheck.embedded.nodes.kubelets import NodeAgents
 from killcheck.embedded.nodes.registry import Registry
 from killcheck.kube import resources as r
 from killcheck.kube.config import connect
@@ -33,7 +33,7 @@ class RealCluster:
         self.kubelets = {}
         self.registry = Registry()
         self.made = []
-        self.nodes = HollowNodes(lambda user: self.kube, self.loop, self.registry, rng=random.Random(3), server=self)
+        self.nodes = NodeAgents(lambda user: self.kube, self.loop, self.registry, rng=random.Random(3), server=self)
 
     def load(self, objects):
         for obj in objects:

@@ -22,7 +22,7 @@ from killcheck.kube.objects import Obj, annotations_of, controller_of, dig, name
 if TYPE_CHECKING:
     from killcheck.embedded.nodes.host_runtime import Isolation
 
-__all__ = ["RUN", "HollowNodes", "NoRuntime", "runs"]
+__all__ = ["RUN", "NoRuntime", "NodeAgents", "runs"]
 
 
 class Endpoints(Protocol):
@@ -69,7 +69,7 @@ class NoRuntime:
         """Nothing to close."""
 
 
-class HollowNodes:
+class NodeAgents:
     """Watches Nodes and pods and runs a :class:`Kubelet` for each Node, from the moment it is made until :meth:`stop`.
 
     ``kube_for`` gives a client with a user's identity. ``exec_mode``: ``host`` runs executors as processes on this host

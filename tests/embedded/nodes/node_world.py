@@ -16,7 +16,7 @@ from killcheck.embedded.api.rbac import Authorizer
 from killcheck.embedded.api.server import ApiServer
 from killcheck.embedded.api.store import Store
 from killcheck.embedded.api.tokens import Issuer
-from killcheck.embedded.nodes import HollowNodes
+from killcheck.embedded.nodes import NodeAgents
 from killcheck.embedded.nodes.registry import Registry
 from killcheck.embedded.pki import Pki
 from killcheck.embedded.transport import InProcessTransport
@@ -39,7 +39,7 @@ def no_thread_is_left():
 
 @dataclass
 class World:
-    """``exec_mode`` and ``runtime`` as HollowNodes takes them; use it as a context manager where processes run."""
+    """``exec_mode`` and ``runtime`` as NodeAgents takes them; use it as a context manager where processes run."""
 
     exec_mode: str = "none"
     runtime: object = None
@@ -65,7 +65,7 @@ class World:
         bootstrap.install_roles(self.server)
         self.wire = wire.Server(self.server, self.loop, PKI)
         self.registry = Registry()
-        self.nodes = HollowNodes(
+        self.nodes = NodeAgents(
             self.kube_as,
             self.loop,
             self.registry,
