@@ -42,9 +42,10 @@ class Judged(Watched):
             )
         missing = self.progress.missing()
         nodes_alone = missing in ("node_drained", "node_gone") and "pods_gone" in self.progress.timeline.reached
-        left = self._left_on() if nodes_alone else []
-        if left:
-            return self._stays_on(left, self._hand(self._zero_at()))
+        hand = self._hand(self._zero_at()) if nodes_alone else None
+        left = self._left_on() if hand and hand.layer else []
+        if hand and left:
+            return self._stays_on(left, hand)
         if missing:
             return self._exposed(missing)
         self._count_again()
@@ -110,7 +111,7 @@ class Judged(Watched):
         cause = f"{named} {'hold' if len(left) > 1 else 'holds'} GPUs still: no layer of the kill path turns it off"
         return self._result(
             Verdict.EXPOSED,
-            f"{hand.layer or 'somebody'} turned off what {self.layer.name} covers ({hand.evidence}), but {cause}",
+            f"{hand.layer} turned off what {self.layer.name} covers ({hand.evidence}), but {cause}",
             off_by=hand.layer,
             stuck_at="pods_gone",
             cause=cause,

@@ -1,7 +1,8 @@
 """What lint calls an error about an object of a drill, set against what the drill saw of it.
 
 An error about the executor's own run is disproved by a drill in which it ran and the GPUs went off; one about nodes,
-where their going was part of the proof. Any other is not answered by one night, and stands.
+where their going was part of the proof. That a start which the spec declares runs until a later stop is what was meant.
+Any other is not answered by one night, and stands.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from killcheck.kube.objects import Obj, ref_of
 from killcheck.ledger import workloads
 from killcheck.ledger.stakes import Stakes
 from killcheck.spec.killpath import KillPath, Proof
+from killcheck.watch import starts
 
 if TYPE_CHECKING:
     from killcheck.probes import Finding
@@ -97,7 +99,7 @@ def entries(inventory: Inventory, stakes: Stakes) -> Iterator[Entry]:
     by_ref = {ref_of(obj): obj for obj in inventory.objects if obj.get("kind") in workloads.KINDS}
     for found in _errors(inventory, stakes.kill_path):
         if found.object in about or _starts(found, by_ref.get(found.object), stakes):
-            yield _entry(found, stakes, live=inventory.live)
+            yield _entry(found, stakes, live=inventory.live, meant=_meant(found, by_ref.get(found.object), stakes))
 
 
 def _starts(found: Finding, obj: Obj | None, stakes: Stakes) -> bool:
@@ -105,15 +107,27 @@ def _starts(found: Finding, obj: Obj | None, stakes: Stakes) -> bool:
     return obj is not None and found.probe not in _RAN | _DRAINED and bool(workloads.power_of(obj, stakes))
 
 
-def _entry(found: Finding, stakes: Stakes, *, live: bool) -> Entry:
+def _meant(found: Finding, obj: Obj | None, stakes: Stakes) -> bool:
+    """Whether an error is about a start that the spec declares and that a layer's schedule stops later."""
+    start = starts.of_cron_job(obj) if obj and obj.get("kind") == "CronJob" else None
+    if start is None or found.probe != "second-starter":
+        return False
+    path, covered = stakes.kill_path, set(stakes.layer.covers)
+    stopped = any(layer.cron_job and covered <= set(layer.covers) for layer in path.layers)
+    return stopped and starts.declared(path, start)
+
+
+def _entry(found: Finding, stakes: Stakes, *, live: bool, meant: bool) -> Entry:
     said = f"lint says {found.probe}: {found.message}"
     seen = "the drill saw it turn the GPUs off all the same" if found.probe in _RAN else ""
     if found.probe in _DRAINED and Proof.P2 in stakes.kill_path.proof:
         seen = "the drill saw the nodes go all the same"
+    if meant:
+        seen = "the spec declares this start"
     if live:
         seen = seen or "the drill saw the GPUs go and stay off on this cluster, for as long as it watched"
     if seen:
-        return Entry(found.object, Status.EXECUTED, f"{said}; {seen}", told=True)
+        return Entry(found.object, Status.MODELLED if meant else Status.EXECUTED, f"{said}; {seen}", told=True)
     return Entry(found.object, Status.NOT_MODELLED, f"{said}; one night without it does not disprove that", _SETTLES)
 
 
