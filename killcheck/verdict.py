@@ -130,7 +130,7 @@ class DrillResult:
             "verdict": str(self.verdict),
             "why": self.why,
             "off_by": self.off_by or None,
-            "stuck_at": self.stuck_at or None,
+            "stuck_at": str(self.stuck_at) or None,
             "cause": self.cause or None,
             "remedy": self.remedy or None,
             "evidence": list(self.evidence),

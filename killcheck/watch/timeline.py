@@ -98,7 +98,7 @@ class Timeline:
         """
         return [
             {
-                "phase": phase,
+                "phase": str(phase),  # xdist carries rows between processes, and takes nothing but plain values
                 "at_s": None if (at := self.at_s(phase)) is None else round(at, 3),
                 "deadline_s": self.deadlines.get(phase),
                 **({} if self.notice_s is None or phase == "held" else {"margin_s": self.margin_s(phase)}),
