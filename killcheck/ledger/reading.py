@@ -93,8 +93,7 @@ _SETTLES = (
 def entries(inventory: Inventory, stakes: Stakes) -> Iterator[Entry]:
     """One for each error about a target, the layer's executor, a scaler of a target or a node pool of the path.
 
-    Of what else may turn a target on (a second starter), those count that do not say that it fails. That a start which
-    the spec declares is a second starter is what the spec says itself: the night ends with it, and a note says so.
+    Of what else may turn a target on (a second starter), those count that do not say that it fails.
     """
     about = _about(stakes)
     by_ref = {ref_of(obj): obj for obj in inventory.objects if obj.get("kind") in workloads.KINDS}
@@ -105,10 +104,7 @@ def entries(inventory: Inventory, stakes: Stakes) -> Iterator[Entry]:
 
 def _starts(found: Finding, obj: Obj | None, stakes: Stakes) -> bool:
     """Whether an error is about what may turn a target on, and is not that it fails."""
-    if obj is None or found.probe in _RAN | _DRAINED or not workloads.power_of(obj, stakes):
-        return False
-    start = starts.of_cron_job(obj) if obj.get("kind") == "CronJob" and found.probe == "second-starter" else None
-    return start is None or not starts.declared(stakes.kill_path, start)
+    return obj is not None and found.probe not in _RAN | _DRAINED and bool(workloads.power_of(obj, stakes))
 
 
 def _meant(found: Finding, obj: Obj | None, stakes: Stakes) -> bool:
